@@ -17,6 +17,8 @@ from webdata_nb import errors
 EXAMPLES: list[errors.WebdataError] = [
     errors.WebdataError("m"),
     errors.InvalidArgument("m"),
+    errors.InvalidCall("m"),
+    errors.UnknownOption("m"),
     errors.OfflineError("m"),
     errors.NotRecorded("m"),
     errors.MissingExtra("m"),
@@ -80,7 +82,7 @@ def test_a_wrong_argument_is_a_value_error() -> None:
 
 
 def test_messages_say_what_to_do() -> None:
-    assert "attach to it again" in str(errors.JobTimeout("j1", 5))
+    assert 'job("j1").df()' in str(errors.JobTimeout("j1", 5))
     assert str(errors.IncompleteResult(None, 3)).startswith("3 of an unknown number of rows")
     assert "3 of 5 rows arrived: page 2" in str(errors.IncompleteResult(5, 3, why="page 2"))
 

@@ -105,8 +105,8 @@ def test_false_words_of_variables(monkeypatch: pytest.MonkeyPatch, word: str) ->
 
 
 def test_progress_variable_names_kind_of_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WEBDATA_PROGRESS", "TQDM")
-    assert current().progress == "tqdm"
+    monkeypatch.setenv("WEBDATA_PROGRESS", "PANEL")
+    assert current().progress == "panel"
 
 
 @pytest.mark.parametrize(

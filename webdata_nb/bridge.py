@@ -23,6 +23,8 @@ from collections.abc import Callable, Coroutine, Iterator
 from types import ModuleType
 from typing import Any, Final, ParamSpec, TypeVar
 
+from webdata_nb.errors import InvalidCall
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -450,6 +452,7 @@ def synced(afunction: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     >>> ready("ok ", times=2)
     'ok ok '
     """
+    signature = inspect.signature(afunction)
 
     @functools.wraps(afunction)
     def twin(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -457,16 +460,14 @@ def synced(afunction: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
             return PORTAL.run(afunction(*args, **kwargs))
         except TypeError as error:
             # Errors about the arguments name the async function.
-            message = str(error)
-            if not message.startswith(f"{afunction.__qualname__}() "):
+            if not str(error).startswith(f"{afunction.__qualname__}() "):
                 raise
-            message = message.replace(afunction.__qualname__, twin.__qualname__, 1)
-            raise TypeError(message) from None
+            raise InvalidCall.of(twin.__qualname__, signature, args, kwargs) from None
 
     twin.__name__ = afunction.__name__.removeprefix("a").rstrip("_")
     head, dot, _ = afunction.__qualname__.rpartition(".")
     twin.__qualname__ = head + dot + twin.__name__
-    twin.__signature__ = inspect.signature(afunction)  # type: ignore[attr-defined]
+    twin.__signature__ = signature  # type: ignore[attr-defined]
     # Otherwise inspect would follow it back to the coroutine function.
     del twin.__wrapped__
     return twin

@@ -4,6 +4,8 @@
 
     WebdataError
     ├── InvalidArgument          also a ValueError; rejected before a request was sent
+    │   ├── InvalidCall          also a TypeError; an unknown or missing argument
+    │   └── UnknownOption        also an AttributeError; `options` has no such setting
     ├── MissingExtra             also an ImportError; names the extra to install
     ├── OverBudget               the estimate exceeds `budget`; nothing was started
     ├── OfflineError             offline mode, and the cache has no result
@@ -31,7 +33,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+import inspect
+from collections.abc import Mapping
+from typing import Any, Self
+
+from webdata_nb import short_traceback
+from webdata_nb.suggestions import closest, did_you_mean, quoted
 
 
 def _unpickle(
@@ -44,14 +51,62 @@ def _unpickle(
 
 
 class WebdataError(Exception):
-    """Root of the errors that the toolkit raises on purpose; all can be pickled."""
+    """Root of the errors that the toolkit raises on purpose; all can be pickled.
+
+    IPython shows the message without a traceback; `%tb` or `options.tracebacks = "full"` shows all.
+    """
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickle, (type(self), self.args, self.__dict__)
 
+    def _render_traceback_(self) -> list[str]:
+        """Return the lines that IPython shows (its hook)."""
+        return short_traceback.DISPLAY.lines(self)
+
 
 class InvalidArgument(WebdataError, ValueError):
     """An invalid argument, option or setting; nothing was sent."""
+
+
+class InvalidCall(InvalidArgument, TypeError):
+    """The arguments do not match the function's signature."""
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        signature: inspect.Signature,
+        positional: tuple[object, ...],
+        keywords: Mapping[str, object],
+    ) -> Self:
+        """Return the error of a call that Python refuses."""
+        names = list(signature.parameters)
+        if unknown := [each for each in keywords if each not in names]:
+            meant = closest(unknown[0], names)
+            ending = did_you_mean(quoted(meant)) if meant else f": see help({name})"
+            return cls(f"{name}() got an unexpected keyword argument {unknown[0]!r}{ending}")
+        try:
+            signature.bind(*positional, **keywords)
+            reason = "cannot be called with these arguments"
+        except TypeError as error:
+            reason = f"got {len(positional)} positional arguments"
+            if not str(error).startswith("too many"):
+                reason = f"is {error}"
+        return cls(f"{name}() {reason}: call {_call_pattern(name, signature)}")
+
+
+def _call_pattern(name: str, signature: inspect.Signature) -> str:
+    """Return a call as an example: the required arguments, and the first option."""
+    kinds = inspect.Parameter
+    parameters = [each for each in signature.parameters.values() if each.name != "self"]
+    required = [each.name for each in parameters if each.default is kinds.empty]
+    options = [each.name for each in parameters if each.kind is kinds.KEYWORD_ONLY]
+    example = [f"{option}=..." for option in options[:1] if option not in required]
+    return f"{name}({', '.join([*required, *example])})"
+
+
+class UnknownOption(InvalidArgument, AttributeError):
+    """`options` has no setting of this name."""
 
 
 class OfflineError(WebdataError):
@@ -246,7 +301,7 @@ class JobCancelled(JobError):
         super().__init__(message, job_id=job_id, partial=partial)
 
     def _render_traceback_(self) -> list[str]:
-        """Show one line instead of a traceback in IPython (its hook)."""
+        """Show one line in IPython (its hook): the user cancelled, and knows where."""
         return [f"{type(self).__name__}: {self}"]
 
 
@@ -261,8 +316,8 @@ class JobTimeout(JobError):
 
     def __init__(self, job_id: str, deadline_s: float, partial: Any = None) -> None:
         super().__init__(
-            f"job {job_id} did not end within {deadline_s:g} s; it goes on at the service: "
-            "attach to it again by its id, or cancel it",
+            f"job {job_id} did not end within timeout={deadline_s:g} s and goes on at the "
+            f'service; job("{job_id}").df() continues, job("{job_id}").cancel() ends it',
             job_id=job_id,
             partial=partial,
         )

@@ -6,9 +6,8 @@ a notebook may change a variable between two cells. `docs/guide/settings.md` lis
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
@@ -16,15 +15,21 @@ from urllib.parse import urlsplit
 
 import platformdirs
 
+from webdata_nb import short_traceback
 from webdata_nb.contract import variables
 from webdata_nb.contract.choices import ENGINES
 from webdata_nb.contract.fields import http_url, proxy_url, user_agent
 from webdata_nb.contract.local import SOURCES
+from webdata_nb.errors import InvalidArgument, UnknownOption
+from webdata_nb.suggestions import closest, closest_url, did_you_mean, given, quoted
 
 _APP: Final = "webdata"
 CACHE_BYTES: Final = 10 * 2**30
 _TRUE_WORDS: Final = frozenset({"1", "on", "yes", "true"})
 _FALSE_WORDS: Final = frozenset({"0", "off", "no", "false"})
+PROGRESS_KINDS: Final = ("bar", "html", "log", "panel", "marimo")
+_TRACEBACKS: Final = ("short", "full")
+_LOG_LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 
 
 class Secret:
@@ -135,9 +140,12 @@ def _base_url(value: str | None) -> str | None:
     if value is None:
         return None
     try:
-        url = http_url(value).rstrip("/")
+        url = http_url(_text("base_url (WEBDATA_BASE_URL)", value)).rstrip("/")
     except ValueError as error:
-        raise ValueError(f"base_url (WEBDATA_BASE_URL) {error}") from None
+        meant = did_you_mean(closest_url(value))
+        raise ValueError(
+            f"base_url (WEBDATA_BASE_URL) {error}; it is {given(value)}{meant}"
+        ) from None
     parts = urlsplit(url)
     if parts.username is not None or parts.query or parts.fragment:
         raise ValueError(
@@ -173,17 +181,54 @@ def _ca_bundle(value: str | None) -> str | None:
     return str(path)
 
 
-def _creatives_source(name: str | None) -> str | None:
-    if name is not None and name not in SOURCES:
-        raise ValueError(
-            f"creatives_source (WEBDATA_CREATIVES_SOURCE) must be one of {', '.join(SOURCES)}"
-        )
-    return name
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{name} must be a string; it is {given(value)}")  # noqa: TRY004
+    return value
+
+
+def _choice(
+    name: str, allowed: Sequence[str], *, also: str = ""
+) -> Callable[[str | None], str | None]:
+    """Return a check of a setting with a list of values."""
+
+    def check(value: str | None) -> str | None:
+        if value is None or (isinstance(value, str) and value.lower() in allowed):
+            return None if value is None else value.lower()
+        meant = did_you_mean(quoted(closest(value, allowed)))
+        words = ", ".join(map(repr, allowed))
+        raise ValueError(f"{name} must be {also}one of {words}; it is {given(value)}{meant}")
+
+    return check
+
+
+_PROGRESS: Final = _choice(
+    "progress (WEBDATA_PROGRESS)", PROGRESS_KINDS, also="True, False, None or "
+)
+
+
+def _progress_kind(value: str | bool | None) -> str | bool | None:
+    return value if isinstance(value, bool) else _PROGRESS(value)
+
+
+def _flag(name: str) -> Callable[[object], bool | None]:
+    """Return a check of a setting that is True or False."""
+
+    def check(value: object) -> bool | None:
+        if value is None or isinstance(value, bool):
+            return value
+        raise ValueError(f"{name} must be True or False; it is {given(value)}")
+
+    return check
 
 
 def _ttl(value: float | None) -> float | None:
-    if value is not None and (math.isnan(value) or value < 0):
-        raise ValueError(f"ttl (WEBDATA_TTL) must be a number of seconds from 0; it is {value!r}")
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        raise ValueError(
+            f"ttl (WEBDATA_TTL) must be a number of seconds from 0; it is {given(value)}"
+        )
     return value
 
 
@@ -191,13 +236,19 @@ def _cache_bytes(value: object) -> int:
     if value is None:
         return CACHE_BYTES
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError("cache_bytes (WEBDATA_CACHE_BYTES) must be a whole number of bytes from 0")
+        raise ValueError(
+            "cache_bytes (WEBDATA_CACHE_BYTES) must be a whole number of bytes from 0; "
+            f"it is {given(value)}"
+        )
     return value
 
 
 def _engines(engines: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     if unknown := sorted(set(engines) - set(ENGINES)):
-        raise ValueError(f"engines must be named {', '.join(ENGINES)}; not {', '.join(unknown)}")
+        meant = did_you_mean(quoted(closest(unknown[0], ENGINES)))
+        raise ValueError(
+            f"engines must be named {', '.join(ENGINES)}; not {', '.join(unknown)}{meant}"
+        )
     # tuple() would split a text into letters.
     return {
         name: variables.split_names(providers) if isinstance(providers, str) else tuple(providers)
@@ -253,7 +304,10 @@ class Options:
     ttl : float or None
         Seconds for which a cached answer is fresh; None for each operation's own default.
     log : str or None
-        Level of the `webdata_nb` logger.
+        Level of the `webdata_nb` logger: debug, info, warning, error or critical.
+    tracebacks : str or None
+        `"short"` (default) shows the message of a `WebdataError` in notebooks, `"full"` the whole
+        traceback.
     nest : bool or None
         Keep a caller's own running loop alive while a blocking call waits.
     engines : dict[str, tuple[str, ...]]
@@ -275,7 +329,7 @@ class Options:
     >>> options.progres = False
     Traceback (most recent call last):
     ...
-    AttributeError: 'Options' object has no attribute 'progres'
+    webdata_nb.errors.UnknownOption: 'progres' is not an option: did you mean 'progress'?
     """
 
     base_url: str | None = field(
@@ -299,22 +353,44 @@ class Options:
     replay: Path | str | None = field(
         default=None, metadata=_source("WEBDATA_REPLAY", check=_folder)
     )
-    offline: bool | None = field(default=None, metadata=_source("WEBDATA_OFFLINE", parse=_boolean))
+    offline: bool | None = field(
+        default=None,
+        metadata=_source(
+            "WEBDATA_OFFLINE", parse=_boolean, check=_flag("offline (WEBDATA_OFFLINE)")
+        ),
+    )
     progress: str | bool | None = field(
-        default=None, metadata=_source("WEBDATA_PROGRESS", parse=_progress)
+        default=None,
+        metadata=_source("WEBDATA_PROGRESS", parse=_progress, check=_progress_kind),
     )
     ttl: float | None = field(
         default=None, metadata=_source("WEBDATA_TTL", parse=_number, check=_ttl)
     )
-    log: str | None = field(default=None, metadata=_source("WEBDATA_LOG"))
-    nest: bool | None = field(default=None, metadata=_source("WEBDATA_NEST", parse=_boolean))
+    log: str | None = field(
+        default=None,
+        metadata=_source("WEBDATA_LOG", check=_choice("log (WEBDATA_LOG)", _LOG_LEVELS)),
+    )
+    tracebacks: str | None = field(
+        default=None,
+        metadata=_source(
+            "WEBDATA_TRACEBACKS", check=_choice("tracebacks (WEBDATA_TRACEBACKS)", _TRACEBACKS)
+        ),
+    )
+    nest: bool | None = field(
+        default=None,
+        metadata=_source("WEBDATA_NEST", parse=_boolean, check=_flag("nest (WEBDATA_NEST)")),
+    )
     engines: dict[str, tuple[str, ...]] = field(
         default_factory=dict, metadata=_source(check=_engines)
     )
     providers: dict[str, Provider] = field(default_factory=dict, metadata=_source())
     llm: dict[str, Provider] = field(default_factory=dict, metadata=_source())
     creatives_source: str | None = field(
-        default=None, metadata=_source("WEBDATA_CREATIVES_SOURCE", check=_creatives_source)
+        default=None,
+        metadata=_source(
+            "WEBDATA_CREATIVES_SOURCE",
+            check=_choice("creatives_source (WEBDATA_CREATIVES_SOURCE)", SOURCES),
+        ),
     )
     creatives_terms: str | None = field(default=None, metadata=_source("WEBDATA_CREATIVES_TERMS"))
     proxy: str | None = field(
@@ -327,7 +403,23 @@ class Options:
         default=None, metadata=_source("WEBDATA_USER_AGENT", check=_user_agent)
     )
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set a setting; an unknown name or a value that is not allowed is an error at once."""
+        source = _SOURCES.get(name)
+        if source is None:
+            meant = did_you_mean(quoted(closest(name, _SOURCES)))
+            raise UnknownOption(f"{name!r} is not an option{meant}")
+        if source.check is not None and value is not None:
+            try:
+                source.check(value)
+            except (ValueError, TypeError) as error:
+                raise InvalidArgument(str(error)) from None
+        object.__setattr__(self, name, value)
 
+
+_SOURCES: Final[Mapping[str, _Source]] = {
+    each.name: each.metadata["source"] for each in fields(Options)
+}
 options: Final = Options()
 
 
@@ -348,6 +440,7 @@ class Settings:
     progress: str | bool | None = None
     ttl: float | None = None
     log: str | None = None
+    tracebacks: str | None = None
     nest: bool = False
     engines: dict[str, tuple[str, ...]] = field(default_factory=dict)
     providers: dict[str, Provider] = field(default_factory=dict)
@@ -391,9 +484,14 @@ def _merge(merged: Options, layer: Options) -> None:
     for each in fields(Options):
         value = getattr(layer, each.name)
         if isinstance(value, Mapping):
-            setattr(merged, each.name, {**getattr(merged, each.name), **value})
+            _set_unchecked(merged, each.name, {**getattr(merged, each.name), **value})
         elif value is not None:
-            setattr(merged, each.name, value)
+            _set_unchecked(merged, each.name, value)
+
+
+def _set_unchecked(layer: Options, name: str, value: object) -> None:
+    """Set a value that a later layer may replace, so that it must not raise."""
+    object.__setattr__(layer, name, value)
 
 
 def _from_environment(environ: Mapping[str, str]) -> Options:
@@ -409,7 +507,8 @@ def _from_environment(environ: Mapping[str, str]) -> Options:
         variable = source.variable
         if variable is not None and variable in texts:
             text = texts.pop(variable)
-            setattr(read, each.name, source.parse(variable, text) if source.parse else text)
+            parsed = source.parse(variable, text) if source.parse else text
+            _set_unchecked(read, each.name, parsed)
     if texts:  # the variables of engines, providers and language models
         read.engines = dict(variables.engine_providers(texts).items())
         read.providers, read.llm = _providers(texts)
@@ -438,3 +537,14 @@ def _default_folders(home: Path | None) -> dict[str, Path]:
     data = platformdirs.user_data_path(_APP, appauthor=False)
     cache = platformdirs.user_cache_path(_APP, appauthor=False)
     return {"data_dir": data / "data", "cache_dir": cache, "log_dir": data / "logs"}
+
+
+def _shows_full_traceback() -> bool:
+    try:
+        return current().tracebacks == "full"
+    except (ValueError, TypeError):  # the error on display may be about the settings
+        return options.tracebacks == "full"
+
+
+# Each display of an error reads this setting.
+short_traceback.DISPLAY.is_full = _shows_full_traceback

@@ -18,6 +18,7 @@ from webdata_nb.display import bars, progress
 from webdata_nb.display.progress import Listener, SilentPainter
 from webdata_nb.display.progress_view import EndState, Painter, View, counts
 from webdata_nb.errors import InvalidArgument, JobCancelled, JobFailed, JobTimeout
+from webdata_nb.settings import PROGRESS_KINDS, Options
 
 
 class Terminal(io.StringIO):
@@ -229,8 +230,12 @@ def test_other_threads_do_not_draw_bars_over_each_other(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("want", ["spinner", 1, 0.5, ["bar"]])
 def test_an_unknown_way_is_refused_and_the_known_ones_are_named(want: object) -> None:
-    with pytest.raises(InvalidArgument, match='"bar", "html", "log"'):
-        progress.check(want)
+    with pytest.raises(InvalidArgument, match="'bar', 'html', 'log'"):
+        Options(progress=want)  # type: ignore[arg-type]
+
+
+def test_every_kind_can_be_chosen() -> None:
+    assert sorted(progress.KINDS) == sorted(PROGRESS_KINDS)
 
 
 @pytest.mark.parametrize(

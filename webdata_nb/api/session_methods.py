@@ -25,6 +25,7 @@ from webdata_nb.api.start import (
     search_job,
 )
 from webdata_nb.api.url_outcome import awhy, why
+from webdata_nb.errors import InvalidArgument
 from webdata_nb.jobs.listings import (
     aengines_df,
     ajobs_df,
@@ -137,7 +138,7 @@ def connect(*, base_url: str | None = None, api_key: str | None = None) -> Sessi
     Raises
     ------
     InvalidArgument
-        An address or key that cannot be right.
+        An address or key that cannot be right, or a key without an address.
 
     Examples
     --------
@@ -146,5 +147,10 @@ def connect(*, base_url: str | None = None, api_key: str | None = None) -> Sessi
     Session(base_url='https://data.example.com')
     """
     session = Session(base_url=base_url, api_key=api_key)
+    if api_key is not None and session.settings().base_url is None:
+        raise InvalidArgument(
+            "api_key has no effect on the local service, which needs none: give base_url as well, "
+            "or set WEBDATA_BASE_URL"
+        )
     connections.set_default_connection(session)
     return session

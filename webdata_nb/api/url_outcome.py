@@ -19,6 +19,7 @@ from webdata_nb.jobs.job import Job, checked_id
 from webdata_nb.requests.call_options import CallOptions, within
 from webdata_nb.requests.options import ConnectionOptions
 from webdata_nb.requests.signatures import with_options
+from webdata_nb.suggestions import closest_url, did_you_mean, given
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -114,9 +115,10 @@ async def awhy(
     try:
         checked_url = http_url(url) if isinstance(url, str) else ""
     except ValueError as error:
-        raise InvalidArgument(f"url {error}") from None
+        meant = did_you_mean(closest_url(url))
+        raise InvalidArgument(f"url {error}; it is {given(url)}{meant}") from None
     if not checked_url:
-        raise InvalidArgument("url must be a string")
+        raise InvalidArgument(f"url must be a string; it is {given(url)}")
     session = crawl.connection if isinstance(crawl, Job) else options["session"]
     call = CallOptions.of(session=session, timeout=options["timeout"])
     crawls = await asyncio.to_thread(_stored_crawls, crawl, call)
@@ -152,12 +154,21 @@ def _stored_crawls(crawl: object, call: CallOptions) -> list[_StoredCrawl]:
     attrs: Any = getattr(crawl, "attrs", {}).get("webdata")
     if not isinstance(attrs, dict) or attrs.get("kind") != "crawl":
         raise InvalidArgument(
-            "crawl must be what crawl_df returned (with its attrs), a job, or a job's id"
+            "crawl must be what crawl_df returned (with its attrs), a job, or a job's id; "
+            f"it is {_kind_of(crawl)}"
         )
     runs = [run["job_id"] for run in attrs.get("runs", ()) if run.get("job_id")]
     if runs:
         return [_crawl_of_job(job_id, call) for job_id in runs]
     return [_StoredCrawl(attrs.get("job_id"), attrs.get("file"))]
+
+
+def _kind_of(crawl: object) -> str:
+    attrs: Any = getattr(crawl, "attrs", {}).get("webdata")
+    if isinstance(attrs, dict):
+        return f"the result of a {attrs.get('kind')}"
+    has_attrs = hasattr(crawl, "attrs")
+    return f"{given(crawl)} without a receipt" if has_attrs else given(crawl)
 
 
 def _crawl_of_job(job_id: str, call: CallOptions) -> _StoredCrawl:

@@ -10,7 +10,9 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self, TypeVar
+
+from pydantic import BaseModel
 
 from webdata_nb import errors
 from webdata_nb.client import event_stream, replies
@@ -42,6 +44,8 @@ log = logging.getLogger("webdata_nb")
 ExportFormat = Literal["json", "csv", "zip"]
 
 CANCEL_S: Final = 2.5
+R = TypeVar("R", bound=BaseModel)
+
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 _NO_BODY: Final[Mapping[str, Any]] = MappingProxyType({})
 _EVENTS: Final = {"search": paths.SEARCH_EVENTS, "crawl": paths.CRAWL_EVENTS}
@@ -132,6 +136,9 @@ class Client:
         """Close every connection."""
         await self._transport.aclose()
 
+    def _parse(self, model: type[R], body: Any) -> R:
+        return replies.parse(model, body, self.base_url)
+
     # ----------------------------------------------------------------------------------- starts
 
     async def start_search(
@@ -165,7 +172,7 @@ class Client:
         """
         request = _creating(paths.SEARCH, body, _key(idempotency_key), on_pause)
         waiting = replace(request, params={"wait": wait_s}) if wait_s else request
-        return replies.parse(SearchStart, await self._start(waiting))
+        return self._parse(SearchStart, await self._start(waiting))
 
     async def start_crawl(
         self,
@@ -176,7 +183,7 @@ class Client:
     ) -> StartReply:
         """POST /v1/crawl; parameters and errors as `start_search`."""
         request = _creating(paths.CRAWL, body, _key(idempotency_key), on_pause)
-        return replies.parse(StartReply, await self._start(request))
+        return self._parse(StartReply, await self._start(request))
 
     async def _start(self, request: ApiRequest) -> Any:
         try:
@@ -194,7 +201,7 @@ class Client:
         except LateReply as late:
             # Its caller will never learn the id, so nobody else could end this job.
             with contextlib.suppress(errors.BadAnswer):
-                job_id = replies.parse(RetryReply, late.reply.decoded).started
+                job_id = self._parse(RetryReply, late.reply.decoded).started
                 await self.cancel_quietly(job_id, within_s=CANCEL_S / 2)
             # Plain again: asyncio.timeout of Python 3.11 knows no subclass.
             raise asyncio.CancelledError from None
@@ -223,7 +230,7 @@ class Client:
         """
         params = {**_data(include_data), **({"wait": wait_s} if wait_s else {})}
         request = ApiRequest("GET", _of_job(paths.SEARCH_JOB, job_id), params)
-        return replies.parse(SearchStatus, await self._transport.json(request))
+        return self._parse(SearchStatus, await self._transport.json(request))
 
     async def crawl_status(
         self,
@@ -236,7 +243,7 @@ class Client:
         """GET /v1/crawl/{job_id}; `page` counts from 1, `per_page` up to 1000."""
         params = {"page": page, "per_page": per_page, **_data(include_data)}
         request = ApiRequest("GET", _of_job(paths.CRAWL_JOB, job_id), params)
-        return replies.parse(CrawlStatus, await self._transport.json(request))
+        return self._parse(CrawlStatus, await self._transport.json(request))
 
     async def receipt(
         self, job_id: str, *, page: int = 1, per_page: int = limits.RECEIPT_PER_PAGE_DEFAULT
@@ -250,12 +257,12 @@ class Client:
         """
         params = {"page": page, "per_page": per_page}
         request = ApiRequest("GET", _of_job(paths.CRAWL_RECEIPT, job_id), params)
-        return replies.parse(ReceiptPage, await self._transport.json(request))
+        return self._parse(ReceiptPage, await self._transport.json(request))
 
     async def receipt_of(self, job_id: str, url: str) -> ReceiptPage:
         """Ask what became of one URL; the reply's `url` is the form that was looked up."""
         request = ApiRequest("GET", _of_job(paths.CRAWL_RECEIPT, job_id), {"url": url})
-        return replies.parse(ReceiptPage, await self._transport.json(request))
+        return self._parse(ReceiptPage, await self._transport.json(request))
 
     async def status(self, kind: JobKind, job_id: str) -> SearchStatus | CrawlStatus:
         """Return the status of a job of either kind, without its rows."""
@@ -275,7 +282,7 @@ class Client:
         request = ApiRequest(
             "POST", path, body=_NO_BODY, idempotent=True, lane="none", timeout_s=CANCEL_S
         )
-        return replies.parse(CancelReply, await self._transport.json(request))
+        return self._parse(CancelReply, await self._transport.json(request))
 
     async def cancel_quietly(self, job_id: str, *, within_s: float = CANCEL_S) -> bool:
         """Cancel from a clean-up: in bounded time, and without raising; tell whether it ended."""
@@ -301,7 +308,7 @@ class Client:
         """
         path = _of_job(paths.JOB_RETRY, job_id)
         request = _creating(path, _NO_BODY, _key(idempotency_key))
-        return replies.parse(RetryReply, await self._create(request))
+        return self._parse(RetryReply, await self._create(request))
 
     # ------------------------------------------------------------------------------------- lists
 
@@ -317,7 +324,7 @@ class Client:
             lane="starts",
             timeout_s=max(self._timeout_s, asked_s + 10),
         )
-        return replies.parse(CreativesReply, await self._transport.json(request))
+        return self._parse(CreativesReply, await self._transport.json(request))
 
     async def advertisers(
         self, query: str, *, limit: int = limits.ADVERTISERS_DEFAULT
@@ -325,7 +332,7 @@ class Client:
         """GET .../advertisers: who a name or domain may mean; an extra that a service may lack."""
         params: dict[str, str | int] = {"query": query, "limit": limit}
         request = ApiRequest("GET", paths.ADVERTISERS, params)
-        return replies.parse(AdvertisersReply, await self._transport.json(request))
+        return self._parse(AdvertisersReply, await self._transport.json(request))
 
     async def creative_file(self, sha256: str) -> bytes:
         """GET .../files/{sha256}: a file that a creatives call downloaded; an extra of ours.
@@ -347,18 +354,18 @@ class Client:
         params: dict[str, str | int] = {"limit": limit}
         if cursor is not None:
             params["cursor"] = cursor
-        return replies.parse(
+        return self._parse(
             JobList, await self._transport.json(ApiRequest("GET", paths.JOBS, params))
         )
 
     async def engines(self) -> list[EngineEntry]:
         """GET /v1/engines (ours): whom each engine asks, and what the others lack."""
         answer = await self._transport.json(ApiRequest("GET", paths.ENGINES))
-        return replies.parse(EngineList, answer).engines
+        return self._parse(EngineList, answer).engines
 
     async def usage(self) -> UsageReply:
         """GET /v1/usage: credits and active work of this key's account."""
-        return replies.parse(UsageReply, await self._transport.json(ApiRequest("GET", paths.USAGE)))
+        return self._parse(UsageReply, await self._transport.json(ApiRequest("GET", paths.USAGE)))
 
     async def weights(self) -> list[Weight]:
         """GET /v1/data-api-weights/public: credits by platform and operation."""

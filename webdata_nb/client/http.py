@@ -107,7 +107,10 @@ class HttpConnection:
         try:
             return replace(result, decoded=orjson.loads(result.body), body=b"")
         except orjson.JSONDecodeError as error:
-            return RequestFailure(FailureKind.INVALID, f"{len(result.body)} bytes, {error.msg}")
+            if result.is_json:
+                words = f"broken JSON ({len(result.body)} bytes, {error.msg})"
+                return RequestFailure(FailureKind.INVALID, words)
+            return RequestFailure(FailureKind.INVALID, f"{result.summary()}, which is no JSON")
 
     async def send(
         self, request: ApiRequest, open_responses: list[OpenResponse] | None = None
@@ -229,7 +232,7 @@ def _failure(error: httpx.HTTPError | httpx.InvalidURL) -> RequestFailure:
             f"the request cannot be sent ({type(error).__name__}): check base_url and headers"
         ) from None
     if isinstance(error, httpx.DecodingError):
-        return RequestFailure(FailureKind.INVALID, f"its compression is broken: {error}")
+        return RequestFailure(FailureKind.INVALID, f"a broken compression ({error})")
     text = str(error) or "no answer in time"
     kind = FailureKind.UNSENT if isinstance(error, _UNSENT) else FailureKind.LOST
     return RequestFailure(kind, f"{type(error).__name__}: {text}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,6 +20,11 @@ from webdata_nb.contract.replies import Weight
 R = TypeVar("R", bound=BaseModel)
 
 _DETAIL_LENGTH: Final = 500
+_FIRST_WORDS: Final = 60
+_WITHOUT_TEXT: Final = re.compile(
+    r"(?is)<!--.*?-->|<(head|script|style)\b(?:(?!<title).)*?</\1>|<[^>]*>|[\x00-\x1f\x7f]"
+)
+_WRONG_ADDRESS: Final = "set base_url (WEBDATA_BASE_URL) to the address of a webdata service"
 _WEIGHTS: Final = TypeAdapter(list[Weight])
 
 
@@ -36,12 +42,29 @@ class HttpReply:
         """Whether the status says success."""
         return HTTPStatus.OK <= self.status < HTTPStatus.MULTIPLE_CHOICES
 
+    @property
+    def content_type(self) -> str:
+        """The media type of the body; "" if it is not stated."""
+        return self.headers.get("content-type", "").partition(";")[0].strip()
+
+    @property
+    def is_json(self) -> bool:
+        """Whether the reply says that its body is JSON."""
+        return self.content_type.endswith("json")
+
+    def summary(self) -> str:
+        """Return the status, the media type and the first words, as in `200 text/html 'Home'`."""
+        text = _WITHOUT_TEXT.sub(" ", self.body[: _DETAIL_LENGTH * 4].decode("utf-8", "replace"))
+        words = " ".join(text.split())
+        first = f" {words[:_FIRST_WORDS]!r}" if words else " without a body"
+        return f"{self.status} {self.content_type or 'without a content type'}{first}"
+
 
 # --------------------------------------------------------------------------------------- replies
 
 
-def parse(model: type[R], body: Any) -> R:
-    """Check a decoded body against its model.
+def parse(model: type[R], body: Any, base_url: str = "") -> R:
+    """Check a decoded body against its model; `base_url` is the service, for the message.
 
     Raises
     ------
@@ -51,7 +74,7 @@ def parse(model: type[R], body: Any) -> R:
     try:
         return model.model_validate(_lenient(body))
     except ValidationError as error:
-        raise _contract_error(model.__name__, error) from None
+        raise _contract_error(model.__name__, error, base_url) from None
 
 
 def parse_weights(body: Any) -> list[Weight]:
@@ -74,13 +97,16 @@ def _lenient(body: Any) -> Any:
     return fields
 
 
-def _contract_error(what: str, error: ValidationError) -> errors.BadAnswer:
+def _contract_error(what: str, error: ValidationError, base_url: str = "") -> errors.BadAnswer:
     """Return an error that names the first wrong field, but no value: replies may hold secrets."""
     first = error.errors(include_input=False, include_url=False)[0]
     path = ".".join(str(part) for part in first["loc"])
     where = f"field {path!r}" if path else "the body"
+    sender = f"the service at {base_url}" if base_url else "the service"
+    foreign = f": {_WRONG_ADDRESS}" if first["type"] == "missing" or not path else ""
     return errors.BadAnswer(
-        f"the service's answer ({what}) breaks the contract: {where} {plain_message(first)}",
+        f"the answer of {sender} ({what}) breaks the contract: "
+        f"{where} {plain_message(first)}{foreign}",
         field=path or None,
     )
 
@@ -88,7 +114,9 @@ def _contract_error(what: str, error: ValidationError) -> errors.BadAnswer:
 # ---------------------------------------------------------------------------------------- errors
 
 
-def error_of(reply: HttpReply, path: str, why: str = "") -> errors.ServiceError | errors.BadAnswer:
+def error_of(
+    reply: HttpReply, path: str, why: str = "", *, base_url: str = ""
+) -> errors.ServiceError | errors.BadAnswer:
     """Return the error that an answer with a status from 300 stands for.
 
     Parameters
@@ -99,11 +127,15 @@ def error_of(reply: HttpReply, path: str, why: str = "") -> errors.ServiceError 
         The operation's path; a 400 means a wrong state for some and a wrong request for others.
     why : str
         Why no further attempt was made.
+    base_url : str
+        The address of the service, for the message.
     """
     if reply.status < HTTPStatus.BAD_REQUEST:
+        target = reply.headers.get("location", "").partition("?")[0] or "elsewhere"
         return errors.BadAnswer(
-            f"the service answered {reply.status} and points elsewhere; redirects are not "
-            "followed, since they would carry the key along: set base_url to the final address"
+            f"{base_url}{path} answered {reply.status} and points to {target}; redirects are not "
+            "followed, since they would carry the key along: set base_url (WEBDATA_BASE_URL) to "
+            "the final address"
         )
     detail, fields = _detail(reply)
     kind = _kind(reply, path, detail)
@@ -116,7 +148,10 @@ def error_of(reply: HttpReply, path: str, why: str = "") -> errors.ServiceError 
         stated["fields"] = fields
     if issubclass(kind, errors.RateLimited):
         stated["limit"], stated["active"] = retry.concurrency_limits(reply.headers)
-    return kind(_message(kind, reply.status, detail, why), **stated)
+    if reply.status in _FOREIGN_STATUSES and not (reply.is_json or _is_contract_error(reply)):
+        return kind(f"{base_url}{path} answered {reply.summary()}: {_WRONG_ADDRESS}", **stated)
+    asked = f" to {path}" if kind is errors.NotFound else ""
+    return kind(_message(kind, f"{reply.status}{asked}", detail, why), **stated)
 
 
 _BY_STATUS: Final[dict[int, type[errors.ServiceError]]] = {
@@ -134,9 +169,20 @@ _BY_STATUS: Final[dict[int, type[errors.ServiceError]]] = {
     HTTPStatus.NOT_IMPLEMENTED: errors.NotSupported,
 }
 
+# Other servers answer these to a path that they do not know.
+_FOREIGN_STATUSES: Final = frozenset(
+    {
+        HTTPStatus.BAD_REQUEST,
+        HTTPStatus.NOT_FOUND,
+        HTTPStatus.METHOD_NOT_ALLOWED,
+        HTTPStatus.NOT_ACCEPTABLE,
+        HTTPStatus.NOT_IMPLEMENTED,
+    }
+)
+
 _ADVICE: Final[dict[type[errors.ServiceError], str]] = {
     errors.AuthError: "set api_key (WEBDATA_API_KEY) to a key that this service knows",
-    errors.NotFound: "check the id, and that the key belongs to the account that owns it",
+    errors.NotFound: "jobs_df() lists the jobs of this key",
     errors.WrongState: "read the job's status first",
     errors.Expired: "start a new job",
     errors.InvalidRequest: "correct the request",
@@ -158,10 +204,18 @@ def _kind(reply: HttpReply, path: str, detail: str) -> type[errors.ServiceError]
     return _BY_STATUS.get(reply.status, errors.ServiceError)
 
 
-def _message(kind: type[errors.ServiceError], status: int, detail: str, why: str) -> str:
-    advice = _ADVICE.get(kind, "read the service's documentation")
-    said = f": {detail}" if detail else ""
-    return f"the service answered {status}{said} ({advice}{'; ' + why if why else ''})"
+def _is_contract_error(reply: HttpReply) -> bool:
+    """Return whether the body is that of a service, whatever its content type says."""
+    try:
+        return isinstance(orjson.loads(reply.body), dict | list)
+    except orjson.JSONDecodeError:
+        return not reply.body
+
+
+def _message(kind: type[errors.ServiceError], status: str, detail: str, why: str) -> str:
+    parts = [detail, _ADVICE.get(kind, ""), why]
+    said = "; ".join(part for part in parts if part)
+    return f"the service answered {status}{': ' if said else ''}{said}"
 
 
 def code_of(reply: HttpReply) -> str | None:

@@ -52,9 +52,9 @@ class RetryDelay:
 
 @dataclass(frozen=True, slots=True)
 class NoRetry:
-    """Do not send the request again; `reason` says why."""
+    """Do not send the request again; `reason` says why, unless a retry could never help."""
 
-    reason: str
+    reason: str = ""
 
 
 def decide_retry(
@@ -110,7 +110,7 @@ def decide_retry(
             wait_s = _CONCURRENCY_WAIT_S if after_s is None else after_s
             return RetryDelay(_add_jitter(wait_s, jitter), queued=True)
     elif not _is_retryable(outcome, after_s, safe=idempotent or method in _IDEMPOTENT):
-        return NoRetry("a retry would not help, or could act twice")
+        return NoRetry()
     delay_s = policy.next_delay_s(attempt, random_fraction=jitter)
     if delay_s is None:
         return NoRetry(f"{attempt} attempts")

@@ -212,12 +212,14 @@ class Transport:
 
     def _raise(self, request: ApiRequest, result: SendResult, decision: NoRetry) -> NoReturn:
         if isinstance(result, HttpReply):
-            raise replies.error_of(self._without_key(result), request.path, decision.reason)
+            raise replies.error_of(
+                self._without_key(result), request.path, decision.reason, base_url=self.base_url
+            )
         what = f"{request.method} {request.path} at {self.base_url}"
         if result.kind is FailureKind.INVALID:
             raise errors.BadAnswer(
-                f"{what} was answered with something that is no JSON ({result.text}): "
-                "is base_url the address of the service?"
+                f"{what} answered {result.text}: set base_url (WEBDATA_BASE_URL) to the address "
+                "of a webdata service"
             )
         if result.kind is FailureKind.LOST and request.creates and not request.idempotent:
             raise errors.UnknownOutcome(
@@ -225,7 +227,10 @@ class Transport:
                 "started: look for it before starting another",
                 idempotency_key=request.headers.get(paths.IDEMPOTENCY_KEY, ""),
             )
-        raise errors.ConnectionFailed(f"{what} failed: {result.text} ({decision.reason})")
+        tried = f" ({decision.reason})" if decision.reason else ""
+        check = "; check base_url (WEBDATA_BASE_URL) and the network"
+        remedy = check if result.kind is FailureKind.UNSENT else ""
+        raise errors.ConnectionFailed(f"{what} failed: {result.text}{tried}{remedy}")
 
     def _without_key(self, reply: HttpReply) -> HttpReply:
         """Blot out our key where a service repeats it in an error."""

@@ -135,9 +135,9 @@ def http_url(value: str) -> str:
         raise ValueError(f"must be at most {limits.URL_LENGTH} characters")
     url = value.strip()
     if not _is_http_url(url):
-        raise ValueError(
-            "must be an absolute http:// or https:// URL with a host, and a port other than 0"
-        )
+        raise ValueError("must be an absolute http:// or https:// URL")
+    if urlsplit(url).port == 0:
+        raise ValueError("must be an http:// or https:// URL with a port other than 0")
     return url
 
 
@@ -147,11 +147,11 @@ def _is_http_url(url: str) -> bool:
         return False
     try:
         parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
+        host, _ = parts.hostname, parts.port
     except ValueError:
         return False
     blank = re.search(r"\s", parts.netloc)
-    return parts.scheme.lower() in {"http", "https"} and bool(host) and blank is None and port != 0
+    return parts.scheme.lower() in {"http", "https"} and bool(host) and blank is None
 
 
 def _query(value: str) -> str:

@@ -24,7 +24,7 @@ from webdata_nb.display.notice import Place, show_notice
 from webdata_nb.display.panel import Cancel, Panel
 from webdata_nb.display.progress_rate import ProgressRate
 from webdata_nb.display.progress_view import EndState, Painter, View
-from webdata_nb.errors import InvalidArgument, JobCancelled, JobError, JobTimeout
+from webdata_nb.errors import JobCancelled, JobError, JobTimeout
 
 PainterFactory = Callable[[View], Painter]
 OnChange = Callable[[View], object]
@@ -42,6 +42,7 @@ class SilentPainter(bars.StaticPainter):
         """Ignore `view`."""
 
 
+# Their names are `settings.PROGRESS_KINDS`.
 KINDS: Final[dict[str, PainterFactory]] = {
     "bar": bars.Bar,
     "html": bars.Html,
@@ -55,22 +56,6 @@ _PLACES: Final[dict[str, tuple[Place, ...]]] = {
     "panel": ("live", "headless"),
     "marimo": ("marimo",),
 }
-
-
-def check(want: object) -> None:
-    """Check a `progress` argument.
-
-    Raises
-    ------
-    InvalidArgument
-        It is not None, True, False or the name of a painter.
-    """
-    if want is None or isinstance(want, bool) or (isinstance(want, str) and want in KINDS):
-        return
-    names = ", ".join(f'"{name}"' for name in KINDS)
-    raise InvalidArgument(
-        f"progress must be True, False, None (choose by the environment) or one of {names}"
-    )
 
 
 def listener(

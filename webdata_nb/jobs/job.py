@@ -34,6 +34,7 @@ from webdata_nb.requests.call_options import CallOptions
 from webdata_nb.requests.options import OnCancel, OnIncomplete
 from webdata_nb.session import Connection
 from webdata_nb.stream import Stream
+from webdata_nb.suggestions import given
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -489,5 +490,7 @@ def started_job(job_ref: JobRef, connection: Connection, *, remember: bool) -> J
 def checked_id(job_id: object) -> str:
     """Check the id of a job as a user gave it."""
     if not isinstance(job_id, str) or not job_id.strip():
-        raise InvalidArgument("job_id must be the id of a job, as a string")
+        raise InvalidArgument(
+            f"job_id must be the id of a job, as in jobs_df(); it is {given(job_id)}"
+        )
     return job_id.strip()

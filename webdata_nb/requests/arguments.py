@@ -1,7 +1,7 @@
 """Checks arguments and builds requests of the contract, before anything is sent.
 
-Messages name the argument and the rule, never the value: headers, cookies and URLs may hold
-secrets.
+Messages name the argument, the rule, the value and the closest valid one. They show no value of
+headers, cookies and webhooks, and no password of a URL.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from webdata_nb.contract.error_messages import plain_message
 from webdata_nb.contract.fields import Strict
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import exports, remote
+from webdata_nb.suggestions import closest, closest_url, did_you_mean, given, quoted
 
 R = TypeVar("R", bound=Strict)
 
 # A webhook does not change the answer, and its URL often holds a token.
 _WEBHOOK: Final = frozenset({"webhook_url", "webhook_secret"})
 _SECRET: Final = frozenset({"headers", "cookies"}) | _WEBHOOK
+_WITHOUT_VALUE: Final = frozenset({"extra_forbidden", "missing"})
 _MESSAGES: Final = {
     "tuple_type": "must be a list",
     "list_type": "must be a list",
@@ -35,7 +37,7 @@ _MESSAGES: Final = {
     "bool_type": "must be True or False",
     "string_type": "must be a string",
     "int_type": "must be a whole number",
-    "missing": "is required",
+    "missing": "is required; it is None",
 }
 
 
@@ -112,11 +114,11 @@ def _message(
 ) -> str:
     """Name each wrong argument once, even if pydantic tried several types of a union."""
     messages: dict[str, str] = {}
-    for problem in error.errors(include_url=False, include_input=False):
+    for problem in error.errors(include_url=False):
         names, owner = _path(problem["loc"], model)
         inside = len(problem["loc"]) > len(names)
-        argument = _argument_name(names, argument_names)
-        messages.setdefault(argument, _words(problem, owner, inside=inside))
+        words = _words(problem, owner, inside=inside) + _value_words(problem, names)
+        messages.setdefault(_argument_name(names, argument_names), words)
     return "; ".join(f"{path} {words}".strip() for path, words in messages.items())
 
 
@@ -153,8 +155,11 @@ def _words(problem: Mapping[str, Any], owner: type[BaseModel], *, inside: bool) 
         case "string_type" if inside:
             return "must hold strings only"
         case "extra_forbidden":
-            fields = owner.model_fields.items()
-            return f"is not an option: there are {', '.join(f.alias or n for n, f in fields)}"
+            names = [field.alias or name for name, field in owner.model_fields.items()]
+            meant = closest(problem["loc"][-1], names)
+            if meant is not None:
+                return f"is not an option{did_you_mean(quoted(meant))}"
+            return f"is not an option: there are {', '.join(names)}"
         case "literal_error":
             return f"must be {problem['ctx']['expected']}"
         case kind if kind in _MESSAGES:
@@ -162,28 +167,60 @@ def _words(problem: Mapping[str, Any], owner: type[BaseModel], *, inside: bool) 
     return plain_message(problem)
 
 
+def _value_words(problem: Mapping[str, Any], names: Sequence[str]) -> str:
+    """Return the end of a message: the value, and the closest valid one."""
+    value = problem["input"]
+    if not names and isinstance(value, Mapping):
+        # A rule about several fields starts with the name of the wrong one.
+        names = problem["msg"].removeprefix("Value error, ").split()[:1]
+        value = value.get(names[0])
+    is_stated = isinstance(value, list | tuple) and problem["type"] == "value_error"
+    if value is None or is_stated or problem["type"] in _WITHOUT_VALUE:
+        return ""
+    if isinstance(value, BaseModel) or not _SECRET.isdisjoint(names):
+        return ""
+    return f"; it is {given(value)}{did_you_mean(_suggestion(problem, value))}"
+
+
+def _suggestion(problem: Mapping[str, Any], value: object) -> str | None:
+    match problem["type"]:
+        case "literal_error":
+            return quoted(closest(value, re.findall(r"'([^']*)'", problem["ctx"]["expected"])))
+        case "tuple_type" | "list_type" if isinstance(value, str):
+            return given([value])
+        case "value_error" if "URL" in problem["msg"]:
+            return closest_url(value)
+        case "int_type" if isinstance(value, str) and value.strip().isdecimal():
+            return value.strip()
+        case "bool_type" if str(value).lower() in {"true", "false"}:
+            return str(value).capitalize()
+    return None
+
+
 def check_seconds(name: str, value: float | None, *, least: float = 0.0) -> float | None:
     """Return a number of seconds, or None."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
-        raise InvalidArgument(f"{name} must be a number of seconds")
+        raise InvalidArgument(f"{name} must be a number of seconds; it is {given(value)}")
     if value < least:
-        raise InvalidArgument(f"{name} must be {least:g} seconds or more")
+        raise InvalidArgument(f"{name} must be {least:g} seconds or more; it is {value:g}")
     return float(value)
 
 
 def check_flag(name: str, value: object) -> bool:
     """Return a boolean."""
     if not isinstance(value, bool):
-        raise InvalidArgument(f"{name} must be True or False")
+        raise InvalidArgument(f"{name} must be True or False; it is {given(value)}")
     return value
 
 
 def check_choice(name: str, value: object, allowed: Sequence[str]) -> str:
     """Return a value that is one of `allowed`."""
     if not isinstance(value, str) or value not in allowed:
-        raise InvalidArgument(f"{name} must be one of {', '.join(repr(word) for word in allowed)}")
+        words = ", ".join(repr(word) for word in allowed)
+        meant = did_you_mean(quoted(closest(value, allowed)))
+        raise InvalidArgument(f"{name} must be one of {words}; it is {given(value)}{meant}")
     return value
 
 
@@ -191,7 +228,9 @@ def check_integer(name: str, value: object, *, least: int) -> int:
     """Return a whole number of at least `least`."""
     plain = _plain(value)
     if isinstance(plain, bool) or not isinstance(plain, int) or plain < least:
-        raise InvalidArgument(f"{name} must be a whole number, {least} or more")
+        raise InvalidArgument(
+            f"{name} must be a whole number, {least} or more; it is {given(value)}"
+        )
     return plain
 
 
@@ -205,11 +244,13 @@ def list_items(name: str, value: object) -> list[Any] | None:
     """
     plain = _plain(value)
     if isinstance(plain, set | frozenset):
-        raise InvalidArgument(f"{name} must be a list: a set has no order")
+        raise InvalidArgument(
+            f"{name} must be a list; it is a set, which has no order: use sorted({name})"
+        )
     if not isinstance(plain, list):
         return None
     if not plain:
-        raise InvalidArgument(f"{name} must not be an empty list")
+        raise InvalidArgument(f"{name} must have at least one entry; it is an empty list")
     return plain
 
 
@@ -218,7 +259,9 @@ def check_credits(name: str, value: object) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-        raise InvalidArgument(f"{name} must be a number of credits, 0 or more")
+        raise InvalidArgument(
+            f"{name} must be a number of credits, 0 or more; it is {given(value)}"
+        )
     return float(value)
 
 
@@ -228,19 +271,23 @@ def check_out_path(value: object) -> Path | str | None:
         return None
     if isinstance(value, str) and remote.is_url(value):
         if not value.endswith(exports.SUFFIXES):
-            raise InvalidArgument(f"out must end in {' or '.join(exports.SUFFIXES)}")
+            raise InvalidArgument(_suffix_message(value))
         remote.check(value)
         return value
     path = check_file_path("out", value)
     if path.suffix not in exports.SUFFIXES:
-        raise InvalidArgument(f"out must end in {' or '.join(exports.SUFFIXES)}")
+        raise InvalidArgument(_suffix_message(str(value)))
     return path
+
+
+def _suffix_message(value: str) -> str:
+    return f"out must end in {' or '.join(exports.SUFFIXES)}; it is {given(value)}"
 
 
 def check_maximum(name: str, value: int, most: int) -> None:
     """Raise if a number is too large."""
     if value > most:
-        raise InvalidArgument(f"{name} must be {most} or less")
+        raise InvalidArgument(f"{name} must be {most} or less; it is {value}")
 
 
 def check_requirement(name: str, value: object, needed: str) -> None:
@@ -257,7 +304,9 @@ def check_dataset_path(value: object) -> Path | str | None:
     path: Path | str = str(value) if is_url else absolute_path("out", value)
     taken = isinstance(path, Path) and path.is_file()
     if str(path).rstrip("/").endswith(exports.SUFFIXES) or taken:
-        raise InvalidArgument("with stream=True, out must name a directory for a dataset")
+        raise InvalidArgument(
+            f"with stream=True, out must name a directory for a dataset; it is {given(str(value))}"
+        )
     if isinstance(path, str):
         remote.check(path)
     return path
@@ -266,7 +315,9 @@ def check_dataset_path(value: object) -> Path | str | None:
 def absolute_path(name: str, value: object) -> Path:
     """Return an absolute path."""
     if not isinstance(value, str | Path) or not str(value):
-        raise InvalidArgument(f"{name} must be a path, as a string or a pathlib.Path")
+        raise InvalidArgument(
+            f"{name} must be a path, as a string or a pathlib.Path; it is {given(value)}"
+        )
     return Path(value).expanduser().absolute()
 
 
@@ -274,7 +325,9 @@ def check_file_path(name: str, value: object) -> Path:
     """Return the absolute path of a file in an existing directory."""
     path = absolute_path(name, value)
     if not path.parent.is_dir():
-        raise InvalidArgument(f"{name} must be in a directory that exists")
+        raise InvalidArgument(
+            f"{name} must be in a directory that exists; {given(str(path.parent))} does not"
+        )
     if path.is_dir():
-        raise InvalidArgument(f"{name} must name a file, not a directory")
+        raise InvalidArgument(f"{name} must name a file; {given(str(path))} is a directory")
     return path

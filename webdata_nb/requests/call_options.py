@@ -23,6 +23,7 @@ from webdata_nb.requests.options import (
 )
 from webdata_nb.session import Connection
 from webdata_nb.settings import Options, Settings
+from webdata_nb.suggestions import given
 
 if TYPE_CHECKING:
     from webdata_nb.frames.frame import DtypeBackend
@@ -99,7 +100,10 @@ def _connection(session: object) -> Connection:
     if session is None:
         return sessions.default_connection()
     if not isinstance(session, Connection):
-        raise InvalidArgument("session must be what connect() returns, or None for the default")
+        raise InvalidArgument(
+            "session must be what connect() returns, or None for the default; "
+            f"it is {given(session)}"
+        )
     return session
 
 
@@ -107,17 +111,16 @@ def _settings(connection: Connection, options: CallArguments) -> Settings:
     progress, offline = options.get("progress"), options.get("offline")
     if offline is not None:
         arguments.check_flag("offline", offline)
-    display.check(progress)
     ttl_s = arguments.check_seconds("ttl", options.get("ttl"))
-    settings = connection.settings(Options(progress=progress, ttl=ttl_s, offline=offline))
-    display.check(settings.progress)
-    return settings
+    return connection.settings(Options(progress=progress, ttl=ttl_s, offline=offline))
 
 
 def _timeout(value: float | None) -> float | None:
     seconds = arguments.check_seconds("timeout", value)
     if seconds == 0:
-        raise InvalidArgument("timeout must be more than 0 seconds, or None to wait for the end")
+        raise InvalidArgument(
+            f"timeout must be more than 0 seconds, or None to wait for the end; it is {seconds:g}"
+        )
     return seconds
 
 
@@ -149,7 +152,9 @@ class FanOutOptions:
         on_error, executor = options.get("on_error", "row"), options.get("executor")
         arguments.check_choice("on_error", on_error, get_args(OnError))
         if executor is not None and not isinstance(executor, Executor):
-            raise InvalidArgument("executor must be a concurrent.futures.Executor, or None")
+            raise InvalidArgument(
+                f"executor must be a concurrent.futures.Executor, or None; it is {given(executor)}"
+            )
         return cls(on_error, executor, arguments.check_credits("budget", options.get("budget")))
 
 

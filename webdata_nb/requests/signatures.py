@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast, is_typeddict
 
+from webdata_nb.errors import InvalidCall
 from webdata_nb.requests import options as definitions
 
 # ruff: noqa: PLC0415 - the flags of commands use this module, and must not wait for pydantic
@@ -59,11 +60,14 @@ def with_options(group: type, *, columns: str = "") -> Callable[[F], F]:
 
         @functools.wraps(function)
         async def complete(*args: Any, **arguments: Any) -> Any:
-            if unknown := [name for name in arguments if name not in signature.parameters]:
-                raise TypeError(
-                    f"{complete.__qualname__}() got an unexpected keyword argument {unknown[0]!r}"
-                )
-            return await function(*args, **{**defaults, **arguments})
+            name = complete.__qualname__
+            if not arguments.keys() <= signature.parameters.keys():
+                raise InvalidCall.of(name, signature, args, arguments)
+            try:
+                coroutine = function(*args, **{**defaults, **arguments})
+            except TypeError:
+                raise InvalidCall.of(name, signature, args, arguments) from None
+            return await coroutine
 
         del complete.__wrapped__  # inspect would follow it to the shorter signature
         vars(complete)["__signature__"] = signature

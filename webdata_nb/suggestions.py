@@ -1,0 +1,99 @@
+"""Finds the closest valid value for a wrong one, and formats both for messages."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+_MAX_CHARS: Final = 80
+_MAX_ITEMS: Final = 8
+_SIMILARITY: Final = 0.6
+# What stands before the host: a scheme with a typo, or with too few slashes or no colon.
+_SCHEME: Final = re.compile(r"([A-Za-z]{2,6})(?::/{0,3}|/{2,3})(?=[^/:\s])")
+_HOST: Final = re.compile(
+    r"(?:[\w-]+\.)+[A-Za-z]{2,}|localhost|\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-f:]+\]"
+)
+_LOCAL: Final = re.compile(r"(?:localhost|[\d.]+)(?::\d+)?(?:[/?#]|$)")
+_CREDENTIALS: Final = re.compile(r"^(\s*(?:[A-Za-z]+:/+)?)[^/?#@\s]*@")
+
+
+def closest(value: object, choices: Iterable[str]) -> str | None:
+    """Return the choice that is most similar to `value`; None where none is similar.
+
+    Examples
+    --------
+    >>> closest("num_result", ["num_results", "engine"])
+    'num_results'
+    """
+    by_lower = {choice.lower(): choice for choice in choices}
+    matches = difflib.get_close_matches(str(value).lower(), by_lower, n=1, cutoff=_SIMILARITY)
+    return by_lower[matches[0]] if matches else None
+
+
+def did_you_mean(suggestion: str | None) -> str:
+    """Return the end of a message that names a suggestion; "" without one."""
+    return "" if suggestion is None else f": did you mean {suggestion}?"
+
+
+def quoted(value: str | None) -> str | None:
+    """Return the repr of a suggestion; None without one."""
+    return None if value is None else repr(value)
+
+
+def closest_url(value: object) -> str | None:
+    """Return the http or https URL that `value` was probably meant to be; None for any other text.
+
+    Examples
+    --------
+    >>> closest_url("example.com/docs")
+    'https://example.com/docs'
+    >>> closest_url("htps:/example.com")
+    'https://example.com'
+    """
+    if not isinstance(value, str):
+        return None
+    text = value.strip()
+    scheme = "http" if _LOCAL.match(text) else "https"
+    if (typed := _SCHEME.match(text)) is not None and not _is_port(text, typed):
+        meant = closest(typed[1], ("http", "https"))
+        if meant is None:
+            return None
+        scheme, text = meant, text[typed.end() :]
+    return _checked(f"{scheme}://{text.lstrip('/')}")
+
+
+def _is_port(text: str, typed: re.Match[str]) -> bool:
+    """Return whether the colon of `localhost:8000` was read as that of a scheme."""
+    return bool(re.match(r"\d+(?:[/?#]|$)", text[typed.end() :])) and typed[0].endswith(":")
+
+
+def _checked(url: str) -> str | None:
+    try:
+        host, _ = urlsplit(url).hostname or "", urlsplit(url).port
+    except ValueError:
+        return None
+    return url if _HOST.fullmatch(f"[{host}]" if ":" in host else host) else None
+
+
+def given(value: Any) -> str:
+    """Return a value as a message shows it: short, on one line, without a password.
+
+    A mapping may hold headers or cookies, so that only its keys are shown.
+    """
+    if isinstance(value, Mapping):
+        return f"a dict with {', '.join(map(repr, list(value)[:_MAX_ITEMS])) or 'no keys'}"
+    if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
+        more = ", ..." if len(value) > _MAX_ITEMS else ""
+        return f"[{', '.join(given(each) for each in value[:_MAX_ITEMS])}{more}]"
+    if isinstance(value, str):
+        value = _CREDENTIALS.sub(r"\1***@", value)
+    text = repr(value) if _is_plain(value) else f"a {type(value).__name__}"
+    return text if len(text) <= _MAX_CHARS else f"{text[: _MAX_CHARS - 1]}…"
+
+
+def _is_plain(value: object) -> bool:
+    """Return whether the repr of a value is short and says what it is."""
+    return value is None or isinstance(value, str | bool | int | float)
