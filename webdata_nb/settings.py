@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 import platformdirs
@@ -403,18 +403,20 @@ class Options:
         default=None, metadata=_source("WEBDATA_USER_AGENT", check=_user_agent)
     )
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Set a setting; an unknown name or a value that is not allowed is an error at once."""
-        source = _SOURCES.get(name)
-        if source is None:
-            meant = did_you_mean(quoted(closest(name, _SOURCES)))
-            raise UnknownOption(f"{name!r} is not an option{meant}")
-        if source.check is not None and value is not None:
-            try:
-                source.check(value)
-            except (ValueError, TypeError) as error:
-                raise InvalidArgument(str(error)) from None
-        object.__setattr__(self, name, value)
+    if not TYPE_CHECKING:  # a type checker finds unknown names by itself
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            """Set a setting; an unknown name or a value that is not allowed is an error at once."""
+            source = _SOURCES.get(name)
+            if source is None:
+                meant = did_you_mean(quoted(closest(name, _SOURCES)))
+                raise UnknownOption(f"{name!r} is not an option{meant}")
+            if source.check is not None and value is not None:
+                try:
+                    source.check(value)
+                except (ValueError, TypeError) as error:
+                    raise InvalidArgument(str(error)) from None
+            object.__setattr__(self, name, value)
 
 
 _SOURCES: Final[Mapping[str, _Source]] = {
