@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -18,6 +19,7 @@ from tests.frames.test_rows import CRAWLED
 from webdata_nb.cache import snapshots
 from webdata_nb.cache.snapshots import CacheKey, Snapshot
 from webdata_nb.frames import frame, parquet, rows, schemas
+from webdata_nb.frames.json_text import dumps
 
 NOW = datetime(2026, 11, 20, 10, 0, 0, 123456, UTC)
 DAY_S = 86_400.0
@@ -85,7 +87,7 @@ def test_other_programs_read_file_and_receipt(tmp_path: Path) -> None:
     path = put(tmp_path).path
     df = pd.read_parquet(path)
     assert df.attrs == {"webdata": TOLD}
-    assert df["metadata"][0] == rows.dumps(CRAWLED["metadata"])
+    assert df["metadata"][0] == dumps(CRAWLED["metadata"])
     assert list(df["links"][0]) == CRAWLED["links"]
     assert pq.read_schema(path).field("metadata").metadata == {b"webdata.type": b"json"}
 
@@ -167,7 +169,8 @@ def test_misplaced_file_is_a_miss(tmp_path: Path) -> None:
 
 def test_file_of_other_schema_is_a_miss(tmp_path: Path) -> None:
     own = {"schema": "crawl/1", "digest": ASKED.digest}
-    data = parquet.encode(TABLE.drop_columns(["quality"]), own=own, attrs=TOLD)
+    retyped = TABLE.set_column(0, "url", pa.array([5]))
+    data = parquet.encode(retyped, own=own, attrs=TOLD)
     folder = ASKED.folder(tmp_path)
     folder.mkdir(parents=True)
     check = snapshots._checksum(data)

@@ -11,6 +11,7 @@ import pytest
 from tests.frames.test_rows import CRAWLED, PNG
 from webdata_nb.contract.choices import FORMATS
 from webdata_nb.frames import frame, rows, schemas
+from webdata_nb.frames.json_text import dumps
 from webdata_nb.frames.schemas import TableName
 
 EXPECTED: dict[TableName, dict[str, str]] = {
@@ -143,7 +144,7 @@ def test_a_cut_and_a_chunked_table_give_the_same_lists() -> None:
 def test_the_arrow_backend_has_arrow_types_throughout() -> None:
     df = frame.build(rows.to_table("crawl", [CRAWLED]), dtype_backend="pyarrow")
     assert all(isinstance(dtype, pd.ArrowDtype) for dtype in df.dtypes)
-    assert df["metadata"][0] == rows.dumps(CRAWLED["metadata"])
+    assert df["metadata"][0] == dumps(CRAWLED["metadata"])
     assert list(df["links"][0]) == CRAWLED["links"]
     assert df["screenshot"][0] == PNG
 

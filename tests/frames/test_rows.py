@@ -8,11 +8,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import orjson
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webdata_nb.frames import rows, schemas
+from webdata_nb.frames import item_lists, rows, schemas
+from webdata_nb.frames.json_text import dumps
 from webdata_nb.frames.schemas import SCHEMAS, TableName
 
 PNG = b"\x89PNG\r\n\x1a\nrest"
@@ -31,7 +33,7 @@ CRAWLED: dict[str, Any] = {
     "quality": {"score": 0.5},
     "markdown": "# Start\n\n\N{SNOWMAN}",
     "links": ["https://site.test/a", "https://site.test/b"],
-    "images": [{"src": "a.png", "alt": ""}],
+    "images": [{"url": "a.png", "alt": "", "width": 5, "height": None, "caption": None}],
     "screenshot": base64.b64encode(PNG).decode(),
     "metadata": {"language": "en", "deep": [1, {"a": None}]},
 }
@@ -40,13 +42,16 @@ CRAWLED: dict[str, Any] = {
 def one(row: dict[str, Any], table: TableName = "crawl") -> dict[str, Any]:
     """Return the row as its table holds it, JSON columns decoded."""
     held = rows.to_table(table, [row])
-    found = held.to_pylist()[0]
-    return {
-        field.name: json.loads(found[field.name])
-        if schemas.kind(field) == schemas.JSON and found[field.name] is not None
-        else found[field.name]
-        for field in held.schema
-    }
+    return {field.name: value_of(field, held[field.name]) for field in held.schema}
+
+
+def value_of(field: pa.Field[Any], column: pa.ChunkedArray[Any]) -> Any:
+    """Return the only value of a column, decoded."""
+    if schemas.has_items(field):
+        return item_lists.decode(column)[0]
+    value: Any = column.to_pylist()[0]
+    is_text = schemas.kind(field) == schemas.JSON and value is not None
+    return json.loads(value) if is_text else value
 
 
 def test_every_known_field_lands_in_its_column_with_its_type() -> None:
@@ -102,7 +107,7 @@ def test_a_value_that_does_not_fit_moves_to_extra_unchanged(name: str, value: ob
     first, second = table.to_pylist()
     assert second[name] is None
     kept = orjson.loads(second["extra"])
-    assert kept == orjson.loads(rows.dumps({name: value}))
+    assert kept == orjson.loads(dumps({name: value}))
     assert first == rows.to_table("crawl", [CRAWLED]).to_pylist()[0]
 
 
@@ -192,7 +197,9 @@ def test_any_json_row_becomes_a_table_and_nothing_is_lost(given_rows: list[dict[
                 continue
             if name in {"extra", "favicon"} or held[name] is None:
                 assert name in extra
+            elif schemas.has_items(table.schema.field(name)):
+                assert len(held[name]) == len(value)  # test_item_lists compares the items
             elif schemas.kind(table.schema.field(name)) == schemas.JSON:
-                assert orjson.loads(held[name]) == orjson.loads(rows.dumps(value))
+                assert orjson.loads(held[name]) == orjson.loads(dumps(value))
             else:
                 assert held[name] == value

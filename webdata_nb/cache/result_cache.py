@@ -177,7 +177,7 @@ class ResultCache:
             self._mark_crawl()
         path = None
         if self.options.cache and outcome.cacheable:
-            path = self._write(result.table, attrs, finished_at)
+            path = self._write(result.table.select(list(columns)), attrs, finished_at)
         if path is not None:
             if result.receipt_entries is not None:
                 _write_receipt(path, result.receipt_entries)

@@ -21,7 +21,7 @@ from typing import Any, Final
 import orjson
 import pyarrow as pa
 
-from webdata_nb.frames import parquet, private_files, schemas
+from webdata_nb.frames import item_lists, parquet, private_files, schemas
 from webdata_nb.frames.schemas import TableName
 
 _LAYOUT: Final = "v1"
@@ -180,13 +180,27 @@ def _read(
     try:
         document = parquet.ParquetDocument(_verified_bytes(path))
         _check_document(document, key)
-        table = document.read(schemas.SCHEMAS[key.op].names if columns is None else columns)
+        table = _read_columns(document, key.op, columns)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, AttributeError, pa.ArrowException) as error:
         log.warning("ignored a damaged cache file, %s: %s", path, error)
         return None
     return Snapshot(path, at, table, document.attrs)
+
+
+def _read_columns(
+    document: parquet.ParquetDocument, op: TableName, columns: Sequence[str] | None
+) -> pa.Table:
+    """Return columns of a file, with nulls where it has none."""
+    if columns is None:
+        return document.read(schemas.in_order(op, document.schema.names))
+    table = document.read([name for name in columns if name in document.schema.names])
+    for name in columns:
+        if name not in table.column_names:
+            field = schemas.SCHEMAS[op].field(name)
+            table = table.append_column(field, pa.nulls(table.num_rows, field.type))
+    return table.select(list(columns))
 
 
 def _verified_bytes(path: Path) -> bytes:
@@ -199,7 +213,8 @@ def _verified_bytes(path: Path) -> bytes:
 def _check_document(document: parquet.ParquetDocument, key: CacheKey) -> None:
     if document.own.get("digest") != key.digest:
         raise ValueError("it belongs to another request")
-    if not schemas.same_fields(key.op, document.schema):
+    current = item_lists.with_current_types(document.schema.empty_table()).schema
+    if not schemas.are_columns_of(key.op, current):
         raise ValueError("its schema is of another version")
 
 

@@ -16,7 +16,8 @@ import pandas as pd
 import pyarrow as pa
 
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.frames import frame, html_tables, rows, schemas
+from webdata_nb.frames import frame, html_tables, item_lists, schemas
+from webdata_nb.frames.json_text import dumps
 
 __all__ = ["headings_df", "images_df", "links_df", "tables"]
 
@@ -295,10 +296,18 @@ def _lists(df: pd.DataFrame, column: str) -> Iterator[tuple[str, list[Any]]]:
     frame.require_frame(df)
     if column not in df.columns:
         raise InvalidArgument(f'df has no column {column}: ask for it, formats=["{column}"]')
-    for url, value in zip(_urls(df), df[column].tolist(), strict=True):
+    for url, value in zip(_urls(df), _values(df[column]), strict=True):
         items = orjson.loads(value) if isinstance(value, str) else value
         if not isinstance(items, str | Mapping) and hasattr(items, "__iter__"):
             yield url, list(items)
+
+
+def _values(column: pd.Series[Any]) -> list[Any]:
+    if not isinstance(column.dtype, pd.ArrowDtype):
+        return column.tolist()
+    values = pa.chunked_array(pa.array(column))
+    is_items = schemas.has_items(pa.field(str(column.name), values.type))
+    return item_lists.decode(values) if is_items else column.tolist()
 
 
 def _urls(df: pd.DataFrame) -> list[str]:
@@ -324,7 +333,7 @@ def _to_frame(items: list[dict[str, Any]], schema: pa.Schema, df: pd.DataFrame) 
 def _column(items: list[dict[str, Any]], field: pa.Field[Any]) -> pa.Array[Any]:
     values = [row.get(field.name) for row in items]
     if schemas.kind(field) == schemas.JSON:
-        values = [None if value is None else rows.dumps(value) for value in values]
+        values = [None if value is None else dumps(value) for value in values]
     column: pa.Array[Any] = pa.array(
         [_value_or_none(value, field.type) for value in values], field.type
     )

@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.frames import frame, parquet, remote, schemas
+from webdata_nb.frames import frame, item_lists, parquet, remote, schemas
 
 SUFFIXES: Final = (".parquet", ".jsonl")
 PARTIAL: Final = "partial_export"
@@ -158,6 +158,8 @@ _OPTIONS: Final = orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z
 def _values(field: pa.Field[Any], column: pa.ChunkedArray[Any]) -> list[Any]:
     if pa.types.is_timestamp(field.type):
         return [text and f"{text.replace(' ', 'T')}Z" for text in _without_zone(column).to_pylist()]
+    if schemas.has_items(field):
+        return item_lists.decode(column)
     values: list[Any] = column.to_pylist()
     match schemas.kind(field):
         case schemas.JSON:  # the text is JSON already

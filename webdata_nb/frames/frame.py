@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 
 from webdata_nb.errors import InvalidArgument, MissingExtra
-from webdata_nb.frames import schemas
+from webdata_nb.frames import item_lists, schemas
 
 if TYPE_CHECKING:
     from polars import DataFrame as PolarsFrame
@@ -106,6 +106,10 @@ def _as_arrow(
     if column.dtype != object:
         return pa.array(column, from_pandas=True), None
     values = [None if value is None or value is pd.NA else value for value in column.tolist()]
+    item_type = schemas.ITEM_TYPES.get(str(column.name))
+    if item_type is not None and {type(value) for value in values} <= {list, type(None)}:
+        items = [None if value is None else item_lists.encode(value, item_type) for value in values]
+        return pa.array(items, item_type), None
     kinds = {type(value) for value in values} - {type(None)}
     if kinds <= {bytes}:
         return pa.array(values, pa.binary()), None
@@ -171,8 +175,13 @@ def _without_metadata(table: pa.Table) -> pa.Table:
 
 
 def _decode_column(field: pa.Field[Any], column: pa.ChunkedArray[Any]) -> list[Any]:
-    decode: Any = _decode_lists if pa.types.is_list(field.type) else _decode_json
-    return list(chain.from_iterable(map(decode, column.chunks)))
+    return list(chain.from_iterable(map(_decoder(field), column.chunks)))
+
+
+def _decoder(field: pa.Field[Any]) -> Any:
+    if field.type == schemas.TEXTS:
+        return _decode_lists
+    return item_lists.decode if schemas.has_items(field) else _decode_json
 
 
 def _decode_json(chunk: pa.Array[Any]) -> list[Any]:

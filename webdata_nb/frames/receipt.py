@@ -20,7 +20,8 @@ from webdata_nb.contract.replies import CrawlStatus, CreativesReply, SearchStatu
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.errors import IncompleteResult, JobCancelled, JobFailed, JobTimeout, WebdataError
 from webdata_nb.frames import extractions
-from webdata_nb.frames.rows import Row, dumps
+from webdata_nb.frames.json_text import dumps
+from webdata_nb.frames.rows import Row
 
 _MAX_SUBJECT_CHARS: Final = 80
 

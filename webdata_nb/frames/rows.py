@@ -7,8 +7,6 @@ this version does not know.
 from __future__ import annotations
 
 import binascii
-import json
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,7 +18,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from webdata_nb.frames import arrow_memory, schemas
+from webdata_nb.frames import arrow_memory, item_lists, schemas
+from webdata_nb.frames.json_text import dumps, well_formed
 from webdata_nb.frames.schemas import TableName
 
 Row = Mapping[str, Any]
@@ -122,29 +121,6 @@ def to_table(table: TableName, rows: Sequence[Row]) -> pa.Table:
     return batch(table, rows).table
 
 
-def dumps(value: Any) -> str:
-    """Encode `value` as compact JSON; NaN and infinities become null."""
-    try:
-        return orjson.dumps(value).decode()
-    except TypeError:  # limits of orjson: 64-bit integers, no lone surrogates, 254 levels
-        return _well_formed(_slow_dumps(value))
-
-
-def _slow_dumps(value: Any) -> str:
-    try:
-        return json.dumps(_finite(value), ensure_ascii=False, separators=(",", ":"))
-    except RecursionError:
-        return '"(nested too deeply to be kept)"'
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _finite(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 def _unknown(rows: Sequence[Row], present: set[str], known: frozenset[str]) -> Extra:
     """Return the fields without a column, by row."""
     if present <= known:
@@ -238,18 +214,13 @@ def _if_texts(values: Values) -> Values | None:
     return values if _has_only_types(values, list) else None
 
 
-def _well_formed(text: str) -> str:
-    """Replace lone surrogates, which UTF-8 cannot encode, by U+FFFD."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
 def _encode_text(value: Any) -> Any:
-    return _well_formed(value) if isinstance(value, str) else _MISFIT
+    return well_formed(value) if isinstance(value, str) else _MISFIT
 
 
 def _encode_texts(value: Any) -> Any:
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return [_well_formed(item) for item in value]
+        return [well_formed(item) for item in value]
     return _MISFIT
 
 
@@ -292,6 +263,14 @@ def _no_fast_path(_values: Values) -> None:
     return None
 
 
+def _encode_items(value: Any, data_type: pa.DataType) -> Any:
+    return item_lists.encode(value, data_type) if isinstance(value, list) else _MISFIT
+
+
+def _if_items(values: Values, data_type: pa.DataType) -> Values | None:
+    return values if item_lists.are_complete(values, data_type) else None
+
+
 # By column type: the encoder of one value, and the check for converting a whole column.
 _ENCODERS: Final[dict[object, tuple[Encode, Callable[[Values], Values | None]]]] = {
     schemas.JSON: (dumps, _if_json),
@@ -299,6 +278,10 @@ _ENCODERS: Final[dict[object, tuple[Encode, Callable[[Values], Values | None]]]]
     schemas.TEXT: (_encode_text, partial(_if_only, types=(str,))),
     schemas.TEXTS: (_encode_texts, _if_texts),
     schemas.WHEN: (_encode_timestamp, partial(_if_only, types=(str,))),
+    **{
+        each: (partial(_encode_items, data_type=each), partial(_if_items, data_type=each))
+        for each in schemas.ITEM_TYPES.values()
+    },
     pa.int32(): (partial(_encode_integer, bounds=_INT32), partial(_if_only, types=(int,))),
     pa.int64(): (partial(_encode_integer, bounds=_INT64), partial(_if_only, types=(int,))),
     pa.int16(): (partial(_encode_integer, bounds=_INT16), partial(_if_only, types=(int,))),

@@ -1,7 +1,8 @@
 """Defines the Arrow schema of each table, and which of its columns a frame has.
 
 A field with `webdata.type=json` in its metadata holds JSON text, one with `png` the bytes of an
-image. pandas, polars and DuckDB all read JSON text the same way.
+image. Lists of items with fixed fields are lists of structs. pandas, polars and DuckDB all read
+JSON text the same way.
 """
 
 from __future__ import annotations
@@ -28,6 +29,19 @@ WHEN: Final = pa.timestamp("us", tz="UTC")
 TEXTS: Final = pa.list_(pa.field("element", pa.string()))
 
 
+def _items(**fields: pa.DataType) -> pa.DataType:
+    """Return the type of a list of items; `extra` is the JSON text of what fits no field."""
+    struct = pa.struct([*fields.items(), ("extra", TEXT)])
+    return pa.list_(pa.field("element", struct))
+
+
+# The columns that hold lists of items with fixed fields.
+ITEM_TYPES: Final[dict[str, pa.DataType]] = {
+    "headings": _items(level=pa.int16(), text=TEXT, anchor=TEXT),
+    "images": _items(url=TEXT, alt=TEXT, width=pa.int32(), height=pa.int32(), caption=TEXT),
+}
+
+
 def _plain(data_type: pa.DataType, *names: str) -> list[pa.Field[Any]]:
     return [pa.field(name, data_type) for name in names]
 
@@ -39,7 +53,8 @@ def _json(*names: str) -> list[pa.Field[Any]]:
 _EXTRA: Final = _json(EXTRA)
 # Printed frames are cut in the middle, so the columns are ordered from short values to long texts.
 _SCRAPED: Final = [
-    *_json("metadata", "extract", "structured_data", "headings", "images"),
+    *_json("metadata", "extract", "structured_data"),
+    *(pa.field(name, data_type) for name, data_type in ITEM_TYPES.items()),
     *_plain(TEXTS, "links"),
     pa.field("screenshot", pa.binary(), metadata={_KIND: PNG}),
 ]
@@ -200,13 +215,13 @@ def in_order(table: TableName, names: Collection[str]) -> tuple[str, ...]:
     return tuple(name for name in SCHEMAS[table].names if name in names)
 
 
-def same_fields(table: TableName, schema: pa.Schema) -> bool:
-    """Return whether a file has the columns of the table, in whatever order."""
-    names = SCHEMAS[table].names
-    if sorted(schema.names) != sorted(names):
-        return False
-    ordered = pa.schema([schema.field(name) for name in names])
-    return ordered.equals(SCHEMAS[table], check_metadata=True)
+def are_columns_of(table: TableName, schema: pa.Schema) -> bool:
+    """Return whether every column of a file is one of the table, in whatever order."""
+    current = SCHEMAS[table]
+    return len(set(schema.names)) == len(schema) and all(
+        field.name in current.names and current.field(field.name).equals(field, check_metadata=True)
+        for field in schema
+    )
 
 
 def schema_id(table: TableName) -> str:
@@ -217,6 +232,11 @@ def schema_id(table: TableName) -> str:
 def kind(field: pa.Field[Any]) -> bytes | None:
     """Return `json` or `png` for a column that needs decoding, else None."""
     return (field.metadata or {}).get(_KIND)
+
+
+def has_items(field: pa.Field[Any]) -> bool:
+    """Return whether a column holds lists of structs."""
+    return pa.types.is_list(field.type) and pa.types.is_struct(field.type.value_type)
 
 
 def holds_objects(field: pa.Field[Any]) -> bool:

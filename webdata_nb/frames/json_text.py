@@ -1,0 +1,37 @@
+"""Encodes any JSON value as text."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import orjson
+
+
+def dumps(value: Any) -> str:
+    """Encode `value` as compact JSON; NaN and infinities become null."""
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:  # limits of orjson: 64-bit integers, no lone surrogates, 254 levels
+        return well_formed(_slow_dumps(value))
+
+
+def _slow_dumps(value: Any) -> str:
+    try:
+        return json.dumps(_finite(value), ensure_ascii=False, separators=(",", ":"))
+    except RecursionError:
+        return '"(nested too deeply to be kept)"'
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def well_formed(text: str) -> str:
+    """Replace lone surrogates, which UTF-8 cannot encode, by U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
