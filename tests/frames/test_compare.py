@@ -42,6 +42,63 @@ def test_added_removed_and_changed_with_their_values() -> None:
     assert diff(crawled(A), crawled(changed), columns=["title"])["columns"].tolist() == [["title"]]
 
 
+PAGE: dict[str, Any] = {
+    **A,
+    "markdown": "# A",
+    "content_hash": "h1",
+    "quality": {"score": 0.5},
+    "metadata": {
+        "description": "old",
+        "fetched_at": "2026-11-20T10:00:00+00:00",
+        "content_hash": "h1",
+        "crawl_score": 0.5,
+    },
+}
+
+
+def test_page_that_reads_the_same_is_unchanged() -> None:
+    later = {
+        **PAGE,
+        "content_hash": "h2",
+        "quality": {"score": 0.6},
+        "metadata": {**PAGE["metadata"], "fetched_at": "later", "content_hash": "h2"},
+    }
+    assert diff(crawled(PAGE), crawled(later)).empty
+    named = diff(crawled(PAGE), crawled(later), columns=["content_hash", "quality"])
+    assert named["columns"].tolist() == [["content_hash", "quality"]]
+
+
+def test_changed_metadata_shows_the_entries_that_changed() -> None:
+    later = {**PAGE, "metadata": {**PAGE["metadata"], "description": "new", "author": "Ada"}}
+    changes = diff(crawled(PAGE), crawled(later))
+    assert changes["columns"].tolist() == [["metadata"]]
+    assert changes["before"].tolist() == [{"metadata": {"description": "old"}}]
+    assert changes["after"].tolist() == [{"metadata": {"description": "new", "author": "Ada"}}]
+
+
+def test_received_bytes_are_compared_where_there_is_no_content() -> None:
+    table = [rows.to_table("crawl", [{**A, "content_hash": each}]) for each in ("h1", "h2")]
+    before, after = (frame.build(each, shown=schemas.shown("crawl")) for each in table)
+    assert diff(before, after)["columns"].tolist() == [["content_hash"]]
+
+
+def test_frames_with_arrow_types_are_compared_with_others() -> None:
+    pages = [{**PAGE, "headings": [{"level": 1, "text": "A", "anchor": None}]}]
+    table = rows.to_table("crawl", pages)
+    assert diff(frame.build(table), frame.build(table, dtype_backend="pyarrow")).empty
+
+
+def test_frames_of_different_kinds_are_refused() -> None:
+    searched = frame.build(rows.to_table("search", [{"url": "/a"}]))
+    kinds = pytest.raises(InvalidArgument, match="a is a frame of kind crawl and b of kind search")
+    with kinds:
+        diff(crawled(A), searched)
+    first, second = crawled(A), crawled(A)
+    first.attrs, second.attrs = {"webdata": {"kind": "crawl"}}, {"webdata": {"kind": "table"}}
+    with pytest.raises(InvalidArgument, match="crawl and b of kind table"):
+        diff(first, second)
+
+
 def test_no_change_is_an_empty_frame_of_the_same_types() -> None:
     some, none = diff(crawled(A), crawled(B)), diff(crawled(A), crawled(A | {"time_taken": 5.0}))
     assert len(none) == 0

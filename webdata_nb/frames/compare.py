@@ -8,19 +8,36 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import orjson
 import pandas as pd
 import pyarrow as pa
 
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.frames import frame
+from webdata_nb.frames import frame, schemas
 from webdata_nb.frames.parquet import ParquetDocument
 
 __all__ = ["diff"]
 
 Key = tuple[object, ...]
 
-# Columns that differ in each run even if nothing changed.
-VOLATILE: Final = frozenset({"fetched_at", "taken_at", "time_taken", "id"})
+# Columns that may differ in each run even if nothing changed: times and ids, the quality, which is
+# computed from the content, and screenshots, whose bytes depend on the rendering.
+VOLATILE: Final = frozenset(
+    {"fetched_at", "taken_at", "time_taken", "id", "quality", "screenshot", "position"}
+)
+# Of the received bytes, which often hold tokens: compared only where there is no content.
+_RECEIVED: Final = frozenset({"content_hash", "raw_html"})
+_CONTENT: Final = frozenset({"markdown", "html"})
+_VOLATILE_METADATA: Final = frozenset({"fetched_at", "content_hash", "crawl_score", "extract"})
+_METADATA: Final = "metadata"
+_JSON_COLUMNS: Final = frozenset(
+    field.name
+    for schema in schemas.SCHEMAS.values()
+    for field in schema
+    if schemas.kind(field) == schemas.JSON
+)
+# Columns that only frames of one kind have.
+_KIND_COLUMNS: Final = {"search": "snippet", "crawl": "depth", "creatives": "creative_id"}
 _LABELS: Final = ("query", "engine", "language", "country", "advertiser", "region", "date_range")
 _KEYS: Final = ("creative_id", "url")
 
@@ -42,8 +59,10 @@ def diff(
         Columns that identify a row; by default `url` or `creative_id`, with the columns
         of several inputs. Rows with the same key are matched in their order.
     columns
-        Columns to compare; by default all common columns except `fetched_at`, `time_taken` and
-        `id`, which differ in each run.
+        Columns to compare; by default all common columns except those that may differ although
+        nothing changed: `fetched_at`, `time_taken`, `id`, `position`, `quality` and `screenshot`;
+        `content_hash` and `raw_html` if there is `markdown` or `html`. Of `metadata`, the entries
+        `fetched_at`, `content_hash`, `crawl_score` and `extract` are ignored.
 
     Returns
     -------
@@ -60,10 +79,13 @@ def diff(
         after        object    dict, their values in `b` (of an added row: all)
         ============ ========= ====================================================
 
+        Of a changed `metadata`, `before` and `after` have only the entries that changed.
+
     Raises
     ------
     InvalidArgument
-        A key or column is missing in a frame, or a file cannot be read.
+        The frames are of different kinds, a key or column is missing in a frame, or a file cannot
+        be read.
 
     Examples
     --------
@@ -74,6 +96,7 @@ def diff(
     [['changed', '/a'], ['removed', '/b'], ['added', '/c']]
     """
     old, new = _read_frame("a", a), _read_frame("b", b)
+    _check_kinds(old, new)
     keys = _key_columns(old, new, on)
     compared = _compared_columns(old, new, keys, columns)
     before, after = _KeyedRows.of(old, keys, compared), _KeyedRows.of(new, keys, compared)
@@ -120,8 +143,18 @@ def _change_of(key: Key, before: _KeyedRows, after: _KeyedRows) -> _RowChange | 
     names = [name for name in old if old[name] != new[name]]
     if not names:
         return None
-    picked = ({name: row[name] for name in names} for row in (old, new))
-    return _RowChange("changed", key, names, *picked)
+    before_values = {name: _changed_part(name, old[name], new[name]) for name in names}
+    after_values = {name: _changed_part(name, new[name], old[name]) for name in names}
+    return _RowChange("changed", key, names, before_values, after_values)
+
+
+def _changed_part(name: str, value: Any, other: Any) -> Any:
+    """Return a value, or of metadata the entries that differ."""
+    if name != _METADATA or not (isinstance(value, dict) and isinstance(other, dict)):
+        return value
+    return {
+        entry: value[entry] for entry in value if entry not in other or value[entry] != other[entry]
+    }
 
 
 def _addition(key: Key, after: _KeyedRows) -> _RowChange:
@@ -152,6 +185,25 @@ def _read_frame(name: str, source: object) -> pd.DataFrame:
     return frame.build(document.read(), attrs=document.attrs)
 
 
+def _check_kinds(old: pd.DataFrame, new: pd.DataFrame) -> None:
+    """Raise if both kinds are known and differ."""
+    kinds = [_kind(old), _kind(new)]
+    if None not in kinds and kinds[0] != kinds[1]:
+        raise InvalidArgument(
+            f"a is a frame of kind {kinds[0]} and b of kind {kinds[1]}: compare frames of one kind"
+        )
+
+
+def _kind(df: pd.DataFrame) -> str | None:
+    """Return the kind in the receipt, or the one that the columns show."""
+    receipt = df.attrs.get(frame.ATTRS)
+    kind = receipt.get("kind") if isinstance(receipt, dict) else None
+    if isinstance(kind, str):
+        return kind
+    kinds = [kind for kind, column in _KIND_COLUMNS.items() if column in df.columns]
+    return kinds[0] if len(kinds) == 1 else None
+
+
 def _key_columns(old: pd.DataFrame, new: pd.DataFrame, on: str | Sequence[str] | None) -> list[str]:
     common = set(old.columns) & set(new.columns)
     if on is not None:
@@ -172,7 +224,10 @@ def _compared_columns(
 ) -> list[str]:
     both = [name for name in old.columns if name in set(new.columns)]
     if columns is None:
-        return [name for name in both if name not in VOLATILE and name not in keys]
+        ignored = {*VOLATILE, *keys}
+        if not _CONTENT.isdisjoint(both):
+            ignored |= _RECEIVED
+        return [name for name in both if name not in ignored]
     wanted = [columns] if isinstance(columns, str) else list(columns)
     if missing := [name for name in wanted if name not in both]:
         raise InvalidArgument(f"columns must name columns of both frames; not {missing}")
@@ -180,7 +235,26 @@ def _compared_columns(
 
 
 def _comparable(column: pd.Series[Any]) -> list[Any]:
-    return [_comparable_value(value) for value in column.tolist()]
+    values = [_comparable_value(value) for value in frame.to_objects(column)]
+    if column.name in _JSON_COLUMNS:
+        values = [_decoded(value) for value in values]
+    return [_stable(value) for value in values] if column.name == _METADATA else values
+
+
+def _decoded(value: Any) -> Any:
+    """Return the value of JSON text, which frames with Arrow types hold."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return value
+
+
+def _stable(metadata: Any) -> Any:
+    if not isinstance(metadata, dict):
+        return metadata
+    return {name: value for name, value in metadata.items() if name not in _VOLATILE_METADATA}
 
 
 def _comparable_value(value: Any) -> Any:

@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.frames import frame, html_tables, item_lists, schemas
+from webdata_nb.frames import frame, html_tables, schemas
 from webdata_nb.frames.json_text import dumps
 
 __all__ = ["headings_df", "images_df", "links_df", "tables"]
@@ -296,18 +296,10 @@ def _lists(df: pd.DataFrame, column: str) -> Iterator[tuple[str, list[Any]]]:
     frame.require_frame(df)
     if column not in df.columns:
         raise InvalidArgument(f'df has no column {column}: ask for it, formats=["{column}"]')
-    for url, value in zip(_urls(df), _values(df[column]), strict=True):
+    for url, value in zip(_urls(df), frame.to_objects(df[column]), strict=True):
         items = orjson.loads(value) if isinstance(value, str) else value
         if not isinstance(items, str | Mapping) and hasattr(items, "__iter__"):
             yield url, list(items)
-
-
-def _values(column: pd.Series[Any]) -> list[Any]:
-    if not isinstance(column.dtype, pd.ArrowDtype):
-        return column.tolist()
-    values = pa.chunked_array(pa.array(column))
-    is_items = schemas.has_items(pa.field(str(column.name), values.type))
-    return item_lists.decode(values) if is_items else column.tolist()
 
 
 def _urls(df: pd.DataFrame) -> list[str]:

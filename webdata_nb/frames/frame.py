@@ -75,6 +75,15 @@ def require_frame(df: object) -> None:
         raise InvalidArgument("df must be a pandas DataFrame")
 
 
+def to_objects(column: pd.Series[Any]) -> list[Any]:
+    """Return the values of a column, with the lists of items of Arrow columns as dicts."""
+    if isinstance(column.dtype, pd.ArrowDtype):
+        values: Any = pa.array(column)
+        if schemas.has_items(pa.field("", values.type)):
+            return item_lists.decode(values)
+    return column.tolist()
+
+
 def is_arrow_backed(df: pd.DataFrame) -> bool:
     """Return whether a frame was built with `dtype_backend="pyarrow"`."""
     return any(isinstance(dtype, pd.ArrowDtype) for dtype in df.dtypes)
