@@ -86,12 +86,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def is_slow(item: pytest.Item) -> bool:
-    """Tell whether a short run leaves out a test."""
+    """Return whether a short run leaves out a test."""
     return bool(item.get_closest_marker("slow")) and not item.get_closest_marker("smoke")
 
 
 def is_short_run(config: pytest.Config) -> bool:
-    """Tell whether this run leaves out slow tests."""
+    """Return whether this run leaves out slow tests."""
     whole_suite = config.args_source is pytest.Config.ArgsSource.TESTPATHS
     return whole_suite and not (config.option.all or config.option.markexpr or in_ci())
 

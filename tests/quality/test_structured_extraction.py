@@ -187,7 +187,7 @@ def cases() -> list[Case]:
 
 
 def _unfit(name: str, values: list[Any]) -> bool:
-    """Tell whether a page's value cannot be of the type asked for, by a look at it alone."""
+    """Return whether a page's value cannot be of the type asked for, by a look at it alone."""
     if name == "inStock":
         return not re.search(r"(In|OutOf)Stock|OnlineOnly|LimitedAvailability", str(values[0]))
     return False

@@ -285,7 +285,7 @@ class Client:
         return self._parse(CancelReply, await self._transport.json(request))
 
     async def cancel_quietly(self, job_id: str, *, within_s: float = CANCEL_S) -> bool:
-        """Cancel from a clean-up: in bounded time, and without raising; tell whether it ended."""
+        """Cancel from a clean-up: in bounded time, and without raising; return whether it ended."""
         try:
             async with asyncio.timeout(within_s):
                 await self.cancel(job_id)

@@ -14,7 +14,7 @@ TOLERANCE_S: Final = 300.0
 def verify_signature(
     body: bytes, headers: Mapping[str, str], secret: str, *, tolerance_s: float = TOLERANCE_S
 ) -> bool:
-    """Tell whether a webhook delivery was signed with `secret`, and sent lately.
+    """Return whether a webhook delivery was signed with `secret`, and sent lately.
 
     Parameters
     ----------

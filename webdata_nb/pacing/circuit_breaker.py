@@ -47,7 +47,7 @@ class Circuit:
         return 0.0 if self.open_until is None else max(0.0, self.open_until - now)
 
     def is_half_open(self, now: float) -> bool:
-        """Tell whether an open period has ended and no request has succeeded since."""
+        """Return whether an open period has ended and no request has succeeded since."""
         return self.open_until is not None and now >= self.open_until
 
     def after_failure(

@@ -99,7 +99,7 @@ class HostHistory:
         return StartDecision(is_trial=True) if self.circuit.is_half_open(now) else START_NOW
 
     def must_give_up(self, decision: StartDecision) -> bool:
-        """Tell whether to fail rather than wait: the host has failed after an open period.
+        """Return whether to fail rather than wait: the host has failed after an open period.
 
         Requests wait for the end of the first open period, so that a short outage costs time and
         no rows.
@@ -156,7 +156,7 @@ class HostHistory:
         return replace(history, paused_until=paused_until, circuit=CLOSED)
 
     def is_idle(self, now: float) -> bool:
-        """Tell whether the history is too old to matter."""
+        """Return whether the history is too old to matter."""
         open_until = -inf if self.circuit.open_until is None else self.circuit.open_until
         return now >= max(self.last_start, self.paused_until, open_until) + _HISTORY_S
 
@@ -182,5 +182,5 @@ def queue_limit_s(requests_ahead: int, spacing_s: float, max_wait_s: float = MAX
 
 
 def is_queue_too_long(requests_ahead: int, delay_s: float) -> bool:
-    """Tell whether a request should fail instead of joining a host's queue."""
+    """Return whether a request should fail instead of joining a host's queue."""
     return requests_ahead * delay_s > MAX_QUEUE_S

@@ -9,7 +9,7 @@ import pytest
 from tests.service.conftest import Api
 from tests.site.server import Site
 from webdata_nb.service.content.page_source import ConversionOptions, PageSource
-from webdata_nb.service.scrape.page import MOST_OUTLINKS, scrape
+from webdata_nb.service.scrape.page import MAX_OUTLINKS, scrape
 
 
 def page_with_links(count: int) -> str:
@@ -19,20 +19,20 @@ def page_with_links(count: int) -> str:
 
 @pytest.mark.parametrize("over", [0, 1, 5000])
 def test_excess_links_are_counted(over: int) -> None:
-    body = page_with_links(MOST_OUTLINKS + over).encode()
+    body = page_with_links(MAX_OUTLINKS + over).encode()
     url = "http://a.test/"
     source = PageSource(url, url, 200, "text/html", body, (), datetime.now(UTC))
     scraped = scrape(source, ConversionOptions(formats=("links",)))
-    assert [each.url for each in scraped.outlinks] == [f"{url}{n}" for n in range(MOST_OUTLINKS)]
+    assert [each.url for each in scraped.outlinks] == [f"{url}{n}" for n in range(MAX_OUTLINKS)]
     assert scraped.metadata.get("links_omitted") == (over or None)
     # The format is the page's content, and whole.
-    assert len(scraped.formats["links"]) == MOST_OUTLINKS + over
+    assert len(scraped.formats["links"]) == MAX_OUTLINKS + over
 
 
 async def test_crawl_row_reports_omitted_links(api: Api, site: Site) -> None:
-    site.page("/", page_with_links(MOST_OUTLINKS + 7))
+    site.page("/", page_with_links(MAX_OUTLINKS + 7))
     crawled = await api.done("crawl", url=site.url, max_pages=1)
     [row] = crawled["data"]
     assert row["metadata"]["links_omitted"] == 7
     receipt = await api.get(f"/v1/crawl/{crawled['job_id']}/receipt", params={"per_page": 10_000})
-    assert receipt["total_results"] <= MOST_OUTLINKS + 2
+    assert receipt["total_results"] <= MAX_OUTLINKS + 2

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.service.scrape.pages import page_source
-from webdata_nb.service.scrape.formats.tables import LONGEST_CELL, MOST_CELLS, MOST_TABLES
+from webdata_nb.service.scrape.formats.tables import MAX_CELL_CHARACTERS, MAX_CELLS, MAX_TABLES
 from webdata_nb.service.scrape.page import ConversionOptions, scrape
 
 
@@ -95,12 +95,12 @@ def test_tables_are_read_from_whole_page() -> None:
 def test_table_size_is_bounded() -> None:
     row = "<tr>" + "<td>1" * 100
     [wide] = read_tables(f"<table>{row * 1000}</table>")
-    assert len(wide["rows"]) == MOST_CELLS // 100
+    assert len(wide["rows"]) == MAX_CELLS // 100
     assert read_tables(f"<table>{row * 150}</table>" * 3)[1]["rows"]
     assert len(read_tables(f"<table>{row * 150}</table>" * 3)) == 2
-    assert len(read_tables("<table><tr><td>a<td>b</table>" * 500)) == MOST_TABLES
+    assert len(read_tables("<table><tr><td>a<td>b</table>" * 500)) == MAX_TABLES
     [[_, long]] = read_tables(f"<dl><dt>a<dd>{'word ' * 500}</dl>")[0]["rows"]
-    assert len(long) <= LONGEST_CELL
+    assert len(long) <= MAX_CELL_CHARACTERS
     assert (
         read_tables("<table><tr><td rowspan=1000 colspan=1000>a<td>b" + "<tr><td>c" * 2000)
         is not None

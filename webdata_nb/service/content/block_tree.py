@@ -176,7 +176,7 @@ class BlockTree:
     def blocks_below(self, block: Block) -> list[Block]:
         """Return the descendants of `block`."""
         first, last = block.index, block.end
-        return [each for each in self.blocks if first < each.index < last]
+        return [block for block in self.blocks if first < block.index < last]
 
     def text_runs_in(self, block: Block) -> list[TextRun]:
         """Return the text runs in the subtree of `block`."""
@@ -253,7 +253,7 @@ def _walk(  # noqa: C901, PLR0912, PLR0915 - hot loop: calls would double its co
 
 
 def _is_plain_code(code: Element) -> bool:
-    """Tell whether a code element contains only text and highlighting."""
+    """Return whether a code element contains only text and highlighting."""
     part = code
     for _ in range(_MAX_CODE_WRAPPERS):
         if len(part) != 1:
@@ -281,7 +281,7 @@ def _set_subtree_ends(blocks: list[Block]) -> None:
 
 
 def _is_prose(run: TextRun) -> bool:
-    """Tell whether a text run is a sentence rather than a label or a list of links."""
+    """Return whether a text run is a sentence rather than a label or a list of links."""
     words = run.words
     if words < _MIN_SENTENCE_WORDS or run.link_words * 2 >= words:
         return False

@@ -64,11 +64,13 @@ class PageTotals:
 
 
 def drop_page_chrome(tree: BlockTree, kind: PageKind) -> bool:
-    """Drop navigation, dialogs, footers and hidden blocks; tell whether most content is hidden."""
+    """Drop navigation, dialogs, footers, hidden blocks; return whether most content is hidden."""
     root = tree.root
     # Blocks with the hidden attribute wait for a script to show them.
     hidden_prose = sum(
-        each.prose for each in _outermost(tree, HIDDEN) if each.element.attr("hidden") is not None
+        block.prose
+        for block in _outermost(tree, HIDDEN)
+        if block.element.attr("hidden") is not None
     )
     hidden = hidden_prose >= _MIN_SECTION_WORDS and hidden_prose > 0.5 * root.prose
     _drop(tree, PageTotals(kind, root.words, root.prose, hidden_is_content=hidden), _is_page_chrome)
@@ -78,13 +80,13 @@ def drop_page_chrome(tree: BlockTree, kind: PageKind) -> bool:
 def drop_by_name(tree: BlockTree, kind: PageKind) -> None:
     """Drop asides, sharing bars, teasers, comments and sign-up forms by tag and class name."""
     root = tree.root
-    comments = sum(each.prose for each in _outermost(tree, COMMENTS))
+    comments = sum(block.prose for block in _outermost(tree, COMMENTS))
     comments_are_content = comments >= _MIN_SECTION_WORDS and comments >= 0.6 * root.prose
     _drop(tree, PageTotals(kind, root.words, root.prose, comments_are_content), _is_boilerplate)
 
 
 def is_wordless_boilerplate(block: Block) -> bool:
-    """Tell whether a block without text is boilerplate: sharing icons, an advertisement."""
+    """Return whether a block without text is boilerplate: sharing icons, an advertisement."""
     return (
         not block.words
         and bool(block.traits & _BOILERPLATE_TRAITS)
@@ -130,7 +132,7 @@ def _is_boilerplate(block: Block, totals: PageTotals) -> bool:
 
 
 def _is_note(aside: Block) -> bool:
-    """Tell whether an aside is a footnote."""
+    """Return whether an aside is a footnote."""
     role, class_names = aside.element.attr("role"), aside.element.attr("class")
     return role in _NOTE_ROLES or (class_names is not None and "footnote" in class_names.lower())
 
@@ -151,7 +153,7 @@ def _is_boilerplate_by_name(block: Block, totals: PageTotals) -> bool:
 
 
 def _is_forum_member(block: Block, totals: PageTotals) -> bool:
-    """Tell whether a block shows the author of a forum message."""
+    """Return whether a block shows the author of a forum message."""
     return (
         bool(block.traits & MEMBER)
         and (totals.kind == "forum" or totals.comments_are_content)

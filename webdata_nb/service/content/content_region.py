@@ -70,25 +70,25 @@ def find_region(
 def find_body(tree: BlockTree, top: Block, headline: TextRun | None) -> Block:
     """Find the descendant of `top` with the highest prose score."""
     scores = _prose_scores(tree.text_runs_in(top), top, headline.index if headline else -1)
-    best = max(scores, key=lambda block: _weighted_score(block, scores[block]), default=top)
-    while best.tag in _NEVER_BODY and best is not top and best.parent is not None:
-        best = best.parent
-    return _widen(best, top)
+    body = max(scores, key=lambda block: _weighted_score(block, scores[block]), default=top)
+    while body.tag in _NEVER_BODY and body is not top and body.parent is not None:
+        body = body.parent
+    return _widen(body, top)
 
 
 def _main_region(tree: BlockTree, headline: TextRun | None) -> ContentRegion:
     root = tree.root
-    best = max(filter(_is_main, tree.blocks), key=_words, default=root)
-    if not (best.words > 0.3 * root.words and best.words > _MIN_MAIN_WORDS):
-        best = root
-    article = max(_outermost_articles(tree, best), key=_words, default=None)
-    if article and article.words > 0.5 * best.words and article.words > _MIN_ARTICLE_WORDS:
-        best = article
-    if best is root:
-        best = find_body(tree, root, headline)
-        while best.parent is not None and best.words < 0.5 * root.words:
-            best = best.parent
-    return ContentRegion(best, "full" if best is root else "main")
+    region = max(filter(_is_main, tree.blocks), key=_words, default=root)
+    if not (region.words > 0.3 * root.words and region.words > _MIN_MAIN_WORDS):
+        region = root
+    article = max(_outermost_articles(tree, region), key=_words, default=None)
+    if article and article.words > 0.5 * region.words and article.words > _MIN_ARTICLE_WORDS:
+        region = article
+    if region is root:
+        region = find_body(tree, root, headline)
+        while region.parent is not None and region.words < 0.5 * root.words:
+            region = region.parent
+    return ContentRegion(region, "full" if region is root else "main")
 
 
 def _is_main(block: Block) -> bool:
@@ -118,7 +118,7 @@ def _holds_article(body: Block, region: Block) -> bool:
 
 
 def _is_undeclared_article(body: Block, region: Block) -> bool:
-    """Tell whether a page without a declared type is one text."""
+    """Return whether a page without a declared type is one text."""
     return (
         body.prose > _MIN_UNDECLARED_PROSE
         and body.prose > 0.75 * region.prose

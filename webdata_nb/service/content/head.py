@@ -61,52 +61,52 @@ def read_head(elements_by_tag: dict[str, list[Element]]) -> PageHead:
     """Collect the declarations of a page."""
     head = PageHead()
     for tag, read_element in _READERS.items():
-        for each in elements_by_tag.get(tag, ()):
-            read_element(head, each)
+        for element in elements_by_tag.get(tag, ()):
+            read_element(head, element)
     if head.title is None:
         headings = map(text_of, elements_by_tag.get("h1", ()))
         head.heading = next(filter(None, headings), None)
     return head
 
 
-def _read_html(head: PageHead, each: Element) -> None:
+def _read_html(head: PageHead, element: Element) -> None:
     if head.language is None:
         head.language = (
-            collapse_whitespace(each.attr("lang") or each.attr("xml:lang") or "") or None
+            collapse_whitespace(element.attr("lang") or element.attr("xml:lang") or "") or None
         )
 
 
-def _read_title(head: PageHead, each: Element) -> None:
-    if head.title is None and each.namespace is Namespace.HTML:
-        head.title = collapse_whitespace(each.text) or None
+def _read_title(head: PageHead, element: Element) -> None:
+    if head.title is None and element.namespace is Namespace.HTML:
+        head.title = collapse_whitespace(element.text) or None
 
 
-def _read_meta(head: PageHead, each: Element) -> None:
-    content = each.attr("content")
+def _read_meta(head: PageHead, element: Element) -> None:
+    content = element.attr("content")
     if content is None:
         return
     for key in _META_NAME_ATTRIBUTES:
-        if name := each.attr(key):
+        if name := element.attr(key):
             head.metas.setdefault(name.strip().lower(), []).append(content)
 
 
-def _read_link(head: PageHead, each: Element) -> None:
-    if head.canonical is None and "canonical" in (each.attr("rel") or "").lower().split():
-        head.canonical = each.attr("href")
+def _read_link(head: PageHead, element: Element) -> None:
+    if head.canonical is None and "canonical" in (element.attr("rel") or "").lower().split():
+        head.canonical = element.attr("href")
 
 
-def _read_base(head: PageHead, each: Element) -> None:
+def _read_base(head: PageHead, element: Element) -> None:
     if head.base_href is None:
-        head.base_href = each.attr("href")
+        head.base_href = element.attr("href")
 
 
-def _read_script(head: PageHead, each: Element) -> None:
-    script_type = each.attr("type")
+def _read_script(head: PageHead, element: Element) -> None:
+    script_type = element.attr("type")
     if (
         script_type is not None
         and script_type.split(";")[0].strip().lower() == "application/ld+json"
     ):
-        head.json_ld.append(each.text)
+        head.json_ld.append(element.text)
 
 
 _READERS: dict[str, Callable[[PageHead, Element], None]] = {

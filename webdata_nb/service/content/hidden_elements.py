@@ -30,15 +30,17 @@ def remove_hidden_elements(content: Element, elements_by_tag: dict[str, list[Ele
     script runs. Only short hidden elements go: status messages, bot traps, labels.
     """
     elements = [
-        each
-        for each in content.select(_MAY_BE_HIDDEN)
-        if _is_hidden(each) and not _is_section(each)
+        element
+        for element in content.select(_MAY_BE_HIDDEN)
+        if _is_hidden(element) and not _is_section(element)
     ]
     dialogs = elements_by_tag.get("dialog", ())
-    elements += [each for each in dialogs if each.attr("open") is None and not _is_section(each)]
+    elements += [
+        dialog for dialog in dialogs if dialog.attr("open") is None and not _is_section(dialog)
+    ]
     elements += elements_with_tags(elements_by_tag, NOT_RENDERED)
-    for each in elements:
-        each.decompose()
+    for element in elements:
+        element.decompose()
 
 
 def find_permalinks(anchors: AnchorTable) -> list[int]:
@@ -72,7 +74,7 @@ def _is_hidden(element: Element) -> bool:
 
 
 def _is_section(hidden: Element) -> bool:
-    """Tell whether a hidden element has enough text for a section that a click would show."""
+    """Return whether a hidden element has enough text for a section that a click would show."""
     if hidden.tag == "tr":
         return True
     words = len(hidden.text.split(None, MIN_TEXT_WORDS))

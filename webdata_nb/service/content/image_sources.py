@@ -23,8 +23,8 @@ _DENSITY_UNIT = 1e-3  # any width in pixels outranks any pixel density
 
 def best_source(image: Element) -> str | None:
     """Return the largest file of an ``img``, with lazy-loading, srcset and picture sources."""
-    best = max(_candidates(image), key=lambda candidate: candidate[0], default=None)
-    return best[1] if best is not None else None
+    largest = max(_candidates(image), key=lambda candidate: candidate[0], default=None)
+    return largest[1] if largest is not None else None
 
 
 def plain_source(image: Element) -> str | None:

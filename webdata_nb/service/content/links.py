@@ -139,13 +139,13 @@ class LinkResolver(dict[str | None, str | None]):
 
     def resolve_plain(self, hrefs: Iterable[str | None]) -> None:
         """Resolve the plain links of a batch; others are resolved when looked up."""
-        new = cast("set[str]", set(hrefs).difference(self))
-        if max(map(len, new), default=0) > _MAX_PLAIN_LENGTH:
-            new = {href for href in new if len(href) <= _MAX_PLAIN_LENGTH}
-        fragments_only = [href for href in new if href[0] == "#"]
-        others = list(new.difference(fragments_only))
-        split = [href.partition("#") for href in others]
-        resolved = self._join_plain({page for page, _, _ in split})
+        unresolved = cast("set[str]", set(hrefs).difference(self))
+        if max(map(len, unresolved), default=0) > _MAX_PLAIN_LENGTH:
+            unresolved = {href for href in unresolved if len(href) <= _MAX_PLAIN_LENGTH}
+        fragments_only = [href for href in unresolved if href[0] == "#"]
+        with_path = list(unresolved.difference(fragments_only))
+        parts = [href.partition("#") for href in with_path]
+        resolved = self._join_plain({page for page, _, _ in parts})
         self.pages.update(resolved)
         self.update(
             zip(
@@ -154,8 +154,8 @@ class LinkResolver(dict[str | None, str | None]):
                 strict=True,
             )
         )
-        fragments = _encode_fragments([fragment for _, _, fragment in split])
-        for href, (page, mark, _), fragment in zip(others, split, fragments, strict=True):
+        fragments = _encode_fragments([fragment for _, _, fragment in parts])
+        for href, (page, mark, _), fragment in zip(with_path, parts, fragments, strict=True):
             if mark and page in resolved:
                 self.pages[href] = absolute = resolved[page]
                 resolved[href] = f"{absolute}#{fragment}" if fragment else absolute
@@ -207,11 +207,11 @@ def read_anchors(
 ) -> AnchorTable:
     """Read the links of a page; `also` are URLs that will be looked up later."""
     anchors = list(elements)
-    hrefs = [each.attr("href") for each in anchors]
+    hrefs = [anchor.attr("href") for anchor in anchors]
     link_resolver.resolve_plain([*hrefs, *also])
     targets = list(map(link_resolver.__getitem__, hrefs))
     pages = list(map(link_resolver.pages.get, hrefs))
-    return AnchorTable(anchors, hrefs, targets, pages, [each.text for each in anchors])
+    return AnchorTable(anchors, hrefs, targets, pages, [anchor.text for anchor in anchors])
 
 
 _new_outlink: Final = partial(tuple.__new__, Outlink)  # Outlink(*fields), but in C

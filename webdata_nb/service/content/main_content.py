@@ -131,20 +131,20 @@ def clean_page(document: Document) -> Element:
     removable = group_by_tag(body, _NEVER_CONTENT)
     if "noscript" in removable and _show_noscript(body, removable["noscript"]):
         removable = group_by_tag(body, _NEVER_CONTENT)
-    remove_all(each for group in removable.values() for each in group)
+    remove_all(element for group in removable.values() for element in group)
     return body
 
 
 def _show_noscript(body: Element, noscripts: list[Element]) -> bool:
-    """Show ``noscript`` elements that hold most of the text; tell whether the tree changed."""
-    fallback = [each for each in noscripts if len(each.text) > _MIN_FALLBACK_LENGTH]
+    """Show ``noscript`` elements that hold most of the text; return whether the tree changed."""
+    fallback = [noscript for noscript in noscripts if len(noscript.text) > _MIN_FALLBACK_LENGTH]
     if not fallback:
         return False
     body.remove("script,style,template")
-    words = sum(len(each.text.split()) for each in fallback)
+    words = sum(len(noscript.text.split()) for noscript in fallback)
     if words > 0.6 * len(body.text.split()):
-        for each in fallback:
-            each.tag = "div"
+        for noscript in fallback:
+            noscript.tag = "div"
     return True
 
 
@@ -165,16 +165,16 @@ def _remove_buttons(body: Element) -> None:
 
 def _remove_page_chrome(body: Element) -> dict[Element, int]:
     """Remove navigation, footers and dialogs; return the traits of those that may be content."""
-    chrome = [each for each in body.select(_MAY_BE_CHROME) if _is_page_chrome(each)]
+    chrome = [element for element in body.select(_MAY_BE_CHROME) if _is_page_chrome(element)]
     if len(chrome) > _MAX_CHROME_MEASURED:
         return dict.fromkeys(chrome, PAGE_CHROME)
     max_length = _MAX_CHROME_SHARE * len(body.text) if chrome else 0
     element_traits = {}
-    for each in chrome:
-        if len(each.text) < max_length:
-            each.decompose()
-        elif each.tag != "footer":
-            element_traits[each] = PAGE_CHROME
+    for element in chrome:
+        if len(element.text) < max_length:
+            element.decompose()
+        elif element.tag != "footer":
+            element_traits[element] = PAGE_CHROME
     return element_traits
 
 
@@ -195,19 +195,21 @@ def _is_hidden(element: Element) -> bool:
 
 def _mark_hidden(body: Element, element_traits: dict[Element, int]) -> None:
     """Add the trait of hidden elements."""
-    for each in body.select(_MAY_BE_HIDDEN):
-        if _is_hidden(each):
-            element_traits[each] = element_traits.get(each, 0) | HIDDEN
+    for element in body.select(_MAY_BE_HIDDEN):
+        if _is_hidden(element):
+            element_traits[element] = element_traits.get(element, 0) | HIDDEN
 
 
 def _ignore_prose_above(headline: TextRun | None, tree: BlockTree) -> None:
     """Do not count prose above the headline when enough follows it."""
     if headline is None:
         return
-    above = [run for run in tree.text_runs if run.prose and run.index < headline.index]
-    below = sum(run.words for run in tree.text_runs if run.prose and run.index > headline.index)
-    if above and below >= _MIN_PROSE_AFTER_HEADLINE:
-        for run in above:
+    earlier_runs = [run for run in tree.text_runs if run.prose and run.index < headline.index]
+    later_words = sum(
+        run.words for run in tree.text_runs if run.prose and run.index > headline.index
+    )
+    if earlier_runs and later_words >= _MIN_PROSE_AFTER_HEADLINE:
+        for run in earlier_runs:
             run.prose = False
         tree.count_words()
 

@@ -37,7 +37,7 @@ _PUBLISHED = (
 )
 _DATE_LENGTH = len("2026-01-31")
 _LANGUAGE = ("content-language", "dc.language", "og:locale")
-MOST_NODES = 1000
+MAX_NODES = 1000
 """JSON-LD nodes read from one page."""
 
 _WORKS = ("article", "posting", "report", "webpage", "product", "recipe", "videoobject", "book")
@@ -122,10 +122,10 @@ def _published(head: PageHead, data: JsonLdWorks) -> str | None:
         return None
     for parse_date in (datetime.fromisoformat, parsedate_to_datetime):
         try:
-            parsed = parse_date(date_text)
+            moment = parse_date(date_text)
         except (ValueError, TypeError, OverflowError):
             continue
-        return (parsed.date() if len(date_text) <= _DATE_LENGTH else parsed).isoformat()
+        return (moment.date() if len(date_text) <= _DATE_LENGTH else moment).isoformat()
     return date_text[:100]
 
 
@@ -162,7 +162,7 @@ class JsonLdWorks:
 
 def _nodes(blocks: list[Any]) -> Iterator[dict[str, Any]]:
     queue: list[Any] = list(reversed(blocks))
-    for _ in range(MOST_NODES):
+    for _ in range(MAX_NODES):
         if not queue:
             return
         node = queue.pop()
@@ -177,9 +177,9 @@ def _rank(node: dict[str, Any]) -> int:
     """Return the position of the node type in the list of works."""
     types = node.get("@type")
     words = [
-        each.lower()
-        for each in (types if isinstance(types, list) else [types])
-        if isinstance(each, str)
+        name.lower()
+        for name in (types if isinstance(types, list) else [types])
+        if isinstance(name, str)
     ]
     ranks = [rank for rank, work in enumerate(_WORKS) for word in words if word.endswith(work)]
     return min(ranks, default=len(_WORKS))
@@ -194,8 +194,8 @@ def _text(value: Any) -> str | None:
 
 
 def _object_names(value: Any) -> Iterator[str]:
-    for each in value if isinstance(value, list) else [value]:
-        name = _text(each.get("name") if isinstance(each, dict) and "name" in each else each)
+    for item in value if isinstance(value, list) else [value]:
+        name = _text(item.get("name") if isinstance(item, dict) and "name" in item else item)
         if name:
             yield name
 

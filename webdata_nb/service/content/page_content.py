@@ -75,7 +75,7 @@ def find_content(
         content = _index(result.element, result.rung, page.link_resolver)
     else:
         content = _whole_page(page, document)
-    return _cleaned(content)
+    return _clean(content)
 
 
 def _whole_page(page: ParsedPage, document: Document) -> PageContent:
@@ -91,7 +91,7 @@ def _index(element: Element, rung: str, link_resolver: LinkResolver) -> PageCont
     return PageContent(element, rung, elements_by_tag, anchors)
 
 
-def _cleaned(content: PageContent) -> PageContent:
+def _clean(content: PageContent) -> PageContent:
     permalinks = find_permalinks(content.anchors)
     remove_hidden_elements(content.element, content.elements_by_tag)
     remove_all(content.anchors.elements[index] for index in permalinks)
@@ -106,5 +106,9 @@ def _select(document: Document, selectors: tuple[str, ...]) -> Element:
     matches = document.select(selector)
     return make_element(
         "div",
-        [each for each in matches if each.parent is None or each.parent.closest(selector) is None],
+        [
+            match
+            for match in matches
+            if match.parent is None or match.parent.closest(selector) is None
+        ],
     )

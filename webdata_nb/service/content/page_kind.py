@@ -41,7 +41,7 @@ def detect_page_kind(document: Document) -> PageKind:
     linked_data = _linked_data(document)
     software = _software(document).lower()
     items = document.select(_ITEMS)
-    types = [each.attr("itemtype") or "" for each in items]
+    types = [item.attr("itemtype") or "" for item in items]
     if (
         any(name in software for name in _FORUM_SOFTWARE)
         or any(name in linked_data for name in _FORUM_TYPES)
@@ -55,10 +55,10 @@ def detect_page_kind(document: Document) -> PageKind:
         declared == "article"
         or _ARTICLE.search(linked_data)
         or _any_contains(_ARTICLE_ITEMS, types)
-        or any(each.attr("itemprop") == "articleBody" for each in items)
+        or any(item.attr("itemprop") == "articleBody" for item in items)
     ):
         return "article"
-    if "product" in declared or any(each.endswith("/Product") for each in types):
+    if "product" in declared or any(name.endswith("/Product") for name in types):
         return "product"
     return "other"
 
@@ -73,7 +73,7 @@ def declared_title(document: Document) -> str:
 def find_headline(text_runs: Iterable[TextRun], title: str) -> TextRun | None:
     """Return the most prominent heading that repeats the title."""
     title_words = set(_WORD.findall(title.lower()))
-    best, best_rank = None, 0
+    headline, best_rank = None, 0
     if len(title_words) < _MIN_COMMON_WORDS:
         return None
     for run in text_runs:
@@ -82,8 +82,8 @@ def find_headline(text_runs: Iterable[TextRun], title: str) -> TextRun | None:
             continue
         rank = _PROMINENCE.get(tag, 1)
         if rank > best_rank and _repeats(run.text, title_words):
-            best, best_rank = run, rank
-    return best
+            headline, best_rank = run, rank
+    return headline
 
 
 def _repeats(text: str, title_words: set[str]) -> bool:
@@ -99,7 +99,7 @@ def _repeats(text: str, title_words: set[str]) -> bool:
 def _linked_data(document: Document) -> str:
     scripts = group_by_tag(document, ("script",)).get("script", ())
     blocks = [
-        each for each in scripts if (each.attr("type") or "").lower() == "application/ld+json"
+        script for script in scripts if (script.attr("type") or "").lower() == "application/ld+json"
     ]
     return " ".join(block.text for block in blocks)[:_MAX_JSON_LD_LENGTH]
 
@@ -117,4 +117,4 @@ def _meta(document: Document, selector: str) -> str:
 
 
 def _any_contains(names: tuple[str, ...], types: list[str]) -> bool:
-    return any(name in each for each in types for name in names)
+    return any(name in item_type for item_type in types for name in names)

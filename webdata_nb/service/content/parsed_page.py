@@ -100,7 +100,7 @@ def _parsed_page(source: PageSource, document: Document, charset: Charset | None
 
 
 def _is_xhtml(body: bytes, content_type: str | None) -> bool:
-    """Tell whether a page is served as XML or begins as XHTML."""
+    """Return whether a page is served as XML or begins as XHTML."""
     if content_type is not None and "xml" in content_type.lower():
         return True
     start = body[:_SNIFFED_BYTES].lstrip()

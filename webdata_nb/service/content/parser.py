@@ -122,22 +122,24 @@ def body_of(document: Document) -> Element | None:
     root = document.root
     if root is None:
         return None
-    bodies = (each for each in root.children if isinstance(each, Element) and each.tag == "body")
+    bodies = (
+        child for child in root.children if isinstance(child, Element) and child.tag == "body"
+    )
     return next(bodies, root)
 
 
 def remove_all(elements: Iterable[Element]) -> None:
     """Remove elements with their subtrees, except html, head and body."""
-    for each in elements:
-        if each.tag not in ROOTS:
-            each.decompose()
+    for element in elements:
+        if element.tag not in ROOTS:
+            element.decompose()
 
 
 def unwrap_all(elements: Iterable[Element]) -> None:
     """Replace each element by its children, except html, head and body."""
-    for each in elements:
-        if each.tag not in ROOTS and each.parent is not None:
-            each.unwrap()
+    for element in elements:
+        if element.tag not in ROOTS and element.parent is not None:
+            element.unwrap()
 
 
 def rewrite_links(root: Node, resolve: Callable[[str], str | None]) -> None:
@@ -158,14 +160,14 @@ def children_of(node: Node) -> list[Node]:
 def group_by_tag(root: Node, tags: Iterable[str]) -> dict[str, list[Element]]:
     """Group the descendants with one of `tags` by tag, in document order."""
     groups: defaultdict[str, list[Element]] = defaultdict(list)
-    for each in root.iter_elements(tags):
-        groups[each.tag].append(each)
+    for element in root.iter_elements(tags):
+        groups[element.tag].append(element)
     return dict(groups)
 
 
 def elements_with_tags(groups: Mapping[str, list[Element]], tags: Collection[str]) -> list[Element]:
     """Return the elements of all groups with one of `tags`."""
-    return [each for tag, group in groups.items() if tag in tags for each in group]
+    return [element for tag, group in groups.items() if tag in tags for element in group]
 
 
 def elements_of(root: Node) -> list[Element]:
@@ -176,7 +178,7 @@ def elements_of(root: Node) -> list[Element]:
 def comments_of(root: Node) -> list[Node]:
     """Return the comments below a node."""
     nodes = root.xpath("descendant::comment()")
-    return [each for each in nodes if isinstance(each, Node)] if isinstance(nodes, list) else []
+    return [node for node in nodes if isinstance(node, Node)] if isinstance(nodes, list) else []
 
 
 def microdata_of(document: Document, base: str) -> list[MicrodataItem]:

@@ -98,7 +98,7 @@ def trim_teasers(tree: BlockTree, region: Block) -> None:
 
 
 def _is_in_table_row(block: Block) -> bool:
-    """Tell whether a block is in a table cell beside cells with text."""
+    """Return whether a block is in a table cell beside cells with text."""
     cell = block.parent
     if cell is None or cell.tag not in {"td", "th"} or cell.parent is None:
         return False
@@ -188,10 +188,10 @@ def _drop_trailer(tree: BlockTree, run: TextRun, region: Block, max_words: float
         following = list(islice(_section_after(tree, heading), _MAX_TRAILER_BLOCKS))
         if (
             len(following) < _MAX_TRAILER_BLOCKS
-            and sum(each.words for each in following) < max_words
+            and sum(block.words for block in following) < max_words
         ):
-            for each in (heading, *following):
-                each.dropped = True
+            for block in (heading, *following):
+                block.dropped = True
 
 
 def _section_after(tree: BlockTree, heading: Block) -> Iterator[Block]:

@@ -41,7 +41,7 @@ _LANGUAGE_SAMPLE_LENGTH = 1000
 def visible_text_length(page: ParsedPage) -> int:
     """Return the length of the text of a page without code."""
     code = elements_with_tags(page.elements_by_tag, {"script", "style", "noscript", "template"})
-    return len(page.document.text) - sum(len(each.text) for each in code)
+    return len(page.document.text) - sum(len(element.text) for element in code)
 
 
 def rate_content(
@@ -97,5 +97,5 @@ def _prose_share(text: str) -> float:
     return min(1.0, math.log1p(paragraph) / math.log(_PROSE_PARAGRAPH_LENGTH))
 
 
-def _ratio(part: int, whole: int) -> float:
-    return round(min(1.0, part / max(1, whole)), 3)
+def _ratio(part: int, total: int) -> float:
+    return round(min(1.0, part / max(1, total)), 3)

@@ -26,7 +26,7 @@ _HOST_TAGS: Final = frozenset(
 
 
 def flatten_shadow_roots(document: Document) -> bool:
-    """Flatten the shadow roots of a page; tell whether it has any."""
+    """Flatten the shadow roots of a page; return whether it has any."""
     if document.root is None:
         return False
     hosts: set[Element] = set()
@@ -63,8 +63,8 @@ def _flatten(template: Element, host: Element) -> None:
         slots = group_by_tag(content, {"slot"}).get("slot", [])
         for slot in slots:
             _fill(slot, children_by_slot.pop(slot.attr("name") or "", []))
-        for each in children_of(content):
-            template.insert_before(each)
+        for child in children_of(content):
+            template.insert_before(child)
     template.decompose()
 
 
@@ -79,8 +79,8 @@ def _group_by_slot(template: Element, host: Element) -> dict[str, list[Node]]:
 
 def _fill(slot: Element, children: list[Node]) -> None:
     """Replace a slot by children of the host, or without any by its default content."""
-    if not any(isinstance(each, Element) or each.text.strip() for each in children):
+    if not any(isinstance(child, Element) or child.text.strip() for child in children):
         return unwrap_all([slot])
-    for each in children:
-        slot.insert_before(each)
+    for child in children:
+        slot.insert_before(child)
     return slot.decompose()

@@ -33,14 +33,14 @@ def structured_data(page: ParsedPage) -> dict[str, Any]:
     return {
         "json_ld": decode_json_ld(page.head.json_ld),
         "microdata": [
-            _microdata_item(each, MAX_DEPTH) for each in microdata_of(page.document, base)
+            _microdata_item(item, MAX_DEPTH) for item in microdata_of(page.document, base)
         ],
         "opengraph": {
             name: _single_or_list(values)
             for name, values in metas.items()
             if name.startswith(("og:", "twitter:"))
         },
-        "rdfa": [_rdfa_resource(each, MAX_DEPTH) for each in rdfa_of(page.document, base)],
+        "rdfa": [_rdfa_resource(item, MAX_DEPTH) for item in rdfa_of(page.document, base)],
         "meta": {name: _single_or_list(values) for name, values in metas.items()},
     }
 
@@ -62,12 +62,12 @@ def decode_json_ld(blocks: list[str]) -> list[Any]:
 def _limit_depth(value: Any, levels: int) -> Any:
     if isinstance(value, dict):
         return (
-            {name: _limit_depth(each, levels - 1) for name, each in value.items()}
+            {name: _limit_depth(item, levels - 1) for name, item in value.items()}
             if levels
             else None
         )
     if isinstance(value, list):
-        return [_limit_depth(each, levels - 1) for each in value] if levels else None
+        return [_limit_depth(item, levels - 1) for item in value] if levels else None
     return value
 
 
@@ -94,8 +94,8 @@ def _microdata_item(item: MicrodataItem, levels: int) -> dict[str, Any] | None:
         return None
     properties = {
         name: [
-            _microdata_item(each, levels) if isinstance(each, MicrodataItem) else each
-            for each in values
+            _microdata_item(value, levels) if isinstance(value, MicrodataItem) else value
+            for value in values
         ]
         for name, values in item.properties.items()
     }
@@ -108,7 +108,8 @@ def _rdfa_resource(item: RdfaItem, levels: int) -> dict[str, Any] | None:
         return None
     properties = {
         name: [
-            _rdfa_resource(each, levels) if isinstance(each, RdfaItem) else each for each in values
+            _rdfa_resource(value, levels) if isinstance(value, RdfaItem) else value
+            for value in values
         ]
         for name, values in item.properties.items()
     }

@@ -48,7 +48,7 @@ def table_rows(table: Element) -> list[TableRow]:
 
 
 def is_too_large(table: Element) -> bool:
-    """Tell whether a table has more than `MAX_GRID_CELLS` cells."""
+    """Return whether a table has more than `MAX_GRID_CELLS` cells."""
     # A cell and its white space are two nodes; counting nodes creates no objects.
     return sum(len(row) for row, _ in _row_elements(table)) > 2 * MAX_GRID_CELLS
 
@@ -66,7 +66,7 @@ def _row_elements(table: Element) -> list[tuple[Element, Element]]:
 
 def child_elements(parent: Element, tags: Collection[str]) -> list[Element]:
     """Return the children of `parent` with one of `tags`."""
-    return [each for each in parent.children if isinstance(each, Element) and each.tag in tags]
+    return [child for child in parent.children if isinstance(child, Element) and child.tag in tags]
 
 
 def read_span(cell: Element, name: str) -> int:
@@ -80,15 +80,15 @@ def read_span(cell: Element, name: str) -> int:
 
 def place_cells(rows: list[TableRow]) -> list[GridCell]:
     """Place cells row by row, around cells that span down from earlier rows."""
-    placed: list[GridCell] = []
+    grid_cells: list[GridCell] = []
     spanning: list[GridCell] = []
     for number, row in enumerate(rows):
         spanning = [
-            each
-            for each in spanning
-            if each.row + each.height > number and rows[each.row].section is row.section
+            cell
+            for cell in spanning
+            if cell.row + cell.height > number and rows[cell.row].section is row.section
         ]
-        blockers = iter(sorted(spanning, key=lambda each: each.column))
+        blockers = iter(sorted(spanning, key=lambda cell: cell.column))
         blocker = next(blockers, None)
         column = 0
         for cell in row.cells:
@@ -96,20 +96,22 @@ def place_cells(rows: list[TableRow]) -> list[GridCell]:
                 column = max(column, blocker.column + blocker.width)
                 blocker = next(blockers, None)
             height = read_span(cell, "rowspan") or len(rows)
-            placed.append(GridCell(cell, number, column, height, read_span(cell, "colspan") or 1))
-            column += placed[-1].width
-        spanning += (each for each in placed[-len(row.cells) :] if each.height > 1)
-    return placed
+            grid_cells.append(
+                GridCell(cell, number, column, height, read_span(cell, "colspan") or 1)
+            )
+            column += grid_cells[-1].width
+        spanning += (cell for cell in grid_cells[-len(row.cells) :] if cell.height > 1)
+    return grid_cells
 
 
-def column_range(placed: GridCell, columns: list[int]) -> tuple[int, int]:
+def column_range(cell: GridCell, columns: list[int]) -> tuple[int, int]:
     """Return the first column of a cell, and the first column after it, as indexes of `columns`."""
-    after = placed.column + placed.width
-    return bisect_left(columns, placed.column), bisect_left(columns, after)
+    after = cell.column + cell.width
+    return bisect_left(columns, cell.column), bisect_left(columns, after)
 
 
-def spanned_rows(rows: list[TableRow], placed: GridCell) -> list[int]:
+def spanned_rows(rows: list[TableRow], cell: GridCell) -> list[int]:
     """Return the numbers of the rows that a cell covers."""
-    section = rows[placed.row].section
-    covered = range(placed.row, min(placed.row + placed.height, len(rows)))
+    section = rows[cell.row].section
+    covered = range(cell.row, min(cell.row + cell.height, len(rows)))
     return [number for number in covered if rows[number].section is section]

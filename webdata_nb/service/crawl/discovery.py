@@ -96,13 +96,13 @@ class UrlDiscovery:
         self.scope = replace(self.scope, sites=self.scope.sites | {site_of(final_url)})
 
     def redirects_to_known(self, url: str, final_url: str) -> bool:
-        """Tell whether a URL redirects to one that is known; from now on it is."""
+        """Return whether a URL redirects to one that is known; from now on it is."""
         key = self._key_of(final_url)
         if key == self._key_of(url):
             return False
-        known = key in self._known
+        was_known = key in self._known
         self._known.add(key)
-        return known
+        return was_known
 
     def variant_of(self, target: CrawlTarget, result: CrawlResult) -> tuple[str, str] | None:
         """Return outcome and detail of a page that is a variant of an earlier one."""
@@ -122,10 +122,10 @@ class UrlDiscovery:
         )
 
     def add_page_links(
-        self, page: CrawlTarget, result: CrawlResult, found: DiscoveredUrls
+        self, page: CrawlTarget, result: CrawlResult, discovered: DiscoveredUrls
     ) -> Steps[None]:
         """Classify the links of a page."""
-        links = self._links_to_follow(page, result, found)
+        links = self._links_to_follow(page, result, discovered)
         if self._facets is not None:
             keys: list[str] = []
             for number, url in enumerate(self._unknown(links)):
@@ -133,13 +133,13 @@ class UrlDiscovery:
                 if number % URLS_PER_STEP == 0:
                     yield
             self._facets.prefer_plain_urls(keys)
-        yield from self.add_links(links, page, found)
+        yield from self.add_links(links, page, discovered)
 
     def add_links(
         self,
         links: Iterable[str],
         page: CrawlTarget,
-        found: DiscoveredUrls,
+        discovered: DiscoveredUrls,
         max_candidates: int = MAX_LINKS_PER_PAGE,
     ) -> Steps[None]:
         """Classify URLs that were discovered on a page.
@@ -157,12 +157,14 @@ class UrlDiscovery:
             if key in self._known:
                 self._key_by_link[url] = key if requeues else ""
                 if self._frontier.can_move(key):
-                    found.candidates.append(Candidate(url, page.depth + 1, key))
-                    found.requeued += 1
+                    discovered.candidates.append(Candidate(url, page.depth + 1, key))
+                    discovered.requeued += 1
             elif self._is_full and not self._is_tracked(key):
-                found.outcomes.append(UrlOutcome(url, "over_urls"))
+                discovered.outcomes.append(UrlOutcome(url, "over_urls"))
             else:
-                self._add_link(Candidate(url, page.depth + 1, key), page, found, max_candidates)
+                self._add_link(
+                    Candidate(url, page.depth + 1, key), page, discovered, max_candidates
+                )
 
     @property
     def must_reclassify(self) -> bool:
@@ -174,7 +176,7 @@ class UrlDiscovery:
         """Whether URLs wait until more is known of their parameters."""
         return bool(self._undecided)
 
-    def reclassify(self, found: DiscoveredUrls) -> Steps[None]:
+    def reclassify(self, discovered: DiscoveredUrls) -> Steps[None]:
         """Classify the undecided URLs anew."""
         if self._facets is None:
             return
@@ -184,20 +186,20 @@ class UrlDiscovery:
                 yield
             variant = self._facets.classify(candidate.key)
             if isinstance(variant, UrlVariant):
-                self._exclude(candidate, found, "facet", variant.detail)
+                self._exclude(candidate, discovered, "facet", variant.detail)
             elif variant is None:
-                self._add(candidate, found)
+                self._add(candidate, discovered)
 
-    def release_undecided(self, found: DiscoveredUrls) -> Steps[None]:
+    def release_undecided(self, discovered: DiscoveredUrls) -> Steps[None]:
         """Make candidates of undecided URLs when no other URL is left to fetch.
 
         Where all of them stay undecided, the first one is fetched to learn more.
         """
-        yield from self.reclassify(found)
-        if not found.candidates and self._undecided and self._facets is not None:
+        yield from self.reclassify(discovered)
+        if not discovered.candidates and self._undecided and self._facets is not None:
             candidate = next(iter(self._undecided.values()))
             self._facets.accept(candidate.key)
-            self._add(candidate, found)
+            self._add(candidate, discovered)
 
     def leftovers(self, outcome: str) -> Iterator[UrlOutcome]:
         """Account for the URLs that were held back, at the end of the crawl."""
@@ -233,7 +235,7 @@ class UrlDiscovery:
         )
 
     def _links_to_follow(
-        self, page: CrawlTarget, result: CrawlResult, found: DiscoveredUrls
+        self, page: CrawlTarget, result: CrawlResult, discovered: DiscoveredUrls
     ) -> Iterable[str]:
         """Return the links that may be followed; account for those marked nofollow."""
         nofollow = _nofollow_indices(result) if self._obey_nofollow else ()
@@ -245,7 +247,7 @@ class UrlDiscovery:
             url = result.links[index]
             key = self._key_of(url)
             if self._is_full and not self._is_tracked(key):
-                found.outcomes.append(UrlOutcome(url, "nofollow", detail))
+                discovered.outcomes.append(UrlOutcome(url, "nofollow", detail))
             elif not self._is_full and key not in self._known:
                 self._nofollow.setdefault(key, (url, detail))
         excluded = frozenset(nofollow)
@@ -264,40 +266,44 @@ class UrlDiscovery:
         self._is_full = self._is_full or sum(map(len, tracked)) >= self._max_known_urls
 
     def _add_link(
-        self, candidate: Candidate, page: CrawlTarget, found: DiscoveredUrls, max_candidates: int
+        self,
+        candidate: Candidate,
+        page: CrawlTarget,
+        discovered: DiscoveredUrls,
+        max_candidates: int,
     ) -> None:
         if (reason := self.scope.exclusion_reason(candidate.url)) is not None:
-            self._exclude(candidate, found, reason)
+            self._exclude(candidate, discovered, reason)
         elif candidate.depth > self._max_depth:
             if candidate.key not in self._undecided:
                 self._too_deep.setdefault(candidate.key, candidate.url)
-        elif len(found.candidates) - found.requeued >= max_candidates:
+        elif len(discovered.candidates) - discovered.requeued >= max_candidates:
             detail = f"link {max_candidates} and on of {page.url}"
-            self._exclude(candidate, found, "trap", detail)
+            self._exclude(candidate, discovered, "trap", detail)
         else:
-            self._classify(candidate, found)
+            self._classify(candidate, discovered)
 
-    def _classify(self, candidate: Candidate, found: DiscoveredUrls) -> None:
+    def _classify(self, candidate: Candidate, discovered: DiscoveredUrls) -> None:
         variant = None if self._facets is None else self._facets.classify(candidate.key)
         if isinstance(variant, UrlVariant):
-            self._exclude(candidate, found, "facet", variant.detail)
+            self._exclude(candidate, discovered, "facet", variant.detail)
         elif (trap := self._traps.trap_of_url(candidate.url, self._known.__contains__)) is not None:
-            self._exclude(candidate, found, "trap", trap)
+            self._exclude(candidate, discovered, "trap", trap)
         elif variant is not None:
             self._too_deep.pop(candidate.key, None)
             self._undecided.setdefault(candidate.key, candidate)
         else:
-            self._add(candidate, found)
+            self._add(candidate, discovered)
 
-    def _add(self, candidate: Candidate, found: DiscoveredUrls) -> None:
+    def _add(self, candidate: Candidate, discovered: DiscoveredUrls) -> None:
         self._mark_known(candidate.key)
-        found.candidates.append(candidate)
+        discovered.candidates.append(candidate)
 
     def _exclude(
-        self, candidate: Candidate, found: DiscoveredUrls, outcome: str, detail: str = ""
+        self, candidate: Candidate, discovered: DiscoveredUrls, outcome: str, detail: str = ""
     ) -> None:
         self._mark_known(candidate.key)
-        found.outcomes.append(UrlOutcome(candidate.url, outcome, detail))
+        discovered.outcomes.append(UrlOutcome(candidate.url, outcome, detail))
 
     def _mark_known(self, key: str) -> None:
         self._known.add(key)

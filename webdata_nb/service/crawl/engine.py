@@ -82,8 +82,8 @@ async def run(context: JobContext, request: CrawlRequest, resources: CrawlResour
 def _user_agent(request: CrawlRequest, resources: CrawlResources) -> str:
     """Return the User-Agent of the job's own headers, or the service's."""
     headers = request.scrape_options.headers or {}
-    own = (value for name, value in headers.items() if name.lower() == "user-agent")
-    return next(own, resources.user_agent)
+    values = (value for name, value in headers.items() if name.lower() == "user-agent")
+    return next(values, resources.user_agent)
 
 
 class _CrawlRun:
@@ -299,9 +299,9 @@ class _CrawlRun:
 
     async def _commit(self, settled: list[SettledTarget], entry: JournalEntry | None) -> None:
         published = tuple(
-            (each.target.ordinal, each.position) for each in settled if each.position is not None
+            (page.target.ordinal, page.position) for page in settled if page.position is not None
         )
-        outcomes = [outcome for each in settled for outcome in each.outcomes]
+        outcomes = [outcome for page in settled for outcome in page.outcomes]
         pinned_files = list(self._robots.pop_unsaved())
         # The sitemaps are stored with the start page, or not at all.
         seeds, self._unsaved_seeds = self._unsaved_seeds, None

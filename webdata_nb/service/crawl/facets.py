@@ -96,8 +96,12 @@ class UrlVariant:
     @property
     def detail(self) -> str:
         """The receipt's explanation: the original URL and the parameters that differ."""
-        here, there = split_query(self.url)[1], split_query(self.original)[1]
-        differing = [p for p in (*here, *there) if (p in here) is not (p in there)]
+        parameters, original_parameters = split_query(self.url)[1], split_query(self.original)[1]
+        differing = [
+            p
+            for p in (*parameters, *original_parameters)
+            if (p in parameters) is not (p in original_parameters)
+        ]
         names = dict.fromkeys(parameter.name for parameter in differing)
         return f"{self.original} by {', '.join(names) or 'the order of parameters'}"
 
@@ -134,17 +138,23 @@ class FacetDetector:
         if "?" not in url:
             return self._register(url, url)
         path, parameters = _relevant(url)
-        plain = normalized_url(path, parameters)
-        if (original := self._originals.get(plain)) is not None:
+        normalized = normalized_url(path, parameters)
+        if (original := self._originals.get(normalized)) is not None:
             return UrlVariant(url, original)
-        evidence = [(each, self._evidence_of(path, each.name)) for each in parameters]
-        facets = [each for each, known in evidence if known.kind is ParameterKind.FACET]
-        suspected = [known for _, known in evidence if known.kind is ParameterKind.SUSPECTED]
+        evidence = [self._evidence_of(path, parameter.name) for parameter in parameters]
+        facets = [
+            parameter
+            for parameter, item in zip(parameters, evidence, strict=True)
+            if item.kind is ParameterKind.FACET
+        ]
+        suspected = [item for item in evidence if item.kind is ParameterKind.SUSPECTED]
         if suspected:
-            return self._probe(plain, url, suspected, has_facets=bool(facets))
+            return self._probe(normalized, url, suspected, has_facets=bool(facets))
         if not facets:
-            return self._register(plain, url)
-        base = normalized_url(path, [each for each in parameters if each not in facets])
+            return self._register(normalized, url)
+        base = normalized_url(
+            path, [parameter for parameter in parameters if parameter not in facets]
+        )
         if (original := self._originals.get(base)) is not None:
             return UrlVariant(url, original)
         return UNDECIDED
@@ -152,12 +162,12 @@ class FacetDetector:
     def prefer_plain_urls(self, urls: Iterable[str]) -> None:
         """Register the plain URLs of a page's links before its links are classified in order.
 
-        Where a page links to a tracked URL and, further down, to the plain one, the plain one
-        represents the page. Found on a later page, it may be too late: the tracked one may
-        already be on its way.
+        If a page links to a tracked URL and, further down, to the plain one, the plain one
+        represents the page. On a later page it may be too late, because the tracked one may
+        already be in flight.
         """
         urls = list(urls)
-        untracked = {plain for url in urls if (plain := _without_tracking(url)) is not None}
+        untracked = {plain_url for url in urls if (plain_url := _without_tracking(url)) is not None}
         for url in untracked.intersection(urls):
             self._originals.setdefault(url, url)
 
@@ -166,9 +176,9 @@ class FacetDetector:
         path, parameters = _relevant(url)
         self._originals.setdefault(normalized_url(path, parameters), url)
         base = [
-            each
-            for each in parameters
-            if self._evidence_of(path, each.name).kind is not ParameterKind.FACET
+            parameter
+            for parameter in parameters
+            if self._evidence_of(path, parameter.name).kind is not ParameterKind.FACET
         ]
         self._originals.setdefault(normalized_url(path, base), url)
 
@@ -180,7 +190,9 @@ class FacetDetector:
         """
         path, parameters = _relevant(page.url)
         for parameter in parameters:
-            base = normalized_url(path, [other for other in parameters if other is not parameter])
+            base = normalized_url(
+                path, [sibling for sibling in parameters if sibling is not parameter]
+            )
             self._compare_with_sibling(path, parameter.name, base, page)
         self._siblings.setdefault((normalized_url(path, parameters), ""), page)
         if (canonical := self._canonical_page(path, page)) is not None:
@@ -241,19 +253,19 @@ class FacetDetector:
         same_path.append(page)
         return None
 
-    def _register(self, plain: str, url: str) -> UrlVariant | None:
-        original = self._originals.setdefault(plain, url)
+    def _register(self, normalized: str, url: str) -> UrlVariant | None:
+        original = self._originals.setdefault(normalized, url)
         return None if original == url else UrlVariant(url, original)
 
     def _probe(
-        self, plain: str, url: str, suspected: list[ParameterEvidence], *, has_facets: bool
+        self, normalized: str, url: str, suspected: list[ParameterEvidence], *, has_facets: bool
     ) -> Undecided | None:
-        """Let the first URLs through that differ by one suspected name only; hold the others."""
-        [evidence, *more] = suspected
-        if more or has_facets or evidence.probes >= PROBES_PER_PARAMETER:
+        """Accept the first URLs that differ by one suspected name only; others stay undecided."""
+        [evidence, *others] = suspected
+        if others or has_facets or evidence.probes >= PROBES_PER_PARAMETER:
             return UNDECIDED
         evidence.probes += 1
-        self._originals.setdefault(plain, url)
+        self._originals.setdefault(normalized, url)
         return None
 
     def _evidence_of(self, path: str, name: str) -> ParameterEvidence:
@@ -283,7 +295,7 @@ def _without_tracking(url: str) -> str | None:
 
 
 def _is_same_page(first: PageFingerprint, second: PageFingerprint) -> bool:
-    """Tell whether two siblings are one page, by their canonical URLs and texts."""
+    """Return whether two siblings are one page, by their canonical URLs and texts."""
     similar = similarity(first.sketch, second.sketch)
     if first.canonical is not None and second.canonical is not None:
         return first.canonical == second.canonical and similar >= CANONICAL_SIMILARITY
@@ -291,7 +303,7 @@ def _is_same_page(first: PageFingerprint, second: PageFingerprint) -> bool:
 
 
 def _is_duplicate(first: PageFingerprint, second: PageFingerprint) -> bool:
-    """Tell whether two pages have one text and do not declare different canonical URLs."""
+    """Return whether two pages have one text and do not declare different canonical URLs."""
     both_declared = first.canonical is not None and second.canonical is not None
     if both_declared and first.canonical != second.canonical:
         return False

@@ -65,7 +65,7 @@ class Frontier(Protocol):
         """Record all links of a page that was read."""
 
     def can_move(self, key: str) -> bool:
-        """Tell whether a candidate with this key waits and would move if it were added again."""
+        """Return whether a candidate with this key waits and would move if it were added again."""
 
     def __len__(self) -> int: ...
 
@@ -124,10 +124,10 @@ class DepthFirst:
     def add(self, candidates: Iterable[Candidate]) -> None:
         """Push in reverse, so that the page's first link is popped first; move waiting URLs up."""
         for candidate in reversed(list(candidates)):
-            waiting = self._stack.pop(candidate.key, candidate)
-            depth = min(waiting.depth, candidate.depth)
+            queued = self._stack.pop(candidate.key, candidate)
+            depth = min(queued.depth, candidate.depth)
             self._stack[candidate.key] = (
-                waiting if waiting.depth == depth else replace(waiting, depth=depth)
+                queued if queued.depth == depth else replace(queued, depth=depth)
             )
 
     def pop(self) -> Candidate:
@@ -140,7 +140,7 @@ class DepthFirst:
         """Do nothing: the order depends on `add` alone."""
 
     def can_move(self, key: str) -> bool:
-        """Tell whether the URL waits: a new link moves it to the top."""
+        """Return whether the URL waits: a new link moves it to the top."""
         return key in self._stack
 
     def __len__(self) -> int:
@@ -174,17 +174,17 @@ class BestFirst:
         self._inlink_weight: dict[str, float] = {}
         self._heap: list[tuple[float, int, str]] = []
         self._outlinks: dict[str, tuple[LinkWeights, float]] = {}
-        self._added = 0
+        self._added_count = 0
 
     def add(self, candidates: Iterable[Candidate]) -> None:
         """Add candidates; the very first one, the start page, receives all the cash."""
         for candidate in candidates:
             key = candidate.key
             self._waiting[key] = candidate
-            self._insertion_order[key] = self._added
+            self._insertion_order[key] = self._added_count
             self._prior[key] = url_prior(candidate.url)
-            self._cash.setdefault(key, 0.0 if self._added else 1.0)
-            self._added += 1
+            self._cash.setdefault(key, 0.0 if self._added_count else 1.0)
+            self._added_count += 1
             self._push(key)
 
     def pop(self) -> Candidate:

@@ -273,10 +273,10 @@ class CrawlPlan:
         outcomes = [UrlOutcome(target.url, outcome.outcome, outcome.detail)]
         outcomes += yield from self._add_links(target, result, follow=outcome.follow_links)
         if self._discovery.must_reclassify:
-            found = DiscoveredUrls()
-            yield from self._discovery.reclassify(found)
-            self._frontier.add(found.candidates)
-            outcomes += found.outcomes
+            discovered = DiscoveredUrls()
+            yield from self._discovery.reclassify(discovered)
+            self._frontier.add(discovered.candidates)
+            outcomes += discovered.outcomes
         return SettledTarget(target, position, tuple(outcomes))
 
     def _outcome(self, target: CrawlTarget, result: CrawlResult) -> TargetOutcome:
@@ -308,21 +308,21 @@ class CrawlPlan:
         self, target: CrawlTarget, result: CrawlResult, *, follow: bool
     ) -> Steps[list[UrlOutcome]]:
         """Add the links of a page to the frontier, and the seeds behind those of the start page."""
-        found = DiscoveredUrls()
+        discovered = DiscoveredUrls()
         if follow:
-            yield from self._discovery.add_page_links(target, result, found)
+            yield from self._discovery.add_page_links(target, result, discovered)
         if target.ordinal == 0:
             limit = MAX_LINKS_PER_PAGE + len(self._seeds)
-            yield from self._discovery.add_links(self._seeds, target, found, limit)
-        self._frontier.add(found.candidates)
+            yield from self._discovery.add_links(self._seeds, target, discovered, limit)
+        self._frontier.add(discovered.candidates)
         if follow and self._frontier.uses_link_weights:
             weights = self._discovery.link_weights(result)
             self._frontier.record_links(self._key_of(target.url), weights)
-        return found.outcomes
+        return discovered.outcomes
 
     def _release_undecided(self) -> Steps[list[UrlOutcome]]:
-        found = DiscoveredUrls()
+        discovered = DiscoveredUrls()
         if self._discovery.has_undecided:
-            yield from self._discovery.release_undecided(found)
-            self._frontier.add(found.candidates)
-        return found.outcomes
+            yield from self._discovery.release_undecided(discovered)
+            self._frontier.add(discovered.candidates)
+        return discovered.outcomes

@@ -142,7 +142,7 @@ class RobotsCache:
         """Cache a reply, and evict the oldest ones beyond the bound."""
         self._cached.pop(site, None)
         self._cached[site] = cached
-        total = sum(each.size for each in self._cached.values())
+        total = sum(entry.size for entry in self._cached.values())
         while total > MAX_CACHE_BYTES:
             total -= self._cached.pop(next(iter(self._cached))).size
 
@@ -204,7 +204,7 @@ class JobRobots:
                 self._replies[site] = RobotsReply(**orjson.loads(body))
 
     async def allowed(self, url: str) -> bool:
-        """Tell whether robots.txt allows `url`."""
+        """Return whether robots.txt allows `url`."""
         reply = await self.reply(url)
         if reply.unreachable:
             return False

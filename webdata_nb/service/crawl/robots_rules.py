@@ -65,7 +65,7 @@ class RobotsRule:
         return len(self.pattern), self.allow
 
     def matches(self, path: str) -> bool:
-        """Tell whether `path` begins with the pattern, in linear time."""
+        """Return whether `path` begins with the pattern, in linear time."""
         anchored = self.pattern.endswith("$")
         head, *pieces = (self.pattern[:-1] if anchored else self.pattern).split("*")
         if not path.startswith(head):
@@ -76,13 +76,13 @@ class RobotsRule:
 
 
 def _contains_in_order(path: str, start: int, pieces: list[str], *, anchored: bool) -> bool:
-    """Tell whether the pieces follow each other; the first occurrence of each is the best."""
+    """Return whether the pieces follow each other; the first occurrence of each is the best."""
     tail = pieces.pop() if anchored else ""
     for piece in pieces:
-        found = path.find(piece, start)
-        if found < 0:
+        index = path.find(piece, start)
+        if index < 0:
             return False
-        start = found + len(piece)
+        start = index + len(piece)
     return not anchored or (len(path) - len(tail) >= start and path.endswith(tail))
 
 
@@ -130,7 +130,7 @@ class RobotsRules:
         return parser.rules()
 
     def allows(self, url: str) -> bool:
-        """Tell whether `url`, percent-encoded as it will be sent, may be fetched."""
+        """Return whether `url`, percent-encoded as it will be sent, may be fetched."""
         return run_to_completion(self.allows_in_steps(url))
 
     def allows_in_steps(self, url: str) -> Steps[bool]:
@@ -271,8 +271,8 @@ def _encode(pattern: str) -> str:
 
 def _path_and_query(url: str) -> str:
     """Return the part of a URL that rules apply to."""
-    rest = url.partition("#")[0].partition("//")[2]
-    start = re.search(r"[/?;]", rest)
-    path = rest[start.start() :] if start else ""
+    host_and_path = url.partition("#")[0].partition("//")[2]
+    start = re.search(r"[/?;]", host_and_path)
+    path = host_and_path[start.start() :] if start else ""
     path = path if path.startswith("/") else f"/{path}"
     return _ESCAPE.sub(lambda escape: escape[0].upper(), path)

@@ -57,7 +57,7 @@ class GlobSet:
         self._query_pattern = _compile([glob for glob in patterns if "?" in glob])
 
     def matches(self, path: str, path_and_query: str | None = None) -> bool:
-        """Tell whether a pattern matches all of `path`, or all of `path_and_query`."""
+        """Return whether a pattern matches all of `path`, or all of `path_and_query`."""
         if _matches(self._path_pattern, path):
             return True
         return _matches(self._query_pattern, path_and_query or path)

@@ -91,7 +91,7 @@ class SitemapReader:
 
     async def _read_all(self, queue: deque[str], optional: set[str], site: str) -> SitemapSeeds:
         total = PageDeadline(TOTAL_TIMEOUT_S)
-        seen, pages = set(queue), dict[str, None]()
+        listed_urls, pages = set(queue), dict[str, None]()
         problems: list[tuple[str, str]] = []
         files = 0
         while queue:
@@ -104,8 +104,8 @@ class SitemapReader:
             if listing.problem and not (url in optional and listing.problem in _NOT_FOUND):
                 problems.append((url, listing.problem))
             pages |= dict.fromkeys(listing.pages)
-            nested = [each for each in listing.sitemaps if each not in seen]
-            seen.update(nested)
+            nested = [url for url in listing.sitemaps if url not in listed_urls]
+            listed_urls.update(nested)
             queue.extend(nested)
         return SitemapSeeds(tuple(pages)[:MAX_SEEDS], tuple(problems))
 
@@ -129,9 +129,9 @@ def _unread(queue: deque[str]) -> list[tuple[str, str]]:
     reason = f"not read: {MAX_FILES} files or {MAX_SEEDS:,} URLs were reached"
     problems = [(url, reason) for url in urls[:MAX_PROBLEMS_LISTED]]
     if len(urls) > MAX_PROBLEMS_LISTED:
-        others = len(urls) - MAX_PROBLEMS_LISTED - 1
+        omitted_count = len(urls) - MAX_PROBLEMS_LISTED - 1
         problems.append(
-            (urls[MAX_PROBLEMS_LISTED], f"{reason}; {others} more were not read either")
+            (urls[MAX_PROBLEMS_LISTED], f"{reason}; {omitted_count} more were not read either")
         )
     return problems
 

@@ -45,8 +45,8 @@ def url_pattern(url: str) -> str:
     Consecutive masked folders count as one, however deep they go.
     """
     path, parameters = split_query(url)
-    scheme, _, rest = path.partition("://")
-    host, *segments = rest.split("/")
+    scheme, _, host_and_path = path.partition("://")
+    host, *segments = host_and_path.split("/")
     masked: list[str] = []
     for segment in segments:
         mask = _NUMBER_OR_ID.sub("#", segment)
@@ -89,14 +89,18 @@ class TrapDetector:
     def trap_of_url(self, url: str, is_known: Callable[[str], bool]) -> str | None:
         """Describe the trap that a new URL belongs to, or return None.
 
-        `is_known` tells whether the crawl has met a URL before.
+        `is_known` returns whether the crawl has discovered a URL before.
         """
         if len(url) > MAX_URL_CHARACTERS:
             return f"a URL of {len(url)} characters"
         if "jsessionid" in url or "(" in url or "?" in url:
-            bare = without_session(url)
-            if bare != url:
-                first_url = bare if is_known(bare) else self._urls_by_session.setdefault(bare, url)
+            sessionless = without_session(url)
+            if sessionless != url:
+                first_url = (
+                    sessionless
+                    if is_known(sessionless)
+                    else self._urls_by_session.setdefault(sessionless, url)
+                )
                 if first_url != url:
                     return f"session id: the page is {first_url}"
         if url.count("/") >= _MAX_SEGMENT_REPEATS + 2 and (trap := _trap_in_path(url)) is not None:

@@ -85,8 +85,8 @@ def request_body(
 
 def simpler_format(response_format: ResponseFormat) -> ResponseFormat | None:
     """Return the next less strict response format; None after the last."""
-    rest = RESPONSE_FORMATS[RESPONSE_FORMATS.index(response_format) + 1 :]
-    return rest[0] if rest else None
+    weaker = RESPONSE_FORMATS[RESPONSE_FORMATS.index(response_format) + 1 :]
+    return weaker[0] if weaker else None
 
 
 def may_reject_format(status: int, reply: bytes) -> bool:

@@ -91,12 +91,12 @@ class DeclaredFields:
         self._metadata = _read_metadata(metadata)
         self._labels: dict[str, DeclaredValues] = {}
         self.grids: list[DataTable] = []
-        left = MAX_ROWS
+        remaining_rows = MAX_ROWS
         for number, table in enumerate(tables[:MAX_TABLES], 1):
-            rows = _rows(table.get("rows"), max(left, 0))
-            left -= len(rows)
+            rows = _rows(table.get("rows"), max(remaining_rows, 0))
+            remaining_rows -= len(rows)
             self._add_pairs(rows, number)
-            columns = tuple((normalize_name(each),) for each in _cells(table.get("header")))
+            columns = tuple((normalize_name(cell),) for cell in _cells(table.get("header")))
             if len(columns) >= _PAIR and rows:
                 self.grids.append(DataTable(f"table:{number}", columns, rows))
             elif not columns and rows and all(len(row) == _PAIR for row in rows):
@@ -144,14 +144,14 @@ def _is_of_page(reading: NameReading) -> bool:
 def _read_metas(structured: Mapping[str, Any]) -> dict[str, list[DeclaredValues]]:
     """Return the meta tags by their property, the best tag of each first."""
     ranked: dict[str, list[tuple[int, DeclaredValues]]] = {}
-    seen: set[str] = set()
+    properties: set[str] = set()
     for key, origin in (("opengraph", "opengraph"), ("meta", "meta")):
         tags = structured.get(key)
         items = tags.items() if isinstance(tags, Mapping) else ()
         for meta, content in islice(items, MAX_METAS):
-            if meta in seen:
+            if meta in properties:
                 continue
-            seen.add(meta)
+            properties.add(meta)
             name, rank = META_PROPERTIES.get(
                 meta, (normalize_name(_PREFIX.sub("", meta[:100])), len(META_PROPERTIES))
             )
@@ -177,7 +177,7 @@ def _read_metadata(metadata: Mapping[str, Any]) -> dict[str, list[DeclaredValues
 
 def _texts(value: Any) -> list[Any]:
     values = value if isinstance(value, list) else [value]
-    return [unescape(each).strip() for each in values if isinstance(each, str) and each.strip()]
+    return [unescape(text).strip() for text in values if isinstance(text, str) and text.strip()]
 
 
 def _rows(value: Any, max_rows: int) -> list[list[str]]:
@@ -187,4 +187,4 @@ def _rows(value: Any, max_rows: int) -> list[list[str]]:
 def _cells(value: Any) -> list[str]:
     if not isinstance(value, list | tuple):
         return []
-    return [" ".join(each.split()) if isinstance(each, str) else "" for each in value]
+    return [" ".join(cell.split()) if isinstance(cell, str) else "" for cell in value]

@@ -120,10 +120,10 @@ class SchemaFiller:
     ) -> FilledValue:
         if schema.kind == "array":
             return self._array(name, schema, source, pointer)
-        for each in _expand_values(source)[:MAX_SIBLINGS]:
+        for value in _expand_values(source)[:MAX_SIBLINGS]:
             if self._budget.exhausted:
                 break
-            part = self._convert(name, schema, each, source, pointer)
+            part = self._convert(name, schema, value, source, pointer)
             if part.value is not None:
                 return part
         return FilledValue()
@@ -161,12 +161,12 @@ class SchemaFiller:
         provenance: dict[str, str] = {}
         missing: list[str] = []
         scalars: set[Any] = set()
-        for each in _expand_values(source, split=inner.kind in {"string", "any"})[:MAX_ITEMS]:
+        for value in _expand_values(source, split=inner.kind in {"string", "any"})[:MAX_ITEMS]:
             if self._budget.exhausted:
                 break
-            part = self._convert(name, inner, each, source, f"{pointer}/{len(values)}")
-            seen = values if inner.kind == "object" else scalars
-            if part.value is not None and not (schema.unique and part.value in seen):
+            part = self._convert(name, inner, value, source, f"{pointer}/{len(values)}")
+            earlier = values if inner.kind == "object" else scalars
+            if part.value is not None and not (schema.unique and part.value in earlier):
                 values.append(part.value)
                 if inner.kind != "object":
                     scalars.add(part.value)
@@ -206,10 +206,10 @@ class SchemaFiller:
             kind and node is not None and is_of_kind(node, kind)
         ):
             return self.object(schema, node, pointer, origin, page=True)
-        other = next(iter(self._lookup.main_nodes_of_kind(kind) if kind else ()), None)
-        if other is None:
+        main_node = next(iter(self._lookup.main_nodes_of_kind(kind) if kind else ()), None)
+        if main_node is None:
             return FilledValue()
-        return self.object(schema, other, pointer, other.label, page=False)
+        return self.object(schema, main_node, pointer, main_node.label, page=False)
 
     def _list(
         self, name: str, schema: FieldSchema, inner: FieldSchema, pointer: str
@@ -217,23 +217,25 @@ class SchemaFiller:
         """Fill a list of objects from all nodes of a kind, or from a table."""
         is_generic = normalize_short_name(name) in GENERIC_NAMES
         if not is_generic:
-            best = self._items(schema, inner, self._lookup.nodes_named(name), pointer)
+            best_list = self._items(schema, inner, self._lookup.nodes_named(name), pointer)
             kind = bool(kind_of_name(name))
             return (
-                best if best.value is not None else self._table(schema, inner, pointer, kind=kind)
+                best_list
+                if best_list.value is not None
+                else self._table(schema, inner, pointer, kind=kind)
             )
-        best, most = FilledValue(), 0
+        best_list, match_count = FilledValue(), 0
         if self._item_groups is None:
             self._item_groups = group_item_nodes(self._graph.nodes)
         for nodes in self._item_groups:
             if self._budget.exhausted:
                 break
             part = self._items(schema, inner, nodes, pointer)
-            if len(part.provenance) > len(best.provenance):
+            if len(part.provenance) > len(best_list.provenance):
                 matched = count_matching_fields(nodes, part.value or (), part.provenance, inner)
-                best, most = (part, matched) if matched else (best, most)
-        table = self._table(schema, inner, pointer, above=most)
-        return best if table.value is None else table
+                best_list, match_count = (part, matched) if matched else (best_list, match_count)
+        table = self._table(schema, inner, pointer, fields_to_beat=match_count)
+        return best_list if table.value is None else table
 
     def _table(
         self,
@@ -241,13 +243,13 @@ class SchemaFiller:
         inner: FieldSchema,
         pointer: str,
         *,
-        above: int = 0,
+        fields_to_beat: int = 0,
         kind: bool = False,
     ) -> FilledValue:
-        """Fill a list from the table with the most fields, if these are more than `above`."""
+        """Fill a list from the table with the most fields, if it has more than `fields_to_beat`."""
         for count, table in rank_tables(self._declared.grids, inner):
             # Labels with values describe one object, and are no list of objects.
-            if count > above and not (table.pairs and kind):
+            if count > fields_to_beat and not (table.pairs and kind):
                 part = self._rows(schema, inner, table, pointer)
                 if part.value is not None:
                     return part
@@ -295,9 +297,9 @@ def _expand_values(source: DeclaredValues, *, split: bool = False) -> list[Any]:
     """Return values with the entries of list nodes and of comma-separated text."""
     if not split or source.name not in _COMMA_SEPARATED:
         return open_lists(source.values)
-    texts = (each.split(",") if isinstance(each, str) else [each] for each in source.values)
-    parts = (part for each in texts for part in each)
-    return [each.strip() if isinstance(each, str) else each for each in parts if each]
+    lists = (value.split(",") if isinstance(value, str) else [value] for value in source.values)
+    parts = (part for parts in lists for part in parts)
+    return [part.strip() if isinstance(part, str) else part for part in parts if part]
 
 
 def _to_node(value: Any) -> DataNode | None:

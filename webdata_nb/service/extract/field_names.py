@@ -41,7 +41,7 @@ class NameReading:
 
 def split_words(name: str) -> tuple[str, ...]:
     """Split a name, in any of the usual cases, into lower-case words."""
-    return tuple(each.lower() for each in _WORD.findall(name))
+    return tuple(word.lower() for word in _WORD.findall(name))
 
 
 def normalize_name(name: str) -> str:
@@ -65,7 +65,7 @@ def singular(word: str) -> str:
 def kind_of_name(name: str) -> str:
     """Return the word of `TYPES_BY_KIND` that a whole name is, in either number; empty for none."""
     normalized = normalize_name(name)
-    return next((each for each in (normalized, singular(normalized)) if each in TYPES_BY_KIND), "")
+    return next((kind for kind in (normalized, singular(normalized)) if kind in TYPES_BY_KIND), "")
 
 
 @lru_cache(maxsize=4096)
@@ -89,9 +89,9 @@ def name_readings_from(name: str, heads: AbstractSet[str]) -> list[NameReading]:
     """Return the ways to read a field's name that begin at one of some properties, best first."""
     by_head = _by_head(name)
     if len(heads) < len(by_head):
-        ranked = [each for head in heads if head in by_head for each in by_head[head]]
+        ranked = [reading for head in heads if head in by_head for reading in by_head[head]]
     else:
-        ranked = [each for head in by_head if head in heads for each in by_head[head]]
+        ranked = [reading for head in by_head if head in heads for reading in by_head[head]]
     return [reading for _, reading in sorted(ranked, key=itemgetter(0))]
 
 
@@ -111,15 +111,15 @@ def _first(readings: Iterator[NameReading]) -> dict[NameReading, None]:
 def _reorder_count(words: tuple[str, ...]) -> tuple[str, ...]:
     """Rewrite "number of reviews" as "review count"."""
     for start in _COUNTS:
-        rest = words[len(start) :]
-        if words[: len(start)] == start and len(rest) == 1 and rest[0].endswith("s"):
-            return (singular(rest[0]), "count")
+        noun = words[len(start) :]
+        if words[: len(start)] == start and len(noun) == 1 and noun[0].endswith("s"):
+            return (singular(noun[0]), "count")
     return words
 
 
 def _chains(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     for parts in sorted(_word_splits(words), key=len):
-        options = [_synonyms(each) for each in parts]
+        options = [_synonyms(part) for part in parts]
         ranked = ((_rank(chain, options), chain) for chain in product(*options))
         yield from (chain for _, chain in sorted(ranked, key=itemgetter(0)))
         if len(parts) > 1 and parts[-1] in {"name", "url", "link"}:
@@ -128,7 +128,7 @@ def _chains(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 
 def _rank(chain: tuple[str, ...], options: list[tuple[str, ...]]) -> int:
-    return sum(names.index(each) for each, names in zip(chain, options, strict=True))
+    return sum(names.index(name) for name, names in zip(chain, options, strict=True))
 
 
 def _word_splits(words: tuple[str, ...]) -> list[tuple[str, ...]]:
@@ -149,6 +149,12 @@ def _word_splits(words: tuple[str, ...]) -> list[tuple[str, ...]]:
 
 def _synonyms(part: str) -> tuple[str, ...]:
     """Return a name with its other numbers and synonyms, without repeats."""
-    one = singular(part)
-    near = (part, *SYNONYMS.get(part, ()), one, *SYNONYMS.get(one, ()), f"{part}s")
-    return tuple(dict.fromkeys(near))
+    singular_form = singular(part)
+    synonyms = (
+        part,
+        *SYNONYMS.get(part, ()),
+        singular_form,
+        *SYNONYMS.get(singular_form, ()),
+        f"{part}s",
+    )
+    return tuple(dict.fromkeys(synonyms))

@@ -33,7 +33,7 @@ def open_lists(values: Sequence[Any]) -> list[Any]:
     for value in values[:MAX_ITEMS]:
         elements = value.values(_ELEMENTS) if isinstance(value, DataNode) else []
         room = MAX_ITEMS - len(items)
-        items += [_entry_object(each) for each in (elements or [value])[:room]]
+        items += [_entry_object(entry) for entry in (elements or [value])[:room]]
     return items
 
 
@@ -47,11 +47,11 @@ def group_item_nodes(nodes: Sequence[DataNode]) -> list[list[DataNode]]:
     entries: set[DataNode] = set()
     main = [node for node in nodes if node.main and not node.is_a(*PAGE_TYPES)]
     for node in main:
-        elements = [each for each in node.values(_ELEMENTS) if isinstance(each, DataNode)]
+        elements = [value for value in node.values(_ELEMENTS) if isinstance(value, DataNode)]
         entries.update(elements, [node] if elements else [])
-        for each in open_lists([node]) if elements and not node.is_a(_BREADCRUMB) else ():
-            if isinstance(each, DataNode):
-                groups.setdefault((node, each.types), {})[each] = None
+        for item in open_lists([node]) if elements and not node.is_a(_BREADCRUMB) else ():
+            if isinstance(item, DataNode):
+                groups.setdefault((node, item.types), {})[item] = None
     for node in main:
         if node.types and node not in entries:
             groups.setdefault((None, node.types), {})[node] = None
@@ -75,21 +75,21 @@ def count_matching_fields(
     item
         The schema of an item.
     """
-    filled = {name for each in items for name, value in each.items() if value is not None}
-    if not filled or 2 * len(filled) < len(item.properties):
+    filled_names = {name for values in items for name, value in values.items() if value is not None}
+    if not filled_names or 2 * len(filled_names) < len(item.properties):
         return 0
     kinds = {reading.kind for name in item.properties for reading in name_readings(name)} - {""}
     if any(is_of_kind(node, kind) for kind in kinds for node in nodes[:1]):
-        return len(filled)
-    steps = {each.split("/")[1] for each in provenance.values() if "/" in each}
-    distinctive_names = {normalize_name(each) for each in steps - {"@id"}} - COMMON_PROPERTIES
-    return len(filled) if distinctive_names or all(map(_is_common, item.properties)) else 0
+        return len(filled_names)
+    steps = {origin.split("/")[1] for origin in provenance.values() if "/" in origin}
+    distinctive_names = {normalize_name(step) for step in steps - {"@id"}} - COMMON_PROPERTIES
+    return len(filled_names) if distinctive_names or all(map(_is_common, item.properties)) else 0
 
 
 def rank_tables(grids: Sequence[DataTable], item: FieldSchema) -> list[tuple[int, DataTable]]:
     """Return the tables with enough of an item's fields and their number, most fields first."""
     matches = [(_count_columns(grid, item), grid) for grid in grids]
-    return sorted((each for each in matches if each[0]), key=lambda pair: -pair[0])
+    return sorted((match for match in matches if match[0]), key=lambda pair: -pair[0])
 
 
 def _count_columns(grid: DataTable, item: FieldSchema) -> int:
@@ -120,7 +120,7 @@ def _entry_object(value: Any) -> Any:
     """Return the object of a list entry, unless the entry itself has a name."""
     if not isinstance(value, DataNode) or value.values("name"):
         return value
-    inner = (each for each in value.values("item") if isinstance(each, DataNode))
+    inner = (item for item in value.values("item") if isinstance(item, DataNode))
     return next(inner, value)
 
 
@@ -133,7 +133,9 @@ def _properties(name: str) -> frozenset[str]:
 @lru_cache(maxsize=4096)
 def _is_common(name: str) -> bool:
     """Return whether a field is one that nearly every object has."""
-    readings = (each for each in name_readings(name) if len(each.chain) == 1 and not each.kind)
+    readings = (
+        reading for reading in name_readings(name) if len(reading.chain) == 1 and not reading.kind
+    )
     return not kind_of_name(name) and any(
         reading.chain[0] in COMMON_PROPERTIES for reading in readings
     )

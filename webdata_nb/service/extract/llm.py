@@ -63,7 +63,7 @@ class ModelUsage:
         self.calls, self.format = self.calls + 1, response_format
         self.estimated |= prompt_tokens is None or completion_tokens is None
         if prompt_tokens is None:
-            prompt_tokens = sum(estimate_tokens(each["content"]) for each in messages)
+            prompt_tokens = sum(estimate_tokens(message["content"]) for message in messages)
         self.prompt_tokens += prompt_tokens
         self.completion_tokens += (
             estimate_tokens(reply.text) if completion_tokens is None else completion_tokens
@@ -170,7 +170,9 @@ class ModelPageReader:
         self, result: ModelPageResult, task: ExtractionTask, text: str
     ) -> list[list[ChatMessage]]:
         """Return a conversation for each chunk of the page that is read."""
-        prompt_tokens = sum(estimate_tokens(each["content"]) for each in task.messages("", 1, 2))
+        prompt_tokens = sum(
+            estimate_tokens(message["content"]) for message in task.messages("", 1, 2)
+        )
         context = self.model.context
         chunk_tokens = context - context // _ANSWER_SHARE - prompt_tokens
         if chunk_tokens < _MIN_CHUNK_TOKENS:
@@ -182,7 +184,7 @@ class ModelPageReader:
         )
         chunks = all_chunks[: self.limits.max_chunks]
         result.unread_tokens = sum(map(estimate_tokens, all_chunks[self.limits.max_chunks :]))
-        return [task.messages(each, at, len(chunks)) for at, each in enumerate(chunks, 1)]
+        return [task.messages(chunk, at, len(chunks)) for at, chunk in enumerate(chunks, 1)]
 
     async def _ask(
         self, result: ModelPageResult, messages: list[ChatMessage], schema: FieldSchema | None
@@ -236,7 +238,7 @@ def _remove_complete_fields(schema: FieldSchema, extraction: Extraction) -> Fiel
 
     def is_open(name: str, inner: FieldSchema) -> bool:
         prefix = f"/{pointer_step(name)}/"
-        has_gaps = any(each.startswith(prefix) for each in extraction.missing)
+        has_gaps = any(pointer.startswith(prefix) for pointer in extraction.missing)
         return extraction.data.get(name) is None or (inner.kind == "object" and has_gaps)
 
     properties = {name: inner for name, inner in schema.properties.items() if is_open(name, inner)}

@@ -53,8 +53,8 @@ def _merge_objects(
     conflicts: dict[str, list[Any]],
 ) -> dict[str, Any]:
     merged: dict[str, Any] = {}
-    for name in dict.fromkeys(name for each in objects for name in each):
-        values = [each[name] for each in objects if each.get(name) is not None]
+    for name in dict.fromkeys(name for item in objects for name in item):
+        values = [item[name] for item in objects if item.get(name) is not None]
         inner = None if schema is None else schema.properties.get(name)
         merged[name] = _merge_values(values, inner, f"{pointer}/{pointer_step(name)}", conflicts)
     return merged
@@ -72,22 +72,24 @@ def _merge_values(
     by_key = {_comparison_key(value): value for value in values}
     del by_key[_comparison_key(values[0])]
     if by_key and len(conflicts) < MAX_CONFLICTS:
-        short = [value for key, value in by_key.items() if len(key) <= _MAX_ALTERNATIVE_BYTES]
-        conflicts[pointer] = short[:_MAX_ALTERNATIVES]
+        alternatives = [
+            value for key, value in by_key.items() if len(key) <= _MAX_ALTERNATIVE_BYTES
+        ]
+        conflicts[pointer] = alternatives[:_MAX_ALTERNATIVES]
     return values[0]
 
 
 def _merge_lists(lists: list[list[Any]], schema: FieldSchema | None) -> list[Any]:
     # Equal items of one chunk may be two items; equal items of two chunks are the same item.
     unique = schema is not None and schema.unique
-    merged, seen = list[Any](), set[bytes]()
+    merged, keys = list[Any](), set[bytes]()
     for items in lists:
-        seen_before = frozenset(seen)
+        earlier_keys = frozenset(keys)
         for item in items:
             key = _comparison_key(item)
-            if key not in (seen if unique else seen_before):
+            if key not in (keys if unique else earlier_keys):
                 merged.append(item)
-                seen.add(key)
+                keys.add(key)
     max_items = None if schema is None else schema.limits.get("maxItems")
     return merged if max_items is None else merged[: int(max_items)]
 

@@ -88,7 +88,7 @@ class ModelQueue:
             self.paused_until = max(self.paused_until, until)
         else:
             until = max(until, self.account_pauses.get(account_id, 0.0))
-            _put(self.account_pauses, account_id, until)
+            _store_bounded(self.account_pauses, account_id, until)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class ModelClient:
         if (
             format_changed
         ):  # store a format that works; the failure of another may have had its own reason
-            _put(self._queue.response_formats, key, response_format)
+            _store_bounded(self._queue.response_formats, key, response_format)
         return answer, response_format
 
     async def _send(self, body: bytes) -> FetchedResponse:
@@ -215,12 +215,14 @@ class ModelClient:
         """Store a failure that applies to every page, so that a crawl does not repeat it."""
         if failure.kind in _LASTING_ERRORS:
             until = time.monotonic() + self._limits.refusal_pause_s
-            _put(self._queue.refusals, self._model.name, (until, failure.kind, str(failure)))
+            _store_bounded(
+                self._queue.refusals, self._model.name, (until, failure.kind, str(failure))
+            )
 
 
-def _put(stored: dict[_Key, _Value], key: _Key, value: _Value) -> None:
+def _store_bounded(cache: dict[_Key, _Value], key: _Key, value: _Value) -> None:
     """Store a value, and remove the oldest beyond the bound: callers choose the keys."""
-    stored.pop(key, None)
-    while len(stored) >= _MAX_STORED:
-        del stored[next(iter(stored))]
-    stored[key] = value
+    cache.pop(key, None)
+    while len(cache) >= _MAX_STORED:
+        del cache[next(iter(cache))]
+    cache[key] = value

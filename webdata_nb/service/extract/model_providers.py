@@ -133,7 +133,9 @@ def provider_status(access: Mapping[str, ModelAccess]) -> tuple[bool, str]:
         or "no default model: name one"
         for name in _in_order(access)
     }
-    usable = any(each.usual and not missing_setting(name, each) for name, each in access.items())
+    usable = any(
+        provider.usual and not missing_setting(name, provider) for name, provider in access.items()
+    )
     return usable, "; ".join(f"{name}: {text}" for name, text in status.items())
 
 

@@ -42,7 +42,7 @@ class DataNode:
         By normalized name: the name as written, and the values.
     number
         Its position among the nodes of its syntax and type, from 1.
-    reached
+    reachable
         The cached result of `reach`; None before the first call.
     """
 
@@ -52,11 +52,11 @@ class DataNode:
     main: bool = False
     properties: dict[str, tuple[str, list[Any]]] = field(default_factory=dict)
     number: int = 1
-    reached: dict[str, list[ReachableValues]] | None = field(default=None, repr=False)
+    reachable: dict[str, list[ReachableValues]] | None = field(default=None, repr=False)
 
     def is_a(self, *endings: str) -> bool:
         """Return whether the name of one of its types has one of these endings."""
-        return any(each.lower().endswith(endings) for each in self.types)
+        return any(type_name.lower().endswith(endings) for type_name in self.types)
 
     @property
     def address(self) -> str | None:
@@ -80,9 +80,9 @@ class DataNode:
 
     def reach(self) -> dict[str, list[ReachableValues]]:
         """Return the values of its properties and of nodes near it by name, nearest first."""
-        if self.reached is None:
-            self.reached = _reachable_values(self)
-        return self.reached
+        if self.reachable is None:
+            self.reachable = _reachable_values(self)
+        return self.reachable
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +112,8 @@ class NodeGraph:
     def _add_block(self, block: Any, origin: str) -> None:
         members = block.get("@graph") if isinstance(block, dict) else None
         if members is not None:
-            for each in _flatten([members]):
-                self._add_node(each, origin, main=True)
+            for member in _flatten([members]):
+                self._add_node(member, origin, main=True)
         if members is None or "@type" in block:
             self._add_node(block, origin, main=True)
 
@@ -130,10 +130,10 @@ class NodeGraph:
 
     def _read_properties(self, node: DataNode, data: dict[str, Any]) -> None:
         properties = data if node.origin == "json_ld" else data.get("properties")
-        for written, value in properties.items() if isinstance(properties, dict) else ():
-            if not isinstance(written, str) or written.startswith("@"):
+        for label, value in properties.items() if isinstance(properties, dict) else ():
+            if not isinstance(label, str) or label.startswith("@"):
                 continue
-            local = _local(written)
+            local = _local(label)
             name = normalize_name(local[:100])
             values = list(
                 self._read_values(
@@ -148,21 +148,21 @@ class NodeGraph:
                 node.properties[name] = (local[:100], values)
 
     def _read_values(self, value: Any, node: DataNode, name: str, *, main: bool) -> Iterator[Any]:
-        for each in _flatten([value]):
+        for item in _flatten([value]):
             self._value_count += 1
             if self._value_count > MAX_VALUES:
                 return
-            if isinstance(each, dict):
-                inner = self._add_node(each, node.origin, main=main)
+            if isinstance(item, dict):
+                inner = self._add_node(item, node.origin, main=main)
                 if inner is not None:
-                    if not inner.types and not main and len(each) > 1:
+                    if not inner.types and not main and len(item) > 1:
                         inner.types = (singular(name),)
                     yield inner
-            elif isinstance(each, str):
-                if text := unescape(each[:MAX_TEXT_LENGTH]).strip():
+            elif isinstance(item, str):
+                if text := unescape(item[:MAX_TEXT_LENGTH]).strip():
                     yield text
-            elif each is not None:
-                yield each
+            elif item is not None:
+                yield item
 
     def _merge_same_nodes(self) -> None:
         """Merge the nodes with the same identifier, so that references resolve."""
@@ -177,7 +177,7 @@ class NodeGraph:
             first.types = first.types or node.types
             first.main = first.main or node.main
             node.types, node.properties = first.types, first.properties
-        self.nodes = sorted(nodes, key=lambda each: not each.main)
+        self.nodes = sorted(nodes, key=lambda node: not node.main)
         numbers: dict[tuple[str, tuple[str, ...]], int] = {}
         for node in self.nodes:
             key = (node.origin, node.types[:1])
@@ -187,31 +187,31 @@ class NodeGraph:
     def _replace_references(self, nodes: list[DataNode]) -> None:
         for node in nodes:
             for _, values in node.properties.values():
-                for at, each in enumerate(values):
-                    if isinstance(each, DataNode) and each.id is not None:
-                        values[at] = self._ids.get(each.id, each)
+                for index, value in enumerate(values):
+                    if isinstance(value, DataNode) and value.id is not None:
+                        values[index] = self._ids.get(value.id, value)
 
 
 def _flatten(values: list[Any]) -> Iterator[Any]:
     """Yield the values of nested lists and of JSON-LD's value, list and set objects."""
     stack = list(reversed(values[:MAX_VALUES]))
     while stack:
-        each = stack.pop()
-        if isinstance(each, dict):
-            key = next((name for name in _TEXT_KEYS if name in each), None)
+        item = stack.pop()
+        if isinstance(item, dict):
+            key = next((name for name in _TEXT_KEYS if name in item), None)
             if key is None:
-                yield each
+                yield item
             else:
-                stack.append(each[key])
-        elif isinstance(each, list):
-            stack += reversed(each)
+                stack.append(item[key])
+        elif isinstance(item, list):
+            stack += reversed(item)
         else:
-            yield each
+            yield item
 
 
 def _types(value: Any) -> tuple[str, ...]:
     names = value if isinstance(value, list) else str(value or "").split()
-    return tuple(_local(each)[:100] for each in names[:10] if isinstance(each, str) and each)
+    return tuple(_local(name)[:100] for name in names[:10] if isinstance(name, str) and name)
 
 
 def _local(name: str) -> str:
@@ -224,24 +224,24 @@ def _reachable_values(node: DataNode) -> dict[str, list[ReachableValues]]:
     queue: deque[tuple[DataNode, tuple[str, ...], frozenset[str] | None]] = deque(
         [(node, (), None)]
     )
-    seen = {node}
-    left = MAX_REACHABLE
-    while queue and left > 0:
+    visited = {node}
+    remaining = MAX_REACHABLE
+    while queue and remaining > 0:
         current, path, allowed = queue.popleft()
-        for name, (written, values) in current.properties.items():
-            left -= 1
-            if left <= 0:
+        for name, (label, values) in current.properties.items():
+            remaining -= 1
+            if remaining <= 0:
                 break
             if allowed is not None and name not in allowed:
                 continue
-            reachable.setdefault(name, []).append(ReachableValues((*path, written), values))
+            reachable.setdefault(name, []).append(ReachableValues((*path, label), values))
             if name in TRAVERSED_PROPERTIES and len(path) < _MAX_DISTANCE:
-                for inner in [each for each in values if isinstance(each, DataNode)][
+                for inner in [value for value in values if isinstance(value, DataNode)][
                     :_MAX_SIBLINGS
                 ]:
-                    if inner not in seen:
-                        seen.add(inner)
-                        queue.append((inner, (*path, written), TRAVERSED_PROPERTIES[name]))
+                    if inner not in visited:
+                        visited.add(inner)
+                        queue.append((inner, (*path, label), TRAVERSED_PROPERTIES[name]))
     if node.address is not None and "url" not in reachable:
         reachable["url"] = [ReachableValues(("@id",), [node.address])]
     _add_additional_properties(node, reachable)
@@ -250,10 +250,10 @@ def _reachable_values(node: DataNode) -> dict[str, list[ReachableValues]]:
 
 def _add_additional_properties(node: DataNode, reachable: dict[str, list[ReachableValues]]) -> None:
     """Add the properties that a node declares as pairs of a name and a value."""
-    for written, values in (node.properties.get("additionalproperty", ("", [])),):
-        for each in values[:MAX_REACHABLE]:
-            names = each.values("name") if isinstance(each, DataNode) else []
-            if names and isinstance(names[0], str) and each.values("value"):
+    for own_name, values in (node.properties.get("additionalproperty", ("", [])),):
+        for pair in values[:MAX_REACHABLE]:
+            names = pair.values("name") if isinstance(pair, DataNode) else []
+            if names and isinstance(names[0], str) and pair.values("value"):
                 label = names[0][:100]
-                inner = ReachableValues((written, label), each.values("value"))
+                inner = ReachableValues((own_name, label), pair.values("value"))
                 reachable.setdefault(normalize_name(label), []).append(inner)

@@ -49,7 +49,10 @@ def findable_names(node: DataNode) -> AbstractSet[str]:
     if not by_type:
         return reach.keys()
     synonyms = (
-        name for names in by_type for name, others in names.items() if reach.keys() & others
+        name
+        for names in by_type
+        for name, synonym_names in names.items()
+        if reach.keys() & synonym_names
     )
     return reach.keys() | set(synonyms)
 
@@ -71,15 +74,17 @@ def find_root(graph: NodeGraph, schema: FieldSchema, title: str) -> DataNode | N
     type, such as the publisher, is selected only if it has fields that are not common to all.
     """
     kinds = [kind for word in split_words(schema.title) if (kind := kind_of_name(word))]
-    named = [node for node in graph.nodes if any(is_of_kind(node, kind) for kind in kinds)]
-    candidates = named or [node for node in graph.nodes if node.main]
+    titled_nodes = [node for node in graph.nodes if any(is_of_kind(node, kind) for kind in kinds)]
+    candidates = titled_nodes or [node for node in graph.nodes if node.main]
     fields = [_heads(name, inner) for name, inner in schema.properties.items()]
-    best: tuple[tuple[int, ...], DataNode] | None = None
+    best_node: tuple[tuple[int, ...], DataNode] | None = None
     for node in candidates[:MAX_CANDIDATES]:
-        score = _score(node, fields, sure=bool(named))
-        if score is not None and (best is None or (*score, _is_named(node, title)) > best[0]):
-            best = (*score, _is_named(node, title)), node
-    return best[1] if best is not None else None
+        score = _score(node, fields, by_title=bool(titled_nodes))
+        if score is not None and (
+            best_node is None or (*score, _is_named(node, title)) > best_node[0]
+        ):
+            best_node = (*score, _is_named(node, title)), node
+    return best_node[1] if best_node is not None else None
 
 
 def _heads(name: str, schema: FieldSchema) -> dict[tuple[str, str], None]:
@@ -90,7 +95,7 @@ def _heads(name: str, schema: FieldSchema) -> dict[tuple[str, str], None]:
 
 
 def _score(
-    node: DataNode, fields: list[dict[tuple[str, str], None]], *, sure: bool
+    node: DataNode, fields: list[dict[tuple[str, str], None]], *, by_title: bool
 ) -> tuple[int, ...] | None:
     """Count the fields that a node can fill: distinctive fields first, then common ones.
 
@@ -100,7 +105,7 @@ def _score(
     common = sum(name in COMMON_PROPERTIES for name in names)
     special = sum(name is not None for name in names) - common
     aside = node.is_a(*SECONDARY_TYPES)
-    if not special and (not common or (aside and not sure)):
+    if not special and (not common or (aside and not by_title)):
         return None
     return special, 0 if aside else 1 if node.is_a(*PAGE_TYPES) or not node.types else 2, common
 
@@ -114,13 +119,13 @@ def _first_name(node: DataNode, heads: dict[tuple[str, str], None]) -> str | Non
 
 
 def _is_named(node: DataNode, title: str) -> int:
-    names = (each for key in ("name", "headline") for each in node.values(key))
+    names = (name for key in ("name", "headline") for name in node.values(key))
     normalized_title = normalize_name(title)
     return int(
         any(
-            isinstance(each, str) and normalize_name(each) in normalized_title
-            for each in names
-            if each
+            isinstance(name, str) and normalize_name(name) in normalized_title
+            for name in names
+            if name
         )
     )
 
@@ -132,7 +137,7 @@ def find_twin_nodes(graph: NodeGraph, root: DataNode) -> list[DataNode]:
         for node in graph.nodes[:MAX_CANDIDATES]
         if node.main and node is not root and set(node.types) & set(root.types)
     ]
-    names = [normalize_name(each) for each in root.values("name") if isinstance(each, str)]
+    names = [normalize_name(value) for value in root.values("name") if isinstance(value, str)]
     same_name = [node for node in same_type if (name := _first_node_name(node)) and name in names]
     if same_name or any(node.origin == root.origin for node in same_type):
         return same_name[:MAX_TWINS]
@@ -141,4 +146,4 @@ def find_twin_nodes(graph: NodeGraph, root: DataNode) -> list[DataNode]:
 
 
 def _first_node_name(node: DataNode) -> str:
-    return next((normalize_name(each) for each in node.values("name") if isinstance(each, str)), "")
+    return next((normalize_name(name) for name in node.values("name") if isinstance(name, str)), "")

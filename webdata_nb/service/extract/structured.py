@@ -71,8 +71,8 @@ class Extraction:
         match value:
             case {"data": dict(data), "provenance": dict(provenance), "missing": list(missing)}:
                 texts = (*provenance, *provenance.values(), *missing)
-                if all(isinstance(each, str) for each in texts) and all(
-                    each.startswith("/") for each in (*provenance, *missing)
+                if all(isinstance(text, str) for text in texts) and all(
+                    text.startswith("/") for text in (*provenance, *missing)
                 ):
                     return cls(data, provenance, tuple(missing))
         raise ValueError("the value is not an extraction")
@@ -151,9 +151,9 @@ def extract_structured(
     )
     filler = SchemaFiller(graph, DeclaredFields(structured, metadata, tables), coercion, root)
     origin = root.label if root is not None else ""
-    filled = filler.object(field_schema, root, "", origin, page=True)
+    page_object = filler.object(field_schema, root, "", origin, page=True)
     empty = dict.fromkeys(field_schema.properties)
-    return Extraction(filled.value or empty, filled.provenance, filled.missing)
+    return Extraction(page_object.value or empty, page_object.provenance, page_object.missing)
 
 
 def _text(metadata: Mapping[str, Any], name: str) -> str | None:

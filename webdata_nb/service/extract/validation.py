@@ -71,7 +71,7 @@ def _has_type(value: Any, schema: FieldSchema) -> bool:
 
 
 def _constraint_violations(value: Any, schema: FieldSchema) -> Iterator[str]:
-    if schema.choices is not None and not any(_equals(value, each) for each in schema.choices):
+    if schema.choices is not None and not any(_equals(value, choice) for choice in schema.choices):
         yield "must be one of the values listed"
     limits = schema.limits
     if isinstance(value, int | float) and not isinstance(value, bool):

@@ -92,14 +92,14 @@ class ValueLookup:
         """Return the main nodes of a kind."""
         if kind not in self._main_nodes_by_kind:
             self._main_nodes_by_kind[kind] = [
-                each for each in self._nodes_of_kind(kind) if each.main
+                node for node in self._nodes_of_kind(kind) if node.main
             ]
         return self._main_nodes_by_kind[kind]
 
     def _nodes_of_kind(self, kind: str) -> list[DataNode]:
         if kind not in self._nodes_by_kind:
             self._nodes_by_kind[kind] = [
-                each for each in self._graph.nodes if is_of_kind(each, kind)
+                node for node in self._graph.nodes if is_of_kind(node, kind)
             ]
         return self._nodes_by_kind[kind]
 
@@ -118,9 +118,9 @@ class ValueLookup:
             yield from self._other_node_values(name, node)
         for twin in self._twins:
             yield from self._node_values(name, twin, twin.label, may_be_node=may_be_node)
-        for other in self._pages:
-            found = self._node_values(name, other, other.label, may_be_node=may_be_node)
-            yield from (each for each in found if each.name in PAGE_PROPERTIES)
+        for page_node in self._pages:
+            sources = self._node_values(name, page_node, page_node.label, may_be_node=may_be_node)
+            yield from (source for source in sources if source.name in PAGE_PROPERTIES)
         if schema.kind != "object" and not may_be_node:
             yield from self._declared.page_values(name)
             yield from self._declared.table_values(name)
@@ -143,9 +143,9 @@ class ValueLookup:
         for reading in name_readings(name):
             if reading.kind:
                 nodes = self.main_nodes_of_kind(reading.kind)[:2]
-                other = next((each for each in nodes if each is not root), None)
-                if other is not None and (root is None or not is_of_kind(root, reading.kind)):
-                    yield from self._follow(other, reading.chain, other.label)
+                other_node = next((node for node in nodes if node is not root), None)
+                if other_node is not None and (root is None or not is_of_kind(root, reading.kind)):
+                    yield from self._follow(other_node, reading.chain, other_node.label)
 
     def _follow(
         self, node: DataNode, chain: tuple[str, ...], origin: str
@@ -153,19 +153,19 @@ class ValueLookup:
         """Return the values at the end of a chain of properties, grouped by path."""
         by_origin: dict[str, DeclaredValues] = {}
         self.budget.lookups -= 1
-        for found in find_values(node, chain):
-            at = "/".join((origin, *(pointer_step(step) for step in found.path if step)))
+        for match in find_values(node, chain):
+            at = "/".join((origin, *(pointer_step(step) for step in match.path if step)))
             if len(chain) == 1:
                 _add_values(
-                    by_origin, at, normalize_short_name(found.path[-1] or chain[0]), found.values
+                    by_origin, at, normalize_short_name(match.path[-1] or chain[0]), match.values
                 )
                 continue
-            nodes = (each for each in found.values if isinstance(each, DataNode))
+            nodes = (value for value in match.values if isinstance(value, DataNode))
             for inner in islice(nodes, MAX_SIBLINGS):
                 if self.budget.exhausted:
                     break
-                for each in self._follow(inner, chain[1:], at):
-                    _add_values(by_origin, each.origin, each.name, each.values)
+                for source in self._follow(inner, chain[1:], at):
+                    _add_values(by_origin, source.origin, source.name, source.values)
         yield from by_origin.values()
 
 

@@ -14,8 +14,8 @@ def _set(names: str) -> frozenset[str]:
 
 
 SYNONYMS: Final[dict[str, tuple[str, ...]]] = {
-    name: tuple(others.split())
-    for name, others in {
+    name: tuple(synonyms.split())
+    for name, synonyms in {
         "title": "headline name",
         "name": "headline title",
         "headline": "name title",

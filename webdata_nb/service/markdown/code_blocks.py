@@ -27,18 +27,20 @@ _NO_LANGUAGE = frozenset({
 # fmt: on
 _WRAPPERS = frozenset({"div", "figure", "td", "section", "span"})
 _WRAPPER_LEVELS = 3
-_LONGEST_CLASS = 500
+_MAX_CLASS_CHARACTERS = 500
 _LINES = frozenset({"br", "div", "p", "li", "tr", "pre"})
 _NUMBER = re.compile(r"\s*\d")
 _LINE_NUMBERS = ".lineno,.linenos,.linenumber,.line-number,.line-numbers,.line-numbers-rows"
 
 
 def write_code_block(block: Element) -> str:
-    """Write a fenced code block; '' where it is empty."""
+    """Write a fenced code block; '' if it is empty."""
     text = block.text
     numbers: set[Element] = set()
     if _NUMBER.match(text) is not None:
-        numbers = {each for each in block.select(_LINE_NUMBERS) if not _has_letters(each.text)}
+        numbers = {
+            element for element in block.select(_LINE_NUMBERS) if not _has_letters(element.text)
+        }
     if numbers or _has_lines(block):
         text = text_of_lines(block, numbers)
     text = text.rstrip()
@@ -49,7 +51,7 @@ def write_code_block(block: Element) -> str:
 
 
 def text_of_lines(block: Element, skipped: Collection[Element] = ()) -> str:
-    """Return the text of a block in which elements may stand for lines."""
+    """Return the text of a block in which elements may be lines."""
     pieces: list[str] = []
     stack: list[tuple[Iterator[Node], bool]] = []
     nodes: Iterator[Node] = iter(block.children)
@@ -87,36 +89,36 @@ def _end_line(pieces: list[str]) -> None:
 
 def language(block: Element) -> str:
     """Return the language a code block declares on itself, its ``code`` or its wrapper, or ''."""
-    if name := _declared_by(block):
+    if name := _declared_language(block):
         return name
     code = block.select_one("code")
-    if code is not None and (name := _declared_by(code)):
+    if code is not None and (name := _declared_language(code)):
         return name
     wrapper = block.parent
     for _ in range(_WRAPPER_LEVELS):
         if not isinstance(wrapper, Element) or wrapper.tag not in _WRAPPERS:
             break
-        if name := _declared_by(wrapper):
+        if name := _declared_language(wrapper):
             return name if len(wrapper.find_all("pre", limit=2)) == 1 else ""
         wrapper = wrapper.parent
     return ""
 
 
-def _declared_by(each: Element) -> str:
-    count = len(each.attrs)  # several times as fast as looking one up
+def _declared_language(element: Element) -> str:
+    count = len(element.attrs)  # several times faster than a lookup
     if not count:
         return ""
-    classes = each.attr("class")
-    named = None
+    classes = element.attr("class")
+    label = None
     if count > 1 or classes is None:
-        named = each.attr("data-lang") or each.attr("data-language")
-    return _declared(named or "", classes or "") if classes or named else ""
+        label = element.attr("data-lang") or element.attr("data-language")
+    return _choose_language(label or "", classes or "") if classes or label else ""
 
 
 @lru_cache(maxsize=1024)
-def _declared(named: str, classes: str) -> str:
-    tokens = classes[:_LONGEST_CLASS].split()
-    names = [named, *_prefixed(tokens), *_beside_marker(tokens)]
+def _choose_language(label: str, classes: str) -> str:
+    tokens = classes[:_MAX_CLASS_CHARACTERS].split()
+    names = [label, *_prefixed(tokens), *_classes_with_marker(tokens)]
     return next((name for name in names if _is_language(name)), "")
 
 
@@ -128,8 +130,8 @@ def _prefixed(tokens: list[str]) -> Iterator[str]:
                 break
 
 
-def _beside_marker(tokens: list[str]) -> list[str]:
-    """Return the classes beside ``hljs`` and its like, one of which names the language."""
+def _classes_with_marker(tokens: list[str]) -> list[str]:
+    """Return the classes next to a highlighter's, such as ``hljs``; one may be the language."""
     if not any(token.lower() in {"hljs", "sourcecode", "prettyprint", "src"} for token in tokens):
         return []
     return [token for token in tokens if token.lower() not in _HIGHLIGHTED and "-" not in token]

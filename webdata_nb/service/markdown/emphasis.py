@@ -1,4 +1,4 @@
-"""Writes emphasis where CommonMark reads it as such, by the rules for flanking delimiters."""
+"""Writes emphasis that CommonMark parses as emphasis, by its rules for flanking delimiters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIGNS: Final = {
     "s": "~~",
     "strike": "~~",
 }
-"""What is written before and after each element of emphasis."""
+"""The delimiter that is written before and after an element, by its tag."""
 SIGN_CHARACTERS: Final = frozenset("*~")
 CODE_SEPARATOR: Final = "<!-- -->"
 
@@ -27,15 +27,15 @@ class Delimiter(NamedTuple):
 
     Attributes
     ----------
-    place
+    position
         The number of pieces of the line before it.
     sign
-        What is written for it.
+        The characters that are written for it.
     opening
         Whether the element starts here.
     """
 
-    place: int
+    position: int
     sign: str
     opening: bool
 
@@ -52,13 +52,13 @@ def with_emphasis(
     delimiters
         Its emphasis, in order; elements of the same sign do not nest.
     before, after
-        The characters beside the line.
+        The characters next to the line.
     """
     line = _EmphasisLine(before)
     start = 0
-    for place, sign, opening in delimiters:
-        line.add_text("".join(pieces[start:place]))
-        start = place
+    for position, sign, opening in delimiters:
+        line.add_text("".join(pieces[start:position]))
+        start = position
         if opening:
             line.open(sign)
         else:
@@ -70,17 +70,19 @@ def with_emphasis(
 class _EmphasisLine:
     """A line with emphasis, written from left to right.
 
-    White space at the ends of an element moves out of it, an element without text is left out,
-    and one that follows another of its kind continues it.
+    White space at the ends of an element is moved out of it. An element without text is omitted,
+    and adjacent elements of the same kind are joined.
     """
 
     def __init__(self, before: str) -> None:
         self._written: list[str] = []
-        self._last = before  # the last character that is no sign
+        self._last = before  # the last character that is not a sign
         self._space = ""  # white space that is not written yet
-        self._unopened: list[str] = []  # signs that wait for text
-        self._opened: list[tuple[str, int, bool]] = []  # sign, place, whether it is valid
-        self._closed: list[tuple[str, int, int]] = []  # sign and places that wait for what follows
+        self._unopened: list[str] = []  # signs that are written before the next text
+        self._opened: list[tuple[str, int, bool]] = []  # sign, position, whether it is valid
+        self._closed: list[
+            tuple[str, int, int]
+        ] = []  # signs with positions, valid or not depending on the next text
 
     def add_text(self, text: str) -> None:
         body = text.strip()
@@ -89,24 +91,24 @@ class _EmphasisLine:
             return
         if len(body) < len(text):
             self._space += text[: -len(text.lstrip())]
-        closed = self._settle(self._space[:1] or body[0])
+        closed = self._resolve_closed(self._space[:1] or body[0])
         if self._space:
             self._written.append(self._space)
             self._last = self._space[-1]
             closed = []
         if self._unopened:
-            self._open_waiting(body[0], closed)
+            self._write_opening_signs(body[0], closed)
         self._written.append(body)
         self._last = body[-1]
         self._space = text[len(text.rstrip()) :] if len(body) < len(text) else ""
 
     def open(self, sign: str) -> None:
         if self._closed and not self._space and not self._unopened:
-            last_sign, place, end = self._closed[-1]
+            last_sign, start, end = self._closed[-1]
             if last_sign == sign and end == len(self._written) - 1:
                 self._closed.pop()
                 self._written.pop()
-                self._opened.append((sign, place, True))
+                self._opened.append((sign, start, True))
                 return
         self._unopened.append(sign)
 
@@ -114,72 +116,72 @@ class _EmphasisLine:
         if self._unopened:
             self._unopened.pop()
             return
-        sign, place, valid = self._opened.pop()
+        sign, start, valid = self._opened.pop()
         if valid:
-            self._closed.append((sign, place, len(self._written)))
+            self._closed.append((sign, start, len(self._written)))
             self._written.append(sign)
         else:
-            self._written[place] = ""
+            self._written[start] = ""
 
     def finish(self, after: str) -> str:
-        self._settle(self._space[:1] or after)
+        self._resolve_closed(self._space[:1] or after)
         return _join(self._written) + self._space
 
-    def _open_waiting(self, following: str, closed: list[str]) -> None:
-        """Write the signs that waited for text, where they are read as such."""
+    def _write_opening_signs(self, following: str, closing: list[str]) -> None:
+        """Write the opening signs before a text, marked as valid if CommonMark parses them."""
         signs, self._unopened = self._unopened, []
-        valid = self._last not in SIGN_CHARACTERS if not closed else _can_follow(closed, signs)
-        outside = closed[-1][0] if closed and closed[-1][0] != signs[0][0] else self._last
+        valid = self._last not in SIGN_CHARACTERS if not closing else _can_follow(closing, signs)
+        outside = closing[-1][0] if closing and closing[-1][0] != signs[0][0] else self._last
         for number, sign in enumerate(signs):
-            inside = _next_unlike(signs[number:], following)
-            stands = valid and flanks(inside, outside)
-            self._opened.append((sign, len(self._written), stands))
+            inside = _next_other_character(signs[number:], following)
+            is_emphasis = valid and flanks(inside, outside)
+            self._opened.append((sign, len(self._written), is_emphasis))
             self._written.append(sign)
-            if stands and number + 1 < len(signs) and signs[number + 1][0] != sign[0]:
+            if is_emphasis and number + 1 < len(signs) and signs[number + 1][0] != sign[0]:
                 outside = sign[0]
 
-    def _settle(self, following: str) -> list[str]:
-        """Keep the elements that end here where their last sign is read as such; return those."""
+    def _resolve_closed(self, following: str) -> list[str]:
+        """Remove the signs of elements that are not emphasis in CommonMark; return the others."""
         if not self._closed:
             return []
         closed, self._closed = self._closed, []
         signs = [sign for sign, _, _ in closed]
-        kept: list[str] = []
+        written_signs: list[str] = []
         inside = self._last
-        for number, (sign, place, end) in enumerate(closed):
-            if kept and kept[-1][0] != sign[0]:
-                inside = kept[-1][0]
-            if flanks(inside, _next_unlike(signs[number:], following)):
-                kept.append(sign)
+        for number, (sign, start, end) in enumerate(closed):
+            if written_signs and written_signs[-1][0] != sign[0]:
+                inside = written_signs[-1][0]
+            if flanks(inside, _next_other_character(signs[number:], following)):
+                written_signs.append(sign)
             else:
-                self._written[place] = self._written[end] = ""
-        return kept
+                self._written[start] = self._written[end] = ""
+        return written_signs
 
 
 def _join(pieces: Sequence[str]) -> str:
-    """Join pieces; an empty comment separates code spans, which would be read as one."""
-    joined: list[str] = []
+    """Join pieces, with an empty comment between code spans that would otherwise merge."""
+    parts: list[str] = []
     for piece in filter(None, pieces):
-        if piece[0] == "`" and joined and joined[-1][-1] == "`":
-            joined.append(CODE_SEPARATOR)
-        joined.append(piece)
-    return "".join(joined)
+        if piece[0] == "`" and parts and parts[-1][-1] == "`":
+            parts.append(CODE_SEPARATOR)
+        parts.append(piece)
+    return "".join(parts)
 
 
-def _next_unlike(signs: list[str], following: str) -> str:
-    """Return the character after a sign and those that are read as one with it."""
+def _next_other_character(signs: list[str], following: str) -> str:
+    """Return the character after a run of the same sign."""
     return next((sign[0] for sign in signs if sign[0] != signs[0][0]), following)
 
 
-def _can_follow(closed: list[str], opened: list[str]) -> bool:
-    """Tell whether signs that close and open with nothing between are read as such."""
-    if closed[-1][0] != opened[0][0]:
+def _can_follow(closing: list[str], opening: list[str]) -> bool:
+    """Return whether closing signs can directly precede opening ones."""
+    if closing[-1][0] != opening[0][0]:
         return True
-    return len(closed) == len(opened) == 1 and closed != opened
+    return len(closing) == len(opening) == 1 and closing != opening
 
 
 def flanks(inside: str, outside: str) -> bool:
-    """Tell whether a sign between two characters belongs to the one inside."""
+    """Return whether a sign between two characters delimits the text on its inner side."""
     return inside.isalnum() or not (
         _is_punctuation(inside)
         and outside

@@ -6,10 +6,10 @@ import re
 from typing import Final
 
 BREAK: Final = "\x0b"
-"""Stands for a hard line break until a paragraph is finished; Python counts it as white space."""
+"""Placeholder of a hard line break in an unfinished paragraph; white space to Python."""
 
 _SIGNS: Final = "\\`*_[]~"
-# A "<" or "&" that ends a text may begin a tag or an entity with the text after it.
+# A "<" or "&" at the end of a text may begin a tag or an entity with the next text.
 _TAG: Final = re.compile(r"<(?=[a-zA-Z/!?]|\Z)")
 _ENTITY: Final = re.compile(r"&(?=#?[0-9a-zA-Z]{1,31};|\Z)")
 # Signs of a heading, a list, a quotation, the underline of a heading, the second line of a table.
@@ -22,8 +22,8 @@ _BALANCED: Final = re.compile(r"[^()]*(?:\([^()]*\)[^()]*)*")
 
 
 def escape(text: str) -> str:
-    """Escape what Markdown would read as inline markup."""
-    # Most texts have nothing to escape; single characters are found faster than a class of them.
+    """Escape characters that Markdown would parse as inline markup."""
+    # Most texts need no escapes; searching single characters is faster than a character class.
     if not (
         "_" in text
         or "*" in text

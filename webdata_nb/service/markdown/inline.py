@@ -1,4 +1,4 @@
-"""Writes the inline content of an element: text, emphasis, links, pictures, code."""
+"""Writes the inline content of an element: text, emphasis, links, images, code."""
 
 from __future__ import annotations
 
@@ -47,21 +47,21 @@ BLOCKS: Final = (
 # fmt: on
 PREFORMATTED: Final = ("pre", "listing", "xmp")
 _TITLES: Final = frozenset({*HEADINGS, "summary", "dt"})
-_LONGEST_LABEL: Final = 100
-_LONGEST_JOINED_CODE: Final = 200
+_MAX_LABEL_CHARACTERS: Final = 100
+_MAX_JOINED_CODE_CHARACTERS: Final = 200
 
 
 def skip(_: InlineWriter) -> None:
-    """Stand for the end of an element whose content is not walked."""
+    """Mark an element whose content is not visited; never called."""
 
 
 def open_block(writer: InlineWriter, _: Element) -> End | None:
-    """Stand for the handler of a plain block."""
+    """Mark a block without markup of its own; the walk ends the block itself."""
     raise NotImplementedError
 
 
 class InlineWriter:
-    """Writes elements whose blocks cannot be told apart: a heading, a cell, a link.
+    """Writes elements on one line, without separate blocks: a heading, a cell, a link.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class InlineWriter:
         The absolute forms of the page's URLs.
     anchors
         The links of the page with the texts they had before it was cleaned; a link without text
-        gets a label from them. Without them it is left out.
+        gets a label from them. Without them it is omitted.
     """
 
     def __init__(self, links: LinkResolver, anchors: AnchorTable | None = None) -> None:
@@ -94,10 +94,9 @@ class InlineWriter:
         return squeeze(self._take_line())
 
     def _walk(self, root: Element) -> None:  # noqa: C901, PLR0912 - each call would cost as much as a node
-        """Call the handlers for all that stands in `root`, in document order.
+        """Call the handlers of all nodes in `root`, in document order.
 
-        An element ends before the node that follows it, so that neither the elements around a
-        node nor the depth of the tree matter.
+        An element ends before the node that follows it, so the walk needs no recursion.
         """
         pieces, handlers = self._pieces, self.handlers
         outer: list[tuple[Element, Node | None, End | None]] = []
@@ -143,7 +142,7 @@ class InlineWriter:
             innermost, following, end = outer.pop()
 
     def _take_line(self) -> str:
-        """Return the line as it is written, and begin a new one."""
+        """Return the line and begin a new one."""
         pieces, delimiters = self._pieces, self._delimiters
         if delimiters:
             line = with_emphasis(pieces, delimiters)
@@ -158,7 +157,7 @@ class InlineWriter:
         return skip
 
     def _end_block(self) -> None:
-        """Keep blocks apart."""
+        """Separate blocks by a space."""
         self._pieces.append(" ")
 
     def _write_space(self) -> None:
@@ -187,7 +186,7 @@ class InlineWriter:
         return InlineWriter._close_emphasis
 
     def _write_simple_emphasis(self, node: Element, sign: str) -> bool:
-        """Write emphasis of one text or code, if the characters beside it are known."""
+        """Write emphasis of one text or code, if the characters next to it are known."""
         if len(node) != 1 or self._is_delimited():
             return False
         text = self._simple_text(node)
@@ -230,9 +229,9 @@ class InlineWriter:
             self._delimiters.append(Delimiter(len(self._pieces), sign, opening=False))
 
     def _is_delimited(self) -> bool:
-        """Tell whether a sign of emphasis comes last on the line, or may do so."""
+        """Return whether the line ends, or may end, with a sign of emphasis."""
         pieces, delimiters = self._pieces, self._delimiters
-        if delimiters and delimiters[-1].place == len(pieces):
+        if delimiters and delimiters[-1].position == len(pieces):
             return True
         return bool(pieces) and (not pieces[-1] or pieces[-1][-1] in SIGN_CHARACTERS)
 
@@ -251,10 +250,10 @@ class InlineWriter:
         pieces = self._pieces
         if text[0].isspace():
             pieces.append(" ")
-        place, joined = self._joined_code
-        is_adjacent = place == len(pieces) and not self._is_delimited()
-        if is_adjacent and joined and len(joined) < _LONGEST_JOINED_CODE:
-            code = joined + code
+        end, last_code = self._joined_code
+        is_adjacent = end == len(pieces) and not self._is_delimited()
+        if is_adjacent and last_code and len(last_code) < _MAX_JOINED_CODE_CHARACTERS:
+            code = last_code + code
             pieces.pop()
             self._joined_code = (-1, "")
         self._append_code(f"`{code}`" if "`" not in code else code_span(code))
@@ -264,7 +263,7 @@ class InlineWriter:
         return skip
 
     def _append_code(self, span: str) -> None:
-        """Append a code span, apart from one before it: both would be read as one."""
+        """Append a code span, separated from an adjacent one."""
         if self._joined_code[0] == len(self._pieces):
             self._pieces.append(CODE_SEPARATOR)
         self._pieces.append(span)
@@ -309,19 +308,20 @@ class InlineWriter:
             pieces.append(text)
             return
         if pieces and pieces[-1][-1:] == "!":
-            pieces[-1] = f"{pieces[-1][:-1]}\\!"  # it would make a picture of the link
-        written = self._link_to(link, href, label)
+            pieces[-1] = f"{pieces[-1][:-1]}\\!"  # otherwise "!" would turn the link into an image
+        markdown = self._link_to(link, href, label)
         if len(label) != len(text):
-            written = f"{' ' * text[:1].isspace()}{written}{' ' * text[-1:].isspace()}"
-        pieces.append(written)
+            markdown = f"{' ' * text[:1].isspace()}{markdown}{' ' * text[-1:].isspace()}"
+        pieces.append(markdown)
 
     def _take_link_text(self) -> str:
-        """Return what has been written since a link began, and take it off the line."""
+        """Remove the text since the start of a link from the line, and return it."""
         start, first = self._link_start, self._link_delimiters
         inner = self._pieces[start:]
         if len(self._delimiters) > first:
             delimiters = [
-                each._replace(place=each.place - start) for each in self._delimiters[first:]
+                delimiter._replace(position=delimiter.position - start)
+                for delimiter in self._delimiters[first:]
             ]
             text = with_emphasis(inner, delimiters, "[", "]")
             del self._delimiters[first:]
@@ -348,17 +348,17 @@ class InlineWriter:
                 self._original_texts = dict(texts)
             name = self._original_texts.get(link, "")
         name = collapse_whitespace(name)
-        return escape(name) if len(name) <= _LONGEST_LABEL else ""
+        return escape(name) if len(name) <= _MAX_LABEL_CHARACTERS else ""
 
     def _open_button(self, button: Element) -> End | None:
-        """Leave a button out unless it is all there is of a title."""
+        """Omit a button unless it is the whole text of a title."""
         title = nearest_ancestor(button, _TITLES)
         if title is not None and len(title.text.split()) == len(button.text.split()):
             return None
         return skip
 
     def _write_input(self, field: Element) -> None:
-        """Write the check box of a task list; leave other fields out."""
+        """Write the check box of a task list; omit other fields."""
         if (field.attr("type") or "").lower() == "checkbox":
             item = nearest_ancestor(field, {"li"}, levels=2)
             task = item is not None and "task" in (item.attr("class") or "")
@@ -378,25 +378,25 @@ class InlineWriter:
         "input": _write_input,
         "q": _open_quote,
     }
-    """The methods that write elements, by tag; the tags of others are ignored."""
+    """The methods that write elements, by tag; other tags are ignored."""
 
 
-def _following(node: Element, around: Element, following: Node | None) -> Node | None:
-    """Return the first node after all that the last child of its parent holds.
+def _following(node: Element, ancestor: Element, following: Node | None) -> Node | None:
+    """Return the first node after the subtree of a last child.
 
     Parameters
     ----------
     node
         The last child.
-    around
-        An element that holds it.
+    ancestor
+        An element that contains it.
     following
-        The first node after `around`; where it is the root of the walk, None.
+        The first node after `ancestor`; None if that is the root of the walk.
     """
-    up = node.parent
-    while up is not None and up is not around:
-        after = up.next_sibling
-        if after is not None:
-            return after
-        up = up.parent
+    parent = node.parent
+    while parent is not None and parent is not ancestor:
+        sibling = parent.next_sibling
+        if sibling is not None:
+            return sibling
+        parent = parent.parent
     return following

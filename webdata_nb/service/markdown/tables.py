@@ -1,4 +1,4 @@
-"""Writes tables, and decides which tables are written as such.
+"""Writes tables, and decides which tables become Markdown tables.
 
 A Markdown table holds one line of text per cell. A table that carries page layout, code or further
 tables would lose them there, so it is written as plain blocks instead.
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     Grid: TypeAlias = list[list[Element | None]]
     """The cells of each row; None is an empty cell."""
 
-LONGEST_REPEAT = 120
-"""Characters of a cell that are repeated where it spans; longer ones leave blanks."""
+MAX_REPEATED_CHARACTERS = 120
+"""Maximum characters of a spanning cell that is repeated; after a longer one, cells are empty."""
 
 _BLOCKS = "table,pre,h1,h2,h3,h4,h5,h6,blockquote"
 _LISTS = "ul,ol,dl"
@@ -37,9 +37,9 @@ _SPANNING = "[colspan],[rowspan]"
 
 
 def grid_of(table: Element, rows: list[TableRow]) -> Grid | None:
-    """Return the cells of a table row by row, None where the table is better written as blocks."""
+    """Return the cells of a table row by row, None if the table is written as blocks."""
     if sum(len(row.cells) for row in rows) > MAX_GRID_CELLS:
-        # Its cells stand where they were written: nothing is repeated, and nothing is lost.
+        # Cells stay in their row: none is repeated, and none is lost.
         return [list(row.cells) for row in rows]
     if _is_layout(table, rows):
         return None
@@ -48,21 +48,21 @@ def grid_of(table: Element, rows: list[TableRow]) -> Grid | None:
     spanning = sum(read_span(cell, "rowspan") != 1 for row in rows for cell in row.cells)
     if spanning * len(rows) > MAX_GRID_CELLS:
         return None
-    placed = place_cells(rows)
-    columns = sorted({each.column for each in placed})
+    grid_cells = place_cells(rows)
+    columns = sorted({cell.column for cell in grid_cells})
     if len(rows) * len(columns) > MAX_GRID_CELLS:
         return None
-    return _expanded(rows, placed, columns)
+    return _expanded(rows, grid_cells, columns)
 
 
 def line_number_cells(rows: Sequence[TableRow]) -> set[Element]:
     """Return the cells that hold only the line numbers of the code beside them."""
-    found: set[Element] = set()
+    number_cells: set[Element] = set()
     for row in rows:
         if len(row.cells) > 1:
             numbers = [cell for cell in row.cells if _is_line_numbers(cell)]
-            found.update(numbers if len(numbers) < len(row.cells) else ())
-    return found
+            number_cells.update(numbers if len(numbers) < len(row.cells) else ())
+    return number_cells
 
 
 def write_table(
@@ -82,7 +82,7 @@ def _is_layout(table: Element, rows: Sequence[TableRow]) -> bool:
     if max((len(row.cells) for row in rows), default=0) < 2:  # noqa: PLR2004 - one column
         return True
     if len(rows) == 1 and table.select_one(_LISTS) is not None:
-        return True  # lists set side by side
+        return True  # adjacent lists
     if table.select_one(_BLOCKS) is None:
         return False
     return any(row.element.select_one(_BLOCKS) is not None for row in rows)
@@ -100,27 +100,27 @@ def _padded(rows: Sequence[TableRow]) -> Grid | None:
     return [[*row.cells, *[None] * (columns - len(row.cells))] for row in rows]
 
 
-def _expanded(rows: list[TableRow], placed: Iterable[GridCell], columns: list[int]) -> Grid:
-    """Return one cell per column for each row; a column in which no cell starts does not exist.
+def _expanded(rows: list[TableRow], grid_cells: Iterable[GridCell], columns: list[int]) -> Grid:
+    """Return one cell per column for each row; columns in which no cell starts are dropped.
 
     A cell is repeated where it spans, but one across the whole row is not.
     """
     grid: Grid = [[None] * len(columns) for _ in rows]
-    starts = {(each.row, bisect_left(columns, each.column)): each.cell for each in placed}
-    for each in placed:
-        first, last = column_range(each, columns)
-        if last - first < len(columns) and len(each.cell.text) <= LONGEST_REPEAT:
-            for number in spanned_rows(rows, each):
+    starts = {(cell.row, bisect_left(columns, cell.column)): cell.cell for cell in grid_cells}
+    for cell in grid_cells:
+        first, last = column_range(cell, columns)
+        if last - first < len(columns) and len(cell.cell.text) <= MAX_REPEATED_CHARACTERS:
+            for number in spanned_rows(rows, cell):
                 for column in range(first, last):
                     if grid[number][column] is None:
-                        grid[number][column] = each.cell
-    for (row, column), cell in starts.items():
-        grid[row][column] = cell
+                        grid[number][column] = cell.cell
+    for (row, column), element in starts.items():
+        grid[row][column] = element
     return grid
 
 
 class CellWriter(InlineWriter):
-    """Writes the cells of a table, whose breaks and lists can only be written as HTML."""
+    """Writes the cells of a table, with breaks and lists as HTML."""
 
     def write(self, element: Element) -> str:
         """Write the content of a cell."""

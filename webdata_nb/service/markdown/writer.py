@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from webdata_nb.service.markdown.inline import End, Handler
     from webdata_nb.service.markdown.tables import Grid
 
-MOST_NESTED: Final = 20
-"""Lists and quotations in each other beyond which no further level is written."""
+MAX_NESTED_CONTAINERS: Final = 20
+"""Maximum nesting of lists and quotations; deeper levels are not written."""
 
-# A number as HTML reads one, as far as Markdown can write it.
+# A number in HTML syntax, with the digits that Markdown allows.
 _NUMBER: Final = re.compile(r"\s*\+?(\d{1,9})(?!\d)")
 _LARGEST_NUMBER: Final = 999_999_999
 
@@ -35,19 +35,19 @@ class OpenContainer:
     Attributes
     ----------
     prefix
-        What begins each line around it.
+        The start of each line of the outer container.
     first_prefix
-        What begins the first line of its first block, where that differs.
+        The start of the first line of its first block, if different.
     start
         The number of blocks written before it.
     delimiter
-        What follows the number of an item, or stands for it; '' for a quotation.
+        The character after the number of an item, or the bullet; '' for a quotation.
     number
         The number of the next item; None in a list without numbers.
     in_item
         Whether an item has begun.
     gaps
-        How many blank lines there were when the item began.
+        The number of blank lines when the item began.
     """
 
     prefix: str
@@ -67,7 +67,7 @@ class MarkdownWriter(InlineWriter):
     links
         The absolute forms of the page's URLs.
     anchors
-        The links of the element, with the texts they had before it was cleaned.
+        The links of the element, with their texts before the page was cleaned.
     """
 
     def __init__(self, links: LinkResolver, anchors: AnchorTable) -> None:
@@ -92,7 +92,7 @@ class MarkdownWriter(InlineWriter):
         return "".join(self._blocks)
 
     def _end_block(self) -> None:
-        """End the paragraph before or in a block; within a link, blocks are words of it."""
+        """End the paragraph before or in a block; within a link, write a space instead."""
         if self._pieces:
             if self._link is None:
                 self._end_paragraph()
@@ -100,10 +100,10 @@ class MarkdownWriter(InlineWriter):
                 self._pieces.append(" ")
 
     def _end_paragraph(self) -> None:
-        """Write the text since the last block as a paragraph; emphasis goes on in the next."""
+        """Write the text since the last block as a paragraph; open emphasis continues after it."""
         pieces = self._pieces
         if self._emphasis:
-            text = self._take_emphasised()
+            text = self._take_line_with_open_emphasis()
         elif self._delimiters:
             text = self._take_line()
         else:
@@ -111,7 +111,7 @@ class MarkdownWriter(InlineWriter):
             pieces.clear()
             self._joined_code = (-1, "")
         if BREAK in text:
-            lines = [line for each in text.split(BREAK) if (line := squeeze(each))]
+            lines = [line for part in text.split(BREAK) if (line := squeeze(part))]
             text = "  \n".join(map(escape_block_sign, lines))
         else:
             text = squeeze(text)
@@ -120,17 +120,17 @@ class MarkdownWriter(InlineWriter):
         if text:
             self._write_block(text)
 
-    def _take_emphasised(self) -> str:
-        """Return a line in which elements of emphasis are open; they go on in the next."""
+    def _take_line_with_open_emphasis(self) -> str:
+        """Return a line with open emphasis, closed at its end and reopened in the next line."""
         signs = list(filter(None, self._emphasis))
-        place = len(self._pieces)
-        self._delimiters += (Delimiter(place, sign, opening=False) for sign in reversed(signs))
+        end = len(self._pieces)
+        self._delimiters += (Delimiter(end, sign, opening=False) for sign in reversed(signs))
         line = self._take_line()
         self._delimiters += (Delimiter(0, sign, opening=True) for sign in signs)
         return line
 
     def _write_block(self, block: str) -> None:
-        """Write a block below the last one, with the marks of the containers around it."""
+        """Write a block below the last one, with the markers of its containers."""
         prefix, first_prefix = self._prefix, self._first_prefix
         if not prefix and first_prefix is None:
             self._blocks.append(f"\n\n{block}" if self._blocks else block)
@@ -161,7 +161,7 @@ class MarkdownWriter(InlineWriter):
 
     def _write_heading(self, node: Element) -> End:
         link, href = self._link, self._href
-        self._link = None  # it becomes a link in the heading
+        self._link = None  # the link is written inside the heading
         self._end_block()
         text = self._line.write(node)
         if text:
@@ -190,7 +190,7 @@ class MarkdownWriter(InlineWriter):
 
     def _open_blockquote(self, _: Element) -> End:
         self._end_block()
-        if self._link is not None or len(self._containers) == MOST_NESTED:
+        if self._link is not None or len(self._containers) == MAX_NESTED_CONTAINERS:
             return MarkdownWriter._end_block
         self._open_container("")
         self._begin(self._prefix, self._first_prefix, "> ", "> ")
@@ -198,7 +198,7 @@ class MarkdownWriter(InlineWriter):
 
     def _open_list(self, node: Element) -> End:
         self._end_block()
-        if self._link is not None or len(self._containers) == MOST_NESTED:
+        if self._link is not None or len(self._containers) == MAX_NESTED_CONTAINERS:
             return MarkdownWriter._end_block
         number = None
         delimiters = "-*"
@@ -207,13 +207,13 @@ class MarkdownWriter(InlineWriter):
             number = _number(first, "value") if first is not None else None
             number = _number(node, "start", 1) if number is None else number
             delimiters = ".)"
-        around = self._containers[-1] if self._containers else None
-        if around is not None and around.delimiter and not around.in_item:
-            self._begin_item(around)
-        before = (len(self._blocks), self._prefix, delimiters[0])
-        container = self._open_container(delimiters[before == self._last_list])
+        outer = self._containers[-1] if self._containers else None
+        if outer is not None and outer.delimiter and not outer.in_item:
+            self._begin_item(outer)
+        list_end = (len(self._blocks), self._prefix, delimiters[0])
+        container = self._open_container(delimiters[list_end == self._last_list])
         container.number = number
-        if around is not None and around.delimiter:
+        if outer is not None and outer.delimiter:
             self._tight = number in {None, 1}
         return MarkdownWriter._close_list
 
@@ -229,7 +229,7 @@ class MarkdownWriter(InlineWriter):
         return MarkdownWriter._end_block
 
     def _begin_item(self, container: OpenContainer) -> None:
-        """Begin an item; it goes on until the next one, for lists may stand between them."""
+        """Begin an item, which ends at the next one: lists may be between the items."""
         first_prefix = container.first_prefix
         if len(self._blocks) > container.start:
             first_prefix = None
@@ -245,7 +245,7 @@ class MarkdownWriter(InlineWriter):
         self._begin(container.prefix, first_prefix, marker, " " * len(marker))
 
     def _begin(self, prefix: str, first_prefix: str | None, marker: str, indentation: str) -> None:
-        """Put a marker before the next block, and indent what follows."""
+        """Write a marker before the next block, and indent the following lines."""
         self._first_prefix = (prefix if first_prefix is None else first_prefix) + marker
         self._prefix = prefix + indentation
 
@@ -325,6 +325,6 @@ def _is_in_list(node: Element) -> bool:
 
 
 def _number(element: Element, attribute: str, default: int | None = None) -> int | None:
-    """Return the number that an attribute says, as far as Markdown can write it."""
+    """Return the number in an attribute, if Markdown can write it."""
     match = _NUMBER.match(element.attr(attribute) or "")
     return int(match[1]) if match is not None else default

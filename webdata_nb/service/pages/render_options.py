@@ -32,7 +32,7 @@ class RenderOptions:
         return self.mobile or self.mobile_device is not None
 
     def needs_browser(self, html: bytes) -> bool:
-        """Tell whether a browser must load the page."""
+        """Return whether a browser must load the page."""
         if self.render is False:
             return False
         if self.render is True or self.wait_for is not None or self.is_mobile or self.screenshot:

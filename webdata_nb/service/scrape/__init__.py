@@ -1,1 +1,1 @@
-"""A page as data: from the bytes that were fetched to every format of the contract."""
+"""Converts the bytes of a fetched page to the formats of the contract."""

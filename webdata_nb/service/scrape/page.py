@@ -1,6 +1,6 @@
-"""One page, from bytes to every format asked for, in one parse.
+"""Converts one page from bytes to all requested formats, in one parse.
 
-``scrape`` is pure computation: it neither waits nor touches the network, so it can run in this
+``scrape`` is pure computation: it does not wait and does not use the network, so it runs in this
 process or in a page worker.
 """
 
@@ -23,38 +23,38 @@ from webdata_nb.service.documents.conversion import parse_document
 from webdata_nb.service.documents.document_type import DocumentType, detect_document_type
 from webdata_nb.service.documents.sitemap import SITEMAP_FORMAT, parse_sitemap
 from webdata_nb.service.errors import ScrapeError
-from webdata_nb.service.scrape.formats import CONTENT, WHOLE
+from webdata_nb.service.scrape.formats import CONTENT_FORMATS, PAGE_FORMATS
 from webdata_nb.service.scrape.scraped import Scraped
 
 if TYPE_CHECKING:
     from webdata_nb.service.content.parsed_page import ParsedPage
 
-MOST_OUTLINKS = 20_000
-"""Links of a page that a crawl hears of, in document order; metadata counts the others."""
+MAX_OUTLINKS = 20_000
+"""Maximum links of a page that a crawl receives, in document order; metadata counts the others."""
 
 __all__ = ["ConversionOptions", "Outlink", "PageSource", "Scraped", "scrape"]
 
 
 def scrape(source: PageSource, options: ConversionOptions, *, outlinks: bool = True) -> Scraped:
-    """Turn one fetched page into data.
+    """Convert one fetched page.
 
     Parameters
     ----------
     source
         The page as fetched.
     options
-        The formats wanted and what they are made from.
+        The formats, and the content that they are made from.
     outlinks
-        Collect where the page leads; a page that is not crawled from needs none.
+        Collect the links that a crawl may follow.
 
     Raises
     ------
     ScrapeError
-        `kind` is ``unsupported_type`` (not a document this service reads) or ``parse`` (it is
-        broken beyond reading, or a format is not made from text, as a screenshot).
+        `kind` is ``unsupported_type`` (the service cannot read this type of document) or ``parse``
+        (the document is broken, or a format is not made from text, such as a screenshot).
     """
     if options.formats == (SITEMAP_FORMAT,):
-        return _listed(source.load_body())
+        return _scrape_sitemap(source.load_body())
     _check_formats(options)
     source = source.load_body()
     kind = detect_document_type(source)
@@ -65,45 +65,45 @@ def scrape(source: PageSource, options: ConversionOptions, *, outlinks: bool = T
     return scraped.encoded() if options.encoded else scraped
 
 
-def _listed(source: PageSource) -> Scraped:
-    """Return what a sitemap lists, as the only format."""
+def _scrape_sitemap(source: PageSource) -> Scraped:
+    """Return the entries of a sitemap as the only format."""
     listing = asdict(parse_sitemap(source.body))
     return Scraped(None, {SITEMAP_FORMAT: listing}, {}, {}, (), None, frozenset(), "", "")
 
 
 def _check_formats(options: ConversionOptions) -> None:
     for name in options.formats:
-        if name not in WHOLE and name not in CONTENT:
+        if name not in PAGE_FORMATS and name not in CONTENT_FORMATS:
             raise ScrapeError("parse", f"no such format: {name}")
 
 
 def _scrape_html(page: ParsedPage, options: ConversionOptions, *, outlinks: bool) -> Scraped:
     head, facts = page.head, options.facts
-    leads = collect_outlinks(_leading(page)) if outlinks else ()
-    omitted, leads = max(0, len(leads) - MOST_OUTLINKS), leads[:MOST_OUTLINKS]
-    searched = options.only_main_content or options.markdown_mode == "article"
-    visible = visible_text_length(page) if searched and "quality" in facts else None
-    made = {name: WHOLE[name](page) for name in options.formats if name in WHOLE}
-    content, text = _make_content(page, options, made)
+    links = collect_outlinks(_page_links(page)) if outlinks else ()
+    omitted_count = max(0, len(links) - MAX_OUTLINKS)
+    selects_content = options.only_main_content or options.markdown_mode == "article"
+    visible = visible_text_length(page) if selects_content and "quality" in facts else None
+    formats = {name: PAGE_FORMATS[name](page) for name in options.formats if name in PAGE_FORMATS}
+    content, text = _convert_content(page, options, formats)
     title, language = page_title(head), declared_language(head, page.source)
     sample = sample_text(title, text) if facts & {"sketch", "shape"} else ""
-    described = build_metadata(page, content.rung) if "metadata" in facts else {}
-    if omitted and described:
-        described["links_omitted"] = omitted
-    judged = (
+    metadata = build_metadata(page, content.rung) if "metadata" in facts else {}
+    if omitted_count and metadata:
+        metadata["links_omitted"] = omitted_count
+    quality = (
         rate_content(content, text, visible=visible, language=language)
         if "quality" in facts
         else {}
     )
     return Scraped(
         title=title,
-        formats={name: made[name] for name in options.formats},
-        metadata=described,
-        quality=judged,
-        outlinks=leads,
+        formats={name: formats[name] for name in options.formats},
+        metadata=metadata,
+        quality=quality,
+        outlinks=links[:MAX_OUTLINKS],
         canonical=canonical_url(head, page.link_resolver),
         robots=robots_directives(head, page.source),
-        content_hash=described.get("content_hash", ""),
+        content_hash=metadata.get("content_hash", ""),
         text=text,
         sketch=compute_sketch(sample) if "sketch" in facts else b"",
         shape=compute_masked_sketch(sample) if "shape" in facts else b"",
@@ -113,45 +113,45 @@ def _scrape_html(page: ParsedPage, options: ConversionOptions, *, outlinks: bool
 def _scrape_document(
     source: PageSource, options: ConversionOptions, kind: DocumentType, *, outlinks: bool
 ) -> Scraped:
-    """Scrape what is not HTML by way of a page made of it; plain text stays as it is."""
+    """Convert a document to HTML and scrape that; plain text is returned unchanged."""
     page, text = parse_document(source, kind)
-    whole = replace(options, only_main_content=False, markdown_mode=None)
-    scraped = _scrape_html(page, whole, outlinks=outlinks)
+    full_page = replace(options, only_main_content=False, markdown_mode=None)
+    scraped = _scrape_html(page, full_page, outlinks=outlinks)
     formats = scraped.formats
     if kind == "text" and text is not None and "markdown" in formats:
         formats = formats | {"markdown": text}
-    described = scraped.metadata and scraped.metadata | {"rung": kind}
-    keep = text if text is not None and kind != "feed" else scraped.text
-    return replace(scraped, formats=formats, metadata=described, text=keep)
+    metadata = scraped.metadata and scraped.metadata | {"rung": kind}
+    page_text = text if text is not None and kind != "feed" else scraped.text
+    return replace(scraped, formats=formats, metadata=metadata, text=page_text)
 
 
-def _leading(page: ParsedPage) -> AnchorTable:
-    """Return the links of the page, those of image maps in their place among them."""
+def _page_links(page: ParsedPage) -> AnchorTable:
+    """Return the links of the page in document order, including those of image maps."""
     if "area" not in page.elements_by_tag:
         return page.anchors
     return read_anchors(page.document.iter_elements(("a", "area")), page.link_resolver)
 
 
-def _make_content(
-    page: ParsedPage, options: ConversionOptions, made: dict[str, Any]
+def _convert_content(
+    page: ParsedPage, options: ConversionOptions, formats: dict[str, Any]
 ) -> tuple[PageContent, str]:
-    """Add the formats of the content to `made`; return the content and its text.
+    """Add the formats of the content to `formats`; return the content and its text.
 
-    Markdown may be asked for of another part of the page than the rest: then it comes from its
-    own copy of the tree, for finding one part destroys the other.
+    The Markdown may be of another part of the page than the other formats. It is then made from
+    its own copy of the tree, because selecting one part destroys the other.
     """
-    wanted = [name for name in CONTENT if name in options.formats]
+    names = [name for name in CONTENT_FORMATS if name in options.formats]
     main = options.only_main_content
     markdown_main = {"article": True, "full": False}.get(options.markdown_mode or "", main)
-    if "markdown" in wanted and markdown_main is not main:
-        copy = deepcopy(page.document) if len(wanted) > 1 else page.document
-        apart = find_content(page, copy, options, main=markdown_main)
-        made["markdown"] = CONTENT["markdown"](page, apart)
-        wanted.remove("markdown")
-        if not wanted:
-            return apart, made["markdown"]
+    if "markdown" in names and markdown_main is not main:
+        copy = deepcopy(page.document) if len(names) > 1 else page.document
+        markdown_content = find_content(page, copy, options, main=markdown_main)
+        formats["markdown"] = CONTENT_FORMATS["markdown"](page, markdown_content)
+        names.remove("markdown")
+        if not names:
+            return markdown_content, formats["markdown"]
     content = find_content(page, page.document, options, main=main)
-    text = "" if "markdown" in wanted else to_text(content.element)
-    for name in wanted:
-        made[name] = CONTENT[name](page, content)
-    return content, text or made.get("markdown", "")
+    text = "" if "markdown" in names else to_text(content.element)
+    for name in names:
+        formats[name] = CONTENT_FORMATS[name](page, content)
+    return content, text or formats.get("markdown", "")

@@ -1,4 +1,4 @@
-"""JSON of whatever a page says, also where it says what JSON has no form for."""
+"""Serializes the data of a page to JSON, including values that JSON cannot represent."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import orjson
 
 
 def dumps(value: Any) -> bytes:
-    """Return the JSON of a value made of a page.
+    """Return a value from a page as JSON.
 
-    Pages spell out halves of surrogate pairs and integers beyond 64 bits, which orjson refuses:
-    the first become U+FFFD, the second floats.
+    orjson refuses two kinds of values that pages contain: lone surrogates, which become U+FFFD,
+    and integers beyond 64 bits, which become floats.
 
     Raises
     ------
@@ -30,9 +30,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
         return _as_float(value)
     if isinstance(value, dict):
-        return {_plain(str(name)): _plain(each) for name, each in value.items()}
+        return {_plain(str(name)): _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     return value
 
 

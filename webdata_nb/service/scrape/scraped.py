@@ -1,4 +1,4 @@
-"""What a scrape gives back."""
+"""The result of scraping a page."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Scraped:
-    """A page as data; what was not asked for is empty.
+    """The data of a page; formats and facts that were not requested are empty.
 
     Attributes
     ----------
     title
-        The page's title, None when it has none.
+        The page's title; None without one.
     formats
-        The formats asked for, by the contract's names; values are JSON, and where the options
-        say `encoded` its bytes.
+        The requested formats, by the contract's names, as values or, with the option `encoded`, as
+        JSON bytes.
     metadata
-        As described in ``metadata``; where ``"metadata"`` is among the facts asked for.
+        The result of ``build_metadata``, if the fact ``"metadata"`` was requested.
     quality
-        As described in ``quality``; where ``"quality"`` is among them.
+        The result of ``rate_content``, if the fact ``"quality"`` was requested.
     outlinks
-        Where the whole page leads, unique by URL, in document order.
+        The links of the whole page, unique by URL, in document order.
     canonical
-        The canonical URL the page declares, absolute, without fragment.
+        The canonical URL that the page declares, absolute, without fragment.
     robots
-        Which of noindex, nofollow and none the page says to crawlers.
+        The robots directives of the page: noindex, nofollow, none.
     content_hash
-        SHA-256 of the body, the first 32 hex digits; with the metadata.
+        The first 32 hex digits of the SHA-256 of the body; empty without metadata.
     text
-        The content as text, for full-text search; encoded Markdown has it already.
+        The content as text, for full-text search; empty with encoded Markdown, which contains it.
     sketch
-        Title and text as ``sketch.sketch`` gives them; where ``"sketch"`` is among the facts.
+        The result of ``compute_sketch``, if the fact ``"sketch"`` was requested.
     shape
-        The same as ``sketch.shape`` gives them; where ``"shape"`` is among them.
+        The result of ``compute_masked_sketch``, if the fact ``"shape"`` was requested.
     """
 
     title: str | None
@@ -55,7 +55,7 @@ class Scraped:
     shape: bytes = b""
 
     def encoded(self) -> Scraped:
-        """Return the same with its formats as JSON bytes."""
+        """Return a copy with the formats as JSON bytes."""
         formats, metadata = self.encode_formats()
         text = "" if "markdown" in formats else self.text
         return replace(self, formats=dict(formats), metadata=metadata, text=text)
@@ -63,7 +63,8 @@ class Scraped:
     def encode_formats(self) -> tuple[dict[str, bytes], dict[str, Any]]:
         """Return the formats as JSON, and the metadata.
 
-        A format that JSON cannot hold is null, and `formats_omitted` in the metadata says why.
+        A format that JSON cannot represent is null, with the reason in the metadata's
+        `formats_omitted`.
         """
         encoded, omitted = {}, {}
         for name, value in self.formats.items():

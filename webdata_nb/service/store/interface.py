@@ -45,7 +45,7 @@ class JobStore(Protocol):
     async def accept(
         self, job: NewJob, *, key: IdempotencyKey | None = None, now: float
     ) -> tuple[JobRecord, bool]:
-        """Persist a job, or find the one that the same key started; tell whether it is new.
+        """Persist a job, or find the one that the same key started; return whether it is new.
 
         Raises
         ------

@@ -113,7 +113,7 @@ class AddressClass:
 
 
 def is_ip_address(host: str) -> bool:
-    """Tell whether a canonical host is an IP address and not a name."""
+    """Return whether a canonical host is an IP address and not a name."""
     # A canonical IPv4 address ends in a digit and an IPv6 address has a colon; names skip parsing.
     if not host[-1].isdigit() and ":" not in host:
         return False
@@ -141,8 +141,8 @@ def classify_address(ip: str) -> AddressClass:
     return AddressClass(
         address,
         public=_is_public(address, embedded),
-        metadata=any(_is_in(each, _METADATA_NETWORKS) for each in addresses),
-        this_host=any(_is_in(each, _THIS_HOST_NETWORKS) for each in addresses),
+        metadata=any(_is_in(candidate, _METADATA_NETWORKS) for candidate in addresses),
+        this_host=any(_is_in(candidate, _THIS_HOST_NETWORKS) for candidate in addresses),
     )
 
 
@@ -157,9 +157,9 @@ def embedded_ipv4_addresses(address: Address) -> tuple[IPv4Address, ...]:
     if address.sixtofour is not None:
         embedded.append(address.sixtofour.packed)
     if address.teredo is not None:
-        embedded.extend(one.packed for one in address.teredo)
+        embedded.extend(part.packed for part in address.teredo)
     if address in _NAT64_LOCAL:
-        embedded.extend(bytes(raw[place] for place in places) for places in _RFC6052_BYTES)
+        embedded.extend(bytes(raw[index] for index in places) for places in _RFC6052_BYTES)
     return tuple(map(IPv4Address, embedded))
 
 
@@ -169,7 +169,7 @@ def _is_public(address: Address, embedded: tuple[IPv4Address, ...]) -> bool:
     if isinstance(address, IPv6Address) and address not in _GLOBAL_UNICAST:
         # Networks without IPv4 reach public IPv4 servers through the well-known prefix of NAT64.
         return address in _NAT64 and _is_public(embedded[0], ())
-    return all(_is_public(each, ()) for each in embedded)
+    return all(_is_public(part, ()) for part in embedded)
 
 
 def _is_in(address: Address, networks: tuple[Network, ...]) -> bool:
@@ -191,7 +191,7 @@ _LOCAL_SUFFIXES = (".localhost", ".local", ".lan", ".internal", ".home.arpa")
 
 
 def is_local_host(host: str) -> bool:
-    """Tell whether a host is this machine or one of its local network, without a lookup.
+    """Return whether a host is this machine or one of its local network, without a lookup.
 
     Local names are those without a dot and those with the suffix of a local network.
 

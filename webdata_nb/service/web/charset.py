@@ -159,8 +159,8 @@ def encoding_for_label(label: str) -> str | None:
 
 
 def _charset_from_http(content_type: str | None) -> str | None:
-    found = _HTTP_CHARSET.search(content_type) if content_type else None
-    return encoding_for_label(found[1] if found[1] is not None else found[2]) if found else None
+    match = _HTTP_CHARSET.search(content_type) if content_type else None
+    return encoding_for_label(match[1] if match[1] is not None else match[2]) if match else None
 
 
 def _charset_from_declaration(head: bytes) -> str | None:
@@ -184,11 +184,11 @@ def _charset_from_late_meta(body: bytes) -> str | None:
 
 
 def _late_meta_positions(body: bytes) -> Iterator[int]:
-    late = body[_PRESCAN_BYTES:_LATE_META_BYTES].lower()
-    place = late.find(b"<meta")
-    while place >= 0:
-        yield place + _PRESCAN_BYTES
-        place = late.find(b"<meta", place + 1)
+    late_head = body[_PRESCAN_BYTES:_LATE_META_BYTES].lower()
+    position = late_head.find(b"<meta")
+    while position >= 0:
+        yield position + _PRESCAN_BYTES
+        position = late_head.find(b"<meta", position + 1)
 
 
 def _charset_from_content(body: bytes) -> Charset:
@@ -198,7 +198,7 @@ def _charset_from_content(body: bytes) -> Charset:
     if _is_utf8(body):
         return Charset("UTF-8", "detected")
     matches = [detect(sample) for sample in _samples(body, first.start())]
-    match = next((one for one in matches if one.encoding in _MULTIBYTE), matches[0])
+    match = next((match for match in matches if match.encoding in _MULTIBYTE), matches[0])
     if match.encoding is None or match.confidence == 0:
         return Charset("windows-1252", "default")
     return Charset(match.encoding, "detected")
@@ -231,9 +231,9 @@ def _samples(body: bytes, first_high: int) -> list[bytes]:
     end = start + _SAMPLE_BYTES
     if end >= len(body):
         return [body[start:]]
-    cut = max(body.rfind(mark, first_high, end) for mark in _SAFE_CUTS)
-    if cut > 0:
-        return [body[start:cut]]
+    cut_position = max(body.rfind(mark, first_high, end) for mark in _SAFE_CUTS)
+    if cut_position > 0:
+        return [body[start:cut_position]]
     return [body[start : end - back] for back in range(_MAX_CHARACTER_BYTES)]
 
 
@@ -253,34 +253,34 @@ def _declared_labels(head: bytes) -> Iterator[str]:
 
 
 def _meta_labels(head: bytes) -> Iterator[str]:
-    place = head.find(b"<")
-    while 0 <= place < len(head):
-        if head.startswith(_COMMENT, place):
-            close = head.find(b"-->", place + len(b"<!"))
-            after = len(head) if close < 0 else close + len(b"-->")
-        elif (meta := _META.match(head, place)) is not None:
-            attributes, after = _attributes(head, meta.end())
+    position = head.find(b"<")
+    while 0 <= position < len(head):
+        if head.startswith(_COMMENT, position):
+            close = head.find(b"-->", position + len(b"<!"))
+            end = len(head) if close < 0 else close + len(b"-->")
+        elif (meta := _META.match(head, position)) is not None:
+            attributes, end = _attributes(head, meta.end())
             if (label := _label(attributes)) is not None:
                 yield label.decode("latin-1")
-        elif (tag := _TAG.match(head, place)) is not None:
-            _, after = _attributes(head, tag.end())
+        elif (tag := _TAG.match(head, position)) is not None:
+            _, end = _attributes(head, tag.end())
         else:
-            bogus = _BOGUS.match(head, place)
-            after = place + 1 if bogus is None else bogus.end()
-        place = head.find(b"<", after)
+            bogus = _BOGUS.match(head, position)
+            end = position + 1 if bogus is None else bogus.end()
+        position = head.find(b"<", end)
 
 
-def _attributes(head: bytes, place: int) -> tuple[dict[bytes, bytes], int]:
+def _attributes(head: bytes, position: int) -> tuple[dict[bytes, bytes], int]:
     """Return a tag's attributes, the first of each name, and its end; a cut tag has none."""
     attributes: dict[bytes, bytes] = {}
-    while (found := _ATTRIBUTE.match(head, place)) is not None:
-        if found["end"]:
-            return attributes, found.end()
-        if found["open"]:
+    while (match := _ATTRIBUTE.match(head, position)) is not None:
+        if match["end"]:
+            return attributes, match.end()
+        if match["open"]:
             break
-        place = found.end()
-        value = found["double"] or found["single"] or found["bare"] or b""
-        attributes.setdefault(found["name"].lower(), value.lower())
+        position = match.end()
+        value = match["double"] or match["single"] or match["bare"] or b""
+        attributes.setdefault(match["name"].lower(), value.lower())
     return {}, len(head)
 
 
@@ -289,5 +289,5 @@ def _label(attributes: dict[bytes, bytes]) -> bytes | None:
         return charset
     if attributes.get(b"http-equiv") != b"content-type":
         return None
-    found = _CONTENT_CHARSET.search(attributes.get(b"content", b""))
-    return None if found is None else found[found.lastindex or 0]
+    match = _CONTENT_CHARSET.search(attributes.get(b"content", b""))
+    return None if match is None else match[match.lastindex or 0]

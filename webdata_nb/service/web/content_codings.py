@@ -267,7 +267,9 @@ class ContentDecoder:
             Of kind ``decode`` for a truncated stream.
         """
         with _as_fetch_error():
-            complete = all(each.is_complete() for each in reversed(self._decompressors))
+            complete = all(
+                decompressor.is_complete() for decompressor in reversed(self._decompressors)
+            )
         if not complete:
             raise FetchError("decode", "The compressed body ends before its end mark.")
         return self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)

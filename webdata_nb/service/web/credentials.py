@@ -108,8 +108,10 @@ class Credentials:
         pairs = {**self._cookies, **self._stored_cookies(url)}
         if pairs:
             name = next((name for name in headers if name.lower() == "cookie"), None)
-            own = [] if name is None else [headers.pop(name)]
-            headers["Cookie"] = "; ".join([*own, *(f"{k}={v}" for k, v in pairs.items())])
+            cookie_headers = [] if name is None else [headers.pop(name)]
+            headers["Cookie"] = "; ".join(
+                [*cookie_headers, *(f"{k}={v}" for k, v in pairs.items())]
+            )
         return headers
 
     def _stored_cookies(self, url: URL) -> dict[str, str]:

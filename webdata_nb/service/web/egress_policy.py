@@ -81,7 +81,7 @@ class EgressPolicy:
         target = split_url(url)
         self.check_parts(target)
         addresses = _literal_addresses(target.host)
-        if addresses and not any(self._is_allowed(each, target.port) for each in addresses):
+        if addresses and not any(self._is_allowed(address, target.port) for address in addresses):
             raise EgressDenied(_ADDRESS_REFUSED)
 
     def check_parts(self, url: UrlParts) -> None:

@@ -289,5 +289,5 @@ def _parse_target(head: HttpHead, *, is_tunnel: bool) -> UrlParts:
 
 def _reply(writer: asyncio.StreamWriter, status: int, *headers: tuple[str, str]) -> None:
     start_line = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}"
-    own = [("Content-Length", "0"), ("Connection", "close"), PROXY_REPLY_HEADER]
-    writer.write(format_head(start_line, [*own, *headers]))
+    standard_headers = [("Content-Length", "0"), ("Connection", "close"), PROXY_REPLY_HEADER]
+    writer.write(format_head(start_line, [*standard_headers, *headers]))

@@ -90,7 +90,7 @@ class HttpHead:
 
     def forwarded_request(self, target: str, extra: list[tuple[str, str]]) -> bytes:
         """Return the request for the next hop: another target, and no hop-by-hop headers."""
-        headers = [each for each in self._end_to_end_headers() if each[0].lower() != "host"]
+        headers = [header for header in self._end_to_end_headers() if header[0].lower() != "host"]
         return format_head(f"{self.method} {target} HTTP/1.1", [*extra, *headers])
 
     def forwarded_response(self, extra: list[tuple[str, str]]) -> bytes:
@@ -99,15 +99,15 @@ class HttpHead:
         return format_head(start_line, [*self._end_to_end_headers(), *extra])
 
     def _end_to_end_headers(self) -> list[tuple[str, str]]:
-        listed = {
+        connection_headers = {
             token.strip().lower()
             for name, value in self.headers
             if name.lower() == "connection"
             for token in value.split(",")
         }
         # Headers that frame the message stay, even if Connection lists them.
-        removed = _HOP_BY_HOP | (listed - {"content-length", "transfer-encoding"})
-        return [each for each in self.headers if each[0].lower() not in removed]
+        removed = _HOP_BY_HOP | (connection_headers - {"content-length", "transfer-encoding"})
+        return [header for header in self.headers if header[0].lower() not in removed]
 
 
 async def read_head(reader: asyncio.StreamReader) -> HttpHead:

@@ -40,16 +40,16 @@ class UpstreamProxy:
     """
 
     def __init__(self, url: str, ca_bundle: Path | None) -> None:
-        split = urlsplit(url)
-        if split.scheme not in {"http", "https"} or not split.hostname:
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise ValueError("A proxy is given as http://host:port or https://host:port.")
-        self._host = split.hostname
-        self._port = split.port or (443 if split.scheme == "https" else 80)
-        self._secure = split.scheme == "https"
+        self._host = parts.hostname
+        self._port = parts.port or (443 if parts.scheme == "https" else 80)
+        self._secure = parts.scheme == "https"
         self._ca_bundle = ca_bundle
         self.credential: list[tuple[str, str]] = []
-        if split.username is not None:
-            pair = f"{unquote(split.username)}:{unquote(split.password or '')}"
+        if parts.username is not None:
+            pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             basic = b64encode(pair.encode()).decode()
             self.credential.append(("Proxy-Authorization", f"Basic {basic}"))
 
@@ -68,12 +68,12 @@ class UpstreamProxy:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: UrlParts
     ) -> None:
         headers = [("Host", target.server), *self.credential]
-        opened = False
+        is_open = False
         try:
             writer.write(format_head(f"CONNECT {target.server} HTTP/1.1", headers))
-            opened = (await read_head(reader)).status == HTTPStatus.OK
+            is_open = (await read_head(reader)).status == HTTPStatus.OK
         finally:
-            if not opened:
+            if not is_open:
                 writer.transport.abort()
-        if not opened:
+        if not is_open:
             raise ConnectionError("the proxy opened no tunnel")

@@ -93,7 +93,7 @@ class ProxyRelay:
 
 async def _run_until_first_ends(*directions: Coroutine[None, None, None]) -> None:
     """Run until one direction ends. Its failure ends the connection, and is not reported."""
-    tasks = [asyncio.create_task(each) for each in directions]
+    tasks = [asyncio.create_task(direction) for direction in directions]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:

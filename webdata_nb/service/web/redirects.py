@@ -153,9 +153,9 @@ class RedirectFollower:
             return None
         target = join_url(self._url, location)
         if target is None:
-            shown = location[:200]
+            excerpt = location[:200]
             raise FetchError(
-                "bad_url", f"The page redirects to {shown!r}, which is not a web page."
+                "bad_url", f"The page redirects to {excerpt!r}, which is not a web page."
             )
         return target
 
@@ -216,8 +216,8 @@ def _request_url(target: UrlParts) -> URL:
     )
 
 
-def _has_header(headers: Mapping[str, str], wanted: str) -> bool:
-    return any(name.lower() == wanted for name in headers)
+def _has_header(headers: Mapping[str, str], header: str) -> bool:
+    return any(name.lower() == header for name in headers)
 
 
 def _header_lines(

@@ -177,12 +177,12 @@ class HostThrottle:
         if is_queue_too_long(queue.length, delay_s):
             raise _queue_too_long(host, queue.length, delay_s)
         with ExitStack() as stack:
-            arrived = self._clock()
+            queued_at = self._clock()
             spacing_s = max(delay_s, queue.history.pause_s)
             limit_s = queue_limit_s(queue.length, spacing_s, max_wait_s)
             with waiting_for(f"a turn at {host}", limit_s + max_wait_s):
                 await self._enter_queue(host, queue, stack, limit_s)
-                queued_s = self._clock() - arrived
+                queued_s = self._clock() - queued_at
                 remaining_s = max(0.0, limit_s - queued_s)
                 is_trial, spaced_s = await self._wait_for_start(
                     host, queue, delay_s, max_wait_s, remaining_s
@@ -223,10 +223,10 @@ class HostThrottle:
     async def report_error_reply(self, host: str) -> None:
         """Count an error reply in the circuit breaker of the account, or of all accounts."""
         queue, account, now = self._queue(host), current_account(), self._clock()
-        own = queue.circuits.pop(account, CLOSED)
+        circuit = queue.circuits.pop(account, CLOSED)
         if len(queue.circuits) >= _MAX_ACCOUNTS:
             del queue.circuits[next(iter(queue.circuits))]
-        queue.circuits[account] = own.after_failure(self._policy.breaker, now)
+        queue.circuits[account] = circuit.after_failure(self._policy.breaker, now)
         if len(queue.failed_accounts) < _ACCOUNTS_OF_OUTAGE:
             queue.failed_accounts.add(account)
         if len(queue.failed_accounts) == _ACCOUNTS_OF_OUTAGE:
@@ -284,13 +284,13 @@ class HostThrottle:
         self, host: str, queue: _HostQueue, stack: ExitStack, limit_s: float
     ) -> None:
         """Acquire the host's gate, in the order of arrival, until `stack` is closed."""
-        ahead, queue.length = queue.length, queue.length + 1
+        requests_ahead, queue.length = queue.length, queue.length + 1
         stack.callback(_leave_queue, queue)
         try:
             async with asyncio.timeout(limit_s):
                 await queue.gate.acquire()
         except TimeoutError:
-            raise _queue_timeout(host, limit_s, ahead) from None
+            raise _queue_timeout(host, limit_s, requests_ahead) from None
         stack.callback(queue.gate.release)
 
     async def _wait_for_start(
@@ -325,13 +325,14 @@ def _leave_queue(queue: _HostQueue) -> None:
 def _begin_trial(host: str) -> _TrialSlot:
     """Mark the requests that this task makes from now on as part of a trial."""
     trial = _TrialSlot(host)
-    _TRIAL_SLOTS.set((*(each for each in _TRIAL_SLOTS.get() if each.active), trial))
+    _TRIAL_SLOTS.set((*(slot for slot in _TRIAL_SLOTS.get() if slot.active), trial))
     return trial
 
 
-def _queue_timeout(host: str, waited_s: float, ahead: int) -> FetchError:
+def _queue_timeout(host: str, waited_s: float, requests_ahead: int) -> FetchError:
     return FetchError(
-        "timeout", f"{host} had no turn for this page within {waited_s:.0f} s; {ahead} were ahead."
+        "timeout",
+        f"{host} had no turn for this page within {waited_s:.0f} s; {requests_ahead} were ahead.",
     )
 
 

@@ -114,10 +114,10 @@ class UrlJoiner:
         if href[:1] == "#" or len(href) > MAX_URL_CHARS:
             return None
         try:
-            joined = str(self._join(href))
+            url = str(self._join(href))
         except (URLError, ValueError):
             return self._join_slashes(href)
-        return _normalized(joined) if joined.startswith(_WEB) else None
+        return _normalized(url) if url.startswith(_WEB) else None
 
     def _join_slashes(self, href: str) -> str | None:
         # In the standard, any number of slashes before a host counts as two; the parser fails.
@@ -146,19 +146,19 @@ def split_url(url: str) -> UrlParts:
         Of kind ``bad_url``, if the text is not a web address.
     """
     try:
-        parsed = URL.parse(url)
+        url_parts = URL.parse(url)
     except (URLError, ValueError) as exc:
         raise _invalid_url(url, f"is not a complete web address ({_reason(exc)})") from None
-    scheme, host = parsed.scheme, parsed.host_str
+    scheme, host = url_parts.scheme, url_parts.host_str
     if scheme not in _DEFAULT_PORTS or not host:
         raise _invalid_url(url, f"has the scheme {scheme!r}")
     return UrlParts(
         scheme,
         host[1:-1] if host[0] == "[" else host,
-        _DEFAULT_PORTS[scheme] if parsed.port is None else parsed.port,
-        parsed.path,
-        parsed.query,
-        bool(parsed.username or parsed.password),
+        _DEFAULT_PORTS[scheme] if url_parts.port is None else url_parts.port,
+        url_parts.path,
+        url_parts.query,
+        bool(url_parts.username or url_parts.password),
     )
 
 
@@ -214,9 +214,9 @@ def canonical_key(url: str) -> str:
 
 
 def _normalized(href: str) -> str:
-    cut = href.find("#")
-    if cut >= 0:
-        href = href[:cut]
+    fragment_start = href.find("#")
+    if fragment_start >= 0:
+        href = href[:fragment_start]
     if "^" in href:
         # The parser predates this code point's entry in the path percent-encode set.
         path, mark, query = href.partition("?")
@@ -233,6 +233,6 @@ def _reason(exc: Exception) -> str:
 
 
 def _invalid_url(url: str, problem: str) -> FetchError:
-    shown = _USERINFO.sub("//", url[:200])
+    excerpt = _USERINFO.sub("//", url[:200])
     allowed = "Give an http:// or https:// URL with a host, such as https://example.com/page."
-    return FetchError("bad_url", f"{shown!r} {problem}. {allowed}")
+    return FetchError("bad_url", f"{excerpt!r} {problem}. {allowed}")

@@ -75,7 +75,7 @@ def next_delivery(
 
 
 def is_acknowledged(policy: DeliveryPolicy, outcome: DeliveryOutcome) -> bool:
-    """Tell whether the receiver acknowledged the delivery."""
+    """Return whether the receiver acknowledged the delivery."""
     return outcome.status is not None and outcome.status < policy.acknowledged_below
 
 

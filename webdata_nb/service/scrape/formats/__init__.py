@@ -1,4 +1,4 @@
-"""The output formats, one file each: a function of a page and its content."""
+"""Maps the name of each output format to the function that makes it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from webdata_nb.service.scrape.formats.images import images
 from webdata_nb.service.scrape.formats.links import links
 from webdata_nb.service.scrape.formats.markdown import markdown
 from webdata_nb.service.scrape.formats.raw_html import raw_html
-from webdata_nb.service.scrape.formats.tables import TABLES, tables
+from webdata_nb.service.scrape.formats.tables import TABLES, read_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from webdata_nb.service.content.page_content import PageContent
     from webdata_nb.service.content.parsed_page import ParsedPage
 
-WHOLE: dict[str, Callable[[ParsedPage], Any]] = {
+PAGE_FORMATS: dict[str, Callable[[ParsedPage], Any]] = {
     "raw_html": raw_html,
     "structured_data": structured_data,
-    TABLES: tables,
+    TABLES: read_tables,
 }
-"""Formats of the page itself, made before its tree is pruned; tables are for extraction alone."""
+"""Formats of the whole page, made before its tree is pruned; tables are for extraction only."""
 
-CONTENT: dict[str, Callable[[ParsedPage, PageContent], Any]] = {
+CONTENT_FORMATS: dict[str, Callable[[ParsedPage, PageContent], Any]] = {
     "links": links,
     "images": images,
     "headings": headings,

@@ -14,25 +14,25 @@ if TYPE_CHECKING:
 def headings(page: ParsedPage, content: PageContent) -> list[dict[str, Any]]:  # noqa: ARG001 - every format takes both
     """List the headings in tree order: `level` 1 to 6, `text`, and `anchor`.
 
-    The anchor is the id by which the heading can be linked (its own, that of a link in it, or
-    that of the section it opens), None when there is none. Headings without text are left out.
+    The anchor is the id for links to the heading: its own, that of an element in it, or that of the
+    section that begins with it; None without one. Headings without text are omitted.
     """
     return [
-        {"level": int(each.tag[1]), "text": text, "anchor": _anchor(each)}
-        for each in content.element.select("h1,h2,h3,h4,h5,h6")
-        if (text := text_of(each))
+        {"level": int(heading.tag[1]), "text": text, "anchor": _anchor(heading)}
+        for heading in content.element.select("h1,h2,h3,h4,h5,h6")
+        if (text := text_of(heading))
     ]
 
 
 def _anchor(heading: Element) -> str | None:
-    if own := heading.attr("id"):
-        return own
+    if heading_id := heading.attr("id"):
+        return heading_id
     for inner in heading.select("[id],a[name]"):
-        if named := inner.attr("id") or inner.attr("name"):
-            return named
+        if inner_id := inner.attr("id") or inner.attr("name"):
+            return inner_id
     parent = heading.parent
     if isinstance(parent, Element) and parent.tag in {"section", "div", "header", "article"}:
-        opening = next((each for each in parent.children if isinstance(each, Element)), None)
-        if opening == heading:
+        first_child = next((child for child in parent.children if isinstance(child, Element)), None)
+        if first_child == heading:
             return parent.attr("id") or None
     return None

@@ -1,4 +1,4 @@
-"""The `html` format: the content as HTML that runs nothing."""
+"""Writes the `html` format: the content as HTML without active code."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from webdata_nb.service.content.parser import Element
 
 # fmt: off
-_URLS = frozenset({
+_URL_ATTRIBUTES = frozenset({
     "action", "background", "cite", "data", "formaction", "href", "longdesc", "ping", "poster",
     "src", "srcset", "xlink:href",
 })
 # fmt: on
-MOST_HANDLERS = 200
-"""Handlers on one element beyond which it is taken for a trap and only what it holds is kept:
-taking off attributes one by one costs the square of their number."""
+MAX_HANDLERS = 200
+"""Maximum event handlers of an element. An element with more is replaced by its content, because
+the time to remove attributes one by one is quadratic in their number."""
 
-_RUNNING = ("javascript:", "vbscript:", "data:text/", "data:application/", "data:image/svg")
+_ACTIVE_SCHEMES = ("javascript:", "vbscript:", "data:text/", "data:application/", "data:image/svg")
 
 
 def html(page: ParsedPage, content: PageContent) -> str:
@@ -36,26 +36,26 @@ def html(page: ParsedPage, content: PageContent) -> str:
     for comment in comments_of(content.element):
         comment.extract()
     overloaded: list[Element] = []
-    for each in elements_of(content.element):
-        active = [name for name in each.attrs if _is_active(each, name)]
-        if len(active) > MOST_HANDLERS and each != content.element:
-            overloaded.append(each)
+    for element in elements_of(content.element):
+        active = [name for name in element.attrs if _is_active(element, name)]
+        if len(active) > MAX_HANDLERS and element != content.element:
+            overloaded.append(element)
         else:
-            _take_off(each, active)
+            _remove_attributes(element, active)
     unwrap_all(overloaded)
     return serialize(content.element)
 
 
-def _take_off(each: Element, names: list[str]) -> None:
+def _remove_attributes(element: Element, names: list[str]) -> None:
     for name in names:
-        del each.attrs[name]
+        del element.attrs[name]
 
 
-def _is_active(each: Element, name: str) -> bool:
+def _is_active(element: Element, name: str) -> bool:
     if name.startswith("on") or name in {"style", "srcdoc"}:
         return True
-    if name not in _URLS:
+    if name not in _URL_ATTRIBUTES:
         return False
-    value = each.attr(name) or ""
+    value = element.attr(name) or ""
     scheme = "".join(character for character in value[:100].lower() if character > " ")
-    return scheme.startswith(_RUNNING)
+    return scheme.startswith(_ACTIVE_SCHEMES)

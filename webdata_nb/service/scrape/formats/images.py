@@ -1,4 +1,4 @@
-"""The `images` format: the pictures of the content."""
+"""The `images` format: the images of the content."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from webdata_nb.service.content.parser import Element
 
 CAPTION_LIMIT = 1000
-"""Characters of a caption that are kept."""
+"""Maximum characters of a caption; the rest is cut."""
 
 
 def images(page: ParsedPage, content: PageContent) -> list[dict[str, Any]]:
-    """List the pictures of the content in order, each file once.
+    """List the images of the content in order, without duplicate URLs.
 
-    Each row has `url` (absolute, the largest file offered), `alt`, `width` and `height` (CSS
-    pixels, as declared) and `caption`; what the page does not say is None. Pictures inlined as
-    ``data:`` are left out.
+    Each row has `url` (absolute, of the largest variant), `alt`, `width` and `height` (CSS
+    pixels, as declared) and `caption`; values that the page does not declare are None. ``data:``
+    images are omitted.
     """
     rows: dict[str, dict[str, Any]] = {}
     for image in content.element.select("img"):

@@ -12,11 +12,15 @@ if TYPE_CHECKING:
 def links(page: ParsedPage, content: PageContent) -> list[str]:
     """List the http and https links of the content, absolute, unique, in order.
 
-    A link to a place in another page keeps its fragment; one to a place in this page is left out.
+    A link to an anchor of another page keeps its fragment; links within this page are omitted.
     """
-    here = page.source.final_url.partition("#")[0] + "#"
+    own_anchor_prefix = page.source.final_url.partition("#")[0] + "#"
     targets = dict(zip(content.anchors.elements, content.anchors.targets, strict=True))
     for area in content.elements_by_tag.get("area", ()):
         targets[area] = page.link_resolver[area.attr("href")]
-    shown = map(targets.get, content.element.select("a[href],area[href]"))
-    return [url for url in dict.fromkeys(shown) if url is not None and not url.startswith(here)]
+    urls = map(targets.get, content.element.select("a[href],area[href]"))
+    return [
+        url
+        for url in dict.fromkeys(urls)
+        if url is not None and not url.startswith(own_anchor_prefix)
+    ]

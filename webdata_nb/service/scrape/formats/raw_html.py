@@ -11,5 +11,5 @@ if TYPE_CHECKING:
 
 
 def raw_html(page: ParsedPage) -> str:
-    """Return the body as received, decoded to text; a body that is no text gives ''."""
+    """Return the body as received, decoded to text; '' if the body is not text."""
     return decode_text(page.source.body, page.charset) if page.charset is not None else ""
