@@ -353,11 +353,11 @@ def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
     tasks = asyncio.all_tasks(loop)
     for task in tasks:
         task.cancel()
-    ended = asyncio.gather(*tasks, return_exceptions=True) if tasks else None
-    if ended is None:
+    all_done = asyncio.gather(*tasks, return_exceptions=True) if tasks else None
+    if all_done is None:
         loop.stop()
     else:
-        ended.add_done_callback(lambda _: loop.stop())
+        all_done.add_done_callback(lambda _: loop.stop())
 
 
 def _wait_ticking(call: PortalCall[T], caller: CallerTask) -> T:
@@ -387,8 +387,8 @@ def run_ticks(call: PortalCall[Any]) -> None:
     The event loop that paints background calls is blocked while its thread waits.
     """
     call.ticks.run()
-    for other in tuple(_BACKGROUND_CALLS.get(threading.get_ident(), ())):
-        other.ticks.run()
+    for background_call in tuple(_BACKGROUND_CALLS.get(threading.get_ident(), ())):
+        background_call.ticks.run()
 
 
 def paint_in_background(call: PortalCall[Any]) -> asyncio.Task[None]:

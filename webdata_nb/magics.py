@@ -81,8 +81,8 @@ def _pandas_html(df: Any) -> str | None:
 
 def _has_plain_axes(df: pd.DataFrame) -> bool:
     """Return False for pivots and other frames whose rows are no result rows any more."""
-    plain = df.index.nlevels == 1 and df.columns.nlevels == 1 and df.index.name is None
-    return plain and all(isinstance(name, str) for name in df.columns)
+    is_flat = df.index.nlevels == 1 and df.columns.nlevels == 1 and df.index.name is None
+    return is_flat and all(isinstance(name, str) for name in df.columns)
 
 
 # Magics

@@ -99,7 +99,7 @@ class ClientPool:
         self.loop: asyncio.AbstractEventLoop | None = None
 
     async def target(
-        self, chosen: Settings, since: float, on_start: OnStart | None = None
+        self, call_settings: Settings, since: float, on_start: OnStart | None = None
     ) -> tuple[ServiceTarget, asyncio.AbstractEventLoop]:
         """Return the target of `chosen`, and the loop that shares clients.
 
@@ -107,30 +107,34 @@ class ClientPool:
         has to be started, `on_start` is called first.
         """
         self.loop = loop = asyncio.get_running_loop()
-        if chosen.base_url is not None:
-            proxy, bundle = chosen.proxy, chosen.ca_bundle
-            return ServiceTarget(chosen.base_url, _key(chosen), proxy=proxy, ca_bundle=bundle), loop
-        lease = await self._lease(chosen, since, on_start)
+        if call_settings.base_url is not None:
+            proxy, bundle = call_settings.proxy, call_settings.ca_bundle
+            return ServiceTarget(
+                call_settings.base_url, _key(call_settings), proxy=proxy, ca_bundle=bundle
+            ), loop
+        lease = await self._lease(call_settings, since, on_start)
         return ServiceTarget(lease.base_url, Secret(lease.token), lease.lease_id), loop
 
     async def _lease(
-        self, chosen: Settings, since: float, on_start: OnStart | None
+        self, call_settings: Settings, since: float, on_start: OnStart | None
     ) -> local.LocalService:
         async with self._lease_lock:
             _OPEN[self] = None
-            previous = self._leases.pop(chosen.data_dir, None)
-            lease = await local.ensure(chosen, current=previous, since=since, on_start=on_start)
-            self._leases[chosen.data_dir] = lease
+            previous = self._leases.pop(call_settings.data_dir, None)
+            lease = await local.ensure(
+                call_settings, current=previous, since=since, on_start=on_start
+            )
+            self._leases[call_settings.data_dir] = lease
             return lease
 
-    async def relocated(self, chosen: Settings) -> ServiceTarget | None:
+    async def relocated(self, call_settings: Settings) -> ServiceTarget | None:
         """Return the new target of the local service, which is restarted if it was killed.
 
         None if it was stopped: then a call must not restart it.
         """
-        if not local.is_recoverable(chosen):
+        if not local.is_recoverable(call_settings):
             return None
-        target, _ = await self.target(chosen, time.monotonic())
+        target, _ = await self.target(call_settings, time.monotonic())
         return target
 
     def client(self, target: ServiceTarget, locate: Locate) -> Client:
@@ -197,9 +201,9 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_after_fork)
 
 
-def _key(chosen: Settings) -> Secret:
+def _key(call_settings: Settings) -> Secret:
     """Return the key; an empty one if none is set, which a service may refuse."""
-    return chosen.api_key or Secret("")
+    return call_settings.api_key or Secret("")
 
 
 class Connection:
@@ -231,21 +235,21 @@ class Connection:
         """
         own = Options(base_url=self._base_url, api_key=self._api_key)
         try:
-            chosen = settings.current(own, arguments or Options())
+            call_settings = settings.current(own, arguments or Options())
         except (ValueError, TypeError) as error:
             raise InvalidArgument(str(error)) from None
-        _apply_log_level(chosen.log)
-        return chosen
+        _apply_log_level(call_settings.log)
+        return call_settings
 
-    def scope(self, chosen: Settings) -> ResultScope:
+    def scope(self, call_settings: Settings) -> ResultScope:
         """Return the owner of results; starts nothing and sends nothing."""
-        if chosen.base_url is None:
-            return ResultScope(LOCAL, _hash(_local_identity(chosen)))
-        return ResultScope(chosen.base_url, _hash(_key(chosen).reveal()))
+        if call_settings.base_url is None:
+            return ResultScope(LOCAL, _hash(_local_identity(call_settings)))
+        return ResultScope(call_settings.base_url, _hash(_key(call_settings).reveal()))
 
     @asynccontextmanager
     async def client(
-        self, chosen: Settings, *, seen_s: float = 0.0, on_start: OnStart | None = None
+        self, call_settings: Settings, *, seen_s: float = 0.0, on_start: OnStart | None = None
     ) -> AsyncIterator[Client]:
         """Provide a client for the running loop: the shared one, or a new one for the block.
 
@@ -259,17 +263,17 @@ class Connection:
         LocalServiceError
             The local service cannot start.
         """
-        if chosen.replay is not None:
+        if call_settings.replay is not None:
             raise NotRecorded(
-                f"the recording {chosen.replay} is replayed (replay(), WEBDATA_REPLAY), "
+                f"the recording {call_settings.replay} is replayed (replay(), WEBDATA_REPLAY), "
                 "and does not contain this call: nothing was sent"
             )
-        if chosen.offline:
+        if call_settings.offline:
             raise OfflineError("offline mode is on (offline=, WEBDATA_OFFLINE): nothing was sent")
         since = time.monotonic() - seen_s
-        target, shared_loop = await _on_portal(self._pool.target(chosen, since, on_start))
+        target, shared_loop = await _on_portal(self._pool.target(call_settings, since, on_start))
         # A reference to this connection would keep its pool from being closed.
-        locate = partial(_current_address, self._pool, chosen)
+        locate = partial(_current_address, self._pool, call_settings)
         if asyncio.get_running_loop() is shared_loop:
             yield self._pool.client(target, locate)
             return
@@ -319,9 +323,9 @@ class Connection:
         return f"{type(self).__name__}(base_url={self._base_url!r})"
 
 
-async def _current_address(pool: ClientPool, chosen: Settings) -> Address | None:
+async def _current_address(pool: ClientPool, call_settings: Settings) -> Address | None:
     """Return the present address of the local service; None if it was stopped."""
-    target = await _on_portal(pool.relocated(chosen))
+    target = await _on_portal(pool.relocated(call_settings))
     return None if target is None else target.address
 
 
@@ -342,10 +346,20 @@ def _text(name: str, value: object) -> str:
     return value
 
 
-def _local_identity(chosen: Settings) -> str:
+def _local_identity(call_settings: Settings) -> str:
     """Return the settings that the local service's answers depend on, with keys, for a hash."""
-    service_settings = [chosen.engines, chosen.providers, chosen.llm, chosen.proxy]
-    parts = [str(chosen.data_dir), *service_settings, chosen.user_agent, chosen.creatives_source]
+    service_settings = [
+        call_settings.engines,
+        call_settings.providers,
+        call_settings.llm,
+        call_settings.proxy,
+    ]
+    parts = [
+        str(call_settings.data_dir),
+        *service_settings,
+        call_settings.user_agent,
+        call_settings.creatives_source,
+    ]
     return orjson.dumps(parts, default=Secret.reveal, option=orjson.OPT_SORT_KEYS).decode()
 
 
@@ -368,7 +382,7 @@ def _apply_log_level(level: str | None) -> None:
 
 
 def _streams() -> list[logging.Handler]:
-    return [each for each in log.handlers if isinstance(each, logging.StreamHandler)]
+    return [handler for handler in log.handlers if isinstance(handler, logging.StreamHandler)]
 
 
 @dataclass(slots=True)

@@ -471,7 +471,9 @@ def current(*arguments: Options) -> Settings:
     merged = _from_environment(os.environ)
     for layer in (options, *arguments):
         _merge(merged, layer)
-    checked = {each.name: _checked(each, getattr(merged, each.name)) for each in fields(Options)}
+    checked = {
+        option.name: _checked(option, getattr(merged, option.name)) for option in fields(Options)
+    }
     values = {name: value for name, value in checked.items() if value is not None}
     return Settings(**{**_default_folders(values.get("home")), **values})
 
@@ -483,12 +485,12 @@ def _checked(setting: Field[Any], value: Any) -> Any:
 
 def _merge(merged: Options, layer: Options) -> None:
     """Replace settings by those of `layer`; mappings merge entry by entry."""
-    for each in fields(Options):
-        value = getattr(layer, each.name)
+    for option in fields(Options):
+        value = getattr(layer, option.name)
         if isinstance(value, Mapping):
-            _set_unchecked(merged, each.name, {**getattr(merged, each.name), **value})
+            _set_unchecked(merged, option.name, {**getattr(merged, option.name), **value})
         elif value is not None:
-            _set_unchecked(merged, each.name, value)
+            _set_unchecked(merged, option.name, value)
 
 
 def _set_unchecked(layer: Options, name: str, value: object) -> None:
@@ -503,18 +505,18 @@ def _from_environment(environ: Mapping[str, str]) -> Options:
         for name, text in environ.items()
         if name.startswith("WEBDATA_") and text.strip()
     }
-    read = Options()
-    for each in fields(Options):
-        source: _Source = each.metadata["source"]
+    from_variables = Options()
+    for option in fields(Options):
+        source: _Source = option.metadata["source"]
         variable = source.variable
         if variable is not None and variable in texts:
             text = texts.pop(variable)
             parsed = source.parse(variable, text) if source.parse else text
-            _set_unchecked(read, each.name, parsed)
+            _set_unchecked(from_variables, option.name, parsed)
     if texts:  # the variables of engines, providers and language models
-        read.engines = dict(variables.engine_providers(texts).items())
-        read.providers, read.llm = _providers(texts)
-    return read
+        from_variables.engines = dict(variables.engine_providers(texts).items())
+        from_variables.providers, from_variables.llm = _providers(texts)
+    return from_variables
 
 
 def _providers(texts: Mapping[str, str]) -> tuple[dict[str, Provider], dict[str, Provider]]:

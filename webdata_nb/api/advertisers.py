@@ -79,7 +79,7 @@ async def aadvertisers_df(
     """
     if not isinstance(query, str) or not query.strip():
         raise InvalidArgument("query must be a name or a domain")
-    limit = arguments.check_integer("limit", limit, least=1)
+    limit = arguments.check_integer("limit", limit, minimum=1)
     if limit > limits.ADVERTISERS[1]:
         raise InvalidArgument(f"limit must be at most {limits.ADVERTISERS[1]}")
     call = CallOptions.of(session=session, timeout=timeout, dtype_backend=dtype_backend)

@@ -82,7 +82,7 @@ def plot_ranks(history: pd.DataFrame, *, max_lines: int = 10) -> Figure:
     >>> figure.axes[0].get_ylabel()
     'rank'
     """
-    most = arguments.check_integer("max_lines", max_lines, least=1)
+    most = arguments.check_integer("max_lines", max_lines, minimum=1)
     snapshots = series.snapshots(history)
     tracks = plots.rank_series([ranks for _, ranks in snapshots])
     if not tracks:

@@ -48,7 +48,7 @@ def gallery(df: pd.DataFrame, *, max_cards: int = 60) -> Gallery:
     """
     if "creative_id" not in getattr(df, "columns", ()):
         raise InvalidArgument("df must be a frame of creatives_df")
-    most = arguments.check_integer("max_cards", max_cards, least=1)
+    most = arguments.check_integer("max_cards", max_cards, minimum=1)
     rows = df.head(most).to_dict(orient="records")
     records_list = [{str(name): value for name, value in row.items()} for row in rows]
     return drawing.render(records_list, left_out=max(0, len(df) - most))
@@ -88,7 +88,7 @@ def show(df: pd.DataFrame, *, max_rows: int = 20) -> Sheet:
     """
     if not isinstance(df, records.DATA_FRAME):
         raise InvalidArgument("df must be a pandas DataFrame")
-    most = arguments.check_integer("max_rows", max_rows, least=1)
+    most = arguments.check_integer("max_rows", max_rows, minimum=1)
     return row_table.render(
         [str(name) for name in df.columns],
         records.to_lists(df.head(most)),

@@ -26,7 +26,7 @@ def files_to_evict(
     """Return the oldest files whose removal brings the cache down to `max_bytes`."""
     total = sum(file.size for file in files)
     evicted: list[CacheFile] = []
-    for file in sorted(files, key=lambda each: (each.at, each.path)):
+    for file in sorted(files, key=lambda file: (file.at, file.path)):
         if total <= max_bytes:
             break
         if file.path != in_use:

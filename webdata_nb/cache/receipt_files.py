@@ -76,7 +76,7 @@ def normalize(url: str) -> str:
     These are the scheme, `www.`, a default port, letter case, percent-encoding, a trailing slash
     and the fragment.
     """
-    bare = url.strip().partition("#")[0]
-    bare = unquote(_IGNORED_PARTS.sub("", bare.lower()))
-    path, question_mark, query = bare.partition("?")
+    stripped = url.strip().partition("#")[0]
+    stripped = unquote(_IGNORED_PARTS.sub("", stripped.lower()))
+    path, question_mark, query = stripped.partition("?")
     return path.rstrip("/") + question_mark + query

@@ -75,7 +75,7 @@ class CallResult:
         if earlier is not None:
             known_ids = set(earlier.table["creative_id"].to_pylist())
             table = table.filter(
-                [each not in known_ids for each in table["creative_id"].to_pylist()]
+                [creative_id not in known_ids for creative_id in table["creative_id"].to_pylist()]
             )
         comparison = {
             "only_new": True,

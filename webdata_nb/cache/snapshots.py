@@ -93,8 +93,8 @@ def put(
         The cache directory cannot be written.
     """
     prepare(root)
-    own = {"schema": schemas.schema_id(key.op), "digest": key.digest}
-    data = parquet.encode(table, own=own, attrs=attrs)
+    file_metadata = {"schema": schemas.schema_id(key.op), "digest": key.digest}
+    data = parquet.encode(table, own=file_metadata, attrs=attrs)
     folder = key.folder(root)
     private_files.make_folder(folder, root)
     path = folder / f"{now.astimezone(UTC).strftime(_TIMESTAMP)}-{_checksum(data)}.parquet"

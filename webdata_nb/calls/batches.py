@@ -128,10 +128,10 @@ async def open_stream(
     arguments.check_requirement("executor", fan_out.executor, "stream=False")
     size = BATCH_ROWS
     if batch_rows is not None:
-        size = arguments.check_integer("batch_rows", batch_rows, least=1)
+        size = arguments.check_integer("batch_rows", batch_rows, minimum=1)
     arguments.check_maximum("batch_rows", size, limits.PER_PAGE[1])
     folder = arguments.check_dataset_path(out)
-    await budget.check([each.spec for each in inputs], options, fan_out.budget)
+    await budget.check([item.spec for item in inputs], options, fan_out.budget)
     has_labels = bool(inputs[0].labels)
     return FrameStream(inputs, StreamOptions(options, fan_out, size, has_labels, folder))
 
@@ -145,7 +145,7 @@ class _StreamLoop:
         self._cancelled = asyncio.Event()
         self._started_at = datetime.now(UTC)
         self._service = self._call.connection.scope(self._call.settings).service
-        self._inputs = [StreamStats(each, self._service) for each in inputs]
+        self._inputs = [StreamStats(item, self._service) for item in inputs]
         self._op = inputs[0].spec.op
 
     async def frames(self) -> AsyncGenerator[pd.DataFrame, None]:
@@ -176,7 +176,7 @@ class _StreamLoop:
         async with show_progress(
             description, None, self._call, unit=unit, on_cancel=self._cancel
         ) as bar:
-            progress = CombinedProgress(bar, [each.input.spec.total for each in self._inputs])
+            progress = CombinedProgress(bar, [stats.input.spec.total for stats in self._inputs])
             sources = [
                 partial(self._frames_in_progress, progress, number, input_options)
                 for number in range(len(self._inputs))
@@ -239,7 +239,7 @@ class _StreamLoop:
         spec = stats.input.spec
         if options.settings.replay is not None:
             result = await recorder.replay_call(options.settings.replay, spec)
-            for batch in self._split(stats, result):
+            for batch in self._split_result(stats, result):
                 yield batch
             return
         folder = options.settings.record
@@ -267,7 +267,7 @@ class _StreamLoop:
         else:
             cached = await asyncio.to_thread(cache.look_up, spec.columns)
             if cached is not None:
-                for batch in self._split(stats, cached):
+                for batch in self._split_result(stats, cached):
                     yield batch
                 return
         try:
@@ -279,10 +279,10 @@ class _StreamLoop:
             if stats.rows:
                 raise
             stale = await stale_result(spec, cache, error)
-            for batch in self._split(stats, stale):
+            for batch in self._split_result(stats, stale):
                 yield batch
 
-    def _split(self, stats: StreamStats, result: CallResult) -> list[TableBatch]:
+    def _split_result(self, stats: StreamStats, result: CallResult) -> list[TableBatch]:
         """Return the rows of a cached or recorded result in batches."""
         stats.cached_receipt = result.attrs
         size = self._options.batch_rows
@@ -362,7 +362,9 @@ def _without_creatives(batch: TableBatch, known_ids: set[object]) -> TableBatch:
     """Omit the creatives of an earlier result."""
     if not known_ids:
         return batch
-    is_new = [each not in known_ids for each in batch.table["creative_id"].to_pylist()]
+    is_new = [
+        creative_id not in known_ids for creative_id in batch.table["creative_id"].to_pylist()
+    ]
     return TableBatch(batch.table.filter(is_new), {})
 
 

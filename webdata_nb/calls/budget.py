@@ -76,8 +76,8 @@ def _of_search(request: SearchRequest) -> Units:
 
 def _of_crawl(request: CrawlRequest, *, local: bool) -> Units:
     # The contract leaves the default to the service, and bounds it.
-    known = local or "max_pages" in request.model_fields_set
-    pages = request.max_pages if known else limits.MAX_PAGES[1]
+    is_known = local or "max_pages" in request.model_fields_set
+    pages = request.max_pages if is_known else limits.MAX_PAGES[1]
     options = request.scrape_options
     return {
         ("crawl", "page"): pages,
@@ -92,7 +92,7 @@ def _of_creatives(request: CreativesRequest, rows: int) -> Units:
     Every listing call processes all rows that it lists, and returns at least one; the last one may
     list more than are wanted.
     """
-    listed = max(0, rows - 1) + request.limit if rows else 0
+    listed_count = max(0, rows - 1) + request.limit if rows else 0
     files = (
         MAX_FILES_PER_CREATIVE * request.should_download_assets + request.should_download_previews
     )
@@ -100,9 +100,9 @@ def _of_creatives(request: CreativesRequest, rows: int) -> Units:
     details = not request.skip_details or request.should_download_assets
     units = {
         "creatives": rows,
-        "details": listed * details,
-        "assets": listed * files,
-        "ocr": listed * request.ocr,
+        "details": listed_count * details,
+        "assets": listed_count * files,
+        "ocr": listed_count * request.ocr,
     }
     return {("partner_ads_transparency", name): count for name, count in units.items()}
 

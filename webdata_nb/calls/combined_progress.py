@@ -19,14 +19,14 @@ class CombinedProgress:
     `update` and `finish` must be called on the same event loop.
     """
 
-    def __init__(self, listener: Listener, expected: Sequence[int | None]) -> None:
+    def __init__(self, listener: Listener, totals: Sequence[int | None]) -> None:
         self._listener = listener
-        self._totals = list(expected)
+        self._totals = list(totals)
         self._unknown_totals = self._totals.count(None)
         self._total = sum(total or 0 for total in self._totals)
-        self._views: list[View | None] = [None] * len(expected)
+        self._views: list[View | None] = [None] * len(totals)
         self._failures: Counter[str] = Counter()
-        self._completed = self._failed = self._finished = self._failed_inputs = 0
+        self._completed = self._failed = self._finished_inputs = self._failed_inputs = 0
         self._credits = self._reserved = self._share = 0.0
         self._has_credits = self._has_reserved = False
 
@@ -40,7 +40,7 @@ class CombinedProgress:
 
     def finish(self, number: int, rows: int | None) -> None:
         """Count an input as finished; `rows` is its number of rows, None where it failed."""
-        self._finished += 1
+        self._finished_inputs += 1
         self._failed_inputs += rows is None
         before = self._views[number] or View("", None)
         rows = before.completed if rows is None else rows
@@ -83,5 +83,5 @@ class CombinedProgress:
             unlimited=self._listener.view.unlimited or view.unlimited,
             phase=view.phase,
             notice=view.notice or self._listener.view.notice,
-            inputs=Inputs(count, self._finished, self._failed_inputs),
+            inputs=Inputs(count, self._finished_inputs, self._failed_inputs),
         )

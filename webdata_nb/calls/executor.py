@@ -35,29 +35,29 @@ async def run_on_executor(
     its job at the service, and may still return the rows so far.
     """
     future = executor.submit(_run_in_worker, run, spec, options, token)
-    waiting = asyncio.wrap_future(future)
+    pending = asyncio.wrap_future(future)
     try:
-        return await asyncio.shield(waiting)
+        return await asyncio.shield(pending)
     except asyncio.CancelledError:
         token.cancel()
         if not future.cancel():
             # As long as the bridge waits for the clean-up after an interrupt.
-            await asyncio.wait([waiting], timeout=CLEANUP_S)
-        result = _result_of_cancelled(waiting)
+            await asyncio.wait([pending], timeout=CLEANUP_S)
+        result = _result_of_cancelled(pending)
         if result is None or options.on_cancel != "partial":
             raise
         return result
 
 
-def _result_of_cancelled(waiting: asyncio.Future[InputResult]) -> CallResult | None:
+def _result_of_cancelled(pending: asyncio.Future[InputResult]) -> CallResult | None:
     """Return the rows of a cancelled worker, where it returned some in time."""
-    if not waiting.done():
+    if not pending.done():
         # Retrieves a later exception, which asyncio would log otherwise.
-        waiting.add_done_callback(lambda late: late.cancelled() or late.exception())
+        pending.add_done_callback(lambda future: future.cancelled() or future.exception())
         return None
-    if waiting.cancelled() or waiting.exception() is not None:
+    if pending.cancelled() or pending.exception() is not None:
         return None
-    result = waiting.result()
+    result = pending.result()
     return result if isinstance(result, CallResult) else None
 
 

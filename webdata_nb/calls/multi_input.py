@@ -47,7 +47,7 @@ async def run(
     """Run every input and return their rows as one frame."""
     started_at = datetime.now(UTC)
     results, interrupted = await _run_all(inputs, options, fan_out)
-    parts = [_part(each, result, options) for each, result in zip(inputs, results, strict=True)]
+    parts = [_part(item, result, options) for item, result in zip(inputs, results, strict=True)]
     if fan_out.row_each:
         parts = [_with_one_row(part, result) for part, result in zip(parts, results, strict=True)]
     combined_result = await asyncio.to_thread(_stack, inputs, parts, results, options, started_at)
@@ -88,7 +88,7 @@ async def _gather(
     slots = asyncio.Semaphore(len(inputs) if on_executor else MAX_CONCURRENT_INPUTS)
 
     async with show_progress(f"{op} of {len(inputs)} inputs", None, options, unit=UNITS[op]) as bar:
-        progress = CombinedProgress(bar, [each.spec.total for each in inputs])
+        progress = CombinedProgress(bar, [item.spec.total for item in inputs])
 
         async def run_one(number: int, spec: JobSpec) -> InputResult:
             # A worker cannot report to this process, and must not from another thread.
@@ -101,7 +101,7 @@ async def _gather(
             return result
 
         tasks = [
-            asyncio.create_task(run_one(number, each.spec)) for number, each in enumerate(inputs)
+            asyncio.create_task(run_one(number, item.spec)) for number, item in enumerate(inputs)
         ]
         try:
             return list(await asyncio.gather(*tasks)), False
@@ -153,13 +153,13 @@ async def _run_input(spec: JobSpec, options: CallOptions) -> InputResult:
 # ------------------------------------------------------------------------------------- stacking
 
 
-def _part(each: Input, result: InputResult | None, options: CallOptions) -> InputRows:
+def _part(item: Input, result: InputResult | None, options: CallOptions) -> InputRows:
     if result is None:
-        return InputRows(each.labels, None, None)
+        return InputRows(item.labels, None, None)
     if isinstance(result, WebdataError):
-        return InputRows(each.labels, None, datetime.now(UTC), _message(result))
+        return InputRows(item.labels, None, datetime.now(UTC), _message(result))
     at = datetime.fromisoformat(result.attrs["timings"]["finished_at"])
-    return InputRows(each.labels, result.table, at, _row_error(result.error(), options))
+    return InputRows(item.labels, result.table, at, _row_error(result.error(), options))
 
 
 def _with_one_row(part: InputRows, result: InputResult | None) -> InputRows:
@@ -217,8 +217,8 @@ def _stack(
 
 def _warn_of_empty_results(inputs: Sequence[Input], results: Sequence[InputResult | None]) -> None:
     empty = [
-        each.spec.subject
-        for each, result in zip(inputs, results, strict=True)
+        item.spec.subject
+        for item, result in zip(inputs, results, strict=True)
         if isinstance(result, CallResult) and result.table.num_rows == 0
     ]
     if empty:

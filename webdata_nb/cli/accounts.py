@@ -31,7 +31,7 @@ _ACCOUNT_COLUMNS: Final = (
 def add_commands(commands: Commands) -> None:
     """Add the commands `accounts` and `keys`."""
     _add_accounts(add_group(commands, "accounts", "Manage the accounts of a team's service."))
-    _add_keys(add_group(commands, "keys", "Manage the API keys that open a team's accounts."))
+    _add_keys(add_group(commands, "keys", "Manage the API keys of a team's accounts."))
 
 
 # Accounts
@@ -39,14 +39,14 @@ def add_commands(commands: Commands) -> None:
 
 def _add_accounts(group: Commands) -> None:
     add_accounts_command(group, "list", _list_accounts, "List the accounts with their credits.")
-    text = "Create an account; keys open it."
+    text = "Create an account, to which keys give access."
     create = add_accounts_command(group, "create", _create_account, text, create=True)
     create.add_argument("name", metavar="NAME")
     _add_terms(create)
     text = "Show an account's terms, credits and keys."
     show = add_accounts_command(group, "show", _show_account, text)
     show.add_argument("name", metavar="NAME")
-    text = "Put an account on another plan, at once."
+    text = "Change the plan of an account, with immediate effect."
     change = add_accounts_command(group, "set", _set_terms, text)
     change.add_argument("name", metavar="NAME")
     _add_terms(change)
@@ -87,7 +87,7 @@ async def _add_account(accounts: AccountStore, name: str, terms: Terms) -> str:
 
 async def _list_accounts(accounts: AccountStore, _args: argparse.Namespace) -> None:
     now = time.time()
-    usages = [await accounts.usage(each.id, now=now) for each in await accounts.all(now=now)]
+    usages = [await accounts.usage(account.id, now=now) for account in await accounts.all(now=now)]
     _print_columns(_ACCOUNT_COLUMNS, map(_usage_cells, usages))
 
 
@@ -100,7 +100,7 @@ def _usage_cells(usage: AccountUsage) -> tuple[object, ...]:
         _NO_LIMIT if terms.monthly is None else balance.monthly_left,
         balance.topup_left,
         usage.reserved,
-        sum(each.credits for each in usage.used),
+        sum(operation.credits for operation in usage.used),
         usage.active,
         _NO_LIMIT if terms.concurrency is None else terms.concurrency,
     )
@@ -119,7 +119,10 @@ async def _show_account(accounts: AccountStore, args: argparse.Namespace) -> Non
     ]
     _print_columns(("", ""), facts)
     if usage.used:
-        rows = [(each.platform, each.operation, each.units, each.credits) for each in usage.used]
+        rows = [
+            (operation.platform, operation.operation, operation.units, operation.credits)
+            for operation in usage.used
+        ]
         _print_columns(("platform", "operation", "units", "credits"), rows)
     await _print_keys(accounts, account.id)
 
@@ -142,15 +145,17 @@ async def _set_terms(accounts: AccountStore, args: argparse.Namespace) -> None:
 def _add_keys(group: Commands) -> None:
     text = "Create a key, and show it once."
     create = add_accounts_command(group, "create", _create_key, text, create=True)
-    create.add_argument("--name", required=True, help="what the key is called in lists")
+    create.add_argument("--name", required=True, help="name of the key in lists")
     create.add_argument(
-        "--account", metavar="NAME", help="whose it is (default: a new account of the key's name)"
+        "--account",
+        metavar="NAME",
+        help="account of the key (default: a new one with the key's name)",
     )
     _add_terms(create)
     text = "List the keys; the service stores only their hashes."
     listing = add_accounts_command(group, "list", _list_keys, text)
-    listing.add_argument("--account", metavar="NAME", help="of this account only")
-    text = "Replace a key by a new one, shown once."
+    listing.add_argument("--account", metavar="NAME", help="list only the keys of this account")
+    text = "Replace a key by a new one, which is printed only once."
     rotate = add_accounts_command(group, "rotate", _rotate_key, text)
     rotate.add_argument("key", metavar="KEY_ID")
     rotate.add_argument(
@@ -158,7 +163,7 @@ def _add_keys(group: Commands) -> None:
         type=float,
         default=_DEFAULT_GRACE_HOURS,
         metavar="HOURS",
-        help="how long the old one stays valid (default 24; 0 ends it now)",
+        help="hours for which the old key stays valid (default 24; 0: revoke it now)",
     )
     text = "End a key now; its account and jobs stay."
     revoke = add_accounts_command(group, "revoke", _revoke_key, text)

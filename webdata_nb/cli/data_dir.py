@@ -57,7 +57,12 @@ def add_data_dir_command(
     """Add a command whose `run` takes a data directory; `create` permits a new one."""
     run_in_directory = functools.partial(_run_in_directory, run, create)
     parser = add_command(commands, name, run_in_directory, description)
-    parser.add_argument("--data-dir", type=Path, metavar="DIR", help="the one that is served")
+    parser.add_argument(
+        "--data-dir",
+        type=Path,
+        metavar="DIR",
+        help="data directory of the service (default: that of serve --mode team)",
+    )
     return parser
 
 

@@ -22,22 +22,31 @@ def add_commands(commands: Commands) -> None:
     """Add the commands `serve`, `openapi` and `stop`."""
     _add_serve(commands)
     add_command(commands, "openapi", _print_openapi, "Print the service's OpenAPI document.")
-    text = "Stop the local service; its jobs go on when it starts again."
+    text = "Stop the local service; its jobs continue at its next start."
     stop = add_command(commands, "stop", _stop, text)
-    stop.add_argument("--data-dir", type=Path, metavar="DIR", help="the one that serves DIR")
+    stop.add_argument(
+        "--data-dir", type=Path, metavar="DIR", help="stop the service of this data directory"
+    )
 
 
 def _add_serve(commands: Commands) -> None:
     parser = add_command(commands, "serve", _run_serve, "Run the service in the foreground.")
     parser.add_argument(
-        "--mode", choices=("local", "team"), default="local", help="for you alone, or with API keys"
+        "--mode",
+        choices=("local", "team"),
+        default="local",
+        help="one user without keys, or accounts with API keys",
     )
     _add_storage(parser.add_argument_group("address and storage").add_argument)
     _add_egress(parser.add_argument_group("requests to web sites").add_argument)
     _add_webhooks(parser.add_argument_group("webhooks").add_argument)
     _add_limits(parser.add_argument_group("clients").add_argument)
     add = parser.add_argument_group("observation").add_argument
-    add("--metrics", metavar="HOST:PORT", help="serve Prometheus metrics there (default: nowhere)")
+    add(
+        "--metrics",
+        metavar="HOST:PORT",
+        help="address that serves Prometheus metrics (default: none)",
+    )
     add(
         "--log-format",
         choices=("text", "json"),
@@ -55,9 +64,9 @@ def _add_storage(add: AddArgument) -> None:
         "--data-dir",
         type=Path,
         metavar="DIR",
-        help="directory of the data (default: that of the mode)",
+        help="data directory (default: depends on the mode)",
     )
-    add("--store", metavar="URL", help="where jobs are stored (default: SQLite in DIR)")
+    add("--store", metavar="URL", help="database of the jobs (default: SQLite in DIR)")
     add(
         "--retention-hours",
         type=float,
@@ -68,7 +77,7 @@ def _add_storage(add: AddArgument) -> None:
         "--crawl-retention-hours",
         type=float,
         metavar="H",
-        help="how long to keep the rows of a crawl (default 720, 168 in team mode; inf for ever)",
+        help="how long to keep the rows of a crawl (default 720, 168 in team mode; inf: forever)",
     )
     add(
         "--job-retention-hours",
@@ -173,5 +182,5 @@ def _stop(args: argparse.Namespace) -> None:
     from webdata_nb.settings import Options
 
     settings = resolve_settings(Options(data_dir=args.data_dir))
-    stopped = asyncio.run(local.stop(settings))
-    report("stopped the local service" if stopped else "no local service runs")
+    was_running = asyncio.run(local.stop(settings))
+    report("stopped the local service" if was_running else "no local service runs")

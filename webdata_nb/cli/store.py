@@ -37,10 +37,12 @@ def _rotate_secrets(directory: Path, _args: argparse.Namespace) -> None:
     keys = secret_keys()
     if not keys:
         KeyFile(directory / KEY_FILE).rotate()
-    encrypted, lost = asyncio.run(_reencrypt(directory, keys))
+    encrypted, unreadable_count = asyncio.run(_reencrypt(directory, keys))
     report(f"encrypted the secrets of {encrypted} jobs with the first key")
-    if lost:
-        raise WebdataError(f"the secrets of {lost} jobs need a key that is missing here")
+    if unreadable_count:
+        raise WebdataError(
+            f"the secrets of {unreadable_count} jobs need a key that is missing here"
+        )
 
 
 async def _reencrypt(directory: Path, keys: tuple[str, ...]) -> tuple[int, int]:

@@ -54,7 +54,7 @@ def add_commands(commands: Commands) -> None:
 def _add_demo(commands: Commands) -> None:
     text = "Crawl and search a sample web that ships with the package, or a real site."
     parser = add_command(commands, "demo", _run_demo, text)
-    parser.add_argument("url", nargs="?", metavar="URL", help="a real site, instead of the sample")
+    parser.add_argument("url", nargs="?", metavar="URL", help="a real site instead of the sample")
 
 
 def _run_demo(args: argparse.Namespace) -> None:
@@ -68,9 +68,9 @@ def _run_demo(args: argparse.Namespace) -> None:
 
 def _add_crawl(commands: Commands) -> None:
     parser = add_command(commands, "crawl", _run_crawl, "Crawl a site from one URL.")
-    parser.add_argument("url", metavar="URL", help="where to start")
-    add_flags(parser.add_argument_group("where to go"), SiteOptions)
-    page_flags = parser.add_argument_group("what to take from each page")
+    parser.add_argument("url", metavar="URL", help="URL of the first page")
+    add_flags(parser.add_argument_group("pages to crawl"), SiteOptions)
+    page_flags = parser.add_argument_group("content of each page")
     add_flags(page_flags, PageOptions, without={"scrape_options"})
     page_flags.add_argument(
         "--render-auto",
@@ -95,8 +95,8 @@ def _add_search(commands: Commands) -> None:
     text = "Search, and read the pages of the results."
     parser = add_command(commands, "search", _run_search, text)
     parser.add_argument("query", metavar="QUERY", help="the search terms")
-    add_flags(parser.add_argument_group("what to find"), SingleSearchInputOptions)
-    add_flags(parser.add_argument_group("what to take from each page"), ResultPageOptions)
+    add_flags(parser.add_argument_group("results"), SingleSearchInputOptions)
+    add_flags(parser.add_argument_group("content of each page"), ResultPageOptions)
     _add_call_flags(parser)
 
 
@@ -140,7 +140,7 @@ def _add_base_url(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--base-url",
         metavar="URL",
-        help="a service; its key is read from WEBDATA_API_KEY, which no list of processes shows",
+        help="URL of a service; its key is read from WEBDATA_API_KEY, not from process arguments",
     )
 
 
@@ -175,8 +175,12 @@ def _add_cache(commands: Commands) -> None:
     add_command(group, "path", _print_cache_path, "print the cache's directory")
     add_command(group, "size", _print_cache_size, "print the size of the cache in bytes")
     clear = add_command(group, "clear", _clear_cache, "remove cached results")
-    clear.add_argument("--op", choices=("search", "crawl", "creatives"), help="of this kind only")
-    clear.add_argument("--older-than", type=float, metavar="S", help="older than S seconds")
+    clear.add_argument(
+        "--op", choices=("search", "crawl", "creatives"), help="only results of this kind"
+    )
+    clear.add_argument(
+        "--older-than", type=float, metavar="S", help="only results older than S seconds"
+    )
 
 
 def _list_cache(_args: argparse.Namespace) -> None:
@@ -227,13 +231,13 @@ def _print_table(frame: pd.DataFrame, columns: Sequence[str] | None = None) -> N
     """Print the columns that have values, cut to the width of the terminal if there is one."""
     from webdata_nb.display.terminal_text import printable_line
 
-    filled = frame[[name for name in columns or frame.columns if frame[name].notna().any()]]
-    if filled.empty:
+    with_values = frame[[name for name in columns or frame.columns if frame[name].notna().any()]]
+    if with_values.empty:
         print("no rows")
         return
-    texts = filled.astype(object).where(filled.notna(), "").map(printable_line)
+    texts = with_values.astype(object).where(with_values.notna(), "").map(printable_line)
     cell_width = None
     if sys.stdout.isatty():
         terminal_width = shutil.get_terminal_size().columns
-        cell_width = max(_MIN_CELL_WIDTH, terminal_width // len(filled.columns))
+        cell_width = max(_MIN_CELL_WIDTH, terminal_width // len(with_values.columns))
     print(texts.to_string(index=False, justify="left", max_colwidth=cell_width))

@@ -171,8 +171,9 @@ class Client:
             As every call.
         """
         request = _creating(paths.SEARCH, body, _key(idempotency_key), on_pause)
-        waiting = replace(request, params={"wait": wait_s}) if wait_s else request
-        return self._parse(SearchStart, await self._start(waiting))
+        if wait_s:
+            request = replace(request, params={"wait": wait_s})
+        return self._parse(SearchStart, await self._start(request))
 
     async def start_crawl(
         self,
@@ -428,9 +429,9 @@ class Client:
                 yield event
 
 
-def _key(given: str | None) -> str:
+def _key(caller_key: str | None) -> str:
     """Return the caller's key, or a fresh one."""
-    key = uuid.uuid4().hex if given is None else given
+    key = uuid.uuid4().hex if caller_key is None else caller_key
     if not 0 < len(key) <= limits.IDEMPOTENCY_KEY_LENGTH or not (
         key.isascii() and key.isprintable()
     ):
@@ -460,6 +461,6 @@ def _creating(
     )
 
 
-def _data(wanted: bool) -> dict[str, str | int]:
-    """Ask for no rows; the contract's plain call is left as it is."""
-    return {} if wanted else {"include_data": "false"}
+def _data(include: bool) -> dict[str, str | int]:
+    """Return the parameters that request a reply with or without rows."""
+    return {} if include else {"include_data": "false"}

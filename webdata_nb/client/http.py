@@ -102,7 +102,7 @@ class HttpConnection:
     async def json(self, request: ApiRequest) -> SendResult:
         """Send once, and decode the body of a successful reply; invalid JSON is a failure."""
         result = await self.send(request)
-        if isinstance(result, RequestFailure) or not result.good:
+        if isinstance(result, RequestFailure) or not result.ok:
             return result
         try:
             return replace(result, decoded=orjson.loads(result.body), body=b"")

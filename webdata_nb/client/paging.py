@@ -1,4 +1,4 @@
-"""Exhausts pages and cursors, each once, and notices a service that goes round in circles."""
+"""Reads all pages of a result, and detects services that repeat pages or cursors."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from webdata_nb.contract import limits
 from webdata_nb.contract.replies import CrawlStatus, CreativesReply, JobSummary, ReceiptEntry
 
 Rows = list[dict[str, Any]]
-# How often a listing of creatives begins again without a new row before it gives up.
-_VAIN_BEGINNINGS: Final = 2
+_MAX_RESTARTS_WITHOUT_ROWS: Final = 2
+"""Maximum consecutive restarts of a creatives listing that returned no new row."""
 
 
 async def crawl_rows(
@@ -23,20 +23,20 @@ async def crawl_rows(
     total: int | None = None,
     first_page: int = 1,
 ) -> AsyncGenerator[Rows, None]:
-    """Give a crawl's rows, page by page, in order.
+    """Yield a crawl's rows page by page, in order.
 
     Parameters
     ----------
     client : Client
-        Whose service ran the job.
+        A client of the service that ran the job.
     job_id : str
         The crawl.
     per_page : int
-        Rows to ask for at a time; a service may give fewer.
+        The requested rows of a page; a service may return fewer.
     total : int, optional
-        Rows there are; by default what the replies say.
+        The number of rows; by default, that of the replies.
     first_page : int
-        Where to begin: the rows of the pages before it are there already.
+        The first page to read.
 
     Yields
     ------
@@ -46,32 +46,32 @@ async def crawl_rows(
     Raises
     ------
     IncompleteResult
-        After the last row: fewer arrived than there are, and why. Where the service does not
-        count its rows, an empty page is the end.
+        After the last row, if fewer rows arrived than the service counts. If the service does
+        not count its rows, an empty page is the end.
     ServiceError, ConnectionFailed, BadAnswer
-        A page could not be read, also not by trying again: the rows so far are not all.
+        A page could not be read, even after retries.
     """
-    arrived, page = (first_page - 1) * per_page, first_page
-    before: Rows = []
-    if page > 1 and total is not None and arrived >= total:
+    row_count, page = (first_page - 1) * per_page, first_page
+    previous_rows: Rows = []
+    if page > 1 and total is not None and row_count >= total:
         return
     while True:
         reply = await client.crawl_status(job_id, page=page, per_page=per_page)
-        expected = _counted(reply) if total is None else total
-        if page == first_page > 1 and expected is not None and arrived >= expected:
+        expected = _total_results(reply) if total is None else total
+        if page == first_page > 1 and expected is not None and row_count >= expected:
             return
-        circling = _circling(reply, page, before)
-        if reply.data and not circling:
-            arrived += len(reply.data)
+        problem = _page_problem(reply, page, previous_rows)
+        if reply.data and not problem:
+            row_count += len(reply.data)
             yield reply.data
-        at_the_end = not reply.data if expected is None else arrived >= expected
-        if at_the_end and not circling:
+        is_last = not reply.data if expected is None else row_count >= expected
+        if is_last and not problem:
             return
-        if circling or not reply.data:
+        if problem or not reply.data:
             raise errors.IncompleteResult(
-                expected, arrived, why=circling or f"page {page} is empty"
+                expected, row_count, why=problem or f"page {page} is empty"
             )
-        before, page = reply.data, page + 1
+        previous_rows, page = reply.data, page + 1
 
 
 async def receipt_entries(client: Client, job_id: str) -> list[ReceiptEntry]:
@@ -80,59 +80,61 @@ async def receipt_entries(client: Client, job_id: str) -> list[ReceiptEntry]:
     Raises
     ------
     NotFound, NotSupported
-        The service offers none.
+        The service has none.
     IncompleteResult
-        Fewer entries arrived than there are.
+        Fewer entries arrived than the service counts.
     """
-    found: list[ReceiptEntry] = []
-    page, most = 1, limits.RECEIPT_PER_PAGE[1]
+    entries: list[ReceiptEntry] = []
+    page, per_page = 1, limits.RECEIPT_PER_PAGE[1]
     while True:
-        reply = await client.receipt(job_id, page=page, per_page=most)
-        found += reply.data
-        if len(found) >= reply.total_results:
-            return found
+        reply = await client.receipt(job_id, page=page, per_page=per_page)
+        entries += reply.data
+        if len(entries) >= reply.total_results:
+            return entries
         if not reply.data or reply.page != page:
             raise errors.IncompleteResult(
-                reply.total_results, len(found), why=f"page {page} of the receipt is not there"
+                reply.total_results, len(entries), why=f"page {page} of the receipt is missing"
             )
         page += 1
 
 
-def _counted(reply: CrawlStatus) -> int | None:
-    """Return the service's count of rows; None where it gives none, which is not 0."""
+def _total_results(reply: CrawlStatus) -> int | None:
+    """Return the service's count of rows; None if the reply has none."""
     return reply.total_results if "total_results" in reply.model_fields_set else None
 
 
-def _circling(reply: CrawlStatus, page: int, before: Rows) -> str:
-    """Say why a later page cannot be the one that was asked for; "" where it can."""
+def _page_problem(reply: CrawlStatus, page: int, previous_rows: Rows) -> str:
+    """Return why a reply is not the requested page; '' if it is."""
     if page == 1 or not reply.data:
         return ""
     if "page" in reply.model_fields_set and reply.page != page:
-        return f"page {page} was asked for, and page {reply.page} came: the service ignores `page`"
-    if reply.data == before:
+        return (
+            f"page {page} was requested, and page {reply.page} arrived: the service ignores `page`"
+        )
+    if reply.data == previous_rows:
         return f"page {page} repeats page {page - 1}: the service ignores `page`"
     return ""
 
 
-class _Trail:
-    """The cursors followed so far."""
+class _CursorHistory:
+    """The cursors that were followed so far."""
 
-    def __init__(self, *known: str | None) -> None:
-        self._seen = set(known)
+    def __init__(self) -> None:
+        self._cursors: set[str] = set()
 
-    def step(self, cursor: str | None, arrived: int) -> str | None:
-        """Return the next cursor, None at the end.
+    def next_cursor(self, cursor: str | None, row_count: int) -> str | None:
+        """Return the cursor to follow, None at the end.
 
         Raises
         ------
         IncompleteResult
-            It was followed before, so that rows would repeat for ever.
+            The cursor was followed before, so the listing would not end.
         """
         if not cursor:
             return None
-        if cursor in self._seen:
-            raise errors.IncompleteResult(None, arrived, why="the service repeats a cursor")
-        self._seen.add(cursor)
+        if cursor in self._cursors:
+            raise errors.IncompleteResult(None, row_count, why="the service repeats a cursor")
+        self._cursors.add(cursor)
         return cursor
 
 
@@ -141,99 +143,100 @@ async def creative_pages(
     body: Mapping[str, Any],
     *,
     max_rows: int | None = None,
-    read: Sequence[CreativesReply] = (),
+    earlier_pages: Sequence[CreativesReply] = (),
 ) -> AsyncGenerator[CreativesReply, None]:
-    """Give an advertiser's creatives, page by page, until there is no cursor; no row twice.
+    """Yield an advertiser's creatives page by page, without duplicates, until the last cursor.
 
-    Where a cursor expires or leads back, the listing begins again and leaves out what was given.
+    If a cursor expires or repeats, the listing restarts and omits the rows it has yielded.
 
     Parameters
     ----------
     client : Client
-        Whose service to ask.
+        The client of the service.
     body : Mapping
-        The request of the first page, named as in the contract.
+        The request of the first page, with the names of the contract.
     max_rows : int, optional
-        No further page is asked for once so many rows came; the last page is given whole.
-    read : Sequence[CreativesReply]
-        Pages that an earlier call was given: it goes on behind them.
+        No further page is requested after this number of rows; the last page is not cut.
+    earlier_pages : Sequence[CreativesReply]
+        Pages of an earlier call, after which the listing continues.
 
     Raises
     ------
     IncompleteResult
-        After the last page: a cursor leads back or is refused, also after beginning again.
+        After the last page, if a cursor repeats or is refused even after restarts.
     """
-    course = _Course(body.get("cursor"), read)
+    listing = _CreativesPaging(body.get("cursor"), earlier_pages)
     while True:
-        asked = body if course.cursor is None else {**body, "cursor": course.cursor}
+        request = body if listing.cursor is None else {**body, "cursor": listing.cursor}
         try:
-            reply = course.fresh(await client.creatives(asked))
+            reply = listing.without_duplicates(await client.creatives(request))
         except errors.InvalidRequest as error:
-            if course.cursor is None or not any(name == "cursor" for name, _ in error.fields):
+            if listing.cursor is None or not any(name == "cursor" for name, _ in error.fields):
                 raise
-            course.begin_again(str(error))
+            listing.restart(str(error))
             continue
-        if reply.creatives or not course.arrived:
+        if reply.creatives or not listing.row_count:
             yield reply
-        if reply.cursor is None or (max_rows is not None and course.arrived >= max_rows):
+        if reply.cursor is None or (max_rows is not None and listing.row_count >= max_rows):
             return
-        course.follow(reply.cursor)
+        listing.follow(reply.cursor)
 
 
-class _Course:
-    """How far a listing of creatives came: its rows by their ids, its cursors, its beginnings."""
+class _CreativesPaging:
+    """The state of a creatives listing: its row ids, cursors and restarts."""
 
-    def __init__(self, cursor: str | None, read: Sequence[CreativesReply]) -> None:
-        self._first = cursor
-        self._known = {_identity(row) for reply in read for row in reply.creatives}
-        self.cursor = read[-1].cursor if read else cursor
-        self._begun_with = -1
-        self._vain = 0
-        self._patience = 1
-        self._idle = self._pages = 0
-        self._seen = {self.cursor} if self.cursor else set()
+    def __init__(self, cursor: str | None, earlier_pages: Sequence[CreativesReply]) -> None:
+        self._first_cursor = cursor
+        self._row_ids = {_identity(row) for reply in earlier_pages for row in reply.creatives}
+        self.cursor = earlier_pages[-1].cursor if earlier_pages else cursor
+        self._rows_at_restart = -1
+        self._restarts_without_rows = 0
+        self._max_duplicate_pages = 1
+        self._duplicate_pages = self._page_count = 0
+        self._cursors = {self.cursor} if self.cursor else set()
 
     @property
-    def arrived(self) -> int:
-        """How many rows came."""
-        return len(self._known)
+    def row_count(self) -> int:
+        """The number of distinct rows so far."""
+        return len(self._row_ids)
 
-    def fresh(self, reply: CreativesReply) -> CreativesReply:
-        """Return a page without the rows that came before."""
+    def without_duplicates(self, reply: CreativesReply) -> CreativesReply:
+        """Return a page without the rows of earlier pages."""
         rows = {_identity(row): row for row in reply.creatives}
-        new = [row for key, row in rows.items() if key not in self._known]
-        self._known.update(rows)
-        self._idle = self._idle + 1 if reply.creatives and not new else 0
-        self._pages += 1
+        new = [row for key, row in rows.items() if key not in self._row_ids]
+        self._row_ids.update(rows)
+        self._duplicate_pages = self._duplicate_pages + 1 if reply.creatives and not new else 0
+        self._page_count += 1
         return reply.model_copy(
             update={"creatives": new, "total_results": len(new), "cursor": reply.cursor or None}
         )
 
     def follow(self, cursor: str) -> None:
-        """Go on to the next page, or begin again where the cursor leads back."""
-        if cursor in self._seen:
-            self.begin_again("the service repeats a cursor")
-        elif self._idle >= self._patience:
-            self.begin_again("the service repeats its pages")
+        """Continue with the next page, or restart if the service repeats itself."""
+        if cursor in self._cursors:
+            self.restart("the service repeats a cursor")
+        elif self._duplicate_pages >= self._max_duplicate_pages:
+            self.restart("the service repeats its pages")
         else:
-            self._seen.add(cursor)
+            self._cursors.add(cursor)
             self.cursor = cursor
 
-    def begin_again(self, why: str) -> None:
-        """Go back to the first page; raises where that was done twice and brought nothing."""
-        self._vain = self._vain + 1 if self.arrived == self._begun_with else 0
-        if self._vain > _VAIN_BEGINNINGS - 1:
-            raise errors.IncompleteResult(None, self.arrived, why=why)
-        self._begun_with = self.arrived
-        # What was read already comes again first.
-        self._patience = max(self._patience, self._pages) + 1
-        self.cursor = self._first
-        self._seen = {self.cursor} if self.cursor else set()
-        self._idle = self._pages = 0
+    def restart(self, why: str) -> None:
+        """Return to the first page; raises `IncompleteResult` after restarts without new rows."""
+        has_new_rows = self.row_count != self._rows_at_restart
+        self._restarts_without_rows = 0 if has_new_rows else self._restarts_without_rows + 1
+        if self._restarts_without_rows >= _MAX_RESTARTS_WITHOUT_ROWS:
+            raise errors.IncompleteResult(None, self.row_count, why=why)
+        self._rows_at_restart = self.row_count
+        # After a restart, the pages that were already read are duplicates.
+        self._max_duplicate_pages = max(self._max_duplicate_pages, self._page_count) + 1
+        self.cursor = self._first_cursor
+        self._cursors = {self.cursor} if self.cursor else set()
+        self._duplicate_pages = self._page_count = 0
 
 
 def _identity(row: Mapping[str, Any]) -> object:
-    """Return what tells a creative from others; one without an id is told by its place."""
+    """Return the id of a creative, or its position if it has none."""
     return row.get("creative_id") or ("", row.get("position"))
 
 
@@ -245,13 +248,13 @@ async def all_jobs(client: Client, *, newest: int | None = None) -> list[JobSumm
     IncompleteResult
         The service repeated a cursor.
     """
-    trail, found = _Trail(), list[JobSummary]()
+    history, jobs = _CursorHistory(), list[JobSummary]()
     cursor: str | None = None
     while True:
         reply = await client.jobs(cursor=cursor)
-        found += reply.jobs
-        if newest is not None and len(found) >= newest:
-            return found[:newest]
-        cursor = trail.step(reply.cursor, len(found))
+        jobs += reply.jobs
+        if newest is not None and len(jobs) >= newest:
+            return jobs[:newest]
+        cursor = history.next_cursor(reply.cursor, len(jobs))
         if cursor is None:
-            return found
+            return jobs

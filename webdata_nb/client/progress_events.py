@@ -1,4 +1,4 @@
-"""The progress of a job as a stream of events, where a service offers none as well."""
+"""Streams the progress of a job as events, by polling if the service has no event stream."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from webdata_nb.contract.states import JobKind
 
 
 async def events(client: Client, kind: JobKind, job_id: str) -> AsyncGenerator[Event, None]:
-    """Give a job's events up to its `Done`: the service's own, or what polling tells.
+    """Yield a job's events up to its `Done`, from the service's stream or from polling.
 
     Raises
     ------
     NotFound
         No such job.
     ServiceError, ConnectionFailed, BadAnswer
-        The service does not say how the job is.
+        The state of the job cannot be read.
     """
     if client.offers_events:
         try:
-            async with contextlib.aclosing(client.events(kind, job_id)) as told:
-                async for event in told:
+            async with contextlib.aclosing(client.events(kind, job_id)) as stream:
+                async for event in stream:
                     yield event
         except (errors.NotFound, errors.NotSupported):
-            await client.status(kind, job_id)  # raises where it is the job that is not there
+            await client.status(kind, job_id)  # raises if the job itself does not exist
             client.offers_events = False
         else:
             return
-    async with contextlib.aclosing(_polled(client, kind, job_id)) as seen:
-        async for event in seen:
+    async with contextlib.aclosing(_polled(client, kind, job_id)) as stream:
+        async for event in stream:
             yield event
 
 

@@ -38,8 +38,8 @@ class HttpReply:
     decoded: Any = None
 
     @property
-    def good(self) -> bool:
-        """Whether the status says success."""
+    def ok(self) -> bool:
+        """Whether the status is a success."""
         return HTTPStatus.OK <= self.status < HTTPStatus.MULTIPLE_CHOICES
 
     @property
@@ -97,7 +97,9 @@ def _lenient(body: Any) -> Any:
     return fields
 
 
-def _contract_error(what: str, error: ValidationError, base_url: str = "") -> errors.BadAnswer:
+def _contract_error(
+    model_name: str, error: ValidationError, base_url: str = ""
+) -> errors.BadAnswer:
     """Return an error that names the first wrong field, but no value: replies may hold secrets."""
     first = error.errors(include_input=False, include_url=False)[0]
     path = ".".join(str(part) for part in first["loc"])
@@ -105,7 +107,7 @@ def _contract_error(what: str, error: ValidationError, base_url: str = "") -> er
     sender = f"the service at {base_url}" if base_url else "the service"
     foreign = f": {_WRONG_ADDRESS}" if first["type"] == "missing" or not path else ""
     return errors.BadAnswer(
-        f"the answer of {sender} ({what}) breaks the contract: "
+        f"the answer of {sender} ({model_name}) breaks the contract: "
         f"{where} {plain_message(first)}{foreign}",
         field=path or None,
     )
@@ -117,12 +119,12 @@ def _contract_error(what: str, error: ValidationError, base_url: str = "") -> er
 def error_of(
     reply: HttpReply, path: str, why: str = "", *, base_url: str = ""
 ) -> errors.ServiceError | errors.BadAnswer:
-    """Return the error that an answer with a status from 300 stands for.
+    """Return the error for a reply with a status from 300.
 
     Parameters
     ----------
     reply : HttpReply
-        What came back.
+        The reply.
     path : str
         The operation's path; a 400 means a wrong state for some and a wrong request for others.
     why : str
@@ -139,19 +141,19 @@ def error_of(
         )
     detail, fields = _detail(reply)
     kind = _kind(reply, path, detail)
-    stated: dict[str, Any] = {
+    attributes: dict[str, Any] = {
         "status": reply.status,
         "detail": detail,
         "retry_after": retry.retry_after_s(reply.headers, datetime.now(UTC)),
     }
     if issubclass(kind, errors.InvalidRequest):
-        stated["fields"] = fields
+        attributes["fields"] = fields
     if issubclass(kind, errors.RateLimited):
-        stated["limit"], stated["active"] = retry.concurrency_limits(reply.headers)
+        attributes["limit"], attributes["active"] = retry.concurrency_limits(reply.headers)
     if reply.status in _FOREIGN_STATUSES and not (reply.is_json or _is_contract_error(reply)):
-        return kind(f"{base_url}{path} answered {reply.summary()}: {_WRONG_ADDRESS}", **stated)
+        return kind(f"{base_url}{path} answered {reply.summary()}: {_WRONG_ADDRESS}", **attributes)
     asked = f" to {path}" if kind is errors.NotFound else ""
-    return kind(_message(kind, f"{reply.status}{asked}", detail, why), **stated)
+    return kind(_message(kind, f"{reply.status}{asked}", detail, why), **attributes)
 
 
 _BY_STATUS: Final[dict[int, type[errors.ServiceError]]] = {
@@ -214,12 +216,12 @@ def _is_contract_error(reply: HttpReply) -> bool:
 
 def _message(kind: type[errors.ServiceError], status: str, detail: str, why: str) -> str:
     parts = [detail, _ADVICE.get(kind, ""), why]
-    said = "; ".join(part for part in parts if part)
-    return f"the service answered {status}{': ' if said else ''}{said}"
+    detail_text = "; ".join(part for part in parts if part)
+    return f"the service answered {status}{': ' if detail_text else ''}{detail_text}"
 
 
 def code_of(reply: HttpReply) -> str | None:
-    """Return the service's word for the limit of a 429; None where it has none that is known."""
+    """Return the code of the limit in a 429; None without a known code."""
     if reply.status != HTTPStatus.TOO_MANY_REQUESTS:
         return None
     try:
@@ -231,23 +233,25 @@ def code_of(reply: HttpReply) -> str | None:
 
 
 def detail_of(reply: HttpReply) -> str:
-    """Return the service's own words about an error."""
+    """Return the service's message of an error."""
     return _detail(reply)[0]
 
 
 def _detail(reply: HttpReply) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """Read any error body: the contract's, a relative's, or a proxy's page of text."""
+    """Read any error body: the contract's, that of a similar API, or a proxy's text page."""
     try:
         body = orjson.loads(reply.body)
     except orjson.JSONDecodeError:
         return _words(reply.body), ()
-    said = body
+    detail = body
     if isinstance(body, dict):
-        said = next((body[name] for name in ("detail", "error", "message") if body.get(name)), "")
-    if isinstance(said, list):
-        fields = tuple(_field(each) for each in said if isinstance(each, dict))
+        detail = next((body[name] for name in ("detail", "error", "message") if body.get(name)), "")
+    if isinstance(detail, list):
+        fields = tuple(_field(entry) for entry in detail if isinstance(entry, dict))
         return "; ".join(f"{where}: {text}" for where, text in fields)[:_DETAIL_LENGTH], fields
-    return (said if isinstance(said, str) else orjson.dumps(said).decode())[:_DETAIL_LENGTH], ()
+    return (detail if isinstance(detail, str) else orjson.dumps(detail).decode())[
+        :_DETAIL_LENGTH
+    ], ()
 
 
 def _field(entry: dict[str, Any]) -> tuple[str, str]:
@@ -257,6 +261,6 @@ def _field(entry: dict[str, Any]) -> tuple[str, str]:
 
 
 def _words(body: bytes) -> str:
-    """Return an error body that is no JSON as one line; a page of HTML says nothing."""
+    """Return an error body that is not JSON as one line; '' for HTML."""
     text = " ".join(body[: 2 * _DETAIL_LENGTH].decode("utf-8", "replace").split())
     return "" if text.startswith("<") else text[:_DETAIL_LENGTH]

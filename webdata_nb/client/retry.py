@@ -121,8 +121,8 @@ def _is_retryable(outcome: int | FailureKind, after_s: float | None, *, safe: bo
     if isinstance(outcome, FailureKind):
         return outcome is FailureKind.UNSENT or safe
     # A 503 with Retry-After was refused before any work began.
-    refused = outcome == HTTPStatus.SERVICE_UNAVAILABLE and after_s is not None
-    return refused or (safe and outcome in _TRANSIENT)
+    is_refused = outcome == HTTPStatus.SERVICE_UNAVAILABLE and after_s is not None
+    return is_refused or (safe and outcome in _TRANSIENT)
 
 
 def _add_jitter(after_s: float, jitter: float) -> float:

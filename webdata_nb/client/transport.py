@@ -135,7 +135,7 @@ class Transport:
             base_url = self.base_url
             async with limiter.slot(ticket) if limiter else contextlib.nullcontext():
                 result = await send(request)
-            if isinstance(result, HttpReply) and result.good:
+            if isinstance(result, HttpReply) and result.ok:
                 if limiter:
                     limiter.report_success()
                 return result
@@ -215,22 +215,22 @@ class Transport:
             raise replies.error_of(
                 self._without_key(result), request.path, decision.reason, base_url=self.base_url
             )
-        what = f"{request.method} {request.path} at {self.base_url}"
+        operation = f"{request.method} {request.path} at {self.base_url}"
         if result.kind is FailureKind.INVALID:
             raise errors.BadAnswer(
-                f"{what} answered {result.text}: set base_url (WEBDATA_BASE_URL) to the address "
-                "of a webdata service"
+                f"{operation} answered {result.text}: set base_url (WEBDATA_BASE_URL) to the "
+                "address of a webdata service"
             )
         if result.kind is FailureKind.LOST and request.creates and not request.idempotent:
             raise errors.UnknownOutcome(
-                f"the answer to {what} was lost ({result.text}), so the job may have been "
+                f"the answer to {operation} was lost ({result.text}), so the job may have been "
                 "started: look for it before starting another",
                 idempotency_key=request.headers.get(paths.IDEMPOTENCY_KEY, ""),
             )
         tried = f" ({decision.reason})" if decision.reason else ""
         check = "; check base_url (WEBDATA_BASE_URL) and the network"
         remedy = check if result.kind is FailureKind.UNSENT else ""
-        raise errors.ConnectionFailed(f"{what} failed: {result.text}{tried}{remedy}")
+        raise errors.ConnectionFailed(f"{operation} failed: {result.text}{tried}{remedy}")
 
     def _without_key(self, reply: HttpReply) -> HttpReply:
         """Blot out our key where a service repeats it in an error."""
@@ -251,8 +251,8 @@ class Transport:
                 await asyncio.wait([sending], timeout=LATE_REPLY_S)
             finally:
                 sending.cancel()
-            if (late := _successful_reply(sending)) is not None:
-                raise LateReply(late) from None
+            if (late_reply := _successful_reply(sending)) is not None:
+                raise LateReply(late_reply) from None
             raise
 
 
@@ -264,4 +264,4 @@ def _successful_reply(sending: asyncio.Future[SendResult]) -> HttpReply | None:
     if not sending.done() or sending.cancelled() or sending.exception() is not None:
         return None
     result = sending.result()
-    return result if isinstance(result, HttpReply) and result.good else None
+    return result if isinstance(result, HttpReply) and result.ok else None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 BODY_BYTES: Final = 1 << 20
 # Events are few and small; a flood of signed ones is no job's.
-_WAITING: Final = 10_000
+_MAX_QUEUED_EVENTS: Final = 10_000
 # What profile B calls a job's end, whatever its outcome.
 _ENDINGS: Final = frozenset({"search.completed", "crawl.completed"})
 
@@ -88,8 +88,8 @@ class Receiver:
         self._host, self._port, self._public_url = host, port, public_url
         self._job_id, self._timeout = job_id, timeout
         self._runner: web.AppRunner | None = None
-        self._queue: asyncio.Queue[Received] = asyncio.Queue(_WAITING)
-        self._seen: set[str] = set()
+        self._queue: asyncio.Queue[Received] = asyncio.Queue(_MAX_QUEUED_EVENTS)
+        self._event_ids: set[str] = set()
 
     def __repr__(self) -> str:
         return f"Receiver({'closed' if self._runner is None else self._base!r})"
@@ -149,15 +149,15 @@ class Receiver:
         body = await request.read()
         if not verify_signature(body, request.headers, self.secret):
             return web.Response(status=401)
-        event = _read(body, request.headers.get(EVENT_ID_HEADER))
+        event = _parse_event(body, request.headers.get(EVENT_ID_HEADER))
         if event is None:
             return web.Response(status=400)
-        if event.event_id not in self._seen and self._job_id in {None, event.job_id}:
+        if event.event_id not in self._event_ids and self._job_id in {None, event.job_id}:
             try:
                 self._queue.put_nowait(event)
             except asyncio.QueueFull:
                 return web.Response(status=503)
-            self._seen.add(event.event_id)
+            self._event_ids.add(event.event_id)
         return web.Response(status=204)
 
     # ----------------------------------------------------------------------------- the iteration
@@ -183,7 +183,7 @@ class Receiver:
             raise ConnectionFailed(f"no event came within {self._timeout:g} s") from None
 
 
-def _read(body: bytes, event_id: str | None) -> Received | None:
+def _parse_event(body: bytes, event_id: str | None) -> Received | None:
     """Return a signed body as an event; None where it is none."""
     try:
         payload = orjson.loads(body)

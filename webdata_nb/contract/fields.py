@@ -223,12 +223,12 @@ def _as_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _max_entries(entries: int, what: str) -> Callable[[Any], Any]:
+def _max_entries(entries: int, unit: str) -> Callable[[Any], Any]:
     """Return a check of a list's length that runs before the checks of its entries."""
 
     def check(value: Any) -> Any:
         if isinstance(value, list | tuple) and len(value) > entries:
-            raise ValueError(f"must have at most {entries} {what}")
+            raise ValueError(f"must have at most {entries} {unit}")
         return value
 
     return check
@@ -256,8 +256,8 @@ def _no_match_reason(pattern: str) -> str | None:
         return "a pattern is of the path alone, such as /docs/**, without scheme and host"
     if "#" in pattern:
         return "what follows # is no part of a page's address"
-    opened = pattern.rfind("[")
-    if opened > pattern.rfind("]"):
+    bracket = pattern.rfind("[")
+    if bracket > pattern.rfind("]"):
         return "a [ has no ]; a pattern knows * and **, and takes every other character as it is"
     return None
 
@@ -332,9 +332,11 @@ def _pairs_schema(name: str, value: str) -> WithJsonSchema:
     )
 
 
-def _list_schema(most: int, **item: Any) -> WithJsonSchema:
+def _list_schema(max_items: int, **item: Any) -> WithJsonSchema:
     """Return the JSON schema of a list of texts."""
-    return WithJsonSchema({"type": "array", "items": {"type": "string", **item}, "maxItems": most})
+    return WithJsonSchema(
+        {"type": "array", "items": {"type": "string", **item}, "maxItems": max_items}
+    )
 
 
 _NAME: Final = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"

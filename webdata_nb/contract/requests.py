@@ -439,10 +439,10 @@ class CreativesRequest(Strict):
         """`startUrls` is another name of `url`; both may be sent only if they agree."""
         if not isinstance(data, dict) or data.get("startUrls") is None:
             return data
-        named = _one_url(data["startUrls"])
-        if data.get("url") not in (None, named):
+        alias_url = _one_url(data["startUrls"])
+        if data.get("url") not in (None, alias_url):
             raise ValueError("url and startUrls are two names of one field and must agree")
-        return {**{k: v for k, v in data.items() if k != "startUrls"}, "url": named}
+        return {**{k: v for k, v in data.items() if k != "startUrls"}, "url": alias_url}
 
     @model_validator(mode="after")
     def _check_advertiser(self) -> CreativesRequest:

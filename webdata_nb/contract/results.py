@@ -50,7 +50,9 @@ def result_key(url: str) -> str:
 def _content_parameters(query: str) -> str:
     """Return the sorted query without tracking parameters."""
     parameters = parse_qsl(query, keep_blank_values=True)
-    return urlencode(sorted(each for each in parameters if not _TRACKING.fullmatch(each[0])))
+    return urlencode(
+        sorted(parameter for parameter in parameters if not _TRACKING.fullmatch(parameter[0]))
+    )
 
 
 def _normalize_escape(escape: re.Match[str]) -> str:

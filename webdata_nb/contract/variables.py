@@ -39,7 +39,7 @@ def provider_variable(name: str) -> Variable | None:
 def provider_value(name: str, variable: Variable, text: str) -> str | int | float | tuple[str, ...]:
     """Convert the text of a variable. Raises `ValueError` for an invalid number."""
     if variable.part == "models":
-        return tuple(filter(None, (each.strip() for each in text.split(","))))
+        return tuple(filter(None, (model.strip() for model in text.split(","))))
     try:
         if variable.part == "context":
             return int(text)

@@ -126,8 +126,8 @@ def _query_from_titles(crawled: pd.DataFrame, url: str) -> str:
 def _print_result(frame: pd.DataFrame, columns: Sequence[str]) -> None:
     """Print the rows of a frame, its receipt in one line, and the path of its file."""
     receipt: dict[str, Any] = frame.attrs["webdata"]
-    filled = frame[[name for name in columns if frame[name].notna().any()]]
-    for line in _table_lines(filled) if len(filled) else ["no rows"]:
+    with_values = frame[[name for name in columns if frame[name].notna().any()]]
+    for line in _table_lines(with_values) if len(with_values) else ["no rows"]:
         print(line)
     print(receipt["line"])
     print(f"Parquet file: {receipt['file'] or 'none, the cache cannot be written'}")
@@ -144,13 +144,15 @@ def _table_lines(frame: pd.DataFrame) -> Iterator[str]:
         limit -= 1
     widths = [min(width, limit) for width in widths]
     for row in table:
-        cells = (_cut(text, width).ljust(width) for text, width in zip(row, widths, strict=True))
+        cells = (
+            _truncate(text, width).ljust(width) for text, width in zip(row, widths, strict=True)
+        )
         yield _COLUMN_GAP.join(cells).rstrip()
     if len(frame) > _MAX_PRINTED_ROWS:
         yield f"... and {len(frame) - _MAX_PRINTED_ROWS} more rows"
 
 
-def _cut(text: str, width: int) -> str:
+def _truncate(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 

@@ -76,8 +76,8 @@ class CrawlRowReader:
         except WebdataError as error:
             if not self._batches:
                 raise
-            arrived = sum(batch.table.num_rows for batch in self._batches)
-            shortfall = IncompleteResult(total, arrived, why=str(error))
+            row_count = sum(batch.table.num_rows for batch in self._batches)
+            shortfall = IncompleteResult(total, row_count, why=str(error))
             shortfall.__cause__ = error
         return rows.concat("crawl", self._batches), shortfall
 

@@ -446,10 +446,10 @@ class Job:
     # ----------------------------------------------------------------------------------- display
 
     def _line(self) -> str:
-        what = f" {receipt.shorten(self.subject)}" if self.subject else ""
+        subject = f" {receipt.shorten(self.subject)}" if self.subject else ""
         of = "" if self._progress.total is None else f" of {self._progress.total}"
         rows = f"{self._progress.completed}{of} {UNITS[self.kind]}"
-        return f"{self.kind}{what}: {self._progress.status.value}, {rows}"
+        return f"{self.kind}{subject}: {self._progress.status.value}, {rows}"
 
     def __repr__(self) -> str:
         return f"Job({self.job_id!r}, {self._line()})"

@@ -201,5 +201,5 @@ def refuse_expired(status: SearchStatus) -> None:
 
 def shortfall_of(status: SearchStatus) -> IncompleteResult | None:
     """Return an error where fewer rows came than the service counts; None where all did."""
-    expected, arrived = status.total_results, len(status.data)
-    return IncompleteResult(expected, arrived) if arrived < expected else None
+    expected, row_count = status.total_results, len(status.data)
+    return IncompleteResult(expected, row_count) if row_count < expected else None

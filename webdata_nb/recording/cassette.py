@@ -43,8 +43,8 @@ class PlaybackPositions:
     def rewind(self, folder: Path) -> None:
         """Restart the count of a folder."""
         with self._lock:
-            for counted in [each for each in self._counts if each[0] == folder]:
-                del self._counts[counted]
+            for key in [key for key in self._counts if key[0] == folder]:
+                del self._counts[key]
 
 
 POSITIONS: Final = PlaybackPositions()
@@ -74,13 +74,13 @@ def put(
     folder.mkdir(parents=True, exist_ok=True)
     number = POSITIONS.next(folder, key.digest)
     if number == 1:
-        for old in _files(folder, key):
-            old.unlink(missing_ok=True)
-            receipt_files.receipt_path(old).unlink(missing_ok=True)
+        for earlier_file in _files(folder, key):
+            earlier_file.unlink(missing_ok=True)
+            receipt_files.receipt_path(earlier_file).unlink(missing_ok=True)
     slug = re.sub(r"[^A-Za-z0-9]+", "-", subject).strip("-")[:_SLUG_LENGTH].lower()
     path = folder / f"{key.op}-{slug}-{key.digest[:16]}-{number:03d}.parquet"
-    own = {"digest": key.digest}
-    data = parquet.encode(table, own=own, attrs={**attrs, "file": None})
+    file_metadata = {"digest": key.digest}
+    data = parquet.encode(table, own=file_metadata, attrs={**attrs, "file": None})
     parquet.write_atomically(path, data)
     if cached is not None and receipt_files.receipt_path(cached).is_file():
         parquet.write_atomically(

@@ -56,8 +56,10 @@ def build_request(
         The contract does not allow a value.
     """
     try:
-        plain = {name: _plain(value) for name, value in values.items() if value is not None}
-        built = model.model_validate(plain)
+        json_values = {
+            name: _to_json_types(value) for name, value in values.items() if value is not None
+        }
+        built = model.model_validate(json_values)
         orjson.dumps(request_body(built))
     except ValidationError as error:
         raise InvalidArgument(_message(error, model, argument_names)) from None
@@ -98,14 +100,14 @@ def mask_credentials(text: str) -> str:
     return re.sub(r"^(\w+://)[^/?#@]*@", r"\1***@", text)
 
 
-def _plain(value: Any) -> Any:
+def _to_json_types(value: Any) -> Any:
     """Return `value` in the types of JSON, converted from numpy and pandas."""
     if callable(to_list := getattr(value, "tolist", None)):
         return to_list()
     if isinstance(value, Mapping):
-        return {name: _plain(item) for name, item in value.items() if item is not None}
+        return {name: _to_json_types(item) for name, item in value.items() if item is not None}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_to_json_types(item) for item in value]
     return value
 
 
@@ -197,14 +199,14 @@ def _suggestion(problem: Mapping[str, Any], value: object) -> str | None:
     return None
 
 
-def check_seconds(name: str, value: float | None, *, least: float = 0.0) -> float | None:
+def check_seconds(name: str, value: float | None, *, minimum: float = 0.0) -> float | None:
     """Return a number of seconds, or None."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
         raise InvalidArgument(f"{name} must be a number of seconds; it is {given(value)}")
-    if value < least:
-        raise InvalidArgument(f"{name} must be {least:g} seconds or more; it is {value:g}")
+    if value < minimum:
+        raise InvalidArgument(f"{name} must be {minimum:g} seconds or more; it is {value:g}")
     return float(value)
 
 
@@ -224,14 +226,14 @@ def check_choice(name: str, value: object, allowed: Sequence[str]) -> str:
     return value
 
 
-def check_integer(name: str, value: object, *, least: int) -> int:
-    """Return a whole number of at least `least`."""
-    plain = _plain(value)
-    if isinstance(plain, bool) or not isinstance(plain, int) or plain < least:
+def check_integer(name: str, value: object, *, minimum: int) -> int:
+    """Return a whole number of at least `minimum`."""
+    number = _to_json_types(value)
+    if isinstance(number, bool) or not isinstance(number, int) or number < minimum:
         raise InvalidArgument(
-            f"{name} must be a whole number, {least} or more; it is {given(value)}"
+            f"{name} must be a whole number, {minimum} or more; it is {given(value)}"
         )
-    return plain
+    return number
 
 
 def list_items(name: str, value: object) -> list[Any] | None:
@@ -242,16 +244,16 @@ def list_items(name: str, value: object) -> list[Any] | None:
     InvalidArgument
         The list is empty, or a set, which has no order.
     """
-    plain = _plain(value)
-    if isinstance(plain, set | frozenset):
+    items = _to_json_types(value)
+    if isinstance(items, set | frozenset):
         raise InvalidArgument(
             f"{name} must be a list; it is a set, which has no order: use sorted({name})"
         )
-    if not isinstance(plain, list):
+    if not isinstance(items, list):
         return None
-    if not plain:
+    if not items:
         raise InvalidArgument(f"{name} must have at least one entry; it is an empty list")
-    return plain
+    return items
 
 
 def check_credits(name: str, value: object) -> float | None:
@@ -284,16 +286,16 @@ def _suffix_message(value: str) -> str:
     return f"out must end in {' or '.join(exports.SUFFIXES)}; it is {given(value)}"
 
 
-def check_maximum(name: str, value: int, most: int) -> None:
+def check_maximum(name: str, value: int, maximum: int) -> None:
     """Raise if a number is too large."""
-    if value > most:
-        raise InvalidArgument(f"{name} must be {most} or less; it is {value}")
+    if value > maximum:
+        raise InvalidArgument(f"{name} must be {maximum} or less; it is {value}")
 
 
-def check_requirement(name: str, value: object, needed: str) -> None:
+def check_requirement(name: str, value: object, required: str) -> None:
     """Raise if an argument has no effect because another one is missing."""
     if value is not None:
-        raise InvalidArgument(f"{name} has a meaning only with {needed}")
+        raise InvalidArgument(f"{name} has a meaning only with {required}")
 
 
 def check_dataset_path(value: object) -> Path | str | None:
@@ -302,8 +304,8 @@ def check_dataset_path(value: object) -> Path | str | None:
         return None
     is_url = isinstance(value, str) and remote.is_url(value)
     path: Path | str = str(value) if is_url else absolute_path("out", value)
-    taken = isinstance(path, Path) and path.is_file()
-    if str(path).rstrip("/").endswith(exports.SUFFIXES) or taken:
+    is_file = isinstance(path, Path) and path.is_file()
+    if str(path).rstrip("/").endswith(exports.SUFFIXES) or is_file:
         raise InvalidArgument(
             f"with stream=True, out must name a directory for a dataset; it is {given(str(value))}"
         )

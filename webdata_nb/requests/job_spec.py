@@ -95,7 +95,7 @@ class JobSpec:
         max_rows, only_new = options.pop("max_rows", None), options.pop("only_new", False)
         request = arguments.build_request(CreativesRequest, {**_advertiser(advertiser), **options})
         if max_rows is not None:
-            max_rows = arguments.check_integer("max_rows", max_rows, least=1)
+            max_rows = arguments.check_integer("max_rows", max_rows, minimum=1)
         return cls(
             "creatives",
             request,

@@ -87,7 +87,11 @@ def _signature(function: Callable[..., object], group: type) -> inspect.Signatur
     defaults = {**request_defaults(group), **definitions.DEFAULTS}
     kinds = inspect.Parameter
     signature = inspect.signature(function)
-    own = [each for each in signature.parameters.values() if each.kind is not kinds.VAR_KEYWORD]
+    parameters = [
+        parameter
+        for parameter in signature.parameters.values()
+        if parameter.kind is not kinds.VAR_KEYWORD
+    ]
     keywords = [
         kinds(
             name,
@@ -97,9 +101,9 @@ def _signature(function: Callable[..., object], group: type) -> inspect.Signatur
         )
         for name, hint in group.__annotations__.items()
     ]
-    positional = [each for each in own if each.kind is not kinds.KEYWORD_ONLY]
-    rest = [each for each in own if each.kind is kinds.KEYWORD_ONLY]
-    return signature.replace(parameters=[*positional, *keywords, *rest])
+    positional = [parameter for parameter in parameters if parameter.kind is not kinds.KEYWORD_ONLY]
+    other_keywords = [parameter for parameter in parameters if parameter.kind is kinds.KEYWORD_ONLY]
+    return signature.replace(parameters=[*positional, *keywords, *other_keywords])
 
 
 def _descriptions(group: type) -> dict[str, str]:
@@ -110,13 +114,13 @@ def _descriptions(group: type) -> dict[str, str]:
     """
     names = group.__annotations__.keys()
 
-    def rank(each: type) -> tuple[bool, int]:
-        return each.__annotations__.keys() <= names, len(each.__annotations__)
+    def rank(other_group: type) -> tuple[bool, int]:
+        return other_group.__annotations__.keys() <= names, len(other_group.__annotations__)
 
     groups = sorted(filter(is_typeddict, vars(definitions).values()), key=rank)
     texts: dict[str, str] = {}
-    for each in groups:
-        entries = _entries(inspect.cleandoc(each.__doc__ or ""))
+    for other_group in groups:
+        entries = _entries(inspect.cleandoc(other_group.__doc__ or ""))
         texts |= {name: text for name, text in entries.items() if name in names}
     return texts
 

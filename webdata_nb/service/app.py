@@ -227,7 +227,7 @@ def _running_service(
         loopback_only=is_local,
         per_account=settings.clients.per_account,
     )
-    templates = {each.endpoint: each.path for each in app.routes if isinstance(each, Route)}
+    templates = {route.endpoint: route.path for route in app.routes if isinstance(route, Route)}
 
     async def pending_work() -> int:
         return await state.store.active_jobs() + await state.store.outbox.pending()
@@ -260,10 +260,12 @@ def _state_counts(
     return read_counts
 
 
-def _count_job(metrics: Metrics, ended: JobSnapshot) -> None:
-    chain = ended.job.outcome.get("fallback_chain", [])
-    attempts = [(each["provider"], each["status"]) for each in chain]
-    metrics.count_ended_job(ended.job.kind, ended.job.state.value, ended.receipt.counts, attempts)
+def _count_job(metrics: Metrics, snapshot: JobSnapshot) -> None:
+    chain = snapshot.job.outcome.get("fallback_chain", [])
+    attempts = [(attempt["provider"], attempt["status"]) for attempt in chain]
+    metrics.count_ended_job(
+        snapshot.job.kind, snapshot.job.state.value, snapshot.receipt.counts, attempts
+    )
 
 
 async def _sweep(state: AppState) -> None:

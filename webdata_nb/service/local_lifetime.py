@@ -274,6 +274,6 @@ def _delete_files_of_earlier_boots(runtime: Path) -> None:
     """Delete runtime files of services that died with an earlier boot."""
     pattern = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
     host = re.sub(f"{pattern}$", "", runtime.stem)
-    for other in runtime.parent.glob("*.json"):
-        if other != runtime and re.fullmatch(re.escape(host) + pattern, other.stem):
-            other.unlink(missing_ok=True)
+    for file in runtime.parent.glob("*.json"):
+        if file != runtime and re.fullmatch(re.escape(host) + pattern, file.stem):
+            file.unlink(missing_ok=True)

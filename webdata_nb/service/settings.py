@@ -262,7 +262,9 @@ def providers(environ: Mapping[str, str]) -> SessionSettings:
     try:
         return SessionSettings.model_validate(settings)
     except ValidationError as error:
-        invalid = ("_".join(map(str, each["loc"])) for each in error.errors(include_input=False))
+        invalid = (
+            "_".join(map(str, problem["loc"])) for problem in error.errors(include_input=False)
+        )
         raise InvalidSetting(f"not allowed in the environment: {', '.join(invalid)}") from None
 
 
@@ -295,12 +297,12 @@ def _address(text: str | None) -> tuple[str, int] | None:
 def _clients(
     proxies: tuple[str, ...], per_address: int | None, per_account: int | None
 ) -> ClientLimits:
-    for option, most in (
+    for option, value in (
         ("--connections-per-address", per_address),
         ("--requests-per-account", per_account),
     ):
-        if most is not None and most < 1:
-            raise InvalidSetting(f"{option} takes a whole number from 1, not {most}")
+        if value is not None and value < 1:
+            raise InvalidSetting(f"{option} takes a whole number from 1, not {value}")
     return ClientLimits(
         PER_ADDRESS if per_address is None else per_address,
         PER_ACCOUNT if per_account is None else per_account,

@@ -40,8 +40,8 @@ def _stored_files(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield the assets and previews that the service has stored."""
     for row in rows:
         assets = row.get("assets")
-        listed = [*assets] if isinstance(assets, list) else []
-        for asset in (*listed, row.get("preview")):
+        listed_assets = [*assets] if isinstance(assets, list) else []
+        for asset in (*listed_assets, row.get("preview")):
             # Only a hash may name a file: the service must not choose a path here.
             if isinstance(asset, dict) and _SHA256.fullmatch(str(asset.get("sha256"))):
                 yield asset

@@ -89,7 +89,10 @@ class _Listing:
         if self._replies and self._replies[-1].cursor is None:
             return
         pages = paging.creative_pages(
-            self._client, self._spec.body, max_rows=self._spec.max_rows, read=self._replies[:]
+            self._client,
+            self._spec.body,
+            max_rows=self._spec.max_rows,
+            earlier_pages=self._replies[:],
         )
         async with aclosing(pages):
             async for reply in pages:
@@ -174,13 +177,13 @@ class _ListingStream:
 
     async def read(self) -> AsyncGenerator[CreativesReply, None]:
         """Yield each page; an unreadable page costs the later rows, not the earlier ones."""
-        stored = await _stored_replies(self._partial, refresh=self._context.options.refresh)
-        for reply in stored:
+        stored_replies = await _stored_replies(self._partial, refresh=self._context.options.refresh)
+        for reply in stored_replies:
             yield reply
-        if stored and (stored[-1].cursor is None or self._has_all_rows):
+        if stored_replies and (stored_replies[-1].cursor is None or self._has_all_rows):
             return
         try:
-            async with aclosing(self._fetch_and_store(stored)) as replies:
+            async with aclosing(self._fetch_and_store(stored_replies)) as replies:
                 async for reply in replies:
                     yield reply
         except StreamCancelled:
@@ -210,7 +213,7 @@ class _ListingStream:
         now = asyncio.get_running_loop().time
         started_at, timeout_s = now(), context.options.timeout_s
         pages = paging.creative_pages(
-            context.client, context.spec.body, max_rows=context.spec.max_rows, read=stored
+            context.client, context.spec.body, max_rows=context.spec.max_rows, earlier_pages=stored
         )
         async with aclosing(pages):
             while True:

@@ -80,8 +80,8 @@ async def search(context: StreamContext) -> AsyncGenerator[TableBatch, None]:
     yielded: set[object] = set()
     async with _StreamedJob(context) as job:
         while not job.ended:
-            due = len(yielded) + max(1, len(yielded) // 2)
-            while not job.ended and job.published < due:
+            next_count = len(yielded) + max(1, len(yielded) // 2)
+            while not job.ended and job.published < next_count:
                 timeout_s = _MAX_WAIT_S if job.published > len(yielded) else None
                 if not await job.wait_for_event(timeout_s):
                     break
@@ -132,7 +132,7 @@ class _StreamedJob:
     def __init__(self, context: StreamContext) -> None:
         self._context = context
         self._kind = runner.kind_of(context.spec)
-        self._done: Done | None = None
+        self._end_event: Done | None = None
         self._deadline: float | None = None
         self._events: AsyncGenerator[Event, None] | None = None
         self._next_event: asyncio.Future[Event | None] | None = None
@@ -146,7 +146,7 @@ class _StreamedJob:
     @property
     def ended(self) -> bool:
         """Whether the service has reported its end."""
-        return self._done is not None
+        return self._end_event is not None
 
     async def __aenter__(self) -> Self:
         context = self._context
@@ -168,7 +168,7 @@ class _StreamedJob:
     ) -> None:
         if isinstance(error, JobTimeout):
             self._context.stats.job_left_running = True
-        elif self._done is None:
+        elif self._end_event is None:
             # Shielded: the cancellation of the reader's task must not stop this request.
             cancelling = self._context.client.cancel_quietly(self.id)
             await asyncio.shield(asyncio.ensure_future(cancelling))
@@ -211,16 +211,16 @@ class _StreamedJob:
         elif isinstance(event, PageDone) and self._kind == "crawl":
             self.published = max(self.published, event.position + 1)
         elif isinstance(event, Done):
-            self._done = event
+            self._end_event = event
         elif event is None:
             status = await context.client.status(self._kind, self.id)
-            self._done = Done(job_id=self.id, status=status.status, error=status.error)
-        if self._done is not None:
-            context.listener.ended(self._done.status)
+            self._end_event = Done(job_id=self.id, status=status.status, error=status.error)
+        if self._end_event is not None:
+            context.listener.ended(self._end_event.status)
 
     def set_outcome(self, outcome: JobOutcome, shortfall: IncompleteResult | None) -> None:
         """Store how the job ended, and whether rows are missing."""
         reason = outcome.failure_reason
-        if self._done is not None:
-            reason = self._done.error or reason
+        if self._end_event is not None:
+            reason = self._end_event.error or reason
         self._context.stats.outcome = replace(outcome, failure_reason=reason, shortfall=shortfall)

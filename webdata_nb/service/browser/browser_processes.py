@@ -152,9 +152,9 @@ class BrowserProcesses:
             await asyncio.shield(task)
 
 
-def start_timeout(what: str) -> ScrapeError:
+def start_timeout(program: str) -> ScrapeError:
     """Return the error of a start that exceeded `START_S`."""
-    return ScrapeError("render", f"{what} did not start within {START_S:.0f} s")
+    return ScrapeError("render", f"{program} did not start within {START_S:.0f} s")
 
 
 def _is_usable(task: asyncio.Task[BrowserProcess]) -> bool:

@@ -74,8 +74,8 @@ def render_error(error: PlaywrightError, chromium: Chromium | None) -> ScrapeErr
 def find_program() -> Path | None:
     """Return the system's fastest Chromium; None if none is installed."""
     path = os.pathsep.join((os.environ.get("PATH", ""), *_SYSTEM_PATHS))
-    found = (shutil.which(name, path=path) for name in _PROGRAM_NAMES)
-    return next((Path(program) for program in found if program), None)
+    paths = (shutil.which(name, path=path) for name in _PROGRAM_NAMES)
+    return next((Path(program) for program in paths if program), None)
 
 
 async def launch(

@@ -73,8 +73,8 @@ class OwnOriginRouter:
     async def attach(self, page: Page) -> None:
         """Start to intercept the page's requests."""
         if self._has_credentials:
-            own = re.compile(f"^{re.escape(self._origin)}/", re.IGNORECASE)
-            await page.context.route(own, self._handle)
+            own_urls = re.compile(f"^{re.escape(self._origin)}/", re.IGNORECASE)
+            await page.context.route(own_urls, self._handle)
         else:
             exactly = re.compile(f"^{re.escape(self._document.final_url)}(#.*)?$")
             await page.route(exactly, self._handle, times=1)
@@ -101,13 +101,15 @@ class OwnOriginRouter:
 
     async def _send(self, route: Route, request: Request) -> None:
         """Send a request through the fetcher, with the job's headers and the browser's cookies."""
-        kept = {
+        browser_headers = {
             k: v for k, v in request.headers.items() if k.lower() not in _DROPPED_REQUEST_HEADERS
         }
-        named = {name.lower() for name in self._headers}
-        headers = {k: v for k, v in kept.items() if k.lower() not in named} | dict(self._headers)
+        job_names = {name.lower() for name in self._headers}
+        headers = {k: v for k, v in browser_headers.items() if k.lower() not in job_names} | dict(
+            self._headers
+        )
         jar = await request.frame.page.context.cookies(request.url)
-        cookies = {each["name"]: each["value"] for each in jar if _has_name_and_value(each)}
+        cookies = {cookie["name"]: cookie["value"] for cookie in jar if _has_name_and_value(cookie)}
         try:
             if self._proxy_session.subresource_throttle is not None:
                 await self._proxy_session.subresource_throttle.wait(host_and_port(request.url))

@@ -43,9 +43,9 @@ def remove_stale_folders() -> int:
 
 
 def _is_stale(folder: Path) -> bool:
-    process_id, _, rest = folder.name.removeprefix(PREFIX).partition("-")
+    process_id, _, suffix = folder.name.removeprefix(PREFIX).partition("-")
     if int(process_id) == os.getpid():
-        return not rest.startswith(f"{_PROCESS_TOKEN}-")
+        return not suffix.startswith(f"{_PROCESS_TOKEN}-")
     return not _is_running(int(process_id))
 
 

@@ -72,8 +72,8 @@ class RenderRequest:
         """Return the options of the browser context; a size of the screenshot has precedence."""
         shot = self.screenshot or ScreenshotRequest()
         size = {"width": shot.width or screen.width, "height": shot.height or screen.height}
-        named = {name.lower(): value for name, value in self.headers.items()}
-        agent = named.get("user-agent", screen.user_agent)
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        agent = headers.get("user-agent", screen.user_agent)
         return {
             "viewport": size,
             "screen": size,

@@ -48,7 +48,7 @@ async def process_id_of(chromium: Chromium) -> int | None:
         return None
     finally:
         await detach(session)
-    return next((int(each["id"]) for each in processes if each["type"] == "browser"), None)
+    return next((int(process["id"]) for process in processes if process["type"] == "browser"), None)
 
 
 async def end_browser(chromium: Chromium, pid: int | None, profile: Path | None) -> None:

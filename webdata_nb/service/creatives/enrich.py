@@ -81,7 +81,11 @@ class Enricher:
         if not self.options.any:
             return [{} for _ in creatives]
         enrichments = [_CreativeEnrichment(self, creative) for creative in creatives]
-        tasks = [asyncio.create_task(each.run()) for each in enrichments if not each.creative.error]
+        tasks = [
+            asyncio.create_task(enrichment.run())
+            for enrichment in enrichments
+            if not enrichment.creative.error
+        ]
         try:
             if tasks:
                 await asyncio.wait(tasks, timeout=max(0.0, self.deadline.remaining_s - RESERVE_S))
@@ -92,7 +96,7 @@ class Enricher:
         for outcome in outcomes:
             if isinstance(outcome, Exception):
                 raise outcome
-        return [each.fields() for each in enrichments]
+        return [enrichment.fields() for enrichment in enrichments]
 
 
 class _CreativeEnrichment:

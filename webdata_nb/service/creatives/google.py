@@ -107,7 +107,7 @@ class GoogleTransparencyCenter:
         params = {"1": name_or_domain, "2": limit, "3": limit}
         body = await self._call("SearchService/SearchSuggestions", params)
         advertisers = map(_suggested_advertiser, body.get("1") or [])
-        return [each for each in advertisers if each is not None][:limit]
+        return [advertiser for advertiser in advertisers if advertiser is not None][:limit]
 
     async def _advertisers_of_domain(self, domain: str) -> list[Advertiser]:
         """Return the advertisers of a domain, most creatives first."""
@@ -223,9 +223,11 @@ def _preview_url(content: Mapping[str, Any]) -> str | None:
 
 
 def _with_details(creative: AdCreative, fields: Mapping[str, Any]) -> AdCreative:
-    region_ids = [as_mapping(each).get("1", "") for each in fields.get("17") or []]
-    regions = [alpha_2_of_google_id(int(each)) for each in region_ids if str(each).isdecimal()]
-    asset_urls = [_preview_url(as_mapping(each)) for each in fields.get("5") or []]
+    region_ids = [as_mapping(region).get("1", "") for region in fields.get("17") or []]
+    regions = [
+        alpha_2_of_google_id(int(number)) for number in region_ids if str(number).isdecimal()
+    ]
+    asset_urls = [_preview_url(as_mapping(asset)) for asset in fields.get("5") or []]
     return replace(
         creative,
         advertiser_name=creative.advertiser_name or _text(as_mapping(fields.get("22")).get("1")),

@@ -211,9 +211,9 @@ def _details(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _regions(row: Mapping[str, Any]) -> list[str]:
     """Return the countries of a European ad and the parts of a country of other ads."""
-    reached = row.get("age_country_gender_reach_breakdown") or []
-    regions = [as_mapping(each).get("country") for each in reached]
-    regions += [as_mapping(each).get("region") for each in row.get("delivery_by_region") or []]
+    breakdown = row.get("age_country_gender_reach_breakdown") or []
+    regions = [as_mapping(entry).get("country") for entry in breakdown]
+    regions += [as_mapping(entry).get("region") for entry in row.get("delivery_by_region") or []]
     return list(dict.fromkeys(region for region in regions if isinstance(region, str)))
 
 

@@ -39,10 +39,10 @@ LineFields = dict[str, Any]
 def prepare_image(data: bytes) -> Image.Image:
     """Return the picture in greyscale, dark on light, and enlarged for OCR."""
     Image.MAX_IMAGE_PIXELS = MAX_PIXELS
-    with Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "GIF", "WEBP")) as opened:
-        if math.prod(opened.size) > MAX_PIXELS:
+    with Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "GIF", "WEBP")) as source:
+        if math.prod(source.size) > MAX_PIXELS:
             raise ValueError(f"it has more than {MAX_PIXELS:,} pixels")
-        image = opened.convert("RGBA")
+        image = source.convert("RGBA")
     background = Image.new("RGBA", image.size, "white")
     grey = Image.alpha_composite(background, image).convert("L")
     if ImageStat.Stat(grey).median[0] < _DARK_MEDIAN:
@@ -127,8 +127,12 @@ def limit_resources(cpu_seconds: int, memory_bytes: int) -> None:
         import resource  # noqa: PLC0415 - POSIX only
 
         resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
-        used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-        resource.setrlimit(resource.RLIMIT_AS, (used + memory_bytes, used + memory_bytes))
+        used_bytes = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf(
+            "SC_PAGE_SIZE"
+        )
+        resource.setrlimit(
+            resource.RLIMIT_AS, (used_bytes + memory_bytes, used_bytes + memory_bytes)
+        )
 
 
 def main() -> None:

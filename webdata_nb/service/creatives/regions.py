@@ -105,8 +105,8 @@ def _by_google_id() -> dict[int, str]:
 def _normalize(text: str) -> str:
     """Return a name without case, accents and repeated spaces."""
     decomposed = unicodedata.normalize("NFKD", text)
-    bare = "".join(char for char in decomposed if not unicodedata.combining(char))
-    return " ".join(bare.casefold().split())
+    unaccented = "".join(char for char in decomposed if not unicodedata.combining(char))
+    return " ".join(unaccented.casefold().split())
 
 
 def _lookup(name: str) -> GeoRegion | None:

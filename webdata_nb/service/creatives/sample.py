@@ -77,9 +77,9 @@ class SampleSource:
     async def find_advertisers(self, name_or_domain: str, *, limit: int) -> list[Advertiser]:
         text = name_or_domain.casefold()
         return [
-            _advertiser(each)
-            for each in _data()["advertisers"]
-            if text in each["name"].casefold() or text in each["domain"]
+            _advertiser(record)
+            for record in _data()["advertisers"]
+            if text in record["name"].casefold() or text in record["domain"]
         ][:limit]
 
     def _matches(self, row: Mapping[str, Any], query: CreativesQuery) -> bool:
@@ -159,4 +159,4 @@ def _rows() -> list[Mapping[str, Any]]:
 
 @cache
 def _advertiser_names() -> dict[str, str]:
-    return {each["advertiser_id"]: each["name"] for each in _data()["advertisers"]}
+    return {record["advertiser_id"]: record["name"] for record in _data()["advertisers"]}

@@ -85,10 +85,10 @@ class _ReplySender:
 
     async def _begin(self, start: Message, message: Message) -> None:
         headers = MutableHeaders(scope=start)
-        body, more = message.get("body", b""), message.get("more_body", False)
+        body, has_more = message.get("body", b""), message.get("more_body", False)
         # The length of a stream is unknown.
-        size = int(headers.get("content-length", MIN_BYTES)) if more else len(body)
-        if self._reads and not more and size >= MIN_BYTES and "etag" not in headers:
+        size = int(headers.get("content-length", MIN_BYTES)) if has_more else len(body)
+        if self._reads and not has_more and size >= MIN_BYTES and "etag" not in headers:
             headers["ETag"] = await self._etag(body)
         etag = headers.get("etag")
         if "vary" not in headers and (size >= MIN_BYTES or etag is not None):
@@ -150,8 +150,8 @@ def accepts_gzip(header: str) -> bool:
     (True, True, False)
     """
     weights: dict[str, float] = {}
-    for each in header.lower().split(","):
-        name, _, parameter = each.partition(";")
+    for coding in header.lower().split(","):
+        name, _, parameter = coding.partition(";")
         key, _, value = parameter.partition("=")
         try:
             weights[name.strip()] = float(value) if key.strip() == "q" else 1.0

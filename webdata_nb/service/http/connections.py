@@ -124,7 +124,7 @@ class ConnectionLimiter:
             if address:
                 self._by_address.setdefault(address, {})[connection] = None
             return None
-        reserved = [each for each, _ in self._reserved.values()]
+        reserved = [reserved_connection for reserved_connection, _ in self._reserved.values()]
         if len(reserved) >= self._reserved_most and not self._drop_idle(reserved):
             return reason
         self._reserved[peer] = connection, reason
@@ -174,7 +174,7 @@ class ConnectionLimiter:
 
     def _drop_idle(self, group: Iterable[LimitedHttpProtocol]) -> bool:
         """Close the connection that has been idle longest; False if none is idle."""
-        idle = next((each for each in group if each.idle), None)
+        idle = next((connection for connection in group if connection.idle), None)
         if idle is None:
             return False
         self.remove(idle)
@@ -392,9 +392,9 @@ def max_connections() -> int:
     import resource  # noqa: PLC0415 - there is none on Windows
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(MAX_FILES, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        soft = wanted
+    max_files = MAX_FILES if hard == resource.RLIM_INFINITY else min(MAX_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < max_files:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max_files, hard))
+        soft = max_files
     spare = MAX_CONNECTIONS if soft == resource.RLIM_INFINITY else soft - OTHER_FILES
     return max(MAX_CONNECTIONS // 10, min(MAX_CONNECTIONS, spare))

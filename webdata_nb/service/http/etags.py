@@ -35,5 +35,5 @@ def etag_matches(if_none_match: str | None, etag: str) -> bool:
     """
     if if_none_match is None:
         return False
-    tags = {each.strip().removeprefix("W/") for each in if_none_match.split(",")}
+    tags = {tag.strip().removeprefix("W/") for tag in if_none_match.split(",")}
     return "*" in tags or etag.removeprefix("W/") in tags

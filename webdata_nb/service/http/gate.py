@@ -129,18 +129,18 @@ class Gate:
 
     async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on, limiting the size and time of the body; its declared length may be wrong."""
-        received_bytes, more = 0, True
+        received_bytes, has_more = 0, True
         deadline = asyncio.get_running_loop().time() + BODY_TIMEOUT_S
 
         async def limited_receive() -> Message:
-            nonlocal received_bytes, more
+            nonlocal received_bytes, has_more
             try:
-                async with asyncio.timeout_at(deadline if more else None):
+                async with asyncio.timeout_at(deadline if has_more else None):
                     message = await receive()
             except TimeoutError:
                 raise HTTPException(_TOO_SLOW.status, _TOO_SLOW.detail, _CLOSE) from None
             received_bytes += len(message.get("body", b""))
-            more = message.get("more_body", False)
+            has_more = message.get("more_body", False)
             if received_bytes > MAX_BODY_BYTES:
                 raise HTTPException(_TOO_LARGE.status, _TOO_LARGE.detail, _CLOSE)
             return message

@@ -56,7 +56,7 @@ class _TextFormatter(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
         """Return the line with its request id and job id."""
         line = super().formatMessage(record)
-        ids = [each for each in (REQUEST_ID.get(), _job_of(record)) if each]
+        ids = [value for value in (REQUEST_ID.get(), _job_of(record)) if value]
         printable = "".join(char if char.isprintable() else " " for char in line)
         return f"{printable} [{' '.join(ids)}]" if ids else printable
 

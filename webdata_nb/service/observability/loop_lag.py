@@ -18,9 +18,9 @@ log = logging.getLogger(__name__)
 async def measure(observe: Callable[[float], None], *, interval_s: float = INTERVAL_S) -> None:
     """Sleep repeatedly, and pass to `observe` by how many seconds each wake-up was late."""
     while True:
-        due = perf_counter() + interval_s
+        due_at = perf_counter() + interval_s
         await asyncio.sleep(interval_s)
-        lag_s = max(0.0, perf_counter() - due)
+        lag_s = max(0.0, perf_counter() - due_at)
         observe(lag_s)
         if lag_s >= WARNING_S:
             log.warning("the event loop was blocked for %.1f s", lag_s)

@@ -31,12 +31,12 @@ class Operations:
     @property
     def oldest(self) -> str:
         """The operation that has been pending for longest."""
-        return next((each.what for each in self._pending), "nothing that is known")
+        return next((operation.what for operation in self._pending), "nothing that is known")
 
     @property
     def longest_limit_s(self) -> float:
         """The longest timeout of the pending operations, in seconds."""
-        return max((each.limit_s for each in self._pending), default=0.0)
+        return max((operation.limit_s for operation in self._pending), default=0.0)
 
     def begin(self, operation: Operation) -> None:
         """Add a pending operation."""

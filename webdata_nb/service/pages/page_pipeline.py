@@ -346,8 +346,8 @@ def _as_text(fetched: FetchedResponse) -> FetchedResponse:
     """Return a document as plain text, which a browser shows instead of saving it."""
     _, mark, charset = (fetched.header("content-type") or "").lower().partition("charset=")
     kind = f"text/plain; charset={charset}" if mark else "text/plain"
-    others = tuple(header for header in fetched.headers if header[0] != "content-type")
-    return replace(fetched, headers=(*others, ("content-type", kind)))
+    headers = tuple(header for header in fetched.headers if header[0] != "content-type")
+    return replace(fetched, headers=(*headers, ("content-type", kind)))
 
 
 def _source(fetched: FetchedResponse, at: datetime) -> PageSource:

@@ -55,9 +55,9 @@ def _log(account_id: str, call: ChargedCall, seconds: float) -> None:
         account=account_id,
         key=None if caller is None else caller.key_id,
         platform=call.platform,
-        credits=sum(each.credits for each in call.charges),
+        credits=sum(charge.credits for charge in call.charges),
         seconds=seconds,
-        **{each.operation: each.units for each in call.charges},
+        **{charge.operation: charge.units for charge in call.charges},
     )
 
 

@@ -92,7 +92,8 @@ async def find_advertisers(
         )
         call.add("creatives")
     rows = [
-        {"rank": rank, **_without_nulls(asdict(each))} for rank, each in enumerate(advertisers, 1)
+        {"rank": rank, **_without_nulls(asdict(advertiser))}
+        for rank, advertiser in enumerate(advertisers, 1)
     ]
     reply = {"success": True, "query": query, "provider": source, "advertisers": rows}
     return JSONResponse(reply)

@@ -46,18 +46,18 @@ def _usage_reply(usage: AccountUsage) -> UsageReply:
         monthly_left=None if terms.monthly is None else balance.monthly_left,
         topup=balance.topup_left,
         reserved=usage.reserved,
-        used=sum(each.credits for each in usage.used),
+        used=sum(operation.credits for operation in usage.used),
         period_start=datetime.fromtimestamp(start, UTC),
         period_end=datetime.fromtimestamp(end, UTC),
         active=usage.active,
         limit=terms.concurrency,
         operations=[
             UsedCredits(
-                platform=each.platform,
-                operation=each.operation,
-                units=each.units,
-                credits=each.credits,
+                platform=operation.platform,
+                operation=operation.operation,
+                units=operation.units,
+                credits=operation.credits,
             )
-            for each in usage.used
+            for operation in usage.used
         ],
     )

@@ -75,8 +75,10 @@ def _field_problems(errors: Sequence[Any]) -> list[dict[str, Any]]:
         )
         for error in errors[:MAX_FIELD_PROBLEMS]
     ]
-    if (left := len(errors) - MAX_FIELD_PROBLEMS) > 0:
-        entries.append(field_problem(("body",), f"has {left} more problems", "too_many_problems"))
+    if (omitted_count := len(errors) - MAX_FIELD_PROBLEMS) > 0:
+        entries.append(
+            field_problem(("body",), f"has {omitted_count} more problems", "too_many_problems")
+        )
     return entries
 
 

@@ -159,8 +159,8 @@ async def _stream(
                     position = next_position
             yield _event(StreamEvent.PROGRESS, await _progress(state, job))
             if job.state.terminal:
-                done = {"job_id": job_id, "status": job.state.value, "error": job.error}
-                yield _event(StreamEvent.DONE, done)
+                end = {"job_id": job_id, "status": job.state.value, "error": job.error}
+                yield _event(StreamEvent.DONE, end)
                 return
             next_at = time.monotonic() + UPDATE_INTERVAL_S
             while not await listener.wait(KEEPALIVE_S):

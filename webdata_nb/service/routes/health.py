@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 from webdata_nb.contract import paths
 from webdata_nb.contract.replies import Health
 from webdata_nb.service.errors import DiskFull
-from webdata_nb.service.routes.routing import OPEN, open_router
+from webdata_nb.service.routes.routing import NO_AUTHENTICATION, open_router
 from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.retry import StoreRetry
 
@@ -80,7 +80,7 @@ router = open_router("service")
     paths.HEALTH,
     summary="Check that the process answers",
     response_model=Health,
-    openapi_extra=OPEN,
+    openapi_extra=NO_AUTHENTICATION,
 )
 async def get_health() -> Response:
     """Answer that the process serves requests."""
@@ -92,7 +92,7 @@ async def get_health() -> Response:
     summary="Check that the service can run jobs",
     response_model=Health,
     responses={503: {"model": Health, "description": "The store or its disk does not work."}},
-    openapi_extra=OPEN,
+    openapi_extra=NO_AUTHENTICATION,
 )
 async def get_readiness(request: Request) -> Response:
     """Answer whether jobs can be stored and read; checked at most once a second."""

@@ -135,8 +135,12 @@ async def _body(request: Request, model: type[_Body]) -> _Body:
         return model.model_validate_json(await request.body() or b"{}")
     except ValidationError as error:
         problems = [
-            {"loc": ["body", *each["loc"]], "msg": plain_message(each), "type": each["type"]}
-            for each in error.errors(include_url=False, include_input=False)
+            {
+                "loc": ["body", *problem["loc"]],
+                "msg": plain_message(problem),
+                "type": problem["type"],
+            }
+            for problem in error.errors(include_url=False, include_input=False)
         ]
         raise _RequestRejected(422, problems) from None
 

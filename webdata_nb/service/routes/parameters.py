@@ -74,8 +74,8 @@ def _outcome(text: str) -> str:
 def _advertiser(text: str) -> str:
     name = text.strip()
     if not name or len(name) > limits.ADVERTISER_QUERY_LENGTH or not name.isprintable():
-        most = limits.ADVERTISER_QUERY_LENGTH
-        raise ValueError(f"must be a name or a domain of 1 to {most} characters")
+        max_length = limits.ADVERTISER_QUERY_LENGTH
+        raise ValueError(f"must be a name or a domain of 1 to {max_length} characters")
     return name
 
 

@@ -184,12 +184,12 @@ class StrictRoute(OpenRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return FastAPI's handler, preceded by the strict checks."""
         handle = super().get_route_handler()
-        known = frozenset(_query_names(self.dependant))
+        known_names = frozenset(_query_names(self.dependant))
         with_body = self.body_field is not None
 
         async def strict(request: Request) -> Response:
             if request.scope["query_string"]:
-                _check_names(request, known)
+                _check_names(request, known_names)
             if with_body:
                 request = _JsonRequest(request.scope, request.receive)
                 await request.json()  # cached, so FastAPI does not parse it again
@@ -213,14 +213,14 @@ def _query_names(dependant: Dependant) -> Iterator[str]:
     """Yield the names of the query parameters that a route and its dependencies declare."""
     for field in dependant.query_params:
         yield field.alias
-    for each in dependant.dependencies:
-        yield from _query_names(each)
+    for dependency in dependant.dependencies:
+        yield from _query_names(dependency)
 
 
-def _check_names(request: Request, known: frozenset[str]) -> None:
-    unknown = [name for name in request.query_params if name not in known]
+def _check_names(request: Request, known_names: frozenset[str]) -> None:
+    unknown = [name for name in request.query_params if name not in known_names]
     if unknown:
-        allowed = ", ".join(sorted(known)) or "none"
+        allowed = ", ".join(sorted(known_names)) or "none"
         message = f"is not a query parameter of this operation; allowed: {allowed}"
         raise UnprocessableRequest(
             [field_problem(("query", name), message, "extra_forbidden") for name in unknown]
@@ -228,8 +228,8 @@ def _check_names(request: Request, known: frozenset[str]) -> None:
 
 
 def _operation_id(route: APIRoute) -> str:
-    first, *rest = route.name.split("_")
-    return first + "".join(map(str.capitalize, rest))
+    first_word, *other_words = route.name.split("_")
+    return first_word + "".join(map(str.capitalize, other_words))
 
 
 def strict_router(*tags: str, route_class: type[StrictRoute] = StrictRoute) -> APIRouter:
@@ -245,7 +245,7 @@ def open_router(*tags: str) -> APIRouter:
 
 
 # `openapi_extra=` of operations that need no key.
-OPEN: Final[dict[str, Any]] = {"security": []}
+NO_AUTHENTICATION: Final[dict[str, Any]] = {"security": []}
 
 
 async def app_state_of(request: Request) -> AppState:

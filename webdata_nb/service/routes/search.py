@@ -131,8 +131,8 @@ async def _wait_for_result(
         while (left_s := deadline - time.monotonic()) > 0:
             if not job.state.terminal:  # a repeated idempotency key may return an ended job
                 await listener.wait(min(left_s, POLL_S))
-            if (ended := listener.ended) is not None and _has_all_rows(ended):
-                return ended, {}
+            if (snapshot := listener.ended) is not None and _has_all_rows(snapshot):
+                return snapshot, {}
             result = await read_snapshot(
                 state, job.account_id, job.id, "search", row_range, examples=0
             )
@@ -142,9 +142,9 @@ async def _wait_for_result(
     return None
 
 
-def _has_all_rows(ended: JobSnapshot) -> bool:
+def _has_all_rows(snapshot: JobSnapshot) -> bool:
     """Whether the notification of a job's end contains every row."""
-    return len(ended.rows) == ended.job.published
+    return len(snapshot.rows) == snapshot.job.published
 
 
 async def _wait_for_end(state: AppState, job: JobRecord, wait_s: float) -> None:

@@ -22,10 +22,10 @@ async def awake_timeout(
     loop = asyncio.get_running_loop()
     timer: asyncio.TimerHandle | None = None
 
-    def count_step(begun: float, left_s: float) -> None:
+    def count_step(step_start: float, left_s: float) -> None:
         nonlocal timer
         now = loop.time()
-        left_s -= min(now - begun, 2 * step_s)
+        left_s -= min(now - step_start, 2 * step_s)
         if left_s <= 0:
             timeout.reschedule(now)
         else:

@@ -74,9 +74,9 @@ class FairSemaphore:
     def ahead(self) -> int:
         """Return how many waiting tasks come before a new one of this task's account."""
         account = current_account()
-        own = len(self._waiting.get(account, ()))
-        others = (len(queue) for name, queue in self._waiting.items() if name != account)
-        return own + sum(min(length, own + 1) for length in others)
+        own_waiting = len(self._waiting.get(account, ()))
+        waiting_counts = (len(queue) for name, queue in self._waiting.items() if name != account)
+        return own_waiting + sum(min(length, own_waiting + 1) for length in waiting_counts)
 
     async def acquire(self) -> None:
         """Take a place in the account's turn."""
@@ -84,13 +84,13 @@ class FairSemaphore:
         if not self.locked():
             self._held[account] += 1
             return
-        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(account, deque()).append(place)
+        grant: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(account, deque()).append(grant)
         try:
-            await place
+            await grant
         except asyncio.CancelledError:
-            if place.cancelled():
-                self._stop_waiting(account, place)
+            if grant.cancelled():
+                self._stop_waiting(account, grant)
             else:  # granted in the same iteration of the event loop: pass it on
                 self._free(account)
             raise
@@ -100,29 +100,29 @@ class FairSemaphore:
         self._free(current_account())
 
     def _has_place_for(self, account: str) -> bool:
-        held = self._held.total()
+        held_count = self._held.total()
         holds_none = account not in self._held
-        return held < self._places or (holds_none and held < self._places + self._spare)
+        return held_count < self._places or (holds_none and held_count < self._places + self._spare)
 
     def _free(self, account: str) -> None:
         self._held[account] -= 1
         if not self._held[account]:
             del self._held[account]
-        for name in [each for each in self._waiting if self._has_place_for(each)]:
+        for name in list(filter(self._has_place_for, self._waiting)):
             queue = self._waiting.pop(name)
             # A task that was cancelled in this iteration of the event loop is still in the queue.
-            place = next((each for each in _pop_all(queue) if not each.done()), None)
+            grant = next((future for future in _pop_all(queue) if not future.done()), None)
             if queue:
                 self._waiting[name] = queue
-            if place is not None:
+            if grant is not None:
                 self._held[name] += 1
-                place.set_result(None)
+                grant.set_result(None)
                 return
 
-    def _stop_waiting(self, account: str, place: asyncio.Future[None]) -> None:
+    def _stop_waiting(self, account: str, grant: asyncio.Future[None]) -> None:
         queue = self._waiting.get(account, deque())
-        if place in queue:
-            queue.remove(place)
+        if grant in queue:
+            queue.remove(grant)
         if not queue:
             self._waiting.pop(account, None)
 

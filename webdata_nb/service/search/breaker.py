@@ -71,8 +71,8 @@ class ProviderBreakers:
     def state(self, identity: str, account_id: str = "", now: float = 0.0) -> ProviderState:
         """Return the state that keeps an account from a provider the longest."""
         shared = self._shared.get(identity, HEALTHY)
-        own = self._by_account.get((identity, account_id), HEALTHY)
-        return own if own.circuit.remaining_s(now) > shared.circuit.remaining_s(now) else shared
+        account_state = self._by_account.get((identity, account_id), HEALTHY)
+        return max(shared, account_state, key=lambda state: state.circuit.remaining_s(now))
 
     def record(
         self,
@@ -87,13 +87,13 @@ class ProviderBreakers:
         shared = self._shared.get(identity, HEALTHY)
         if status in _FAULTS:
             key = (identity, account_id)
-            own = self._by_account.get(key, HEALTHY)
-            _put(self._by_account, key, own.after(status, now, retry_after_s))
+            account_state = self._by_account.get(key, HEALTHY)
+            _put(self._by_account, key, account_state.after(status, now, retry_after_s))
             is_only = self._only_account.get(identity, account_id) == account_id
             _put(self._only_account, identity, account_id if is_only else None)
-            counted = shared.with_failure(status)
-            opened = shared.after(status, now, retry_after_s)
-            _put(self._shared, identity, counted if is_only else opened)
+            with_failure = shared.with_failure(status)
+            after_failure = shared.after(status, now, retry_after_s)
+            _put(self._shared, identity, with_failure if is_only else after_failure)
             return
         state = shared.after(status, now, retry_after_s)
         if state == HEALTHY:

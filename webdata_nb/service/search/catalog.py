@@ -150,8 +150,8 @@ def missing_setting(provider: str, access: Access) -> str:
     if provider == LOCAL:
         return ""
     if provider not in APIS:
-        known = ", ".join((*APIS, LOCAL))
-        raise JobFailure(f"unknown search provider {provider!r}; known: {known}")
+        known_providers = ", ".join((*APIS, LOCAL))
+        raise JobFailure(f"unknown search provider {provider!r}; known: {known_providers}")
     api, variable = APIS[provider], provider.upper().replace(".", "_")
     if api.needs_key and not access.key:
         return f"no key: set WEBDATA_{variable}_KEY"

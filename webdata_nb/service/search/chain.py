@@ -119,11 +119,13 @@ def _skipped_attempt(link: ChainLink, refusal: Attempt) -> Attempt:
 def _failure_message(attempts: Sequence[Attempt]) -> str:
     if not attempts:
         return "no search provider is usable; `webdata doctor` says what each one is missing"
-    tried = ", ".join(
+    attempt_list = ", ".join(
         f"{attempt.provider}: {attempt.status}" + (f" ({attempt.detail})" if attempt.detail else "")
         for attempt in attempts
     )
-    return f"no search provider could answer ({tried}); `webdata doctor` shows what is usable"
+    return (
+        f"no search provider could answer ({attempt_list}); `webdata doctor` shows what is usable"
+    )
 
 
 async def _attempt(

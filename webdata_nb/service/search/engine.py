@@ -177,7 +177,7 @@ class _SearchRun:
     def _entry(
         self, ordinal: int, result: SearchResult, content: dict[str, Any], *, done: bool
     ) -> JournalEntry:
-        found = {"url": result.url, "title": result.title, "snippet": result.snippet}
+        summary = {"url": result.url, "title": result.title, "snippet": result.snippet}
         row = {
             "id": f"{self._context.job.id}-{ordinal + 1}",
             "url": result.url,
@@ -186,7 +186,7 @@ class _SearchRun:
             "snippet": result.snippet,
             **content,
         }
-        journal = {"done": done, "success": content["success"], "found": found}
+        journal = {"done": done, "success": content["success"], "found": summary}
         is_extracted = bool(content.get("extract"))
         return JournalEntry(
             ordinal,

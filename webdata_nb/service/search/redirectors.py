@@ -36,10 +36,10 @@ def unwrap_redirect(url: str) -> str | None:
         if not _HOST_HINT.search(url):
             break
         parts = _split(url)
-        read = None if parts is None else _target_reader(parts)
-        if parts is None or read is None:
+        read_target = None if parts is None else _target_reader(parts)
+        if parts is None or read_target is None:
             break
-        target = read(parts)
+        target = read_target(parts)
         if target is None:
             return None
         url = target
@@ -61,8 +61,8 @@ def _target_reader(parts: SplitResult) -> TargetReader | None:
         return None
     return next(
         (
-            read
-            for known_host, path, read in _REDIRECTORS
+            read_target
+            for known_host, path, read_target in _REDIRECTORS
             if known_host.fullmatch(host) and path.match(parts.path)
         ),
         None,
@@ -74,11 +74,11 @@ def _no_target(_parts: SplitResult) -> None:
 
 
 def _parameter(*names: str) -> TargetReader:
-    def read(parts: SplitResult) -> str | None:
+    def read_target(parts: SplitResult) -> str | None:
         values = parse_qs(parts.query)
         return next((values[name][0] for name in names if name in values), None)
 
-    return read
+    return read_target
 
 
 def _bing_target(parts: SplitResult) -> str | None:
@@ -93,8 +93,8 @@ def _bing_target(parts: SplitResult) -> str | None:
 
 
 def _yahoo_target(parts: SplitResult) -> str | None:
-    found = _YAHOO_TARGET.search(parts.path)
-    return None if found is None else unquote(found[1])
+    match = _YAHOO_TARGET.search(parts.path)
+    return None if match is None else unquote(match[1])
 
 
 # Rules out most URLs with a single search.

@@ -124,7 +124,7 @@ def _pieces(text: str) -> Iterator[str]:
     start = 0
     while len(text) - start > PIECE_CHARS:
         end = start + PIECE_CHARS
-        cut = text.rfind("\n", start, end) + 1 or text.rfind(" ", start, end) + 1 or end
-        yield text[start:cut]
-        start = cut
+        piece_end = text.rfind("\n", start, end) + 1 or text.rfind(" ", start, end) + 1 or end
+        yield text[start:piece_end]
+        start = piece_end
     yield text[start:]

@@ -34,8 +34,8 @@ class StoreRetry:
     @property
     def trouble(self) -> StoreUnavailable | None:
         """Why operations wait; None if none does, or only for a lock of another process."""
-        errors = [each for each in self._waiting.values() if not isinstance(each, StoreBusy)]
-        disk_full = (each for each in errors if isinstance(each, DiskFull))
+        errors = [error for error in self._waiting.values() if not isinstance(error, StoreBusy)]
+        disk_full = (error for error in errors if isinstance(error, DiskFull))
         return next(disk_full, errors[0] if errors else None)
 
     async def run(self, operation: Callable[[], Awaitable[T]]) -> T:

@@ -179,9 +179,9 @@ class JobSpool(PageSpool):
         try:
             self._writes += 1
             for part in (_header(self._writes, ordinal, *parts), *parts):
-                written = os.write(number, part)
-                while written < len(part):
-                    written += os.write(number, memoryview(part)[written:])
+                byte_count = os.write(number, part)
+                while byte_count < len(part):
+                    byte_count += os.write(number, memoryview(part)[byte_count:])
         finally:
             os.close(number)
 

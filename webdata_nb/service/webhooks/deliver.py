@@ -79,10 +79,10 @@ class Deliverer:
         now = self._clock()
         for endpoint in await self._outbox.due(now=now):
             key = (endpoint.account_id, endpoint.endpoint)
-            free = min(
+            new_lanes = min(
                 LANES_PER_ENDPOINT - self._lanes[key], endpoint.count, MAX_LANES - len(self._tasks)
             )
-            for _ in range(free):
+            for _ in range(new_lanes):
                 self._lanes[key] += 1
                 task = asyncio.create_task(self._run_lane(endpoint))
                 self._tasks.add(task)

@@ -210,8 +210,8 @@ class JobEngines:
 
     def list_providers(self, session: Mapping[str, Any]) -> list[EngineEntry]:
         """Return every provider of every engine, in the order in which a search asks them."""
-        chosen, now = merge_settings(self.operator_settings, session), time.monotonic()
-        return [self._engine_entry(entry, chosen, now) for entry in chosen.entries()]
+        settings, now = merge_settings(self.operator_settings, session), time.monotonic()
+        return [self._engine_entry(entry, settings, now) for entry in settings.entries()]
 
     def _tools_for_search(
         self, session: Mapping[str, Any], route: EgressRoute, extractor: Extractor | None
@@ -227,11 +227,11 @@ class JobEngines:
     def _open_search_tools(
         self, session: Mapping[str, Any], route: EgressRoute
     ) -> search.SearchResources:
-        chosen = merge_settings(self.operator_settings, session)
-        entries = tuple(chosen.entries())
+        settings = merge_settings(self.operator_settings, session)
+        entries = tuple(settings.entries())
         links = [ChainLink(entry.engine, entry.provider) for entry in entries if entry.usable]
         providers = self.catalog.open_providers(
-            links, chosen, route.api_fetcher, route.nearby_api_fetcher
+            links, settings, route.api_fetcher, route.nearby_api_fetcher
         )
         return search.SearchResources(route.pipeline, entries, providers, self.breakers)
 
@@ -245,9 +245,9 @@ class JobEngines:
             raise JobFailure(f"extract: {error}") from None
 
     def _engine_entry(
-        self, entry: ProviderEntry, chosen: SearchSettings, now: float
+        self, entry: ProviderEntry, settings: SearchSettings, now: float
     ) -> EngineEntry:
-        name = provider_identity(entry.provider, chosen.access_to(entry.provider))
+        name = provider_identity(entry.provider, settings.access_to(entry.provider))
         state = self.breakers.state(name, current_account(), now)
         resting_s = state.circuit.remaining_s(now)
         return EngineEntry(

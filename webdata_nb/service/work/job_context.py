@@ -49,16 +49,16 @@ class LeasedJob(JobContext):
         self.events.changed(self.job.id)
 
     async def _commit(self, batch: CommitBatch) -> None:
-        earlier, done = tuple(self._open_commits), asyncio.Event()
-        self._open_commits[done] = None
+        earlier, finished = tuple(self._open_commits), asyncio.Event()
+        self._open_commits[finished] = None
         try:
             try:
                 await self.queue.commit(self.lease, batch)
             except (StoreUnavailable, MissingRows):
                 # A batch publishes rows of earlier ones: those must be repeated first.
-                for each in earlier:
-                    await each.wait()
+                for commit_event in earlier:
+                    await commit_event.wait()
                 await self.retry.run(lambda: self.queue.commit(self.lease, batch))
         finally:
-            del self._open_commits[done]
-            done.set()
+            del self._open_commits[finished]
+            finished.set()

@@ -28,10 +28,10 @@ def expired_at(retention: Retention, job: JobRecord, now: float) -> float | None
     """Return when a job's rows expired; None while they can be read."""
     if job.finished_at is None:
         return None
-    due = job.finished_at + retention_hours(retention, job) * HOUR_S
+    expires_at = job.finished_at + retention_hours(retention, job) * HOUR_S
     if job.expired_at is not None:
-        return min(due, job.expired_at)
-    return due if now >= due else None
+        return min(expires_at, job.expired_at)
+    return expires_at if now >= expires_at else None
 
 
 class Janitor:
@@ -68,10 +68,10 @@ class Janitor:
         await self._clear_spool()
         searches_before = now - min(hours.search_hours, hours.job_hours) * HOUR_S
         crawls_before = now - min(hours.crawl_hours, hours.job_hours) * HOUR_S
-        while due := await stored.due_jobs(
+        while job_ids := await stored.due_jobs(
             searches_before=searches_before, crawls_before=crawls_before
         ):
-            for job_id in due:
+            for job_id in job_ids:
                 await self._expire(job_id, now)
         while await stored.delete_jobs(before=now - hours.job_hours * HOUR_S):
             pass

@@ -137,23 +137,23 @@ class LocalRunner(Runner):
             await self._queue.release(self._worker, held_jobs=self._tasks.keys())
             self._claim_in_doubt = False
         while True:
-            free = max(0, SLOTS - len(self._tasks))
-            spare = max(0, SLOTS + SPARE_SLOTS - len(self._tasks) - free)
-            if free + spare == 0:
+            free_slots = max(0, SLOTS - len(self._tasks))
+            spare = max(0, SLOTS + SPARE_SLOTS - len(self._tasks) - free_slots)
+            if free_slots + spare == 0:
                 return
             async with self._claiming:
-                claimed = await self._queue.claim(
+                jobs = await self._queue.claim(
                     self._worker,
-                    max_jobs=free,
+                    max_jobs=free_slots,
                     spare_jobs=spare,
                     held_jobs=self._tasks.keys(),
                     lease_s=LEASE_S,
                     now=self._clock(),
                 )
-                for job, lease in claimed:
+                for job, lease in jobs:
                     if job.id not in self._cancelled:
                         self._begin(job, lease)
-            if len(claimed) < max(1, free):
+            if len(jobs) < max(1, free_slots):
                 return
 
     def _begin(self, job: JobRecord, lease: Lease) -> None:
@@ -173,9 +173,9 @@ class LocalRunner(Runner):
         job_log.log_start(context.job, now=self._clock())
         try:
             with on_behalf_of(context.job.account_id):
-                ended = await run_job(context, self._engine, clock=self._clock)
-            if ended is not None:
-                job_log.log_end(ended.job)
-                self._on_end(ended)
+                snapshot = await run_job(context, self._engine, clock=self._clock)
+            if snapshot is not None:
+                job_log.log_end(snapshot.job)
+                self._on_end(snapshot)
         except Exception:
             log.exception("job %s was left as it is; it is taken up again", context.job.id)

@@ -38,8 +38,8 @@ def _validate(model: type[_Model], job: JobRecord) -> _Model:
     except ValidationError as error:
         problems = error.errors(include_input=False, include_url=False)
     texts = [
-        f"{'.'.join(map(str, each['loc']))} {plain_message(each)}"
-        for each in problems[:_MAX_PROBLEMS]
+        f"{'.'.join(map(str, problem['loc']))} {plain_message(problem)}"
+        for problem in problems[:_MAX_PROBLEMS]
     ]
     if len(problems) > _MAX_PROBLEMS:
         texts.append(f"and {len(problems) - _MAX_PROBLEMS} more")

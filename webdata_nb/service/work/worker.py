@@ -49,10 +49,10 @@ async def run_job(
     """
     engine_task = asyncio.ensure_future(_run_engine(context, engine))
     renewal = asyncio.create_task(_renew_lease(context, engine_task, clock))
-    ended: JobSnapshot | None = None
+    snapshot: JobSnapshot | None = None
     try:
         state, job_error, batch = await _wait_for_engine(context, engine_task)
-        ended = await _finish(context, state, job_error, batch, clock)
+        snapshot = await _finish(context, state, job_error, batch, clock)
     except LeaseLost:
         log.info("job %s was taken from this worker", context.job.id)
     except (StoreUnavailable, JobStalled) as error:
@@ -62,11 +62,11 @@ async def run_job(
         renewal.cancel()
         with suppress(asyncio.CancelledError):
             await renewal
-        if ended is None:
+        if snapshot is None:
             context.events.changed(context.job.id)
         else:
-            context.events.ended(ended)
-    return ended
+            context.events.ended(snapshot)
+    return snapshot
 
 
 async def _run_engine(context: LeasedJob, engine: Engine) -> CommitBatch:

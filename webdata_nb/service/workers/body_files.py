@@ -62,9 +62,9 @@ def _write_file(body: bytes) -> BinaryIO | None:
     with suppress(OSError):
         file = cast("BinaryIO", tempfile.TemporaryFile(buffering=0))  # noqa: SIM115 - closed by `_close_file`
         try:
-            rest = memoryview(body)
-            while rest:
-                rest = rest[file.write(rest[:WRITE_BYTES]) :]
+            remaining = memoryview(body)
+            while remaining:
+                remaining = remaining[file.write(remaining[:WRITE_BYTES]) :]
         except BaseException:
             file.close()
             raise

@@ -125,8 +125,8 @@ def encode_reply(reply: PageReply) -> bytes:
     }
     message = _message(head, *parts)
     if len(message) - SIZES.size > MAX_REPLY_BYTES:
-        most = MAX_REPLY_BYTES // 1024**2
-        return encode_reply(("memory_limit", f"the page's formats take more than {most} MiB"))
+        max_mib = MAX_REPLY_BYTES // 1024**2
+        return encode_reply(("memory_limit", f"the page's formats take more than {max_mib} MiB"))
     return message
 
 
@@ -171,7 +171,7 @@ def decode_reply_in_steps(
     if "failure" in fields:
         return _failure(fields["failure"])
     try:
-        byte_strings = yield from _split(fields["sizes"], parts)
+        byte_strings = yield from _split_parts(fields["sizes"], parts)
         return (yield from _page(fields, byte_strings, options))
     except KeyError as error:
         raise BadMessage(f"a reply without {error.args[0]!r}") from None
@@ -183,12 +183,12 @@ def _page(fields: dict[str, Any], parts: list[bytes], options: ConversionOptions
         raise BadMessage("a reply with other formats than requested")
     text, sketch, shape, *formats = parts
     values = []
-    for name, each in zip(names, formats, strict=True):
-        value = _loads(each)
+    for name, part in zip(names, formats, strict=True):
+        value = _loads(part)
         if name == structured.EXTRACTION:
             _check_extraction(value)
         # Encoded formats are passed on unchanged, so they must be known to be JSON.
-        values.append(each if options.encoded else value)
+        values.append(part if options.encoded else value)
         yield
     outlinks = outlinks_from_columns(_columns(fields["outlinks"]))
     yield
@@ -202,24 +202,24 @@ def _page(fields: dict[str, Any], parts: list[bytes], options: ConversionOptions
         robots=_directives(fields["robots"]),
         content_hash=_matching(_HASH, fields["content_hash"]),
         text=_utf8(text),
-        sketch=_short(sketch),
-        shape=_short(shape),
+        sketch=_check_sketch(sketch),
+        shape=_check_sketch(shape),
     )
 
 
 def _message(head: dict[str, Any], *parts: bytes) -> bytes:
-    written = dumps(head)
-    return b"".join((SIZES.pack(len(written), sum(map(len, parts))), written, *parts))
+    encoded_head = dumps(head)
+    return b"".join((SIZES.pack(len(encoded_head), sum(map(len, parts))), encoded_head, *parts))
 
 
-def _split(sizes: Any, parts: Buffer) -> Steps[list[bytes]]:
+def _split_parts(sizes: Any, parts: Buffer) -> Steps[list[bytes]]:
     if not _all_of(int, sizes) or any(size < 0 for size in sizes) or sum(sizes) != len(parts):
         raise BadMessage("a reply whose sizes are not those of its parts")
-    split = []
+    pieces = []
     for start, end in pairwise(accumulate(sizes, initial=0)):
-        split.append(bytes(parts[start:end]))
+        pieces.append(bytes(parts[start:end]))
         yield
-    return split
+    return pieces
 
 
 def _check_extraction(value: Any) -> None:
@@ -294,7 +294,7 @@ def _utf8(data: bytes) -> str:
         raise BadMessage("a text that is not UTF-8") from None
 
 
-def _short(data: bytes) -> bytes:
+def _check_sketch(data: bytes) -> bytes:
     if len(data) > MAX_SKETCH_BYTES:
         raise BadMessage("a sketch that is too large")
     return data

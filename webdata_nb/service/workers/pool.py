@@ -169,15 +169,15 @@ class PagePool:
 
     async def _choose_worker(self) -> WorkerProcess:
         async with self._start_lock:
-            for worker in [each for each in self._workers if _must_be_replaced(each)]:
-                self._retire(worker)
+            for stale_worker in list(filter(_must_be_replaced, self._workers)):
+                self._retire(stale_worker)
             share = self._share_of(current_account())
-            best = min(share or self._workers, key=lambda worker: worker.load, default=None)
+            worker = min(share or self._workers, key=lambda worker: worker.load, default=None)
             may_start = share is None and len(self._workers) < self._size
-            if best is None or (best.load and may_start):
-                best = await self._start_worker()
-                self._workers.append(best)
-            return best
+            if worker is None or (worker.load and may_start):
+                worker = await self._start_worker()
+                self._workers.append(worker)
+            return worker
 
     def _share_of(self, account: str) -> list[WorkerProcess] | None:
         """Return the workers that an account must use; None where it may use any.
@@ -188,12 +188,12 @@ class PagePool:
         now = time.monotonic()
         recent = {name: at for name, at in self._last_page_at.items() if now - at < RECENT_S}
         self._last_page_at = {**recent, account: now}
-        most = self._size - 1
-        if most < 1 or len(self._last_page_at) == 1:
+        max_workers = self._size - 1
+        if max_workers < 1 or len(self._last_page_at) == 1:
             return None
-        used = [worker for worker in self._workers if worker.count_pages(account)]
-        used.sort(key=lambda worker: worker.count_pages(account), reverse=True)
-        return used[:most] if len(used) >= most else None
+        account_workers = [worker for worker in self._workers if worker.count_pages(account)]
+        account_workers.sort(key=lambda worker: worker.count_pages(account), reverse=True)
+        return account_workers[:max_workers] if len(account_workers) >= max_workers else None
 
     async def _start_worker(self) -> WorkerProcess:
         try:

@@ -118,12 +118,12 @@ class WorkerProcess:
             if reply.done() or self.position(reply) != 0:
                 continue
             steps -= 1
-            stopped = self._is_stopped_by_signal()
-            if stopped or steps <= 0:
+            is_stopped = self._is_stopped_by_signal()
+            if is_stopped or steps <= 0:
                 reply.cancel()
                 self.ended = True
                 self._kill()
-                raise WorkerEnded(-_KILL if stopped else FAULT_EXIT)
+                raise WorkerEnded(-_KILL if is_stopped else FAULT_EXIT)
         return reply.result()
 
     def _is_stopped_by_signal(self) -> bool:

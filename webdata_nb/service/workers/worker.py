@@ -65,13 +65,15 @@ def _read_page(job: PageJob) -> PageReply:
 def _scrape_and_extract(
     source: PageSource, options: ConversionOptions, schema: str, *, outlinks: bool
 ) -> Scraped:
-    asked = [name for name in options.formats if name != structured.EXTRACTION]
-    formats = tuple(dict.fromkeys((*asked, *structured.SOURCES)))
+    requested_formats = [name for name in options.formats if name != structured.EXTRACTION]
+    formats = tuple(dict.fromkeys((*requested_formats, *structured.SOURCES)))
     inner = replace(options, formats=formats, encoded=False)
     scraped = scrape(source, inner, outlinks=outlinks)
-    made = scraped.formats
-    made[structured.EXTRACTION] = structured.extract_from_formats(made, scraped.metadata, schema)
-    scraped = replace(scraped, formats={name: made[name] for name in options.formats})
+    values = scraped.formats
+    values[structured.EXTRACTION] = structured.extract_from_formats(
+        values, scraped.metadata, schema
+    )
+    scraped = replace(scraped, formats={name: values[name] for name in options.formats})
     return scraped.encoded() if options.encoded else scraped
 
 
@@ -81,14 +83,14 @@ def serve(jobs: BinaryIO, replies: BinaryIO, cpu_seconds: float) -> None:
     trim, page_count = memory_trimmer(), 0
     while len(sizes := jobs.read(SIZES.size)) == SIZES.size:
         head, body = map(jobs.read, SIZES.unpack(sizes))
-        begun = time.process_time()
+        cpu_start = time.process_time()
         if set_timer is not None:
             # This signal, by its default action, ends the process. It counts its own time only.
             set_timer(signal.ITIMER_PROF, cpu_seconds)
         replies.write(process_page(decode_job(head, body)))
         replies.flush()
         page_count += 1
-        if page_count % TRIM_EVERY_PAGES == 0 or time.process_time() - begun > TRIM_AFTER_S:
+        if page_count % TRIM_EVERY_PAGES == 0 or time.process_time() - cpu_start > TRIM_AFTER_S:
             trim()
 
 

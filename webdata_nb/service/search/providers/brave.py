@@ -96,8 +96,8 @@ class Brave(SearchApiDefaults):
         results = parse_results(
             [] if items is None else items, url="url", title="title", snippet="description"
         )
-        more = member(data, "query", "more_results_available") is not False
-        return ResultPage(results, has_more=more and number - 1 < MAX_OFFSET)
+        has_more = member(data, "query", "more_results_available") is not False
+        return ResultPage(results, has_more=has_more and number - 1 < MAX_OFFSET)
 
     def parse_problem(self, reply: ProviderReply) -> ProviderProblem | None:
         """Recognize a wrong key (422), and an exhausted plan by its headers."""
@@ -105,10 +105,12 @@ class Brave(SearchApiDefaults):
             return ProviderProblem("auth", "HTTP 422: the key is not accepted")
         if reply.status != HTTPStatus.TOO_MANY_REQUESTS:
             return None
-        left = _numbers(reply, "x-ratelimit-remaining")
+        remaining_requests = _numbers(reply, "x-ratelimit-remaining")
         resets = _numbers(reply, "x-ratelimit-reset")
         exhausted = [
-            reset for remaining, reset in zip(left, resets, strict=False) if remaining <= 0
+            reset
+            for remaining, reset in zip(remaining_requests, resets, strict=False)
+            if remaining <= 0
         ]
         return ProviderProblem(
             "rate_limited", "HTTP 429", retry_after_s=max(exhausted) if exhausted else None

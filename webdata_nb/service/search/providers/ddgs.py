@@ -169,8 +169,8 @@ class _ClientAdapter:
         """Replace the host by that of the URL in the settings."""
         if self._url is None:
             return url
-        own, original = urlsplit(self._url), urlsplit(url)
-        return urlunsplit((own.scheme, own.netloc, original.path, original.query, ""))
+        configured, original = urlsplit(self._url), urlsplit(url)
+        return urlunsplit((configured.scheme, configured.netloc, original.path, original.query, ""))
 
     def _cookie_header(self) -> dict[str, str]:
         if not self._cookies:

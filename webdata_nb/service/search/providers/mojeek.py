@@ -64,8 +64,8 @@ class Mojeek(SearchApiDefaults):
             member(data, "results") or [], url="url", title="title", snippet="desc"
         )
         total = member(data, "head", "results")
-        more = not isinstance(total, int) or number * PAGE_SIZE < total
-        return ResultPage(results, has_more=more)
+        has_more = not isinstance(total, int) or number * PAGE_SIZE < total
+        return ResultPage(results, has_more=has_more)
 
 
 def _problem_of_status(status: str) -> ProviderProblem:

@@ -217,11 +217,11 @@ def _read_usage(transaction: Transaction, account_id: str, now: float) -> Accoun
     period = ledger.billing_period(account.created_at, now)
     [active] = transaction.rows("active_reservations", account_id=account_id, now=now)
     charges = transaction.rows("usage_by_operation", account_id=account_id, since=period[0])
-    used = tuple(
-        OperationUsage(each["platform"], each["operation"], each["units"], each["credits"])
-        for each in charges
+    operations = tuple(
+        OperationUsage(charge["platform"], charge["operation"], charge["units"], charge["credits"])
+        for charge in charges
     )
-    return AccountUsage(account, period, active["active"], active["reserved"], used)
+    return AccountUsage(account, period, active["active"], active["reserved"], operations)
 
 
 def _terms_values(terms: Terms) -> dict[str, Any]:

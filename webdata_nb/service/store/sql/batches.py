@@ -121,9 +121,9 @@ def _add_url_outcomes(
 ) -> int:
     """Add entries to the receipt and to its counts; return how many are new."""
     by_outcome: dict[str, list[_Values]] = {}
-    for each in url_outcomes:
-        values = {"job_id": job_id, "url": each.url, "outcome": each.outcome}
-        by_outcome.setdefault(each.outcome, []).append({**values, "detail": each.detail})
+    for entry in url_outcomes:
+        values = {"job_id": job_id, "url": entry.url, "outcome": entry.outcome}
+        by_outcome.setdefault(entry.outcome, []).append({**values, "detail": entry.detail})
     total = 0
     for outcome, rows in by_outcome.items():
         added = transaction.execute_many("add_url_outcome", rows)

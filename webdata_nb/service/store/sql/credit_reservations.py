@@ -69,12 +69,12 @@ class LockedCredits:
         active = self._count_active()
         if terms.concurrency is not None and active >= terms.concurrency:
             raise ConcurrencyReached(limit=terms.concurrency, active=active, retry_after=RETRY_S)
-        needed = sum(charge.credits for charge in charges)
-        reserved = ledger.reserve(self.account.balance, terms, needed)
+        credits_needed = sum(charge.credits for charge in charges)
+        reserved = ledger.reserve(self.account.balance, terms, credits_needed)
         if reserved is None:
             _, period_end = ledger.billing_period(self.account.created_at, self._now)
             raise CreditsUsedUp(
-                needed=needed,
+                needed=credits_needed,
                 left=self.account.balance.left,
                 limit=terms.concurrency,
                 active=active,
@@ -91,7 +91,7 @@ class LockedCredits:
             period_start=reservation.period_start,
         )
         self.post(lines, reservation_id)
-        return None if terms.monthly is None else needed
+        return None if terms.monthly is None else credits_needed
 
     def settle(self, reservation_id: str, charges: Sequence[Charge]) -> None:
         """End a reservation and charge for what was used; one that has ended stays settled."""

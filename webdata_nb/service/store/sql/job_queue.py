@@ -91,12 +91,12 @@ class SqlJobQueue(JobQueue, IndexSource):
     ) -> JobSnapshot:
         def change(transaction: Transaction) -> JobSnapshot:
             new_entries = _commit(transaction, lease, batch, self.cipher)
-            ended = transaction.row(
+            row = transaction.row(
                 "finish", **lease_values(lease), state=state.value, error=error, now=now
             )
-            if ended is None:
+            if row is None:
                 raise LeaseLost(lease.job_id)
-            job = settle_end(transaction, ended, self.cipher, now)
+            job = settle_end(transaction, row, self.cipher, now)
             rows = _all_rows(job, batch) if new_entries == len(batch.entries) else ()
             return JobSnapshot(job, rows, read_receipt(transaction, job.id, examples=0))
 
@@ -155,9 +155,9 @@ def _commit(
 def _all_rows(job: JobRecord, batch: CommitBatch) -> tuple[bytes, ...]:
     """Return the visible rows of a job if its last batch has all of them."""
     visible = sorted(
-        (each for each in batch.entries if each.position is not None),
-        key=lambda each: each.position or 0,
+        (entry for entry in batch.entries if entry.position is not None),
+        key=lambda entry: entry.position or 0,
     )
     if len(visible) != job.published:
         return ()
-    return tuple(each.page or b"" for each in visible)
+    return tuple(entry.page or b"" for entry in visible)

@@ -126,9 +126,9 @@ class SqlJobStore(JobStore):
 
     async def cancel(self, account_id: str, job_id: str, *, now: float) -> JobRecord:
         def change(transaction: Transaction) -> None:
-            ended = transaction.row("cancel", id=job_id, account_id=account_id, now=now)
-            if ended is not None:
-                settle_end(transaction, ended, self.cipher, now)
+            row = transaction.row("cancel", id=job_id, account_id=account_id, now=now)
+            if row is not None:
+                settle_end(transaction, row, self.cipher, now)
 
         await self.database.change(change)
         job = await self.job(account_id, job_id)

@@ -14,14 +14,14 @@ _NAME: Final = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
 @cache
 def statements() -> dict[str, str]:
     """Return every statement by its name."""
-    named: dict[str, str] = {}
+    by_name: dict[str, str] = {}
     for file in (_ROOT / "statements").iterdir():
         parts = _NAME.split(file.read_text("utf-8"))[1:]
         for name, text in zip(parts[::2], parts[1::2], strict=True):
-            if name in named:
+            if name in by_name:
                 raise ValueError(f"two statements are named {name}")
-            named[name] = text.strip()
-    return named
+            by_name[name] = text.strip()
+    return by_name
 
 
 @cache

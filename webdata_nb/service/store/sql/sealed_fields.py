@@ -20,9 +20,9 @@ def split_secrets(
     """
     page_options = request.get(PAGE_OPTIONS)
     options = page_options if isinstance(page_options, Mapping) else {}
-    plain = {name: value for name, value in request.items() if name not in SECRET_FIELDS}
+    public = {name: value for name, value in request.items() if name not in SECRET_FIELDS}
     if page_options is not None:
-        plain[PAGE_OPTIONS] = {
+        public[PAGE_OPTIONS] = {
             name: value for name, value in options.items() if name not in SECRET_FIELDS
         }
     secrets = {
@@ -30,14 +30,14 @@ def split_secrets(
         PAGE_OPTIONS: {name: options[name] for name in SECRET_FIELDS if name in options},
         "context": dict(context),
     }
-    return plain, {name: part for name, part in secrets.items() if part}
+    return public, {name: part for name, part in secrets.items() if part}
 
 
 def merge_secrets(
     request: Mapping[str, Any], secrets: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the whole request and the context; undoes `split_secrets`."""
-    whole = {**request, **secrets.get("request", {})}
+    merged = {**request, **secrets.get("request", {})}
     if PAGE_OPTIONS in secrets:
-        whole[PAGE_OPTIONS] = {**whole.get(PAGE_OPTIONS, {}), **secrets[PAGE_OPTIONS]}
-    return whole, secrets.get("context", {})
+        merged[PAGE_OPTIONS] = {**merged.get(PAGE_OPTIONS, {}), **secrets[PAGE_OPTIONS]}
+    return merged, secrets.get("context", {})

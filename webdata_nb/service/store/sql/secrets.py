@@ -35,19 +35,19 @@ class SqlSecretStore(SecretStore):
         return await self._database.read("plaintext_jobs", after=after, limit=_SLICE)
 
     async def reencrypt(self) -> tuple[int, int]:
-        encrypted, lost, after = 0, 0, ""
+        encrypted, unreadable_count, after = 0, 0, ""
         while rows := await self._database.read("encrypted_jobs", after=after, limit=_SLICE):
             for row in rows:
                 try:
                     sealed = self._cipher.reencrypt(row["sealed"])
                 except UnreadableSecrets:
-                    lost += 1
+                    unreadable_count += 1
                     continue
                 encrypted += await self._database.write(
                     "replace_sealed", id=row["id"], sealed=sealed, before=row["sealed"]
                 )
             after = rows[-1]["id"]
-        return encrypted, lost
+        return encrypted, unreadable_count
 
 
 def _prepare(transaction: Transaction) -> None:
@@ -61,7 +61,7 @@ def _encrypt(rows: Sequence[SqlRow], cipher: SecretCipher, transaction: Transact
             secrets = cipher.decrypt(row["sealed"] or "")
         except UnreadableSecrets:
             continue
-        whole, context = merge_secrets(orjson.loads(row["request"]), secrets)
-        request, secrets = split_secrets(whole, context or orjson.loads(row["context"]))
+        merged, context = merge_secrets(orjson.loads(row["request"]), secrets)
+        request, secrets = split_secrets(merged, context or orjson.loads(row["context"]))
         text, sealed = orjson.dumps(request).decode(), cipher.encrypt(secrets)
         transaction.execute("encrypt_job", id=row["id"], request=text, sealed=sealed)

@@ -30,13 +30,13 @@ class GroupCommitWriter:
 
     async def run(self, change: Callable[[sqlite3.Connection], T]) -> T:
         """Run `change` in a transaction; return its value once it is on disk."""
-        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._changes.put((change, done))
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._changes.put((change, future))
         # The change of a caller that is cancelled is applied all the same.
         try:
-            return await asyncio.shield(done)
+            return await asyncio.shield(future)
         except asyncio.CancelledError:
-            done.add_done_callback(asyncio.Future.exception)  # mark an error as retrieved
+            future.add_done_callback(asyncio.Future.exception)  # mark an error as retrieved
             raise
 
     async def close(self) -> None:
@@ -72,10 +72,10 @@ class GroupCommitWriter:
             self._roll_back()
             if len(group) > 1 and not is_busy(error):
                 # One of them may be too large for a full disk: try each alone.
-                for each in group:
-                    self._commit([each])
+                for change in group:
+                    self._commit([change])
                 return
-            results = [(done, None, error) for _, done in group]
+            results = [(future, None, error) for _, future in group]
         _deliver(results)
 
     def _run_transaction(self, group: list[_Change]) -> list[_Result]:
@@ -85,10 +85,10 @@ class GroupCommitWriter:
         connection.execute("BEGIN IMMEDIATE")
         results: list[_Result]
         if len(group) == 1:  # the transaction is its savepoint
-            [(change, done)] = group
-            results = [(done, change(connection), None)]
+            [(change, future)] = group
+            results = [(future, change(connection), None)]
         else:
-            results = [(done, *_run_in_savepoint(connection, change)) for change, done in group]
+            results = [(future, *_run_in_savepoint(connection, change)) for change, future in group]
         connection.execute("COMMIT")
         return results
 
@@ -137,10 +137,10 @@ def _deliver(results: list[_Result]) -> None:
 
 
 def _set_futures(results: list[_Result]) -> None:
-    for done, value, error in results:
-        if done.cancelled():
+    for future, value, error in results:
+        if future.cancelled():
             continue
         if error is None:
-            done.set_result(value)
+            future.set_result(value)
         else:
-            done.set_exception(error)
+            future.set_exception(error)
