@@ -101,7 +101,7 @@ class ClientPool:
     async def target(
         self, call_settings: Settings, since: float, on_start: OnStart | None = None
     ) -> tuple[ServiceTarget, asyncio.AbstractEventLoop]:
-        """Return the target of `chosen`, and the loop that shares clients.
+        """Return the target of the call, and the loop that shares clients.
 
         A local service must have been seen alive after `since`, of the monotonic clock. Where one
         has to be started, `on_start` is called first.
