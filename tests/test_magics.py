@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
@@ -39,12 +38,6 @@ def shell(service: WireService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     yield shell
     shell.extension_manager.unload_extension("webdata_nb")
     shell.history_manager.end_session()
-
-
-def html_of(shell: Any, value: Any) -> str | None:
-    data, _ = shell.display_formatter.format(value, include={"text/html"})
-    markup: str | None = data.get("text/html")
-    return markup
 
 
 def test_websearch_returns_frame_or_assigns_variable(shell: Any) -> None:
@@ -95,37 +88,12 @@ def test_help_option_and_docstring_describe_flags(
     assert "--max-pages" in (shell.find_line_magic("webcrawl").__doc__ or "")
 
 
-def test_html_of_result_frames_and_of_other_frames(shell: Any) -> None:
-    result = shell.run_line_magic("websearch", "moss --num 2")
-    plain = pd.DataFrame({"url": ["https://a.test/"]})
-    assert "noopener" in (html_of(shell, result) or "")
-    assert "noopener" in (html_of(shell, result[["rank", "url"]]) or "")
-    assert html_of(shell, plain) == plain._repr_html_()  # type: ignore[operator]
-    pivot = result.set_index("rank")
-    assert html_of(shell, pivot) == pivot._repr_html_()
-    with pd.option_context(*("display.notebook_repr_html", False)):
-        assert html_of(shell, result) is None
-
-
 def test_extension_reloads_and_unloads(shell: Any) -> None:
-    result = shell.run_line_magic("websearch", "moss --num 2")
     shell.extension_manager.reload_extension("webdata_nb")
-    assert "noopener" in (html_of(shell, result) or "")
+    assert shell.find_line_magic("websearch") is not None
     shell.extension_manager.unload_extension("webdata_nb")
-    assert html_of(shell, result) == result._repr_html_()
     assert shell.find_line_magic("websearch") is None
     assert shell.extension_manager.unload_extension("webdata_nb") == "not loaded"
-
-
-def test_unload_restores_formatter_of_another_extension(shell: Any) -> None:
-    shell.extension_manager.unload_extension("webdata_nb")
-    formatter = shell.display_formatter.formatters["text/html"]
-    formatter.for_type(pd.DataFrame, lambda _df: "other formatter")
-    shell.extension_manager.load_extension("webdata_nb")
-    assert html_of(shell, pd.DataFrame({"a": [1]})) == "other formatter"
-    shell.extension_manager.unload_extension("webdata_nb")
-    assert html_of(shell, pd.DataFrame({"a": [1]})) == "other formatter"
-    formatter.pop(pd.DataFrame)
 
 
 def test_import_registers_no_magic(tmp_path: Path) -> None:

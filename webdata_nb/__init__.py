@@ -170,7 +170,7 @@ def __getattr__(name: str) -> Any:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Add `%websearch`, `%webcrawl` and tables with links; called by `%load_ext webdata_nb`."""
+    """Add `%websearch` and `%webcrawl`; called by `%load_ext webdata_nb`."""
     import_module("webdata_nb.magics").load(shell)
 
 

@@ -1,7 +1,4 @@
-"""The IPython extension: the magics `%websearch` and `%webcrawl`, and result frames as HTML.
-
-`%load_ext webdata_nb` registers them; an import of the package registers nothing.
-"""
+"""The IPython extension `%load_ext webdata_nb`: the magics `%websearch` and `%webcrawl`."""
 
 from __future__ import annotations
 
@@ -12,9 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from webdata_nb.api import crawl_df, search_df, show
+from webdata_nb.api import crawl_df, frame_formatter, search_df
 from webdata_nb.display import magic_output
-from webdata_nb.frames import records
 from webdata_nb.requests.flags import add_flags, passed_options, word_list
 from webdata_nb.requests.options import (
     CommandOptions,
@@ -25,67 +21,27 @@ from webdata_nb.requests.options import (
 if TYPE_CHECKING:
     import pandas as pd
 
-_HTML: Final = "text/html"
-
-HtmlFormatter = Callable[[Any], str | None]
-
-# The formatter of frames that each shell had before the extension was loaded.
-_previous_formatters: Final[dict[Any, HtmlFormatter | None]] = {}
+# The shells that have the magics.
+_shells: Final[list[Any]] = []
 
 
 def load(shell: Any) -> None:
-    """Register the magics and the HTML of result frames; a second call changes nothing."""
-    if shell in _previous_formatters:
+    """Register the magics and the display of result frames; a second call changes nothing."""
+    frame_formatter.register(shell)
+    if any(each is shell for each in _shells):
         return
-    html_formatter = shell.display_formatter.formatters[_HTML]
-    previous = html_formatter.for_type(records.DATA_FRAME)
-    html_formatter.for_type(records.DATA_FRAME, FrameFormatter(previous))
     for magic in _MAGICS:
         shell.register_magic_function(_line_magic(shell, magic), "line", magic.name)
-    _previous_formatters[shell] = previous
+    _shells.append(shell)
 
 
 def unload(shell: Any) -> None:
-    """Remove the magics, and restore the previous HTML of frames."""
-    if shell not in _previous_formatters:
+    """Remove the magics."""
+    if not any(each is shell for each in _shells):
         return
-    previous = _previous_formatters.pop(shell)
-    html_formatter = shell.display_formatter.formatters[_HTML]
-    if isinstance(html_formatter.for_type(records.DATA_FRAME), FrameFormatter):
-        html_formatter.pop(records.DATA_FRAME)
-        if previous is not None:
-            html_formatter.for_type(records.DATA_FRAME, previous)
+    _shells[:] = [each for each in _shells if each is not shell]
     for magic in _MAGICS:
         shell.magics_manager.magics["line"].pop(magic.name, None)
-
-
-@dataclass(frozen=True, slots=True)
-class FrameFormatter:
-    """Formats result frames as `show` does, and other frames with the previous formatter."""
-
-    previous: HtmlFormatter | None
-
-    def __call__(self, df: pd.DataFrame) -> str | None:
-        """Return the HTML of a frame, or None where the plain text is displayed."""
-        html = self.previous(df) if self.previous is not None else _pandas_html(df)
-        # None means that HTML is switched off for frames, which holds for result frames too.
-        if html is None or not (records.has_receipt(df) and _has_plain_axes(df)):
-            return html
-        return show(df)._repr_html_()
-
-
-def _pandas_html(df: Any) -> str | None:
-    html: str | None = df._repr_html_()
-    return html
-
-
-def _has_plain_axes(df: pd.DataFrame) -> bool:
-    """Return False for pivots and other frames whose rows are no result rows any more."""
-    is_flat = df.index.nlevels == 1 and df.columns.nlevels == 1 and df.index.name is None
-    return is_flat and all(isinstance(name, str) for name in df.columns)
-
-
-# Magics
 
 
 class MagicParser(argparse.ArgumentParser):

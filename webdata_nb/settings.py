@@ -301,6 +301,8 @@ class Options:
         Answer from the cache only.
     progress : str, bool or None
         False for no bars, True for bars, a name for one kind of bar; None chooses by place.
+    compact_tables : bool or None
+        False displays result frames in notebooks as pandas does, not as compact tables.
     ttl : float or None
         Seconds for which a cached answer is fresh; None for each operation's own default.
     log : str or None
@@ -362,6 +364,9 @@ class Options:
     progress: str | bool | None = field(
         default=None,
         metadata=_source("WEBDATA_PROGRESS", parse=_progress, check=_progress_kind),
+    )
+    compact_tables: bool | None = field(
+        default=None, metadata=_source("WEBDATA_COMPACT_TABLES", parse=_boolean)
     )
     ttl: float | None = field(
         default=None, metadata=_source("WEBDATA_TTL", parse=_number, check=_ttl)
@@ -440,6 +445,7 @@ class Settings:
     replay: Path | None = None
     offline: bool = False
     progress: str | bool | None = None
+    compact_tables: bool = True
     ttl: float | None = None
     log: str | None = None
     tracebacks: str | None = None

@@ -16,7 +16,7 @@ from turbohtml import parse
 from tests.display import drawn, hostile
 from tests.requirements import require
 from webdata_nb import show
-from webdata_nb.display import row_table
+from webdata_nb.display import cell_html
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import frame, rows, schemas
 
@@ -100,7 +100,7 @@ def test_every_kind_of_value_is_drawn() -> None:
         }
     )
     text = parse(show(df)._repr_html_()).text
-    for told in ("2026-01-02 03:04:05+00:00", "1 link", "2 links", "0.12", "True", '{"a": [1]}'):
+    for told in ("2026-01-02 03:04", "1 link", "2 links", "0.12", "True", '{"a": [1]}'):
         assert told in text
     assert not any(word in text for word in ("nan", "NaT", "NA"))
     assert show(df.iloc[:0])._repr_html_().count("<th ") == 5
@@ -140,7 +140,7 @@ def test_only_a_frame_is_shown() -> None:
     ],
 )
 def test_links_lead_to_the_web_alone(text: str, *, is_link: bool) -> None:
-    assert row_table.is_web_address(text) is is_link
+    assert cell_html.is_web_address(text) is is_link
 
 
 def test_own_payloads_in_every_field_are_text() -> None:

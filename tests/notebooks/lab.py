@@ -56,8 +56,11 @@ class Lab:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[Lab]:
-    """Run JupyterLab with settings of its own; its kernels end with it."""
+def running(folder: Path, *, expose: bool = False) -> Iterator[Lab]:
+    """Run JupyterLab with settings of its own; its kernels end with it.
+
+    With `expose`, a page can reach its application as `window.jupyterapp`.
+    """
     notebooks, home = folder / "notebooks", folder / "jupyter"
     settings = home / "settings" / "@jupyterlab" / "apputils-extension"
     for made in (notebooks, settings):
@@ -80,6 +83,7 @@ def running(folder: Path) -> Iterator[Lab]:
         f"--ServerApp.root_dir={notebooks}",
         "--LabApp.check_for_updates_class=jupyterlab.handlers.announcements.NeverCheckForUpdate",
         "--LabApp.extension_manager=readonly",
+        f"--LabApp.expose_app_in_browser={expose}",
     )
     with (home / "log").open("wb") as log:
         server = subprocess.Popen(
@@ -141,6 +145,11 @@ class Notebook:
             else:
                 self.run(number)
             self.page.wait_for_timeout(500)
+        self.wait_until_done(number)
+
+    def wait_until_done(self, number: int) -> None:
+        """Wait until a cell has ended; behind its end, its prompt has a number."""
+        prompt = self.cells.nth(number).locator(".jp-InputPrompt")
         prompt.filter(has_text=re.compile(r"\[\d+\]")).wait_for()
 
     def prompt(self, number: int) -> str:

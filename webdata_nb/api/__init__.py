@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from webdata_nb.api import frame_formatter
 from webdata_nb.api.advertisers import aadvertisers_df, advertisers_df
 from webdata_nb.api.crawl import acrawl_df, crawl_df
 from webdata_nb.api.creatives import acreatives_df, creatives_df
@@ -95,3 +96,5 @@ __all__ = [
     "weights_df",
     "why",
 ]
+
+frame_formatter.register_in_ipython()

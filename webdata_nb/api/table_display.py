@@ -72,8 +72,7 @@ def show(df: pd.DataFrame, *, max_rows: int = 20) -> Sheet:
     Returns
     -------
     Sheet
-        A notebook shows it when it is the last value of a cell. After `%load_ext webdata_nb`
-        frames of this package look like this by themselves.
+        A notebook shows it when it is the last value of a cell.
 
     Raises
     ------

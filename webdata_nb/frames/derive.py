@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.frames import frame, html_tables, schemas
+from webdata_nb.frames import frame, html_tables, records, schemas
 from webdata_nb.frames.json_text import dumps
 
 __all__ = ["headings_df", "images_df", "links_df", "tables"]
@@ -35,13 +35,18 @@ _LINKS: Final = pa.schema([*_POSITION_FIELDS, *_plain(link=schemas.TEXT, interna
 _IMAGES: Final = pa.schema(
     [
         *_POSITION_FIELDS,
-        *_plain(src=schemas.TEXT, alt=schemas.TEXT, width=pa.int32(), height=pa.int32()),
-        *_plain(caption=schemas.TEXT),
+        *_plain(width=pa.int32(), height=pa.int32()),
         _EXTRA,
+        *_plain(src=schemas.TEXT, alt=schemas.TEXT, caption=schemas.TEXT),
     ]
 )
 _HEADINGS: Final = pa.schema(
-    [*_POSITION_FIELDS, *_plain(level=pa.int16(), text=schemas.TEXT, anchor=schemas.TEXT), _EXTRA]
+    [
+        *_POSITION_FIELDS,
+        *_plain(level=pa.int16()),
+        _EXTRA,
+        *_plain(anchor=schemas.TEXT, text=schemas.TEXT),
+    ]
 )
 
 
@@ -88,7 +93,7 @@ def links_df(df: pd.DataFrame) -> pd.DataFrame:
         for position, link in enumerate(page_links, 1)
         if isinstance(link, str)
     ]
-    return _to_frame(links, _LINKS, df)
+    return _to_frame("links", links, _LINKS, df)
 
 
 def images_df(df: pd.DataFrame) -> pd.DataFrame:
@@ -102,8 +107,8 @@ def images_df(df: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        `url`, `position`; `src`, `alt`, `caption` (str), `width`, `height` (Int32, CSS pixels) as
-        stated by the page; `extra` (dict of other fields).
+        `url`, `position`; `width`, `height` (Int32, CSS pixels) as stated by the page; `extra`
+        (dict of other fields); `src`, `alt`, `caption` (str).
 
     Raises
     ------
@@ -117,7 +122,7 @@ def images_df(df: pd.DataFrame) -> pd.DataFrame:
     >>> images_df(pages)["src"].tolist()
     ['/a.png']
     """
-    return _to_frame(list(_items(df, "images", _IMAGES)), _IMAGES, df)
+    return _to_frame("images", list(_items(df, "images", _IMAGES)), _IMAGES, df)
 
 
 def headings_df(df: pd.DataFrame) -> pd.DataFrame:
@@ -131,8 +136,8 @@ def headings_df(df: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        `url`, `position`; `level` (Int16, 1 to 6), `text`, `anchor` (str); `extra` (dict of
-        other fields).
+        `url`, `position`; `level` (Int16, 1 to 6); `extra` (dict of other fields); `anchor`,
+        `text` (str).
 
     Raises
     ------
@@ -147,7 +152,7 @@ def headings_df(df: pd.DataFrame) -> pd.DataFrame:
     >>> headings_df(pages)["text"].tolist()
     ['Welcome']
     """
-    return _to_frame(list(_items(df, "headings", _HEADINGS)), _HEADINGS, df)
+    return _to_frame("headings", list(_items(df, "headings", _HEADINGS)), _HEADINGS, df)
 
 
 def tables(
@@ -316,10 +321,14 @@ def _host(url: str) -> str:
         return url
 
 
-def _to_frame(items: list[dict[str, Any]], schema: pa.Schema, df: pd.DataFrame) -> pd.DataFrame:
+def _to_frame(
+    kind: str, items: list[dict[str, Any]], schema: pa.Schema, df: pd.DataFrame
+) -> pd.DataFrame:
+    """Return a frame with the receipt line of the frame that its items come from."""
+    attrs = {"kind": kind, "line": records.receipt_line(df)}
     table = pa.table([_column(items, field) for field in schema], schema=schema)
     backend: frame.DtypeBackend = "pyarrow" if frame.is_arrow_backed(df) else "pandas"
-    return frame.build(table, dtype_backend=backend)
+    return frame.build(table, attrs=attrs, dtype_backend=backend)
 
 
 def _column(items: list[dict[str, Any]], field: pa.Field[Any]) -> pa.Array[Any]:

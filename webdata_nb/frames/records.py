@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Final
 
 import pandas as pd
@@ -12,9 +13,24 @@ DATA_FRAME: Final = pd.DataFrame
 
 
 def to_lists(df: pd.DataFrame) -> list[list[Any]]:
-    """Return the rows of `df` as lists; missing values are None, and times are text."""
+    """Return the rows of `df` as lists; missing values are None, and times are datetimes."""
     columns = [[_value(each) for each in df.iloc[:, n].tolist()] for n in range(df.shape[1])]
     return [list(row) for row in zip(*columns, strict=True)] if columns else []
+
+
+def empty_columns(df: pd.DataFrame) -> frozenset[str]:
+    """Return the names of the columns without a value; none if the frame has no rows."""
+    if df.empty:
+        return frozenset()
+    return frozenset(
+        str(name) for n, name in enumerate(df.columns) if not df.iloc[:, n].notna().any()
+    )
+
+
+def labels(df: pd.DataFrame) -> list[object] | None:
+    """Return the labels of the rows, or None if they are 0, 1, 2 and so on."""
+    found = df.index.tolist()
+    return None if found == list(range(len(found))) else found
 
 
 def has_receipt(df: pd.DataFrame) -> bool:
@@ -36,5 +52,5 @@ def _value(value: Any) -> Any:
     if value is None or value is pd.NA or value is pd.NaT or value != value:  # noqa: PLR0124 - NaN
         return None
     if isinstance(value, pd.Timestamp):
-        return value.isoformat(sep=" ", timespec="seconds")
-    return value if isinstance(value, bool | int | float) else str(value)
+        return value.to_pydatetime(warn=False)
+    return value if isinstance(value, bool | int | float | datetime) else str(value)

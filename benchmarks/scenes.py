@@ -1,0 +1,150 @@
+"""The notebooks that `pictures` takes pictures of, and the sites that they crawl."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.site.graphs import link_tree
+from tests.site.server import Site
+from tests.site.static import StaticSite
+from webdata_nb.demo.server import SampleSite
+
+_DOCS: Final = Path("/usr/share/doc/python3-doc/html")
+_SEARCH: Final = (
+    "options.engines = dict.fromkeys(('engine_one', 'engine_two', 'engine_three'), ('local',))"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SceneSites:
+    """The addresses of a small site, of a documentation, and of a site that answers slowly."""
+
+    sample: str
+    docs: str
+    slow: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A notebook: a cell that prepares it, and the cells whose outputs are in the pictures.
+
+    `running` is the number of seconds after which a picture of a running cell is taken.
+    """
+
+    name: str
+    setup: str
+    cells: tuple[str, ...]
+    running: float = 0.0
+
+
+@contextmanager
+def sites() -> Iterator[SceneSites]:
+    """Serve the sites; the documentation is Python's if Debian's python3-doc is installed."""
+    with ExitStack() as stack:
+        sample = stack.enter_context(SampleSite()).url
+        docs = sample
+        if _DOCS.is_dir():
+            docs = f"{stack.enter_context(StaticSite(_DOCS)).url}index.html"
+        slow = stack.enter_context(Site(latency=1.0))
+        link_tree(slow, depth=3, fanout=6)
+        yield SceneSites(sample, docs, slow.at("/tree"))
+
+
+def all_scenes(where: SceneSites) -> Iterator[Scene]:
+    """Yield the scenes in an order in which later ones may use what earlier ones crawled."""
+    crawl = f"pages = crawl_df({where.docs!r}, max_pages=300, progress=False)"
+    formats = "scrape_options={'formats': ['links']}"
+    sample_links = f"crawl_df({where.sample!r}, max_pages=30, {formats}, progress=False)"
+    yield Scene(
+        "table",
+        f"from webdata_nb import crawl_df, links_df, show\n{crawl}",
+        (
+            "pages",
+            "pages[pages.depth > 1][['url', 'title']].head()",
+            "pages.assign(words=pages.markdown.str.split().str.len()).sort_values('words').tail(4)",
+            f"crawl_df({where.sample!r}, max_pages=30, progress=False)",
+            f"links_df({sample_links}).head()",
+            "show(pages, max_rows=3)",
+        ),
+    )
+    yield Scene(
+        "search",
+        f"from webdata_nb import options, search_df, jobs_df, engines_df\n{_SEARCH}",
+        (
+            "search_df('asyncio event loop', formats=[], progress=False)",
+            "search_df('aurora forecast', num_results=4, progress=False)",
+            "search_df(['asyncio', 'pathlib'], num_results=2, formats=[], progress=False)",
+            "jobs_df()",
+            "engines_df()",
+        ),
+    )
+    yield Scene(
+        "creatives",
+        "from webdata_nb import creatives_df, gallery\n"
+        "ads = creatives_df('AR00000000000000000042', should_download_previews=True, "
+        "progress=False)",
+        ("ads", "gallery(ads, max_cards=8)"),
+    )
+    yield Scene(
+        "bar",
+        "from webdata_nb import crawl_df",
+        (f"slow = crawl_df({where.slow!r}, max_pages=60, concurrency=4, cache=False)",),
+        running=7.0,
+    )
+    yield Scene(
+        "panel",
+        "from webdata_nb import crawl_job",
+        (
+            f"job = crawl_job({where.slow!r}, max_pages=40, concurrency=4)\njob",
+            "job.wait()",
+            "job.df()",
+        ),
+    )
+    yield Scene(
+        "objects",
+        "from webdata_nb import connect, crawl_df, crawl_job, estimate, why\n"
+        f"pages = crawl_df({where.sample!r}, max_pages=30, progress=False)",
+        (
+            f"why(pages, {where.sample!r} + 'no-such-page')",
+            "why(pages, pages.url[0])",
+            f"estimate(crawl_df, {where.docs!r}, max_pages=50)",
+            "connect()",
+            "connect(base_url='https://data.example.com', api_key='wd-123')",
+            "pages.attrs['webdata']",
+        ),
+    )
+    plots = tuple(f"plot_crawl(site({n}))" for n in (5, 50, 1000, 20_000))
+    yield Scene("plots", _PLOT_SETUP, plots)
+
+
+_PLOT_SETUP: Final = """\
+import random
+import pandas as pd
+from webdata_nb import plot_crawl
+
+def site(pages):
+    draw = random.Random(pages)
+    sections = ["library", "tutorial", "howto", "reference", "c-api", "whatsnew", "blog", "shop"]
+    rows = [{"url": "https://docs.example.com/", "depth": 0}]
+    while len(rows) < pages:
+        section = sections[min(int(draw.expovariate(0.7)), 7)]
+        parts = [section]
+        for _ in range(min(int(draw.expovariate(0.8)), 4)):
+            kind = draw.choice(["guide", "module", "item", "topic"])
+            parts.append(f"{kind}-{draw.randint(1, 12)}")
+        query = f"?page={draw.randint(1, 40)}" if draw.random() < 0.15 else ""
+        name = f"/page-{len(rows)}.html" if not query else "/list"
+        rows.append({"url": "https://docs.example.com/" + "/".join(parts) + name + query,
+                     "depth": len(parts)})
+    df = pd.DataFrame(rows)
+    codes = [draw.choices([200, 301, 404, 500, None], [90, 3, 5, 1, 1])[0] for _ in range(len(df))]
+    df["status_code"] = pd.array(codes, dtype="Int16")
+    df["success"] = df["status_code"].eq(200).fillna(False)
+    df["time_taken"] = [draw.expovariate(4) for _ in range(len(df))]
+    df.attrs = {"webdata": {"kind": "crawl", "subject": "https://docs.example.com/"}}
+    return df
+"""

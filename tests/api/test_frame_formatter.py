@@ -1,0 +1,172 @@
+"""Result frames in an IPython shell: displayed as compact tables, and no other frame is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
+from turbohtml import parse
+
+from tests.display import drawn, hostile
+from tests.frames.test_rows import CRAWLED
+from webdata_nb import links_df
+from webdata_nb.api import frame_formatter
+from webdata_nb.frames import frame, rows, schemas
+from webdata_nb.settings import options
+
+RECEIPT = {"kind": "crawl", "line": "crawl https://a.test/: 30 rows", "counts": {"rows": 30}}
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    new: Any = InteractiveShell
+    # Without the history's thread and its database.
+    made = new(config=Config({"HistoryManager": {"enabled": False}}))
+    frame_formatter.register(made)
+    yield made
+    made.history_manager.end_session()
+
+
+def crawled(count: int = 30) -> pd.DataFrame:
+    listed: list[dict[str, Any]] = [
+        {
+            **CRAWLED,
+            "url": f"https://docs.example.com/a-long-folder/another-one/page-{n}.html",
+            "title": f"Page {n}",
+            "time_taken": 0.123456,
+            "markdown": f"\n\n# The *{n}th* [moss](https://a.test/) garden\n\nText",
+        }
+        for n in range(count)
+    ]
+    shown = schemas.shown("crawl", formats=["markdown", "links"], metadata=True)
+    return frame.build(rows.to_table("crawl", listed), shown=shown, attrs=RECEIPT)
+
+
+def html_of(shell: Any, value: Any) -> str:
+    data, _ = shell.display_formatter.format(value, include={"text/html"})
+    return str(data.get("text/html"))
+
+
+def headers(markup: str) -> list[str]:
+    return [each.text for each in parse(markup).find_all("th") if each.attrs["scope"] == "col"]
+
+
+def test_the_useful_columns_are_shown_and_the_others_are_named(shell: Any) -> None:
+    df = crawled()
+    assert type(df) is pd.DataFrame
+    markup = html_of(shell, df)
+    assert headers(markup)[:3] == ["url", "title", "status_code"]
+    assert 5 <= len(headers(markup)) <= 7
+    text = parse(markup).text
+    assert "30 rows of 15 columns; the first 10 rows are shown; more columns: " in text
+    for name in df.columns:
+        assert name in text
+    assert "crawl https://a.test/: 30 rows" in text
+    assert "0.12 s" in text
+    assert "The 3th moss garden" in html_of(shell, df[["url", "markdown"]])
+
+
+def test_urls_are_links_that_are_cut_in_the_middle(shell: Any) -> None:
+    link = parse(html_of(shell, crawled())).find_all("a")[0]
+    assert link.attrs["href"] == link.attrs["title"]
+    assert str(link.attrs["href"]).endswith("/page-0.html")
+    assert link.text == "https://docs.e…other-one/page-0.html"
+
+
+def test_slices_look_like_the_frame(shell: Any) -> None:
+    df = crawled()
+    for part, shown in (
+        (df.head(), headers(html_of(shell, df))),
+        (df[["url", "title"]], ["url", "title"]),
+        (df[["title", "extra"]].tail(2), ["title", "extra"]),
+    ):
+        markup = html_of(shell, part)
+        assert headers(markup) == shown
+        assert "crawl https://a.test/: 30 rows" in markup
+    kept = parse(html_of(shell, df[df["title"].isin(["Page 3", "Page 7"])]))
+    assert [e.text for e in kept.find_all("th") if e.attrs["scope"] == "row"] == ["3", "7"]
+
+
+def test_added_columns_and_inputs_are_shown(shell: Any) -> None:
+    df = crawled().assign(words=7)
+    df.insert(0, "start_url", "https://a.test/")
+    assert headers(html_of(shell, df))[:4] == ["start_url", "url", "title", "words"]
+
+
+def test_frames_derived_from_results_have_links_too(shell: Any) -> None:
+    markup = html_of(shell, links_df(crawled(2)))
+    assert headers(markup) == ["url", "position", "link", "internal"]
+    assert "<a href=" in markup
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pd.DataFrame({"url": ["https://a.test/"]}),
+        crawled().groupby("depth")[["time_taken"]].mean(),
+        crawled().set_index(["url", "depth"]),
+        crawled()[["time_taken"]].describe(),
+        crawled().rename(columns={"url": 5}),
+    ],
+    ids=["foreign", "aggregated", "indexed", "described", "number"],
+)
+def test_other_frames_are_left_to_pandas(shell: Any, other: Any) -> None:
+    assert html_of(shell, other) == other._repr_html_()
+
+
+def test_options_switch_it_off(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    df: Any = crawled(2)
+    monkeypatch.setattr(options, "compact_tables", False)
+    assert html_of(shell, df) == df._repr_html_()
+    monkeypatch.setattr(options, "compact_tables", None)
+    monkeypatch.setenv("WEBDATA_COMPACT_TABLES", "0")
+    assert html_of(shell, df) == df._repr_html_()
+    monkeypatch.delenv("WEBDATA_COMPACT_TABLES")
+    with pd.option_context(*("display.notebook_repr_html", False)):
+        assert html_of(shell, df) == "None"
+
+
+def test_the_formatter_of_another_package_formats_other_frames(shell: Any) -> None:
+    formatter = shell.display_formatter.formatters["text/html"]
+    formatter.for_type(pd.DataFrame, lambda _df: "other formatter")
+    frame_formatter.register(shell)
+    assert html_of(shell, pd.DataFrame({"a": [1]})) == "other formatter"
+    assert "compact" not in html_of(shell, crawled(1))
+    assert headers(html_of(shell, crawled(1)))
+
+
+def test_texts_of_pages_never_become_markup() -> None:
+    for df in drawn.frames(list(hostile.OWN), []):
+        assert list(hostile.dangers(frame_formatter.compact_html(df))) == []
+
+
+@pytest.mark.parametrize("df", [crawled(0), crawled(1), pd.DataFrame()])
+def test_small_frames_have_a_table(df: pd.DataFrame) -> None:
+    assert "<table" in frame_formatter.compact_html(df)
+
+
+def test_the_first_use_in_a_shell_registers_it_and_a_script_loads_no_ipython(
+    tmp_path: Path,
+) -> None:
+    script = "import sys, webdata_nb\nwebdata_nb.crawl_df\nassert 'IPython' not in sys.modules\n"
+    in_shell = (
+        "from IPython.core.interactiveshell import InteractiveShell\n"
+        "shell = InteractiveShell.instance()\n"
+        "import pandas, webdata_nb\n"
+        "find = shell.display_formatter.formatters['text/html'].for_type\n"
+        "assert find(pandas.DataFrame) is None\n"
+        "webdata_nb.crawl_df\n"
+        "assert type(find(pandas.DataFrame)).__name__ == 'FrameFormatter'\n"
+    )
+    environment = os.environ | {"IPYTHONDIR": str(tmp_path)}
+    for code in (script, in_shell):
+        subprocess.run([sys.executable, "-c", code], check=True, env=environment)
