@@ -14,6 +14,7 @@ from typing import Final
 import pytest
 
 import webdata_nb
+from benchmarks import crawl_vs_peers, crawl_vs_wget, main_content
 from tests.requirements import require_module
 from webdata_nb.service.routes.application import openapi
 from website import http_reference, python_reference
@@ -88,3 +89,12 @@ def test_site_builds_in_strict_mode(tmp_path: Path) -> None:
     assert 'id="webdata_nb.crawl_df"' in pages["reference/crawl.html"]
     loaded = r'<(?:script|link|img|iframe)[^>]+(?:src|href)="(https?:)?//'
     assert [name for name, text in pages.items() if re.search(loaded, text)] == []
+
+
+def test_comparison_states_the_floors_of_the_benchmarks() -> None:
+    page = (CHECKOUT / "docs" / "comparison.md").read_text("utf-8")
+    floors = [f"at least {floor:g} times" for floor in crawl_vs_peers.FLOORS.values()]
+    floors += [f"at least {crawl_vs_wget.FLOOR:g} times", f"at most {main_content.CEILING:g} times"]
+    stated = re.findall(r"\| (at (?:least|most) [\d.]+ times) \|", page)
+    assert sorted(stated) == sorted([*floors, "at most 1.5 times", "at most 1.3 times"])
+    assert f"{crawl_vs_peers.MEMORY_MB} MB" in page
