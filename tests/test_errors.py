@@ -25,6 +25,8 @@ EXAMPLES: list[errors.WebdataError] = [
     errors.OverBudget("m", estimate=3.0, budget=2.0),
     errors.LocalServiceError("m"),
     errors.ConnectionFailed("m"),
+    errors.NoWebhook("m"),
+    errors.WorkerLost("m"),
     errors.UnknownOutcome("m", idempotency_key="k"),
     errors.BadAnswer("m", field="data.3.rank"),
     errors.ServiceError("m", status=409, detail="d", retry_after=1.0),

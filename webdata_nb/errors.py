@@ -12,6 +12,8 @@
     │   └── NotRecorded          replaying, and the recording has no result
     ├── LocalServiceError        the local service cannot start
     ├── ConnectionFailed         unreachable, reset, or no reply in time
+    │   └── NoWebhook            also a TimeoutError; no webhook event in time
+    ├── WorkerLost               a worker of the executor ended, so an input has no rows
     ├── UnknownOutcome           the reply to a start was lost: the job may exist
     ├── BadAnswer                a reply that breaks the contract; names the field
     ├── ServiceError             the service answered with an error status (any other 4xx)
@@ -142,6 +144,14 @@ class LocalServiceError(WebdataError):
 
 class ConnectionFailed(WebdataError):
     """The service could not be reached, or its reply was incomplete or late."""
+
+
+class NoWebhook(ConnectionFailed, TimeoutError):
+    """No webhook event arrived within the timeout of the receiver."""
+
+
+class WorkerLost(WebdataError):
+    """A worker process of the executor ended abruptly, such as by a signal or a lack of memory."""
 
 
 class UnknownOutcome(WebdataError):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import multiprocessing
+import os
 import pickle
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
@@ -23,7 +25,7 @@ from tests.wire_service import JobScript, WireService, crawl_rows, creative_rows
 from webdata_nb.api import Session, connect, crawl_df, creatives_df, search_df
 from webdata_nb.bridge import PORTAL
 from webdata_nb.contract import paths
-from webdata_nb.errors import AuthError, InvalidArgument, JobFailed, ServiceFault
+from webdata_nb.errors import AuthError, InvalidArgument, JobFailed, ServiceFault, WorkerLost
 
 
 @pytest.mark.usefixtures("connected")
@@ -274,6 +276,30 @@ async def test_cancellation_reaches_executor_workers(
         assert again["success"].all()
         assert len(again) == 2 * len(SEVERAL)
         assert len(service.jobs) == 2 + len(SEVERAL)
+
+
+@pytest.mark.slow
+def test_killed_worker_gives_rows_with_errors(service: WireService, connected: Session) -> None:
+    service.search = JobScript(search_rows(2), running=True)
+    spawn = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=spawn) as executor:
+        worker = executor.submit(os.getpid).result()
+        calling = threading.Thread(target=lambda: kill_when_running(service, worker))
+        calling.start()
+        df = connected.search_df(["a", "b"], executor=executor)
+        calling.join()
+        again = connected.search_df(["a"], executor=executor)
+        with pytest.raises(WorkerLost):
+            connected.search_df(["a"], executor=executor, on_error="raise")
+    assert df["query"].tolist() == ["a", "b"]
+    assert df["success"].tolist() == [False, False]
+    assert df["error"].str.startswith("WorkerLost: a worker process of the executor ended").all()
+    assert again["success"].tolist() == [False]
+
+
+def kill_when_running(service: WireService, worker: int) -> None:
+    service.polled.wait(60)
+    os.kill(worker, signal.SIGKILL)
 
 
 @pytest.mark.slow

@@ -67,7 +67,10 @@ def test_recording_replays_without_service(
         assert again.equals(second)
         assert receipt_of(again)["cache"] == "replay"
         assert search_df("a", headers={"X-Key": SECRET}).equals(second)  # the last one stays
-        assert crawl_df([SITE, SITE + "b"]).equals(both)
+        several = crawl_df([SITE, SITE + "b"])
+        assert several.equals(both)
+        assert receipt_of(several)["cache"] == "replay"
+        assert "2 from the recording" in receipt_of(several)["line"]
         with pytest.raises(NotRecorded, match="record the notebook again"):
             search_df("b")
         for call in (jobs_df, lambda: search_job("a"), lambda: webdata_nb.job("x")):

@@ -146,6 +146,14 @@ async def test_creatives_follow_the_cursor(service: Service, client: Client) -> 
 async def test_creatives_stop_at_the_rows_wanted(service: Service, client: Client) -> None:
     pages = [reply async for reply in creative_pages(client, {"advertiser_id": "AR1"}, max_rows=2)]
     assert len(pages) == len(service.seen) == 2
+    assert [each.body["limit"] for each in service.seen] == [2, 1]
+
+
+async def test_creatives_limit_is_never_raised(service: Service, client: Client) -> None:
+    body = {"advertiser_id": "AR1", "limit": 1}
+    pages = [reply async for reply in creative_pages(client, body, max_rows=50)]
+    assert len(pages) == 3
+    assert [each.body["limit"] for each in service.seen] == [1, 1, 1]
 
 
 @pytest.mark.quirks("cursor loop")

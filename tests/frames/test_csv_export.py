@@ -10,9 +10,10 @@ import pandas as pd
 import pytest
 
 from tests.requirements import require
-from tests.service.exports.jobs import RowsInMemory, job_of, read_all, search_row
+from tests.service.exports.jobs import RowsInMemory, crawl_row, job_of, read_all, search_row
 from webdata_nb import read_csv_export
 from webdata_nb.contract.states import JobStatus
+from webdata_nb.frames import frame, rows, schemas
 from webdata_nb.service.exports import csv_export
 
 
@@ -25,8 +26,7 @@ async def test_hostile_cells_round_trip(tmp_path: Path) -> None:
     frame = read_csv_export(path)
     assert list(frame["title"]) == cells
     assert frame["snippet"].isna().all()
-    assert list(frame["rank"]) == [str(n) for n in range(1, len(cells) + 1)]
-    assert all(isinstance(kind, pd.StringDtype) for kind in frame.dtypes)
+    assert list(frame["rank"]) == list(range(1, len(cells) + 1))
 
 
 @pytest.mark.parametrize("state", [JobStatus.RUNNING, JobStatus.FAILED, JobStatus.CANCELLED])
@@ -40,6 +40,47 @@ async def test_partial_export_warns(tmp_path: Path, state: JobStatus) -> None:
         frame = read_csv_export(path)
     assert list(frame["title"]) == ["Result 1", "Result 2"]
     assert list(frame["partial_export"]) == ["true", "true"]
+
+
+async def test_export_has_the_types_of_a_frame(tmp_path: Path) -> None:
+    formats = ["markdown", "links", "headings"]
+    job = job_of("crawl", scrape_options={"formats": formats})
+    page = crawl_row(
+        1,
+        title="0012",
+        depth=2,
+        success=True,
+        time_taken=1.5,
+        fetched_at="2026-11-20T10:00:00Z",
+        links=["https://a.test/"],
+        headings=[{"level": 1, "text": "One", "anchor": None}],
+        metadata={"language": "en"},
+    )
+    path = tmp_path / "export.csv"
+    path.write_bytes(await read_all(csv_export.stream(job, RowsInMemory(page))))
+    df = read_csv_export(path)
+    shown = schemas.shown("crawl", formats=formats, metadata=True)
+    fresh = frame.build(rows.to_table("crawl", [page]), shown=shown)
+    assert df.dtypes.to_dict() == fresh[list(df.columns)].dtypes.to_dict()
+    for name in ("title", "depth", "success", "time_taken", "fetched_at", "links", "headings"):
+        assert df[name].tolist() == fresh[name].tolist()
+    assert df["metadata"].tolist() == [{"language": "en"}]
+
+
+def test_cells_of_another_type_are_in_extra(tmp_path: Path) -> None:
+    path = tmp_path / "export.csv"
+    path.write_bytes(b"rank,url,snippet,success,mine\r\nfirst,u,s,maybe,=x\r\n2,v,,true,\r\n")
+    df = read_csv_export(path)
+    assert list(df.columns) == ["rank", "url", "snippet", "success", "mine", "extra"]
+    assert df["extra"].tolist() == [{"rank": "first", "success": "maybe"}, None]
+    assert df["rank"].tolist() == [pd.NA, 2]
+    assert df["mine"].tolist()[0] == "=x"
+
+
+def test_file_of_another_kind_is_text(tmp_path: Path) -> None:
+    path = tmp_path / "export.csv"
+    path.write_bytes(b"url,count\r\nu,5\r\n")
+    assert read_csv_export(path)["count"].tolist() == ["5"]
 
 
 async def test_export_without_rows_has_columns(tmp_path: Path) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Executor
+from concurrent.futures import BrokenExecutor, Executor
 from dataclasses import replace
 from typing import Final
 
 from webdata_nb.bridge import CLEANUP_S, PORTAL
 from webdata_nb.cache.cancel_token import CancelToken
 from webdata_nb.cache.result import CallResult
-from webdata_nb.errors import JobCancelled, WebdataError
+from webdata_nb.errors import JobCancelled, WebdataError, WorkerLost
 from webdata_nb.requests.call_options import CallOptions
 from webdata_nb.requests.job_spec import JobSpec
 
@@ -20,6 +20,10 @@ InputResult = CallResult | WebdataError
 InputRunner = Callable[[JobSpec, CallOptions], Awaitable[InputResult]]
 
 _CHECK_TOKEN_S: Final = 0.1
+_WORKER_LOST: Final = (
+    "a worker process of the executor ended, and with it the executor: this input has no rows; "
+    "repeat the call with a new executor"
+)
 
 
 async def run_on_executor(
@@ -31,13 +35,19 @@ async def run_on_executor(
 ) -> InputResult:
     """Run an input on a worker of `executor`.
 
+    If a worker of a pool is killed, all unfinished inputs of the pool end with `WorkerLost`.
     Where the caller is cancelled, an input that was not started is withdrawn; a running one cancels
     its job at the service, and may still return the rows so far.
     """
-    future = executor.submit(_run_in_worker, run, spec, options, token)
+    try:
+        future = executor.submit(_run_in_worker, run, spec, options, token)
+    except BrokenExecutor:
+        return WorkerLost(_WORKER_LOST)
     pending = asyncio.wrap_future(future)
     try:
         return await asyncio.shield(pending)
+    except BrokenExecutor:
+        return WorkerLost(_WORKER_LOST)
     except asyncio.CancelledError:
         token.cancel()
         if not future.cancel():

@@ -156,7 +156,8 @@ async def creative_pages(
     body : Mapping
         The request of the first page, with the names of the contract.
     max_rows : int, optional
-        No further page is requested after this number of rows; the last page is not cut.
+        Number of rows that are needed. A page is limited to the missing rows, and no page is
+        requested after them.
     earlier_pages : Sequence[CreativesReply]
         Pages of an earlier call, after which the listing continues.
 
@@ -167,7 +168,7 @@ async def creative_pages(
     """
     listing = _CreativesPaging(body.get("cursor"), earlier_pages)
     while True:
-        request = body if listing.cursor is None else {**body, "cursor": listing.cursor}
+        request = listing.request(body, max_rows)
         try:
             reply = listing.without_duplicates(await client.creatives(request))
         except errors.InvalidRequest as error:
@@ -199,6 +200,18 @@ class _CreativesPaging:
     def row_count(self) -> int:
         """The number of distinct rows so far."""
         return len(self._row_ids)
+
+    def request(self, body: Mapping[str, Any], max_rows: int | None) -> dict[str, Any]:
+        """Return the request of the next page, limited to the missing rows.
+
+        After a restart, the first pages only repeat rows, so they have their usual size.
+        """
+        request = {**body} if self.cursor is None else {**body, "cursor": self.cursor}
+        if max_rows is None or self._rows_at_restart >= 0:
+            return request
+        missing = max(1, max_rows - self.row_count)
+        usual = body.get("limit", limits.CREATIVES_LIMIT_DEFAULT)
+        return {**request, "limit": missing} if missing < usual else request
 
     def without_duplicates(self, reply: CreativesReply) -> CreativesReply:
         """Return a page without the rows of earlier pages."""

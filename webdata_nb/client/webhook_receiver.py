@@ -15,7 +15,7 @@ from webdata_nb.bridge import PORTAL
 from webdata_nb.client.signature import verify_signature
 from webdata_nb.contract.events import EVENT_ID_HEADER
 from webdata_nb.contract.states import TERMINAL
-from webdata_nb.errors import ConnectionFailed, InvalidArgument
+from webdata_nb.errors import InvalidArgument, NoWebhook
 from webdata_nb.stream import Stream
 
 if TYPE_CHECKING:
@@ -180,7 +180,9 @@ class Receiver:
             async with asyncio.timeout(self._timeout):
                 return await self._queue.get()
         except TimeoutError:
-            raise ConnectionFailed(f"no event came within {self._timeout:g} s") from None
+            raise NoWebhook(
+                f"no webhook event arrived within timeout={self._timeout:g} s"
+            ) from None
 
 
 def _parse_event(body: bytes, event_id: str | None) -> Received | None:
@@ -237,8 +239,8 @@ def receive_webhooks(
     ------
     InvalidArgument
         An empty secret, or a port that cannot be listened on.
-    ConnectionFailed
-        While iterating: no event came within `timeout`.
+    NoWebhook
+        While iterating: no event arrived within `timeout`. It is a TimeoutError.
 
     Examples
     --------

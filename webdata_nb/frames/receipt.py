@@ -292,6 +292,13 @@ class InputRun:
         }
 
 
+_STORED: Final = frozenset({"hit", "replay"})
+
+
+def _count_by_cache(runs: Sequence[InputRun], state: str) -> int:
+    return sum((run.attrs or {}).get("cache") == state for run in runs)
+
+
 def of_runs(
     kind: str,
     runs: Sequence[InputRun],
@@ -310,7 +317,8 @@ def of_runs(
     labels = list(runs[0].labels)
     errors = sum(run.error is not None for run in runs)
     failed_inputs = sum(run.failed for run in runs)
-    cached = sum((run.attrs or {}).get("cache") == "hit" for run in runs)
+    cached, replayed = (_count_by_cache(runs, state) for state in ("hit", "replay"))
+    cache = "hit" if cached == len(runs) else "miss"
     known = [run.attrs for run in runs if run.attrs is not None]
     ok = sum(attrs["counts"]["ok"] for attrs in known)
     failed_rows = sum(attrs["counts"]["failed"] for attrs in known) + errors
@@ -318,7 +326,8 @@ def of_runs(
     parts = [f"{kind} of {len(runs)} inputs: {_row_counts(rows, ok, failed_rows)}"]
     parts += [f"{failed_inputs} of {len(runs)} inputs failed"] if failed_inputs else []
     parts += [failures] if (failures := extractions.failure_text(extraction)) else []
-    parts += [f"{cached} from the cache", f"{elapsed:.1f} s"]
+    parts += [f"{replayed} from the recording" if replayed else f"{cached} from the cache"]
+    parts += [f"{elapsed:.1f} s"]
     complete = all(run.attrs is not None and run.attrs["status"] == "completed" for run in runs)
     receipt = {
         "kind": kind,
@@ -336,7 +345,7 @@ def of_runs(
             "finished_at": _iso(finished_at),
         },
         "runs": [run.summary() for run in runs[:MAX_LISTED_RUNS]],
-        "cache": "hit" if cached == len(runs) else "miss",
+        "cache": "replay" if replayed else cache,
         "file": None,
         "line": "; ".join(parts),
     }
@@ -344,8 +353,8 @@ def of_runs(
 
 
 def _total_credits(receipts: Sequence[Mapping[str, Any]]) -> float | None:
-    """Return the credits of all results that did not come from the cache."""
-    fresh = [attrs.get("credits") for attrs in receipts if attrs.get("cache") != "hit"]
+    """Return the credits of all results that came from the service."""
+    fresh = [attrs.get("credits") for attrs in receipts if attrs.get("cache") not in _STORED]
     reported = [used for used in fresh if used is not None]
     return sum(reported) if reported else None
 

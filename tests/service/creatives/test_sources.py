@@ -140,7 +140,7 @@ async def test_filters_are_sent_to_source(source_setup: SourceSetup) -> None:
 
 
 async def test_expired_cursor_is_bad_cursor(source_setup: SourceSetup) -> None:
-    with pytest.raises(BadCursor, match="without a cursor"):
+    with pytest.raises(BadCursor, match="from the first page again"):
         await source_setup.source.list_page(
             CreativesQuery(source_setup.advertiser, cursor="c3RhbGU=")
         )

@@ -33,9 +33,7 @@ class BadCursor(BadInput):
     """A cursor that cannot continue this listing; the message says why."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(
-            f"{reason}: send the first request again, without a cursor", loc=("body", "cursor")
-        )
+        super().__init__(f"{reason}: list from the first page again", loc=("body", "cursor"))
 
 
 @dataclass(frozen=True, slots=True)
