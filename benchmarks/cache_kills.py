@@ -47,33 +47,33 @@ def killed(program: str, root: Path) -> None:
     process.stdout.close()
 
 
-def broken(root: Path) -> tuple[int, int]:
+def count_and_remove(root: Path) -> tuple[int, int]:
     """Remove all files; return how many were unreadable, and how many there were."""
-    bad = total = 0
+    unreadable = total = 0
     for file in root.rglob("*.parquet"):
         total += 1
         try:
-            bad += pq.read_table(file).num_rows != 300
+            unreadable += pq.read_table(file).num_rows != 300
         except (OSError, pa.ArrowException):
-            bad += 1
+            unreadable += 1
         file.unlink()
-    return bad, total
+    return unreadable, total
 
 
 def main() -> None:
     """Run the kills and print the counts."""
     kills = int(sys.argv[1]) if len(sys.argv) > 1 else 100
-    counted = {"ours": [0, 0], "in place": [0, 0]}
+    counts = {"ours": [0, 0], "in place": [0, 0]}
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(kills):
             for name, program in (("ours", OURS), ("in place", PEER)):
                 killed(program, Path(folder))
-                bad, total = broken(Path(folder))
-                counted[name][0] += bad
-                counted[name][1] += total
-    for name, (bad, total) in counted.items():
-        print(f"{name}: {bad} of {total} files unreadable after {kills} kills")
-    sys.exit(counted["ours"][0] > 0)
+                unreadable, total = count_and_remove(Path(folder))
+                counts[name][0] += unreadable
+                counts[name][1] += total
+    for name, (unreadable, total) in counts.items():
+        print(f"{name}: {unreadable} of {total} files unreadable after {kills} kills")
+    sys.exit(counts["ours"][0] > 0)
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ print(json.dumps({"reads": reads, "failed": failed, "seen": sorted(seen)}))
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ReadResults:
     """The combined results of some processes, and the `calls` of each in order."""
 
     calls: tuple[int, ...]
@@ -83,10 +83,12 @@ class Told:
         return sum(self.calls)
 
 
-def together(how: str, roles: Sequence[str], seconds: float, env: dict[str, str]) -> Told:
+def run_processes(
+    how: str, roles: Sequence[str], seconds: float, env: dict[str, str]
+) -> ReadResults:
     """Run one process per role (`reads` or `writes`), and return their results."""
     program = LOOP.replace("{how}", how)
-    running = [
+    processes = [
         subprocess.Popen(
             [sys.executable, "-c", program, str(seconds), role, env.get("URL", ""), KEY],
             env=os.environ | {"PYTHONPATH": str(CHECKOUT)} | env,
@@ -95,40 +97,40 @@ def together(how: str, roles: Sequence[str], seconds: float, env: dict[str, str]
         )
         for role in roles
     ]
-    said = [process.communicate(timeout=seconds + 120)[0] for process in running]
-    told = [json.loads(line) for line in said]
-    return Told(
-        tuple(each["reads"] for each in told),
-        tuple(why for each in told for why in each["failed"]),
-        len({digest for each in told for digest in each["seen"]}),
+    outputs = [process.communicate(timeout=seconds + 120)[0] for process in processes]
+    results = [json.loads(line) for line in outputs]
+    return ReadResults(
+        tuple(result["reads"] for result in results),
+        tuple(why for result in results for why in result["failed"]),
+        len({digest for result in results for digest in result["seen"]}),
     )
 
 
-def rows_sent(service: WireService) -> int:
+def count_row_requests(service: WireService) -> int:
     """Return the number of requests for rows at the service."""
-    asked = [each for each in service.requests if each.path.startswith("/v1/crawl/")]
-    return sum(each.query.get("include_data") != "false" for each in asked)
+    requests = [request for request in service.requests if request.path.startswith("/v1/crawl/")]
+    return sum(request.query.get("include_data") != "false" for request in requests)
 
 
-def measure(seconds: float, processes: int) -> tuple[Told, int, int]:
+def measure(seconds: float, processes: int) -> tuple[ReadResults, int, int]:
     """Make the same call with an empty cache; return the results, jobs and pages of rows."""
     with WireService() as service, tempfile.TemporaryDirectory() as folder:
         service.crawl = JobScript(crawl_rows(ROWS))
         env = {"WEBDATA_CACHE": folder, "URL": service.url}
-        told = together(OURS, ["reads"] * processes, seconds, env)
-        return told, len(service.jobs), rows_sent(service)
+        result = run_processes(OURS, ["reads"] * processes, seconds, env)
+        return result, len(service.jobs), count_row_requests(service)
 
 
-def measure_refreshed(seconds: float, processes: int) -> tuple[Told, int]:
+def measure_refreshed(seconds: float, processes: int) -> tuple[ReadResults, int]:
     """Make the same call while one process refreshes it; return the results and jobs."""
     with WireService() as service, tempfile.TemporaryDirectory() as folder:
         service.crawl = JobScript(crawl_rows(ROWS))
         env = {"WEBDATA_CACHE": folder, "URL": service.url}
         roles = ["writes", *["reads"] * (processes - 1)]
-        return together(OURS, roles, seconds, env), len(service.jobs)
+        return run_processes(OURS, roles, seconds, env), len(service.jobs)
 
 
-def measure_peer(seconds: float, processes: int) -> Told:
+def measure_peer(seconds: float, processes: int) -> ReadResults:
     """Read a file by its path while one process replaces it."""
     # Only here: it is the peer's.
     import pandas as pd  # noqa: PLC0415
@@ -137,27 +139,28 @@ def measure_peer(seconds: float, processes: int) -> Told:
         path = str(Path(folder) / "rows.parquet")
         pd.DataFrame(crawl_rows(ROWS)).drop(columns=["quality", "metadata"]).to_parquet(path)
         roles = ["writes", *["reads"] * (processes - 1)]
-        return together(PEER, roles, seconds, {"PEER_FILE": path})
+        return run_processes(PEER, roles, seconds, {"PEER_FILE": path})
 
 
 def main() -> None:
     """Run all parts and print the figures; return 1 if a read failed."""
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 60.0
     processes = int(sys.argv[2]) if len(sys.argv) > 2 else 4
-    told, jobs, pages = measure(seconds, processes)
+    result, jobs, pages = measure(seconds, processes)
     print(f"{processes} processes, one question, {seconds:g} s")
     print(
-        f"one download: {told.reads} reads, {len(told.failed)} failed, {told.frames} frame;", end=""
+        f"one download: {result.reads} reads, {len(result.failed)} failed, {result.frames} frame;",
+        end="",
     )
     print(f" {jobs} job, {pages} pages of rows sent for {ROWS} rows")
-    again, refreshed = measure_refreshed(seconds / 4, processes)
-    print(f"one asks anew: {again.reads} reads, {len(again.failed)} failed; {refreshed} jobs")
+    refresh, refreshed = measure_refreshed(seconds / 4, processes)
+    print(f"one asks anew: {refresh.reads} reads, {len(refresh.failed)} failed; {refreshed} jobs")
     peer = measure_peer(seconds / 4, processes)
     print(f"pandas, one file replaced: {peer.reads} reads, {len(peer.failed)} failed")
-    for why in sorted({*told.failed, *again.failed}):
+    for why in sorted({*result.failed, *refresh.failed}):
         print(f"  {why}")
-    good = not told.failed and not again.failed and (jobs, told.frames) == (1, 1)
-    sys.exit(not good)
+    passed = not result.failed and not refresh.failed and (jobs, result.frames) == (1, 1)
+    sys.exit(not passed)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ WORDS = TEXT.split()
 
 def page(number: int) -> dict[str, object]:
     """Return one page of about 14 kB in the format of the service."""
-    text = " ".join(WORDS[(number * 7 + place) % len(WORDS)] for place in range(2300))
+    text = " ".join(WORDS[(number * 7 + index) % len(WORDS)] for index in range(2300))
     return {
         "url": f"{URL}{number}",
         "title": f"Page {number}",
@@ -68,7 +68,7 @@ def cache_crawl(count: int) -> Path:
     return path
 
 
-def spent(work: Callable[[], pd.DataFrame]) -> float:
+def cpu_seconds(work: Callable[[], pd.DataFrame]) -> float:
     """Return the processor seconds of one run, including Arrow's threads."""
     began = time.process_time()
     work()
@@ -92,9 +92,9 @@ def main() -> None:
             frame: pd.DataFrame = pq.read_table(path, columns=columns).to_pandas()
             return frame
 
-        pairs = [(spent(ours), spent(peer)) for _ in range(rounds)][3:]
+        pairs = [(cpu_seconds(ours), cpu_seconds(peer)) for _ in range(rounds)][3:]
     ratio = statistics.median(mine / theirs for mine, theirs in pairs)
-    mine, theirs = (statistics.median(each) * 1000 for each in zip(*pairs, strict=True))
+    mine, theirs = (statistics.median(times) * 1000 for times in zip(*pairs, strict=True))
     print(f"{count} rows, {len(columns)} columns, {len(pairs)} rounds")
     print(f"cached call {mine:.1f} ms, pq.read_table().to_pandas() {theirs:.1f} ms")
     print(f"ratio {ratio:.2f} (floor: 1.5 at most)")

@@ -18,26 +18,26 @@ from webdata_nb import crawl_df, local
 from webdata_nb.settings import current
 
 
-def crawled(**given: Any) -> dict[str, Any]:
+def measure_crawl(**options: Any) -> dict[str, Any]:
     """Crawl; return the duration, including the DataFrame, and a summary of the rows."""
-    begun = time.perf_counter()
-    frame = crawl_df(**given, cache=False, progress=False)
-    seconds = time.perf_counter() - begun
-    good = int((frame["success"] & frame["markdown"].notna()).sum())
+    start = time.perf_counter()
+    frame = crawl_df(**options, cache=False, progress=False)
+    seconds = time.perf_counter() - start
+    markdown_pages = int((frame["success"] & frame["markdown"].notna()).sum())
     line = frame.attrs["webdata"]["line"]
-    return {"pages": len(frame), "seconds": seconds, "markdown": good, "line": line}
+    return {"pages": len(frame), "seconds": seconds, "markdown": markdown_pages, "line": line}
 
 
 def main(url: str) -> None:
     """Process the input line by line."""
-    crawled(url=url, max_pages=1)
+    measure_crawl(url=url, max_pages=1)
     running = asyncio.run(local.find(current()))
     if running is None:
         raise SystemExit("this measures the local service: unset WEBDATA_BASE_URL")
     try:
         print(json.dumps(running.hello.pids), flush=True)
         for line in sys.stdin:
-            print(json.dumps(crawled(**json.loads(line))), flush=True)
+            print(json.dumps(measure_crawl(**json.loads(line))), flush=True)
     finally:
         asyncio.run(local.stop(current()))
 

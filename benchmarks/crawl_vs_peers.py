@@ -50,8 +50,8 @@ import aiohttp
 import psutil
 
 from benchmarks.notebook import Notebook
-from benchmarks.rest import Measure, rest, rounds
-from benchmarks.wget import mirrored
+from benchmarks.rest import Measure, rounds, wait_until_idle
+from benchmarks.wget import measure_wget
 from tests.requirements import find
 from tests.site.nginx import NginxSite
 from tests.site.process import SiteProcess
@@ -61,7 +61,7 @@ PAGES: Final = 900
 CONCURRENCY: Final = 10
 SETS: Final = ("python3.11", "python-sqlalchemy-doc", "python-django-doc")
 PACKAGES: Final = ("crawlberg==1.12.*", "scrapy==2.19.*", "html-to-markdown>=3.21")
-WHOLE: Final[dict[str, Any]] = {"formats": ["markdown", "links"], "only_main_content": False}
+WHOLE_PAGES: Final[dict[str, Any]] = {"formats": ["markdown", "links"], "only_main_content": False}
 # our contestant, peer -> required ratio of their rates
 FLOORS: Final = {
     ("crawl_df, whole pages", "crawlberg"): 3.5,
@@ -74,31 +74,31 @@ LATENCY_S: Final = 0.05
 LATENCY_SHARE: Final = 1.15
 
 
-def crawled(notebook: Notebook, url: str, **scrape_options: Any) -> float:
+def measure_crawl(notebook: Notebook, url: str, **scrape_options: Any) -> float:
     """Return the pages per second of `crawl_df`, including the DataFrame."""
-    told = notebook.crawl(
+    result = notebook.crawl(
         url, max_pages=PAGES, concurrency=CONCURRENCY, scrape_options=scrape_options
     )
-    if told["pages"] != PAGES or told["markdown"] < 0.97 * PAGES:
-        raise SystemExit(told["line"])
-    return PAGES / float(told["seconds"])
+    if result["pages"] != PAGES or result["markdown"] < 0.97 * PAGES:
+        raise SystemExit(result["line"])
+    return PAGES / float(result["seconds"])
 
 
-def ran(python: Path, script: str, url: str) -> float:
+def measure_peer(python: Path, script: str, url: str) -> float:
     """Return the pages per second of a peer in its own interpreter."""
     program = Path(__file__).parent / "peers" / script
-    done = subprocess.run(
+    process = subprocess.run(
         [str(python), str(program), url, str(PAGES), str(CONCURRENCY)],
         capture_output=True,
         text=True,
         check=False,
     )
-    if done.returncode:
-        raise SystemExit(f"{script} failed: {done.stderr}")
-    said = json.loads(done.stdout.splitlines()[-1])
-    if said["markdown"] < 0.95 * PAGES:
-        raise SystemExit(f"{script} made Markdown of {said['markdown']} pages only")
-    return float(said["pages"] / said["seconds"])
+    if process.returncode:
+        raise SystemExit(f"{script} failed: {process.stderr}")
+    result = json.loads(process.stdout.splitlines()[-1])
+    if result["markdown"] < 0.95 * PAGES:
+        raise SystemExit(f"{script} made Markdown of {result['markdown']} pages only")
+    return float(result["pages"] / result["seconds"])
 
 
 def peers_python(folder: Path) -> Path:
@@ -113,18 +113,18 @@ def peers_python(folder: Path) -> Path:
 @contextmanager
 def documentation() -> Iterator[Path]:
     """Return a folder whose front page links to every installed set of documentation."""
-    found = {name: Path("/usr/share/doc", name, "html").resolve() for name in SETS}
-    if missing := [name for name, root in found.items() if not root.is_dir()]:
+    folders = {name: Path("/usr/share/doc", name, "html").resolve() for name in SETS}
+    if missing := [name for name, root in folders.items() if not root.is_dir()]:
         raise SystemExit(f"not installed: {', '.join(missing)}")
     with tempfile.TemporaryDirectory() as folder:
-        for name, root in found.items():
+        for name, root in folders.items():
             Path(folder, name).symlink_to(root)
-        links = "".join(f'<li><a href="{name}/index.html">{name}</a></li>' for name in found)
+        links = "".join(f'<li><a href="{name}/index.html">{name}</a></li>' for name in folders)
         Path(folder, "index.html").write_text(f"<title>Documentation</title><ul>{links}</ul>")
         yield Path(folder)
 
 
-def late(site: Site) -> None:
+def delayed_documentation(site: Site) -> None:
     """Recipe: the same documentation, each response after `LATENCY_S`."""
     with documentation() as root:
         for path in late_paths(root):
@@ -138,7 +138,7 @@ def late_paths(root: Path) -> list[str]:
     return [f"/{file.relative_to(root).as_posix()}" for file in files]
 
 
-async def bare(url: str) -> float:
+async def measure_fetcher(url: str) -> float:
     """Return the pages per second of a fetcher that discards its pages."""
     with documentation() as root:
         paths = iter(late_paths(root)[:PAGES])
@@ -150,20 +150,20 @@ async def bare(url: str) -> float:
                 async with session.get(path) as answer:
                     await answer.read()
 
-        begun = time.perf_counter()
+        start = time.perf_counter()
         await asyncio.gather(*(fetch() for _ in range(CONCURRENCY)))
-        return PAGES / (time.perf_counter() - begun)
+        return PAGES / (time.perf_counter() - start)
 
 
 def latency(notebook: Notebook, count: int) -> float:
     """Return the time of `crawl_df` over that of the latency alone; print it for a bare fetcher."""
     floor = CONCURRENCY / LATENCY_S
     ours, nothing = [], []
-    with SiteProcess("benchmarks.crawl_vs_peers:late") as slow:
+    with SiteProcess("benchmarks.crawl_vs_peers:delayed_documentation") as slow:
         for _ in range(count):
-            rest(notebook.pids)
-            nothing.append(floor / asyncio.run(bare(slow.url)))
-            ours.append(floor / crawled(notebook, slow.url, **WHOLE))
+            wait_until_idle(notebook.pids)
+            nothing.append(floor / asyncio.run(measure_fetcher(slow.url)))
+            ours.append(floor / measure_crawl(notebook, slow.url, **WHOLE_PAGES))
     print(f"50 ms an answer, bare fetcher: {statistics.median(nothing):.2f} times the floor")
     return statistics.median(ours)
 
@@ -173,7 +173,7 @@ class Memory:
 
     def __init__(self, notebook: Notebook) -> None:
         self._parents = [psutil.Process(notebook.pid), psutil.Process(notebook.pids[0])]
-        self._done = threading.Event()
+        self._stop_event = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self.peak_mb = 0.0
 
@@ -182,11 +182,11 @@ class Memory:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._done.set()
+        self._stop_event.set()
         self._thread.join()
 
     def _watch(self) -> None:
-        while not self._done.wait(0.25):
+        while not self._stop_event.wait(0.25):
             self.peak_mb = max(self.peak_mb, sum(self._sizes()) / 1e6)
 
     def _sizes(self) -> Iterator[int]:
@@ -198,19 +198,19 @@ class Memory:
                 continue
 
 
-def verdict(results: dict[str, list[float]]) -> bool:
+def check_floors(results: dict[str, list[float]]) -> bool:
     """Print the ratios; return whether each reaches its floor."""
-    median = {name: statistics.median(each) for name, each in results.items()}
+    median = {name: statistics.median(rates) for name, rates in results.items()}
     for name, pages in median.items():
         print(f"{name}: {pages:.1f} pages/s")
-    good = True
+    passed = True
     for (ours, peer), floor in FLOORS.items():
         if peer not in median:
             continue
         ratio = median[ours] / median[peer]
-        good &= ratio >= floor
+        passed &= ratio >= floor
         print(f"{ours} / {peer}: {ratio:.2f} (floor {floor:g})")
-    return good
+    return passed
 
 
 def main() -> int:
@@ -218,8 +218,8 @@ def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--rounds", type=int, default=3)
     arguments.add_argument("--peers", type=Path, default=Path(tempfile.gettempdir(), "crawl-peers"))
-    given = arguments.parse_args()
-    python, wget = peers_python(given.peers), find("wget")
+    options = arguments.parse_args()
+    python, wget = peers_python(options.peers), find("wget")
     if wget is None or find("nginx") is None:
         raise SystemExit("nginx and wget are needed")
     with (
@@ -228,19 +228,21 @@ def main() -> int:
         Notebook(site.url) as notebook,
     ):
         contestants: dict[str, Measure] = {
-            "crawl_df, whole pages": lambda: crawled(notebook, site.url, **WHOLE),
-            "crawl_df, main content": lambda: crawled(notebook, site.url),
-            "crawlberg": lambda: ran(python, "crawlberg_stream.py", site.url),
-            "Scrapy + html-to-markdown": lambda: ran(python, "scrapy_markdown.py", site.url),
-            "wget -r": lambda: mirrored(site.url, wget),
+            "crawl_df, whole pages": lambda: measure_crawl(notebook, site.url, **WHOLE_PAGES),
+            "crawl_df, main content": lambda: measure_crawl(notebook, site.url),
+            "crawlberg": lambda: measure_peer(python, "crawlberg_stream.py", site.url),
+            "Scrapy + html-to-markdown": lambda: measure_peer(
+                python, "scrapy_markdown.py", site.url
+            ),
+            "wget -r": lambda: measure_wget(site.url, wget),
         }
         with Memory(notebook) as memory:
-            results = rounds(contestants, given.rounds, notebook.pids)
-        good = verdict(results)
+            results = rounds(contestants, options.rounds, notebook.pids)
+        passed = check_floors(results)
         print(f"memory of ours together: {memory.peak_mb:.0f} MB (ceiling {MEMORY_MB})")
-        share = latency(notebook, given.rounds)
+        share = latency(notebook, options.rounds)
     print(f"50 ms an answer: {share:.2f} times what latency alone takes (at most {LATENCY_SHARE})")
-    return int(not good or memory.peak_mb > MEMORY_MB or share > LATENCY_SHARE)
+    return int(not passed or memory.peak_mb > MEMORY_MB or share > LATENCY_SHARE)
 
 
 if __name__ == "__main__":

@@ -30,25 +30,25 @@ from typing import Any, Final
 
 from benchmarks.notebook import Notebook
 from benchmarks.rest import Measure, rounds
-from benchmarks.wget import mirrored
+from benchmarks.wget import measure_wget
 from tests.requirements import find
 from tests.site.nginx import NginxSite
 
 PAGES: Final = 500
-GOOD: Final = 490
+MIN_MARKDOWN_PAGES: Final = 490
 ROUNDS: Final = 3
 FLOOR: Final = 0.8
 # Without main content extraction, ten in parallel: the cheapest crawl with Markdown.
-WHOLE: Final = {"concurrency": 10, "scrape_options": {"only_main_content": False}}
+WHOLE_PAGES: Final = {"concurrency": 10, "scrape_options": {"only_main_content": False}}
 
 
-def crawled(notebook: Notebook, url: str, **options: Any) -> float:
+def measure_crawl(notebook: Notebook, url: str, **options: Any) -> float:
     """Return the pages per second of `crawl_df`, including the DataFrame."""
-    told = notebook.crawl(url, max_pages=PAGES, **options)
+    result = notebook.crawl(url, max_pages=PAGES, **options)
     # The documentation has a broken link, whose row does not count here.
-    if told["pages"] != PAGES or told["markdown"] < GOOD:
-        raise SystemExit(told["line"])
-    return float(told["markdown"] / told["seconds"])
+    if result["pages"] != PAGES or result["markdown"] < MIN_MARKDOWN_PAGES:
+        raise SystemExit(result["line"])
+    return float(result["markdown"] / result["seconds"])
 
 
 def main() -> int:
@@ -58,12 +58,12 @@ def main() -> int:
         raise SystemExit("nginx, wget and python3-doc are needed")
     with NginxSite(docs) as site, Notebook(site.url) as notebook:
         contestants: dict[str, Measure] = {
-            "crawl_df": lambda: crawled(notebook, site.url),
-            "crawl_df, whole pages": lambda: crawled(notebook, site.url, **WHOLE),
-            "wget -r": lambda: mirrored(site.url, wget),
+            "crawl_df": lambda: measure_crawl(notebook, site.url),
+            "crawl_df, whole pages": lambda: measure_crawl(notebook, site.url, **WHOLE_PAGES),
+            "wget -r": lambda: measure_wget(site.url, wget),
         }
         results = rounds(contestants, ROUNDS, notebook.pids)
-    median = {name: statistics.median(each) for name, each in results.items()}
+    median = {name: statistics.median(rates) for name, rates in results.items()}
     peer = median.pop("wget -r")
     print(f"medians of {ROUNDS}, pages a second; wget -r {peer:.1f}")
     for name, ours in median.items():

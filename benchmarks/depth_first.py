@@ -72,7 +72,7 @@ async def seconds(client: Client, url: str, strategy: str) -> tuple[float, int]:
         await asyncio.sleep(0.02)
 
 
-async def compared(url: str, rounds: int) -> None:
+async def compare(url: str, rounds: int) -> None:
     """Print the medians of all shapes."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
@@ -80,11 +80,11 @@ async def compared(url: str, rounds: int) -> None:
         try:
             async with connected(settings) as (client, _):
                 for shape in SHAPES:
-                    taken: dict[str, list[float]] = {"bfs": [], "dfs": []}
+                    page_rates: dict[str, list[float]] = {"bfs": [], "dfs": []}
                     for strategy in ("bfs", "dfs") * rounds:
                         took_s, rows = await seconds(client, f"{url}{shape}", strategy)
-                        taken[strategy].append(rows / took_s)
-                    rates = {name: statistics.median(each) for name, each in taken.items()}
+                        page_rates[strategy].append(rows / took_s)
+                    rates = {name: statistics.median(values) for name, values in page_rates.items()}
                     print(
                         f"{shape}: bfs {rates['bfs']:.0f} pages a second, dfs {rates['dfs']:.0f},"
                         f" ratio {rates['dfs'] / rates['bfs']:.2f}"
@@ -98,7 +98,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     arguments.add_argument("--rounds", type=int, default=3)
     with SiteProcess("benchmarks.depth_first:shapes", latency=LATENCY) as site:
-        asyncio.run(compared(site.url, arguments.parse_args().rounds))
+        asyncio.run(compare(site.url, arguments.parse_args().rounds))
 
 
 if __name__ == "__main__":

@@ -64,11 +64,11 @@ def stub() -> None:
     async def search(request: web.Request) -> web.Response:
         await asyncio.sleep(ANSWER_S)
         query = request.query["q"]
-        found = [
+        results = [
             {"url": f"https://x.test/{query}/{n}", "title": f"Title {n}", "content": "Words." * 20}
             for n in range(1, RESULTS + 1)
         ]
-        return web.json_response({"query": query, "results": found, "unresponsive_engines": []})
+        return web.json_response({"query": query, "results": results, "unresponsive_engines": []})
 
     async def serve() -> None:
         app = web.Application()
@@ -137,14 +137,14 @@ def many_calls(url: str) -> Times:
     async def calls() -> Times:
         turns = asyncio.Semaphore(SLOTS)
 
-        async def one(query: str) -> None:
+        async def call(query: str) -> None:
             async with turns:
                 await _call(client, query)
 
         async with httpx.AsyncClient(base_url=url, trust_env=False) as client:
-            await asyncio.gather(*(one(f"warm{number}") for number in range(SLOTS)))
+            await asyncio.gather(*(call(f"warm{number}") for number in range(SLOTS)))
             start, cpu = time.perf_counter(), time.process_time()
-            await asyncio.gather(*(one(f"{number}") for number in range(QUERIES)))
+            await asyncio.gather(*(call(f"{number}") for number in range(QUERIES)))
             return Times(time.perf_counter() - start, time.process_time() - cpu)
 
     return asyncio.run(calls())
@@ -191,10 +191,13 @@ def main() -> int:
             for name in order:
                 rounds[name].append(contestants[name]())
             order.append(order.pop(0))
-            shown = (f"{name} {rounds[name][-1].wall_s * 1000:.1f} ms" for name in contestants)
-            print("   ".join(shown), flush=True)
+            figures = (f"{name} {rounds[name][-1].wall_s * 1000:.1f} ms" for name in contestants)
+            print("   ".join(figures), flush=True)
     one, search, calls, searches = (
-        Times(min(each.wall_s for each in times), min(each.cpu_s for each in times))
+        Times(
+            min(round_times.wall_s for round_times in times),
+            min(round_times.cpu_s for round_times in times),
+        )
         for times in rounds.values()
     )
     ratios = search.wall_s / one.wall_s, searches.wall_s / calls.wall_s

@@ -52,12 +52,12 @@ def extracted(page: TruthPage) -> Extraction:
     """Scrape a page and fill its schema, as a job does."""
     body = page.html.encode()
     source = PageSource(_URL, _URL, 200, "text/html", body, (), datetime.now(UTC))
-    made = scrape(source, _OPTIONS, outlinks=False)
+    scraped = scrape(source, _OPTIONS, outlinks=False)
     return extract_structured(
-        made.formats["structured_data"],
+        scraped.formats["structured_data"],
         schema=page.schema,
-        tables=made.formats["tables"],
-        metadata=made.metadata,
+        tables=scraped.formats["tables"],
+        metadata=scraped.metadata,
     )
 
 
@@ -83,9 +83,9 @@ def count(pages: Iterable[TruthPage]) -> Counts:
 def _places(truth: Any, value: Any, at: str) -> Iterator[tuple[str, Any, Any]]:
     """Pair each value with the truth at its place, down to scalars."""
     if isinstance(truth, dict) or (truth is None and isinstance(value, dict)):
-        known, given = truth or {}, value or {}
-        for name in {**known, **given}:
-            yield from _places(known.get(name), given.get(name), f"{at}/{name}")
+        truths, values = truth or {}, value or {}
+        for name in {**truths, **values}:
+            yield from _places(truths.get(name), values.get(name), f"{at}/{name}")
     elif isinstance(truth, list) or (truth is None and isinstance(value, list)):
         for index, pair in enumerate(zip_longest(truth or [], value or [])):
             yield from _places(*pair, f"{at}/{index}")
@@ -102,15 +102,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pages", type=int, default=PAGES)
     parser.add_argument("--first", type=int, default=0, help="number of the first page")
-    asked = parser.parse_args()
-    counts = count(map(truth_page, range(asked.first, asked.first + asked.pages)))
+    options = parser.parse_args()
+    counts = count(map(truth_page, range(options.first, options.first + options.pages)))
     print(f"pages     {counts.pages}")
     print(f"values    {counts.values}")
     print(f"correct   {counts.correct}")
     print(f"null      {counts.null}")
     print(f"invented  {counts.invented}")
-    for each in counts.examples[:20]:
-        print(f"  {each}")
+    for example in counts.examples[:20]:
+        print(f"  {example}")
     return int(counts.invented > 0 or counts.correct < LEAST_CORRECT * counts.values)
 
 

@@ -28,7 +28,7 @@ from tests.wire.hostile_inputs import INPUTS, Report, under
 P99_S: Final = 0.25
 # An input is repeated until this number of probes was sent, for a minute at most.
 PROBES: Final = 300
-HERE: Final = ("--allow-network", "127.0.0.0/8")
+ALLOW_LOOPBACK: Final = ("--allow-network", "127.0.0.0/8")
 
 
 def main() -> int:
@@ -37,33 +37,33 @@ def main() -> int:
     arguments.add_argument("--only", default="", help="inputs whose name has this")
     arguments.add_argument("--probes", type=int, default=PROBES, help="of each input, at least")
     arguments.add_argument("--p99-ms", type=float, default=P99_S * 1000)
-    told = arguments.parse_args()
+    options = arguments.parse_args()
     reports: list[Report] = []
     print(f"{'input':32} {'longest':>9} {'p99':>8} {'memory':>8} ", end="")
-    print(f"{'probes':>6} {'jobs':>5} {'lost':>5}")
+    print(f"{'probes':>6} {'jobs':>5} {'lost_jobs':>5}")
     with (
         tempfile.TemporaryDirectory() as home,
-        team(Path(home), *HERE) as served,
+        team(Path(home), *ALLOW_LOOPBACK) as served,
     ):
         for hostile in INPUTS:
-            if told.only not in hostile.name:
+            if options.only not in hostile.name:
                 continue
             report = under(
-                hostile, served.url, served.headers, served.process.pid, probes=told.probes
+                hostile, served.url, served.headers, served.process.pid, probes=options.probes
             )
             print(_line(report), flush=True)
             reports.append(report)
     longest = max((each.longest_s for each in reports), default=0.0)
     peak = max((each.peak_mb for each in reports), default=0.0)
-    lost = sum(each.losses for each in reports)
-    print(f"longest {longest * 1000:.0f} ms, peak memory {peak:.0f} MB, {lost} jobs lost")
-    late = [each for each in reports if each.p99_s > told.p99_ms / 1000]
+    lost_jobs = sum(each.losses for each in reports)
+    print(f"longest {longest * 1000:.0f} ms, peak memory {peak:.0f} MB, {lost_jobs} jobs lost")
+    slow_reports = [each for each in reports if each.p99_s > options.p99_ms / 1000]
     failed = [each for each in reports if each.failed_probes]
-    for each in late:
+    for each in slow_reports:
         print(f"{each.name}: 99 in 100 answers took {each.p99_s * 1000:.0f} ms", file=sys.stderr)
     for each in failed:
         print(f"{each.name}: {each.failed_probes} probes failed", file=sys.stderr)
-    return int(bool(late or failed or lost))
+    return int(bool(slow_reports or failed or lost_jobs))
 
 
 def _line(report: Report) -> str:

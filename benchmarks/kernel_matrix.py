@@ -29,34 +29,36 @@ def environment(version: str, folder: Path) -> str:
     python = str(folder / "bin" / "python")
     subprocess.run([python, "-m", "pip", "install", "--quiet", f"ipykernel=={version}"], check=True)
     where = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
-    own = subprocess.run(where, check=True, capture_output=True, text=True).stdout.strip()
+    site_packages = subprocess.run(where, check=True, capture_output=True, text=True).stdout.strip()
     # The current libraries come last on the path, so that only ipykernel and its needs differ.
-    (Path(own) / "behind.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    (Path(site_packages) / "behind.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return python
 
 
-def passed(version: str) -> bool:
+def run_tests(version: str) -> bool:
     """Run the tests against one version; return whether they passed."""
     with tempfile.TemporaryDirectory() as folder:
         python = environment(version, Path(folder))
-        asked = [python, "-c", "import ipykernel; print(ipykernel.__version__)"]
-        found = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
-        print(f"ipykernel {found}", flush=True)
-        done = subprocess.run(
+        command = [python, "-c", "import ipykernel; print(ipykernel.__version__)"]
+        installed_version = subprocess.run(
+            command, check=True, capture_output=True, text=True
+        ).stdout.strip()
+        print(f"ipykernel {installed_version}", flush=True)
+        process = subprocess.run(
             [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS],
             cwd=CHECKOUT,
             env=os.environ | {"TESTED_KERNEL_PYTHON": python},
             check=False,
         )
-    return done.returncode == 0 and found == version
+    return process.returncode == 0 and installed_version == version
 
 
 def main() -> None:
     """Run the matrix; return 1 if a version failed."""
     versions = sys.argv[1:] or list(VERSIONS)
-    results = {version: passed(version) for version in versions}
-    for version, good in results.items():
-        print(f"{version}: {'passed' if good else 'FAILED'}")
+    results = {version: run_tests(version) for version in versions}
+    for version, is_success in results.items():
+        print(f"{version}: {'run_tests' if is_success else 'FAILED'}")
     sys.exit(not all(results.values()))
 
 

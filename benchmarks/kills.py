@@ -37,7 +37,7 @@ RESUMED_S: Final = 2.0
 
 async def rounds(kills: int, seed: int, latency_s: float) -> list[str]:
     """Return the errors of the rounds that were not exact."""
-    wrong: list[str] = []
+    errors: list[str] = []
     with tempfile.TemporaryDirectory() as home, Site(latency=latency_s) as site:
         paths = link_tree(site, depth=3, fanout=10)
         settings = Settings(
@@ -49,20 +49,20 @@ async def rounds(kills: int, seed: int, latency_s: float) -> list[str]:
         print(f"unkilled: {PAGES} pages in {longest:.1f} s")
         for number, (after_s, workers) in enumerate(instants(kills, longest, seed=seed)):
             killed = await crawl_and_kill(settings, site, start, after_s=after_s, workers=workers)
-            said = judged(killed, expected)
-            wrong += [f"round {number}: {said}"] if said else []
+            error = error_of_round(killed, expected)
+            errors += [f"round {number}: {error}"] if error else []
             print(
                 f"{number + 1:3}/{kills} killed after {after_s:5.2f} s"
                 f" ({'service and workers' if workers else 'service'}), {len(killed.shown)} rows"
                 f" shown, {killed.refetched} fetched again, resumed {killed.resumed_s or 0:.2f} s"
-                f" {said or 'exact'}",
+                f" {error or 'exact'}",
                 flush=True,
             )
         await local.stop(settings)
-    return wrong
+    return errors
 
 
-def judged(killed: Killed, expected: list[str]) -> str:
+def error_of_round(killed: Killed, expected: list[str]) -> str:
     """Return the error of a round, or ""."""
     try:
         killed.check(expected, CONCURRENCY)
@@ -79,10 +79,10 @@ def main() -> int:
     arguments.add_argument("--kills", type=int, default=60)
     arguments.add_argument("--seed", type=int, default=0)
     arguments.add_argument("--latency", type=float, default=0.0)
-    given = arguments.parse_args()
-    wrong = asyncio.run(rounds(given.kills, given.seed, given.latency))
-    print(f"{given.kills - len(wrong)} of {given.kills} exact", *wrong, sep="\n")
-    return int(bool(wrong))
+    options = arguments.parse_args()
+    errors = asyncio.run(rounds(options.kills, options.seed, options.latency))
+    print(f"{options.kills - len(errors)} of {options.kills} exact", *errors, sep="\n")
+    return int(bool(errors))
 
 
 if __name__ == "__main__":

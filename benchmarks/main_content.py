@@ -89,8 +89,8 @@ def score(scoring: ModuleType, name: str, rows: list[tuple[str, str, Row]]) -> s
     """Return the set's score over `rows`, and by kind of page if the set has kinds."""
     texts = [(scoring.plain(markdown), truth) for _, markdown, truth in rows]
     if name == "aeb":
-        measured = scoring.shingle_scores([(text, truth["text"]) for text, truth in texts])
-        return " ".join(f"{key} {value:.4f}" for key, value in measured.items())
+        scores = scoring.shingle_scores([(text, truth["text"]) for text, truth in texts])
+        return " ".join(f"{key} {value:.4f}" for key, value in scores.items())
     kinds: dict[str, list[float]] = defaultdict(list)
     for text, truth in texts:
         kinds[truth["type"]].append(scoring.word_f1(text, truth["text"]))
@@ -101,9 +101,11 @@ def score(scoring: ModuleType, name: str, rows: list[tuple[str, str, Row]]) -> s
 
 def report(scoring: ModuleType, name: str, contestants: tuple[Contestant, Contestant]) -> float:
     """Print the figures of one set; return the ratio of processor times."""
-    for each in contestants:
-        rows = each.found[name]
-        print(f"{name} {each.name}: {1000 * each.cpu[name] / len(rows):.2f} CPU ms a page")
+    for contestant in contestants:
+        rows = contestant.found[name]
+        print(
+            f"{name} {contestant.name}: {1000 * contestant.cpu[name] / len(rows):.2f} CPU ms a page"
+        )
         for half in ("A", "B"):
             of_half = [row for row in rows if half_of(row[0]) == half]
             print(f"  half {half}  {score(scoring, name, of_half)}")
@@ -133,8 +135,8 @@ def main() -> int:
     for name in SETS:
         pages = scoring.load(str(corpora / "content" / f"{name}.tar.gz"))
         for index, (key, (html, truth)) in enumerate(pages.items()):
-            for each in contestants if index % 2 else contestants[::-1]:
-                each.run(name, key, html, truth)
+            for contestant in contestants if index % 2 else contestants[::-1]:
+                contestant.run(name, key, html, truth)
     ratios = [report(scoring, name, contestants) for name in SETS]
     return int(max(ratios) > CEILING)
 

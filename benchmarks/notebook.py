@@ -53,8 +53,8 @@ class Notebook:
         assert self._child.stdin is not None
         self._child.stdin.write(json.dumps({"url": url, **options}) + "\n")
         self._child.stdin.flush()
-        told: dict[str, Any] = self._read()
-        return told
+        result: dict[str, Any] = self._read()
+        return result
 
     def _read(self) -> Any:
         assert self._child.stdout is not None

@@ -62,7 +62,7 @@ PAGES: Final = 15
 ROUNDS: Final = {"asked": 15, "row": 15, "main": 3}
 BYTES: Final = (20_000, 90_000)
 ROW: Final[frozenset[PageFact]] = frozenset({"metadata", "quality", "shape"})
-ASKED: Final = ConversionOptions(("markdown",), only_main_content=False, facts=frozenset())
+MARKDOWN_ONLY: Final = ConversionOptions(("markdown",), only_main_content=False, facts=frozenset())
 FULL: Final = ConversionOptions(("markdown",), only_main_content=False, facts=ROW)
 MAIN: Final = ConversionOptions(("markdown",), facts=ROW)
 
@@ -71,11 +71,13 @@ Work: TypeAlias = "Callable[[PageSource], object]"
 
 def sample(package: str) -> list[PageSource]:
     """Return an even sample of a package's documentation pages of medium size."""
-    least, most = BYTES
+    min_bytes, max_bytes = BYTES
     folders = sorted(Path("/usr/share").glob(SETS[package]))
     root = folders[0].resolve() if folders else Path()
     pages = sorted(root.rglob("*.html")) if folders else []
-    paths = [path for path in pages if path.is_file() and least < path.stat().st_size < most]
+    paths = [
+        path for path in pages if path.is_file() and min_bytes < path.stat().st_size < max_bytes
+    ]
     if not paths:
         sys.exit(f"the documentation is missing: apt-get install {package}")
     return [
@@ -99,15 +101,15 @@ def peer(name: str) -> Any:
 
 def contest(pages: list[PageSource], ours: Work, theirs: Work, rounds: int) -> list[list[float]]:
     """Return the processor seconds of both for each page."""
-    least = [[float("inf"), float("inf")] for _ in pages]
+    best_times = [[float("inf"), float("inf")] for _ in pages]
     for number in range(rounds):
         for side in (0, 1) if number % 2 else (1, 0):
             work = theirs if side else ours
-            for page, times in zip(pages, least, strict=True):
+            for page, times in zip(pages, best_times, strict=True):
                 start = time.process_time()
                 work(page)
                 times[side] = min(times[side], time.process_time() - start)
-    return least
+    return best_times
 
 
 def main() -> int:
@@ -121,7 +123,7 @@ def main() -> int:
         return convert(page.body.decode(errors="replace"))
 
     contests: dict[str, tuple[Work, Work, str]] = {
-        "asked": (lambda page: scrape(page, ASKED), converted, "html-to-markdown"),
+        "asked": (lambda page: scrape(page, MARKDOWN_ONLY), converted, "html-to-markdown"),
         "row": (lambda page: scrape(page, FULL), converted, "html-to-markdown"),
         "main": (
             lambda page: scrape(page, MAIN),
@@ -130,22 +132,22 @@ def main() -> int:
         ),
     }
     gc_tuning.configure_gc(*GC_THRESHOLDS)  # as a page worker does; for both sides
-    above = False
+    exceeded = False
     for name, (ours, theirs, rival) in contests.items():
-        least = contest(pages, ours, theirs, ROUNDS[name])
-        our_s, their_s = map(sum, zip(*least, strict=True))
+        best_times = contest(pages, ours, theirs, ROUNDS[name])
+        our_s, their_s = map(sum, zip(*best_times, strict=True))
         ratio = our_s / their_s
-        above |= ratio > CEILINGS[name]
+        exceeded |= ratio > CEILINGS[name]
         print(
             f"{name}: ours {1000 * our_s / len(pages):.3f} ms, {rival}"
             f" {1000 * their_s / len(pages):.3f} ms a page of {size:.0f} kB;"
             f" CPU ratio {ratio:.3f} (at most {CEILINGS[name]})"
         )
-        times = iter(least)
+        times = iter(best_times)
         for package, sampled in sets.items():
             our_s, their_s = map(sum, zip(*islice(times, len(sampled)), strict=True))
             print(f"    {package}: {our_s / their_s:.3f}")
-    return int(above)
+    return int(exceeded)
 
 
 if __name__ == "__main__":

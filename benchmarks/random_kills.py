@@ -57,10 +57,10 @@ def main() -> int:
     arguments.add_argument("--runs", type=int, default=1)
     arguments.add_argument("--kills", type=int, default=20)
     arguments.add_argument("--seed", type=int, default=0)
-    given = arguments.parse_args()
+    options = arguments.parse_args()
     inexact = 0
-    for seed in range(given.seed, given.seed + given.runs):
-        outcome, expected = killed_crawl(pages=PAGES, kills=given.kills, seed=seed)
+    for seed in range(options.seed, options.seed + options.runs):
+        outcome, expected = killed_crawl(pages=PAGES, kills=options.kills, seed=seed)
         try:
             outcome.check(expected)
             verdict = "exact"
@@ -72,7 +72,7 @@ def main() -> int:
             f" requested again, {outcome.starts} client starts: {verdict}",
             flush=True,
         )
-    print(f"{given.runs - inexact} of {given.runs} runs exact")
+    print(f"{options.runs - inexact} of {options.runs} runs exact")
     return int(bool(inexact))
 
 

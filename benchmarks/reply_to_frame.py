@@ -42,9 +42,9 @@ def reply(count: int) -> bytes:
 def ours(body: bytes) -> pd.DataFrame:
     """Decode and validate the reply, and build the typed frame."""
     status = replies.parse(CrawlStatus, orjson.loads(body))
-    made = rows.batch("crawl", status.data)
+    batch = rows.batch("crawl", status.data)
     shown = schemas.shown("crawl", formats=FORMATS, metadata=True)
-    return frame.build(made.table, shown=shown, objects=made.objects)
+    return frame.build(batch.table, shown=shown, objects=batch.objects)
 
 
 def peer(body: bytes) -> pd.DataFrame:
@@ -52,7 +52,7 @@ def peer(body: bytes) -> pd.DataFrame:
     return pd.DataFrame(orjson.loads(body)["data"])
 
 
-def spent(work: Callable[[bytes], pd.DataFrame], body: bytes) -> float:
+def cpu_seconds(work: Callable[[bytes], pd.DataFrame], body: bytes) -> float:
     """Return the processor seconds of one run."""
     began = time.process_time()
     work(body)
@@ -64,9 +64,9 @@ def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 25
     body = reply(count)
-    pairs = [(spent(ours, body), spent(peer, body)) for _ in range(rounds)][3:]
+    pairs = [(cpu_seconds(ours, body), cpu_seconds(peer, body)) for _ in range(rounds)][3:]
     ratio = statistics.median(mine / theirs for mine, theirs in pairs)
-    mine, theirs = (statistics.median(each) * 1000 for each in zip(*pairs, strict=True))
+    mine, theirs = (statistics.median(times) * 1000 for times in zip(*pairs, strict=True))
     print(f"{count} pages, {len(body) / 1e6:.1f} MB of JSON, {len(pairs)} rounds")
     print(f"typed frame {mine:.1f} ms, orjson and pd.DataFrame {theirs:.1f} ms")
     print(f"ratio {ratio:.2f} (floor: 1.3 at most)")

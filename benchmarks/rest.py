@@ -15,13 +15,13 @@ REST_S: Final = 1.5
 REST_SHARE: Final = 0.05
 
 
-def rest(pids: tuple[int, ...]) -> None:
+def wait_until_idle(pids: tuple[int, ...]) -> None:
     """Wait until the processes of the service are idle."""
-    used = _cpu_s(pids)
+    cpu_s = _cpu_s(pids)
     while True:
         time.sleep(REST_S)
-        before, used = used, _cpu_s(pids)
-        if used - before < REST_SHARE * REST_S:
+        before, cpu_s = cpu_s, _cpu_s(pids)
+        if cpu_s - before < REST_SHARE * REST_S:
             return
 
 
@@ -33,7 +33,7 @@ def rounds(
     order = list(contestants)
     for number in range(count):
         for name in order:
-            rest(pids)
+            wait_until_idle(pids)
             results[name].append(contestants[name]())
             print(f"round {number + 1}: {name} {results[name][-1]:.1f}", flush=True)
         order.append(order.pop(0))

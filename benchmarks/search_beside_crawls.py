@@ -33,10 +33,10 @@ from tests.shell import Shell
 from tests.site.server import Site
 from webdata_nb.service.work.runner import SLOTS
 
-MOST: Final = 2.0
+MAX_RATIO: Final = 2.0
 ENGINE_S: Final = 0.3
 _SEARCH: Final = {"query": "colour", "num_results": 1, "formats": ["markdown"]}
-_PATIENCE_S: Final = 120.0
+_TIMEOUT_S: Final = 120.0
 
 
 async def searched(http: httpx.AsyncClient) -> float:
@@ -55,15 +55,15 @@ async def median_s(http: httpx.AsyncClient, rounds: int) -> float:
     return statistics.median([await searched(http) for _ in range(rounds)])
 
 
-async def crawls_begun(http: httpx.AsyncClient, site: Site) -> list[str]:
+async def start_crawls(http: httpx.AsyncClient, site: Site) -> list[str]:
     """Start the crawls, and wait until all of them run and have pages."""
     ids = []
     for number in range(SLOTS):
         body = {"url": site.at(f"/endless/{number}/"), "max_pages": 1000}
         started = await http.post("/v1/crawl", json=body)
         ids.append(started.raise_for_status().json()["job_id"])
-    async with asyncio.timeout(_PATIENCE_S):
-        while not all([await _has_pages(http, each) for each in ids]):  # noqa: ASYNC110
+    async with asyncio.timeout(_TIMEOUT_S):
+        while not all([await _has_pages(http, job_id) for job_id in ids]):  # noqa: ASYNC110
             await asyncio.sleep(0.2)
     return ids
 
@@ -79,7 +79,7 @@ async def _status(http: httpx.AsyncClient, job_id: str) -> Any:
 
 async def measure(served: Served, bob: str, site: Site, rounds: int) -> int:
     """Print the two medians and their ratio; return the exit code."""
-    alone = {"base_url": served.url, "trust_env": False, "timeout": _PATIENCE_S}
+    alone = {"base_url": served.url, "trust_env": False, "timeout": _TIMEOUT_S}
     async with (
         httpx.AsyncClient(headers=served.headers, **alone) as alice,  # type: ignore[arg-type]
         httpx.AsyncClient(
@@ -89,16 +89,19 @@ async def measure(served: Served, bob: str, site: Site, rounds: int) -> int:
     ):
         await median_s(http, 3)  # page workers start, and connections open
         idle_s = await median_s(http, rounds)
-        crawls = await crawls_begun(alice, site)
+        crawls = await start_crawls(alice, site)
         beside_s = await median_s(http, rounds)
-        states = [(await _status(alice, each))["status"] for each in crawls]
-        for each in crawls:
-            await alice.post(f"/v1/jobs/{each}/cancel")
+        states = [(await _status(alice, job_id))["status"] for job_id in crawls]
+        for job_id in crawls:
+            await alice.post(f"/v1/jobs/{job_id}/cancel")
     ratio = beside_s / idle_s
     running = states.count("running")
-    print(f"alone {idle_s:.3f} s, beside {SLOTS} crawls {beside_s:.3f} s: {ratio:.2f} of {MOST:g}")
+    print(
+        f"alone {idle_s:.3f} s, beside {SLOTS} crawls {beside_s:.3f} s:"
+        f" {ratio:.2f} of {MAX_RATIO:g}"
+    )
     print(f"crawls that ran all the while: {running} of {SLOTS}")
-    return int(ratio > MOST or running < SLOTS)
+    return int(ratio > MAX_RATIO or running < SLOTS)
 
 
 def slow_engine(site: Site) -> Stub:

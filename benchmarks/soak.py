@@ -107,25 +107,25 @@ class Report:
 
     def problems(self) -> list[str]:
         """Return the errors of the run."""
-        found = list(self.wrong)
+        problems = list(self.wrong)
         if self.readiness is not None and "disk full" not in self.readiness:
-            found.append(f"/readyz with a full disk: {self.readiness}")
+            problems.append(f"/readyz with a full disk: {self.readiness}")
         if self.first is None or self.last is None:
-            return [*found, "the run did not come to its end"]
+            return [*problems, "the run did not come to its end"]
         if self.last.memory_mb > GROWTH * self.first.memory_mb:
-            found.append(
+            problems.append(
                 f"memory grew from {self.first.memory_mb:.0f} MB to {self.last.memory_mb:.0f} MB"
             )
         if self.last.files > self.first.files + SPARE_FILES:
-            found.append(f"open files grew from {self.first.files} to {self.last.files}")
+            problems.append(f"open files grew from {self.first.files} to {self.last.files}")
         if self.expiry_began and self.last.data_mb > DATA_GROWTH * self.first.data_mb:
-            found.append(
+            problems.append(
                 f"data grew from {self.first.data_mb:.0f} MB to {self.last.data_mb:.0f} MB"
             )
         # A replacement browser uses folders with other names.
         if len(self.last.temporary) > len(self.first.temporary):
-            found.append(f"temporary files were left: {self.last.temporary}")
-        return found
+            problems.append(f"temporary files were left: {self.last.temporary}")
+        return problems
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class Load:
         self._client, self._web, self._chance, self._report = client, web, chance, report
         self._actions: list[Callable[[], Awaitable[None]]] = [
             self._crawl, self._crawl, self._search, self._search,
-            self._cancelled, self._left, self._faulty,
+            self._cancelled, self._disconnect_from_events, self._faulty,
         ]  # fmt: skip
         if find("chromium"):
             self._actions.append(self._rendered)
@@ -230,11 +230,11 @@ class Load:
 
     async def _rows(self, body: dict[str, Any]) -> list[dict[str, Any]]:
         job_id = (await self._client.start_crawl(body)).job_id
-        status = await self._ended(job_id)
+        status = await self._wait_for_end(job_id)
         assert status == "completed", f"crawl {job_id} is {status}"
         return (await self._client.crawl_status(job_id, per_page=1000)).data
 
-    async def _ended(self, job_id: str) -> str:
+    async def _wait_for_end(self, job_id: str) -> str:
         while True:
             status = await self._client.crawl_status(job_id, include_data=False)
             if status.status.terminal:
@@ -254,16 +254,16 @@ class Load:
         job_id = (await self._client.start_crawl({"url": self._web.slow})).job_id
         await asyncio.sleep(self._chance.uniform(0, 2))
         await self._client.cancel(job_id)
-        assert await self._ended(job_id) == "cancelled"
+        assert await self._wait_for_end(job_id) == "cancelled"
 
-    async def _left(self) -> None:
+    async def _disconnect_from_events(self) -> None:
         """Read some events of a crawl, and disconnect."""
         job_id = (await self._client.start_crawl({"url": self._web.site.at("/tree")})).job_id
         async with contextlib.aclosing(self._client.events("crawl", job_id)) as events:
             async for _ in events:
                 if self._chance.random() < 0.3:
                     break
-        status = await self._ended(job_id)
+        status = await self._wait_for_end(job_id)
         assert status == "completed", f"crawl {job_id} is {status}"
 
 
@@ -329,14 +329,16 @@ class Service:
         await asyncio.sleep(_SETTLE_S)
         process, data_dir = self.process(), self._settings.data_dir
         spool = data_dir / "spool"
-        left = [
+        temporary_files = [
             path.name
             for folder in (self._scratch, spool)
             if folder.is_dir()
             for path in folder.iterdir()
         ]
         data_mb = sum(path.stat().st_size for path in data_dir.glob("*.sqlite*")) / 1e6
-        return Usage(memory_mb(process.pid), process.num_fds(), tuple(sorted(left)), data_mb)
+        return Usage(
+            memory_mb(process.pid), process.num_fds(), tuple(sorted(temporary_files)), data_mb
+        )
 
 
 @contextlib.contextmanager
@@ -419,8 +421,8 @@ async def _phases(
 
 
 async def _killing(service: Service, end: float, chance: random.Random) -> None:
-    while (left := end - time.monotonic()) > 0:
-        await asyncio.sleep(min(left, chance.uniform(2, 15)))
+    while (remaining_s := end - time.monotonic()) > 0:
+        await asyncio.sleep(min(remaining_s, chance.uniform(2, 15)))
         service.kill_child(chance)
 
 
@@ -451,8 +453,8 @@ def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--minutes", type=float, default=120.0)
     arguments.add_argument("--seed", type=int, default=0)
-    given = arguments.parse_args()
-    report = asyncio.run(soak(given.minutes * 60, given.seed))
+    options = arguments.parse_args()
+    report = asyncio.run(soak(options.minutes * 60, options.seed))
     print(f"jobs ended: {dict(report.jobs)}; refused by the full disk: {dict(report.refused)}")
     print(
         f"killed: {dict(report.killed)}; ready with a full disk: {report.readiness or 'not tried'}"

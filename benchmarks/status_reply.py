@@ -75,7 +75,7 @@ def page(number: int) -> bytes:
     )
 
 
-async def filled(data_dir: Path) -> str:
+async def store_crawl(data_dir: Path) -> str:
     """Store a completed crawl of 1 MB with a receipt of 1000 URLs; return its id."""
     now = time.time()
     async with SqliteStore(data_dir / "jobs.sqlite") as store:
@@ -92,8 +92,8 @@ async def filled(data_dir: Path) -> str:
             JournalEntry(n, f"https://site.test/{n}", True, b"{}", page=page(n), position=n)  # noqa: FBT003
             for n in range(ROWS)
         )
-        seen = tuple(UrlOutcome(f"https://site.test/{n}", "fetched") for n in range(1000))
-        await store.commit(lease, CommitBatch(entries=entries, url_outcomes=seen))
+        outcomes = tuple(UrlOutcome(f"https://site.test/{n}", "fetched") for n in range(1000))
+        await store.commit(lease, CommitBatch(entries=entries, url_outcomes=outcomes))
         await store.finish(lease, JobStatus.COMPLETED, error=None, now=now)
     return job_id
 
@@ -105,10 +105,10 @@ def _lifetime(data_dir: Path) -> LocalLifetime:
 async def serve(data_dir: Path, pipe: Connection) -> None:
     """Run the service and the bare route in one process; report their addresses."""
     lifetime = _lifetime(data_dir)
-    same: dict[str, bytes] = {}
+    reply: dict[str, bytes] = {}
 
     async def bare(_request: Request) -> Response:
-        return Response(same["body"], media_type="application/json")
+        return Response(reply["body"], media_type="application/json")
 
     tune_malloc()
     async with service(ServiceSettings(data_dir), 1, lifetime, lambda: None) as running:
@@ -120,7 +120,7 @@ async def serve(data_dir: Path, pipe: Connection) -> None:
             asyncio.create_task(server.serve(sockets=[sock]))
             for server, sock in zip(servers, sockets, strict=True)
         ]
-        same["body"] = await asyncio.to_thread(pipe.recv_bytes)
+        reply["body"] = await asyncio.to_thread(pipe.recv_bytes)
         pipe.send("ready")
         await asyncio.to_thread(pipe.recv)
         for server in servers:
@@ -150,13 +150,13 @@ class Peer:
     ) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         self._path, self._headers = path, {"Authorization": f"Bearer {token}"}
-        self._unique, self._before, self._asked = unique, before, 0
+        self._unique, self._before, self._request_count = unique, before, 0
         self.least_s, self.cpu_s = float("inf"), 0.0
 
     def get(self) -> bytes:
         """Send one request."""
-        self._asked += 1
-        path = f"{self._path}&{_spelled(self._asked)}=true" if self._unique else self._path
+        self._request_count += 1
+        path = f"{self._path}&{_spelled(self._request_count)}=true" if self._unique else self._path
         self._connection.request("GET", path, headers=self._headers)
         answer = self._connection.getresponse()
         body = answer.read()
@@ -210,7 +210,7 @@ def main() -> int:
     """Print the figures; return 1 below the floor."""
     with tempfile.TemporaryDirectory(prefix="webdata-benchmark-") as name:
         data_dir = Path(name)
-        job_id = asyncio.run(filled(data_dir))
+        job_id = asyncio.run(store_crawl(data_dir))
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         child = context.Process(target=_child, args=(data_dir, theirs))
@@ -236,17 +236,17 @@ def main() -> int:
                     peer.block(psutil.Process(pid))
         ours.send("stop")
         child.join()
-    return _judged(peers, len(body))
+    return _check_floor(peers, len(body))
 
 
-def _judged(peers: Mapping[str, Peer], size: int) -> int:
-    bare = peers["bare"]
+def _check_floor(peers: Mapping[str, Peer], size: int) -> int:
+    bare_peer = peers["bare"]
     print(f"replies of {size:,} bytes; shares are of the bare route's")
     for label, peer in peers.items():
-        rate, share = REQUESTS / peer.least_s, bare.least_s / peer.least_s
-        cpu = peer.cpu_s / bare.cpu_s
+        rate, share = REQUESTS / peer.least_s, bare_peer.least_s / peer.least_s
+        cpu = peer.cpu_s / bare_peer.cpu_s
         print(f"{label:8} {rate:6.0f} requests/s, rate {share:.2f}, processor time {cpu:.2f}")
-    share = bare.least_s / peers["again"].least_s
+    share = bare_peer.least_s / peers["again"].least_s
     print(f"again: {share:.2f} of the bare route's rate (at least {FLOOR})")
     return 0 if share >= FLOOR else 1
 

@@ -38,12 +38,12 @@ def main() -> int:
         print(f"{number + 1:3}/{rounds} {_line(stops[-1], cancels[-1])}", flush=True)
     for stop in stops:
         stop.check()
-    longest = max(each.seconds for each in stops)
-    last = max(each.ended_s for each in cancels)
+    longest = max(measurement.seconds for measurement in stops)
+    last = max(measurement.ended_s for measurement in cancels)
     print(f"stopped within {longest:.2f} s (at most {STOP_S:g}), no job failed")
     print(f"workers of cancelled jobs gone within {last:.2f} s (at most {CANCEL_S:g})")
-    late = longest > STOP_S or last > CANCEL_S
-    return int(late or any(each.fetched_after for each in cancels))
+    exceeded = longest > STOP_S or last > CANCEL_S
+    return int(exceeded or any(measurement.fetched_after for measurement in cancels))
 
 
 def _line(stop: Stopped, cancel: Cancelled) -> str:

@@ -22,27 +22,29 @@ def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--seed", type=int, default=0, help="for where the later faults strike")
     arguments.add_argument("--only", metavar="STATEMENT", help="let this one fail")
-    given = arguments.parse_args()
+    options = arguments.parse_args()
     logging.disable(logging.CRITICAL)
-    began, chance, told = time.monotonic(), random.Random(given.seed), unfaulted()
-    wrong, struck, never = 0, 0, 0
-    for statement in unused(told):
+    began, chance, statements = time.monotonic(), random.Random(options.seed), unfaulted()
+    loss_count, struck, never = 0, 0, 0
+    for statement in unused(statements):
         print(f"{statement}: nothing here runs it; add it to tests/stores/faults/chores.py")
         never += 1
-    for fault, among_chores in faults(told):
-        if given.only not in {None, fault.statement}:
+    for fault, among_chores in faults(statements):
+        if options.only not in {None, fault.statement}:
             continue
-        for each in (fault, later(fault, chance)):
-            found = life(each, among_chores=among_chores)
-            struck += found.raised
-            never += not found.raised and not each.skip
-            wrong += len(found.problems)
-            for problem in found.problems:
-                print(f"{each}: {problem}", flush=True)
-            if not found.raised and not each.skip:
-                print(f"{each}: never struck", flush=True)
-    print(f"{struck} faults in {time.monotonic() - began:.0f} s: {wrong} losses, {never} unused")
-    return int(bool(wrong or never))
+        for strike in (fault, later(fault, chance)):
+            run = life(strike, among_chores=among_chores)
+            struck += run.raised
+            never += not run.raised and not strike.skip
+            loss_count += len(run.problems)
+            for problem in run.problems:
+                print(f"{strike}: {problem}", flush=True)
+            if not run.raised and not strike.skip:
+                print(f"{strike}: never struck", flush=True)
+    print(
+        f"{struck} faults in {time.monotonic() - began:.0f} s: {loss_count} losses, {never} unused"
+    )
+    return int(bool(loss_count or never))
 
 
 if __name__ == "__main__":

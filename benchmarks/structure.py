@@ -158,7 +158,7 @@ def duplicate_classes(checkout: Path) -> dict[str, list[str]]:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.ClassDef):
                 files[node.name].append(path.relative_to(checkout / PACKAGE).as_posix())
-    return {name: found for name, found in files.items() if len(found) > 1}
+    return {name: paths for name, paths in files.items() if len(paths) > 1}
 
 
 def trace_in_subprocess(checkout: Path) -> dict[str, int]:
@@ -167,7 +167,7 @@ def trace_in_subprocess(checkout: Path) -> dict[str, int]:
         name: value for name, value in os.environ.items() if not name.startswith("WEBDATA_")
     }
     with tempfile.TemporaryDirectory() as home:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, str(Path(__file__).resolve()), "--trace"],
             cwd=checkout,
             env=environment | {"PYTHONPATH": str(checkout), "WEBDATA_HOME": home},
@@ -175,7 +175,7 @@ def trace_in_subprocess(checkout: Path) -> dict[str, int]:
             text=True,
             check=True,
         )
-    figures: dict[str, int] = json.loads(done.stdout)
+    figures: dict[str, int] = json.loads(process.stdout)
     return figures
 
 

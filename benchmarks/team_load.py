@@ -43,7 +43,7 @@ AT_ONCE, CREDITS, ROUNDS = 200, 10, 20
 CLIENTS, STARTS, CAP = 50, 20, 8
 SLOW, CLOSED_S, DRIP_S = 800, 15.0, 0.5
 DISCOVERY: Final = {"query": "q", "formats": []}
-_PATIENCE_S: Final = 120.0
+_TIMEOUT_S: Final = 120.0
 _OK, _OVER, _BROKEN = 200, 429, 500
 
 
@@ -53,12 +53,12 @@ class Verdict:
 
     wrong: list[str] = field(default_factory=list)
 
-    def expect(self, what: str, found: object, wanted: object) -> None:
+    def expect(self, label: str, value: object, expected: object) -> None:
         """Print a figure, and record it if it differs from the expected one."""
-        fine = found == wanted
-        print(f"  {what}: {found}{'' if fine else f', not {wanted}'}", flush=True)
+        fine = value == expected
+        print(f"  {label}: {value}{'' if fine else f', not {expected}'}", flush=True)
         if not fine:
-            self.wrong.append(what)
+            self.wrong.append(label)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Account:
 
     async def usage(self) -> Any:
         """Wait until no job is active; return the credits used."""
-        async with asyncio.timeout(_PATIENCE_S):
+        async with asyncio.timeout(_TIMEOUT_S):
             while True:
                 usage = (await self.http.get(paths.USAGE)).raise_for_status().json()
                 if not usage["active"]:
@@ -95,7 +95,7 @@ def account(served: Served, home: Path, name: str, *terms: str) -> Account:
         headers={"Authorization": f"Bearer {key}"},
         limits=limits,
         trust_env=False,
-        timeout=_PATIENCE_S,
+        timeout=_TIMEOUT_S,
     )
     return Account(http, shell, name)
 
@@ -111,43 +111,45 @@ async def starts(served: Served, home: Path, verdict: Verdict) -> None:
             answers = await asyncio.gather(
                 *[racing.http.post(paths.SEARCH, json=DISCOVERY) for _ in range(AT_ONCE)]
             )
-            told = Counter(answer.status_code for answer in answers)
-            rounds[told[_OK], told[_OVER]] += 1
-            bare = sum("Retry-After" not in each.headers for each in answers if each.is_error)
-            if bare:
+            statuses = Counter(answer.status_code for answer in answers)
+            rounds[statuses[_OK], statuses[_OVER]] += 1
+            without_retry_after = sum(
+                "Retry-After" not in answer.headers for answer in answers if answer.is_error
+            )
+            if without_retry_after:
                 verdict.wrong.append("a 429 without Retry-After")
             usage = await racing.usage()
     verdict.expect("rounds by (accepted, refused)", dict(rounds), {(CREDITS, 190): ROUNDS})
-    left = (usage["topup"], usage["reserved"], usage["used"])
-    verdict.expect("left, held, used", left, (0.0, 0.0, float(CREDITS * ROUNDS)))
+    balance = (usage["topup"], usage["reserved"], usage["used"])
+    verdict.expect("left, held, used", balance, (0.0, 0.0, float(CREDITS * ROUNDS)))
 
 
 async def cap(served: Served, home: Path, verdict: Verdict) -> None:
     """Start jobs concurrently with a limit on active jobs."""
     print(f"{CLIENTS} clients with {STARTS} starts each against a cap of {CAP}")
     capped = account(served, home, "capped", "--plan", "unlimited", "--concurrency", str(CAP))
-    told: Counter[int] = Counter()
-    most = 0
+    statuses: Counter[int] = Counter()
+    max_active = 0
 
     async def client() -> None:
-        nonlocal most
-        begun = 0
-        while begun < STARTS:
+        nonlocal max_active
+        started = 0
+        while started < STARTS:
             answer = await capped.http.post(paths.SEARCH, json=DISCOVERY)
-            told[answer.status_code] += 1
-            begun += answer.status_code == _OK
+            statuses[answer.status_code] += 1
+            started += answer.status_code == _OK
             if answer.status_code != _OK:
-                most = max(most, int(answer.headers["X-Concurrency-Active"]))
+                max_active = max(max_active, int(answer.headers["X-Concurrency-Active"]))
                 await asyncio.sleep(0.05)
 
     async with capped.http:
-        async with asyncio.timeout(10 * _PATIENCE_S):
+        async with asyncio.timeout(10 * _TIMEOUT_S):
             await asyncio.gather(*[client() for _ in range(CLIENTS)])
         usage = await capped.usage()
-    print(f"  answers: {dict(told)}")
-    verdict.expect("most under way", most, CAP)
-    verdict.expect("accepted", told[_OK], CLIENTS * STARTS)
-    verdict.expect("5xx", sum(n for status, n in told.items() if status >= _BROKEN), 0)
+    print(f"  answers: {dict(statuses)}")
+    verdict.expect("most under way", max_active, CAP)
+    verdict.expect("accepted", statuses[_OK], CLIENTS * STARTS)
+    verdict.expect("5xx", sum(n for status, n in statuses.items() if status >= _BROKEN), 0)
     verdict.expect("used", usage["used"], float(CLIENTS * STARTS))
 
 
@@ -158,13 +160,13 @@ async def slow(served: Served, home: Path, verdict: Verdict) -> None:
     host, port = urlsplit(served.url).hostname, urlsplit(served.url).port
     async with normal.http:
         idle, _ = await paced(normal.http, lambda: asyncio.sleep(CLOSED_S / 2))
-        busy, ends = await paced(
+        busy_times, ends = await paced(
             normal.http, lambda: asyncio.gather(*[drip(host, port) for _ in range(SLOW)])
         )
     verdict.expect("closed within 15 s", sum(end <= CLOSED_S for end in ends), SLOW)
-    verdict.expect("answered well meanwhile", busy.count(-1.0), 0)
-    ratio = statistics.median(busy) / statistics.median(idle)
-    print(f"  the last was closed after {max(ends):.1f} s; {len(busy)} others were served")
+    verdict.expect("answered well meanwhile", busy_times.count(-1.0), 0)
+    ratio = statistics.median(busy_times) / statistics.median(idle)
+    print(f"  the last was closed after {max(ends):.1f} s; {len(busy_times)} others were served")
     print(f"  a normal request: {1000 * statistics.median(idle):.1f} ms, meanwhile x {ratio:.2f}")
 
 
@@ -207,11 +209,11 @@ def main() -> int:
     """Run the chosen parts."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", choices=PARTS, help="one part alone")
-    chosen = parser.parse_args().only
+    chosen_part = parser.parse_args().only
     verdict = Verdict()
     with tempfile.TemporaryDirectory() as folder, team(Path(folder)) as served:
         for name, part in PARTS.items():
-            if chosen in {None, name}:
+            if chosen_part in {None, name}:
                 asyncio.run(part(served, Path(folder), verdict))
     print("exact" if not verdict.wrong else f"WRONG: {', '.join(verdict.wrong)}")
     return bool(verdict.wrong)

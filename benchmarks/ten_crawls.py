@@ -111,12 +111,14 @@ def main() -> int:
     """Print rows and memory; return 1 if a row is missing or memory exceeds its limit."""
     argparse.ArgumentParser(description=__doc__).parse_args()
     with SiteProcess("benchmarks.ten_crawls:forest") as site, tempfile.TemporaryDirectory() as home:
-        done = asyncio.run(load(Path(home), site.url, crawls=CRAWLS, pages=PAGES, settled=SETTLED))
-    rows = [url for urls in done.urls for url in urls]
-    growth = done.peak_mb / done.settled_mb
+        result = asyncio.run(
+            load(Path(home), site.url, crawls=CRAWLS, pages=PAGES, settled=SETTLED)
+        )
+    rows = [url for urls in result.urls for url in urls]
+    growth = result.peak_mb / result.settled_mb
     print(f"{len(rows)} rows of {CRAWLS * PAGES}, {len(set(rows))} different")
     print(
-        f"memory {done.settled_mb:.0f} MB after {SETTLED} rows, at most {done.peak_mb:.0f} MB"
+        f"memory {result.settled_mb:.0f} MB after {SETTLED} rows, at most {result.peak_mb:.0f} MB"
         f" afterwards: {growth:.2f} (at most {GROWTH})"
     )
     complete = len(rows) == len(set(rows)) == CRAWLS * PAGES

@@ -26,13 +26,13 @@ async def main(url: str, pages: int, concurrency: int) -> None:
             ssrf=SsrfPolicy(deny_private=False),
         )
     )
-    begun = time.perf_counter()
+    start = time.perf_counter()
     stream = crawlberg.crawl_stream(engine, CrawlStreamRequest(url=url))
     rows = [event async for event in stream if event.type == "page"]
-    elapsed = time.perf_counter() - begun
+    elapsed = time.perf_counter() - start
     # Read after the clock has stopped: that it did make Markdown of what it fetched.
-    written = sum("markdown" in str(row) for row in rows)
-    print(json.dumps({"pages": len(rows), "seconds": elapsed, "markdown": written}))
+    markdown_pages = sum("markdown" in str(row) for row in rows)
+    print(json.dumps({"pages": len(rows), "seconds": elapsed, "markdown": markdown_pages}))
 
 
 if __name__ == "__main__":

@@ -73,9 +73,9 @@ def main(url: str, pages: int, concurrency: int) -> None:
     process.crawl(crawler, url=url, pages=pages)
     process.start()
     spider: Any = crawler.spider
-    written = sum(bool(row["markdown"]) for row in spider.rows)
+    markdown_pages = sum(bool(row["markdown"]) for row in spider.rows)
     seconds = spider.ended - spider.begun
-    print(json.dumps({"pages": len(spider.rows), "seconds": seconds, "markdown": written}))
+    print(json.dumps({"pages": len(spider.rows), "seconds": seconds, "markdown": markdown_pages}))
 
 
 if __name__ == "__main__":
