@@ -80,9 +80,7 @@ def nothing(_ended: JobSnapshot) -> None:
     pass
 
 
-async def begin_cancel(
-    store: SqliteStore, runner: LocalRunner, job_id: str
-) -> asyncio.Task[None]:
+async def begin_cancel(store: SqliteStore, runner: LocalRunner, job_id: str) -> asyncio.Task[None]:
     """Do what the route does, as far as possible during a claim; the task is the rest."""
     await store.cancel(ALICE, job_id, now=time.time())
     cancelling = asyncio.create_task(runner.cancel(job_id))
