@@ -33,6 +33,7 @@ SYNC = [
     api.links_df,
     api.images_df,
     api.headings_df,
+    api.extract_df,
     api.tables,
     api.record,
     api.replay,

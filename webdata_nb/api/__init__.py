@@ -29,6 +29,7 @@ from webdata_nb.calls.budget import Estimate
 from webdata_nb.frames.compare import diff
 from webdata_nb.frames.derive import headings_df, images_df, links_df, tables
 from webdata_nb.frames.exports import to_parquet
+from webdata_nb.frames.extracted_fields import extract_df
 from webdata_nb.jobs.job import Job
 from webdata_nb.jobs.listings import (
     aengines_df,
@@ -74,6 +75,7 @@ __all__ = [
     "engines_df",
     "estimate",
     "export_df",
+    "extract_df",
     "gallery",
     "headings_df",
     "history_df",

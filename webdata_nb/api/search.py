@@ -81,8 +81,8 @@ async def _asearch_df(
     Examples
     --------
     >>> df = search_df("aurora forecast", num_results=3, formats=[])
-    >>> list(df.columns)[:4]
-    ['rank', 'url', 'title', 'snippet']
+    >>> df[["rank", "url", "title"]].shape
+    (3, 3)
     >>> df.attrs["webdata"]["status"]
     'completed'
     """
