@@ -23,6 +23,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from types import ModuleType
 from typing import Any, Final, ParamSpec, TypeVar
 
+from webdata_nb import caller
 from webdata_nb.errors import InvalidCall
 
 P = ParamSpec("P")
@@ -457,7 +458,8 @@ def synced(afunction: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     @functools.wraps(afunction)
     def twin(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
-            return PORTAL.run(afunction(*args, **kwargs))
+            with caller.called_here():
+                return PORTAL.run(afunction(*args, **kwargs))
         except TypeError as error:
             # Errors about the arguments name the async function.
             if not str(error).startswith(f"{afunction.__qualname__}() "):

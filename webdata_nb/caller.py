@@ -7,10 +7,10 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any, Final
+from typing import Final
 
 _PACKAGE: Final = str(Path(__file__).parent)
 _STANDARD_LIBRARY: Final = str(Path(warnings.__file__).parent)
@@ -20,23 +20,17 @@ _HOSTS: Final = ("IPython", "ipykernel", "marimo", "nest_asyncio2", "pandas")
 
 @dataclass(frozen=True, slots=True)
 class CallerLine:
-    """One line of code, without its frame, which would hold the user's variables.
-
-    `registry` is that of the module's warnings: Python shows each warning once for each line.
-    """
+    """One line of code, without its frame, which would hold the user's variables."""
 
     filename: str
     number: int
-    module: str = ""
-    registry: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    module: str
 
     @classmethod
     def of_frame(cls, frame: FrameType, number: int) -> CallerLine:
         """Return the line of a frame."""
-        names = frame.f_globals
-        registry = names.setdefault("__warningregistry__", {})
-        module = names.get("__name__") or "<unknown>"
-        return cls(frame.f_code.co_filename, number, module, registry)
+        module = frame.f_globals.get("__name__") or "<unknown>"
+        return cls(frame.f_code.co_filename, number, module)
 
 
 # A task copies its context, so a line that a call sets reaches every task and thread of the call.
@@ -61,14 +55,12 @@ def called_here() -> Iterator[None]:
 
 
 def warn(message: str) -> None:
-    """Show a warning that points to the user's line."""
+    """Show a warning that points to the user's line; each call of a line shows its own."""
     line = _CALLER.get() or _line_on_stack()
     if line is None:
         warnings.warn(message, stacklevel=2)
         return
-    warnings.warn_explicit(
-        message, UserWarning, line.filename, line.number, line.module, line.registry
-    )
+    warnings.warn_explicit(message, UserWarning, line.filename, line.number, line.module)
 
 
 def _line_on_stack() -> CallerLine | None:

@@ -21,7 +21,7 @@ from webdata_nb.contract.choices import ENGINES
 from webdata_nb.contract.fields import http_url, proxy_url, user_agent
 from webdata_nb.contract.local import SOURCES
 from webdata_nb.errors import InvalidArgument, UnknownOption
-from webdata_nb.suggestions import closest, closest_url, did_you_mean, given, quoted
+from webdata_nb.suggestions import closest, closest_url, did_you_mean, format_value, quoted
 
 _APP: Final = "webdata"
 CACHE_BYTES: Final = 10 * 2**30
@@ -144,7 +144,7 @@ def _base_url(value: str | None) -> str | None:
     except ValueError as error:
         meant = did_you_mean(closest_url(value))
         raise ValueError(
-            f"base_url (WEBDATA_BASE_URL) {error}; it is {given(value)}{meant}"
+            f"base_url (WEBDATA_BASE_URL) {error}; it is {format_value(value)}{meant}"
         ) from None
     parts = urlsplit(url)
     if parts.username is not None or parts.query or parts.fragment:
@@ -183,7 +183,7 @@ def _ca_bundle(value: str | None) -> str | None:
 
 def _text(name: str, value: object) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{name} must be a string; it is {given(value)}")  # noqa: TRY004
+        raise ValueError(f"{name} must be a string; it is {format_value(value)}")  # noqa: TRY004
     return value
 
 
@@ -197,7 +197,7 @@ def _choice(
             return None if value is None else value.lower()
         meant = did_you_mean(quoted(closest(value, allowed)))
         words = ", ".join(map(repr, allowed))
-        raise ValueError(f"{name} must be {also}one of {words}; it is {given(value)}{meant}")
+        raise ValueError(f"{name} must be {also}one of {words}; it is {format_value(value)}{meant}")
 
     return check
 
@@ -217,7 +217,7 @@ def _flag(name: str) -> Callable[[object], bool | None]:
     def check(value: object) -> bool | None:
         if value is None or isinstance(value, bool):
             return value
-        raise ValueError(f"{name} must be True or False; it is {given(value)}")
+        raise ValueError(f"{name} must be True or False; it is {format_value(value)}")
 
     return check
 
@@ -227,7 +227,7 @@ def _ttl(value: float | None) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
         raise ValueError(
-            f"ttl (WEBDATA_TTL) must be a number of seconds from 0; it is {given(value)}"
+            f"ttl (WEBDATA_TTL) must be a number of seconds from 0; it is {format_value(value)}"
         )
     return value
 
@@ -238,7 +238,7 @@ def _cache_bytes(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError(
             "cache_bytes (WEBDATA_CACHE_BYTES) must be a whole number of bytes from 0; "
-            f"it is {given(value)}"
+            f"it is {format_value(value)}"
         )
     return value
 

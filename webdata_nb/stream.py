@@ -17,6 +17,7 @@ from webdata_nb.bridge import (
     cancel_and_wait,
     run_ticks,
 )
+from webdata_nb.caller import called_here
 
 T = TypeVar("T")
 
@@ -54,7 +55,8 @@ class Stream(Generic[T]):
         PORTAL.refuse_own_thread()
         pump = _ItemPump[T]()
         caller = CallerTask()
-        call = PORTAL.submit(pump.run(self._source))
+        with called_here():
+            call = PORTAL.submit(pump.run(self._source))
         try:
             while (item := _next_item(pump, call, caller)) is not None:
                 yield item.result()

@@ -78,7 +78,7 @@ def _checked(url: str) -> str | None:
     return url if _HOST.fullmatch(f"[{host}]" if ":" in host else host) else None
 
 
-def given(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Return a value as a message shows it: short, on one line, without a password.
 
     A mapping may hold headers or cookies, so that only its keys are shown.
@@ -87,7 +87,7 @@ def given(value: Any) -> str:
         return f"a dict with {', '.join(map(repr, list(value)[:_MAX_ITEMS])) or 'no keys'}"
     if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
         more = ", ..." if len(value) > _MAX_ITEMS else ""
-        return f"[{', '.join(given(each) for each in value[:_MAX_ITEMS])}{more}]"
+        return f"[{', '.join(format_value(each) for each in value[:_MAX_ITEMS])}{more}]"
     if isinstance(value, str):
         value = _CREDENTIALS.sub(r"\1***@", value)
     text = repr(value) if _is_plain(value) else f"a {type(value).__name__}"
@@ -96,4 +96,6 @@ def given(value: Any) -> str:
 
 def _is_plain(value: object) -> bool:
     """Return whether the repr of a value is short and says what it is."""
-    return value is None or isinstance(value, str | bool | int | float)
+    if value is None or isinstance(value, str | bool | int | float):
+        return True
+    return type(value).__name__ in {"NAType", "NaTType"}

@@ -104,7 +104,7 @@ def test_result_older_than_ttl_is_fetched_again(
 
 @pytest.mark.usefixtures("connected")
 def test_offline_uses_cache_of_any_age(service: WireService) -> None:
-    with pytest.raises(OfflineError, match="no answer for this call"):
+    with pytest.raises(OfflineError, match="no result of this crawl"):
         crawl_df(SITE, offline=True)
     fresh = crawl_df(SITE)
     before = len(service.requests)
@@ -167,3 +167,19 @@ def test_unwritable_cache_warns_once(
     assert (len(df), receipt_of(df)["file"]) == (5, None)
     crawl_df(SITE)  # without a second warning, which would be an error here
     assert len(service.jobs) == 2
+
+
+@pytest.mark.usefixtures("connected")
+def test_an_offline_miss_names_the_closest_cached_request() -> None:
+    with pytest.raises(OfflineError, match=r"no result of this crawl of https://site\.test/: .*ls"):
+        crawl_df(SITE, offline=True)
+    crawl_df(SITE, max_pages=5)
+    search_df("moss")
+    with pytest.raises(OfflineError, match=r"is crawl https://site\.test/ .*max_pages=5 \(not 7\)"):
+        crawl_df(SITE, max_pages=7, offline=True)
+    with pytest.raises(OfflineError, match=r"is crawl https://site\.test/ of \d{4}-\d\d-\d\d"):
+        crawl_df(f"{SITE}docs", max_pages=5, offline=True)
+    with pytest.raises(OfflineError, match="with another key or headers"):
+        crawl_df(SITE, max_pages=5, headers={"X-Key": "secret"}, offline=True)
+    with pytest.raises(OfflineError, match=r"search of ferns and lichen: .*cache\.ls\(\)"):
+        search_df("ferns and lichen", offline=True)

@@ -109,7 +109,8 @@ def page(text: str) -> Callable[[web.BaseRequest], web.Response]:
 
 def test_a_list_of_pages_that_all_failed_says_so(site: Site) -> None:
     site.under("/gone", status_of(404))
-    df = scrape_df([site.at("/gone/1"), site.at("/gone/2")])
+    with pytest.warns(UserWarning, match=r"2 inputs: no row succeeded, .*HTTP 404 Not Found"):
+        df = scrape_df([site.at("/gone/1"), site.at("/gone/2")])
     assert receipt_of(df)["inputs"] == {"total": 2, "failed": 2, "cached": 0}
     assert receipt_of(df)["counts"] == {"rows": 2, "ok": 0, "failed": 2}
     assert [each["failed"] for each in receipt_of(df)["runs"]] == [1, 1]
@@ -130,7 +131,8 @@ def test_a_list_whose_extractions_failed_says_so(
     monkeypatch.setenv("WEBDATA_LLM_CUSTOM_MODEL", "m1")
     extract = {"prompt": "anything"}
     urls = [site.at("/fine/1"), site.at("/fine/2")]
-    df = scrape_df(urls, scrape_options={"formats": ["markdown"], "extract": extract})
+    with pytest.warns(UserWarning, match="no row succeeded, .*extraction failed"):
+        df = scrape_df(urls, scrape_options={"formats": ["markdown"], "extract": extract})
     assert df["success"].tolist() == [False, False]
     receipt = receipt_of(df)
     assert receipt["extraction"]["failed"] == {"invalid": 2}
@@ -154,7 +156,9 @@ def test_a_start_page_that_cannot_be_read_is_a_row_and_a_warning(
     assert df["status_code"].tolist() == [code]
     assert receipt_of(df)["warning"] == warning
     assert warning in receipt_of(df)["line"]
-    with pytest.warns(UserWarning, match=re.escape(f"2 of 2 inputs, such as {site.url}")):
+    with pytest.warns(
+        UserWarning, match=re.escape(f"2 inputs: no row succeeded, such as {site.url}")
+    ):
         crawl_df([site.at("/start/1"), site.at("/start/2")])
     with pytest.warns(UserWarning, match="no page could be read"):
         crawl_job(site.at("/start")).df()

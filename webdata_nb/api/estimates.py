@@ -21,6 +21,7 @@ from webdata_nb.requests.inputs import (
     creatives_inputs,
     page_inputs,
     search_inputs,
+    valid_specs,
 )
 from webdata_nb.requests.options import DEFAULTS, CallArguments
 from webdata_nb.session import Connection
@@ -71,7 +72,7 @@ def estimate(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -
     50.0
     """
     inputs, call = _inputs(function, args, kwargs)
-    return PORTAL.run(budget.estimate_cost([each.spec for each in inputs], call))
+    return PORTAL.run(budget.estimate_cost(valid_specs(inputs), call))
 
 
 def history_df(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> pd.DataFrame:
@@ -102,7 +103,8 @@ def history_df(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs)
     1
     """
     inputs, call = _inputs(function, args, kwargs)
-    history = [(each, snapshot) for each in inputs for snapshot in _snapshots(each, call)]
+    valid = [each for each in inputs if each.error is None]
+    history = [(each, snapshot) for each in valid for snapshot in _snapshots(each, call)]
     history.sort(key=lambda entry: entry[1].at)
     tables = [_dated_table(*entry) for entry in history] or [_empty_table(inputs[0])]
     op = inputs[0].spec.op

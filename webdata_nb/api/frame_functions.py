@@ -9,6 +9,7 @@ from webdata_nb.calls import budget, multi_input, single_call
 from webdata_nb.calls.batches import FrameStream, open_stream
 from webdata_nb.requests import arguments
 from webdata_nb.requests.call_options import CallOptions, FanOutOptions
+from webdata_nb.requests.inputs import valid_specs
 from webdata_nb.requests.options import (
     CrawlDfOptions,
     CreativesDfOptions,
@@ -33,7 +34,7 @@ async def frame_or_stream(
     if not arguments.check_flag("stream", stream):
         call = CallOptions.check(options, options["on_incomplete"])
         if fan_out.budget is not None:
-            await budget.check([each.spec for each in inputs], call, fan_out.budget)
+            await budget.check(valid_specs(inputs), call, fan_out.budget)
         if inputs[0].labels:
             return await multi_input.run(inputs, call, fan_out)
         return await single_call.run(inputs[0].spec, call)

@@ -13,7 +13,7 @@ from webdata_nb.calls import multi_input
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import frame, merge_retried, receipt
 from webdata_nb.requests.call_options import CallOptions, FanOutOptions
-from webdata_nb.requests.inputs import Input, page_inputs, request_values
+from webdata_nb.requests.inputs import Input, page_inputs, request_values, valid_specs
 from webdata_nb.requests.job_spec import JobSpec
 from webdata_nb.requests.options import (
     ResultPageOptions,
@@ -51,7 +51,7 @@ async def aretry_failed(
     `aretry_failed` is the same for async code. A failed page is read again with the options of the
     first call and merged by its place (rank or URL). An input that failed as a whole is run again,
     and its rows replace the row of the failure. Complete rows and columns that you added do not
-    change.
+    change. An input that is invalid, such as a URL without a host, is not tried again.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ async def aretry_failed(
     True
     """
     receipt_attrs = _receipt(df)
-    places = merge_retried.failed_row_indices(df)
+    places = merge_retried.retryable_row_indices(df)
     if not places:
         return df.copy(deep=False)
     backend: frame.DtypeBackend = "pyarrow" if frame.is_arrow_backed(df) else "pandas"
@@ -123,16 +123,31 @@ class _Retry:
 
     async def run(self, places: Sequence[int]) -> pd.DataFrame:
         urls = merge_retried.texts_at(self._df, "url", places)
-        pages = [(place, url) for place, url in zip(places, urls, strict=True) if url is not None]
-        failed_inputs = [place for place, url in zip(places, urls, strict=True) if url is None]
+        starts = merge_retried.texts_at(self._df, "start_url", places)
         if self._single_pages():
-            starts = merge_retried.texts_at(self._df, "start_url", failed_inputs)
-            pages += [(p, u) for p, u in zip(failed_inputs, starts, strict=True) if u is not None]
-            failed_inputs = []
+            urls = [url or start for url, start in zip(urls, starts, strict=True)]
+            inputs_without_rows: set[int] = set()
+        else:
+            inputs_without_rows = self._inputs_without_rows(places, starts)
+        by_place = dict(zip(places, urls, strict=True))
+        pages = [
+            (place, url)
+            for place, url in by_place.items()
+            if url is not None and place not in inputs_without_rows
+        ]
+        failed_inputs = [] if self._single_pages() else sorted(set(places) - dict(pages).keys())
         inputs = [self._input(place) for place in failed_inputs]
         await self._check_budget([url for _, url in pages], inputs)
         merged = await self._retry_pages(sorted(pages)) if pages else self._df
         return await self._retry_inputs(merged, failed_inputs, inputs) if inputs else merged
+
+    def _inputs_without_rows(self, places: Sequence[int], starts: Sequence[str | None]) -> set[int]:
+        """Return the rows that stand for a whole crawl: they have its start, but no depth."""
+        if "depth" not in self._df.columns:
+            return set()
+        depths = merge_retried.texts_at(self._df, "depth", places)
+        rows = zip(places, starts, depths, strict=True)
+        return {place for place, start, depth in rows if start is not None and depth is None}
 
     def _single_pages(self) -> bool:
         """Whether each input was one page, so that its row can be merged like any other."""
@@ -141,12 +156,12 @@ class _Retry:
     async def _check_budget(self, urls: Sequence[str], inputs: Sequence[Input]) -> None:
         """Raise before anything is sent if pages and inputs together may cost too much."""
         pages = page_inputs(urls, self._options()) if urls else []
-        specs = [each.spec for each in [*pages, *inputs]]
+        specs = valid_specs([*pages, *inputs])
         await budgets.check(specs, self._call, self._fan_out.budget)
 
     async def _retry_pages(self, pages: Sequence[tuple[int, str]]) -> pd.DataFrame:
         places = [place for place, _ in pages]
-        fan_out = FanOutOptions(executor=self._fan_out.executor)
+        fan_out = FanOutOptions(executor=self._fan_out.executor, warns=False)
         urls = [url for _, url in pages]
         patch = await scrape_pages(urls, self._options(), self._call, fan_out)
         if "scraped" in self._df.columns:
@@ -192,7 +207,7 @@ class _Retry:
     async def _retry_inputs(
         self, df: pd.DataFrame, places: Sequence[int], inputs: Sequence[Input]
     ) -> pd.DataFrame:
-        fan_out = FanOutOptions(executor=self._fan_out.executor)
+        fan_out = FanOutOptions(executor=self._fan_out.executor, warns=False)
         retried = await multi_input.run(inputs, self._call, fan_out)
         pieces = {}
         for place, each in zip(places, inputs, strict=True):

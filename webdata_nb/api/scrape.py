@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 from webdata_nb.bridge import blocking
 from webdata_nb.calls import budget, multi_input
 from webdata_nb.requests.call_options import CallOptions, FanOutOptions
-from webdata_nb.requests.inputs import page_inputs
+from webdata_nb.requests.inputs import page_inputs, valid_specs
 from webdata_nb.requests.options import ScrapeDfOptions, SinglePageOptions
 from webdata_nb.requests.signatures import with_options
 
@@ -71,5 +71,5 @@ async def scrape_pages(
 ) -> pd.DataFrame:
     """Return one row for each URL, in their order."""
     inputs = page_inputs(urls, options)
-    await budget.check([each.spec for each in inputs], call, fan_out.budget)
+    await budget.check(valid_specs(inputs), call, fan_out.budget)
     return await multi_input.run(inputs, call, replace(fan_out, row_each=True))

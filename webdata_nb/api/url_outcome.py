@@ -19,7 +19,7 @@ from webdata_nb.jobs.job import Job, checked_id
 from webdata_nb.requests.call_options import CallOptions, within
 from webdata_nb.requests.options import ConnectionOptions
 from webdata_nb.requests.signatures import with_options
-from webdata_nb.suggestions import closest_url, did_you_mean, given
+from webdata_nb.suggestions import closest_url, did_you_mean, format_value
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -116,9 +116,9 @@ async def awhy(
         checked_url = http_url(url) if isinstance(url, str) else ""
     except ValueError as error:
         meant = did_you_mean(closest_url(url))
-        raise InvalidArgument(f"url {error}; it is {given(url)}{meant}") from None
+        raise InvalidArgument(f"url {error}; it is {format_value(url)}{meant}") from None
     if not checked_url:
-        raise InvalidArgument(f"url must be a string; it is {given(url)}")
+        raise InvalidArgument(f"url must be a string; it is {format_value(url)}")
     session = crawl.connection if isinstance(crawl, Job) else options["session"]
     call = CallOptions.of(session=session, timeout=options["timeout"])
     crawls = await asyncio.to_thread(_stored_crawls, crawl, call)
@@ -168,7 +168,7 @@ def _kind_of(crawl: object) -> str:
     if isinstance(attrs, dict):
         return f"the result of a {attrs.get('kind')}"
     has_attrs = hasattr(crawl, "attrs")
-    return f"{given(crawl)} without a receipt" if has_attrs else given(crawl)
+    return f"{format_value(crawl)} without a receipt" if has_attrs else format_value(crawl)
 
 
 def _crawl_of_job(job_id: str, call: CallOptions) -> _StoredCrawl:

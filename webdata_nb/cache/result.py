@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from webdata_nb import caller
 from webdata_nb.bridge import set_partial_result
 from webdata_nb.cache.snapshots import Snapshot
 from webdata_nb.contract.replies import ReceiptEntry
@@ -134,9 +134,9 @@ def _raise_or_warn(outcome: JobOutcome, built: pd.DataFrame, options: CallOption
         if options.on_incomplete == "raise":
             raise error
         if options.on_incomplete == "warn":
-            warnings.warn(f"incomplete result: {error}", stacklevel=2)
+            caller.warn(f"incomplete result: {error}")
     elif outcome.rows == 0:
-        warnings.warn(receipt.empty_result_reason(outcome), stacklevel=2)
+        caller.warn(receipt.empty_result_reason(outcome))
     else:
         warn_of_shortcoming(built.attrs[frame.ATTRS])
 
@@ -144,4 +144,4 @@ def _raise_or_warn(outcome: JobOutcome, built: pd.DataFrame, options: CallOption
 def warn_of_shortcoming(attrs: Mapping[str, Any]) -> None:
     """Warn where a receipt says that the rows may not be the wanted ones."""
     if attrs.get("warning"):
-        warnings.warn(f"{attrs['kind']} {attrs['subject']}: {attrs['warning']}", stacklevel=2)
+        caller.warn(f"{attrs['kind']} {attrs['subject']}: {attrs['warning']}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
@@ -12,7 +11,9 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from webdata_nb import caller
 from webdata_nb.cache import eviction, job_refs, receipt_files, single_flight, snapshots
+from webdata_nb.cache.closest_request import CachedRequest, closest_request
 from webdata_nb.cache.job_refs import JobRef
 from webdata_nb.cache.result import CallResult
 from webdata_nb.cache.snapshots import CacheKey, Snapshot
@@ -45,6 +46,7 @@ class ResultCache:
     key: CacheKey
     scope: ResultScope
     options: CallOptions
+    spec: JobSpec | None = None
 
     @classmethod
     def of(cls, key: CacheKey, options: CallOptions) -> ResultCache:
@@ -62,7 +64,7 @@ class ResultCache:
             identity=scope.identity,
             params=spec.params(local=scope.local),
         )
-        return cls(options.settings.cache_dir, key, scope, options)
+        return cls(options.settings.cache_dir, key, scope, options, spec)
 
     # ----------------------------------------------------------------------------------- look-up
 
@@ -111,7 +113,23 @@ class ResultCache:
         mode = "offline mode is on (offline=, WEBDATA_OFFLINE)"
         if not self.options.cache or self.options.refresh:
             return f"{mode}, and cache=False or refresh=True rule the cache out"
-        return f"{mode}, and the cache has no answer for this call: run it online once"
+        call = "this call"
+        if self.spec is not None:
+            call = f"this {self.spec.op} of {receipt.shorten(self.spec.subject)}"
+        message = f"{mode}, and the cache has no result of {call}: run it online once"
+        closest = self._closest_request()
+        return f"{message}. {closest}" if closest else message
+
+    def _closest_request(self) -> str:
+        """Return a sentence about the cached request that is most similar to this one."""
+        if self.spec is None:
+            return ""
+        spec, now = self.spec, datetime.now(UTC)
+        wanted = CachedRequest(spec.op, spec.subject, spec.public_request, now)
+        closest = closest_request(self.root, wanted, self.scope.service)
+        if closest is None:
+            return "cache.ls() lists what it has"
+        return f"The closest cached request is {closest.describe(wanted)}"
 
     def newest_snapshot(self, columns: Sequence[str]) -> Snapshot | None:
         """Return the newest snapshot of any age, for comparison; None where the cache is off.
@@ -198,10 +216,9 @@ class ResultCache:
         except OSError as error:
             if self.root not in _unwritable_roots:
                 _unwritable_roots.add(self.root)
-                warnings.warn(
+                caller.warn(
                     f"the cache at {self.root} cannot be written ({error}): results are not "
-                    "kept; WEBDATA_CACHE names another place, cache=False does without",
-                    stacklevel=2,
+                    "kept; WEBDATA_CACHE names another place, cache=False does without"
                 )
             return None
         return path

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import warnings
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from webdata_nb import caller
 from webdata_nb.cache.result import CallResult, warn_of_shortcoming
 from webdata_nb.cache.result_cache import ResultCache
 from webdata_nb.calls import budget
@@ -35,7 +35,12 @@ from webdata_nb.jobs.progress_scope import show_progress
 from webdata_nb.recording import recorder
 from webdata_nb.requests import arguments
 from webdata_nb.requests.call_options import CallOptions, FanOutOptions
-from webdata_nb.requests.inputs import Input
+from webdata_nb.requests.inputs import (
+    Input,
+    refuse_invalid_inputs,
+    representative,
+    valid_specs,
+)
 from webdata_nb.stream import Stream, merged
 from webdata_nb.streams import creatives_listing, job_stream
 from webdata_nb.streams.job_stream import StreamContext
@@ -131,7 +136,9 @@ async def open_stream(
         size = arguments.check_integer("batch_rows", batch_rows, minimum=1)
     arguments.check_maximum("batch_rows", size, limits.PER_PAGE[1])
     folder = arguments.check_dataset_path(out)
-    await budget.check([item.spec for item in inputs], options, fan_out.budget)
+    if fan_out.on_error == "raise":
+        refuse_invalid_inputs(inputs)
+    await budget.check(valid_specs(inputs), options, fan_out.budget)
     has_labels = bool(inputs[0].labels)
     return FrameStream(inputs, StreamOptions(options, fan_out, size, has_labels, folder))
 
@@ -237,6 +244,8 @@ class _StreamLoop:
     ) -> AsyncGenerator[TableBatch, None]:
         """Yield the rows of a recording, or record the rows, where the settings ask for it."""
         spec = stats.input.spec
+        if stats.input.error is not None:
+            raise stats.input.error
         if options.settings.replay is not None:
             result = await recorder.replay_call(options.settings.replay, spec)
             for batch in self._split_result(stats, result):
@@ -350,7 +359,7 @@ class _StreamLoop:
         return receipt.of_runs(
             self._op,
             [stats.input_run() for stats in self._inputs],
-            request=self._inputs[0].input.spec.public_request,
+            request=representative([stats.input for stats in self._inputs]).public_request,
             service=self._service,
             rows=sum(stats.rows for stats in self._inputs),
             started_at=self._started_at,
@@ -373,7 +382,7 @@ def _raise_or_warn(stats: StreamStats, options: CallOptions) -> None:
     error = None if stats.outcome is None else stats.outcome.error()
     if error is None:
         if stats.outcome is not None and stats.rows == 0:
-            warnings.warn(receipt.empty_result_reason(stats.outcome), stacklevel=2)
+            caller.warn(receipt.empty_result_reason(stats.outcome))
         elif attrs := stats.receipt():
             warn_of_shortcoming(attrs)
         return
@@ -381,6 +390,6 @@ def _raise_or_warn(stats: StreamStats, options: CallOptions) -> None:
         return
     if isinstance(error, IncompleteResult) and options.on_incomplete != "raise":
         if options.on_incomplete == "warn":
-            warnings.warn(f"incomplete result: {error}", stacklevel=2)
+            caller.warn(f"incomplete result: {error}")
         return
     raise error

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from webdata_nb import caller
 from webdata_nb.bridge import set_partial_result
 from webdata_nb.cache.cancel_token import CancelToken
 from webdata_nb.cache.result import CallResult, deliver
@@ -28,7 +28,7 @@ from webdata_nb.frames import receipt, stacked
 from webdata_nb.frames.stacked import InputRows
 from webdata_nb.jobs.progress_scope import show_progress
 from webdata_nb.requests.call_options import CallOptions, FanOutOptions
-from webdata_nb.requests.inputs import Input
+from webdata_nb.requests.inputs import Input, refuse_invalid_inputs, representative
 from webdata_nb.requests.job_spec import JobSpec
 
 if TYPE_CHECKING:
@@ -44,16 +44,25 @@ _NO_SUBJECT: Final = "(none)"
 async def run(
     inputs: Sequence[Input], options: CallOptions, fan_out: FanOutOptions
 ) -> pd.DataFrame:
-    """Run every input and return their rows as one frame."""
+    """Run every input and return their rows as one frame.
+
+    Raises
+    ------
+    InvalidArgument
+        An input is invalid, and `on_error` is `"raise"`; nothing was sent.
+    """
+    if fan_out.on_error == "raise":
+        refuse_invalid_inputs(inputs)
     started_at = datetime.now(UTC)
     results, interrupted = await _run_all(inputs, options, fan_out)
     parts = [_part(item, result, options) for item, result in zip(inputs, results, strict=True)]
     if fan_out.row_each:
         parts = [_with_one_row(part, result) for part, result in zip(parts, results, strict=True)]
     combined_result = await asyncio.to_thread(_stack, inputs, parts, results, options, started_at)
-    if not interrupted and not fan_out.row_each:
-        _warn_of_empty_results(inputs, results)
-        _warn_of_shortcomings(results)
+    if fan_out.warns and not interrupted and not _warn_without_good_row(combined_result):
+        if not fan_out.row_each:
+            _warn_of_empty_results(inputs, results)
+            _warn_of_shortcomings(results)
     built = await deliver(combined_result, options)
     if interrupted:
         set_partial_result(built)
@@ -90,19 +99,21 @@ async def _gather(
     async with show_progress(f"{op} of {len(inputs)} inputs", None, options, unit=UNITS[op]) as bar:
         progress = CombinedProgress(bar, [item.spec.total for item in inputs])
 
-        async def run_one(number: int, spec: JobSpec) -> InputResult:
+        async def run_one(number: int, item: Input) -> InputResult:
             # A worker cannot report to this process, and must not from another thread.
             also = None if on_executor else partial(progress.update, number)
-            async with slots:
-                result = await run(spec, replace(input_options, also=also))
+            result: InputResult
+            if item.error is not None:
+                result = item.error
+            else:
+                async with slots:
+                    result = await run(item.spec, replace(input_options, also=also))
             rows = result.table.num_rows if isinstance(result, CallResult) else None
             progress.finish(number, rows)
             await _raise_fatal_error(result, options, fan_out)
             return result
 
-        tasks = [
-            asyncio.create_task(run_one(number, item.spec)) for number, item in enumerate(inputs)
-        ]
+        tasks = [asyncio.create_task(run_one(number, item)) for number, item in enumerate(inputs)]
         try:
             return list(await asyncio.gather(*tasks)), False
         except BaseException as error:
@@ -177,7 +188,7 @@ def _row_error(error: WebdataError | None, options: CallOptions) -> str | None:
         return None
     if isinstance(error, IncompleteResult) and options.on_incomplete != "raise":
         if options.on_incomplete == "warn":
-            warnings.warn(f"incomplete result: {error}", stacklevel=2)
+            caller.warn(f"incomplete result: {error}")
         return None
     return _message(error)
 
@@ -193,7 +204,8 @@ def _stack(
     options: CallOptions,
     started_at: datetime,
 ) -> CallResult:
-    spec = inputs[0].spec
+    first = representative(inputs)
+    spec = first.spec
     table = stacked.stack(spec.op, spec.columns, parts)
     runs = [
         receipt.InputRun(
@@ -206,13 +218,27 @@ def _stack(
     attrs = receipt.of_runs(
         spec.op,
         runs,
-        request=spec.public_request,
+        request=first.public_request,
         service=options.connection.scope(options.settings).service,
         rows=table.num_rows,
         started_at=started_at,
         finished_at=datetime.now(UTC),
     )
     return CallResult(table, attrs)
+
+
+def _warn_without_good_row(result: CallResult) -> bool:
+    """Warn of crawls whose rows all failed; returns whether it did."""
+    attrs = result.attrs
+    has_only_failures = attrs["counts"]["failed"] and not attrs["counts"]["ok"]
+    if attrs["kind"] != "crawl" or not has_only_failures:
+        return False
+    row = next(row for row in range(result.table.num_rows) if result.table["error"][row].is_valid)
+    subject = ", ".join(str(result.table[name][row]) for name in attrs["labels"])
+    total = attrs["inputs"]["total"]
+    what = f"of {total} inputs: no row succeeded, such as " if total > 1 else ""
+    caller.warn(f"{attrs['kind']} {what}{receipt.shorten(subject)}: {result.table['error'][row]}")
+    return True
 
 
 def _warn_of_empty_results(inputs: Sequence[Input], results: Sequence[InputResult | None]) -> None:
@@ -222,10 +248,9 @@ def _warn_of_empty_results(inputs: Sequence[Input], results: Sequence[InputResul
         if isinstance(result, CallResult) and result.table.num_rows == 0
     ]
     if empty:
-        warnings.warn(
+        caller.warn(
             f"{len(empty)} of {len(inputs)} inputs gave no rows, such as "
-            f"{receipt.shorten(empty[0]) or _NO_SUBJECT}",
-            stacklevel=2,
+            f"{receipt.shorten(empty[0]) or _NO_SUBJECT}"
         )
 
 
@@ -238,4 +263,4 @@ def _warn_of_shortcomings(results: Sequence[InputResult | None]) -> None:
     ]
     if receipts:
         first = f"{receipts[0]['subject']}: {receipts[0]['warning']}"
-        warnings.warn(f"{len(receipts)} of {len(results)} inputs, such as {first}", stacklevel=2)
+        caller.warn(f"{len(receipts)} of {len(results)} inputs, such as {first}")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import warnings
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from webdata_nb import caller
 from webdata_nb.cache.result import CallResult, deliver
 from webdata_nb.cache.result_cache import ResultCache
 from webdata_nb.calls.provider_notice import announce_providers
@@ -131,10 +131,9 @@ async def stale_result(spec: JobSpec, cache: ResultCache, error: WebdataError) -
     if snapshot is None:
         raise error
     age_s = (datetime.now(UTC) - snapshot.at).total_seconds()
-    warnings.warn(
+    caller.warn(
         f"{spec.op} {receipt.shorten(spec.subject)}: using a cached result from {age_s:.0f} s ago, "
-        f"because of {type(error).__name__}: {error}",
-        stacklevel=2,
+        f"because of {type(error).__name__}: {error}"
     )
     return CallResult.from_snapshot(snapshot, "stale")
 

@@ -187,7 +187,6 @@ _ADVICE: Final[dict[type[errors.ServiceError], str]] = {
     errors.NotFound: "jobs_df() lists the jobs of this key",
     errors.WrongState: "read the job's status first",
     errors.Expired: "start a new job",
-    errors.InvalidRequest: "correct the request",
     errors.NotSupported: "the service does not offer this",
     errors.RateLimited: "run fewer jobs at once, or wait for them",
     errors.QuotaExhausted: "top up, or wait for the next billing period",
@@ -215,7 +214,7 @@ def _is_contract_error(reply: HttpReply) -> bool:
 
 
 def _message(kind: type[errors.ServiceError], status: str, detail: str, why: str) -> str:
-    parts = [detail, _ADVICE.get(kind, ""), why]
+    parts = [detail.rstrip("."), _ADVICE.get(kind, ""), why]
     detail_text = "; ".join(part for part in parts if part)
     return f"the service answered {status}{': ' if detail_text else ''}{detail_text}"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from os import PathLike, fspath
@@ -12,6 +11,7 @@ import orjson
 import pandas as pd
 import pyarrow as pa
 
+from webdata_nb import caller
 from webdata_nb.contract.cells import unescape_formula
 from webdata_nb.frames import exports, frame, rows, schemas
 from webdata_nb.frames.schemas import TableName
@@ -72,7 +72,7 @@ def read_csv_export(path: str | PathLike[str]) -> pd.DataFrame:
     """
     cells = pd.read_csv(path, dtype="str", keep_default_na=False, encoding="utf-8")
     if exports.PARTIAL in cells:
-        warnings.warn(exports.PARTIAL_WARNING.format(path=fspath(path)), stacklevel=2)
+        caller.warn(exports.PARTIAL_WARNING.format(path=fspath(path)))
     texts = cells.map(unescape_formula).astype("str").where(cells != "")
     kind = _kind(texts)
     return texts if kind is None else _typed(texts, kind)

@@ -7,11 +7,25 @@ from typing import Any
 
 import pandas as pd
 
+from webdata_nb.errors import InvalidArgument
+
 
 def failed_row_indices(df: pd.DataFrame) -> list[int]:
     """Return the positions of the rows whose `success` is False."""
     flags = df["success"].tolist()
     return [index for index, flag in enumerate(flags) if not pd.isna(flag) and not flag]
+
+
+def retryable_row_indices(df: pd.DataFrame) -> list[int]:
+    """Return the positions of the failed rows that may succeed: those with a valid input."""
+    failed = failed_row_indices(df)
+    errors = texts_at(df, "error", failed)
+    invalid = f"{InvalidArgument.__name__}: "
+    return [
+        index
+        for index, error in zip(failed, errors, strict=True)
+        if error is None or not error.startswith(invalid)
+    ]
 
 
 def replace_columns(

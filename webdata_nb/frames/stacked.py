@@ -71,6 +71,8 @@ def _error_row(schema: pa.Schema, part: InputRows) -> pa.Table:
     row: dict[str, Any] = {**part.labels, "success": False, "error": part.error}
     if "status" in schema.names:
         row["status"] = "failed"
+    if part.table is None or not part.table.num_rows:
+        row["url"] = part.labels.get("start_url")
     if "scraped" in schema.names:
         row["scraped"] = False
     if "fetched_at" in schema.names:

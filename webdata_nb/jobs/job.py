@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import warnings
 from collections.abc import AsyncGenerator, Generator
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import replace
@@ -12,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from webdata_nb import caller
 from webdata_nb.bridge import blocking, synced
 from webdata_nb.cache import snapshots
 from webdata_nb.cache.job_refs import JobRef
@@ -34,7 +34,7 @@ from webdata_nb.requests.call_options import CallOptions
 from webdata_nb.requests.options import OnCancel, OnIncomplete
 from webdata_nb.session import Connection
 from webdata_nb.stream import Stream
-from webdata_nb.suggestions import given
+from webdata_nb.suggestions import format_value
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -388,7 +388,7 @@ class Job:
             async with aclosing(pieces) as arriving:
                 await exports.write_pieces(target, arriving)
         if await asyncio.to_thread(exports.is_partial, target, file_format):
-            warnings.warn(exports.PARTIAL_WARNING.format(path=target), stacklevel=2)
+            caller.warn(exports.PARTIAL_WARNING.format(path=target))
         return target
 
     export = synced(aexport)
@@ -491,6 +491,6 @@ def checked_id(job_id: object) -> str:
     """Check the id of a job as a user gave it."""
     if not isinstance(job_id, str) or not job_id.strip():
         raise InvalidArgument(
-            f"job_id must be the id of a job, as in jobs_df(); it is {given(job_id)}"
+            f"job_id must be the id of a job, as in jobs_df(); it is {format_value(job_id)}"
         )
     return job_id.strip()

@@ -11,7 +11,6 @@ import platform
 import re
 import stat
 import tempfile
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,6 +18,7 @@ from typing import Final
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
+from webdata_nb import caller
 from webdata_nb.contract import local
 from webdata_nb.contract.local import Runtime
 from webdata_nb.errors import LocalServiceError
@@ -134,7 +134,7 @@ def _with_log_dir(data_dir: Path, log_dir: Path) -> DataDirectory:
 
 @functools.cache
 def _warn_once(message: str) -> None:
-    warnings.warn(message, UserWarning, stacklevel=4)
+    caller.warn(message)
 
 
 def write_problem(directory: Path) -> str | None:

@@ -21,7 +21,7 @@ from webdata_nb.contract.error_messages import plain_message
 from webdata_nb.contract.fields import Strict
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import exports, remote
-from webdata_nb.suggestions import closest, closest_url, did_you_mean, given, quoted
+from webdata_nb.suggestions import closest, closest_url, did_you_mean, format_value, quoted
 
 R = TypeVar("R", bound=Strict)
 
@@ -181,7 +181,7 @@ def _value_words(problem: Mapping[str, Any], names: Sequence[str]) -> str:
         return ""
     if isinstance(value, BaseModel) or not _SECRET.isdisjoint(names):
         return ""
-    return f"; it is {given(value)}{did_you_mean(_suggestion(problem, value))}"
+    return f"; it is {format_value(value)}{did_you_mean(_suggestion(problem, value))}"
 
 
 def _suggestion(problem: Mapping[str, Any], value: object) -> str | None:
@@ -189,7 +189,7 @@ def _suggestion(problem: Mapping[str, Any], value: object) -> str | None:
         case "literal_error":
             return quoted(closest(value, re.findall(r"'([^']*)'", problem["ctx"]["expected"])))
         case "tuple_type" | "list_type" if isinstance(value, str):
-            return given([value])
+            return format_value([value])
         case "value_error" if "URL" in problem["msg"]:
             return closest_url(value)
         case "int_type" if isinstance(value, str) and value.strip().isdecimal():
@@ -204,7 +204,7 @@ def check_seconds(name: str, value: float | None, *, minimum: float = 0.0) -> fl
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
-        raise InvalidArgument(f"{name} must be a number of seconds; it is {given(value)}")
+        raise InvalidArgument(f"{name} must be a number of seconds; it is {format_value(value)}")
     if value < minimum:
         raise InvalidArgument(f"{name} must be {minimum:g} seconds or more; it is {value:g}")
     return float(value)
@@ -213,7 +213,7 @@ def check_seconds(name: str, value: float | None, *, minimum: float = 0.0) -> fl
 def check_flag(name: str, value: object) -> bool:
     """Return a boolean."""
     if not isinstance(value, bool):
-        raise InvalidArgument(f"{name} must be True or False; it is {given(value)}")
+        raise InvalidArgument(f"{name} must be True or False; it is {format_value(value)}")
     return value
 
 
@@ -222,7 +222,7 @@ def check_choice(name: str, value: object, allowed: Sequence[str]) -> str:
     if not isinstance(value, str) or value not in allowed:
         words = ", ".join(repr(word) for word in allowed)
         meant = did_you_mean(quoted(closest(value, allowed)))
-        raise InvalidArgument(f"{name} must be one of {words}; it is {given(value)}{meant}")
+        raise InvalidArgument(f"{name} must be one of {words}; it is {format_value(value)}{meant}")
     return value
 
 
@@ -231,7 +231,7 @@ def check_integer(name: str, value: object, *, minimum: int) -> int:
     number = _to_json_types(value)
     if isinstance(number, bool) or not isinstance(number, int) or number < minimum:
         raise InvalidArgument(
-            f"{name} must be a whole number, {minimum} or more; it is {given(value)}"
+            f"{name} must be a whole number, {minimum} or more; it is {format_value(value)}"
         )
     return number
 
@@ -262,7 +262,7 @@ def check_credits(name: str, value: object) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
         raise InvalidArgument(
-            f"{name} must be a number of credits, 0 or more; it is {given(value)}"
+            f"{name} must be a number of credits, 0 or more; it is {format_value(value)}"
         )
     return float(value)
 
@@ -283,7 +283,7 @@ def check_out_path(value: object) -> Path | str | None:
 
 
 def _suffix_message(value: str) -> str:
-    return f"out must end in {' or '.join(exports.SUFFIXES)}; it is {given(value)}"
+    return f"out must end in {' or '.join(exports.SUFFIXES)}; it is {format_value(value)}"
 
 
 def check_maximum(name: str, value: int, maximum: int) -> None:
@@ -307,7 +307,7 @@ def check_dataset_path(value: object) -> Path | str | None:
     is_file = isinstance(path, Path) and path.is_file()
     if str(path).rstrip("/").endswith(exports.SUFFIXES) or is_file:
         raise InvalidArgument(
-            f"with stream=True, out must name a directory for a dataset; it is {given(str(value))}"
+            f"with stream=True, out must name a directory for a dataset; it is {format_value(str(value))}"
         )
     if isinstance(path, str):
         remote.check(path)
@@ -318,7 +318,7 @@ def absolute_path(name: str, value: object) -> Path:
     """Return an absolute path."""
     if not isinstance(value, str | Path) or not str(value):
         raise InvalidArgument(
-            f"{name} must be a path, as a string or a pathlib.Path; it is {given(value)}"
+            f"{name} must be a path, as a string or a pathlib.Path; it is {format_value(value)}"
         )
     return Path(value).expanduser().absolute()
 
@@ -328,8 +328,8 @@ def check_file_path(name: str, value: object) -> Path:
     path = absolute_path(name, value)
     if not path.parent.is_dir():
         raise InvalidArgument(
-            f"{name} must be in a directory that exists; {given(str(path.parent))} does not"
+            f"{name} must be in a directory that exists; {format_value(str(path.parent))} does not"
         )
     if path.is_dir():
-        raise InvalidArgument(f"{name} must name a file; {given(str(path))} is a directory")
+        raise InvalidArgument(f"{name} must name a file; {format_value(str(path))} is a directory")
     return path

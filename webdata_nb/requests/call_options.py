@@ -23,7 +23,7 @@ from webdata_nb.requests.options import (
 )
 from webdata_nb.session import Connection
 from webdata_nb.settings import Options, Settings
-from webdata_nb.suggestions import given
+from webdata_nb.suggestions import format_value
 
 if TYPE_CHECKING:
     from webdata_nb.frames.frame import DtypeBackend
@@ -102,7 +102,7 @@ def _connection(session: object) -> Connection:
     if not isinstance(session, Connection):
         raise InvalidArgument(
             "session must be what connect() returns, or None for the default; "
-            f"it is {given(session)}"
+            f"it is {format_value(session)}"
         )
     return session
 
@@ -133,12 +133,17 @@ def _stale(value: bool | float) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class FanOutOptions:
-    """How several inputs are run; with `row_each`, an input without rows gets one as well."""
+    """How several inputs are run.
+
+    With `row_each`, an input without rows gets one as well. Without `warns`, a retry reports rows
+    that failed again in its frame only.
+    """
 
     on_error: OnError = "row"
     executor: Executor | None = None
     budget: float | None = None
     row_each: bool = False
+    warns: bool = True
 
     @classmethod
     def check(cls, options: InputListOptions) -> FanOutOptions:
@@ -153,7 +158,7 @@ class FanOutOptions:
         arguments.check_choice("on_error", on_error, get_args(OnError))
         if executor is not None and not isinstance(executor, Executor):
             raise InvalidArgument(
-                f"executor must be a concurrent.futures.Executor, or None; it is {given(executor)}"
+                f"executor must be a concurrent.futures.Executor, or None; it is {format_value(executor)}"
             )
         return cls(on_error, executor, arguments.check_credits("budget", options.get("budget")))
 

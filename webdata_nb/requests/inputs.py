@@ -18,30 +18,64 @@ from webdata_nb.requests.options import (
     SearchOptions,
     SinglePageOptions,
 )
+from webdata_nb.suggestions import format_value
 
 MAX_INPUTS: Final = 10_000
 
 # The arguments that may be lists, and the columns that hold their values.
 _SEARCH_LABELS: Final = {name: name for name in ("query", "engine", "language", "country")}
 _CRAWL_LABELS: Final = {"url": "start_url"}
+# Valid subjects, which stand in for invalid entries.
+_STAND_INS: Final = {"query": "query", "url": "https://example.com/", "advertiser": "AR1"}
+_SUBJECT_FIELDS: Final = frozenset({"query", "url", "advertiser_id"})
+_MISSING_TYPES: Final = frozenset({"NAType", "NaTType"})
 _CREATIVES_LABELS: Final = {name: name for name in ("advertiser", "region", "date_range")}
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One combination of list arguments; a call without lists has one input without labels."""
+    """One combination of list arguments; a call without lists has one input without labels.
+
+    An input with an `error` is not run: its list has an invalid entry. The `spec` then has a valid
+    subject in place of the entry, and is used for its columns only.
+    """
 
     labels: Mapping[str, Label]
     spec: JobSpec
+    error: InvalidArgument | None = None
+
+    @property
+    def public_request(self) -> dict[str, Any]:
+        """The request without secrets, and without the subject of an invalid input."""
+        request = self.spec.public_request
+        hidden = _SUBJECT_FIELDS if self.error is not None else ()
+        return {name: value for name, value in request.items() if name not in hidden}
+
+
+def valid_specs(inputs: Sequence[Input]) -> list[JobSpec]:
+    """Return the requests of the inputs that can be run."""
+    return [each.spec for each in inputs if each.error is None]
+
+
+def representative(inputs: Sequence[Input]) -> Input:
+    """Return the first input that can be run; the first one if there is none."""
+    return next((each for each in inputs if each.error is None), inputs[0])
+
+
+def refuse_invalid_inputs(inputs: Sequence[Input]) -> None:
+    """Raise the error of the first invalid entry of a list."""
+    for number, each in enumerate(inputs, start=1):
+        if each.error is not None:
+            raise InvalidArgument(f"input {number} of {len(inputs)}: {each.error}")
 
 
 def search_inputs(query: str | Sequence[str], options: SearchOptions) -> list[Input]:
-    """Return the searches of a call.
+    """Return the searches of a call; an invalid query of a list is an input with an error.
 
     Raises
     ------
     InvalidArgument
-        A list is empty, or the contract does not allow an input; nothing was sent.
+        A list is empty, or the contract does not allow an option; nothing was sent.
     """
     values = {"query": query, **request_values(options, SearchOptions)}
     return _combinations(JobSpec.search, values, _SEARCH_LABELS)
@@ -57,7 +91,7 @@ def page_inputs(urls: str | Sequence[str], options: SinglePageOptions) -> list[I
     """Return a crawl of one page for each URL; raises as `search_inputs`."""
     url_list = arguments.list_items("urls", [urls] if isinstance(urls, str) else urls)
     if url_list is None:
-        raise InvalidArgument("urls must be a URL or a list of URLs")
+        raise InvalidArgument(f"urls must be a URL or a list of URLs; it is {format_value(urls)}")
     pages = request_values(options, SinglePageOptions)
     values = {"url": url_list, "max_pages": 1, "max_depth": 1, **pages}
     return _combinations(JobSpec.crawl, values, _CRAWL_LABELS)
@@ -100,8 +134,33 @@ def _input(
     combination: Mapping[str, Any],
 ) -> Input:
     columns = {labels[name]: _label(value) for name, value in combination.items()}
-    return Input(columns, make(**{**values, **combination}))
+    try:
+        return Input(columns, make(**{**values, **combination}))
+    except InvalidArgument:
+        subject = next(iter(labels))
+        error = _subject_error(make, subject, combination[subject])
+        if error is None:  # the options are wrong, for every input
+            raise
+        return Input(columns, make(**{**values, **combination, **_stand_in(subject)}), error)
+
+
+def _subject_error(
+    make: Callable[..., JobSpec], subject: str, value: object
+) -> InvalidArgument | None:
+    """Return the error of a subject that no options make valid."""
+    try:
+        make(**{subject: value})
+    except InvalidArgument as error:
+        return error
+    return None
+
+
+def _stand_in(subject: str) -> dict[str, str]:
+    return {subject: _STAND_INS[subject]}
 
 
 def _label(value: object) -> Label:
-    return None if value is None else arguments.mask_credentials(str(value))
+    is_nan = isinstance(value, float) and math.isnan(value)
+    if value is None or is_nan or type(value).__name__ in _MISSING_TYPES:
+        return None
+    return arguments.mask_credentials(str(value))

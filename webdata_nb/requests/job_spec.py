@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from webdata_nb import caller
 from webdata_nb.contract.fields import Strict
 from webdata_nb.contract.requests import CrawlRequest, CreativesRequest, SearchRequest
+from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import schemas
 from webdata_nb.requests import arguments, page_options
 from webdata_nb.requests.extract_schema import extract_request
@@ -17,6 +18,7 @@ from webdata_nb.requests.options import (
     ResultPageOptions,
     SearchRequestOptions,
 )
+from webdata_nb.suggestions import format_value
 
 if TYPE_CHECKING:
     from webdata_nb.frames.schemas import TableName
@@ -128,8 +130,11 @@ class JobSpec:
 
 def _advertiser(advertiser: object) -> dict[str, object]:
     """Return the request field that names the advertiser."""
-    is_url = isinstance(advertiser, str) and "://" in advertiser
-    return {"url": advertiser} if is_url else {"advertiser_id": advertiser}
+    if not isinstance(advertiser, str):
+        raise InvalidArgument(
+            f"advertiser must be an id, or the URL of its page; it is {format_value(advertiser)}"
+        )
+    return {"url" if "://" in advertiser else "advertiser_id": advertiser}
 
 
 def _enrichment(request: CreativesRequest) -> set[str]:
@@ -149,6 +154,4 @@ def _warn_without_effect(request: SearchRequest) -> None:
     names = [name for name in ResultPageOptions.__annotations__ if name != "formats"]
     unused = [name for name in names if name in request.model_fields_set]
     if unused:
-        warnings.warn(
-            f"{', '.join(unused)} without effect: formats=[] visits no result page", stacklevel=2
-        )
+        caller.warn(f"{', '.join(unused)} without effect: formats=[] visits no result page")

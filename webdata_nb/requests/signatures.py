@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast, is_typeddict
 
+from webdata_nb.caller import called_here
 from webdata_nb.errors import InvalidCall
 from webdata_nb.requests import options as definitions
 
@@ -67,7 +68,8 @@ def with_options(group: type, *, columns: str = "") -> Callable[[F], F]:
                 coroutine = function(*args, **{**defaults, **arguments})
             except TypeError:
                 raise InvalidCall.of(name, signature, args, arguments) from None
-            return await coroutine
+            with called_here():
+                return await coroutine
 
         del complete.__wrapped__  # inspect would follow it to the shorter signature
         vars(complete)["__signature__"] = signature
