@@ -75,12 +75,12 @@ def _line_on_stack() -> CallerLine | None:
 
 def line_in_traceback(trace: TracebackType | None) -> CallerLine | None:
     """Return the last line of the user's code before the package was called."""
-    found = None
+    line = None
     while trace is not None and not _is_ours(trace.tb_frame):
         if _is_user_code(trace.tb_frame):
-            found = CallerLine.of_frame(trace.tb_frame, trace.tb_lineno)
+            line = CallerLine.of_frame(trace.tb_frame, trace.tb_lineno)
         trace = trace.tb_next
-    return found
+    return line
 
 
 def _is_ours(frame: FrameType) -> bool:

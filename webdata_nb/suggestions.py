@@ -85,9 +85,9 @@ def format_value(value: Any) -> str:
     """
     if isinstance(value, Mapping):
         return f"a dict with {', '.join(map(repr, list(value)[:_MAX_ITEMS])) or 'no keys'}"
-    if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
+    if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
         more = ", ..." if len(value) > _MAX_ITEMS else ""
-        return f"[{', '.join(format_value(each) for each in value[:_MAX_ITEMS])}{more}]"
+        return f"[{', '.join(format_value(item) for item in value[:_MAX_ITEMS])}{more}]"
     if isinstance(value, str):
         value = _CREDENTIALS.sub(r"\1***@", value)
     text = repr(value) if _is_plain(value) else f"a {type(value).__name__}"

@@ -70,8 +70,7 @@ def closest_request(root: Path, wanted: CachedRequest, service: str) -> CachedRe
         (file for file in snapshots.all_files(root) if _op(file[0]) == wanted.op),
         key=lambda file: file[1],
     )
-    found = list(_requests(files, service))
-    best = max(found, key=wanted.similarity, default=None)
+    best = max(_requests(files, service), key=wanted.similarity, default=None)
     if best is None or wanted.similarity(best) < _SIMILARITY:
         return None
     return best

@@ -59,8 +59,9 @@ async def run(
     if fan_out.row_each:
         parts = [_with_one_row(part, result) for part, result in zip(parts, results, strict=True)]
     combined_result = await asyncio.to_thread(_stack, inputs, parts, results, options, started_at)
-    if fan_out.warns and not interrupted and not _warn_without_good_row(combined_result):
-        if not fan_out.row_each:
+    if fan_out.warns and not interrupted:
+        is_reported = _warn_without_good_row(combined_result)
+        if not (is_reported or fan_out.row_each):
             _warn_of_empty_results(inputs, results)
             _warn_of_shortcomings(results)
     built = await deliver(combined_result, options)

@@ -307,7 +307,8 @@ def check_dataset_path(value: object) -> Path | str | None:
     is_file = isinstance(path, Path) and path.is_file()
     if str(path).rstrip("/").endswith(exports.SUFFIXES) or is_file:
         raise InvalidArgument(
-            f"with stream=True, out must name a directory for a dataset; it is {format_value(str(value))}"
+            "with stream=True, out must name a directory for a dataset; "
+            f"it is {format_value(str(value))}"
         )
     if isinstance(path, str):
         remote.check(path)

@@ -158,7 +158,8 @@ class FanOutOptions:
         arguments.check_choice("on_error", on_error, get_args(OnError))
         if executor is not None and not isinstance(executor, Executor):
             raise InvalidArgument(
-                f"executor must be a concurrent.futures.Executor, or None; it is {format_value(executor)}"
+                "executor must be a concurrent.futures.Executor, or None; "
+                f"it is {format_value(executor)}"
             )
         return cls(on_error, executor, arguments.check_credits("budget", options.get("budget")))
 

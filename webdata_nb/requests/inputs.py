@@ -54,19 +54,19 @@ class Input:
 
 def valid_specs(inputs: Sequence[Input]) -> list[JobSpec]:
     """Return the requests of the inputs that can be run."""
-    return [each.spec for each in inputs if each.error is None]
+    return [item.spec for item in inputs if item.error is None]
 
 
 def representative(inputs: Sequence[Input]) -> Input:
     """Return the first input that can be run; the first one if there is none."""
-    return next((each for each in inputs if each.error is None), inputs[0])
+    return next((item for item in inputs if item.error is None), inputs[0])
 
 
 def refuse_invalid_inputs(inputs: Sequence[Input]) -> None:
     """Raise the error of the first invalid entry of a list."""
-    for number, each in enumerate(inputs, start=1):
-        if each.error is not None:
-            raise InvalidArgument(f"input {number} of {len(inputs)}: {each.error}")
+    for number, item in enumerate(inputs, start=1):
+        if item.error is not None:
+            raise InvalidArgument(f"input {number} of {len(inputs)}: {item.error}")
 
 
 def search_inputs(query: str | Sequence[str], options: SearchOptions) -> list[Input]:
