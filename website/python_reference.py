@@ -23,7 +23,10 @@ TOPICS: Final = {
     "crawl": Topic(
         "Crawls and pages",
         "Read the pages of a site, or a list of pages.",
-        ("crawl_df", "scrape_df", "why", "Why", "links_df", "images_df", "headings_df", "tables"),
+        (
+            *("crawl_df", "scrape_df", "extract_df", "why", "Why"),
+            *("links_df", "images_df", "headings_df", "tables"),
+        ),
     ),
     "search": Topic(
         "Searches",
