@@ -149,6 +149,9 @@ def _add_limits(add: AddArgument) -> None:
 
 
 def _run_serve(args: argparse.Namespace) -> int:
+    from webdata_nb.service.runtime import gc_tuning
+
+    gc_tuning.pause_gc()
     from webdata_nb.service.app import serve
     from webdata_nb.settings import Options
 

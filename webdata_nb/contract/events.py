@@ -31,7 +31,7 @@ class StreamEvent(StrEnum):
 class Event(BaseModel):
     """Base of events; unknown fields are kept."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
 
 
 # `credits_reserved` of older services, which had no `credits_unlimited`.
@@ -57,6 +57,8 @@ Credits = Annotated[
 
 class Cost(BaseModel):
     """The cost of a job (ours), if the service reports it."""
+
+    model_config = ConfigDict(defer_build=True)
 
     credits: Credits = Field(
         default=None, description="Credits that the job cost; null until it has ended."
@@ -155,6 +157,9 @@ class WebhookA(Event):
 
 class WebhookB(Event):
     """Payload of profile B; `timestamp` is UTC."""
+
+    # FastAPI's field of a body has an alias, which pydantic refuses for a deferred model.
+    model_config = ConfigDict(defer_build=False)
 
     event: Literal[
         "search.completed", "crawl.completed", "crawl.page", "scrape.completed", "extract.completed"

@@ -115,8 +115,8 @@ async def _attach_or_start(
             if on_start is not None and not announced:
                 announced = True
                 on_start()
-            if not directory.is_served():
-                await start_service(directory)
+            if not directory.is_served() and await start_service(directory):
+                continue
         await asyncio.sleep(POLL_S)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import importlib
 import re
 import ssl
 from dataclasses import dataclass
@@ -102,6 +103,12 @@ async def request_stop(service: DiscoveredService, *, force: bool) -> None:
             await client.post(paths.LOCAL_STOP, json=body)
     except httpx.HTTPError:
         return  # the caller checks whether the service has ended
+
+
+def load_http_client() -> None:
+    """Import what the first request needs, which takes a while."""
+    control_client("http://127.0.0.1", "")
+    importlib.import_module("anyio._backends._asyncio")  # by name: anyio loads it at a first use
 
 
 def control_client(url: str, token: str) -> httpx.AsyncClient:

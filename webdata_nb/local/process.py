@@ -19,11 +19,12 @@ import webdata_nb
 from webdata_nb.contract import local
 from webdata_nb.errors import LocalServiceError
 from webdata_nb.local.data_dir import DataDirectory
-from webdata_nb.local.handshake import POLL_S
+from webdata_nb.local.handshake import load_http_client
 
 REMOTE_HINT: Final = "Set WEBDATA_BASE_URL and WEBDATA_API_KEY to use a service elsewhere instead."
 _MAX_LOG_BYTES: Final = 1_000_000
 _TAIL_BYTES: Final = 4_000
+_START_POLL_S: Final = 0.01
 # On Windows, the process gets no console window and no Ctrl-C; on POSIX, its own session.
 if sys.platform == "win32":
     _CREATION_FLAGS = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
@@ -31,8 +32,8 @@ else:
     _CREATION_FLAGS = 0
 
 
-async def start_service(directory: DataDirectory) -> None:
-    """Start a service and wait until it can be found, unless another client is starting one.
+async def start_service(directory: DataDirectory) -> bool:
+    """Start a service and wait until it can be found; False if another client is starting one.
 
     Raises
     ------
@@ -43,12 +44,13 @@ async def start_service(directory: DataDirectory) -> None:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        return
+        return False
     try:
         if not directory.is_served():
             await _start_and_wait(directory)
     finally:
         lock.release()
+    return True
 
 
 async def _start_and_wait(directory: DataDirectory) -> None:
@@ -57,10 +59,12 @@ async def _start_and_wait(directory: DataDirectory) -> None:
     offset = log.tell()
     with log:
         child = _spawn(directory, log)
+    loading = asyncio.create_task(asyncio.to_thread(load_http_client))
     try:
         while directory.read_runtime() in (None, stale) and child.poll() is None:  # noqa: ASYNC110 -
             # there is no event to wait for: another process writes the file
-            await asyncio.sleep(POLL_S)
+            await asyncio.sleep(_START_POLL_S)
+        await loading
     except BaseException:
         child.terminate()  # no client has found it yet
         raise

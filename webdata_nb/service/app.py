@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import time
 from typing import Final
@@ -81,12 +82,16 @@ METRICS_TIMEOUT_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class RunningService:
-    """An open service: its application, and what says whether it is in use."""
+    """An open service: its application, and what says whether it is in use.
+
+    `prepare` does what the first job would wait for, and runs until it is cancelled.
+    """
 
     app: ASGIApp
     routes: Sequence[BaseRoute]
     metrics: Metrics
     pending_work: Callable[[], Awaitable[int]]
+    prepare: Callable[[], Coroutine[None, None, None]]
 
 
 @asynccontextmanager
@@ -107,8 +112,10 @@ async def service(
         metrics.registry.register(StoreCollector(_state_counts(store, asyncio.get_running_loop())))
         indexer = Indexer(store, index)
         background_indexer = BackgroundIndexer(store, indexer)
+        pages = await stack.enter_async_context(PagePool(PAGE_WORKERS))
+        egress = await _open_egress(stack, settings, port, throttle, pages)
         engines = JobEngines(
-            await _open_egress(stack, settings, port, throttle),
+            egress,
             ProviderCatalog(LocalProvider(index, indexer), ProviderQueues()),
             settings.providers,
             spool,
@@ -150,7 +157,9 @@ async def service(
         _run_in_background(stack, _sweep(state))
         await state.runner.start()
         stack.push_async_callback(state.runner.close)
-        yield _running_service(settings, lifetime, stop, state, metrics)
+
+        prepare = partial(_prepare, egress, pages)
+        yield _running_service(settings, lifetime, stop, state, metrics, prepare=prepare)
 
 
 async def _open_store(stack: AsyncExitStack, settings: ServiceSettings) -> Store:
@@ -165,13 +174,21 @@ async def _open_store(stack: AsyncExitStack, settings: ServiceSettings) -> Store
 
 
 async def _open_egress(
-    stack: AsyncExitStack, settings: ServiceSettings, port: int, throttle: HostThrottle
+    stack: AsyncExitStack,
+    settings: ServiceSettings,
+    port: int,
+    throttle: HostThrottle,
+    pages: PagePool,
 ) -> EgressRoutes:
     policy = EgressPolicy(settings.mode, settings.allow_networks, own_port=port)
     await asyncio.to_thread(remove_stale_folders)
-    pages = await stack.enter_async_context(PagePool(PAGE_WORKERS))
     routes = EgressRoutes(policy, settings.user_agent, throttle, pages, settings.upstream)
     return await stack.enter_async_context(routes)
+
+
+async def _prepare(egress: EgressRoutes, pages: PagePool) -> None:
+    await egress.route_for({})
+    await pages.keep_ready()
 
 
 async def _open_webhooks(
@@ -210,6 +227,8 @@ def _running_service(
     stop: Callable[[], None],
     state: AppState,
     metrics: Metrics,
+    *,
+    prepare: Callable[[], Coroutine[None, None, None]],
 ) -> RunningService:
     """Return the application behind gate, compression and request log."""
     is_local = settings.mode == "local"
@@ -237,6 +256,7 @@ def _running_service(
         app.routes,
         metrics,
         pending_work,
+        prepare,
     )
 
 
@@ -308,10 +328,12 @@ async def _run(
                 serving = asyncio.create_task(server.serve(sockets=[sock]))
                 watching = asyncio.create_task(lifetime.watch(running.pending_work, stopping.set))
                 _announce(settings, port, lifetime)
+                preparing = asyncio.create_task(running.prepare())
                 await stopping.wait()
                 shutdown_begins()
                 lifetime.retire()
                 server.should_exit = True
+                await _cancel(preparing)
                 await serving
                 await _cancel(watching)
 

@@ -39,6 +39,9 @@ class BlockingScraper:
     def __init__(self) -> None:
         self.go_on, self.waiting, self.peak, self.bodies = asyncio.Event(), 0, 0, 0
 
+    def start_soon(self) -> None:
+        """Need no workers."""
+
     async def scrape(
         self, source: PageSource, options: ConversionOptions, *, outlinks: bool = True
     ) -> Scraped:

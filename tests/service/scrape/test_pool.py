@@ -99,6 +99,59 @@ async def test_workers_are_started_only_when_there_is_work_for_them() -> None:
         assert len(workers()) == 1
 
 
+async def started(count: int) -> list[psutil.Process]:
+    """Wait until so many workers run."""
+    async with asyncio.timeout(60):
+        while len(found := workers()) != count:  # noqa: ASYNC110 - processes send no event
+            await asyncio.sleep(0.02)
+    return found
+
+
+async def test_workers_that_are_kept_ready_start_before_the_first_page() -> None:
+    async with PagePool(2) as pages:
+        ready = asyncio.create_task(pages.keep_ready())
+        before = {each.pid for each in await started(2)}
+        await asyncio.gather(*(pages.scrape(html(f"Page {n}"), WHOLE) for n in range(4)))
+        assert {each.pid for each in workers()} == before
+        ready.cancel()
+    assert workers() == []
+
+
+async def test_idle_workers_stop_and_a_job_starts_them_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with PagePool(2) as pages:
+        ready = asyncio.create_task(pages.keep_ready())
+        before = {each.pid for each in await started(2)}
+        monkeypatch.setattr(pool, "IDLE_S", 0.2)
+        ready.cancel()
+        ready = asyncio.create_task(pages.keep_ready())
+        await started(0)
+        monkeypatch.setattr(pool, "IDLE_S", 60.0)
+        pages.start_soon()
+        again = {each.pid for each in await started(2)}
+        assert before.isdisjoint(again)
+        assert (await pages.scrape(html("Back"), WHOLE)).title == "Back"
+        ready.cancel()
+
+
+async def test_killed_worker_is_replaced_although_kept_ready() -> None:
+    async with PagePool(1) as pages:
+        ready = asyncio.create_task(pages.keep_ready())
+        [worker] = await started(1)
+        worker.kill()
+        assert (await pages.scrape(html("Next"), WHOLE)).title == "Next"
+        assert [each.pid for each in workers()] != [worker.pid]
+        ready.cancel()
+
+
+async def test_closing_a_pool_that_starts_leaves_no_worker() -> None:
+    async with PagePool(2) as pages:
+        pages.start_soon()
+        await asyncio.sleep(0)
+    assert workers() == []
+
+
 async def test_extraction_runs_in_worker() -> None:
     item = {"type": "object", "properties": {f"f{n}": {"type": "string"} for n in range(480)}}
     items = {"type": "array", "items": item}
@@ -282,6 +335,7 @@ async def test_a_caller_that_leaves_does_not_disturb_the_others() -> None:
 PARENT = """
 import asyncio, sys
 from tests.service.scrape.test_pool import WHOLE, html, workers
+from webdata_nb.service.workers import pool
 from webdata_nb.service.workers.pool import ABANDONED_S, PagePool
 
 async def main():

@@ -41,7 +41,8 @@ class RowsOf:
 class Reply(BaseModel):
     """A reply; unknown fields are kept in `model_extra`."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    # Built at the first use: a process uses few of the replies, and building all takes long.
+    model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
 
 
 class SuccessReply(Reply):

@@ -44,6 +44,9 @@ class PageScraper(Protocol):
     ) -> Scraped:
         """Return the page's data; raises `ScrapeError`."""
 
+    def start_soon(self) -> None:
+        """Prepare for pages that will come soon, without waiting."""
+
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
@@ -112,6 +115,10 @@ class PagePipeline:
     def __init__(self, fetcher: PoliteFetcher, scraper: PageScraper, browser: Browser) -> None:
         self._fetcher, self._scraper, self._browser = fetcher, scraper, browser
         self._retries = EventThrottle()
+
+    def prepare(self) -> None:
+        """Start what the first pages of a job need, without waiting for it."""
+        self._scraper.start_soon()
 
     async def visit(self, request: PageRequest, *, allow_hop: AllowHop | None = None) -> PageVisit:
         """Fetch and scrape a page. Errors are part of the result."""

@@ -12,6 +12,7 @@ from starlette.routing import BaseRoute
 
 from webdata_nb import __version__
 from webdata_nb.contract.events import STREAMED
+from webdata_nb.contract.replies import Refusal
 from webdata_nb.service.routes import (
     crawl,
     creatives,
@@ -29,7 +30,7 @@ from webdata_nb.service.routes import (
 )
 from webdata_nb.service.routes import credits as credit
 from webdata_nb.service.routes.error_responses import HANDLERS
-from webdata_nb.service.routes.routing import REF
+from webdata_nb.service.routes.routing import ERROR_BODIES, REF
 
 ROUTERS: Final = (
     search.router,
@@ -100,7 +101,7 @@ class Application(FastAPI):
             schemas = document["components"]["schemas"]
             for schema in list(schemas.values()):
                 _name_row_models(schema, schemas)
-            for name, schema in _event_schemas().items():
+            for name, schema in _referenced_schemas().items():
                 schemas.setdefault(name, schema)
             document["components"]["schemas"] = dict(sorted(schemas.items()))
             document["components"]["securitySchemes"] = {"bearer": _BEARER}
@@ -115,10 +116,11 @@ _BEARER: Final = {
 }
 
 
-def _event_schemas() -> dict[str, Any]:
-    """Return the schemas of the events, which streams send as JSON text."""
+def _referenced_schemas() -> dict[str, Any]:
+    """Return the schemas of error bodies, and of the events that streams send as JSON text."""
+    replies: list[type[BaseModel]] = [Refusal, *ERROR_BODIES.values(), *STREAMED.values()]
     models: list[tuple[type[BaseModel], Literal["validation"]]] = [
-        (model, "validation") for model in STREAMED.values()
+        (model, "validation") for model in replies
     ]
     _, schemas = models_json_schema(models, ref_template=REF)
     return dict(schemas["$defs"])

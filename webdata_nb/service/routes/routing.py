@@ -78,7 +78,7 @@ _HEADERS: Final[Mapping[int, Mapping[str, Any]]] = {
         },
     },
 }
-_BODIES: Final[Mapping[int, type[Reply]]] = {422: ValidationErrorReply, 429: LimitReached}
+ERROR_BODIES: Final[Mapping[int, type[Reply]]] = {422: ValidationErrorReply, 429: LimitReached}
 
 
 _VALIDATORS: Final = {
@@ -111,13 +111,12 @@ def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def _error_response(status: int) -> dict[str, Any]:
-    response: dict[str, Any] = {
-        "model": _BODIES.get(status, Refusal),
-        "description": MEANINGS[status],
-    }
+    # A reference instead of the model, for which FastAPI would build a validator on each route.
+    schema = {"$ref": REF.format(model=ERROR_BODIES.get(status, Refusal).__name__)}
+    response: dict[str, Any] = {"description": MEANINGS[status]}
     if status in _HEADERS:
         response["headers"] = dict(_HEADERS[status])
-    return response
+    return response | {"content": {JSON: {"schema": schema}}}
 
 
 def conditional(ok: Mapping[str, Any] | None = None) -> dict[int | str, dict[str, Any]]:

@@ -187,6 +187,8 @@ class JobEngines:
         if job.locked:
             raise JobFailure("no key of this service opens the job's headers, cookies and keys")
         route = await self.egress.route_for(job.context)
+        if job.kind == "crawl" or search_request(job).formats:
+            route.pipeline.prepare()
         if job.kind == "search":
             request = search_request(job)
             extractor = self._extractor(request.extract, job.context, route)

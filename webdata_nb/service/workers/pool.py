@@ -12,6 +12,7 @@ them uses every worker.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import time
@@ -53,6 +54,8 @@ _START_AGAIN_S: Final = 1.0
 ABANDONED_S: Final = 1.0
 # An account shares the workers for this long after its last page.
 RECENT_S: Final = 2.0
+# A worker takes 25 MB before its first page, and more after it.
+IDLE_S: Final = 300.0
 # A new process frees what many pages leave behind in an old one.
 PAGES_PER_PROCESS: Final = 5000
 
@@ -63,7 +66,7 @@ class PagePool:
     Parameters
     ----------
     workers : int
-        The most processes; each is started when there is work for it.
+        The most processes. One that is missing is started when there is work for it.
     cpu_seconds : float
         The processor time of one page.
     memory_bytes : int
@@ -88,6 +91,8 @@ class PagePool:
         self._places = FairSemaphore(workers * PAGES_AHEAD, spare=PAGES_AHEAD)
         self._last_page_at: dict[str, float] = {}
         self._start_lock = asyncio.Lock()
+        self._starting: asyncio.Task[None] | None = None
+        self._used_at = time.monotonic()
         self._closing: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
@@ -99,7 +104,37 @@ class PagePool:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.wait({self._starting})
         await asyncio.gather(*(worker.close() for worker in self._workers), *self._closing)
+
+    async def keep_ready(self) -> None:
+        """Start the workers, and stop them whenever no page has come for `IDLE_S`; forever."""
+        await self._start_missing()
+        while True:
+            await asyncio.sleep(IDLE_S / 10)
+            is_busy = any(worker.load for worker in self._workers)
+            if not is_busy and time.monotonic() - self._used_at > IDLE_S:
+                for worker in [*self._workers]:
+                    self._retire(worker)
+
+    def start_soon(self) -> None:
+        """Start missing workers in the background, for a job whose first pages are on their way."""
+        self._used_at = time.monotonic()
+        if len(self._workers) < self._size and self._starting is None:
+            self._starting = asyncio.create_task(self._start_missing())
+            self._starting.add_done_callback(self._forget_start)
+
+    def _forget_start(self, _task: asyncio.Task[None]) -> None:
+        self._starting = None
+
+    async def _start_missing(self) -> None:
+        with contextlib.suppress(WorkerEnded):  # the first page tries again
+            while len(self._workers) < self._size:
+                async with self._start_lock:
+                    if len(self._workers) < self._size:
+                        self._workers.append(await self._start_worker())
 
     async def scrape(
         self, source: PageSource, options: ConversionOptions, *, outlinks: bool = True
@@ -112,6 +147,7 @@ class PagePool:
             The page's own failure, or of kind ``cpu_limit``, ``memory_limit``, ``worker_died`` or
             ``worker_timeout``.
         """
+        self._used_at = time.monotonic()
         async with body_in_file(source) as stored:
             await self._take_place()
             try:

@@ -139,7 +139,7 @@ class WorkerProcess:
         self.ended = True
         if self._process.stdin is not None:
             self._process.stdin.close()
-        if self._pending:
+        if self._pending or not self.pages_sent:  # it works, or still imports its modules
             self._kill()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_S):
