@@ -27,7 +27,7 @@ CYCLE["again"] = CYCLE
 
 BAD: list[tuple[Callable[..., pd.DataFrame], tuple[Any, ...], dict[str, Any], str]] = [
     (search_df, ("",), {}, "query must contain at least one character"),
-    (search_df, ([["a"]],), {}, "query must be a string"),
+    (search_df, (5,), {}, "query must be a string; it is 5"),
     (search_df, ("q",), {"num_results": 51}, "num_results must be a whole number from 1 to 50"),
     (search_df, ("q",), {"num_results": "5"}, "num_results must be a whole number"),
     (search_df, ("q",), {"num_results": True}, "num_results must be a whole number"),
@@ -38,8 +38,18 @@ BAD: list[tuple[Callable[..., pd.DataFrame], tuple[Any, ...], dict[str, Any], st
     (search_df, ("q",), {"country": "usa"}, "country must be a two-letter country code"),
     (search_df, ("q",), {"headers": {"Host": "x"}}, "headers .*belongs to the connection"),
     (search_df, ("q",), {"headers": {"X-A": 1}}, "headers must hold strings only"),
-    (search_df, ("q",), {"extract": {"schema": {"a": 2**70}}}, "cannot be written as JSON"),
-    (search_df, ("q",), {"extract": {"schema": {"a": object()}}}, "cannot be written as JSON"),
+    (
+        search_df,
+        ("q",),
+        {"extract": {"schema": {"a": 2**70}}},
+        r"extract\['a'\] is 1180.*must be a type",
+    ),
+    (
+        search_df,
+        ("q",),
+        {"extract": {"schema": {"a": object()}}},
+        r"extract\['a'\] .*must be a type",
+    ),
     (search_df, ("q",), {"extract": {"schema": CYCLE}}, "cannot be written as JSON"),
     (search_df, ("q",), {"extract": {}}, "extract must have a prompt, a schema, or both"),
     (

@@ -60,7 +60,12 @@ def _json_schema(value: Any) -> Any:
         return _class_schema(value)
     if not isinstance(value, Mapping) or _is_schema(value):
         return value
-    return _fields_schema(value)
+    try:
+        return _fields_schema(value)
+    except RecursionError:
+        raise InvalidArgument(
+            "extract cannot be written as JSON: a dict or list holds itself"
+        ) from None
 
 
 def _class_schema(model: type[Any]) -> dict[str, Any]:
