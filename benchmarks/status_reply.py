@@ -39,11 +39,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from webdata_nb import malloc
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.app import service
 from webdata_nb.service.http.connections import ConnectionLimiter
 from webdata_nb.service.local_lifetime import LocalLifetime
-from webdata_nb.service.server import Server, listen, tune_malloc
+from webdata_nb.service.server import Server, listen
 from webdata_nb.service.settings import LOCAL_ACCOUNT, ServiceSettings
 from webdata_nb.service.store.records import CommitBatch, JournalEntry, NewJob, UrlOutcome
 from webdata_nb.service.store.sqlite.store import SqliteStore
@@ -110,7 +111,7 @@ async def serve(data_dir: Path, pipe: Connection) -> None:
     async def bare(_request: Request) -> Response:
         return Response(reply["body"], media_type="application/json")
 
-    tune_malloc()
+    malloc.tune()
     async with service(ServiceSettings(data_dir), 1, lifetime, lambda: None) as running:
         apps: list[Any] = [running.app, Starlette(routes=[Route("/bare", bare)])]
         sockets = [listen("127.0.0.1", 0) for _ in apps]

@@ -29,7 +29,7 @@ texts = [b"x" * 30_000 + b"%d" % number for number in range(2_000)]
 some = texts[::10]
 del texts
 before = held()
-arrow_memory.give_back(ROWS)
+arrow_memory.trim(ROWS)
 print(before - held())
 """
 
@@ -42,7 +42,7 @@ def given_back(count: int, rows: str = "table") -> int:
 
 
 def test_rows_lie_in_the_memory_that_was_asked_for() -> None:
-    arrow, returning = pa.default_memory_pool(), arrow_memory.RETURNING
+    arrow, returning = pa.default_memory_pool(), arrow_memory.TRIMMABLE_POOL
     before = arrow.bytes_allocated(), returning.bytes_allocated()
     made = rows.trimmed_batch("crawl", PAGES).table
     assert arrow.bytes_allocated() == before[0]

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Unpack, cast
 from webdata_nb.api.frame_functions import frame_or_stream
 from webdata_nb.bridge import blocking
 from webdata_nb.frames.schemas import CRAWL_COLUMNS
-from webdata_nb.requests import arguments
 from webdata_nb.requests.inputs import crawl_inputs
 from webdata_nb.requests.options import CrawlDfOptions
 from webdata_nb.requests.signatures import with_options
@@ -87,8 +86,6 @@ async def _acrawl_df(
     np.True_
     """
     inputs = crawl_inputs(url, options)
-    if not stream:
-        arguments.check_requirement("batch_rows", batch_rows, "stream=True")
     return await frame_or_stream(inputs, options, stream=stream, batch_rows=batch_rows)
 
 

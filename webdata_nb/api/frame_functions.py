@@ -32,6 +32,7 @@ async def frame_or_stream(
     """Return the frame of a call's inputs, or the stream of its batches."""
     fan_out = FanOutOptions.check(options)
     if not arguments.check_flag("stream", stream):
+        arguments.check_requirement("batch_rows", batch_rows, "stream=True")
         call = CallOptions.check(options, options["on_incomplete"])
         if fan_out.budget is not None:
             await budget.check(valid_specs(inputs), call, fan_out.budget)

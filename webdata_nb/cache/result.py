@@ -115,7 +115,7 @@ def _build_frame(result: CallResult, options: CallOptions) -> pd.DataFrame:
         objects=result.objects,
     )
     if result.outcome is not None:
-        arrow_memory.give_back(result.table)
+        arrow_memory.trim(result.table)
     return built
 
 

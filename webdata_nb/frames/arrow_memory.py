@@ -1,38 +1,26 @@
-"""The memory of many rows on their way to being a frame, and how the system gets back the rest."""
+"""Allocates Arrow tables in memory that can be trimmed, and trims it after large ones."""
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable
 from typing import Final
 
 import pyarrow as pa
 
-# The C library's: what is free in it goes back to the system when that is asked for. Arrow's own
-# pools keep a part for each thread that ever worked on a page of rows.
-RETURNING: Final = pa.system_memory_pool()
-# Bytes of rows that are worth the millisecond that it takes.
-_LARGE: Final = 1_000_000
+from webdata_nb import malloc
+
+# The C library's allocator, which `malloc.trim` trims. Arrow's own pools keep a part of the memory
+# for each thread that ever worked on a page of rows.
+TRIMMABLE_POOL: Final = pa.system_memory_pool()
+# Trimming takes about a millisecond.
+_MIN_TRIMMED_BYTES: Final = 1_000_000
 
 
-def _trim() -> Callable[[int], object]:
-    try:
-        # Not `RETURNING.release_unused`: it asks the default pool, whatever pool it is called on.
-        trim: Callable[[int], object] = ctypes.CDLL(None).malloc_trim
-    except (OSError, AttributeError, TypeError):  # only glibc has this
-        return lambda _: None
-    return trim
+def trim(table: pa.Table | None = None) -> None:
+    """Return free memory to the system; with a table, only if it is large.
 
-
-_TRIM: Final = _trim()
-
-
-def give_back(table: pa.Table | None = None) -> None:
-    """Give back what is free; with a table, if work on so many rows has left enough behind.
-
-    Arrays grow by doubling, and before them there are a reply's bytes and its texts; by itself
-    the C library keeps all of it, after a thousand pages as much again as the rows. It keeps what
-    a frame was made of, too, when that is gone.
+    Arrays grow by doubling, and a reply's bytes and texts come before them. The C library keeps
+    all of this memory: after a thousand pages as much again as the rows.
     """
-    if table is None or table.nbytes >= _LARGE:
-        _TRIM(0)
+    if table is None or table.nbytes >= _MIN_TRIMMED_BYTES:
+        # Not `TRIMMABLE_POOL.release_unused`, which trims the default pool instead.
+        malloc.trim()

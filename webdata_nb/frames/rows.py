@@ -87,13 +87,13 @@ def trimmed_batch(
     Equal texts in lists share one object, across all batches with the same `texts`: most pages of
     a site have the same links.
     """
-    result = batch(table, rows, memory=arrow_memory.RETURNING)
+    result = batch(table, rows, memory=arrow_memory.TRIMMABLE_POOL)
     shared_text = ({} if texts is None else texts).setdefault
     for name, values in result.objects.items():
         if schemas.SCHEMAS[table].field(name).type == schemas.TEXTS:
             for each in filter(None, values):
                 each[:] = [shared_text(text, text) for text in each]
-    arrow_memory.give_back(result.table)
+    arrow_memory.trim(result.table)
     return result
 
 

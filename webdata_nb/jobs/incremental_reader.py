@@ -94,7 +94,7 @@ class CrawlRowReader:
         # `rest` meets any error again and reports it.
         with suppress(WebdataError):
             # Memory of a frame that the caller has dropped since the last crawl.
-            await asyncio.to_thread(arrow_memory.give_back)
+            await asyncio.to_thread(arrow_memory.trim)
             while not self._ended:
                 await self._progressed.wait()
                 self._progressed.clear()

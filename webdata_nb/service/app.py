@@ -16,7 +16,7 @@ from typing import Final
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
-from webdata_nb import __version__
+from webdata_nb import __version__, malloc
 from webdata_nb.contract.events import Profile
 from webdata_nb.service.api_keys import key_hash
 from webdata_nb.service.browser.profile_folders import remove_stale_folders
@@ -49,7 +49,6 @@ from webdata_nb.service.server import (
     listen,
     serve_metrics,
     stop_on_signals,
-    tune_malloc,
 )
 from webdata_nb.service.settings import LOCAL_ACCOUNT, InvalidSetting, Mode, ServiceSettings
 from webdata_nb.service.store.backends import open_store, open_text_index, schema_version
@@ -416,7 +415,7 @@ def serve(
         The exit code: 0 after a regular stop, 1 if the service could not start.
     """
     configure_logging(log_format)
-    tune_malloc()
+    malloc.tune()
     gc_tuning.configure_gc(*GC_THRESHOLDS)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:

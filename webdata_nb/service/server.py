@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import logging
 import os
 import signal
 import socket
-import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Final, cast
 
 import uvicorn
@@ -26,8 +24,6 @@ log = logging.getLogger("webdata_nb.service")
 REPLY_GRACE_S: Final = 3
 # How long a shutdown may take; the promise is ten seconds.
 SHUTDOWN_S: Final = 8.0
-# glibc's M_ARENA_MAX, M_TRIM_THRESHOLD and M_MMAP_THRESHOLD (malloc.h).
-_MALLOC: Final = {-8: 2, -1: 8 * 1024 * 1024, -3: 256 * 1024}
 # For `gc.set_threshold`: a crawl creates objects by the thousand, and with Python's own thresholds
 # the garbage collector took a tenth of the event loop's time.
 GC_THRESHOLDS: Final = (10_000, 20, 50)
@@ -130,17 +126,3 @@ def _exit_now() -> None:
     log.warning("not everything ended within %g s; jobs go on after the next start", SHUTDOWN_S)
     logging.shutdown()
     os._exit(0)
-
-
-def tune_malloc() -> None:
-    """Make glibc return free memory to the system.
-
-    By default glibc has an arena for each thread, and raises its thresholds with large buffers:
-    after a thousand pages a service would hold half as much memory again.
-    """
-    if not sys.platform.startswith("linux"):
-        return
-    with suppress(OSError, AttributeError):  # another C library
-        mallopt = ctypes.CDLL(None).mallopt
-        for option, value in _MALLOC.items():
-            mallopt(option, value)

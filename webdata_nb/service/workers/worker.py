@@ -8,16 +8,15 @@ keeps nothing between pages, so it may be killed at any time.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from webdata_nb import malloc
 from webdata_nb.service.content.page_source import ConversionOptions, PageSource
 from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.extract import structured
@@ -80,7 +79,7 @@ def _scrape_and_extract(
 def serve(jobs: BinaryIO, replies: BinaryIO, cpu_seconds: float) -> None:
     """Reply to one job after another. A page that takes too long ends the process."""
     set_timer = getattr(signal, "setitimer", None)
-    trim, page_count = memory_trimmer(), 0
+    page_count = 0
     while len(sizes := jobs.read(SIZES.size)) == SIZES.size:
         head, body = map(jobs.read, SIZES.unpack(sizes))
         cpu_start = time.process_time()
@@ -91,7 +90,7 @@ def serve(jobs: BinaryIO, replies: BinaryIO, cpu_seconds: float) -> None:
         replies.flush()
         page_count += 1
         if page_count % TRIM_EVERY_PAGES == 0 or time.process_time() - cpu_start > TRIM_AFTER_S:
-            trim()
+            malloc.trim()
 
 
 def limit_memory(extra_bytes: int) -> None:
@@ -102,15 +101,6 @@ def limit_memory(extra_bytes: int) -> None:
         page_count = int(Path("/proc/self/statm").read_text().split()[0])
         limit = page_count * os.sysconf("SC_PAGE_SIZE") + extra_bytes
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-
-
-def memory_trimmer() -> Callable[[], object]:
-    """Return a function that gives unused memory back, where the C library keeps it (glibc)."""
-    try:
-        trim = ctypes.CDLL(None).malloc_trim
-    except (OSError, AttributeError, TypeError):
-        return lambda: None
-    return lambda: trim(0)
 
 
 def take_standard_output() -> BinaryIO:
