@@ -19,6 +19,7 @@ EXAMPLES: list[errors.WebdataError] = [
     errors.InvalidArgument("m"),
     errors.InvalidCall("m"),
     errors.UnknownOption("m"),
+    errors.NoReceipt("m"),
     errors.OfflineError("m"),
     errors.NotRecorded("m"),
     errors.MissingExtra("m"),

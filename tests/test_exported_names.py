@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,23 @@ SOURCE = ast.parse(Path(webdata_nb.__file__).read_text(encoding="utf-8"))
 def test_every_name_is_there_and_in_order() -> None:
     assert webdata_nb.__all__ == sorted(webdata_nb.__all__)
     assert [name for name in webdata_nb.__all__ if getattr(webdata_nb, name, None) is None] == []
-    assert dir(webdata_nb) == webdata_nb.__all__
+
+
+def test_dir_leaves_out_async_forms() -> None:
+    hidden = set(webdata_nb.__all__) - set(dir(webdata_nb))
+    assert hidden == {
+        name
+        for name in webdata_nb.__all__
+        if inspect.iscoroutinefunction(getattr(webdata_nb, name))
+    }
+    assert len(hidden) == 15
+    assert "advertisers_df" in dir(webdata_nb)
+
+
+def test_docstring_names_everything_in_dir_once() -> None:
+    table = (webdata_nb.__doc__ or "").partition("The names by task:")[2].rpartition("====")[0]
+    named = re.findall(r"`(\w+)`", table)
+    assert sorted(named) == [name for name in dir(webdata_nb) if name != "__version__"]
 
 
 def test_a_star_import_gives_them_all() -> None:

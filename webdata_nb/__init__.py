@@ -7,9 +7,25 @@
     pages = crawl_df("https://example.com", max_pages=50)
     results = search_df("arrow parquet")
 
-`search_df`, `crawl_df` and `creatives_df` run a job and return its rows; the same names with an
-`a` in front are for async code. `connect` chooses a service, `options` sets what every call uses,
-`cache` shows what is kept, `errors` holds what can be raised.
+The names by task:
+
+====================== ======================================================================
+crawl, read pages      `crawl_df`, `scrape_df`, `why`
+search                 `search_df`, `engines_df`, `serp_diff`
+ad creatives           `creatives_df`, `advertisers_df`, `gallery`
+fields of pages        `links_df`, `images_df`, `headings_df`, `tables`, `extract_df`
+jobs                   `crawl_job`, `search_job`, `job`, `jobs_df`, `export_df`,
+                       `read_csv_export`
+earlier results        `retry_failed`, `history_df`, `diff`, `record`, `replay`, `to_parquet`,
+                       `cache`
+display                `show`, `plot_crawl`, `plot_ranks`
+service and cost       `connect`, `options`, `estimate`, `weights_df`, `usage_df`,
+                       `receive_webhooks`, `verify_signature`
+types and errors       `Session`, `Job`, `FrameStream`, `Stream`, `Estimate`, `Why`, `errors`
+====================== ======================================================================
+
+Functions that send requests have an async form with an `a` in front, such as `acrawl_df`. It can
+be imported, but `dir()` leaves it out. Frames have an accessor, `df.webdata`.
 """
 
 from __future__ import annotations
@@ -181,5 +197,9 @@ def unload_ipython_extension(shell: Any) -> None:
     import_module("webdata_nb.magics").unload(shell)
 
 
+def _is_async_form(name: str) -> bool:
+    return name.startswith("a") and name[1:] in __all__
+
+
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted(name for name in __all__ if not _is_async_form(name))

@@ -5,7 +5,8 @@
     WebdataError
     ├── InvalidArgument          also a ValueError; rejected before a request was sent
     │   ├── InvalidCall          also a TypeError; an unknown or missing argument
-    │   └── UnknownOption        also an AttributeError; `options` has no such setting
+    │   ├── UnknownOption        also an AttributeError; `options` has no such setting
+    │   └── NoReceipt            also an AttributeError; `df.webdata` of another DataFrame
     ├── MissingExtra             also an ImportError; names the extra to install
     ├── OverBudget               the estimate exceeds `budget`; nothing was started
     ├── OfflineError             offline mode, and the cache has no result
@@ -109,6 +110,10 @@ def _call_pattern(name: str, signature: inspect.Signature) -> str:
 
 class UnknownOption(InvalidArgument, AttributeError):
     """`options` has no setting of this name."""
+
+
+class NoReceipt(InvalidArgument, AttributeError):
+    """The DataFrame has no receipt, so it has no `df.webdata`."""
 
 
 class OfflineError(WebdataError):

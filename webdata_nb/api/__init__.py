@@ -7,6 +7,7 @@ from webdata_nb.api.advertisers import aadvertisers_df, advertisers_df
 from webdata_nb.api.crawl import acrawl_df, crawl_df
 from webdata_nb.api.creatives import acreatives_df, creatives_df
 from webdata_nb.api.estimates import estimate, history_df
+from webdata_nb.api.frame_accessor import FrameAccessor as FrameAccessor  # adds df.webdata
 from webdata_nb.api.plotting import plot_crawl, plot_ranks
 from webdata_nb.api.retry import aretry_failed, retry_failed
 from webdata_nb.api.scrape import ascrape_df, scrape_df

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pandas as pd
+from pandas.api.extensions import register_dataframe_accessor
 
 from webdata_nb.frames import frame
 
 DATA_FRAME: Final = pd.DataFrame
+
+T = TypeVar("T")
+
+
+def register_accessor(accessor: type[T]) -> type[T]:
+    """Make `df.webdata` an instance of `accessor`."""
+    return register_dataframe_accessor(frame.ATTRS)(accessor)
 
 
 def to_lists(df: pd.DataFrame) -> list[list[Any]]:
