@@ -320,7 +320,17 @@ class Connection:
         return _restored, (type(self), self._base_url, api_key)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(base_url={self._base_url!r})"
+        return f"{type(self).__name__}({self._service_text()})"
+
+    def _service_text(self) -> str:
+        """Return the service that a call made now would use; sends nothing."""
+        try:
+            chosen = self.settings()
+        except InvalidArgument:  # the next call reports the invalid setting
+            return f"base_url={self._base_url!r}"
+        if chosen.base_url is None:
+            return f"local service, data in {chosen.data_dir}"
+        return f"base_url={chosen.base_url!r}"
 
 
 async def _current_address(pool: ClientPool, call_settings: Settings) -> Address | None:

@@ -116,7 +116,7 @@ def test_failed_pages_are_rows_and_failed_crawl_is_not_cached(
         df = crawl_df(SITE)
     assert df["success"].tolist() == [False, False]
     assert df["error"].tolist() == ["dns", "dns"]
-    assert receipt_of(df)["line"].startswith(f"crawl {SITE}: completed, 2 rows (0 ok, 2 failed)")
+    assert receipt_of(df)["line"].startswith(f"crawl {SITE}: 2 rows (0 ok, 2 failed)")
     assert list(cached.rglob("*.parquet")) == []
 
 

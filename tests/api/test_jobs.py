@@ -65,6 +65,31 @@ def test_job_gives_frame_of_call_and_fills_its_cache(service: WireService) -> No
 
 
 @pytest.mark.usefixtures("connected")
+def test_waiting_and_then_collecting_shows_one_bar_that_ends_as_the_receipt(
+    service: WireService, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "webdata_nb")
+    service.crawl.rows = crawl_rows(5)
+    begun = crawl_job(SITE, max_pages=5)
+    begun.wait(progress="log")
+    df = begun.df(progress="log")
+    shown = [each.getMessage() for each in caplog.records if SITE in each.getMessage()]
+    assert shown[0] == f"crawl {SITE}: started"
+    assert len(shown) == 2
+    assert shown[1].startswith(f"crawl {SITE}: 5 rows; ")
+    assert receipt_of(df)["line"].startswith(f"crawl {SITE}: 5 rows; ")
+
+
+@pytest.mark.usefixtures("connected")
+def test_collecting_without_waiting_shows_the_bar(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", "webdata_nb")
+    df = crawl_job(SITE, max_pages=5).df(progress="log")
+    assert f"{receipt_of(df)['line'].split(';')[0]}; " in caplog.records[-1].getMessage()
+
+
+@pytest.mark.usefixtures("connected")
 def test_webhook_is_sent_but_not_stored(service: WireService, cached: Path) -> None:
     hook: Any = {"webhook_url": "https://hooks.test/t0ken", "webhook_secret": SECRET}
     starts: list[tuple[Any, Any, str]] = [

@@ -50,8 +50,7 @@ def test_a_terminal_bar_moves_and_stays(monkeypatch: pytest.MonkeyPatch) -> None
     assert "5/10" in drawn
     assert "1 failed" in drawn
     last = drawn.rstrip("\n").split("\r")[-1]
-    assert "10/10" in last
-    assert "done" in last
+    assert "✓ crawl https://site.test/: 10/10" in last
 
 
 def test_a_bar_takes_a_total_that_is_known_later(monkeypatch: pytest.MonkeyPatch) -> None:

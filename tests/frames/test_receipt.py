@@ -56,7 +56,7 @@ def crawl(**told: Any) -> CrawlStatus:
 def test_a_search_tells_its_engines_and_counts() -> None:
     told = attrs(receipt.of_search(search(), [{"success": True}, {"success": False}]))
     assert told["line"] == (
-        "search q: completed, 2 rows (1 ok, 1 failed); engine_two by second (fallback); 1.2 s"
+        "search q: 2 rows (1 ok, 1 failed); engine_two by second (fallback); 1.2 s"
     )
     assert told["fallback_chain"] == CHAIN
     assert told["counts"] == {"rows": 2, "total": 2, "ok": 1, "failed": 1}
@@ -77,7 +77,7 @@ def test_a_crawl_tells_what_became_of_every_url() -> None:
         )
     )
     assert told["line"] == (
-        "crawl u: completed, 2 of 3 rows (1 ok, 1 failed); without a row: 2 robots; 1.2 s"
+        "crawl u: 2 of 3 rows (1 ok, 1 failed); not crawled: 2 disallowed by robots.txt; 1.2 s"
     )
     assert told["receipt"] == {"counts": counts, "examples": {"robots": ["a", "b"]}}
     assert told["engine_used"] is None
@@ -89,7 +89,7 @@ def test_a_listing_adds_up_its_pages() -> None:
         CreativesReply(advertiser_id="AR1", total_results=1, time_taken=0.25),
     ]
     told = attrs(receipt.of_creatives(replies, [{}, {}, {}], advertiser="AR1"))
-    assert told["line"] == "creatives AR1: completed, 3 rows; 1.2 s"
+    assert told["line"] == "creatives AR1: 3 rows; 1.2 s"
     assert told["timings"]["job_s"] == 0.75
 
 

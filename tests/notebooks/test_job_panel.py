@@ -48,7 +48,7 @@ def test_it_moves_while_the_kernel_is_idle_and_leaves_a_line(
     kernel.until(lambda: {"value": 7} in cell.updates[bar])
     service.crawl.total, service.crawl.running = 7, False
     kernel.until(lambda: left(cell) is not None and set(cell.closed) == set(cell.opened))
-    assert (left(cell) or "").startswith(f"✓ crawl {SITE}: 7/7 pages")
+    assert (left(cell) or "").startswith(f"✓ crawl {SITE}: 7 rows; ")
     job_id = next(iter(service.jobs))
     assert job_id in cell.outputs[0]["data"]["text/html"]
     # Now that it has ended, a look at it is a line.
@@ -104,7 +104,7 @@ def test_a_service_that_is_gone_does_not_make_the_job_failed(
     assert (left(cell) or "").startswith("? ")
 
 
-@pytest.mark.parametrize("way", ["nobody", "False", "'log'", "'mistaken'"])
+@pytest.mark.parametrize("way", ["nobody", "False", "'log'"])
 def test_where_nobody_watches_it_is_a_line_that_sends_nothing(
     kernel: Kernel, service: WireService, way: str
 ) -> None:

@@ -14,6 +14,7 @@ from webdata_nb.cache.result_cache import find_job_ref
 from webdata_nb.contract import outcomes
 from webdata_nb.contract.fields import http_url
 from webdata_nb.contract.replies import ReceiptEntry
+from webdata_nb.display import object_html
 from webdata_nb.errors import InvalidArgument, NotFound, NotSupported, OfflineError
 from webdata_nb.jobs.job import Job, checked_id
 from webdata_nb.requests.call_options import CallOptions, within
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Why:
-    """The outcome of one URL in a crawl; printed, it is a sentence.
+    """The outcome of one URL in a crawl; printed or displayed, it is a sentence.
 
     Attributes
     ----------
@@ -58,6 +59,13 @@ class Why:
         return "; ".join(
             [f"{self.looked_up or self.url}: {self._outcome_text()}", *self._near_texts()]
         )
+
+    def __repr__(self) -> str:
+        return f"Why({self})"
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        _ = include, exclude
+        return object_html.bundle(repr(self), str(self))
 
     def _outcome_text(self) -> str:
         if self.outcome is None:

@@ -319,7 +319,8 @@ class _StreamLoop:
                 async for batch in batches:
                     yield batch
             if stats.outcome is not None:
-                listener.ended(stats.outcome.status)
+                line = receipt.summary(stats.outcome, listener.elapsed_s)
+                listener.ended(stats.outcome.status, line)
         _raise_or_warn(stats, options)
 
     # ------------------------------------------------------------------------------------- frames

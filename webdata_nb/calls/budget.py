@@ -14,6 +14,7 @@ from webdata_nb.contract.requests import (
     CreativesRequest,
     SearchRequest,
 )
+from webdata_nb.display import object_html
 from webdata_nb.errors import InvalidArgument, OverBudget
 from webdata_nb.jobs.listings import fetch_listing
 from webdata_nb.requests.call_options import CallOptions
@@ -26,7 +27,7 @@ Units = dict[tuple[str, str], int]
 Weights = Mapping[tuple[str, str], float]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Estimate:
     """The maximum cost of a call.
 
@@ -51,6 +52,13 @@ class Estimate:
         parts = ", ".join(f"{name} {cost:g}" for name, cost in self.parts.items())
         cached = f"; {self.cached} of {self.inputs} from the cache" if self.cached else ""
         return f"at most {self.credits:g} credits ({parts or 'nothing to ask for'}{cached})"
+
+    def __repr__(self) -> str:
+        return f"Estimate({self})"
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        _ = include, exclude
+        return object_html.bundle(repr(self), str(self))
 
 
 def units(spec: JobSpec, *, local: bool) -> Units | None:

@@ -16,6 +16,7 @@ from webdata_nb.cache.result import CallResult, deliver
 from webdata_nb.calls import single_call
 from webdata_nb.calls.combined_progress import CombinedProgress
 from webdata_nb.calls.executor import InputResult, InputRunner, run_on_executor
+from webdata_nb.display.progress import Listener
 from webdata_nb.display.progress_view import UNITS
 from webdata_nb.errors import (
     AuthError,
@@ -54,11 +55,17 @@ async def run(
     if fan_out.on_error == "raise":
         refuse_invalid_inputs(inputs)
     started_at = datetime.now(UTC)
-    results, interrupted = await _run_all(inputs, options, fan_out)
-    parts = [_part(item, result, options) for item, result in zip(inputs, results, strict=True)]
-    if fan_out.row_each:
-        parts = [_with_one_row(part, result) for part, result in zip(parts, results, strict=True)]
-    combined_result = await asyncio.to_thread(_stack, inputs, parts, results, options, started_at)
+    op = inputs[0].spec.op
+    async with show_progress(f"{op} of {len(inputs)} inputs", None, options, unit=UNITS[op]) as bar:
+        results, interrupted = await _run_all(inputs, options, fan_out, bar)
+        parts = [_part(item, result, options) for item, result in zip(inputs, results, strict=True)]
+        if fan_out.row_each:
+            parts = [_with_one_row(*pair) for pair in zip(parts, results, strict=True)]
+        combined_result = await asyncio.to_thread(
+            _stack, inputs, parts, results, options, started_at
+        )
+        line = str(combined_result.attrs["line"]).partition(": ")[2]
+        bar.ended("cancelled" if interrupted else "completed", line)
     if fan_out.warns and not interrupted:
         is_reported = _warn_without_good_row(combined_result)
         if not (is_reported or fan_out.row_each):
@@ -74,56 +81,57 @@ async def run(
 
 
 async def _run_all(
-    inputs: Sequence[Input], options: CallOptions, fan_out: FanOutOptions
+    inputs: Sequence[Input], options: CallOptions, fan_out: FanOutOptions, bar: Listener
 ) -> tuple[list[InputResult | None], bool]:
     """Return each input's result, and whether an interrupt left some of them None."""
     if fan_out.executor is None:
-        return await _gather(inputs, options, _run_input, fan_out)
+        return await _gather(inputs, options, _run_input, fan_out, bar)
     token = await asyncio.to_thread(CancelToken.create, options.settings.cache_dir)
     try:
         run = partial(run_on_executor, fan_out.executor, _run_input, token)
-        return await _gather(inputs, options, run, fan_out)
+        return await _gather(inputs, options, run, fan_out, bar)
     finally:
         token.cancel()
 
 
 async def _gather(
-    inputs: Sequence[Input], options: CallOptions, run: InputRunner, fan_out: FanOutOptions
+    inputs: Sequence[Input],
+    options: CallOptions,
+    run: InputRunner,
+    fan_out: FanOutOptions,
+    bar: Listener,
 ) -> tuple[list[InputResult | None], bool]:
-    op = inputs[0].spec.op
     # Inputs show no progress of their own; the bar of the whole call sums it up.
     settings = replace(options.settings, progress=False)
     input_options = replace(options, out=None, settings=settings, seen_s=_SEEN_S)
     on_executor = fan_out.executor is not None
     slots = asyncio.Semaphore(len(inputs) if on_executor else MAX_CONCURRENT_INPUTS)
 
-    async with show_progress(f"{op} of {len(inputs)} inputs", None, options, unit=UNITS[op]) as bar:
-        progress = CombinedProgress(bar, [item.spec.total for item in inputs])
+    progress = CombinedProgress(bar, [item.spec.total for item in inputs])
 
-        async def run_one(number: int, item: Input) -> InputResult:
-            # A worker cannot report to this process, and must not from another thread.
-            also = None if on_executor else partial(progress.update, number)
-            result: InputResult
-            if item.error is not None:
-                result = item.error
-            else:
-                async with slots:
-                    result = await run(item.spec, replace(input_options, also=also))
-            rows = result.table.num_rows if isinstance(result, CallResult) else None
-            progress.finish(number, rows)
-            await _raise_fatal_error(result, options, fan_out)
-            return result
+    async def run_one(number: int, item: Input) -> InputResult:
+        # A worker cannot report to this process, and must not from another thread.
+        also = None if on_executor else partial(progress.update, number)
+        result: InputResult
+        if item.error is not None:
+            result = item.error
+        else:
+            async with slots:
+                result = await run(item.spec, replace(input_options, also=also))
+        rows = result.table.num_rows if isinstance(result, CallResult) else None
+        progress.finish(number, rows)
+        await _raise_fatal_error(result, options, fan_out)
+        return result
 
-        tasks = [asyncio.create_task(run_one(number, item)) for number, item in enumerate(inputs)]
-        try:
-            return list(await asyncio.gather(*tasks)), False
-        except BaseException as error:
-            await _cancel_and_wait(tasks)
-            cancelled = isinstance(error, asyncio.CancelledError)
-            if not cancelled or options.on_cancel != "partial":
-                raise
-            bar.ended("cancelled")
-            return [_result_of(task) for task in tasks], True
+    tasks = [asyncio.create_task(run_one(number, item)) for number, item in enumerate(inputs)]
+    try:
+        return list(await asyncio.gather(*tasks)), False
+    except BaseException as error:
+        await _cancel_and_wait(tasks)
+        cancelled = isinstance(error, asyncio.CancelledError)
+        if not cancelled or options.on_cancel != "partial":
+            raise
+        return [_result_of(task) for task in tasks], True
 
 
 async def _cancel_and_wait(tasks: Sequence[asyncio.Task[InputResult]]) -> None:

@@ -157,5 +157,6 @@ async def _run(spec: JobSpec, options: CallOptions, cache: ResultCache) -> CallR
                     cache.write_job_ref(cache.job_ref_of(spec, reply.job_id))
                 result = await runner.finish_call(client, spec, options, reply, listener.report)
         if result.outcome is not None:
-            listener.ended(result.outcome.status)
+            line = receipt.summary(result.outcome, listener.elapsed_s)
+            listener.ended(result.outcome.status, line)
         return result

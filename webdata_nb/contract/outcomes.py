@@ -28,6 +28,49 @@ MEANINGS: Final[dict[str, str]] = {
 }
 
 
+# How a line of a receipt counts URLs that are no rows, by their outcome.
+_COUNTED: Final[dict[str, str]] = {
+    "robots": "disallowed by robots.txt",
+    "scope": "on other sites",
+    "filtered": "excluded by paths",
+    "depth": "beyond max_depth",
+    "facet": "other views of a page",
+    "duplicate": "duplicate",
+    "canonical": "with another canonical address",
+    "nofollow": "nofollow",
+    "redirect": "redirected to other pages",
+    "trap": "in endless parts of the site",
+    "sitemap": "unreadable sitemaps",
+}
+_BEYOND: Final[dict[str, str]] = {
+    "over_budget": "the budget",
+    "over_requests": "the limit of requests",
+    "over_urls": "the limit of URLs",
+}
+
+
+def skipped_text(counts: Mapping[str, int]) -> list[str]:
+    """Return clauses that count the URLs without a row, by outcome.
+
+    Examples
+    --------
+    >>> skipped_text({"fetched": 300, "over_budget": 224, "scope": 1442})
+    ['224 more found beyond the budget', 'not crawled: 1,442 on other sites']
+    """
+    left_out = {name: count for name, count in counts.items() if count and not is_row(name)}
+    beyond = [
+        f"{left_out[name]:,} more found beyond {limit}"
+        for name, limit in _BEYOND.items()
+        if name in left_out
+    ]
+    others = [
+        f"{count:,} {_COUNTED.get(name, name)}"
+        for name, count in left_out.items()
+        if name not in _BEYOND
+    ]
+    return [*beyond, *([f"not crawled: {', '.join(others)}"] if others else [])]
+
+
 def is_row(outcome: str) -> bool:
     """Whether URLs of this outcome are rows of the crawl."""
     return outcome == FETCHED or outcome.startswith(FAILED)

@@ -56,9 +56,7 @@ class Bar(StaticPainter):
 
         self._bar = Quiet(
             total=view.goal,
-            desc=view.description,
             bar_format=_bar_format(view),
-            unit=f" {view.unit}",
             file=sys.stderr,
             dynamic_ncols=True,
             leave=True,
@@ -68,7 +66,6 @@ class Bar(StaticPainter):
         """Move the bar."""
         self._bar.total, self._bar.n = view.goal, view.completed
         self._bar.bar_format = _bar_format(view)
-        self._bar.set_postfix_str(_postfix(view), refresh=False)
         self._bar.refresh()
 
     def close(self, view: View) -> None:
@@ -77,18 +74,17 @@ class Bar(StaticPainter):
         self._bar.close()
 
 
-def _bar_format(view: View) -> str | None:
-    """Return tqdm's format of a line without counts; None for its own format."""
-    return "{desc}: {elapsed}{postfix}" if view.phase else None
+def _bar_format(view: View) -> str:
+    """Return tqdm's format of the line: our words, and a bar while there is something to fill."""
+    name = f"{_MARKS[view.ending]} {view.description}"
+    has_bar = view.ending is None and not view.phase and view.goal
+    bar = "{percentage:3.0f}%|{bar:20}| " if has_bar else ""
+    return f"{_literal(name)}: {bar}{_literal(status_line(view))}"
 
 
-def _postfix(view: View) -> str:
-    words = [
-        view.phase,
-        f"{view.failed} failed" if view.failed else "",
-        view.status if view.ending is None else ENDED[view.ending],
-    ]
-    return ", ".join(word for word in words if word)
+def _literal(text: str) -> str:
+    """Escape the braces of a text, which tqdm would replace by values."""
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 class CellOutput:
@@ -155,6 +151,8 @@ def _name(view: View) -> str:
 
 
 def _track(view: View) -> str:
+    if view.ending is not None:
+        return ""
     return (
         '<span style="flex:0 0 12em;height:.6em;background:#8883;border-radius:.3em">'
         f'<span style="display:block;height:100%;width:{view.share:.0%};border-radius:.3em;'
@@ -177,4 +175,5 @@ class Log(StaticPainter):
 
     def close(self, view: View) -> None:
         """Say how it ended."""
-        log.info("%s: %s, %s", view.description, ENDED[view.ending or "done"], counts(view))
+        words = view.summary or f"{ENDED[view.ending or 'done']}, {counts(view)}"
+        log.info("%s: %s", view.description, words)

@@ -35,9 +35,9 @@ class MarimoBar(StaticPainter):
 
     def close(self, view: View) -> None:
         """Leave the last state in the cell."""
-        words = (
-            status_line(view) if view.ending != "done" else f"{ENDED['done']}, {status_line(view)}"
-        )
+        words = status_line(view)
+        if view.ending == "done" and not view.summary:
+            words = f"{ENDED['done']}, {words}"
         self._move(view, words)
         self._scope.__exit__(None, None, None)
 

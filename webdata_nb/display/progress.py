@@ -151,9 +151,14 @@ class Listener:
         """Show that the local service starts; may be called on any thread."""
         self.update(phase="starting the local service")
 
-    def ended(self, status: str) -> None:
-        """Store the final state of the job."""
-        self.update(status=status)
+    def ended(self, status: str, summary: str = "") -> None:
+        """Store the final state of the job, and the receipt line without its subject."""
+        self.update(status=status, summary=summary)
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the call began."""
+        return time.monotonic() - self._began
 
     def tick(self) -> None:
         """Paint changes; must be called on the waiting thread."""
@@ -173,9 +178,8 @@ class Listener:
 
     def _paint(self, view: View, now: float) -> None:
         # The rate changes with the clock, so it must not count as a change.
-        self._rate = self._rate.with_sample(now, view.completed)
-        left = self._rate.remaining(view.completed, view.goal)
-        view = replace(view, rate=self._rate.rate, remaining=left)
+        self._rate = self._rate.with_sample(now, view.completed, view.goal)
+        view = replace(view, rate=self._rate.rate, remaining=self._rate.remaining())
         if self._painter is None:
             cancel = None if self.cancel is None else self._request_cancel
             self._painter = choose(self.want, cancel)(view)

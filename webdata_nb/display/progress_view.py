@@ -33,7 +33,7 @@ class View:
     second, and `remaining` is the estimated number of seconds left. `ending` is None while the job
     runs. `failures` counts failed units by kind of error. `estimated_total` replaces an unknown
     `total`. `inputs` is set for a call with several inputs, and `name` for a job that is shown by
-    its id.
+    its id. `summary` is the receipt line of an ended call, without its subject.
     """
 
     description: str
@@ -56,6 +56,7 @@ class View:
     name: str = ""
     phase: str = ""
     notice: str = ""
+    summary: str = ""
 
     @property
     def goal(self) -> int | None:
@@ -135,7 +136,7 @@ def pace(view: View) -> str:
 def _credits(view: View) -> list[str]:
     """Return the used and reserved credits that the service reports."""
     if view.unlimited:
-        return ["unlimited credits"] if view.ending is None else []
+        return []
     if view.ending is None and view.reserved is not None:
         used = "" if view.credits is None else f"{view.credits:g} of "
         return [f"{used}{view.reserved:g} credits{'' if view.credits is not None else ' held'}"]
@@ -158,6 +159,8 @@ def duration(seconds: float) -> str:
 
 def status_line(view: View) -> str:
     """Return everything except the description on one line."""
+    if view.ending is not None and view.summary:
+        return view.summary
     parts = [_state(view), counts(view), pace(view), duration(view.elapsed), _end_in_words(view)]
     return ", ".join(part for part in parts if part)
 

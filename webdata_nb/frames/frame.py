@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from webdata_nb.errors import InvalidArgument, MissingExtra
 from webdata_nb.frames import item_lists, schemas
+from webdata_nb.frames.call_receipt import CallReceipt
 
 if TYPE_CHECKING:
     from polars import DataFrame as PolarsFrame
@@ -59,7 +60,7 @@ def build(
         _to_arrow_backed(table) if dtype_backend == "pyarrow" else _to_native(table, objects or {})
     )
     if attrs is not None:
-        frame.attrs = {ATTRS: dict(attrs)}
+        frame.attrs = {ATTRS: CallReceipt(attrs)}
     return frame
 
 

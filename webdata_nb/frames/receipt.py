@@ -148,6 +148,24 @@ def of_crawl(reply: CrawlStatus, rows: pa.Table, *, url: str) -> JobOutcome:
     )
 
 
+def of_ended_crawl(reply: CrawlStatus, *, url: str) -> JobOutcome:
+    """Return the outcome of a crawl from its final status alone, without its rows."""
+    counts = reply.receipt.counts if reply.receipt else {}
+    return JobOutcome(
+        kind="crawl",
+        subject=url,
+        status=reply.status.value,
+        job_id=reply.job_id,
+        rows=reply.total_results,
+        failed=sum(n for name, n in counts.items() if name.startswith(outcomes.FAILED)),
+        total=reply.total_results,
+        job_s=reply.time_taken,
+        credits=_credits(reply),
+        unlimited=reply.credits_unlimited,
+        counts=counts,
+    )
+
+
 def of_creatives(
     replies: Sequence[CreativesReply], rows: Sequence[Row], *, advertiser: str
 ) -> JobOutcome:
@@ -372,22 +390,29 @@ _ENGINE_FIELDS: Final = (
 
 def summary_line(outcome: JobOutcome, elapsed_s: float) -> str:
     """Return the outcome as one line of text."""
+    return f"{outcome.kind} {shorten(outcome.subject)}: {summary(outcome, elapsed_s)}"
+
+
+def summary(outcome: JobOutcome, elapsed_s: float) -> str:
+    """Return the outcome as one line of text, without the subject.
+
+    The time is that of the job where it began before the call that collects it.
+    """
     counts = _row_counts(outcome.rows, outcome.ok, outcome.failed, outcome.total)
-    parts = [f"{outcome.kind} {shorten(outcome.subject)}: {outcome.status}, {counts}"]
+    has_completed = outcome.status == JobStatus.COMPLETED
+    parts = [counts if has_completed else f"{outcome.status}, {counts}"]
     if outcome.engines.get("engine_used"):
         parts.append(_engine_text(outcome.engines))
     if outcome.engines.get("providers_unusable"):
         parts.append(_providers_text(outcome.engines))
-    skipped = {name: n for name, n in outcome.counts.items() if n and not outcomes.is_row(name)}
-    if skipped:
-        parts.append("without a row: " + ", ".join(f"{n} {name}" for name, n in skipped.items()))
+    parts += outcomes.skipped_text(outcome.counts)
     if failures := extractions.failure_text(outcome.extraction):
         parts.append(failures)
     if warning := warning_text(outcome):
         parts.append(warning)
     if outcome.credits is not None and not outcome.unlimited:
         parts.append(f"{outcome.credits:g} credit{'' if outcome.credits == 1 else 's'}")
-    parts.append(f"{elapsed_s:.1f} s")
+    parts.append(f"{max(elapsed_s, outcome.job_s or 0.0):.1f} s")
     return "; ".join(parts)
 
 

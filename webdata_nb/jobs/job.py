@@ -18,12 +18,14 @@ from webdata_nb.cache.job_refs import JobRef
 from webdata_nb.cache.result import CallResult, deliver
 from webdata_nb.cache.result_cache import ResultCache
 from webdata_nb.client import job_wait, progress_events
+from webdata_nb.client.client import Client
 from webdata_nb.contract.events import Event, Progress
+from webdata_nb.contract.replies import SearchStatus
 from webdata_nb.contract.states import JobKind, JobStatus
 from webdata_nb.display import object_html
 from webdata_nb.display.progress import Listener
 from webdata_nb.display.progress_view import UNITS
-from webdata_nb.errors import InvalidArgument
+from webdata_nb.errors import InvalidArgument, WebdataError
 from webdata_nb.frames import exports, frame, receipt
 from webdata_nb.jobs import runner
 from webdata_nb.jobs.background_progress import LivePanel, can_show_panel
@@ -83,6 +85,7 @@ class Job:
         self._connection = connection
         self._progress = progress
         self._panel = LivePanel()
+        self._end_was_shown = False
 
     @property
     def job_id(self) -> str:
@@ -196,14 +199,32 @@ class Job:
                     deadline_s=options.timeout_s,
                     cancel_remote=False,
                 )
-            listener.ended(end.status)
+                listener.ended(end.status, await self._summary(client))
+        self._end_was_shown = True
         self._set_progress(self._progress.model_copy(update={"status": end.status}))
         return end.status.value
+
+    async def _summary(self, client: Client) -> str:
+        """Return the receipt line of the ended job; empty if the service does not report it."""
+        try:
+            reply = await client.status(self.kind, self.job_id)
+        except WebdataError:
+            return ""
+        if isinstance(reply, SearchStatus):
+            outcome = receipt.of_search(reply, reply.data)
+        else:
+            outcome = receipt.of_ended_crawl(reply, url=self.subject)
+        return receipt.summary(outcome, 0.0)
 
     def _show_progress(
         self, options: CallOptions, *, name: str = ""
     ) -> AbstractAsyncContextManager[Listener]:
-        """Show a wait; an interrupt ends the wait alone, the Cancel button cancels the job."""
+        """Show a wait; an interrupt ends the wait alone, the Cancel button cancels the job.
+
+        A wait after one that showed the end of the job shows nothing.
+        """
+        if self._end_was_shown:
+            options = replace(options, settings=replace(options.settings, progress=False))
         return show_progress(
             f"{self.kind} {receipt.shorten(self.subject or self.job_id)}",
             self._progress.total,
@@ -424,7 +445,9 @@ class Job:
                     cancel_remote=False,
                 )
             if result.outcome is not None:
-                listener.ended(result.outcome.status)
+                line = receipt.summary(result.outcome, listener.elapsed_s)
+                listener.ended(result.outcome.status, line)
+                self._end_was_shown = True
         if options.cache:
             cache.write_job_ref(self._job_ref)
         return await asyncio.to_thread(
