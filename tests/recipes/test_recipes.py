@@ -36,6 +36,7 @@ SHORT: Final = {
     "resume",
 }
 _SCREEN_LINES: Final = 45
+_PAGE_COLUMNS: Final = 88
 _MAX_STATEMENT_LINES: Final = 5
 stop = synced(local.stop)
 
@@ -109,6 +110,12 @@ def test_recipes_are_listed_and_short() -> None:
     assert len(PAGES) >= 11
     assert [page.name for page in PAGES if f"({page.name})" not in index] == []
     assert [page.name for page in PAGES if len(page.read_text().splitlines()) > _SCREEN_LINES] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_code_fits_the_page(page: Path) -> None:
+    lines = [line for code in blocks(page) for line in code.splitlines()]
+    assert [line for line in lines if len(line) > _PAGE_COLUMNS] == []
 
 
 @pytest.mark.parametrize("name", sorted(SHORT))
