@@ -356,10 +356,10 @@ async def test_the_code_of_a_429_tells_credits_from_a_full_plan(
         await client.start_search(SEARCH)
 
 
-async def test_a_queue_ends_with_the_callers_patience(service: Service) -> None:
+async def test_queued_request_fails_after_the_queue_timeout(service: Service) -> None:
     full = status(429, Retry_After="0", X_Concurrency_Limit="2", X_Concurrency_Active="2")
     service.on("POST search", *[full] * 20)
-    async with Client(service.base_url, KEY, patience_s=0.3) as client:
+    async with Client(service.base_url, KEY, queue_timeout_s=0.3) as client:
         with pytest.raises(errors.RateLimited) as caught:
             await client.start_search(SEARCH)
     assert (caught.value.limit, caught.value.active, caught.value.retry_after) == (2, 2, 0)

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Literal, Self, TypeVar
+from typing import Any, Final, Literal, Self, TypeVar, Unpack
 
 from pydantic import BaseModel
 
@@ -18,7 +18,7 @@ from webdata_nb import errors
 from webdata_nb.client import event_stream, replies
 from webdata_nb.client.download import to_file
 from webdata_nb.client.http import ApiRequest, RequestPause
-from webdata_nb.client.transport import LateReply, Locate, Transport
+from webdata_nb.client.transport import LateReply, Transport, TransportOptions
 from webdata_nb.contract import limits, paths
 from webdata_nb.contract.events import Event
 from webdata_nb.contract.replies import (
@@ -46,7 +46,6 @@ ExportFormat = Literal["json", "csv", "zip"]
 CANCEL_S: Final = 2.5
 R = TypeVar("R", bound=BaseModel)
 
-_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 _NO_BODY: Final[Mapping[str, Any]] = MappingProxyType({})
 _EVENTS: Final = {"search": paths.SEARCH_EVENTS, "crawl": paths.CRAWL_EVENTS}
 _EXPORT: Final = {"search": paths.SEARCH_EXPORT, "crawl": paths.CRAWL_EXPORT}
@@ -64,20 +63,9 @@ class Client:
     base_url : str
         The service's address.
     api_key : str
-        The bearer key; empty for a service that asks for none. It is never logged or shown.
-    trust_env : bool
-        Whether proxies named in the environment are used; False towards the local service.
-    headers : Mapping[str, str]
-        Sent with every request.
-    timeout_s : float
-        Seconds without a byte after which an attempt has failed; a whole attempt takes at most
-        ten times as long.
-    patience_s : float
-        Seconds for which a request queues while the plan's concurrency is used up.
-    proxy, ca_bundle : str, optional
-        A proxy's URL, and a file of certificate authorities.
-    locate : Callable, optional
-        Asked for the service's present address when a request could not be sent.
+        The bearer key; empty for a service without keys. It is never logged or shown.
+    **options
+        See `TransportOptions`.
 
     Attributes
     ----------
@@ -90,33 +78,10 @@ class Client:
         A key that no header can carry.
     """
 
-    def __init__(
-        self,
-        base_url: str,
-        api_key: str,
-        *,
-        trust_env: bool = True,
-        headers: Mapping[str, str] = _NONE,
-        timeout_s: float = 30.0,
-        patience_s: float = 3600.0,
-        proxy: str | None = None,
-        ca_bundle: str | None = None,
-        locate: Locate | None = None,
-    ) -> None:
-        self._timeout_s = timeout_s
+    def __init__(self, base_url: str, api_key: str, **options: Unpack[TransportOptions]) -> None:
         self._honours_keys: bool | None = None
         self.offers_events = True
-        self._transport = Transport(
-            base_url,
-            api_key,
-            trust_env=trust_env,
-            headers=headers,
-            timeout_s=timeout_s,
-            patience_s=patience_s,
-            proxy=proxy,
-            ca_bundle=ca_bundle,
-            locate=locate,
-        )
+        self._transport = Transport(base_url, api_key, **options)
 
     def __repr__(self) -> str:
         return f"Client({self.base_url!r})"
@@ -315,15 +280,15 @@ class Client:
 
     async def creatives(self, body: Mapping[str, Any]) -> CreativesReply:
         """POST .../transparency/creatives: one page; it starts nothing, so losses are retried."""
-        asked_ms = body.get("timeout_ms")
-        asked_s = asked_ms / 1000 if isinstance(asked_ms, int | float) else 0.0
+        requested_ms = body.get("timeout_ms")
+        requested_s = requested_ms / 1000 if isinstance(requested_ms, int | float) else 0.0
         request = ApiRequest(
             "POST",
             paths.CREATIVES,
             body=body,
             idempotent=True,
             lane="starts",
-            timeout_s=max(self._timeout_s, asked_s + 10),
+            timeout_s=max(self._transport.timeout_s, requested_s + 10),
         )
         return self._parse(CreativesReply, await self._transport.json(request))
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
 from types import MappingProxyType
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypedDict
 
 from webdata_nb import errors
 from webdata_nb.client import http, replies, retry
@@ -59,8 +59,35 @@ class LateReply(asyncio.CancelledError):
         self.reply = reply
 
 
+class TransportOptions(TypedDict, total=False):
+    """The options of a transport, which `Client` passes on.
+
+    trust_env : bool
+        Whether proxies of the environment are used; False towards the local service.
+    headers : Mapping[str, str]
+        Sent with every request.
+    timeout_s : float
+        Seconds without a byte after which an attempt has failed; a whole attempt takes at most
+        ten times as long.
+    queue_timeout_s : float
+        Seconds for which a request queues while the plan's concurrency is used up.
+    proxy, ca_bundle : str, optional
+        A proxy's URL, and a file of certificate authorities.
+    locate : Callable, optional
+        Returns the service's present address when a request could not be sent.
+    """
+
+    trust_env: bool
+    headers: Mapping[str, str]
+    timeout_s: float
+    queue_timeout_s: float
+    proxy: str | None
+    ca_bundle: str | None
+    locate: Locate | None
+
+
 class Transport:
-    """The attempts of every request of one client, paced by its key's limiters."""
+    """Sends the requests of one client, with retries and its key's concurrency limits."""
 
     def __init__(
         self,
@@ -70,12 +97,13 @@ class Transport:
         trust_env: bool = True,
         headers: Mapping[str, str] = _NONE,
         timeout_s: float = 30.0,
-        patience_s: float = 3600.0,
+        queue_timeout_s: float = 3600.0,
         proxy: str | None = None,
         ca_bundle: str | None = None,
         locate: Locate | None = None,
     ) -> None:
-        self._queue_timeout_s, self._locate = patience_s, locate
+        self.timeout_s = timeout_s
+        self._queue_timeout_s, self._locate = queue_timeout_s, locate
         self._connect = partial(
             HttpConnection,
             trust_env=trust_env,

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
 from webdata_nb.service.content.parser import MicrodataItem, RdfaItem, microdata_of, rdfa_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from webdata_nb.service.content.parsed_page import ParsedPage
 
 MAX_DEPTH = 100
 """Levels of lists and objects in a JSON-LD block or an item; deeper values are null."""
 # The item, its properties, and the list of values of a property.
 _LEVELS_PER_ITEM = 3
+_ItemT = TypeVar("_ItemT", MicrodataItem, RdfaItem)
 _OPENINGS = ("<!--", "//<![CDATA[", "/*<![CDATA[*/", "<![CDATA[")
 _CLOSINGS = ("-->", "//]]>", "/*]]>*/", "]]>", "//", ";")
 
@@ -89,35 +92,39 @@ def _strip_wrapping(block: str) -> str:
 
 
 def _microdata_item(item: MicrodataItem, levels: int) -> dict[str, Any] | None:
-    levels -= _LEVELS_PER_ITEM
-    if levels < 0:
+    properties = _properties(item, levels, MicrodataItem, _microdata_item)
+    if properties is None:
         return None
-    properties = {
-        name: [
-            _microdata_item(value, levels) if isinstance(value, MicrodataItem) else value
-            for value in values
-        ]
-        for name, values in item.properties.items()
-    }
     return {"type": item.type, "id": item.id, "properties": properties}
 
 
 def _rdfa_resource(item: RdfaItem, levels: int) -> dict[str, Any] | None:
-    levels -= _LEVELS_PER_ITEM
-    if levels < 0:
+    properties = _properties(item, levels, RdfaItem, _rdfa_resource)
+    if properties is None:
         return None
-    properties = {
-        name: [
-            _rdfa_resource(value, levels) if isinstance(value, RdfaItem) else value
-            for value in values
-        ]
-        for name, values in item.properties.items()
-    }
     return {
         "vocab": item.vocab,
         "type": item.type,
         "resource": item.resource,
         "properties": properties,
+    }
+
+
+def _properties(
+    item: _ItemT,
+    levels: int,
+    item_type: type[_ItemT],
+    convert: Callable[[_ItemT, int], dict[str, Any] | None],
+) -> dict[str, list[Any]] | None:
+    """Return the properties of an item, with nested items converted; None below `levels`."""
+    levels -= _LEVELS_PER_ITEM
+    if levels < 0:
+        return None
+    return {
+        name: [
+            convert(value, levels) if isinstance(value, item_type) else value for value in values
+        ]
+        for name, values in item.properties.items()
     }
 
 
