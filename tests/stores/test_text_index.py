@@ -198,11 +198,29 @@ def test_strip_markdown_keeps_words_and_drops_markup() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("markdown", "text"),
+    [
+        ("set ensure\\_ascii=True", "set ensure_ascii=True"),
+        ("`json.dumps(x, ensure_ascii=True)`", "json.dumps(x, ensure_ascii=True)"),
+        ("2\\*3 and 2*3", "2*3 and 2*3"),
+        ("a **bold** and *slanted* `__init__`", "a bold and slanted __init__"),
+        ("C:\\new \\[not a link\\]", "C:\\new [not a link]"),
+        ("one\n```python\nx = 1\n```\ntwo", "one\n\nx = 1\n\ntwo"),
+        ("~~gone~~ | a \\| b |", "gone  a | b "),
+    ],
+)
+def test_strip_markdown_keeps_the_characters_of_text(markdown: str, text: str) -> None:
+    assert strip_markdown(markdown) == text
+
+
 def test_strip_markdown_keeps_brackets_of_text() -> None:
     assert strip_markdown("see [![alt](s.png)](t) and `a[0]`\n---\n") == "see alt and a[0]\n\n"
 
 
-@pytest.mark.parametrize("hostile", ["[", "](", "![a", "> ", "[x](", "1. ", " \n"])
+@pytest.mark.parametrize(
+    "hostile", ["[", "](", "![a", "> ", "[x](", "1. ", " \n", "_", "*_", "\\", "`", "a_"]
+)
 def test_unclosed_markup_is_stripped_in_linear_time(hostile: str) -> None:
     # A pattern that looks far ahead from each of them would not come back within the hour.
     assert len(strip_markdown(hostile * 200_000)) <= len(hostile) * 200_000

@@ -20,12 +20,15 @@ PIECE_CHARS: Final = 64 * 1024
 # far without finding its end, so that a megabyte of brackets takes no longer than prose.
 _MARKS: Final = re.compile(
     r"""
-      !?\[ (?= [^\[\]\n]* \]\( )               # before the text of a link or an image
+      \\ (?P<escaped> [!-/:-@\[-`{-~] )        # an escaped character
+    | ^[^\S\n]* (?: `{3,} | ~{3,} ) [^`\n]*$    # a fence, with the language of its code
+    | !?\[ (?= [^\[\]\n]* \]\( )               # before the text of a link or an image
     | \[ (?= !\[ )                             # before an image that is a link
     | \]\( [^()\n]* \)                        # the target behind it
     | ^[^\S\n]* (?: (?: \#{1,6} | [>*+-] | \d{1,9}\. ) [^\S\n]+ )+   # heading, quote, item
     | ^-{3,}[^\S\n]*$                          # rule
-    | [*_`|~]+
+    | (?P<stars> (?<! \* ) \*++ )              # emphasis, which our writer never marks with _
+    | [`|~]+
     """,
     re.MULTILINE | re.VERBOSE,
 )
@@ -116,7 +119,16 @@ def _indexed_page(row: UnindexedRow) -> IndexedPage | None:
 
 def strip_markdown(markdown: str) -> str:
     """Return the text of Markdown without its markup."""
-    return "".join(_MARKS.sub("", piece) for piece in _pieces(markdown))
+    return "".join(_MARKS.sub(_text_of_mark, piece) for piece in _pieces(markdown))
+
+
+def _text_of_mark(mark: re.Match[str]) -> str:
+    """Return an escaped character, and stars within a word; nothing for markup."""
+    if mark["stars"]:
+        text, start, end = mark.string, mark.start(), mark.end()
+        is_inside = text[max(0, start - 1) : start].isalnum() and text[end : end + 1].isalnum()
+        return mark["stars"] if is_inside else ""
+    return mark["escaped"] or ""
 
 
 def _pieces(text: str) -> Iterator[str]:

@@ -23,6 +23,10 @@ log = logging.getLogger(__name__)
 MAX_COPIES: Final = 8
 
 
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
 class LocalProvider:
     """Full-text search (BM25) over the stored pages of the account."""
 
@@ -40,9 +44,8 @@ class LocalProvider:
             hits = await self._find(query)
         except StoreUnavailable as error:
             raise ProviderProblem("error", str(error)) from None
-        return ResultPage(
-            tuple(SearchResult(hit.url, hit.title, hit.snippet) for hit in hits), has_more=False
-        )
+        results = (SearchResult(hit.url, hit.title, _one_line(hit.snippet)) for hit in hits)
+        return ResultPage(tuple(results), has_more=False)
 
     async def _find(self, query: SearchQuery) -> list[TextMatch]:
         try:

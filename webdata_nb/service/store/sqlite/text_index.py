@@ -25,7 +25,8 @@ from webdata_nb.service.store.sqlite.errors import is_damaged, translated
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-VERSION: Final = 1
+# An index of another version is built anew.
+VERSION: Final = 2
 # A title names its page: a match there weighs as much as several in the text.
 TITLE_WEIGHT: Final = 4.0
 SNIPPET_TOKENS: Final = 30
