@@ -12,11 +12,12 @@ import webdata_nb
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A page of the reference: its title, and the public names that it documents."""
+    """A page of the reference: its public names, and `others` that users meet without a name."""
 
     title: str
     summary: str
     names: tuple[str, ...]
+    others: tuple[str, ...] = ()
 
 
 TOPICS: Final = {
@@ -45,6 +46,12 @@ TOPICS: Final = {
             *("crawl_job", "search_job", "job", "Job", "jobs_df", "export_df", "read_csv_export"),
             *("FrameStream", "Stream"),
         ),
+    ),
+    "frames": Topic(
+        "Frames: df.webdata",
+        "The accessor of every frame: its receipt, its failed rows, and derived frames.",
+        (),
+        ("api.frame_accessor.FrameAccessor",),
     ),
     "results": Topic(
         "Earlier results",
@@ -79,15 +86,16 @@ def _directive(name: str) -> str:
 
 
 def _topic_page(topic: Topic) -> str:
-    return "\n\n".join([f"# {topic.title}", topic.summary, *map(_directive, topic.names)]) + "\n"
+    directives = map(_directive, (*topic.names, *topic.others))
+    return "\n\n".join([f"# {topic.title}", topic.summary, *directives]) + "\n"
 
 
 def _index_page() -> str:
-    """Return the front page: one table for each topic, without async forms."""
+    """Return the front page: the names of each topic, without async forms."""
     parts = ["# Python reference", "The public names of `webdata_nb`, by task."]
     for path, topic in TOPICS.items():
         names = ", ".join(_link(path, name) for name in topic.names)
-        parts.append(f"**[{topic.title}]({path}.md)**: {topic.summary}  \n{names}")
+        parts.append(f"**[{topic.title}]({path}.md)**: {topic.summary}  \n{names}".rstrip())
     names = ", ".join(f"`{name}`" for name in async_names())
     parts.append(
         "**Async code**: these coroutine functions take the arguments of the function without "
