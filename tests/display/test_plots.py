@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from turbohtml import parse
 
 from webdata_nb import plot_crawl, plot_ranks
 from webdata_nb.errors import InvalidArgument
@@ -48,7 +49,7 @@ def test_a_small_crawl_names_its_folders_and_counts_its_depths() -> None:
     figure = plot_crawl(crawl(urls, [200, 404, None]))
     tree, depths = figure.axes
     assert drawn(figure)
-    assert texts(tree) == ["shop/  2", r"x\$y\$zü", "(front page)"]
+    assert texts(tree) == ["shop/  2", "(index)", r"x\$y\$zü", "(front page)"]
     assert texts(depths) == ["1", "1", "1"]
     assert (depths.get_xlabel(), depths.get_ylabel()) == ("pages", "clicks")
     assert depths.yaxis_inverted()
@@ -56,13 +57,64 @@ def test_a_small_crawl_names_its_folders_and_counts_its_depths() -> None:
     assert legend == ["read", "client error (4xx)", "no answer"]
 
 
-@pytest.mark.slow
-def test_a_large_crawl_labels_what_has_room_for_it() -> None:
-    urls = [f"https://a.test/{'a' if n % 3 else 'b'}/{n}?q={n}" for n in range(1000)]
-    figure = plot_crawl(crawl(urls, [200] * 1000))
+def test_a_query_string_makes_no_folder() -> None:
+    urls = [f"https://a.test/list/?page={n}" for n in range(3)] + ["https://a.test/list?a/b=c/d"]
+    figure = plot_crawl(crawl(urls, [200] * 4))
+    assert texts(figure.axes[0]) == ["list  4"]
+
+
+def test_a_chain_of_folders_is_one_box_and_levels_are_three() -> None:
+    urls = [f"https://a.test/docs/3/{a}/{b}/{c}/x" for a in "pq" for b in "rs" for c in "tu"]
+    figure = plot_crawl(crawl(urls, [200] * 8))
+    assert texts(figure.axes[0]) == [
+        "docs/3/  8", "p/  4", "r/  2", "s/  2", "q/  4", "r/  2", "s/  2"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("count", [50, 1000, 20_000])
+def test_large_crawls_are_grouped_and_no_label_covers_another(count: int) -> None:
+    urls = [f"https://a.test/{'a' if n % 3 else 'b'}/{n}/page?q={n}" for n in range(count)]
+    figure = plot_crawl(crawl(urls, [200] * count))
     assert drawn(figure)
-    assert texts(figure.axes[0]) == ["a/  666", "b/  334"]
-    assert "1,000 pages" in figure.get_suptitle()
+    tree: Any = figure.axes[0]
+    assert f"{count:,} pages" in figure.get_suptitle()
+    assert texts(tree)[0].startswith("a/  ")
+    assert any(text.startswith("+") and "pages" in text for text in texts(tree))
+    assert len(tree.texts) < 100
+    boxes = [text.get_window_extent() for text in tree.texts if text.get_text().strip()]
+    for number, box in enumerate(boxes):
+        assert not any(box.overlaps(other) for other in boxes[number + 1 :])
+
+
+def test_colours_show_any_column() -> None:
+    urls = [f"https://a.test/{n}" for n in range(20)]
+    df = crawl(urls, [200] * 20)
+    df["time_taken"] = [n / 10 for n in range(20)]
+    df["kind"] = ["a", "b", *[None] * 18]
+    df["topic"] = [f"topic {n}" for n in range(20)]
+    df["links"] = [["x"]] * 20
+    timed = plot_crawl(df, color="time_taken")
+    assert drawn(timed)
+    assert timed.axes[-1].get_xlabel() == "mean time_taken (seconds)"
+    assert "time_taken (seconds): mean 0.95" in timed.alt_text  # type: ignore[attr-defined]
+    kinds = plot_crawl(df, color="kind").legends[0].get_texts()
+    assert [text.get_text() for text in kinds] == ["a", "b"]
+    topics = plot_crawl(df, color="topic").legends[0].get_texts()
+    assert [text.get_text() for text in topics][-1] == "other"
+    for wrong, message in (("tim_taken", "did you mean 'time_taken'"), ("links", "short texts")):
+        with pytest.raises(InvalidArgument, match=message):
+            plot_crawl(df, color=wrong)
+
+
+def test_figures_have_alternative_text_in_notebooks() -> None:
+    figure: Any = plot_crawl(crawl(["https://a.test/x/1", "https://a.test/x/<i>"], [200, 404]))
+    assert figure.alt_text.startswith("https://a.test/: 2 pages. largest folders: x/ 2. status: ")
+    [image] = parse(figure._repr_html_()).find_all("img")
+    assert image.attrs["alt"] == figure.alt_text
+    assert figure._mime_()[0] == "text/html"
+    ranks: Any = plot_ranks(history(["https://a.test/x"], ["https://a.test/x"]))
+    assert "Best results: /x (best 1, last 1)" in ranks.alt_text
+    assert repr(ranks) == f"Figure: {ranks.alt_text}"
 
 
 @pytest.mark.parametrize("urls", [[], ["https://a.test/"], ["https://a.test/1/2/3/4/5/6", "x:"]])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
-from webdata_nb.display import plots
+from webdata_nb.display import plots, site_figure
+from webdata_nb.display.site_figure import SiteColors
+from webdata_nb.display.site_tree import SitePage
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import series
 from webdata_nb.requests import arguments
@@ -13,27 +16,36 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+_UNITS: Final = {"time_taken": " (seconds)", "depth": " (clicks)"}
 
-def plot_crawl(df: pd.DataFrame) -> Figure:
+
+def plot_crawl(df: pd.DataFrame, *, color: str = "status") -> Figure:
     """Draw a crawl: the folders of the site, and its pages by clicks from the start.
 
-    Each folder is a box as high as it has pages, with a stripe that says how they were answered;
-    on the right, how many pages are how many clicks away. Needs the extra `plot`.
+    The folders are drawn as an icicle plot: each box is as high as it has pages, and the boxes of
+    what is inside are next to it, up to three levels. Small ones are grouped ("+240 pages").
+    Addresses that differ in their query string only are one page of the tree. On the right, how
+    many pages are how many clicks away. Needs the extra `plot`.
 
     Parameters
     ----------
     df
-        A frame of `crawl_df`.
+        A frame of `crawl_df`, also with columns of your own.
+    color
+        What the colours show: `"status"` for the HTTP answers, or the name of a column. Each box
+        has a stripe with the shares of the values; of a column of numbers, such as `time_taken`
+        (seconds), it has the colour of their mean.
 
     Returns
     -------
     matplotlib.figure.Figure
         A notebook shows it when it is the last value of a cell; `savefig` writes it to a file.
+        Its `alt_text` describes it.
 
     Raises
     ------
     InvalidArgument
-        `df` is no frame of a crawl.
+        `df` is no frame of a crawl, or `color` is none of its columns.
     MissingExtra
         matplotlib is not installed.
 
@@ -43,11 +55,36 @@ def plot_crawl(df: pd.DataFrame) -> Figure:
     >>> len(figure.axes)
     2
     """
+    places = series.pages(df)
+    by_column = series.check_color(df, color)
+    numbers = None if by_column == "status" else series.numbers(df, by_column)
+    if numbers is not None:
+        values = zip(places, numbers, strict=True)
+        pages = [SitePage(path, depth, number=number) for (path, depth), number in values]
+        unit = _UNITS.get(by_column, "")
+        colors = SiteColors(f"{by_column}{unit}", {})
+    else:
+        pages, colors = _by_category(df, places, by_column)
+    return site_figure.site_figure(pages, series.subject(df) or "Crawl", colors)
+
+
+def _by_category(
+    df: pd.DataFrame, places: Sequence[tuple[tuple[str, ...], int | None]], by_column: str
+) -> tuple[list[SitePage], SiteColors]:
+    """Return the pages with their categories, and the colours of these."""
+    if by_column == "status":
+        named: Sequence[str | None] = [
+            site_figure.status_label(code, success=success) for code, success in series.statuses(df)
+        ]
+        colors: Mapping[str, str] = site_figure.STATUSES
+    else:
+        named = series.categories(df, by_column)
+        colors = site_figure.category_colors(named)
     pages = [
-        plots.SitePage(path, depth, plots.status_label(code, success=success))
-        for path, depth, code, success in series.pages(df)
+        SitePage(path, depth, name if name is None or name in colors else site_figure.OTHER)
+        for (path, depth), name in zip(places, named, strict=True)
     ]
-    return plots.site_figure(pages, series.subject(df) or "Crawl")
+    return pages, SiteColors(by_column, colors)
 
 
 def plot_ranks(history: pd.DataFrame, *, max_lines: int = 10) -> Figure:
@@ -67,6 +104,7 @@ def plot_ranks(history: pd.DataFrame, *, max_lines: int = 10) -> Figure:
     -------
     matplotlib.figure.Figure
         A notebook shows it when it is the last value of a cell; `savefig` writes it to a file.
+        Its `alt_text` describes it.
 
     Raises
     ------

@@ -4,37 +4,75 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 import pandas as pd
 
 from webdata_nb.contract.results import result_key
 from webdata_nb.errors import InvalidArgument
+from webdata_nb.suggestions import closest, did_you_mean, quoted
 
 _LABELS: Final = ("query", "engine", "language", "country")
-_LEVELS: Final = 4
+# A column of fewer different numbers, such as status codes, has categories.
+_FEW_VALUES: Final = 7
 
 
-def pages(df: pd.DataFrame) -> list[tuple[tuple[str, ...], int | None, int | None, bool]]:
-    """Return folders, depth, status code and success of each page of a crawl."""
+def pages(df: pd.DataFrame) -> list[tuple[tuple[str, ...], int | None]]:
+    """Return the path and the depth of each page of a crawl; a query string is no part of it."""
     _require(df, "url", "depth", "status_code", "success", what="crawl_df")
-    urls = [str(url) for url in df["url"].tolist()]
-    hosts = {urlsplit(url).netloc for url in urls}
+    urls = [urlsplit(_text(url)) for url in df["url"].tolist()]
+    has_several_hosts = len({parts.netloc for parts in urls}) > 1
     return [
-        (
-            _folders(url, several=len(hosts) > 1),
-            _integer_or_none(depth),
-            _integer_or_none(code),
-            _is_true(success),
-        )
-        for url, depth, code, success in zip(
-            urls,
-            df["depth"].tolist(),
-            df["status_code"].tolist(),
-            df["success"].tolist(),
-            strict=True,
-        )
+        (_path(parts, has_several_hosts=has_several_hosts), _integer_or_none(depth))
+        for parts, depth in zip(urls, df["depth"].tolist(), strict=True)
     ]
+
+
+def statuses(df: pd.DataFrame) -> list[tuple[int | None, bool]]:
+    """Return the status code and the success of each page of a crawl."""
+    codes, successes = df["status_code"].tolist(), df["success"].tolist()
+    return [
+        (_integer_or_none(code), _is_true(success))
+        for code, success in zip(codes, successes, strict=True)
+    ]
+
+
+def numbers(df: pd.DataFrame, name: str) -> list[float | None] | None:
+    """Return the values of a column of many different numbers; None for any other column."""
+    column = df[name]
+    is_number = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+    if not is_number or column.nunique() <= _FEW_VALUES:
+        return None
+    return [None if _is_missing(value) else float(value) for value in column.tolist()]
+
+
+def categories(df: pd.DataFrame, name: str) -> list[str | None]:
+    """Return the values of a column as text.
+
+    Raises
+    ------
+    InvalidArgument
+        The column holds lists or dicts.
+    """
+    values = df[name].tolist()
+    if any(isinstance(value, list | dict | bytes) for value in values):
+        raise InvalidArgument(f"color must name a column of numbers or short texts; not {name!r}")
+    return [None if _is_missing(value) else str(value) for value in values]
+
+
+def check_color(df: pd.DataFrame, name: object) -> str:
+    """Check that a frame has a column to colour by.
+
+    Raises
+    ------
+    InvalidArgument
+        It has not.
+    """
+    columns = [str(each) for each in df.columns]
+    if not isinstance(name, str) or name not in {"status", *columns}:
+        meant = did_you_mean(quoted(closest(name, columns)))
+        raise InvalidArgument(f'color must be "status" or a column of df; it is {name!r}{meant}')
+    return name
 
 
 def subject(df: pd.DataFrame) -> str:
@@ -76,20 +114,9 @@ def _require(df: Any, *names: str, what: str) -> None:
         raise InvalidArgument(f"df must be a frame of {what}, with {', '.join(names)}")
 
 
-def _limited(path: tuple[str, ...]) -> tuple[str, ...]:
-    """Join the deepest folders to one name, since the figure has a fixed number of columns."""
-    return path if len(path) <= _LEVELS else (*path[: _LEVELS - 1], "".join(path[_LEVELS - 1 :]))
-
-
-def _folders(url: str, *, several: bool) -> tuple[str, ...]:
-    parts = urlsplit(url)
-    *folders, page = parts.path.strip("/").split("/") if parts.path.strip("/") else [""]
-    name = unquote(page) or "(front page)"
-    name += f"?{parts.query}" if parts.query else ""
-    # The index page of a folder has the URL of the folder.
-    own = (f"{name}/",) if parts.path.endswith("/") and page else (name,)
-    inside = tuple(f"{unquote(folder)}/" for folder in folders)
-    return _limited(((parts.netloc,) if several else ()) + inside + own)
+def _path(parts: SplitResult, *, has_several_hosts: bool) -> tuple[str, ...]:
+    names = tuple(unquote(name) for name in parts.path.split("/") if name)
+    return (parts.netloc, *names) if has_several_hosts else names
 
 
 def _url_label(url: str, *, several: bool) -> str:
@@ -104,8 +131,16 @@ def _host(url: str) -> str:
     return urlsplit(url).netloc.removeprefix("www.")
 
 
+def _is_missing(value: Any) -> bool:
+    return value is None or value is pd.NA or value is pd.NaT or value != value  # noqa: PLR0124 - NaN
+
+
 def _integer_or_none(value: Any) -> int | None:
-    return None if value is None or value is pd.NA or value != value else int(value)  # noqa: PLR0124 - NaN
+    return None if _is_missing(value) else int(value)
+
+
+def _text(value: Any) -> str:
+    return "" if _is_missing(value) else str(value)
 
 
 def _is_true(value: Any) -> bool:

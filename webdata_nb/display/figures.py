@@ -1,0 +1,80 @@
+"""Makes matplotlib figures that notebooks show without any setup, with alternative text."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+from typing import TYPE_CHECKING, Any, Final
+
+from webdata_nb.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# The colours of Okabe and Ito, which are distinct for any colour vision.
+LINES: Final = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000")
+GREY: Final = "#bdbdbd"
+INK: Final = "#222222"
+_DPI: Final = 100
+
+
+def new_figure(width: float, height: float) -> Any:
+    """Return an empty figure of this size in inches; set its `alt_text`.
+
+    Raises
+    ------
+    MissingExtra
+        matplotlib is not installed.
+    """
+    try:
+        # Not pyplot, which would show the figure a second time.
+        from matplotlib.figure import Figure as MatplotlibFigure  # noqa: PLC0415 - an extra, and slow to load
+    except ImportError:
+        raise MissingExtra("plots need matplotlib: pip install 'webdata_nb[plot]'") from None
+
+    class NotebookFigure(MatplotlibFigure):
+        """A figure that describes itself: `alt_text` is for readers who cannot see it."""
+
+        alt_text: str = ""
+
+        def __repr__(self) -> str:
+            return f"Figure: {self.alt_text}"
+
+        def _repr_png_(self) -> bytes:
+            return _png(self)
+
+        def _repr_html_(self) -> str:
+            data = base64.b64encode(_png(self)).decode()
+            alt = html.escape(self.alt_text)
+            return (
+                f'<img alt="{alt}" style="max-width:100%;background:#fff" '
+                f'src="data:image/png;base64,{data}">'
+            )
+
+        def _mime_(self) -> tuple[str, str]:
+            # marimo's own formatter of matplotlib has no alternative text.
+            return "text/html", self._repr_html_()
+
+    return NotebookFigure(figsize=(width, height), layout="constrained")
+
+
+def _png(figure: Figure) -> bytes:
+    out = io.BytesIO()
+    figure.savefig(out, format="png", dpi=_DPI)
+    return out.getvalue()
+
+
+def shorten(text: str, most: int) -> str:
+    """Return a text for matplotlib, cut in the middle if it is longer than `most`."""
+    # A control character is drawn as a box.
+    plain = "".join(each if each.isprintable() else "\ufffd" for each in text)
+    if len(plain) > most:
+        tail = most // 2
+        plain = f"{plain[: most - tail - 1]}…{plain[-tail:]}"
+    return literal(plain)
+
+
+def literal(text: str) -> str:
+    """Escape dollar signs, which would start a formula."""
+    return text.replace("$", r"\$")
