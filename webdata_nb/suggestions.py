@@ -90,8 +90,17 @@ def format_value(value: Any) -> str:
         return f"[{', '.join(format_value(item) for item in value[:_MAX_ITEMS])}{more}]"
     if isinstance(value, str):
         value = _CREDENTIALS.sub(r"\1***@", value)
-    text = repr(value) if _is_plain(value) else f"a {type(value).__name__}"
+    text = repr(value) if _is_plain(value) else f"a {type(value).__name__}{_columns_text(value)}"
     return text if len(text) <= _MAX_CHARS else f"{text[: _MAX_CHARS - 1]}…"
+
+
+def _columns_text(value: Any) -> str:
+    """Return the names of the columns of a frame."""
+    columns = getattr(value, "columns", None)
+    if columns is None:
+        return ""
+    more = ", ..." if len(columns) > _MAX_ITEMS else ""
+    return f" with {', '.join(map(str, columns[:_MAX_ITEMS])) or 'no columns'}{more}"
 
 
 def _is_plain(value: object) -> bool:

@@ -10,6 +10,7 @@ from webdata_nb.errors import InvalidArgument
 from webdata_nb.jobs.listings import listing_frame
 from webdata_nb.requests import arguments
 from webdata_nb.requests.call_options import CallOptions
+from webdata_nb.suggestions import format_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,10 +79,10 @@ async def aadvertisers_df(
     ['AR1', 'AR2']
     """
     if not isinstance(query, str) or not query.strip():
-        raise InvalidArgument("query must be a name or a domain")
+        raise InvalidArgument(f"query must be a name or a domain; it is {format_value(query)}")
     limit = arguments.check_integer("limit", limit, minimum=1)
     if limit > limits.ADVERTISERS[1]:
-        raise InvalidArgument(f"limit must be at most {limits.ADVERTISERS[1]}")
+        raise InvalidArgument(f"limit must be at most {limits.ADVERTISERS[1]}; it is {limit}")
     call = CallOptions.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
     text = query.strip()
 

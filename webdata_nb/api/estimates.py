@@ -11,7 +11,7 @@ from webdata_nb.cache import snapshots
 from webdata_nb.cache.result_cache import ResultCache
 from webdata_nb.calls import budget
 from webdata_nb.calls.budget import Estimate
-from webdata_nb.errors import InvalidArgument
+from webdata_nb.errors import InvalidArgument, InvalidCall
 from webdata_nb.frames import frame, stacked
 from webdata_nb.frames.stacked import InputRows
 from webdata_nb.requests.call_options import CallOptions
@@ -25,6 +25,7 @@ from webdata_nb.requests.inputs import (
 )
 from webdata_nb.requests.options import DEFAULTS, CallArguments
 from webdata_nb.session import Connection
+from webdata_nb.suggestions import closest, did_you_mean, format_value
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -118,12 +119,17 @@ def _inputs(
     """Return the inputs and the checked options of a call."""
     inputs = _INPUTS.get(str(getattr(function, "__name__", "")).removeprefix("a"))
     if inputs is None:
-        raise InvalidArgument(f"the function must be one of {', '.join(_INPUTS)}")
+        name = getattr(function, "__name__", None)
+        meant = did_you_mean(closest(name, _INPUTS))
+        raise InvalidArgument(
+            f"function must be one of {', '.join(_INPUTS)}; "
+            f"it is {name or format_value(function)}{meant}"
+        )
     signature = inspect.signature(function)
     try:
         bound = signature.bind(*args, **kwargs)
-    except TypeError as error:
-        raise InvalidArgument(str(error)) from None
+    except TypeError:
+        raise InvalidCall.of(function.__name__, signature, args, kwargs) from None
     (_, subject), *passed = bound.arguments.items()
     options: dict[str, Any] = {name: DEFAULTS.get(name) for name in signature.parameters}
     options |= {**_session_of(function), **dict(passed)}

@@ -20,6 +20,7 @@ from webdata_nb.requests.options import (
     ScrapeOptionsDict,
     SinglePageOptions,
 )
+from webdata_nb.suggestions import format_value
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -219,10 +220,13 @@ def _receipt(df: object) -> Mapping[str, Any]:
     attrs = getattr(df, "attrs", {}).get(frame.ATTRS)
     if not isinstance(attrs, Mapping) or attrs.get("kind") not in {"search", "crawl", "creatives"}:
         raise InvalidArgument(
-            "df must be a frame of search_df, crawl_df, scrape_df or creatives_df"
+            "df must be a frame of search_df, crawl_df, scrape_df or creatives_df with its receipt "
+            f"in attrs; it is {format_value(df)}"
         )
     if "success" not in getattr(df, "columns", ()):
-        raise InvalidArgument("df has no column success, so that failed rows are unknown")
+        raise InvalidArgument(
+            f"df has no column success, which says what failed; it is {format_value(df)}"
+        )
     return attrs
 
 

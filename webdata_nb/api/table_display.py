@@ -9,6 +9,7 @@ from webdata_nb.display import row_table
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import records
 from webdata_nb.requests import arguments
+from webdata_nb.suggestions import format_value
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,7 +48,7 @@ def gallery(df: pd.DataFrame, *, max_cards: int = 60) -> Gallery:
     Gallery of 3 creatives
     """
     if "creative_id" not in getattr(df, "columns", ()):
-        raise InvalidArgument("df must be a frame of creatives_df")
+        raise InvalidArgument(f"df must be a frame of creatives_df; it is {format_value(df)}")
     most = arguments.check_integer("max_cards", max_cards, minimum=1)
     rows = df.head(most).to_dict(orient="records")
     records_list = [{str(name): value for name, value in row.items()} for row in rows]
@@ -86,7 +87,7 @@ def show(df: pd.DataFrame, *, max_rows: int = 20) -> Sheet:
     Sheet of 2 rows
     """
     if not isinstance(df, records.DATA_FRAME):
-        raise InvalidArgument("df must be a pandas DataFrame")
+        raise InvalidArgument(f"df must be a pandas DataFrame; it is {format_value(df)}")
     most = arguments.check_integer("max_rows", max_rows, minimum=1)
     return row_table.render(
         [str(name) for name in df.columns],

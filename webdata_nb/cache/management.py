@@ -16,6 +16,7 @@ from webdata_nb.cache import cancel_token, eviction, job_refs, single_flight, sn
 from webdata_nb.cache.eviction import CacheFile
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import frame, schemas
+from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,10 +87,15 @@ def clear(op: str | None = None, *, older_than: float | None = None) -> int:
         `op` is none of the three, or `older_than` is negative.
     """
     if op is not None and op not in OPS:
-        raise InvalidArgument(f"op must be one of {', '.join(OPS)}, or None for all")
+        meant = did_you_mean(quoted(closest(op, OPS)))
+        raise InvalidArgument(
+            f"op must be one of {', '.join(OPS)}, or None for all; it is {format_value(op)}{meant}"
+        )
     number = isinstance(older_than, int | float) and not isinstance(older_than, bool)
     if older_than is not None and not (number and older_than >= 0):
-        raise InvalidArgument("older_than must be a number of seconds, 0 or more")
+        raise InvalidArgument(
+            f"older_than must be a number of seconds, 0 or more; it is {format_value(older_than)}"
+        )
     for module in (snapshots, job_refs, single_flight, cancel_token):
         module.sweep(path())
     return sum(

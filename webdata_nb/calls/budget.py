@@ -145,10 +145,13 @@ async def check(specs: Sequence[JobSpec], options: CallOptions, budget: float | 
         return
     estimate = await estimate_cost(specs, options)
     if estimate.credits is None:
-        raise InvalidArgument("budget needs a bound: give max_rows as well")
+        raise InvalidArgument(
+            f"budget={budget:g} needs a bound on the number of rows: set max_rows as well"
+        )
     if estimate.credits > budget:
         raise OverBudget(
-            f"this call may cost {estimate}, and budget={budget:g}: nothing was started",
+            f"this call may cost {estimate}, and budget={budget:g}: nothing was started; "
+            "lower the limits, or raise the budget",
             estimate=estimate.credits,
             budget=budget,
         )

@@ -15,7 +15,9 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from webdata_nb import errors
 from webdata_nb.client import retry
 from webdata_nb.contract.error_messages import plain_message
+from webdata_nb.contract.fields import SECRET_FIELDS
 from webdata_nb.contract.replies import Weight
+from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
 
 R = TypeVar("R", bound=BaseModel)
 
@@ -74,7 +76,7 @@ def parse(model: type[R], body: Any, base_url: str = "") -> R:
     try:
         return model.model_validate(_lenient(body))
     except ValidationError as error:
-        raise _contract_error(model.__name__, error, base_url) from None
+        raise _contract_error(model.__name__, error, body, base_url) from None
 
 
 def parse_weights(body: Any) -> list[Weight]:
@@ -82,7 +84,7 @@ def parse_weights(body: Any) -> list[Weight]:
     try:
         return _WEIGHTS.validate_python(body)
     except ValidationError as error:
-        raise _contract_error("weights", error) from None
+        raise _contract_error("weights", error, body) from None
 
 
 def _lenient(body: Any) -> Any:
@@ -98,14 +100,16 @@ def _lenient(body: Any) -> Any:
 
 
 def _contract_error(
-    model_name: str, error: ValidationError, base_url: str = ""
+    model_name: str, error: ValidationError, body: Any, base_url: str = ""
 ) -> errors.BadAnswer:
     """Return an error that names the first wrong field, but no value: replies may hold secrets."""
     first = error.errors(include_input=False, include_url=False)[0]
     path = ".".join(str(part) for part in first["loc"])
     where = f"field {path!r}" if path else "the body"
     sender = f"the service at {base_url}" if base_url else "the service"
-    foreign = f": {_WRONG_ADDRESS}" if first["type"] == "missing" or not path else ""
+    foreign = ""
+    if first["type"] == "missing" or not path:
+        foreign = f"; it is {_outline(body)}: {_WRONG_ADDRESS}"
     return errors.BadAnswer(
         f"the answer of {sender} ({model_name}) breaks the contract: "
         f"{where} {plain_message(first)}{foreign}",
@@ -113,11 +117,23 @@ def _contract_error(
     )
 
 
+def _outline(body: Any) -> str:
+    """Return what a reply consists of, without its values."""
+    if isinstance(body, dict):
+        return format_value(body)
+    return f"JSON of the type {type(body).__name__}"
+
+
 # ---------------------------------------------------------------------------------------- errors
 
 
 def error_of(
-    reply: HttpReply, path: str, why: str = "", *, base_url: str = ""
+    reply: HttpReply,
+    path: str,
+    why: str = "",
+    *,
+    base_url: str = "",
+    request_body: Mapping[str, Any] | None = None,
 ) -> errors.ServiceError | errors.BadAnswer:
     """Return the error for a reply with a status from 300.
 
@@ -131,6 +147,8 @@ def error_of(
         Why no further attempt was made.
     base_url : str
         The address of the service, for the message.
+    request_body : Mapping, optional
+        The request, whose wrong values the message states.
     """
     if reply.status < HTTPStatus.BAD_REQUEST:
         target = reply.headers.get("location", "").partition("?")[0] or "elsewhere"
@@ -140,6 +158,11 @@ def error_of(
             "the final address"
         )
     detail, fields = _detail(reply)
+    if fields and request_body is not None:
+        detail = "; ".join(
+            f"{where}: {text.rstrip('.')}{_value_text(where, text, request_body)}"
+            for where, text in fields
+        )[:_DETAIL_LENGTH]
     kind = _kind(reply, path, detail)
     attributes: dict[str, Any] = {
         "status": reply.status,
@@ -251,6 +274,18 @@ def _detail(reply: HttpReply) -> tuple[str, tuple[tuple[str, str], ...]]:
     return (detail if isinstance(detail, str) else orjson.dumps(detail).decode())[
         :_DETAIL_LENGTH
     ], ()
+
+
+def _value_text(where: str, text: str, request_body: Mapping[str, Any]) -> str:
+    """Return the end of a message: the wrong value of the request, and the closest valid one."""
+    value: Any = request_body
+    names = where.split(".")
+    for name in names:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    if not isinstance(value, str | int | float) or not SECRET_FIELDS.isdisjoint(names):
+        return ""
+    choices = text.partition("must be one of ")[2].split(", ")
+    return f"; it is {format_value(value)}{did_you_mean(quoted(closest(value, choices)))}"
 
 
 def _field(entry: dict[str, Any]) -> tuple[str, str]:

@@ -241,7 +241,11 @@ class Transport:
     def _raise(self, request: ApiRequest, result: SendResult, decision: NoRetry) -> NoReturn:
         if isinstance(result, HttpReply):
             raise replies.error_of(
-                self._without_key(result), request.path, decision.reason, base_url=self.base_url
+                self._without_key(result),
+                request.path,
+                decision.reason,
+                base_url=self.base_url,
+                request_body=request.body,
             )
         operation = f"{request.method} {request.path} at {self.base_url}"
         if result.kind is FailureKind.INVALID:

@@ -43,6 +43,9 @@ _FORBIDDEN_HEADERS: Final = frozenset(
 )
 
 
+# Fields of requests whose values no message, receipt or file shows.
+WEBHOOK_FIELDS: Final = frozenset({"webhook_url", "webhook_secret"})
+SECRET_FIELDS: Final = frozenset({"headers", "cookies"}) | WEBHOOK_FIELDS
 _USER_AGENT_LENGTH: Final = 500
 _WILDCARDS: Final = re.compile(r"\*+")
 _PRODUCT: Final = re.compile(r"[A-Za-z_-]+(?:[/ ]|$)")

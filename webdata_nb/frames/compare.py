@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +15,7 @@ import pyarrow as pa
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import frame, schemas
 from webdata_nb.frames.parquet import ParquetDocument
+from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
 
 __all__ = ["diff"]
 
@@ -177,7 +178,10 @@ def _read_frame(name: str, source: object) -> pd.DataFrame:
     if isinstance(source, pd.DataFrame):
         return source
     if not isinstance(source, str | Path):
-        raise InvalidArgument(f"{name} must be a DataFrame, or the path of a Parquet file")
+        raise InvalidArgument(
+            f"{name} must be a DataFrame, or the path of a Parquet file; "
+            f"it is {format_value(source)}"
+        )
     try:
         document = ParquetDocument(Path(source).expanduser().read_bytes())
     except (OSError, ValueError, pa.ArrowException) as error:
@@ -210,11 +214,14 @@ def _key_columns(old: pd.DataFrame, new: pd.DataFrame, on: str | Sequence[str] |
         named = [on] if isinstance(on, str) else list(on)
         missing = [name for name in named if name not in common]
         if missing or not named:
-            raise InvalidArgument(f"on must name columns of both frames; not {missing or 'none'}")
+            raise InvalidArgument(_column_message("on", missing, common))
         return named
     main = [name for name in _KEYS if name in common][:1]
     if not main:
-        raise InvalidArgument("say with on= which columns tell the rows apart")
+        raise InvalidArgument(
+            "on must name the columns that tell the rows apart: both frames have "
+            f"{', '.join(map(str, common)) or 'no column'}"
+        )
     labels = ("start_url",) if "start_url" in common else _LABELS
     return [*(name for name in labels if name in common), *main]
 
@@ -230,8 +237,16 @@ def _compared_columns(
         return [name for name in both if name not in ignored]
     wanted = [columns] if isinstance(columns, str) else list(columns)
     if missing := [name for name in wanted if name not in both]:
-        raise InvalidArgument(f"columns must name columns of both frames; not {missing}")
+        raise InvalidArgument(_column_message("columns", missing, both))
     return wanted
+
+
+def _column_message(argument: str, missing: Sequence[str], common: Collection[str]) -> str:
+    if not missing:
+        return f"{argument} must name at least one column of both frames"
+    meant = did_you_mean(quoted(closest(missing[0], common)))
+    names = ", ".join(map(repr, missing))
+    return f"{argument} must name columns of both frames; {names} is none of them{meant}"
 
 
 def _comparable(column: pd.Series[Any]) -> list[Any]:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import frame, html_tables, records, schemas
 from webdata_nb.frames.json_text import dumps
+from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
 
 __all__ = ["headings_df", "images_df", "links_df", "tables"]
 
@@ -204,10 +205,17 @@ def tables(
 def _source(df: pd.DataFrame, wanted: str | None) -> str:
     frame.require_frame(df)
     if wanted is not None and wanted not in _SOURCES:
-        raise InvalidArgument(f"source must be one of {', '.join(map(repr, _SOURCES))}, or None")
+        meant = did_you_mean(quoted(closest(wanted, _SOURCES)))
+        raise InvalidArgument(
+            f"source must be one of {', '.join(map(repr, _SOURCES))}, or None; "
+            f"it is {format_value(wanted)}{meant}"
+        )
     available = [name for name in (_SOURCES if wanted is None else (wanted,)) if name in df.columns]
     if not available:
-        raise InvalidArgument(f"df has no column {' or '.join(_SOURCES)}: ask for it in formats")
+        raise InvalidArgument(
+            f"df has no column {' or '.join(_SOURCES)}: pass it in formats= to the call; "
+            f"it is {format_value(df)}"
+        )
     return available[0]
 
 
@@ -300,7 +308,10 @@ def _items(df: pd.DataFrame, column: str, schema: pa.Schema) -> Iterator[dict[st
 def _lists(df: pd.DataFrame, column: str) -> Iterator[tuple[str, list[Any]]]:
     frame.require_frame(df)
     if column not in df.columns:
-        raise InvalidArgument(f'df has no column {column}: ask for it, formats=["{column}"]')
+        raise InvalidArgument(
+            f'df has no column {column}: pass formats=["{column}"] to the call; '
+            f"it is {format_value(df)}"
+        )
     for url, value in zip(_urls(df), frame.to_objects(df[column]), strict=True):
         items = orjson.loads(value) if isinstance(value, str) else value
         if not isinstance(items, str | Mapping) and hasattr(items, "__iter__"):
@@ -310,7 +321,10 @@ def _lists(df: pd.DataFrame, column: str) -> Iterator[tuple[str, list[Any]]]:
 def _urls(df: pd.DataFrame) -> list[str]:
     frame.require_frame(df)
     if "url" not in df.columns:
-        raise InvalidArgument("df has no column url: it must be a frame of search_df or crawl_df")
+        raise InvalidArgument(
+            "df has no column url: it must be a frame of search_df or crawl_df; "
+            f"it is {format_value(df)}"
+        )
     return ["" if pd.isna(url) else str(url) for url in df["url"].tolist()]
 
 

@@ -8,6 +8,7 @@ import pandas as pd
 
 from webdata_nb.contract.results import result_key
 from webdata_nb.errors import InvalidArgument
+from webdata_nb.suggestions import format_value
 
 _PARAMETERS: Final = ("query", "num_results", "engine", "language", "country", "safe_search")
 _NEEDED: Final = ("rank", "url")
@@ -81,7 +82,10 @@ def _input_columns(old: pd.DataFrame, new: pd.DataFrame) -> list[str]:
     """Return the columns that identify the inputs."""
     for name, frame in (("old", old), ("new", new)):
         if not isinstance(frame, pd.DataFrame) or not set(_NEEDED) <= set(frame.columns):
-            raise InvalidArgument(f"{name} must be a frame of search_df, with `rank` and `url`")
+            raise InvalidArgument(
+                f"{name} must be a frame of search_df, with `rank` and `url`; "
+                f"it is {format_value(frame)}"
+            )
     columns = [[name for name in _PARAMETERS if name in frame.columns] for frame in (old, new)]
     if columns[0] != columns[1]:
         raise InvalidArgument(

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import frame, item_lists, parquet, remote, schemas
+from webdata_nb.suggestions import format_value
 
 SUFFIXES: Final = (".parquet", ".jsonl")
 PARTIAL: Final = "partial_export"
@@ -74,10 +75,14 @@ def to_parquet(
         remote.write(target, data, storage_options)
         return
     if storage_options:
-        raise InvalidArgument("storage_options has a meaning only with a URL")
+        raise InvalidArgument(
+            f"storage_options has a meaning only with a URL; target is {format_value(str(target))}"
+        )
     path = Path(target).expanduser().absolute()
     if path.is_dir() or not path.parent.is_dir():
-        raise InvalidArgument("target must be a file in a directory that exists")
+        raise InvalidArgument(
+            f"target must be a file in a directory that exists; it is {format_value(str(target))}"
+        )
     parquet.write_atomically(path, data)
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from webdata_nb.errors import InvalidArgument, MissingExtra
 from webdata_nb.frames import item_lists, schemas
 from webdata_nb.frames.call_receipt import CallReceipt
+from webdata_nb.suggestions import format_value
 
 if TYPE_CHECKING:
     from polars import DataFrame as PolarsFrame
@@ -73,7 +74,7 @@ def require_frame(df: object) -> None:
         It is not.
     """
     if not isinstance(df, pd.DataFrame):
-        raise InvalidArgument("df must be a pandas DataFrame")
+        raise InvalidArgument(f"df must be a pandas DataFrame; it is {format_value(df)}")
 
 
 def to_objects(column: pd.Series[Any]) -> list[Any]:

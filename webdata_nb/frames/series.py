@@ -10,7 +10,7 @@ import pandas as pd
 
 from webdata_nb.contract.results import result_key
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.suggestions import closest, did_you_mean, quoted
+from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
 
 _LABELS: Final = ("query", "engine", "language", "country")
 # A column of fewer different numbers, such as status codes, has categories.
@@ -111,7 +111,9 @@ def snapshots(df: pd.DataFrame) -> list[tuple[datetime, dict[str, tuple[str, int
 
 def _require(df: Any, *names: str, what: str) -> None:
     if not isinstance(df, pd.DataFrame) or not set(names) <= set(df.columns):
-        raise InvalidArgument(f"df must be a frame of {what}, with {', '.join(names)}")
+        raise InvalidArgument(
+            f"df must be a frame of {what}, with {', '.join(names)}; it is {format_value(df)}"
+        )
 
 
 def _path(parts: SplitResult, *, has_several_hosts: bool) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import Final, Literal, Self
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.recording import cassette
 from webdata_nb.settings import options
+from webdata_nb.suggestions import format_value
 
 RecordingMode = Literal["record", "replay"]
 _OPPOSITE: Final[dict[RecordingMode, RecordingMode]] = {"record": "replay", "replay": "record"}
@@ -114,7 +115,9 @@ def replay(folder: str | Path) -> Recording:
     """
     path = _path(folder)
     if not path.is_dir():
-        raise InvalidArgument("folder must be a directory that record() has filled")
+        raise InvalidArgument(
+            f"folder must be a directory that record() has filled; {path} is none"
+        )
     return _start("replay", path)
 
 
@@ -126,8 +129,10 @@ def _start(mode: RecordingMode, folder: Path) -> Recording:
 
 def _path(folder: object) -> Path:
     if not isinstance(folder, str | Path) or not str(folder):
-        raise InvalidArgument("folder must be a path, as a string or a pathlib.Path")
+        raise InvalidArgument(
+            f"folder must be a path, as a string or a pathlib.Path; it is {format_value(folder)}"
+        )
     path = Path(folder).expanduser().absolute()
     if path.is_file():
-        raise InvalidArgument("folder must be a directory")
+        raise InvalidArgument(f"folder must be a directory; {path} is a file")
     return path

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from webdata_nb.contract.error_messages import plain_message
-from webdata_nb.contract.fields import Strict
+from webdata_nb.contract.fields import SECRET_FIELDS, WEBHOOK_FIELDS, Strict
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import exports, remote
 from webdata_nb.suggestions import closest, closest_url, did_you_mean, format_value, quoted
@@ -26,8 +26,6 @@ from webdata_nb.suggestions import closest, closest_url, did_you_mean, format_va
 R = TypeVar("R", bound=Strict)
 
 # A webhook does not change the answer, and its URL often holds a token.
-_WEBHOOK: Final = frozenset({"webhook_url", "webhook_secret"})
-_SECRET: Final = frozenset({"headers", "cookies"}) | _WEBHOOK
 _WITHOUT_VALUE: Final = frozenset({"extra_forbidden", "missing"})
 _MESSAGES: Final = {
     "tuple_type": "must be a list",
@@ -80,7 +78,7 @@ def request_with_defaults(request: Strict) -> dict[str, Any]:
 
 def without_webhook(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters that decide the answer to a request."""
-    return {name: value for name, value in params.items() if name not in _WEBHOOK}
+    return {name: value for name, value in params.items() if name not in WEBHOOK_FIELDS}
 
 
 def public_request(request: Strict) -> dict[str, Any]:
@@ -91,7 +89,11 @@ def public_request(request: Strict) -> dict[str, Any]:
 
 def _without_secrets(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _without_secrets(item) for name, item in value.items() if name not in _SECRET}
+        return {
+            name: _without_secrets(item)
+            for name, item in value.items()
+            if name not in SECRET_FIELDS
+        }
     return mask_credentials(value) if isinstance(value, str) else value
 
 
@@ -179,7 +181,7 @@ def _value_words(problem: Mapping[str, Any], names: Sequence[str]) -> str:
     is_stated = isinstance(value, list | tuple) and problem["type"] == "value_error"
     if value is None or is_stated or problem["type"] in _WITHOUT_VALUE:
         return ""
-    if isinstance(value, BaseModel) or not _SECRET.isdisjoint(names):
+    if isinstance(value, BaseModel) or not SECRET_FIELDS.isdisjoint(names):
         return ""
     return f"; it is {format_value(value)}{did_you_mean(_suggestion(problem, value))}"
 

@@ -44,7 +44,7 @@ def test_a_schema_that_pydantic_writes_is_read() -> None:
 @pytest.mark.parametrize(
     ("schema", "loc", "message"),
     [
-        (None, (), "needs a schema"),
+        (None, (), "is required: without a language model"),
         ({"type": "array", "items": TEXT}, (), "must describe an object"),
         ({"title": "string"}, (), "must describe an object"),
         ({"type": "object"}, ("properties",), "must name the properties"),

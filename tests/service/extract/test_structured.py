@@ -412,7 +412,7 @@ def test_a_page_without_data_gives_nulls_in_the_schemas_order() -> None:
 
 
 def test_a_prompt_alone_is_not_enough() -> None:
-    with pytest.raises(BadInput, match="needs a schema"):
+    with pytest.raises(BadInput, match="is required: without a language model"):
         extract_structured({}, schema=None)
 
 

@@ -11,10 +11,10 @@ from typing import Any, Final, Protocol
 from webdata_nb.contract.local import ModelAccess, SessionSettings
 from webdata_nb.contract.requests import Extract
 from webdata_nb.service.content.page_source import ConversionOptions
-from webdata_nb.service.errors import ExtractError
+from webdata_nb.service.errors import BadInput, ExtractError
 from webdata_nb.service.extract.llm import EMPTY_EXTRACTION, ModelPageInput, ModelPageReader
 from webdata_nb.service.extract.model_endpoint import ModelClient, ModelQueues
-from webdata_nb.service.extract.model_providers import STRUCTURED, Model, select_model
+from webdata_nb.service.extract.model_providers import STRUCTURED, Model, select_model, setup_hint
 from webdata_nb.service.extract.schema import FieldSchema, Loc, read_schema
 from webdata_nb.service.extract.structured import EXTRACTION, Extraction
 from webdata_nb.service.observability.operations import waiting_for
@@ -98,6 +98,8 @@ def _model_and_schema(
     model = select_model(access, request, loc=loc)
     if model is not None and request.schema_ is None:
         return model, None
+    if model is None and request.schema_ is None and request.provider is None:
+        raise BadInput(f"a prompt needs a language model: {setup_hint(access)}", loc=loc)
     return model, read_schema(request.schema_, loc=(*loc, "schema"))
 
 

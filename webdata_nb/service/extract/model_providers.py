@@ -109,6 +109,26 @@ def select_model(access: Mapping[str, ModelAccess], request: Extract, *, loc: Lo
     return None if default is None else _model(access, default, None, loc)
 
 
+def setup_hint(access: Mapping[str, ModelAccess]) -> str:
+    """Return which variables to set for a default model; the first provider with access wins.
+
+    Examples
+    --------
+    >>> setup_hint({"openai": ModelAccess(key="k")})
+    'set WEBDATA_LLM_OPENAI_MODEL, or give a schema'
+    """
+    provider = next(iter(_in_order(access)), None)
+    if provider is None:
+        return (
+            "set WEBDATA_LLM_OPENAI_KEY and WEBDATA_LLM_OPENAI_MODEL (or ANTHROPIC, GEMINI, "
+            "MISTRAL, ...), or WEBDATA_LLM_OLLAMA_URL and _MODEL for a local one, or give a schema"
+        )
+    variable = f"WEBDATA_LLM_{provider.upper()}"
+    problem = missing_setting(provider, access[provider])
+    missing = problem.rpartition(": ")[2] if problem else f"set {variable}_MODEL"
+    return f"{missing}, or give a schema"
+
+
 def missing_setting(provider: str, access: ModelAccess) -> str:
     """Return which setting of a provider is missing or invalid; empty if it is usable."""
     host, variable = HOSTS.get(provider, ModelHost()), f"WEBDATA_LLM_{provider.upper()}"

@@ -130,7 +130,9 @@ def read_schema(schema: Mapping[str, Any] | None, *, loc: Loc = ("body", "schema
         The schema is invalid or not supported; `loc` is the path to the part at fault.
     """
     if schema is None:
-        raise BadInput("this provider needs a schema: it fills fields, it reads no prompt", loc=loc)
+        raise BadInput(
+            "is required: without a language model, declared data fills its fields", loc=loc
+        )
     field_schema = _SchemaParser(schema).parse(schema, loc, 0)
     if field_schema.kind != "object":
         raise BadInput(
