@@ -36,12 +36,16 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Mapping
-from typing import Any, Self
+from collections.abc import Callable, Mapping
+from typing import Any, ParamSpec, Self, TypeVar
 
 from webdata_nb import short_traceback
 from webdata_nb.suggestions import closest, did_you_mean, quoted
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def _unpickle(
@@ -96,6 +100,22 @@ class InvalidCall(InvalidArgument, TypeError):
             if not str(error).startswith("too many"):
                 reason = f"is {error}"
         return cls(f"{name}() {reason}: call {_call_pattern(name, signature)}")
+
+
+def checked_call(function: Callable[P, T]) -> Callable[P, T]:
+    """Decorate a function so that a call that Python refuses raises InvalidCall."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            if not str(error).startswith(f"{function.__qualname__}() "):
+                raise
+            raise InvalidCall.of(function.__qualname__, signature, args, kwargs) from None
+
+    return checked
 
 
 def _call_pattern(name: str, signature: inspect.Signature) -> str:

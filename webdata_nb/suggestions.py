@@ -30,7 +30,10 @@ def closest(value: object, choices: Iterable[str]) -> str | None:
     """
     by_lower = {choice.lower(): choice for choice in choices}
     matches = difflib.get_close_matches(str(value).lower(), by_lower, n=1, cutoff=_SIMILARITY)
-    return by_lower[matches[0]] if matches else None
+    if matches:
+        return by_lower[matches[0]]
+    parts = (choice for choice in by_lower if str(value).lower() in choice.split("_"))
+    return by_lower.get(next(parts, ""))
 
 
 def did_you_mean(suggestion: str | None) -> str:

@@ -25,7 +25,7 @@ from webdata_nb.api.start import (
     search_job,
 )
 from webdata_nb.api.url_outcome import awhy, why
-from webdata_nb.errors import InvalidArgument
+from webdata_nb.errors import InvalidArgument, checked_call
 from webdata_nb.jobs.listings import (
     aengines_df,
     ajobs_df,
@@ -115,6 +115,7 @@ class Session(Connection):
     awhy = _method(awhy)
 
 
+@checked_call
 def connect(*, base_url: str | None = None, api_key: str | None = None) -> Session:
     """Choose the service for later calls, and return it as a session.
 
