@@ -131,10 +131,13 @@ def test_nothing_is_explained(outcome: JobOutcome, words: str) -> None:
 
 def test_a_search_says_whom_it_could_ask() -> None:
     told = search(
+        engine_used=None,
         providers_usable=["mediawiki", "local"],
         providers_unusable={"brave": "no key: set WEBDATA_BRAVE_KEY"},
     )
     made = attrs(receipt.of_search(told, []))
     assert "usable 2 of 3 providers: mediawiki, local" in made["line"]
+    found = attrs(receipt.of_search(told.model_copy(update={"engine_used": "engine_one"}), []))
+    assert "usable" not in found["line"]
     assert made["providers_usable"] == ["mediawiki", "local"]
     assert made["providers_unusable"] == {"brave": "no key: set WEBDATA_BRAVE_KEY"}

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from webdata_nb import __version__
-from webdata_nb.cli import accounts, doctor, service, store, tables
+from webdata_nb.cli import accounts, completion, doctor, service, store, tables
 from webdata_nb.cli.commands import report
 from webdata_nb.errors import InvalidArgument, WebdataError
 
@@ -65,6 +65,7 @@ def build_parser() -> argparse.ArgumentParser:
     accounts.add_commands(commands)
     store.add_commands(commands)
     doctor.add_commands(commands)
+    completion.add_commands(commands, parser)
     return parser
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from webdata_nb.cli.commands import Commands, add_command, add_group, report
 from webdata_nb.cli.data_dir import resolve_settings
+from webdata_nb.cli.output import add_format_flag, print_frame
 from webdata_nb.requests.flags import add_flags, passed_options
 from webdata_nb.requests.options import (
     CommandOptions,
@@ -35,7 +34,6 @@ _CREATIVE_COLUMNS: Final = (
 _JOB_COLUMNS: Final = (
     "job_id", "type", "status", "subject", "created_at", "completed", "total", "error"
 )  # fmt: skip
-_MIN_CELL_WIDTH: Final = 12
 
 
 def add_commands(commands: Commands) -> None:
@@ -88,7 +86,7 @@ def _run_crawl(args: argparse.Namespace) -> None:
     _set_base_url(args)
     options = passed_options(args, CrawlOptions, CommandOptions)
     frame = crawl_df(args.url, **options)
-    _print_result(frame, args.out, _CRAWL_COLUMNS)
+    _print_result(frame, args, _CRAWL_COLUMNS)
 
 
 def _add_search(commands: Commands) -> None:
@@ -105,7 +103,7 @@ def _run_search(args: argparse.Namespace) -> None:
 
     _set_base_url(args)
     options = passed_options(args, SingleSearchInputOptions, ResultPageOptions, CommandOptions)
-    _print_result(search_df(args.query, **options), args.out, _SEARCH_COLUMNS)
+    _print_result(search_df(args.query, **options), args, _SEARCH_COLUMNS)
 
 
 def _add_creatives(commands: Commands) -> None:
@@ -124,15 +122,15 @@ def _run_creatives(args: argparse.Namespace) -> None:
 
     _set_base_url(args)
     if args.find:
-        _print_table(advertisers_df(args.advertiser))
+        print_frame(advertisers_df(args.advertiser), args.output_format)
         return
     frame = creatives_df(args.advertiser, **passed_options(args, CreativesOptions, CommandOptions))
-    columns = [name for name in _CREATIVE_COLUMNS if name in frame.columns]
-    _print_result(frame, args.out, columns)
+    _print_result(frame, args, _CREATIVE_COLUMNS)
 
 
 def _add_call_flags(parser: argparse.ArgumentParser) -> None:
     add_flags(parser.add_argument_group("the call"), CommandOptions)
+    add_format_flag(parser)
     _add_base_url(parser)
 
 
@@ -158,6 +156,7 @@ def _add_jobs(commands: Commands) -> None:
     text = "List your jobs at the service, newest first."
     parser = add_command(commands, "jobs", _run_jobs, text)
     parser.add_argument("--limit", type=int, metavar="N", help="at most N jobs")
+    add_format_flag(parser)
     _add_base_url(parser)
 
 
@@ -166,12 +165,13 @@ def _run_jobs(args: argparse.Namespace) -> None:
 
     _set_base_url(args)
     frame = jobs_df() if args.limit is None else jobs_df(limit=args.limit)
-    _print_table(frame, _JOB_COLUMNS)
+    print_frame(frame, args.output_format, _JOB_COLUMNS)
 
 
 def _add_cache(commands: Commands) -> None:
     group = add_group(commands, "cache", "List the cached results, or remove them.")
-    add_command(group, "ls", _list_cache, "list the cached results, newest first")
+    listing = add_command(group, "ls", _list_cache, "list the cached results, newest first")
+    add_format_flag(listing)
     add_command(group, "path", _print_cache_path, "print the cache's directory")
     add_command(group, "size", _print_cache_size, "print the size of the cache in bytes")
     clear = add_command(group, "clear", _clear_cache, "remove cached results")
@@ -183,11 +183,11 @@ def _add_cache(commands: Commands) -> None:
     )
 
 
-def _list_cache(_args: argparse.Namespace) -> None:
+def _list_cache(args: argparse.Namespace) -> None:
     from webdata_nb.cache import management
 
     resolve_settings()
-    _print_table(management.ls())
+    print_frame(management.ls(), args.output_format)
 
 
 def _print_cache_path(_args: argparse.Namespace) -> None:
@@ -215,29 +215,13 @@ def _clear_cache(args: argparse.Namespace) -> None:
 # Output
 
 
-def _print_result(frame: pd.DataFrame, out: Path | None, columns: Sequence[str]) -> None:
-    """Print the receipt's line, and the table unless it was written to a file."""
+def _print_result(frame: pd.DataFrame, args: argparse.Namespace, columns: Sequence[str]) -> None:
+    """Print the receipt's line, and the rows unless they were written to a file."""
     from webdata_nb.display.terminal_text import printable_line
 
-    if out is None:
-        _print_table(frame, columns)
+    if args.out is None:
+        print_frame(frame, args.output_format, columns)
     receipt = frame.attrs.get("webdata", {})
     print(printable_line(receipt.get("line", "")), file=sys.stderr)
-    if out is not None:
-        report(f"{len(frame)} rows in {out}")
-
-
-def _print_table(frame: pd.DataFrame, columns: Sequence[str] | None = None) -> None:
-    """Print the columns that have values, cut to the width of the terminal if there is one."""
-    from webdata_nb.display.terminal_text import printable_line
-
-    with_values = frame[[name for name in columns or frame.columns if frame[name].notna().any()]]
-    if with_values.empty:
-        print("no rows")
-        return
-    texts = with_values.astype(object).where(with_values.notna(), "").map(printable_line)
-    cell_width = None
-    if sys.stdout.isatty():
-        terminal_width = shutil.get_terminal_size().columns
-        cell_width = max(_MIN_CELL_WIDTH, terminal_width // len(with_values.columns))
-    print(texts.to_string(index=False, justify="left", max_colwidth=cell_width))
+    if args.out is not None:
+        report(f"{len(frame)} rows in {args.out}")

@@ -100,7 +100,7 @@ def write(
         The file cannot be written.
     """
     whole = (form or str(path).rpartition(".")[2]) == "parquet"
-    data = parquet.encode(table, own={}, attrs=attrs) if whole else _lines(table)
+    data = parquet.encode(table, own={}, attrs=attrs) if whole else json_lines(table)
     if isinstance(path, str):
         remote.write(path, data)
     else:
@@ -148,7 +148,8 @@ def _is_partial_zip(path: Path) -> bool:
     return isinstance(index, dict) and index.get("partial") is True
 
 
-def _lines(table: pa.Table) -> bytes:
+def json_lines(table: pa.Table) -> bytes:
+    """Return one JSON object for each row, with every column."""
     columns = [_values(field, table[field.name]) for field in table.schema]
     names = table.schema.names
     rows = zip(*columns, strict=True)

@@ -403,7 +403,7 @@ def summary(outcome: JobOutcome, elapsed_s: float) -> str:
     parts = [counts if has_completed else f"{outcome.status}, {counts}"]
     if outcome.engines.get("engine_used"):
         parts.append(_engine_text(outcome.engines))
-    if outcome.engines.get("providers_unusable"):
+    elif outcome.engines.get("providers_unusable"):
         parts.append(_providers_text(outcome.engines))
     parts += outcomes.skipped_text(outcome.counts)
     if failures := extractions.failure_text(outcome.extraction):
