@@ -100,7 +100,7 @@ def test_wrong_usage_exits_with_2(shell: Shell, words: tuple[str, ...]) -> None:
     [
         (("crawl", "nowhere"), "url must be an absolute http:// or https:// URL"),
         (("crawl", "http://a.test/", "--max-pages", "0"), "max_pages must be a whole number"),
-        (("crawl", "http://a.test/", "--out", "rows.csv"), "out must end in .parquet or .jsonl"),
+        (("crawl", "http://a.test/", "--out", "rows.txt"), "out must end in .parquet, .jsonl"),
         (("crawl", "http://a.test/", "--formats", "pdf"), "formats must be"),
         (("search", " "), "query must"),
         (("search", "x", "--num-results", "51"), "num_results must"),

@@ -88,7 +88,7 @@ BAD: list[tuple[Callable[..., pd.DataFrame], tuple[Any, ...], dict[str, Any], st
     (crawl_df, (SITE,), {"on_incomplete": "drop"}, "on_incomplete must be one of 'raise', 'warn'"),
     (crawl_df, (SITE,), {"on_cancel": "warn"}, "on_cancel must be one of 'raise', 'partial'"),
     (crawl_df, (SITE,), {"dtype_backend": "polars"}, "dtype_backend must be one of 'pandas'"),
-    (crawl_df, (SITE,), {"out": "pages.csv"}, "out must end in .parquet or .jsonl"),
+    (crawl_df, (SITE,), {"out": "pages.txt"}, "out must end in .parquet, .jsonl, .csv or .xlsx"),
     (crawl_df, (SITE,), {"out": "no/such/folder/a.jsonl"}, "out must be in a directory that exi"),
     (crawl_df, (SITE,), {"out": 5}, "out must be a path"),
     (crawl_df, (SITE,), {"session": "local"}, "session must be what connect"),

@@ -1,9 +1,8 @@
-"""A frame's rows as a file of the user's own: Parquet or JSON lines, whole or not at all."""
+"""Writes the rows of frames to files of the user, which appear whole or not at all."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import os
 import re
 import secrets
@@ -17,11 +16,13 @@ import orjson
 import pandas as pd
 import pyarrow as pa
 
+from webdata_nb import caller
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.frames import frame, item_lists, parquet, remote, schemas
+from webdata_nb.frames import frame, parquet, remote, spreadsheets
+from webdata_nb.frames.json_values import json_values
 from webdata_nb.suggestions import format_value
 
-SUFFIXES: Final = (".parquet", ".jsonl")
+SUFFIXES: Final = (".parquet", ".jsonl", ".csv", ".xlsx")
 PARTIAL: Final = "partial_export"
 """The column of a CSV export, and the field of each page in JSON, that says it is partial."""
 PARTIAL_WARNING: Final = (
@@ -86,25 +87,64 @@ def to_parquet(
     parquet.write_atomically(path, data)
 
 
+def check_suffix(target: str) -> None:
+    """Check that a file of this name can be written, before anything is sent.
+
+    Raises
+    ------
+    MissingExtra
+        The library for its kind of file is not installed.
+    """
+    if target.endswith(".xlsx"):
+        spreadsheets.require_xlsxwriter()
+
+
 def write(
     path: Path | str, table: pa.Table, attrs: Mapping[str, Any], form: str | None = None
 ) -> None:
-    """Write `table` as `form` (`parquet` or `jsonl`), or as the suffix of `path` says.
+    """Write `table` in a `form` of `SUFFIXES` (without the dot); None follows from `path`.
 
     Parquet carries the receipt, which `pandas.read_parquet(path).attrs` gives back. In JSON lines
     each row is an object with every column; images are base64, times ISO 8601 in UTC.
+
+    Warns
+    -----
+    UserWarning
+        What CSV and workbooks lose, once in a process; each time, what was cut.
 
     Raises
     ------
     OSError
         The file cannot be written.
     """
-    whole = (form or str(path).rpartition(".")[2]) == "parquet"
-    data = parquet.encode(table, own={}, attrs=attrs) if whole else json_lines(table)
+    form = form or str(path).rpartition(".")[2]
+    data, cuts = _encoded(table, attrs, form)
     if isinstance(path, str):
         remote.write(path, data)
     else:
         parquet.write_atomically(path, data)
+    if form in _LOSSES and form not in _shown_losses:
+        _shown_losses.add(form)
+        caller.warn(f"{path}: {_LOSSES[form]}")
+    if cuts:
+        caller.warn(f"{path}: {cuts}")
+
+
+def _encoded(table: pa.Table, attrs: Mapping[str, Any], form: str) -> tuple[pa.Buffer | bytes, str]:
+    """Return the bytes of the file, and a message about values that were cut."""
+    match form:
+        case "csv":
+            return spreadsheets.csv_bytes(table), ""
+        case "xlsx":
+            return spreadsheets.xlsx_bytes(table, attrs)
+        case "jsonl":
+            return json_lines(table), ""
+    return parquet.encode(table, own={}, attrs=attrs), ""
+
+
+_LOSSES: Final = {"csv": spreadsheets.CSV_LOSSES, "xlsx": spreadsheets.XLSX_LOSSES}
+# The forms whose losses were shown in this process.
+_shown_losses: Final[set[str]] = set()
 
 
 async def write_pieces(path: Path, pieces: AsyncIterator[bytes]) -> None:
@@ -150,7 +190,7 @@ def _is_partial_zip(path: Path) -> bool:
 
 def json_lines(table: pa.Table) -> bytes:
     """Return one JSON object for each row, with every column."""
-    columns = [_values(field, table[field.name]) for field in table.schema]
+    columns = [json_values(field, table[field.name]) for field in table.schema]
     names = table.schema.names
     rows = zip(*columns, strict=True)
     return b"".join(
@@ -159,22 +199,3 @@ def json_lines(table: pa.Table) -> bytes:
 
 
 _OPTIONS: Final = orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z
-
-
-def _values(field: pa.Field[Any], column: pa.ChunkedArray[Any]) -> list[Any]:
-    if pa.types.is_timestamp(field.type):
-        return [text and f"{text.replace(' ', 'T')}Z" for text in _without_zone(column).to_pylist()]
-    if schemas.has_items(field):
-        return item_lists.decode(column)
-    values: list[Any] = column.to_pylist()
-    match schemas.kind(field):
-        case schemas.JSON:  # the text is JSON already
-            return [None if text is None else orjson.Fragment(text) for text in values]
-        case schemas.PNG:
-            return [None if data is None else base64.b64encode(data).decode() for data in values]
-    return values
-
-
-def _without_zone(column: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
-    """Write UTC times as text; Arrow knows years that datetime does not."""
-    return column.cast(pa.timestamp("us")).cast(pa.string())

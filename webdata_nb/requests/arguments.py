@@ -276,16 +276,19 @@ def check_out_path(value: object) -> Path | str | None:
     if isinstance(value, str) and remote.is_url(value):
         if not value.endswith(exports.SUFFIXES):
             raise InvalidArgument(_suffix_message(value))
+        exports.check_suffix(value)
         remote.check(value)
         return value
     path = check_file_path("out", value)
     if path.suffix not in exports.SUFFIXES:
         raise InvalidArgument(_suffix_message(str(value)))
+    exports.check_suffix(path.name)
     return path
 
 
 def _suffix_message(value: str) -> str:
-    return f"out must end in {' or '.join(exports.SUFFIXES)}; it is {format_value(value)}"
+    *suffixes, last = exports.SUFFIXES
+    return f"out must end in {', '.join(suffixes)} or {last}; it is {format_value(value)}"
 
 
 def check_maximum(name: str, value: int, maximum: int) -> None:

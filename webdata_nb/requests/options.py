@@ -386,7 +386,8 @@ class OutputOptions(TypedDict, total=False):
     dtype_backend
         `"pandas"` or `"pyarrow"` (Arrow types throughout; JSON columns are then JSON text).
     out
-        A `.parquet` or `.jsonl` file, or fsspec URL, to write the rows to as well.
+        A `.parquet`, `.jsonl`, `.csv` or `.xlsx` file, or fsspec URL, to write the rows to as
+        well. A warning says once what CSV and Excel lose.
     """
 
     dtype_backend: DtypeBackend
@@ -403,9 +404,10 @@ class TableOptions(
     """The options of a call that are no part of its request.
 
     out
-        A `.parquet` or `.jsonl` file, or fsspec URL, to write the rows to as well; with `stream`,
-        a directory, here or at such a URL, that gets a Parquet dataset, partitioned by job (by
-        listing for creatives), for more rows than memory holds.
+        A `.parquet`, `.jsonl`, `.csv` or `.xlsx` file, or fsspec URL, to write the rows to as
+        well. A warning says once what CSV and Excel lose. With `stream`, a directory, here or at
+        such a URL, that gets a Parquet dataset, partitioned by job (by listing for creatives), for
+        more rows than memory holds.
     """
 
 
@@ -471,7 +473,7 @@ class CommandOptions(TypedDict, total=False):
     """The options of a call that commands offer.
 
     out
-        File to write the rows to, `.parquet` or `.jsonl`.
+        File to write the rows to, `.parquet`, `.jsonl`, `.csv` or `.xlsx`.
     timeout
         Seconds to wait for the job's end.
     """
