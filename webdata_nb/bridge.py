@@ -24,7 +24,8 @@ from types import ModuleType
 from typing import Any, Final, ParamSpec, TypeVar
 
 from webdata_nb import caller
-from webdata_nb.errors import InvalidCall
+from webdata_nb.errors import InvalidCall, WebdataError
+from webdata_nb.short_traceback import DISPLAY
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -465,6 +466,9 @@ def synced(afunction: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
             if not str(error).startswith(f"{afunction.__qualname__}() "):
                 raise
             raise InvalidCall.of(twin.__qualname__, signature, args, kwargs) from None
+        except WebdataError as error:
+            DISPLAY.hide_internals(error)
+            raise
 
     twin.__name__ = afunction.__name__.removeprefix("a").rstrip("_")
     head, dot, _ = afunction.__qualname__.rpartition(".")

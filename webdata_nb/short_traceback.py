@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from webdata_nb import caller
 
-_RED: Final = "\x1b[31m"
+_BOLD: Final = "\x1b[1m"
 _PLAIN: Final = "\x1b[0m"
 
 
@@ -30,6 +30,15 @@ class ErrorDisplay:
         """Return the lines that IPython shows; the magic `%tb` shows the whole traceback."""
         return _full(error) if _is_requested_by_magic() or self.is_full() else _short(error)
 
+    def hide_internals(self, error: BaseException) -> None:
+        """Remove the package's frames from an error that is raised to a marimo notebook.
+
+        marimo shows the message, and below it the traceback, which no hook can shorten.
+        """
+        marimo: Any = sys.modules.get("marimo")
+        if marimo is not None and marimo.running_in_notebook() and not self.is_full():
+            error.__traceback__ = None
+
 
 DISPLAY: Final = ErrorDisplay()
 
@@ -39,7 +48,7 @@ def _short(error: BaseException) -> list[str]:
     shell = _running_shell()
     colored = str(getattr(shell, "colors", "")).lower() not in {"", "nocolor"}
     name = type(error).__name__
-    head = f"{_RED}{name}{_PLAIN}" if colored else name
+    head = f"{_BOLD}{name}{_PLAIN}" if colored else name
     lines = [f"{head}: {error}", *getattr(error, "__notes__", ())]
     if (location := _location(error, shell)) is not None:
         lines.append(location)
