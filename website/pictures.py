@@ -162,22 +162,22 @@ def _write_gif(frames: list[Image.Image], path: Path) -> None:
 
 
 def main() -> None:
-    """Take all pictures, or those that the arguments name."""
+    """Take all pictures, or a part of them."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("pictures", nargs="*", choices=["tutorial", "crawl"], metavar="PICTURES")
-    wanted = parser.parse_args().pictures or ["tutorial", "crawl"]
+    parser.add_argument("--only", choices=["tutorial", "crawl"], help="take these alone")
+    only = parser.parse_args().only
     FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         os.environ["WEBDATA_HOME"] = f"{folder}/home"
         browser = playwright.chromium.launch(
             executable_path=find("chromium"), args=["--no-sandbox", "--disable-gpu"]
         )
-        with labs.running(Path(folder) / "lab") as lab:
-            if "tutorial" in wanted:
+        if only != "crawl":
+            with labs.running(Path(folder) / "tutorial") as lab:
                 picture_tutorial(lab, browser)
-            if "crawl" in wanted:
-                with documentation_site():
-                    animate_crawl(lab, browser)
+        if only != "tutorial":
+            with labs.running(Path(folder) / "crawl") as lab, documentation_site():
+                animate_crawl(lab, browser)
         browser.close()
 
 
