@@ -1,4 +1,4 @@
-"""The notebooks run offline from top to bottom, and are kept as a reader should find them."""
+"""The notebooks run offline from top to bottom, and show what they show in the repository."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import pytest
 
 from webdata_nb import local, settings
 from webdata_nb.bridge import synced
+from website.notebooks import comparable_outputs
 
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
 NOTEBOOKS: Final = sorted((CHECKOUT / "notebooks").glob("*.ipynb"))
@@ -82,6 +83,9 @@ def test_it_runs_and_shows_what_it_promises(path: Path, tmp_path: Path) -> None:
     assert [value for value in values if re.match(r"\('\w+', (True|False)\)$", value)] == [
         f"('{state}', True)" for state in PROMISED.get(path.stem, [])
     ]
+    # The stored outputs are those of this version.
+    read = json.loads(path.read_text("utf-8")), json.loads(copy.read_text("utf-8"))
+    assert [*comparable_outputs(read[1])] == [*comparable_outputs(read[0])]
     # Pictures are part of the notebook, never an address.
     assert all(page.count("<img") == page.count('src="data:image/png;base64,') for page in pages)
     drawn = sum("image/png" in output.get("data", {}) for output in outputs)
@@ -89,8 +93,36 @@ def test_it_runs_and_shows_what_it_promises(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_it_is_kept_without_results_of_one_machine(path: Path) -> None:
+def test_stored_outputs_can_be_read_without_a_run(path: Path) -> None:
     code = [cell for cell in cells(path) if cell["cell_type"] == "code"]
-    assert code
-    assert not any(cell["outputs"] or cell["execution_count"] for cell in code)
-    assert cells(path)[0]["cell_type"] == "markdown"
+    assert [cell["execution_count"] for cell in code] == list(range(1, len(code) + 1))
+    assert sum(bool(cell["outputs"]) for cell in code) >= len(code) / 2
+    outputs = json.dumps([cell["outputs"] for cell in code])
+    assert re.findall(r"/(?:tmp|root|home|Users|work)/", outputs) == []
+    assert "application/vnd.jupyter.widget" not in outputs
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_ends_with_next_steps(path: Path) -> None:
+    first, last = cells(path)[0], cells(path)[-1]
+    assert first["cell_type"] == "markdown"
+    text = "".join(last["source"])
+    assert text.startswith("## Next steps\n")
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert len(links) >= 2
+    assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+def test_comparison_ignores_durations_and_finds_changes() -> None:
+    def outputs(text: str) -> list[tuple[str, list[str]]]:
+        output = {"output_type": "stream", "name": "stdout", "text": text}
+        cell = {"cell_type": "code", "source": "x", "outputs": [output]}
+        return list(comparable_outputs({"cells": [cell]}))
+
+    first = outputs("crawl http://127.0.0.1:4000/: 31 rows; 2.5 s, 2026-11-23 00:10:02+00:00")
+    assert (
+        outputs("crawl http://127.0.0.1:81/: 31 rows; 120 ms, 2026-11-24 00:10:02+00:00") == first
+    )
+    assert (
+        outputs("crawl http://127.0.0.1:81/: 30 rows; 120 ms, 2026-11-24 00:10:02+00:00") != first
+    )
