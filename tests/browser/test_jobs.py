@@ -10,7 +10,7 @@ import pytest
 
 from tests.browser.png import size_of
 from tests.requirements import require, require_module
-from tests.service.conftest import Api, opened
+from tests.service.conftest import Api, open_service
 from tests.site.server import Site
 
 pytestmark = pytest.mark.slow
@@ -28,7 +28,7 @@ PLAIN = "<title>Plain</title><main><h1>Plain</h1><p>Nothing here needs a script 
 async def api(tmp_path: Path) -> AsyncIterator[Api]:
     require("chromium")
     require_module("playwright")
-    async with opened(tmp_path / "data") as client:
+    async with open_service(tmp_path / "data") as client:
         yield client
 
 
@@ -39,7 +39,7 @@ async def test_a_page_built_by_a_script_is_read_where_that_is_asked_for(
     url = site.page("/", SCRIPTED)
     for render, words in ((None, False), (True, True), ("auto", True)):
         options = {"only_main_content": False} | ({} if render is None else {"render": render})
-        rows = (await api.done("crawl", url=url, scrape_options=options))["data"]
+        rows = (await api.run_job("crawl", url=url, scrape_options=options))["data"]
         assert ("Built by a script" in rows[0]["markdown"]) is words
         assert [row["title"] for row in rows] == (["Built", "Plain"] if words else ["App"])
 
@@ -50,7 +50,7 @@ async def test_a_screenshot_of_the_size_asked_for(api: Api, site: Site) -> None:
         "format_options": {"screenshot": {"width": 640, "height": 360}},
     }
     [row] = (
-        await api.done("crawl", url=site.page("/", PLAIN), max_pages=1, scrape_options=options)
+        await api.run_job("crawl", url=site.page("/", PLAIN), max_pages=1, scrape_options=options)
     )["data"]
     picture = base64.b64decode(row["screenshot"], validate=True)
     assert size_of(picture) == (640, 360)
@@ -70,7 +70,7 @@ async def test_a_full_page_says_what_is_cut_off(
     }
     body = f"<!doctype html><style>*{{margin: 0}}</style><div style='height: {height}px'>x</div>"
     url = site.page("/", body)
-    [row] = (await api.done("crawl", url=url, max_pages=1, scrape_options=options))["data"]
+    [row] = (await api.run_job("crawl", url=url, max_pages=1, scrape_options=options))["data"]
     assert size_of(base64.b64decode(row["screenshot"], validate=True)) == (100, shown)
     metadata = row["metadata"]
     assert metadata["page_height"] == max(height, 720)
@@ -83,7 +83,7 @@ async def test_a_full_page_that_grows_as_it_is_scrolled_is_measured_then(
     grows = "<p id=p style='height: 3000px'>x</p><script>addEventListener('scroll', () => "
     url = site.page("/", grows + "p.style.height = '20000px', {once: true})</script>")
     options = {"formats": ["screenshot"], "format_options": {"screenshot": {"full_page": True}}}
-    [row] = (await api.done("crawl", url=url, max_pages=1, scrape_options=options))["data"]
+    [row] = (await api.run_job("crawl", url=url, max_pages=1, scrape_options=options))["data"]
     assert row["metadata"]["screenshot_truncated"] is True
     assert row["metadata"]["page_height"] > 20_000
 
@@ -91,7 +91,7 @@ async def test_a_full_page_that_grows_as_it_is_scrolled_is_measured_then(
 async def test_a_picture_of_the_viewport_is_never_called_truncated(api: Api, site: Site) -> None:
     url = site.page("/", "<div style='height: 40000px'>x</div>")
     options = {"formats": ["screenshot"]}
-    [row] = (await api.done("crawl", url=url, max_pages=1, scrape_options=options))["data"]
+    [row] = (await api.run_job("crawl", url=url, max_pages=1, scrape_options=options))["data"]
     assert not {"page_height", "screenshot_truncated"} & set(row["metadata"])
 
 
@@ -108,7 +108,7 @@ async def test_a_picture_of_a_document_that_is_no_page(
 ) -> None:
     options = {"formats": ["screenshot", "markdown"]}
     url = site.page("/", body, headers={"Content-Type": kind})
-    [row] = (await api.done("crawl", url=url, max_pages=1, scrape_options=options))["data"]
+    [row] = (await api.run_job("crawl", url=url, max_pages=1, scrape_options=options))["data"]
     assert size_of(base64.b64decode(row["screenshot"], validate=True)) == (1280, 720)
     assert row["markdown"] == markdown
 
@@ -119,14 +119,14 @@ async def test_a_device_is_checked_before_and_asked_as_after(api: Api, site: Sit
     [problem] = (await api.post("/v1/crawl", body, status=422))["detail"]
     assert problem["loc"] == ["body", "scrape_options", "mobile_device"]
     assert "iPhone 15" in problem["msg"]
-    await api.done("crawl", url=url, max_pages=1, scrape_options={"mobile_device": "iPhone 15"})
+    await api.run_job("crawl", url=url, max_pages=1, scrape_options={"mobile_device": "iPhone 15"})
     assert "iPhone" in site.hits("/")[0].headers["User-Agent"]
 
 
 async def test_a_devices_page_without_a_browser(api: Api, site: Site) -> None:
     url = site.page("/", SCRIPTED)
     options = {"mobile_device": "iPhone 15", "render": False, "only_main_content": False}
-    [row] = (await api.done("crawl", url=url, max_pages=1, scrape_options=options))["data"]
+    [row] = (await api.run_job("crawl", url=url, max_pages=1, scrape_options=options))["data"]
     assert "iPhone" in site.hits("/")[0].headers["User-Agent"]
     assert row["title"] == "App"
 
@@ -134,7 +134,7 @@ async def test_a_devices_page_without_a_browser(api: Api, site: Site) -> None:
 async def test_a_wait_that_never_ends_is_that_pages_failure(api: Api, site: Site) -> None:
     options = {"wait_for": "#never", "timeout": 3000}
     [row] = (
-        await api.done("crawl", url=site.page("/", PLAIN), max_pages=1, scrape_options=options)
+        await api.run_job("crawl", url=site.page("/", PLAIN), max_pages=1, scrape_options=options)
     )["data"]
     assert row["success"] is False
     assert row["error"]
@@ -148,9 +148,9 @@ SHOWN = "<title>Plain</title><main><h1>Plain</h1><p>Plain words for everyone.</p
 
 async def test_results_of_a_search_are_seen_as_a_phone_sees_them(api: Api, site: Site) -> None:
     url = site.page("/", SHOWN)
-    await api.done("crawl", url=url, max_pages=1)
+    await api.run_job("crawl", url=url, max_pages=1)
     site.forget()
-    reply = await api.done(
+    reply = await api.run_job(
         "search",
         query="plain words",
         formats=["screenshot", "markdown"],
@@ -165,6 +165,6 @@ async def test_results_of_a_search_are_seen_as_a_phone_sees_them(api: Api, site:
         await api.post("/v1/search", {"query": "q", "mobile_device": "iPhone 150"}, status=422)
     )["detail"]
     assert problem["loc"] == ["body", "mobile_device"]
-    plain = await api.done("search", query="plain words", mobile=True)
+    plain = await api.run_job("search", query="plain words", mobile=True)
     assert "Mobile" in site.hits("/")[-1].headers["User-Agent"]
     assert plain["data"][0]["scraped"]

@@ -25,7 +25,7 @@ from webdata_nb.service.web.fetch import Fetcher
 
 pytestmark = pytest.mark.slow
 
-_PATIENCE_S: Final = 60.0
+_TIMEOUT_S: Final = 60.0
 _CHILD: Final = """
 import asyncio, sys
 from tests.browser.conftest import POLICY
@@ -245,7 +245,7 @@ def test_nothing_outlives_a_killed_parent(
         family = psutil.Process(child.pid).children(recursive=True)
         assert len(family) > 3
         child.kill()
-    _, alive = psutil.wait_procs(family, timeout=_PATIENCE_S)
+    _, alive = psutil.wait_procs(family, timeout=_TIMEOUT_S)
     assert alive == []
     # Nobody is left to remove the folder for downloads: the next service does.
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

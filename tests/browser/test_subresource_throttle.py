@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from tests.browser.conftest import POLICY, look_up
-from tests.service.conftest import opened
+from tests.service.conftest import open_service
 from tests.service.web.test_tls import CERTIFICATES, presenting
 from tests.service.web.wire import WireServer
 from tests.site.server import Site
@@ -44,8 +44,8 @@ BUSY = {**OPEN, "Retry-After": "900"}
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def own_fetcher(chromium: None) -> AsyncIterator[Fetcher]:  # noqa: ARG001 - it must be there
     bundle = CERTIFICATES / "ca.pem"
-    async with Fetcher(POLICY, user_agent="x", lookup=look_up, ca_bundle=bundle) as opened:
-        yield opened
+    async with Fetcher(POLICY, user_agent="x", lookup=look_up, ca_bundle=bundle) as open_service:
+        yield open_service
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
@@ -139,9 +139,9 @@ async def test_pages_of_a_job_share_host_state(
     other = pictures.replace("127.0.0.1", "localhost")
     first = site.page("/", f"<h1>One</h1><img src={other}><a href=/two>two</a>")
     site.page("/two", f"<h1>Two</h1><img src={other}>")
-    async with opened(tmp_path / "data") as api:
+    async with open_service(tmp_path / "data") as api:
         options = {"render": True}
-        reply = await api.done("crawl", url=first, max_pages=2, scrape_options=options)
+        reply = await api.run_job("crawl", url=first, max_pages=2, scrape_options=options)
     assert [row["success"] for row in reply["data"]] == [True, True]
     assert other_site.paths == ("/busy",)
 
@@ -153,7 +153,7 @@ async def test_ca_bundle_of_a_job_reaches_browser(
     upstream = Upstream(ca_bundle=str(CERTIFICATES / "ca.pem"))
     async with (
         WireServer(tls=presenting("site.pem")) as server,
-        opened(tmp_path / "data", upstream=upstream) as api,
+        open_service(tmp_path / "data", upstream=upstream) as api,
     ):
         script = b"document.querySelector('main').append('written by a script')"
         server.page("/app.js", script, "Content-Type: text/javascript")
@@ -161,5 +161,5 @@ async def test_ca_bundle_of_a_job_reaches_browser(
             "/", b"<main></main><script src=/app.js></script>", "Content-Type: text/html"
         )
         options = {"render": True, "only_main_content": False}
-        reply = await api.done("crawl", url=url, max_pages=1, scrape_options=options)
+        reply = await api.run_job("crawl", url=url, max_pages=1, scrape_options=options)
     assert "written by a script" in reply["data"][0]["markdown"]

@@ -25,7 +25,7 @@ from tests.service.addresses import (
     look_up,
     refusal,
 )
-from tests.service.conftest import opened
+from tests.service.conftest import open_service
 from tests.service.dials import dialled
 from tests.service.routes.teams import member
 from tests.site.server import Site
@@ -176,12 +176,12 @@ async def test_a_job_renders_under_the_policy_of_its_service(
 ) -> None:
     networks = ("127.0.0.1/32",) if mode == "team" else ()
     headers = await member(tmp_path, "alice") if mode == "team" else {}
-    async with inside() as inner, opened(tmp_path, mode, networks=networks) as api:
+    async with inside() as inner, open_service(tmp_path, mode, networks=networks) as api:
         api.http.headers.update(headers)
         page = site.page("/", f"<p>Words.<img src='{inner.url('inside.test')}'>")
         with dialled() as addresses:
             options = {"render": True}
-            reply = await api.done("crawl", url=page, max_pages=1, scrape_options=options)
+            reply = await api.run_job("crawl", url=page, max_pages=1, scrape_options=options)
     assert [row["success"] for row in reply["data"]] == [True], reply
     assert (inner.callers == []) is (mode == "team")
     assert ("127.0.0.9" in addresses) is (mode == "local")

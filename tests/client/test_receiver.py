@@ -11,7 +11,7 @@ import httpx
 import orjson
 import pytest
 
-from tests.service.conftest import opened
+from tests.service.conftest import open_service
 from tests.service.routes.test_search import magazine
 from tests.site.server import Site
 from webdata_nb import receive_webhooks, verify_signature
@@ -120,9 +120,9 @@ def test_arguments_that_cannot_be_right() -> None:
 
 async def test_a_real_job_is_received(tmp_path: Path, site: Site) -> None:
     magazine(site)
-    async with opened(tmp_path / "data") as api, receive_webhooks(timeout=30) as hooks:
+    async with open_service(tmp_path / "data") as api, receive_webhooks(timeout=30) as hooks:
         body = {"webhook_url": hooks.url, "webhook_secret": hooks.secret}
-        job_id = await api.started("crawl", {"url": site.url, **body})
+        job_id = await api.start_job("crawl", {"url": site.url, **body})
         [got] = [each async for each in hooks]
     assert (got.job_id, got.event, got.payload["completed_pages"]) == (job_id, "job.completed", 4)
 

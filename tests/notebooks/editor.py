@@ -16,7 +16,7 @@ from textwrap import indent
 from typing import Final
 
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
-_PATIENCE_S: Final = 60.0
+_TIMEOUT_S: Final = 60.0
 
 
 def _app(cells: Sequence[str]) -> str:
@@ -56,7 +56,7 @@ def running(folder: Path, cells: Sequence[str]) -> Iterator[str]:
             yield _answering(f"http://127.0.0.1:{port}", server, log)
         finally:
             os.killpg(server.pid, signal.SIGKILL)
-            server.wait(_PATIENCE_S)
+            server.wait(_TIMEOUT_S)
 
 
 def _free_port() -> int:
@@ -66,7 +66,7 @@ def _free_port() -> int:
 
 
 def _answering(url: str, server: subprocess.Popen[bytes], log: Path) -> str:
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + _TIMEOUT_S
     while time.monotonic() < deadline:
         assert server.poll() is None, log.read_text()
         try:

@@ -20,7 +20,7 @@ from jupyter_client.manager import KernelManager
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
 # Names the interpreter whose ipykernel is tested; `benchmarks.kernel_matrix` sets it.
 PYTHON: Final = "TESTED_KERNEL_PYTHON"
-_PATIENCE_S: Final = 60.0
+_TIMEOUT_S: Final = 60.0
 
 
 @dataclass
@@ -109,7 +109,7 @@ class Kernel:
         )
         self._client = self._manager.client()
         self._client.start_channels()
-        self._client.wait_for_ready(timeout=_PATIENCE_S)
+        self._client.wait_for_ready(timeout=_TIMEOUT_S)
         return self
 
     def __exit__(
@@ -151,14 +151,14 @@ class Kernel:
     def ends(self) -> bool:
         """Shut down as a front end does, and tell whether the process ended by itself."""
         self._client.shutdown()
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + _TIMEOUT_S
         while self._manager.is_alive() and time.monotonic() < deadline:
             time.sleep(0.05)
         return not self._manager.is_alive()
 
     def until(self, reached: Callable[[], bool]) -> None:
         """Take in messages until `reached`."""
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + _TIMEOUT_S
         while not reached():
             assert time.monotonic() < deadline, f"never came: {self._recent()}"
             self._take_in()

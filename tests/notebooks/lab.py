@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
 # Names a folder that keeps the screenshots, for a person to look at.
 SCREENSHOTS: Final = "TESTED_SCREENSHOTS"
-_PATIENCE_S: Final = 60.0
+_TIMEOUT_S: Final = 60.0
 _NO_NEWS: Final = {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True}
 
 
@@ -97,12 +97,12 @@ def running(folder: Path, *, expose: bool = False) -> Iterator[Lab]:
             yield Lab(_address(home / "runtime", server, home / "log"), notebooks)
         finally:
             server.send_signal(signal.SIGTERM)
-            server.wait(_PATIENCE_S)
+            server.wait(_TIMEOUT_S)
 
 
 def _address(runtime: Path, server: subprocess.Popen[bytes], log: Path) -> str:
     """Return where the server listens, once it answers: it says so in a file."""
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + _TIMEOUT_S
     while time.monotonic() < deadline:
         assert server.poll() is None, log.read_text()
         for told in runtime.glob("jpserver-*.json"):
@@ -137,7 +137,7 @@ class Notebook:
     def run_until_heard(self, number: int) -> None:
         """Run a cell that may run twice: what is typed before the page listens is lost."""
         prompt = self.cells.nth(number).locator(".jp-InputPrompt")
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + _TIMEOUT_S
         while prompt.inner_text().strip() in {"", "[ ]:"}:
             assert time.monotonic() < deadline, "the notebook never listened"
             if self.page.locator(".jp-Dialog").count():  # it says that its kernel is starting

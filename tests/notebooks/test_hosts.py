@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
-_PATIENCE_S: Final = 180
+_TIMEOUT_S: Final = 180
 # What tells one run from the next; all else must be the same.
 _OF_THE_RUN: Final = frozenset({"job_id", "line", "timings"})  # the line tells the time it took
 
@@ -123,7 +123,7 @@ class Place:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=_PATIENCE_S,
+            timeout=_TIMEOUT_S,
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr

@@ -13,7 +13,7 @@ import time
 from importlib import import_module
 from typing import Any
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
 class Generated:
@@ -35,9 +35,9 @@ class Generated:
             raise RuntimeError(f"{operation}: {answer.status_code} {answer.content!r}")
         return answer.parsed
 
-    def ended(self, tag: str, operation: str, job_id: str) -> Any:
+    def wait_for_end(self, tag: str, operation: str, job_id: str) -> Any:
         """Wait for a job's end."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while time.monotonic() < deadline:
             status = self.call(tag, operation, job_id)
             if status.status in {"completed", "failed", "cancelled"}:
@@ -56,11 +56,11 @@ def main(package: str, url: str, key: str, site: str) -> None:
         scrape_options=models.ScrapeOptions(formats=[models.ScrapeOptionsFormatsItem.MARKDOWN]),
     )
     started = api.call("crawl", "start_crawl", body=body)
-    crawl = api.ended("crawl", "get_crawl", started.job_id)
+    crawl = api.wait_for_end("crawl", "get_crawl", started.job_id)
     pages = api.call("crawl", "export_crawl", started.job_id, format_=models.ExportCrawlFormat.JSON)
     wanted = models.SearchRequest(query="northern lights", num_results=2)
     begun = api.call("search", "start_search", body=wanted)
-    search = api.ended("search", "get_search", begun.job_id)
+    search = api.wait_for_end("search", "get_search", begun.job_id)
     results = api.call(
         "search", "export_search", begun.job_id, format_=models.ExportSearchFormat.JSON
     )

@@ -9,7 +9,7 @@ import pytest
 
 from tests.openapi.described import DOCUMENT
 from tests.openapi.served import team
-from tests.service.conftest import opened
+from tests.service.conftest import open_service
 from webdata_nb.contract import paths
 from webdata_nb.service.browser.chromium import find_program
 
@@ -19,7 +19,7 @@ NOBODY = {"Authorization": ""}
 
 
 async def test_docs_page_needs_no_key_and_no_other_host(tmp_path: Path) -> None:
-    async with opened(tmp_path, "team") as api:
+    async with open_service(tmp_path, "team") as api:
         page = await api.http.get(paths.DOCS, headers=NOBODY)
         assert page.status_code == 200
         assert "default-src 'self'" in page.headers["content-security-policy"]

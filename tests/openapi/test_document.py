@@ -14,7 +14,7 @@ import pytest
 from starlette.routing import Route
 
 from tests.openapi.described import DOCUMENT, OPERATIONS, Operation, validate
-from tests.service.conftest import Api, opened
+from tests.service.conftest import Api, open_service
 from tests.service.routes.teams import member
 from tests.shell import Shell
 from webdata_nb.contract import paths, webhook_payloads
@@ -31,7 +31,7 @@ OURS_ALONE = re.compile(r"^(/local/|/docs$)")
 @pytest.fixture
 async def team(tmp_path: Path) -> AsyncIterator[Api]:
     alice = await member(tmp_path, "alice")
-    async with opened(tmp_path, "team") as api:
+    async with open_service(tmp_path, "team") as api:
         api.http.headers.update(alice)
         yield api
 
@@ -51,7 +51,7 @@ def routed(api: Api) -> set[tuple[str, str]]:
 async def test_every_route_is_described_and_every_operation_exists(
     tmp_path: Path, mode: Any
 ) -> None:
-    async with opened(tmp_path, mode) as api:
+    async with open_service(tmp_path, mode) as api:
         found = {each for each in routed(api) if not OURS_ALONE.match(each[0])}
     assert found == {(each.path, each.method) for each in OPERATIONS}
 

@@ -31,7 +31,7 @@ from webdata_nb.service.settings import (
 
 BASE = "http://127.0.0.1"
 # A loaded machine must not fail a test; a hanging job does.
-PATIENCE_S = 120.0
+TIMEOUT_S = 120.0
 # No test asks a search provider that it did not start itself.
 LOCAL_ONLY = SessionSettings(engines=dict.fromkeys(ENGINES, ("local",)))
 
@@ -50,21 +50,21 @@ class Api:
     async def post(self, path: str, body: Any = None, status: int = 200, **options: Any) -> Any:
         return self._checked(await self.http.post(path, json=body or {}, **options), status)
 
-    async def started(self, kind: str, body: dict[str, Any], **options: Any) -> str:
+    async def start_job(self, kind: str, body: dict[str, Any], **options: Any) -> str:
         reply = await self.post(f"/v1/{kind}", body, **options)
         assert reply["status"] == "started"
         return str(reply["job_id"])
 
-    async def ended(self, kind: str, job_id: str) -> Any:
-        async with asyncio.timeout(PATIENCE_S):
+    async def wait_for_end(self, kind: str, job_id: str) -> Any:
+        async with asyncio.timeout(TIMEOUT_S):
             while True:
                 reply = await self.get(f"/v1/{kind}/{job_id}")
                 if reply["status"] in TERMINAL:
                     return reply
                 await asyncio.sleep(0.02)
 
-    async def done(self, kind: str, **body: Any) -> Any:
-        return await self.ended(kind, await self.started(kind, body))
+    async def run_job(self, kind: str, **body: Any) -> Any:
+        return await self.wait_for_end(kind, await self.start_job(kind, body))
 
     @staticmethod
     def _checked(response: httpx.Response, status: int) -> Any:
@@ -73,7 +73,7 @@ class Api:
 
 
 @asynccontextmanager
-async def opened(
+async def open_service(
     data_dir: Path,
     mode: Mode = "local",
     *,
@@ -106,5 +106,5 @@ async def opened(
 
 @pytest.fixture
 async def api(tmp_path: Path) -> AsyncIterator[Api]:
-    async with opened(tmp_path / "data") as client:
+    async with open_service(tmp_path / "data") as client:
         yield client

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.service.conftest import opened
+from tests.service.conftest import open_service
 from tests.site.server import Site
 from tests.stores.jobs import ALICE, NOW, accounts, claimed, new_job
 from webdata_nb.contract.local import Access, ModelAccess, SessionSettings
@@ -112,18 +112,18 @@ async def test_no_secret_is_in_any_file_reply_log_or_repr(
     caplog.set_level(logging.DEBUG)
     site.page("/", "text")
     replies: list[Any] = []
-    async with opened(tmp_path) as api:
+    async with open_service(tmp_path) as api:
         api.lifetime.renew("lease")
         access = {"x": Access(key=CANARIES[3])}
         models = {"x": ModelAccess(key=CANARIES[3])}
         settings = SessionSettings(llm=models, providers=access, proxy=str(CONTEXT["proxy"]))
         api.lifetime.bind_settings("lease", settings)
         secret = {"headers": HEADERS, "cookies": COOKIES}
-        crawl = await api.started("crawl", {"url": site.url, "scrape_options": secret})
+        crawl = await api.start_job("crawl", {"url": site.url, "scrape_options": secret})
         held = {LEASE_HEADER: "lease"}
-        search = await api.started("search", {"query": "text", **secret}, headers=held)
+        search = await api.start_job("search", {"query": "text", **secret}, headers=held)
         for kind, job_id in (("crawl", crawl), ("search", search)):
-            replies += [await api.ended(kind, job_id), await api.get("/v1/jobs")]
+            replies += [await api.wait_for_end(kind, job_id), await api.get("/v1/jobs")]
             events = await api.http.get(f"/v1/{kind}/{job_id}/events")
             replies.append(events.text)
         async with SqliteStore(tmp_path / "jobs.sqlite") as store:
@@ -141,12 +141,12 @@ async def test_no_secret_is_in_any_file_reply_log_or_repr(
 
 async def test_retry_keeps_the_secrets_of_the_first_start(tmp_path: Path, site: Site) -> None:
     site.page("/robots.txt", "User-agent: *\nDisallow: /")
-    async with opened(tmp_path) as api:
+    async with open_service(tmp_path) as api:
         body = {"url": site.url, "scrape_options": {"headers": HEADERS}}
-        first = await api.started("crawl", body)
-        assert (await api.ended("crawl", first))["status"] == "failed"
+        first = await api.start_job("crawl", body)
+        assert (await api.wait_for_end("crawl", first))["status"] == "failed"
         again = (await api.post(f"/v1/jobs/{first}/retry"))["job_id"]
-        await api.ended("crawl", again)
+        await api.wait_for_end("crawl", again)
         async with SqliteStore(tmp_path / "jobs.sqlite") as store:
             jobs = [await store.job("local", job_id) for job_id in (first, again)]
         assert jobs[0].request == jobs[1].request == body
@@ -180,8 +180,8 @@ async def test_job_with_a_lost_key_fails_with_a_clear_error(tmp_path: Path, site
         request = {"url": site.url, "scrape_options": {"headers": HEADERS}}
         job, _ = await store.accept(new_job("local", request=request), now=NOW)
     (tmp_path / "secret.key").unlink()
-    async with opened(tmp_path) as api:
-        reply = await api.ended("crawl", job.id)
+    async with open_service(tmp_path) as api:
+        reply = await api.wait_for_end("crawl", job.id)
         assert reply["status"] == "failed"
         assert "no key of this service" in reply["error"]
         assert "no key" in (await api.post(f"/v1/jobs/{job.id}/retry", {}, 409))["detail"]

@@ -19,7 +19,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from tests.service.addresses import NAME_TEXT, NAMES, look_up
-from tests.service.conftest import Api, opened
+from tests.service.conftest import Api, open_service
 from tests.service.creatives.stubs import GoogleStub
 from tests.service.dials import dialled
 from tests.service.routes.teams import member
@@ -60,7 +60,7 @@ def _names(monkeypatch: pytest.MonkeyPatch) -> None:
 async def team(home: Path, settings: dict[str, Any]) -> Any:
     alice = await member(home, "alice")
     chosen = {"engines": dict.fromkeys(ENGINES, ("local",)), **settings}
-    async with opened(
+    async with open_service(
         home,
         "team",
         networks=("127.0.0.1/32",),
@@ -81,7 +81,7 @@ async def of_job(api: Api, kind: str, body: dict[str, Any]) -> list[Any]:
     """Return all that is said of a job: its start's reply, its own, receipt, stream, export."""
     started = await told(api, "POST", f"/v1/{kind}", json=body)
     job = f"/v1/{kind}/{json.loads(started[2])['job_id']}"
-    await api.ended(kind, job.rpartition("/")[2])
+    await api.wait_for_end(kind, job.rpartition("/")[2])
     reads = [job, f"{job}/events", f"{job}/export?format=json"]
     if kind == "crawl":
         reads.append(f"{job}/receipt")

@@ -19,7 +19,7 @@ from prometheus_client import generate_latest
 
 from tests.openapi.described import DOCUMENT
 from tests.planted_secrets import PlantedSecrets, files, unpacked
-from tests.service.conftest import Api, opened
+from tests.service.conftest import Api, open_service
 from tests.service.creatives.stubs import MetaStub
 from tests.service.extract.stub_model import StubModel, fails, reads
 from tests.service.routes.test_search import magazine
@@ -153,20 +153,23 @@ async def test_job_secrets_are_not_exposed(
     providers = Providers(site, planted_secrets)
     found: dict[str, bytes] = {}
     extract = {"extract": {"schema": SCHEMA, "prompt": "the title"}}
-    async with Endpoint(answers=[404, 204, 404]) as endpoint, opened(tmp_path / "data") as api:
+    async with (
+        Endpoint(answers=[404, 204, 404]) as endpoint,
+        open_service(tmp_path / "data") as api,
+    ):
         await bind(api, providers.settings)
         hook, visit = given(planted_secrets, endpoint), visiting(planted_secrets)
-        done = [await api.done("search", query="northern lights", **visit, **extract, **hook)]
+        done = [await api.run_job("search", query="northern lights", **visit, **extract, **hook)]
         providers.model.usual = fails(401)  # which holds up its key, too
         done.append(
-            await api.done("crawl", url=site.url, scrape_options={**visit, **extract}, **hook)
+            await api.run_job("crawl", url=site.url, scrape_options={**visit, **extract}, **hook)
         )
         providers.model.usual = reads
-        done.append(await api.done("crawl", url="http://127.0.0.1:1024/", **hook))
+        done.append(await api.run_job("crawl", url="http://127.0.0.1:1024/", **hook))
         through = f"http://ann:{planted_secrets.plain('proxy')}@127.0.0.1:9"
         await bind(api, {**providers.settings, "proxy": through})
         done.append(
-            await api.done("crawl", url="http://unknown.test/", scrape_options=visit, **hook)
+            await api.run_job("crawl", url="http://unknown.test/", scrape_options=visit, **hook)
         )
         asked = await api.http.post(paths.CREATIVES, json={"advertiser_id": MetaStub.advertiser})
         found["creatives"] = written(asked)
@@ -206,7 +209,7 @@ async def test_api_key_is_not_stored_or_logged(
         await accounts.add("a", "alice", Terms("team", 100, 2), now=time())
         await accounts.add_key("key_a", "a", "laptop", key_hash(key), now=time())
     found = {}
-    async with opened(tmp_path, "team", networks=("127.0.0.1/32",)) as api:
+    async with open_service(tmp_path, "team", networks=("127.0.0.1/32",)) as api:
         for bearer in (key, planted_secrets.plain("wrong")):
             head = {"Authorization": f"Bearer {bearer}"}
             start = await api.http.post(paths.CRAWL, json={"url": site.url}, headers=head)

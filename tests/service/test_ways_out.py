@@ -29,7 +29,7 @@ from tests.service.addresses import (
     look_up,
     refusal,
 )
-from tests.service.conftest import Api, opened
+from tests.service.conftest import Api, open_service
 from tests.service.creatives.stubs import TOKEN, GoogleStub, MetaStub
 from tests.service.dials import dialled
 from tests.service.extract.stub_model import StubModel, says
@@ -71,7 +71,7 @@ async def serving(
 ) -> AsyncIterator[Api]:
     """Open a service; a team's may fetch from 127.0.0.1 alone, and tells no loopback address."""
     if mode == "local":
-        async with opened(home, providers=providers, upstream=upstream) as api:
+        async with open_service(home, providers=providers, upstream=upstream) as api:
             await api.http.put("/local/leases/l1", json={})
             api.http.headers.update(LEASE)
             yield api
@@ -79,7 +79,7 @@ async def serving(
     alice = await member(home, "alice")
     networks = ("127.0.0.1/32",)
     webhooks = WebhookSettings()
-    async with opened(
+    async with open_service(
         home,
         "team",
         providers=providers,
@@ -121,18 +121,18 @@ async def by_url(api: Api, _site: Site, target: str) -> str:
     if answer.status_code == 422:  # what the URL alone shows
         return str(answer.json()["detail"][0]["msg"])
     assert answer.status_code == 200, answer.text
-    return said(await api.ended("crawl", answer.json()["job_id"]))
+    return said(await api.wait_for_end("crawl", answer.json()["job_id"]))
 
 
 async def by_link(api: Api, site: Site, target: str) -> str:
     site.page("/", f"{START}<a href='{target}'>in</a>")
     wide = {"url": site.url, "allow_external_links": True, "respect_robots_txt": False}
-    return said(await api.done("crawl", **wide))
+    return said(await api.run_job("crawl", **wide))
 
 
 async def by_robots_of_a_link(api: Api, site: Site, target: str) -> str | None:
     site.page("/", f"{START}<a href='{target}'>in</a>")
-    asking = await api.done("crawl", url=site.url, allow_external_links=True)
+    asking = await api.run_job("crawl", url=site.url, allow_external_links=True)
     receipt = await api.get(f"/v1/crawl/{asking['job_id']}/receipt")
     told = {entry["url"]: entry["detail"] for entry in receipt["data"]}
     told.pop(site.url)
@@ -141,25 +141,25 @@ async def by_robots_of_a_link(api: Api, site: Site, target: str) -> str | None:
 
 async def by_redirect(api: Api, site: Site, target: str) -> str:
     site.redirect("/", target)
-    return said(await api.done("crawl", url=site.url))
+    return said(await api.run_job("crawl", url=site.url))
 
 
 async def by_redirects(api: Api, site: Site, target: str) -> str:
     site.redirect("/", site.at("/further"), status=308)
     site.redirect("/further", target, status=307)
-    return said(await api.done("crawl", url=site.url))
+    return said(await api.run_job("crawl", url=site.url))
 
 
 async def by_robots(api: Api, site: Site, target: str) -> None:
     site.page("/", START)
     site.redirect("/robots.txt", target)
-    await api.done("crawl", url=site.url)
+    await api.run_job("crawl", url=site.url)
 
 
 async def by_sitemap(api: Api, site: Site, target: str) -> None:
     site.page("/", START)
     site.robots(f"Sitemap: {target}\n")
-    reply = await api.done("crawl", url=site.url, sitemap=True)
+    reply = await api.run_job("crawl", url=site.url, sitemap=True)
     assert (reply["status"], [row["url"] for row in reply["data"]]) == ("completed", [site.url])
 
 
@@ -167,7 +167,7 @@ async def by_sitemap_index(api: Api, site: Site, target: str) -> None:
     site.page("/", START)
     listed = f"<sitemapindex><sitemap><loc>{target}</loc></sitemap></sitemapindex>"
     site.page("/sitemap.xml", listed, headers={"Content-Type": "application/xml"})
-    await api.done("crawl", url=site.url, sitemap=True)
+    await api.run_job("crawl", url=site.url, sitemap=True)
 
 
 async def by_webhook_of_a_crawl(api: Api, site: Site, target: str) -> str:
@@ -279,7 +279,7 @@ async def test_no_search_result_leads_to_a_forbidden_address(
         settings = SessionSettings.model_validate(chosen)
         async with serving(mode, tmp_path, settings) as api:
             with dialled() as addresses:
-                reply = await api.done("search", query="q", num_results=50)
+                reply = await api.run_job("search", query="q", num_results=50)
     # Spellings of one address are one result, and one that no browser takes is none.
     assert len(reply["data"]) >= len(hosts)
     for row in reply["data"]:
@@ -295,7 +295,7 @@ async def test_search_results_lead_inside_for_a_local_service(
 ) -> None:
     async with inside() as inner:
         await bind(services["local"], **searching(site, inner.url()))
-        await services["local"].done("search", query="q")
+        await services["local"].run_job("search", query="q")
     assert inner.callers != []
 
 
@@ -323,7 +323,7 @@ async def test_no_search_provider_is_at_a_metadata_address(tmp_path: Path, mode:
         settings = SessionSettings.model_validate(chosen)
         async with serving(mode, tmp_path, settings) as api:
             with dialled() as addresses:
-                reply = await api.done("search", query="q", formats=[])
+                reply = await api.run_job("search", query="q", formats=[])
     told = {each["provider"]: each["detail"] for each in reply["fallback_chain"]}
     *forbidden, near = PROVIDERS
     words = "the network policy does not allow its address"
@@ -344,7 +344,7 @@ async def test_a_search_provider_does_not_redirect_its_caller(
             engines=dict.fromkeys(ENGINES, ("searxng",)),
             providers={"searxng": {"url": stub.on(site)}},
         )
-        reply = await services["local"].done("search", query="q", formats=[])
+        reply = await services["local"].run_job("search", query="q", formats=[])
     assert reply["fallback_chain"][0]["detail"] == "HTTP 302"
     assert inner.callers == []
 
@@ -368,7 +368,9 @@ async def test_no_language_model_is_at_a_metadata_address(
                 for name in names:
                     extract = {"prompt": "p", "provider": name}
                     told[name] = said(
-                        await api.done("crawl", url=site.url, scrape_options={"extract": extract})
+                        await api.run_job(
+                            "crawl", url=site.url, scrape_options={"extract": extract}
+                        )
                     )
     near = told.pop("near")
     words = "extraction failed (unreachable): the network policy does not allow the provider's"
@@ -387,7 +389,7 @@ async def test_a_language_model_does_not_redirect_its_caller(
         model.usual = lambda _asked: moved(inner.url())
         await bind(services["local"], llm={"custom": {"url": model.url, "model": "m"}})
         options = {"extract": {"prompt": "p"}}
-        reply = await services["local"].done("crawl", url=site.url, scrape_options=options)
+        reply = await services["local"].run_job("crawl", url=site.url, scrape_options=options)
     assert model.requests
     assert "HTTP 302" in said(reply)
     assert inner.callers == []
@@ -485,8 +487,8 @@ async def test_a_teams_callers_bind_no_settings(services: dict[str, Api], site: 
         assert (await api.http.put(path, json={})).status_code == 404
     site.page("/", START)
     body = {"url": site.url}
-    job_id = await api.started("crawl", body, headers=LEASE)
-    assert (await api.ended("crawl", job_id))["status"] == "completed"
+    job_id = await api.start_job("crawl", body, headers=LEASE)
+    assert (await api.wait_for_end("crawl", job_id))["status"] == "completed"
 
 
 # Through a proxy, which would do the dialling.
@@ -518,7 +520,7 @@ async def test_no_proxy_is_asked_for_a_forbidden_address(
             assert proxy.requests == ()
             # What nobody here knows is the proxy's to judge, and public pages are its to fetch.
             for url in ("http://unknown.test/", "http://93.184.215.14/"):
-                reply = await api.done("crawl", url=url)
+                reply = await api.run_job("crawl", url=url)
                 assert (reply["status"], reply["data"][0]["url"]) == ("completed", url)
     assert asked_of(proxy) == ["http://unknown.test/", "http://93.184.215.14/"]
     assert addresses == {"127.0.0.1"}
@@ -539,7 +541,7 @@ async def test_providers_nearby_are_asked_without_the_proxy(
     settings = SessionSettings.model_validate(chosen)
     through = Upstream(proxy=proxy.url)
     async with serving(mode, tmp_path, settings, upstream=through) as api:
-        reply = await api.done("search", query="q", extract={"prompt": "the mood"})
+        reply = await api.run_job("search", query="q", extract={"prompt": "the mood"})
         ads = await api.post(paths.CREATIVES, WANTED)
     assert [row["extract"] for row in reply["data"]] == [{"mood": "calm"}], reply
     assert len(ads["creatives"]) == 1

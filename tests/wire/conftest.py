@@ -14,7 +14,7 @@ from webdata_nb.settings import Settings
 
 
 @pytest.fixture
-async def chosen(tmp_path: Path) -> AsyncIterator[Settings]:
+async def local_settings(tmp_path: Path) -> AsyncIterator[Settings]:
     """Settings of a home of its own; whatever was started there must be gone in the end."""
     settings = Settings(
         data_dir=tmp_path / "data", cache_dir=tmp_path / "cache", log_dir=tmp_path / "logs"

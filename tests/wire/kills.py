@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from tests.site.server import Site
-from tests.wire.waiting import PATIENCE_S, processes_on, until
+from tests.wire.waiting import TIMEOUT_S, processes_on, until
 from webdata_nb import local
 from webdata_nb.client.client import Client
 from webdata_nb.contract.replies import CrawlStatus
@@ -30,7 +30,7 @@ async def connected(settings: Settings) -> AsyncIterator[tuple[Client, local.Loc
 
 async def rows_after(client: Client, job_id: str, count: int) -> CrawlStatus:
     """Wait until a crawl shows `count` rows, or is over."""
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         while True:
             status = await client.crawl_status(job_id, per_page=1000)
             if len(status.data) >= count or status.status.terminal:

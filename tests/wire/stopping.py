@@ -22,7 +22,7 @@ from tests.openapi.served import Served, team
 from tests.site.document import document
 from tests.site.graphs import link_tree
 from tests.site.server import Site
-from tests.wire.waiting import PATIENCE_S
+from tests.wire.waiting import TIMEOUT_S
 from webdata_nb.contract import paths
 
 HERE = ("--allow-network", "127.0.0.0/8")
@@ -33,7 +33,7 @@ ENDED = {"completed", "failed", "cancelled"}
 
 def client(served: Served) -> httpx.Client:
     return httpx.Client(
-        base_url=served.url, headers=served.headers, trust_env=False, timeout=PATIENCE_S
+        base_url=served.url, headers=served.headers, trust_env=False, timeout=TIMEOUT_S
     )
 
 
@@ -85,14 +85,14 @@ def stopped(home: Path) -> Stopped:
         with team(home, *HERE) as served, client(served) as http, ExitStack() as stack:
             big = _large(site, http)
             jobs = [crawl(http, site.at("/tree")) for _ in range(CROWD)]
-            site.wait_for(pages[5], count=CROWD, timeout=PATIENCE_S)
+            site.wait_for(pages[5], count=CROWD, timeout=TIMEOUT_S)
             for job_id in jobs:
                 stack.enter_context(_streaming(http, job_id))
                 stack.enter_context(_unread(served, big))
                 stack.enter_context(_dripping(served))
             key, began = served.key, time.monotonic()
             served.process.send_signal(signal.SIGTERM)
-            code = served.process.wait(timeout=PATIENCE_S)
+            code = served.process.wait(timeout=TIMEOUT_S)
             seconds, said = time.monotonic() - began, served.ended()
         gate.release()
         with team(home, *HERE, key=key) as served, client(served) as http:
@@ -123,7 +123,7 @@ def _streaming(http: httpx.Client, job_id: str) -> Iterator[None]:
 def _connection(served: Served) -> socket.socket:
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    sock.settimeout(PATIENCE_S)
+    sock.settimeout(TIMEOUT_S)
     sock.connect(("127.0.0.1", urlsplit(served.url).port))
     return sock
 
@@ -168,18 +168,18 @@ def cancelled(home: Path) -> Cancelled:
         with team(home, *HERE) as served, client(served) as http:
             ended(http, crawl(http, site.at("/warm")))
             crawled = crawl(http, site.at("/page"))
-            site.wait_for("/held/0", timeout=PATIENCE_S)
+            site.wait_for("/held/0", timeout=TIMEOUT_S)
             stuck = _workers(served)
             for worker in stuck:
                 worker.suspend()
             busy = crawl(http, site.at("/warm"))
-            site.wait_for("/warm", count=2, timeout=PATIENCE_S)
+            site.wait_for("/warm", count=2, timeout=TIMEOUT_S)
             _until_given(stuck)
             began = time.monotonic()
             for job_id in (busy, crawled):
                 http.post(f"/v1/jobs/{job_id}/cancel").raise_for_status()
             answered_s, asked = time.monotonic() - began, len(site.requests)
-            psutil.wait_procs(stuck, timeout=PATIENCE_S)
+            psutil.wait_procs(stuck, timeout=TIMEOUT_S)
             ended_s, alive = time.monotonic() - began, [each for each in stuck if _lives(each)]
             assert not alive
             gate.release()
@@ -192,7 +192,7 @@ def cancelled(home: Path) -> Cancelled:
 
 def _until_given(workers: Sequence[psutil.Process]) -> None:
     """Wait until a page lies in the pipe of one of these processes, none of which reads."""
-    late = time.monotonic() + PATIENCE_S
+    late = time.monotonic() + TIMEOUT_S
     while not any(map(_unread_bytes, workers)):
         assert time.monotonic() < late
         time.sleep(0.01)

@@ -12,7 +12,7 @@ from tests.site.document import document
 from tests.site.graphs import link_tree
 from tests.site.server import Site
 from tests.wire.kills import connected, crawl_and_kill, duration, instants, kill, rows_after
-from tests.wire.waiting import PATIENCE_S, processes_on, until
+from tests.wire.waiting import TIMEOUT_S, processes_on, until
 from webdata_nb import local
 from webdata_nb.client.client import Client
 from webdata_nb.contract.choices import ENGINES
@@ -25,16 +25,16 @@ CONCURRENCY = 4
 
 
 @pytest.mark.parametrize("after", [0, 1, 7, 30])
-async def test_a_killed_service_finishes_its_crawl(chosen: Settings, after: int) -> None:
+async def test_a_killed_service_finishes_its_crawl(local_settings: Settings, after: int) -> None:
     with Site(seed=after, latency=0.02) as site:
         paths = link_tree(site, depth=3, fanout=4)
         start = {"url": site.at("/tree"), "concurrency": CONCURRENCY, "max_pages": 60}
-        async with connected(chosen) as (client, _):
+        async with connected(local_settings) as (client, _):
             job_id = (await client.start_crawl(start)).job_id
             before = await rows_after(client, job_id, after)
-            kill(chosen)
-        await until(lambda: not processes_on(chosen.data_dir))
-        async with connected(chosen) as (client, _):
+            kill(local_settings)
+        await until(lambda: not processes_on(local_settings.data_dir))
+        async with connected(local_settings) as (client, _):
             ended = await rows_after(client, job_id, 1000)
         assert ended.status == "completed"
         assert [row["url"] for row in ended.data] == [site.at(path) for path in paths[:60]]
@@ -44,7 +44,7 @@ async def test_a_killed_service_finishes_its_crawl(chosen: Settings, after: int)
         assert len(asked) - len(set(asked)) <= CONCURRENCY
 
 
-async def test_a_killed_depth_first_crawl_goes_on_in_its_order(chosen: Settings) -> None:
+async def test_a_killed_depth_first_crawl_goes_on_in_its_order(local_settings: Settings) -> None:
     with Site(seed=3, latency=0.04) as site:
         # The children of a page have one digit: depth first is the order of the alphabet.
         paths = sorted(link_tree(site, depth=3, fanout=4))
@@ -54,14 +54,14 @@ async def test_a_killed_depth_first_crawl_goes_on_in_its_order(chosen: Settings)
         }  # fmt: skip
         job_id, shown = "", list[dict[str, object]]()
         for _ in range(3):
-            async with connected(chosen) as (client, _service):
+            async with connected(local_settings) as (client, _service):
                 job_id = job_id or (await client.start_crawl(start)).job_id
                 status = await rows_after(client, job_id, len(shown) + 12)
                 assert status.data[: len(shown)] == shown
                 shown = status.data
-                kill(chosen)
-            await until(lambda: not processes_on(chosen.data_dir))
-        async with connected(chosen) as (client, _service):
+                kill(local_settings)
+            await until(lambda: not processes_on(local_settings.data_dir))
+        async with connected(local_settings) as (client, _service):
             ended = await rows_after(client, job_id, 1000)
         assert ended.status == "completed"
         assert [row["url"] for row in ended.data] == [site.at(path) for path in paths[:60]]
@@ -72,20 +72,20 @@ async def test_a_killed_depth_first_crawl_goes_on_in_its_order(chosen: Settings)
 
 @pytest.mark.smoke
 async def test_rows_of_a_crawl_do_not_depend_on_how_often_it_was_killed(
-    chosen: Settings,
+    local_settings: Settings,
 ) -> None:
     with Site(seed=1, latency=0.02) as site:
         paths = link_tree(site, depth=3, fanout=3)
         start = {"url": site.at("/tree"), "concurrency": CONCURRENCY}
         job_id, seen = "", 0
         for _ in range(3):
-            async with connected(chosen) as (client, _service):
+            async with connected(local_settings) as (client, _service):
                 job_id = job_id or (await client.start_crawl(start)).job_id
                 status = await rows_after(client, job_id, seen + 8)
                 seen = len(status.data)
-                kill(chosen)
-            await until(lambda: not processes_on(chosen.data_dir))
-        async with connected(chosen) as (client, _service):
+                kill(local_settings)
+            await until(lambda: not processes_on(local_settings.data_dir))
+        async with connected(local_settings) as (client, _service):
             ended = await rows_after(client, job_id, 1000)
         assert [row["url"] for row in ended.data] == [site.at(path) for path in paths]
         assert ended.receipt is not None
@@ -94,7 +94,7 @@ async def test_rows_of_a_crawl_do_not_depend_on_how_often_it_was_killed(
 
 @pytest.mark.parametrize("held", ["/more.xml", "/one"])
 async def test_a_service_killed_while_it_reads_sitemaps_or_after_has_the_same_seeds(
-    chosen: Settings, held: str
+    local_settings: Settings, held: str
 ) -> None:
     with Site() as site:
         for path, links in {"/": ["/linked"], "/linked": [], "/one": [], "/two": []}.items():
@@ -103,16 +103,16 @@ async def test_a_service_killed_while_it_reads_sitemaps_or_after_has_the_same_se
         site.page("/more.xml", f"<urlset><url><loc>{site.at('/one')}</loc></url></urlset>")
         site.page("/sitemap.xml", f"<urlset><url><loc>{site.at('/two')}</loc></url></urlset>")
         gate = site.hold(held)
-        async with connected(chosen) as (client, _):
+        async with connected(local_settings) as (client, _):
             job_id = (await client.start_crawl({"url": site.url, "sitemap": True})).job_id
-            await asyncio.to_thread(site.wait_for, held, timeout=PATIENCE_S)
-            kill(chosen)
-        await until(lambda: not processes_on(chosen.data_dir))
+            await asyncio.to_thread(site.wait_for, held, timeout=TIMEOUT_S)
+            kill(local_settings)
+        await until(lambda: not processes_on(local_settings.data_dir))
         gate.release()
         if held == "/one":
             # The seeds were stored with the start page: what the site says now is too late.
             site.page("/sitemap.xml", f"<urlset><url><loc>{site.url}never</loc></url></urlset>")
-        async with connected(chosen) as (client, _):
+        async with connected(local_settings) as (client, _):
             ended = await rows_after(client, job_id, 1000)
     paths = ["/", "/linked", "/one", "/two"]
     assert [row["url"] for row in ended.data] == [site.at(path) for path in paths]
@@ -123,18 +123,20 @@ async def test_a_service_killed_while_it_reads_sitemaps_or_after_has_the_same_se
     )
 
 
-async def test_kills_at_random_instants_leave_the_rows_exact(chosen: Settings) -> None:
+async def test_kills_at_random_instants_leave_the_rows_exact(local_settings: Settings) -> None:
     # The short version of `python -m benchmarks.kills`.
     with Site() as site:
         paths = link_tree(site, depth=2, fanout=14)
         start: dict[str, object] = {"url": site.at("/tree"), "concurrency": 10, "max_pages": 200}
-        longest = await duration(chosen, start)
+        longest = await duration(local_settings, start)
         for after_s, workers in instants(4, longest, seed=4):
-            killed = await crawl_and_kill(chosen, site, start, after_s=after_s, workers=workers)
+            killed = await crawl_and_kill(
+                local_settings, site, start, after_s=after_s, workers=workers
+            )
             killed.check([site.at(path) for path in paths[:200]], concurrency=10)
 
 
-async def test_a_killed_service_keeps_the_ranks_of_its_search(chosen: Settings) -> None:
+async def test_a_killed_service_keeps_the_ranks_of_its_search(local_settings: Settings) -> None:
     with Site() as site:
         stub = stubs()["searxng"]
         stub.served = [Result(site.at(f"/page/{n}"), f"Page {n}", "") for n in range(1, 8)]
@@ -142,7 +144,7 @@ async def test_a_killed_service_keeps_the_ranks_of_its_search(chosen: Settings) 
             site.page(f"/page/{number}", f"<title>P</title><main><p>Text {number}.</p></main>")
         gate = site.hold("/page/4")
         searching = replace(
-            chosen,
+            local_settings,
             engines=dict.fromkeys(ENGINES, ("searxng",)),
             providers={"searxng": Provider(stub.on(site))},
         )
@@ -152,7 +154,7 @@ async def test_a_killed_service_keeps_the_ranks_of_its_search(chosen: Settings) 
             service.base_url, service.token, trust_env=False, headers=lease
         ) as client:
             job_id = (await client.start_search({"query": "q", "num_results": 7})).job_id
-            await asyncio.to_thread(site.wait_for, "/page/4", timeout=PATIENCE_S)
+            await asyncio.to_thread(site.wait_for, "/page/4", timeout=TIMEOUT_S)
             before = await client.search_status(job_id)
             kill(searching)
         await service.close()
@@ -161,7 +163,7 @@ async def test_a_killed_service_keeps_the_ranks_of_its_search(chosen: Settings) 
         stub.served.reverse()
         async with connected(searching) as (client, _):
             ended = await client.search_status(job_id)
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(TIMEOUT_S):
                 while not ended.status.terminal:
                     ended = await client.search_status(job_id, wait_s=5)
     assert (ended.status, len(stub.requests)) == ("completed", 1)

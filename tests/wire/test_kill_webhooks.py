@@ -20,7 +20,7 @@ import httpx
 import pytest
 
 from tests.service.webhooks.endpoint import Endpoint
-from tests.wire.waiting import PATIENCE_S
+from tests.wire.waiting import TIMEOUT_S
 from webdata_nb import local
 from webdata_nb.client.client import Client
 from webdata_nb.client.http import ApiRequest
@@ -47,13 +47,13 @@ def process(settings: Settings, instant: str) -> Iterator[subprocess.Popen[bytes
             yield child
         finally:
             child.terminate()
-            child.wait(PATIENCE_S)
+            child.wait(TIMEOUT_S)
 
 
 async def runtime_of(settings: Settings, child: subprocess.Popen[bytes]) -> Runtime:
     """Find the service that this process is, and no older one."""
     found: Runtime | None = None
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         while found is None or found.pid != child.pid:
             assert child.poll() is None
             await asyncio.sleep(0.02)
@@ -69,13 +69,13 @@ async def client_of(settings: Settings, child: subprocess.Popen[bytes]) -> Async
 
 
 async def died(child: subprocess.Popen[bytes]) -> None:
-    assert await asyncio.to_thread(child.wait, PATIENCE_S) == -9
+    assert await asyncio.to_thread(child.wait, TIMEOUT_S) == -9
 
 
 async def told(client: Client, job_id: str) -> list[dict[str, Any]]:
     """Wait until a job has ended and everything is told; return its deliveries."""
     call: Any = client._transport  # no method of the toolkit lists deliveries
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         while True:
             status = await client.search_status(job_id)
             params = {"job_id": job_id}
@@ -88,19 +88,19 @@ async def told(client: Client, job_id: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("instant", ["outbox", "committed", "mark"])
 async def test_a_kill_loses_no_job_and_makes_no_second_event(
-    chosen: Settings, instant: str
+    local_settings: Settings, instant: str
 ) -> None:
     jobs = []
     async with Endpoint() as endpoint:
         hook = {"webhook_url": endpoint.url, "webhook_secret": SECRET}
         for _ in range(KILLS):
-            with process(chosen, instant) as child:
-                async with client_of(chosen, child) as client:
+            with process(local_settings, instant) as child:
+                async with client_of(local_settings, child) as client:
                     start = {"query": "q", "formats": [], **hook}
                     jobs.append((await client.start_search(start)).job_id)
                     await died(child)
-            with process(chosen, "never") as child:
-                async with client_of(chosen, child) as client:
+            with process(local_settings, "never") as child:
+                async with client_of(local_settings, child) as client:
                     [delivery] = await told(client, jobs[-1])
             assert delivery["event"] == "job.completed"
         by_job: dict[str, list[str]] = {job_id: [] for job_id in jobs}
@@ -130,7 +130,7 @@ async def plain_client(
     found = await runtime_of(settings, child)
     bearer = {"Authorization": f"Bearer {found.token}"}
     async with httpx.AsyncClient(
-        base_url=found.url, headers=bearer, trust_env=False, timeout=PATIENCE_S
+        base_url=found.url, headers=bearer, trust_env=False, timeout=TIMEOUT_S
     ) as client:
         yield client
 
@@ -142,22 +142,22 @@ async def jobs_known(client: httpx.AsyncClient) -> list[str]:
 
 @pytest.mark.parametrize("instant", ["accept", "accepted"])
 async def test_a_start_whose_answer_was_lost_is_found_again_by_its_key(
-    chosen: Settings, instant: str
+    local_settings: Settings, instant: str
 ) -> None:
-    await limited(chosen)
+    await limited(local_settings)
     jobs: list[str] = []
     async with Endpoint() as endpoint:
         hook = {"webhook_url": endpoint.url, "webhook_secret": SECRET}
         start = {"query": "q", "formats": [], **hook}
         for number in range(KILLS):
             key = {"Idempotency-Key": f"start {number}"}
-            with process(chosen, instant) as child:
-                async with plain_client(chosen, child) as client:
+            with process(local_settings, instant) as child:
+                async with plain_client(local_settings, child) as client:
                     with pytest.raises(httpx.TransportError):
                         await client.post("/v1/search", json=start, headers=key)
                     await died(child)
-            with process(chosen, "never") as child:
-                async with plain_client(chosen, child) as client:
+            with process(local_settings, "never") as child:
+                async with plain_client(local_settings, child) as client:
                     kept = [each for each in await jobs_known(client) if each not in jobs]
                     assert len(kept) == (instant == "accepted")
                     again = await client.post("/v1/search", json=start, headers=key)
@@ -165,7 +165,7 @@ async def test_a_start_whose_answer_was_lost_is_found_again_by_its_key(
                     job_id = again.json()["job_id"]
                     assert kept in ([], [job_id])
                     jobs.append(job_id)
-                async with client_of(chosen, child) as toolkit:
+                async with client_of(local_settings, child) as toolkit:
                     [delivery] = await told(toolkit, job_id)
                     usage = await toolkit.usage()
             assert delivery["event"] == "job.completed"

@@ -104,10 +104,12 @@ def test_network_file_system_is_recognized(path: str, file_system: str | None) -
     assert network_file_system(Path(path), MOUNTS) == file_system
 
 
-def test_network_home_is_replaced_by_local_directory(tmp_path: Path, chosen: Settings) -> None:
+def test_network_home_is_replaced_by_local_directory(
+    tmp_path: Path, local_settings: Settings
+) -> None:
     mounts = f"/dev/vda / ext4 rw 0 0\nserver:/x {tmp_path} nfs rw 0 0\n"
     with pytest.warns(UserWarning, match=r"network file system \(nfs\).*WEBDATA_HOME"):
-        directory = local.resolve_data_directory(chosen, mounts=mounts)
+        directory = local.resolve_data_directory(local_settings, mounts=mounts)
     assert not directory.data_dir.is_relative_to(tmp_path)
     directory.log_dir.rmdir()
     directory.data_dir.rmdir()

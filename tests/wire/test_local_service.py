@@ -21,7 +21,7 @@ import pytest
 
 from tests.site.document import document
 from tests.wire.stand_in import StandIn, listening_socket
-from tests.wire.waiting import PATIENCE_S, until
+from tests.wire.waiting import TIMEOUT_S, until
 from webdata_nb import local
 from webdata_nb.client.client import Client
 from webdata_nb.contract.local import LEASE_SECONDS, WIRE, Hello, Runtime, SessionSettings
@@ -100,7 +100,7 @@ def run_client(
     ) as process:
         yield process
         if process.poll() is None:
-            process.communicate("close\n", timeout=PATIENCE_S)
+            process.communicate("close\n", timeout=TIMEOUT_S)
 
 
 def service_of_client(process: subprocess.Popen[str]) -> tuple[str, str, int]:
@@ -132,76 +132,76 @@ async def stand_in(settings: Settings, *options: str) -> AsyncIterator[subproces
 
 
 @pytest.mark.smoke
-async def test_first_call_starts_service_and_second_finds_it(chosen: Settings) -> None:
-    assert await local.find(chosen) is None
-    first = await local.ensure(chosen)
-    second = await local.ensure(chosen)
+async def test_first_call_starts_service_and_second_finds_it(local_settings: Settings) -> None:
+    assert await local.find(local_settings) is None
+    first = await local.ensure(local_settings)
+    second = await local.ensure(local_settings)
     assert (first.base_url, first.token) == (second.base_url, second.token)
     assert first.lease_id != second.lease_id
-    hello = await hello_of(chosen)
+    hello = await hello_of(local_settings)
     assert (hello.leases, hello.managed, hello.active_jobs) == (2, True, 0)
     await first.close()
-    assert (await hello_of(chosen)).leases == 1
+    assert (await hello_of(local_settings)).leases == 1
     await second.close()
 
 
-async def test_valid_lease_is_reused(chosen: Settings) -> None:
-    first = await local.ensure(chosen)
-    again = await local.ensure(chosen, current=first)
+async def test_valid_lease_is_reused(local_settings: Settings) -> None:
+    first = await local.ensure(local_settings)
+    again = await local.ensure(local_settings, current=first)
     assert again is first
-    assert (await hello_of(chosen)).leases == 1
+    assert (await hello_of(local_settings)).leases == 1
     await again.close()
 
 
-async def test_concurrent_kernels_share_service(tmp_path: Path, chosen: Settings) -> None:
+async def test_concurrent_kernels_share_service(tmp_path: Path, local_settings: Settings) -> None:
     with run_client(tmp_path) as one, run_client(tmp_path) as two, run_client(tmp_path) as three:
         assert service_of_client(one) == service_of_client(two) == service_of_client(three)
-        assert (await hello_of(chosen)).leases == 3
+        assert (await hello_of(local_settings)).leases == 3
 
 
 @pytest.mark.smoke
-async def test_service_exits_after_script(tmp_path: Path, chosen: Settings) -> None:
+async def test_service_exits_after_script(tmp_path: Path, local_settings: Settings) -> None:
     with run_client(tmp_path) as script:
         _, _, pid = service_of_client(script)
-        script.communicate("close\n", timeout=PATIENCE_S)
+        script.communicate("close\n", timeout=TIMEOUT_S)
     service = psutil.Process(pid) if psutil.pid_exists(pid) else None
     await until(lambda: service is None or not service.is_running())
-    assert not local.resolve_data_directory(chosen).is_served()
-    assert local.resolve_data_directory(chosen).read_runtime() is None
+    assert not local.resolve_data_directory(local_settings).is_served()
+    assert local.resolve_data_directory(local_settings).read_runtime() is None
 
 
-async def test_lease_is_released_at_exit(tmp_path: Path, chosen: Settings) -> None:
+async def test_lease_is_released_at_exit(tmp_path: Path, local_settings: Settings) -> None:
     with run_client(tmp_path, **{LEASE_SECONDS: "3600"}) as script:
         service_of_client(script)
-        script.communicate("return\n", timeout=PATIENCE_S)
-    await until(lambda: not local.resolve_data_directory(chosen).is_served())
+        script.communicate("return\n", timeout=TIMEOUT_S)
+    await until(lambda: not local.resolve_data_directory(local_settings).is_served())
 
 
 async def test_service_exits_when_lease_of_killed_client_expires(
-    tmp_path: Path, chosen: Settings
+    tmp_path: Path, local_settings: Settings
 ) -> None:
     with run_client(tmp_path, **{LEASE_SECONDS: "1"}) as kernel:
         service_of_client(kernel)
         kernel.kill()
-    await until(lambda: not local.resolve_data_directory(chosen).is_served())
+    await until(lambda: not local.resolve_data_directory(local_settings).is_served())
 
 
 @pytest.mark.usefixtures("quick")
-async def test_crawl_continues_without_kernel(chosen: Settings, site: Site) -> None:
+async def test_crawl_continues_without_kernel(local_settings: Settings, site: Site) -> None:
     url = site.page("/", document("One"))
     with site.hold("/"):
-        kernel = await local.ensure(chosen)
+        kernel = await local.ensure(local_settings)
         async with Client(kernel.base_url, kernel.token, trust_env=False) as client:
             job = await client.start_crawl({"url": url})
-        await asyncio.to_thread(site.wait_for, "/", timeout=PATIENCE_S)
+        await asyncio.to_thread(site.wait_for, "/", timeout=TIMEOUT_S)
         await kernel.close()
         await asyncio.sleep(3)
-        next_kernel = await local.ensure(chosen)
+        next_kernel = await local.ensure(local_settings)
         assert next_kernel.token == kernel.token
-        assert (await hello_of(chosen)).active_jobs == 1
+        assert (await hello_of(local_settings)).active_jobs == 1
         await next_kernel.close()
-    await until(lambda: not local.resolve_data_directory(chosen).is_served())
-    last = await local.ensure(chosen)
+    await until(lambda: not local.resolve_data_directory(local_settings).is_served())
+    last = await local.ensure(local_settings)
     async with Client(last.base_url, last.token, trust_env=False) as client:
         assert (await client.crawl_status(job.job_id)).status == "completed"
     await last.close()
@@ -209,12 +209,12 @@ async def test_crawl_continues_without_kernel(chosen: Settings, site: Site) -> N
 
 @pytest.mark.smoke
 @pytest.mark.usefixtures("quick")
-async def test_killed_service_is_restarted(chosen: Settings) -> None:
-    service = await local.ensure(chosen)
-    before = await hello_of(chosen)
+async def test_killed_service_is_restarted(local_settings: Settings) -> None:
+    service = await local.ensure(local_settings)
+    before = await hello_of(local_settings)
     psutil.Process(before.pid).kill()
-    again = await local.ensure(chosen, current=service)
-    after = await hello_of(chosen)
+    again = await local.ensure(local_settings, current=service)
+    after = await hello_of(local_settings)
     assert again is not service
     assert after.pid != before.pid
     assert again.token != service.token
@@ -222,66 +222,66 @@ async def test_killed_service_is_restarted(chosen: Settings) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-async def test_heartbeat_renews_lease(chosen: Settings) -> None:
-    service = await local.ensure(chosen)
-    pid = (await hello_of(chosen)).pid
+async def test_heartbeat_renews_lease(local_settings: Settings) -> None:
+    service = await local.ensure(local_settings)
+    pid = (await hello_of(local_settings)).pid
     await asyncio.sleep(3)
-    hello = await hello_of(chosen)
+    hello = await hello_of(local_settings)
     assert (hello.pid, hello.leases) == (pid, 1)
     await service.close()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="suspends a process with a signal")
 @pytest.mark.usefixtures("quick")
-async def test_lease_survives_suspension_of_service(chosen: Settings) -> None:
-    service = await local.ensure(chosen)
-    suspended = psutil.Process((await hello_of(chosen)).pid)
+async def test_lease_survives_suspension_of_service(local_settings: Settings) -> None:
+    service = await local.ensure(local_settings)
+    suspended = psutil.Process((await hello_of(local_settings)).pid)
     suspended.suspend()
     await asyncio.sleep(3)
     suspended.resume()
-    again = await local.ensure(chosen, current=service)
+    again = await local.ensure(local_settings, current=service)
     assert again is service
-    assert (await hello_of(chosen)).pid == suspended.pid
+    assert (await hello_of(local_settings)).pid == suspended.pid
     await again.close()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-async def test_forked_child_keeps_lease_of_parent(tmp_path: Path, chosen: Settings) -> None:
+async def test_forked_child_keeps_lease_of_parent(tmp_path: Path, local_settings: Settings) -> None:
     with run_client(tmp_path, program=FORKING_CLIENT) as kernel:
         service_of_client(kernel)
         assert kernel.stdout is not None
         assert kernel.stdout.readline() == "forked\n"
-        assert (await hello_of(chosen)).leases == 1
+        assert (await hello_of(local_settings)).leases == 1
 
 
-async def test_service_does_not_inherit_pipes(tmp_path: Path, chosen: Settings) -> None:
+async def test_service_does_not_inherit_pipes(tmp_path: Path, local_settings: Settings) -> None:
     with run_client(tmp_path) as script:
         service_of_client(script)
         # Returns at the end of the pipe, which the service would otherwise keep open.
-        script.communicate("abrupt\n", timeout=PATIENCE_S)
-    assert (await hello_of(chosen)).leases == 1
+        script.communicate("abrupt\n", timeout=TIMEOUT_S)
+    assert (await hello_of(local_settings)).leases == 1
 
 
 # stopping
 
 
 @pytest.mark.smoke
-async def test_stop_waits_until_process_has_ended(chosen: Settings) -> None:
-    service = await local.ensure(chosen)
-    pid = (await hello_of(chosen)).pid
-    assert await local.stop(chosen)
-    assert not local.resolve_data_directory(chosen).is_served()
+async def test_stop_waits_until_process_has_ended(local_settings: Settings) -> None:
+    service = await local.ensure(local_settings)
+    pid = (await hello_of(local_settings)).pid
+    assert await local.stop(local_settings)
+    assert not local.resolve_data_directory(local_settings).is_served()
     await until(lambda: not psutil.pid_exists(pid))
-    assert not await local.stop(chosen)
+    assert not await local.stop(local_settings)
     await service.close()
 
 
-async def test_stop_fails_if_directory_stays_locked(chosen: Settings) -> None:
+async def test_stop_fails_if_directory_stays_locked(local_settings: Settings) -> None:
     with (
-        local.resolve_data_directory(chosen).service_lock(),
+        local.resolve_data_directory(local_settings).service_lock(),
         pytest.raises(LocalServiceError, match=r"did not stop within 0\.2 s"),
     ):
-        await local.stop(chosen, deadline_s=0.2)
+        await local.stop(local_settings, deadline_s=0.2)
 
 
 # settings
@@ -305,9 +305,9 @@ async def in_process_service(
 
 
 @pytest.mark.smoke
-async def test_settings_are_bound_to_lease(chosen: Settings) -> None:
+async def test_settings_are_bound_to_lease(local_settings: Settings) -> None:
     mine = replace(
-        chosen,
+        local_settings,
         engines={"engine_one": ("brave", "local")},
         providers={"brave": Provider("http://127.0.0.1:9/", "k3y")},
         llm={"here": Provider(None, "k4y")},
@@ -315,9 +315,9 @@ async def test_settings_are_bound_to_lease(chosen: Settings) -> None:
         ca_bundle="/etc/ca.pem",
         user_agent="ExampleBot/1.0",
     )
-    async with in_process_service(chosen, LeaseTiming()) as lifetime:
+    async with in_process_service(local_settings, LeaseTiming()) as lifetime:
         service = await local.ensure(mine)
-        other = await local.ensure(chosen)
+        other = await local.ensure(local_settings)
         bound = lifetime.settings_of(service.lease_id)
         assert bound.model_dump(mode="json", exclude_defaults=True) == {
             "engines": {"engine_one": ["brave", "local"]},
@@ -337,10 +337,10 @@ async def test_settings_are_bound_to_lease(chosen: Settings) -> None:
         assert lifetime.lease_count == 0
 
 
-async def test_recreated_lease_gets_settings_again(chosen: Settings) -> None:
+async def test_recreated_lease_gets_settings_again(local_settings: Settings) -> None:
     """This happens if only the machine of the client was suspended."""
-    mine = replace(chosen, engines={"engine_two": ("local",)})
-    async with in_process_service(chosen, LeaseTiming(lease_s=0.6)) as lifetime:
+    mine = replace(local_settings, engines={"engine_two": ("local",)})
+    async with in_process_service(local_settings, LeaseTiming(lease_s=0.6)) as lifetime:
         service = await local.ensure(mine)
         bound = lifetime.settings_of(service.lease_id)
         assert bound.engines == {"engine_two": ("local",)}
@@ -358,11 +358,11 @@ def test_service_environment_has_no_settings() -> None:
 
 
 async def test_service_process_has_no_key_and_no_terminal(
-    chosen: Settings, monkeypatch: pytest.MonkeyPatch
+    local_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WEBDATA_BRAVE_KEY", "k3y")
-    service = await local.ensure(chosen)
-    process = psutil.Process((await hello_of(chosen)).pid)
+    service = await local.ensure(local_settings)
+    process = psutil.Process((await hello_of(local_settings)).pid)
     assert not any(name.startswith("WEBDATA_") for name in process.environ())
     assert "k3y" not in " ".join(process.cmdline())
     assert service.token not in " ".join(process.cmdline())
@@ -406,27 +406,27 @@ def test_choose_action_by_version(
 
 
 async def test_idle_older_service_is_replaced(
-    chosen: Settings, monkeypatch: pytest.MonkeyPatch
+    local_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(LEASE_SECONDS, "3600")  # the service would not exit by itself
-    async with stand_in(chosen, "--version", "0.0.9", "--managed") as older:
-        service = await local.ensure(chosen)
-        assert (await hello_of(chosen)).version != "0.0.9"
-        assert older.wait(PATIENCE_S) == 0
+    async with stand_in(local_settings, "--version", "0.0.9", "--managed") as older:
+        service = await local.ensure(local_settings)
+        assert (await hello_of(local_settings)).version != "0.0.9"
+        assert older.wait(TIMEOUT_S) == 0
         await service.close()
 
 
-async def test_older_service_in_use_is_shared(chosen: Settings) -> None:
-    async with stand_in(chosen, "--version", "0.0.9", "--managed", "--jobs", "1"):
-        service = await local.ensure(chosen)
-        assert (await hello_of(chosen)).version == "0.0.9"
+async def test_older_service_in_use_is_shared(local_settings: Settings) -> None:
+    async with stand_in(local_settings, "--version", "0.0.9", "--managed", "--jobs", "1"):
+        service = await local.ensure(local_settings)
+        assert (await hello_of(local_settings)).version == "0.0.9"
         await service.close()
 
 
-async def test_newer_service_with_same_wire_version_is_used(chosen: Settings) -> None:
-    async with stand_in(chosen, "--version", "99.0.0", "--managed"):
-        service = await local.ensure(chosen)
-        assert (await hello_of(chosen)).version == "99.0.0"
+async def test_newer_service_with_same_wire_version_is_used(local_settings: Settings) -> None:
+    async with stand_in(local_settings, "--version", "99.0.0", "--managed"):
+        service = await local.ensure(local_settings)
+        assert (await hello_of(local_settings)).version == "99.0.0"
         await service.close()
 
 
@@ -442,106 +442,106 @@ async def test_newer_service_with_same_wire_version_is_used(chosen: Settings) ->
     ],
 )
 async def test_service_with_other_wire_version_is_refused(
-    chosen: Settings, options: tuple[str, ...], message: str
+    local_settings: Settings, options: tuple[str, ...], message: str
 ) -> None:
-    async with stand_in(chosen, *options) as other:
+    async with stand_in(local_settings, *options) as other:
         with pytest.raises(LocalServiceError, match=message):
-            await local.ensure(chosen)
+            await local.ensure(local_settings)
         assert other.poll() is None
 
 
 # untrusted runtime files
 
 
-async def test_runtime_file_of_dead_service_is_ignored(chosen: Settings) -> None:
+async def test_runtime_file_of_dead_service_is_ignored(local_settings: Settings) -> None:
     """Another process has its port, and must not get a request with the token."""
-    async with stand_in(chosen) as dead:
-        runtime = runtime_of(chosen)
+    async with stand_in(local_settings) as dead:
+        runtime = runtime_of(local_settings)
         dead.kill()
         dead.wait()
     port = int(runtime.url.rpartition(":")[2])
     with socket.create_server(("127.0.0.1", port)) as stranger:
         stranger.settimeout(0)
-        assert local.resolve_data_directory(chosen).read_runtime() == runtime
-        assert await local.find(chosen) is None
-        service = await local.ensure(chosen)
+        assert local.resolve_data_directory(local_settings).read_runtime() == runtime
+        assert await local.find(local_settings) is None
+        service = await local.ensure(local_settings)
         assert service.base_url != runtime.url
         with pytest.raises(BlockingIOError):
             stranger.accept()
         await service.close()
 
 
-async def test_service_with_other_token_is_ignored(chosen: Settings) -> None:
-    async with stand_in(chosen, "--token", "another"):
-        assert await local.find(chosen) is None
+async def test_service_with_other_token_is_ignored(local_settings: Settings) -> None:
+    async with stand_in(local_settings, "--token", "another"):
+        assert await local.find(local_settings) is None
         with pytest.raises(LocalServiceError, match=r"does not answer.*WEBDATA_BASE_URL"):
-            await local.ensure(chosen, deadline_s=0.5)
+            await local.ensure(local_settings, deadline_s=0.5)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX file modes")
-async def test_public_runtime_file_is_ignored(chosen: Settings) -> None:
-    async with stand_in(chosen):
-        [file] = (chosen.data_dir / "runtime").glob("*.json")
+async def test_public_runtime_file_is_ignored(local_settings: Settings) -> None:
+    async with stand_in(local_settings):
+        [file] = (local_settings.data_dir / "runtime").glob("*.json")
         file.chmod(0o644)
-        assert local.resolve_data_directory(chosen).read_runtime() is None
+        assert local.resolve_data_directory(local_settings).read_runtime() is None
         file.chmod(0o600)
-        assert local.resolve_data_directory(chosen).read_runtime() is not None
+        assert local.resolve_data_directory(local_settings).read_runtime() is not None
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"url": "http://127.0.0.1:1"}', "\x00"])
-async def test_broken_runtime_file_is_ignored(chosen: Settings, text: str) -> None:
-    async with stand_in(chosen):
-        [file] = (chosen.data_dir / "runtime").glob("*.json")
+async def test_broken_runtime_file_is_ignored(local_settings: Settings, text: str) -> None:
+    async with stand_in(local_settings):
+        [file] = (local_settings.data_dir / "runtime").glob("*.json")
         file.write_text(text)
-        assert await local.find(chosen) is None
+        assert await local.find(local_settings) is None
 
 
 @pytest.mark.parametrize(
     "url", ["http://example.com:80", "https://127.0.0.1:80", "http://127.0.0.1@evil.test:80"]
 )
-async def test_runtime_file_with_remote_url_is_ignored(chosen: Settings, url: str) -> None:
-    async with stand_in(chosen):
-        [file] = (chosen.data_dir / "runtime").glob("*.json")
+async def test_runtime_file_with_remote_url_is_ignored(local_settings: Settings, url: str) -> None:
+    async with stand_in(local_settings):
+        [file] = (local_settings.data_dir / "runtime").glob("*.json")
         file.write_text(json.dumps(json.loads(file.read_text()) | {"url": url}))
-        assert local.resolve_data_directory(chosen).read_runtime() is None
+        assert local.resolve_data_directory(local_settings).read_runtime() is None
 
 
 async def test_proxy_variables_are_ignored(
-    chosen: Settings, monkeypatch: pytest.MonkeyPatch
+    local_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
-    async with stand_in(chosen):
-        assert await local.find(chosen) is not None
+    async with stand_in(local_settings):
+        assert await local.find(local_settings) is not None
 
 
 # failures to start
 
 
 async def test_failed_process_start_names_remote_service(
-    chosen: Settings, monkeypatch: pytest.MonkeyPatch
+    local_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "executable", str(chosen.data_dir / "no python"))
+    monkeypatch.setattr(sys, "executable", str(local_settings.data_dir / "no python"))
     with pytest.raises(LocalServiceError, match=r"no process .*WEBDATA_BASE_URL"):
-        await local.ensure(chosen)
+        await local.ensure(local_settings)
 
 
-async def test_newer_database_is_not_opened(chosen: Settings) -> None:
-    service = await local.ensure(chosen)
+async def test_newer_database_is_not_opened(local_settings: Settings) -> None:
+    service = await local.ensure(local_settings)
     await service.close()
-    await local.stop(chosen)
-    with contextlib.closing(sqlite3.connect(chosen.data_dir / "jobs.sqlite")) as database:
+    await local.stop(local_settings)
+    with contextlib.closing(sqlite3.connect(local_settings.data_dir / "jobs.sqlite")) as database:
         database.execute("PRAGMA user_version = 999")
     with pytest.raises(LocalServiceError, match=r"(?s)WEBDATA_BASE_URL.*newer"):
-        await local.ensure(chosen)
+        await local.ensure(local_settings)
 
 
-async def test_error_shows_end_of_log(chosen: Settings) -> None:
-    directory = local.resolve_data_directory(chosen)
+async def test_error_shows_end_of_log(local_settings: Settings) -> None:
+    directory = local.resolve_data_directory(local_settings)
     directory.log.write_text("an old line\n")
-    (chosen.data_dir / "jobs.sqlite").mkdir()
+    (local_settings.data_dir / "jobs.sqlite").mkdir()
     with pytest.raises(LocalServiceError, match="exit code 1") as caught:
-        await local.ensure(chosen)
+        await local.ensure(local_settings)
     message = str(caught.value)
     assert "WEBDATA_BASE_URL" in message
     assert str(directory.log) in message
@@ -550,10 +550,10 @@ async def test_error_shows_end_of_log(chosen: Settings) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX file modes")
-async def test_long_log_is_rotated(chosen: Settings) -> None:
-    directory = local.resolve_data_directory(chosen)
+async def test_long_log_is_rotated(local_settings: Settings) -> None:
+    directory = local.resolve_data_directory(local_settings)
     directory.log.write_bytes(b"x" * 1_000_001)
-    service = await local.ensure(chosen)
+    service = await local.ensure(local_settings)
     assert (directory.log_dir / "service.log.1").stat().st_size == 1_000_001
     assert stat.S_IMODE(directory.log.stat().st_mode) == 0o600
     assert directory.log.stat().st_size < 1_000_000

@@ -32,8 +32,8 @@ STRANGERS: list[dict[str, str]] = [
 ]
 
 
-async def test_no_web_page_can_use_it_even_with_the_token(chosen: Settings) -> None:
-    service = await local.ensure(chosen)
+async def test_no_web_page_can_use_it_even_with_the_token(local_settings: Settings) -> None:
+    service = await local.ensure(local_settings)
     bearer = {"Authorization": f"Bearer {service.token}"}
     async with httpx.AsyncClient(base_url=service.base_url, trust_env=False) as client:
         for stranger in STRANGERS:
@@ -53,8 +53,8 @@ OPENINGS = [
 ]
 
 
-async def test_nothing_but_health_answers_without_the_token(chosen: Settings) -> None:
-    service = await local.ensure(chosen)
+async def test_nothing_but_health_answers_without_the_token(local_settings: Settings) -> None:
+    service = await local.ensure(local_settings)
     async with httpx.AsyncClient(base_url=service.base_url, trust_env=False) as client:
         for path in (paths.LOCAL_HELLO, paths.JOBS, "/", "/nothing"):
             for headers in OPENINGS:

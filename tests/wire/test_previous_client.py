@@ -53,20 +53,20 @@ def previous(tmp_path: Path) -> Path:
 
 
 async def test_the_previous_client_reads_a_search_to_its_end(
-    chosen: Settings, previous: Path
+    local_settings: Settings, previous: Path
 ) -> None:
     with Site(latency=0.2) as site:
         paths = [f"/{n}" for n in range(6)]
         site.page("/", document("Front", links=paths))
         for path in paths:
             site.page(path, document(f"Page {path}", text="Northern lights may be seen tonight."))
-        async with connected(chosen) as (_, service):
+        async with connected(local_settings) as (_, service):
             environment = {
                 **os.environ,
                 "PYTHONPATH": str(previous),
                 "WEBDATA_BASE_URL": service.base_url,
                 "WEBDATA_API_KEY": service.token,
-                "WEBDATA_CACHE_DIR": str(chosen.cache_dir),
+                "WEBDATA_CACHE_DIR": str(local_settings.cache_dir),
             }
             code = _SEARCH.format(url=site.url)
             done = await asyncio.to_thread(_run, code, previous, environment)

@@ -29,10 +29,10 @@ def test_a_crawl_is_exact_under_kills_of_client_service_and_page_workers() -> No
 
 
 @pytest.fixture
-def at_home(chosen: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings:
+def at_home(local_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """Settings of a test's own home, also for calls that read the environment."""
-    monkeypatch.setenv("WEBDATA_HOME", str(Path(chosen.data_dir).parent))
-    return chosen
+    monkeypatch.setenv("WEBDATA_HOME", str(Path(local_settings.data_dir).parent))
+    return local_settings
 
 
 @pytest.mark.parametrize("kills", [1, 3])

@@ -27,7 +27,7 @@ def send(settings: Settings, number: signal.Signals, *, workers: bool) -> None:
 
 
 async def test_pages_in_flight_while_the_service_stands_still_are_fetched_again(
-    chosen: Settings,
+    local_settings: Settings,
 ) -> None:
     with Site(seed=3) as site:
         paths = link_tree(site, depth=3, fanout=4)
@@ -38,14 +38,14 @@ async def test_pages_in_flight_while_the_service_stands_still_are_fetched_again(
             "max_pages": 40,
             "scrape_options": {"timeout": 4000},
         }
-        async with connected(chosen) as (client, _):
+        async with connected(local_settings) as (client, _):
             job_id = (await client.start_crawl(start)).job_id
             for path in paths[5:11]:
                 await asyncio.to_thread(site.wait_for, path, timeout=30)
             for workers in (False, True):
-                send(chosen, signal.SIGSTOP, workers=workers)
+                send(local_settings, signal.SIGSTOP, workers=workers)
                 await asyncio.sleep(4.0 + SUSPENDED_AFTER_S)
-                send(chosen, signal.SIGCONT, workers=workers)
+                send(local_settings, signal.SIGCONT, workers=workers)
                 for path in paths[5:11]:
                     await asyncio.to_thread(site.wait_for, path, 2 + workers, timeout=30)
             for gate in held:

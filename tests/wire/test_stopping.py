@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.wire.stopping import cancelled, stopped
-from tests.wire.waiting import PATIENCE_S
+from tests.wire.waiting import TIMEOUT_S
 
 pytestmark = pytest.mark.slow
 
@@ -39,7 +39,7 @@ def test_a_stop_with_everything_open_fails_no_job(tmp_path: Path) -> None:
 def test_a_thread_that_never_returns_does_not_keep_the_process(tmp_path: Path) -> None:
     command = [sys.executable, "-c", HANGING, str(tmp_path)]
     done = subprocess.run(
-        command, cwd=CHECKOUT, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        command, cwd=CHECKOUT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
     )
     assert done.returncode == 0, done.stderr
     assert "not everything ended within 8 s; jobs go on after the next start" in done.stderr

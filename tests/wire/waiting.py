@@ -9,12 +9,12 @@ from pathlib import Path
 
 import psutil
 
-PATIENCE_S = 120.0
+TIMEOUT_S = 120.0
 
 
 async def until(condition: Callable[[], bool]) -> None:
     """Wait for something that another process does."""
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         while not condition():  # noqa: ASYNC110 - another process has no event for us
             await asyncio.sleep(0.02)
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.requirements import require
-from tests.service.conftest import Api, opened
+from tests.service.conftest import Api, open_service
 from tests.site.server import Site
 from webdata_nb.service.documents import sitemap as reading
 
@@ -169,7 +169,7 @@ def chain(site: Site) -> None:
 @pytest.mark.parametrize("strategy", ["bfs", "dfs", "bff"])
 async def test_seeds_follow_start_page_links(api: Api, site: Site, strategy: str) -> None:
     chain(site)
-    reply = await api.done("crawl", url=site.url, sitemap=True, crawl_strategy=strategy)
+    reply = await api.run_job("crawl", url=site.url, sitemap=True, crawl_strategy=strategy)
     rows = [(row["title"], row["depth"]) for row in reply["data"]]
     assert rows[0] == ("Home", 0)
     assert sorted(rows[1:]) == [("linked", 1), ("one", 1), ("three", 1)]
@@ -185,14 +185,14 @@ async def test_seeds_follow_start_page_links(api: Api, site: Site, strategy: str
 
 async def test_sitemaps_are_not_requested_without_option(api: Api, site: Site) -> None:
     chain(site)
-    reply = await api.done("crawl", url=site.url)
+    reply = await api.run_job("crawl", url=site.url)
     assert [row["title"] for row in reply["data"]] == ["Home", "linked"]
     assert not {path for path in site.paths if "xml" in path}
 
 
 async def test_missing_default_sitemap_is_not_a_problem(api: Api, site: Site) -> None:
     site.page("/", "<title>Home</title>")
-    reply = await api.done("crawl", url=site.url, sitemap=True)
+    reply = await api.run_job("crawl", url=site.url, sitemap=True)
     assert reply["receipt"]["counts"] == {"fetched": 1}
     assert site.hits("/sitemap.xml")
 
@@ -201,19 +201,19 @@ async def test_sitemap_index_cycle_ends(api: Api, site: Site) -> None:
     site.page("/", "<title>Home</title>")
     site.page("/sitemap.xml", index(site.at("/sitemap.xml"), site.at("/other.xml")))
     site.page("/other.xml", index(site.at("/sitemap.xml")))
-    await api.done("crawl", url=site.url, sitemap=True)
+    await api.run_job("crawl", url=site.url, sitemap=True)
     assert len(site.hits("/sitemap.xml")) == 1
 
 
 async def test_seeds_are_kept_after_restart(tmp_path: Path, site: Site) -> None:
     chain(site)
     with site.hold("/one"):
-        async with opened(tmp_path) as api:
-            job_id = await api.started("crawl", {"url": site.url, "sitemap": True})
+        async with open_service(tmp_path) as api:
+            job_id = await api.start_job("crawl", {"url": site.url, "sitemap": True})
             await asyncio.to_thread(site.wait_for, "/one")
         site.page("/sitemap.xml", urlset(site.at("/never")))
     asked = len(site.hits("/sitemap.xml"))
-    async with opened(tmp_path) as api:
-        reply = await api.ended("crawl", job_id)
+    async with open_service(tmp_path) as api:
+        reply = await api.wait_for_end("crawl", job_id)
     assert [row["title"] for row in reply["data"]] == ["Home", "linked", "three", "one"]
     assert len(site.hits("/sitemap.xml")) == asked == 1

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.requirements import require
-from tests.service.conftest import Api, opened
+from tests.service.conftest import Api, open_service
 from webdata_nb.contract import paths
 from webdata_nb.contract.local import Creatives, SessionSettings
 from webdata_nb.contract.replies import AdvertisersReply, Creative, CreativesReply
@@ -157,11 +157,11 @@ async def test_cursor_is_bound_to_listing(api: Api) -> None:
 
 
 async def test_cursor_survives_restart_of_same_service_only(tmp_path: Path) -> None:
-    async with opened(tmp_path / "one") as api:
+    async with open_service(tmp_path / "one") as api:
         cursor = (await list_creatives(api, limit=5))["cursor"]
-    async with opened(tmp_path / "one") as api:
+    async with open_service(tmp_path / "one") as api:
         assert (await list_creatives(api, cursor=cursor))["creatives"][0]["position"] == 6
-    async with opened(tmp_path / "two") as api:
+    async with open_service(tmp_path / "two") as api:
         assert (await refusal(api, cursor=cursor))[0] == "cursor"
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.service.conftest import Api, opened
+from tests.service.conftest import Api, open_service
 from tests.site.graphs import link_tree
 from tests.site.server import Site
 from webdata_nb.contract.local import SessionSettings
@@ -34,7 +34,7 @@ def three_pages(site: Site) -> None:
 
 async def test_a_crawl_from_start_to_rows(api: Api, site: Site) -> None:
     three_pages(site)
-    reply = await api.done("crawl", url=site.url, max_depth=3)
+    reply = await api.run_job("crawl", url=site.url, max_depth=3)
     assert reply["status"] == "completed"
     assert (reply["total_pages"], reply["completed_pages"], reply["total_results"]) == (4, 4, 4)
     rows = reply["data"]
@@ -55,7 +55,7 @@ async def test_a_crawl_from_start_to_rows(api: Api, site: Site) -> None:
 async def test_only_requested_formats_appear(api: Api, site: Site) -> None:
     three_pages(site)
     options = {"formats": ["links", "headings"]}
-    [row] = (await api.done("crawl", url=site.url, max_pages=1, scrape_options=options))["data"]
+    [row] = (await api.run_job("crawl", url=site.url, max_pages=1, scrape_options=options))["data"]
     assert row["links"] == [site.at(p) for p in ("/a", "/b", "/missing")]
     assert [heading["text"] for heading in row["headings"]] == ["Home"]
     assert "markdown" not in row
@@ -63,7 +63,7 @@ async def test_only_requested_formats_appear(api: Api, site: Site) -> None:
 
 async def test_pages_are_paged_and_data_can_be_left_out(api: Api, site: Site) -> None:
     three_pages(site)
-    reply = await api.done("crawl", url=site.url)
+    reply = await api.run_job("crawl", url=site.url)
     path = f"/v1/crawl/{reply['job_id']}"
     second = await api.get(path, params={"page": 2, "per_page": 3})
     assert (second["page"], second["per_page"]) == (2, 3)
@@ -119,7 +119,7 @@ async def test_an_unreachable_site_is_a_failed_job_with_its_reason(api: Api) -> 
     with Site() as closed:
         url = closed.url
     for robots in (True, False):
-        reply = await api.done("crawl", url=url, respect_robots_txt=robots)
+        reply = await api.run_job("crawl", url=url, respect_robots_txt=robots)
         assert reply["status"] == "failed"
         assert "127.0.0.1" in reply["error"]
 
@@ -129,18 +129,18 @@ async def test_robots_are_obeyed_and_can_be_overridden(api: Api, site: Site) -> 
     site.page("/open", page("Open"))
     site.page("/private/x", page("Private"))
     site.robots("User-agent: *\nDisallow: /private/\n")
-    reply = await api.done("crawl", url=site.url)
+    reply = await api.run_job("crawl", url=site.url)
     assert [row["title"] for row in reply["data"]] == ["Home", "Open"]
     assert reply["receipt"]["examples"]["robots"] == [site.at("/private/x")]
     assert not site.hits("/private/x")
-    reply = await api.done("crawl", url=site.url, respect_robots_txt=False)
+    reply = await api.run_job("crawl", url=site.url, respect_robots_txt=False)
     assert [row["title"] for row in reply["data"]] == ["Home", "Private", "Open"]
 
 
 async def test_fetched_at_excludes_queue_time(api: Api, site: Site) -> None:
     three_pages(site)
     site.robots("User-agent: *\nCrawl-delay: 0.4")
-    reply = await api.done("crawl", url=site.url, concurrency=5)
+    reply = await api.run_job("crawl", url=site.url, concurrency=5)
     came = {row["url"]: datetime.fromisoformat(row["fetched_at"]) for row in reply["data"]}
     assert len(came) > 2
     since = time.time() - time.monotonic()
@@ -151,7 +151,7 @@ async def test_fetched_at_excludes_queue_time(api: Api, site: Site) -> None:
 
 async def test_the_receipt_says_what_failed(api: Api, site: Site) -> None:
     three_pages(site)
-    reply = await api.done("crawl", url=site.url)
+    reply = await api.run_job("crawl", url=site.url)
     failed = [row for row in reply["data"] if not row["success"]]
     assert failed
     for row in failed:
@@ -163,13 +163,13 @@ async def test_the_receipt_says_what_failed(api: Api, site: Site) -> None:
 async def test_a_start_page_in_error_is_a_row_of_a_completed_crawl_with_a_warning(
     api: Api, site: Site
 ) -> None:
-    reply = await api.done("crawl", url=site.at("/nothing"))
+    reply = await api.run_job("crawl", url=site.at("/nothing"))
     assert (reply["status"], reply["error"]) == ("completed", None)
     assert [row["status_code"] for row in reply["data"]] == [404]
     assert reply["receipt"]["warning"] == "no page could be read (1 http_404)"
     three_pages(site)
-    assert (await api.done("crawl", url=site.url))["receipt"]["warning"] is None
-    nothing = await api.done("crawl", url=site.url, include_paths=["/other/**"])
+    assert (await api.run_job("crawl", url=site.url))["receipt"]["warning"] is None
+    nothing = await api.run_job("crawl", url=site.url, include_paths=["/other/**"])
     assert nothing["receipt"]["warning"].endswith("but the start page (3 URLs filtered)")
 
 
@@ -177,24 +177,24 @@ async def test_a_start_page_behind_robots_fails_the_job(api: Api, site: Site) ->
     site.page("/", page("Home"))
     at_once = {"Cache-Control": "no-cache"}
     site.page("/robots.txt", "User-agent: *\nDisallow: /\n", headers=at_once)
-    reply = await api.done("crawl", url=site.url)
+    reply = await api.run_job("crawl", url=site.url)
     assert reply["status"] == "failed"
     assert "robots.txt does not allow" in reply["error"]
     site.robots("", status=503)
-    assert "HTTP 503" in (await api.done("crawl", url=site.url))["error"]
+    assert "HTTP 503" in (await api.run_job("crawl", url=site.url))["error"]
 
 
 async def test_the_user_agent_is_sent_and_decides_the_rules(tmp_path: Path, site: Site) -> None:
     three_pages(site)
     site.robots("User-agent: ExampleBot\nDisallow: /a\n\nUser-agent: OtherBot\nDisallow: /b\n")
-    async with opened(tmp_path, user_agent="ExampleBot/2.0 (+http://example.test)") as api:
-        reply = await api.done("crawl", url=site.url)
+    async with open_service(tmp_path, user_agent="ExampleBot/2.0 (+http://example.test)") as api:
+        reply = await api.run_job("crawl", url=site.url)
         assert reply["receipt"]["examples"]["robots"] == [site.at("/a")]
         sent = {hit.headers["User-Agent"] for hit in site.requests}
         assert sent == {"ExampleBot/2.0 (+http://example.test)"}
         site.forget()
         own = {"headers": {"user-agent": "OtherBot/1"}}
-        reply = await api.done("crawl", url=site.url, scrape_options=own)
+        reply = await api.run_job("crawl", url=site.url, scrape_options=own)
         assert reply["receipt"]["examples"]["robots"] == [site.at("/b")]
         assert {hit.headers["User-Agent"] for hit in site.requests} == {"OtherBot/1"}
 
@@ -205,8 +205,8 @@ async def test_session_user_agent_is_used(api: Api, site: Site) -> None:
     api.lifetime.bind_settings("mine", SessionSettings(user_agent="MineBot/1"))
     for lease, agent in (("mine", "MineBot/1"), ("another", USER_AGENT)):
         site.forget()
-        job_id = await api.started("crawl", {"url": site.url}, headers={LEASE_HEADER: lease})
-        await api.ended("crawl", job_id)
+        job_id = await api.start_job("crawl", {"url": site.url}, headers={LEASE_HEADER: lease})
+        await api.wait_for_end("crawl", job_id)
         assert {hit.headers["User-Agent"] for hit in site.requests} == {agent}
 
 
@@ -216,7 +216,7 @@ async def test_redirects_are_followed_within_scope_only(api: Api, site: Site) ->
     site.redirect("/moved", "/new")
     site.redirect("/away", "http://other.test/")
     site.redirect("/known", "/")
-    reply = await api.done("crawl", url=site.url)
+    reply = await api.run_job("crawl", url=site.url)
     assert [row["url"] for row in reply["data"]] == [site.at("/"), site.at("/moved")]
     assert reply["data"][1]["metadata"]["final_url"] == site.at("/new")
     counts = reply["receipt"]["counts"]
@@ -229,13 +229,13 @@ async def test_best_first_reports_page_weights(api: Api, site: Site) -> None:
     for path in rooms:
         site.page(path, page(path, "/hall"))
     site.page("/hall", page("Hall", "/"))
-    rows = (await api.done("crawl", url=site.url, crawl_strategy="bff"))["data"]
+    rows = (await api.run_job("crawl", url=site.url, crawl_strategy="bff"))["data"]
     assert [row["title"] for row in rows][9] == "Hall"
     scores = [row["metadata"]["crawl_score"] for row in rows]
     assert scores[0] == 1.0
     assert scores[9] > scores[10] > 0
     for strategy in ("bfs", "dfs"):
-        rows = (await api.done("crawl", url=site.url, crawl_strategy=strategy))["data"]
+        rows = (await api.run_job("crawl", url=site.url, crawl_strategy=strategy))["data"]
         assert not any("crawl_score" in row["metadata"] for row in rows)
 
 
@@ -244,9 +244,9 @@ async def test_nofollow_is_obeyed_on_request(api: Api, site: Site) -> None:
     site.page("/a", page("A", "/b"), headers={"X-Robots-Tag": "nofollow"})
     for path in ("/ad", "/b"):
         site.page(path, page(path))
-    reply = await api.done("crawl", url=site.url)
+    reply = await api.run_job("crawl", url=site.url)
     assert reply["receipt"]["counts"] == {"fetched": 4}
-    reply = await api.done("crawl", url=site.url, respect_nofollow=True)
+    reply = await api.run_job("crawl", url=site.url, respect_nofollow=True)
     assert [row["title"] for row in reply["data"]] == ["Home", "A"]
     assert reply["receipt"]["counts"] == {"fetched": 2, "nofollow": 2}
     assert reply["receipt"]["examples"]["nofollow"] == [site.at("/ad"), site.at("/b")]
@@ -257,7 +257,7 @@ async def test_rows_stay_while_the_crawl_goes_on_and_cancel_keeps_them(
 ) -> None:
     three_pages(site)
     with site.hold("/b"):
-        job_id = await api.started("crawl", {"url": site.url, "concurrency": 2})
+        job_id = await api.start_job("crawl", {"url": site.url, "concurrency": 2})
         await asyncio.to_thread(site.wait_for, "/b")
         path = f"/v1/crawl/{job_id}"
         async with asyncio.timeout(60):
@@ -280,13 +280,13 @@ async def test_retry_makes_a_new_job_with_the_saved_request(api: Api, site: Site
     body = {"url": site.url, "max_pages": 2}
     at_once = {"Cache-Control": "no-cache"}
     site.page("/robots.txt", "User-agent: *\nDisallow: /\n", headers=at_once)
-    failed = await api.ended("crawl", await api.started("crawl", body))
+    failed = await api.wait_for_end("crawl", await api.start_job("crawl", body))
     three_pages(site)
     site.robots("")
     again = await api.post(f"/v1/jobs/{failed['job_id']}/retry")
     assert (again["success"], again["status"]) == (True, "pending")
     assert again["original_job_id"] == failed["job_id"] != again["job_id"]
-    reply = await api.ended("crawl", again["job_id"])
+    reply = await api.wait_for_end("crawl", again["job_id"])
     assert len(reply["data"]) == 2
     refused = await api.post(f"/v1/jobs/{again['job_id']}/retry", status=400)
     assert "completed" in refused["detail"]
@@ -299,7 +299,7 @@ async def test_poll_cost_is_independent_of_row_count(api: Api, site: Site) -> No
     link_tree(site, depth=3, fanout=4)
     sizes = {}
     for count in (25, 60):
-        reply = await api.done("crawl", url=site.at("/tree"), max_pages=count)
+        reply = await api.run_job("crawl", url=site.at("/tree"), max_pages=count)
         path = f"/v1/crawl/{reply['job_id']}"
         poll = await api.http.get(path, params={"include_data": "false"})
         whole = await api.http.get(path, params={"per_page": 1000})
@@ -312,8 +312,8 @@ async def test_poll_cost_is_independent_of_row_count(api: Api, site: Site) -> No
 async def test_a_start_is_idempotent_under_its_key(api: Api, site: Site) -> None:
     three_pages(site)
     key = {"Idempotency-Key": "k1"}
-    first = await api.started("crawl", {"url": site.url}, headers=key)
-    assert await api.started("crawl", {"url": site.url}, headers=key) == first
+    first = await api.start_job("crawl", {"url": site.url}, headers=key)
+    assert await api.start_job("crawl", {"url": site.url}, headers=key) == first
     await api.post("/v1/crawl", {"url": site.url, "max_pages": 2}, status=409, headers=key)
     for wrong in ("k" * 256, "", "two\tparts", "cl\u00e9"):
         sent = {"Idempotency-Key": wrong.encode("latin-1")}
@@ -324,7 +324,7 @@ async def test_a_start_is_idempotent_under_its_key(api: Api, site: Site) -> None
 
 async def test_stream_sends_each_row_once_and_resumes(api: Api, site: Site) -> None:
     three_pages(site)
-    job_id = await api.started("crawl", {"url": site.url})
+    job_id = await api.start_job("crawl", {"url": site.url})
     stream = _events((await api.http.get(f"/v1/crawl/{job_id}/events")).text)
     pages = [data for name, data in stream if name == "page"]
     assert [data["position"] for data in pages] == [0, 1, 2, 3]
@@ -349,7 +349,7 @@ def _events(text: str) -> list[tuple[str, dict[str, Any]]]:
 
 async def test_job_of_other_kind_is_unknown(api: Api, site: Site) -> None:
     three_pages(site)
-    job_id = await api.started("crawl", {"url": site.url})
+    job_id = await api.start_job("crawl", {"url": site.url})
     paths = ["/v1/crawl/x", f"/v1/search/{job_id}", "/v1/crawl/x/events"]
     assert {json.dumps(await api.get(path, status=404)) for path in paths} == {
         '{"detail": "no such job"}'
@@ -360,7 +360,7 @@ async def test_job_of_other_kind_is_unknown(api: Api, site: Site) -> None:
 
 async def test_jobs_are_listed_with_a_cursor(api: Api, site: Site) -> None:
     three_pages(site)
-    ids = [await api.started("crawl", {"url": site.url, "max_pages": 1}) for _ in range(3)]
+    ids = [await api.start_job("crawl", {"url": site.url, "max_pages": 1}) for _ in range(3)]
     first = await api.get("/v1/jobs", params={"limit": 2})
     assert [job["job_id"] for job in first["jobs"]] == [ids[2], ids[1]]
     rest = await api.get("/v1/jobs", params={"cursor": first["cursor"]})
@@ -375,7 +375,7 @@ async def test_the_stream_of_rows_is_the_same_at_any_concurrency(api: Api) -> No
         link_tree(site, depth=3, fanout=4)
         rows = []
         for concurrency in (1, 10):
-            reply = await api.done(
+            reply = await api.run_job(
                 "crawl", url=site.at("/tree"), concurrency=concurrency, max_pages=40
             )
             rows.append([(row["url"], row["title"], row["markdown"]) for row in reply["data"]])
@@ -401,7 +401,7 @@ SCHEMA = {
 async def test_extraction_fills_a_schema_and_says_where_from(api: Api, site: Site) -> None:
     options = {"extract": {"schema": SCHEMA, "prompt": "the product"}}
     [row] = (
-        await api.done("crawl", url=site.page("/", PRODUCT), max_pages=1, scrape_options=options)
+        await api.run_job("crawl", url=site.page("/", PRODUCT), max_pages=1, scrape_options=options)
     )["data"]
     assert row["extract"] == {"name": "Wool hat", "price": 19.5, "currency": "EUR", "colour": None}
     told = row["metadata"]["extract"]
@@ -418,7 +418,7 @@ async def test_extraction_reads_tables_that_are_no_format_of_their_own(
     page = f"{PRODUCT}<footer><table><tr><th>Colour:<td>dark  red</table></footer>"
     options = {"extract": {"schema": SCHEMA}}
     [row] = (
-        await api.done("crawl", url=site.page("/", page), max_pages=1, scrape_options=options)
+        await api.run_job("crawl", url=site.page("/", page), max_pages=1, scrape_options=options)
     )["data"]
     assert row["extract"]["colour"] == "dark red"
     assert row["metadata"]["extract"]["provenance"]["/colour"] == "table:1/Colour"

@@ -18,7 +18,7 @@ CONCURRENCIES = [1, 2, 5, 10]
 
 
 async def crawled(api: Api, url: str, **options: Any) -> Any:
-    return await api.done("crawl", url=url, crawl_strategy="dfs", **options)
+    return await api.run_job("crawl", url=url, crawl_strategy="dfs", **options)
 
 
 def endless_tree(site: Site, fanout: int = 3) -> None:

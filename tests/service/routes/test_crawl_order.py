@@ -47,7 +47,7 @@ async def test_all_columns_but_timings_are_the_same_at_any_concurrency(
         troubled(site)
         assert any(site.is_transient(f"/p{n}") for n in range(24))
         alone, busy = [
-            await api.done(
+            await api.run_job(
                 "crawl", url=site.url, crawl_strategy=strategy, concurrency=concurrency,
                 max_pages=20, filter_faceted_urls=strategy != "dfs",
                 scrape_options={"formats": ["markdown", "links", "headings"]},
@@ -70,7 +70,7 @@ async def test_max_pages_is_exact(api: Api, site: Site, strategy: str, wanted: i
     for n in (1, 2):
         site.page(f"/copy{n}", document("One page under two names"))
     site.redirect("/moved", "/1")
-    reply = await api.done(
+    reply = await api.run_job(
         "crawl", url=site.at("/0"), crawl_strategy=strategy, max_pages=wanted, concurrency=10
     )
     assert len(reply["data"]) == reply["total_results"] == wanted
@@ -96,8 +96,8 @@ async def test_a_thousand_pages_are_a_thousand_rows(api: Api, site: Site) -> Non
         "url": site.at("/n/0"), "max_pages": 1000, "concurrency": 10,
         "scrape_options": {"formats": ["links"]},
     }  # fmt: skip
-    job_id = await api.started("crawl", body)
-    reply = await api.ended("crawl", job_id)
+    job_id = await api.start_job("crawl", body)
+    reply = await api.wait_for_end("crawl", job_id)
     told = await api.get(f"/v1/crawl/{job_id}", params={"per_page": 1000})
     rows = [row["url"] for row in told["data"]]
     assert len(rows) == len(set(rows)) == reply["total_results"] == 1000
@@ -113,7 +113,9 @@ async def test_a_page_in_line_at_a_slow_site_does_not_run_out_of_time(api: Api, 
     site.page("/", document("Front", links=[f"/{n}" for n in range(5)]))
     for n in range(5):
         site.page(f"/{n}", document(f"Page {n}"))
-    reply = await api.done("crawl", url=site.url, concurrency=5, scrape_options={"timeout": 3000})
+    reply = await api.run_job(
+        "crawl", url=site.url, concurrency=5, scrape_options={"timeout": 3000}
+    )
     assert reply["receipt"]["counts"] == {"fetched": 6}
     begun = [hit.time for hit in site.requests]
     assert begun[-1] - begun[1] >= 4.9
@@ -125,7 +127,7 @@ async def test_robots_and_sitemaps_wait_for_their_turn(api: Api, site: Site) -> 
     site.page("/", document("Front"))
     site.page("/sitemap.xml", f"<urlset><url><loc>{site.at('/seed')}</loc></url></urlset>")
     site.page("/seed", document("Seed"))
-    reply = await api.done("crawl", url=site.url, sitemap=True)
+    reply = await api.run_job("crawl", url=site.url, sitemap=True)
     assert reply["receipt"]["counts"] == {"fetched": 2}
     assert [hit.path for hit in site.requests] == ["/robots.txt", "/", "/sitemap.xml", "/seed"]
     begun = [hit.time for hit in site.requests]
@@ -142,28 +144,28 @@ async def test_variants_are_read_once_where_that_is_asked_for(api: Api, site: Si
         site.page(f"/list?{query}", document("List", text=text, head=own))
     for number in (1, 2):
         site.page(f"/p?id={number}", document(f"Product {number}"))
-    reply = await api.done("crawl", url=site.url, filter_faceted_urls=True)
+    reply = await api.run_job("crawl", url=site.url, filter_faceted_urls=True)
     rows = [row["url"] for row in reply["data"]]
     assert rows == [site.at(path) for path in ("/", "/list", "/list?page=2", "/p?id=1", "/p?id=2")]
     assert reply["receipt"]["counts"] == {"fetched": 5, "canonical": 1, "duplicate": 1, "facet": 2}
     assert reply["receipt"]["examples"]["facet"] == sorted(site.at(view) for view in views[2:])
     assert not site.hits("/list?sort=new")
-    reply = await api.done("crawl", url=site.url)
+    reply = await api.run_job("crawl", url=site.url)
     assert reply["receipt"]["counts"] == {"fetched": 6, "duplicate": 3}
 
 
 async def test_a_calendar_is_named_a_trap(api: Api, site: Site) -> None:
     start = calendar(site)
-    reply = await api.done("crawl", url=site.at(start), max_pages=100, max_depth=10)
+    reply = await api.run_job("crawl", url=site.at(start), max_pages=100, max_depth=10)
     assert reply["receipt"]["counts"] == {"fetched": 21, "depth": 2}
-    reply = await api.done("crawl", url=site.at("/calendar/1/1"), crawl_strategy="dfs")
+    reply = await api.run_job("crawl", url=site.at("/calendar/1/1"), crawl_strategy="dfs")
     assert set(reply["receipt"]["counts"]) <= {"fetched", "depth", "trap"}
 
 
 async def test_a_farm_of_soft_404s_is_named_a_trap(api: Api, site: Site) -> None:
     start = soft_404s(site, links=4)
     alone, busy = [
-        await api.done("crawl", url=site.at(start), max_pages=1000, concurrency=concurrency)
+        await api.run_job("crawl", url=site.at(start), max_pages=1000, concurrency=concurrency)
         for concurrency in (1, 10)
     ]
     # The start page and its four links, whose own links have fewer folders, are another text.
@@ -178,7 +180,9 @@ async def test_a_farm_of_soft_404s_is_named_a_trap(api: Api, site: Site) -> None
 
 async def test_sessions_in_the_query_are_one_page_each(api: Api, site: Site) -> None:
     paths = sessions(site)
-    reply = await api.done("crawl", url=site.at(paths[0]), filter_faceted_urls=True, max_pages=50)
+    reply = await api.run_job(
+        "crawl", url=site.at(paths[0]), filter_faceted_urls=True, max_pages=50
+    )
     counts = reply["receipt"]["counts"]
     # Two are read to learn what the parameter does; their text differs, for it shows the ids.
     assert counts["fetched"] == len(paths) + PROBES_PER_PARAMETER
@@ -188,5 +192,5 @@ async def test_sessions_in_the_query_are_one_page_each(api: Api, site: Site) -> 
 async def test_redirects_that_come_back_are_a_failed_row(api: Api, site: Site) -> None:
     [first, *_] = redirect_loop(site, 3)
     site.page("/", document("Front", links=[first]))
-    reply = await api.done("crawl", url=site.url)
+    reply = await api.run_job("crawl", url=site.url)
     assert reply["receipt"]["counts"] == {"fetched": 1, "failed:redirects": 1}

@@ -70,7 +70,7 @@ async def test_requests_are_bounded_whatever_a_site_is_made_of(
     for concurrency in (1, 10):
         with Site(seed=concurrency, latency=0.01) as site:
             kind(site)
-            reply = await api.done(
+            reply = await api.run_job(
                 "crawl", url=site.url, max_pages=PAGES, concurrency=concurrency,
                 crawl_strategy=strategy, filter_faceted_urls=kind is facets,
             )  # fmt: skip
@@ -91,8 +91,8 @@ async def test_requests_are_bounded_whatever_a_site_is_made_of(
 
 async def test_what_the_limit_left_out_is_named_and_costs_nothing(api: Api, site: Site) -> None:
     duplicates(site)
-    job_id = await api.started("crawl", {"url": site.url, "max_pages": PAGES})
-    reply = await api.ended("crawl", job_id)
+    job_id = await api.start_job("crawl", {"url": site.url, "max_pages": PAGES})
+    reply = await api.wait_for_end("crawl", job_id)
     # A page is begun as long as eleven requests are left: its own and ten redirects.
     fetched = MOST - 10
     counts = {"fetched": 2, "duplicate": fetched - 2, "over_requests": 301 - fetched}
@@ -111,7 +111,7 @@ async def test_urls_left_over_are_stored_in_batches(
     monkeypatch.setattr(engine, "OUTCOMES_PER_BATCH", 7)
     site.page("/", document("Front", links=[f"/page/{n}" for n in range(100)]))
     site.under("/page/", lambda request: document(request.path))
-    reply = await api.done("crawl", url=site.url, max_pages=2)
+    reply = await api.run_job("crawl", url=site.url, max_pages=2)
     assert reply["receipt"]["counts"] == {"fetched": 2, "over_budget": 99}
 
 
@@ -125,7 +125,7 @@ async def test_a_site_of_pages_gives_them_all(api: Api, site: Site) -> None:
     site.under("/copy/", lambda _request: document("One page under many names"))
     for n in range(PAGES):
         site.redirect(f"/r/{n}", "/")
-    reply = await api.done("crawl", url=site.url, max_pages=PAGES)
+    reply = await api.run_job("crawl", url=site.url, max_pages=PAGES)
     assert len(reply["data"]) == PAGES
     assert "over_requests" not in reply["receipt"]["counts"]
 
@@ -136,7 +136,7 @@ async def test_retries_robots_and_sitemaps_have_bounds_of_their_own(api: Api, si
     locations = "".join(f"<sitemap><loc>{site.at(f'/map{n}')}</loc></sitemap>" for n in range(99))
     site.page("/sitemap.xml", f"<sitemapindex>{locations}</sitemapindex>")
     site.under("/map", lambda _request: "<urlset></urlset>")
-    reply = await api.done("crawl", url=site.url, sitemap=True, max_pages=1000)
+    reply = await api.run_job("crawl", url=site.url, sitemap=True, max_pages=1000)
     assert reply["receipt"]["counts"]["failed:http_500"] == 1
     assert len(site.hits("/broken")) == ATTEMPTS
     assert len(site.hits("/robots.txt")) == 1

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.service.conftest import Api, opened
+from tests.service.conftest import Api, open_service
 from tests.service.routes.teams import member
 from tests.site.server import Site
 from webdata_nb.service.credits.plans import Terms
@@ -45,7 +45,7 @@ async def test_the_users_own_account_has_no_limit_and_is_counted(api: Api, site:
     for path in ("/", "/a"):
         site.page(path, '<a href="/a">a</a>' if path == "/" else "text")
     site.page("/broken", "no", status=500)
-    told = await api.done("crawl", url=site.url, max_pages=10)
+    told = await api.run_job("crawl", url=site.url, max_pages=10)
     assert (told["credits"], told["credits_reserved"]) == (2, None)
     assert told["credits_unlimited"] is True
     usage = await api.get("/v1/usage")
@@ -62,9 +62,9 @@ async def test_failed_pages_cost_nothing(tmp_path: Path, site: Site) -> None:
     site.page("/", '<a href="/good">good</a><a href="/bad">bad</a>')
     site.page("/good", "text")
     site.page("/bad", "no", status=404)
-    async with opened(tmp_path, "team", networks=LOOPBACK) as api:
+    async with open_service(tmp_path, "team", networks=LOOPBACK) as api:
         body = {"url": site.url, "max_pages": 10}
-        job_id = await api.started("crawl", body, headers=mine)
+        job_id = await api.start_job("crawl", body, headers=mine)
         usage = await all_over(api, mine)
         told = await api.get(f"/v1/crawl/{job_id}", headers=mine)
         events = await api.http.get(f"/v1/crawl/{job_id}/events", headers=mine)
@@ -79,7 +79,10 @@ async def test_failed_pages_cost_nothing(tmp_path: Path, site: Site) -> None:
 @pytest.mark.slow
 async def test_credit_for_ten_of_200_simultaneous_starts(tmp_path: Path) -> None:
     mine = await member(tmp_path, "alice", monthly=0, concurrency=1000)
-    async with opened(tmp_path, "team") as api, SqliteStore(tmp_path / "jobs.sqlite") as store:
+    async with (
+        open_service(tmp_path, "team") as api,
+        SqliteStore(tmp_path / "jobs.sqlite") as store,
+    ):
         accounts = store.accounts
         for turn in range(1, 21):
             await accounts.top_up("alice", 10, now=time.time())
@@ -106,7 +109,7 @@ async def test_credit_for_ten_of_200_simultaneous_starts(tmp_path: Path) -> None
 async def test_fifty_clients_never_have_more_than_eight_active(tmp_path: Path) -> None:
     mine = await member(tmp_path, "alice", monthly=None, concurrency=8)
     watched: list[int] = []
-    async with opened(tmp_path, "team") as api:
+    async with open_service(tmp_path, "team") as api:
 
         async def client() -> None:
             begun = 0
@@ -135,10 +138,10 @@ async def test_fifty_clients_never_have_more_than_eight_active(tmp_path: Path) -
 
 async def test_a_replayed_start_costs_nothing(tmp_path: Path) -> None:
     mine = await member(tmp_path, "alice", monthly=1, concurrency=1)
-    async with opened(tmp_path, "team") as api:
+    async with open_service(tmp_path, "team") as api:
         again = {**mine, "Idempotency-Key": "once"}
-        first = await api.started("search", DISCOVERY, headers=again)
-        assert await api.started("search", DISCOVERY, headers=again) == first
+        first = await api.start_job("search", DISCOVERY, headers=again)
+        assert await api.start_job("search", DISCOVERY, headers=again) == first
         await api.post("/v1/search", DISCOVERY, 429, headers=mine)
         assert (await all_over(api, mine))["used"] == 1.0
 
@@ -148,9 +151,9 @@ async def test_a_failed_job_costs_nothing_and_its_retry_is_charged_like_a_start(
 ) -> None:
     mine = await member(tmp_path, "alice", monthly=3)
     site.page("/robots.txt", "User-agent: *\nDisallow: /")
-    async with opened(tmp_path, "team", networks=LOOPBACK) as api:
+    async with open_service(tmp_path, "team", networks=LOOPBACK) as api:
         body = {"url": site.url, "max_pages": 3}
-        job_id = await api.started("crawl", body, headers=mine)
+        job_id = await api.start_job("crawl", body, headers=mine)
         usage = await all_over(api, mine)
         assert (usage["used"], usage["monthly_left"]) == (0.0, 3.0)
         async with SqliteStore(tmp_path / "jobs.sqlite") as store:
@@ -187,7 +190,7 @@ async def test_service_start_releases_reservations_of_dead_calls(tmp_path: Path)
     async with SqliteStore(tmp_path / "jobs.sqlite") as store:
         most, now = (Charge(CREATIVES, "creatives", 3),), time.time()
         await store.accounts.open_call("alice", "call", most, until=now + 900, now=now)
-    async with opened(tmp_path, "team") as api:
+    async with open_service(tmp_path, "team") as api:
         usage = await api.get("/v1/usage", headers=mine)
         assert (usage["monthly_left"], usage["reserved"], usage["active"]) == (10, 0, 0)
 

@@ -21,33 +21,37 @@ QUERIES = ("aurora forecast", "moss garden", "anemometer", "winter")
 async def test_searches_over_a_dead_site_end(api: Api) -> None:
     for _ in range(2):
         with SampleSite() as site:
-            crawled = await api.done("crawl", url=site.url, max_pages=30)
+            crawled = await api.run_job("crawl", url=site.url, max_pages=30)
             assert len(crawled["data"]) == 30
     jobs = [
-        await api.started("search", {"query": query, "num_results": 3, "formats": ["markdown"]})
+        await api.start_job("search", {"query": query, "num_results": 3, "formats": ["markdown"]})
         for query in QUERIES
     ]
     async with asyncio.timeout(60):
-        ended = [await api.ended("search", job_id) for job_id in jobs]
+        ended = [await api.wait_for_end("search", job_id) for job_id in jobs]
     assert {each["status"] for each in ended} == {"completed"}
     with SampleSite() as site:
-        crawled = await api.done("crawl", url=site.url, max_pages=30)
+        crawled = await api.run_job("crawl", url=site.url, max_pages=30)
         assert len(crawled["data"]) == 30
 
 
 async def test_a_live_site_is_not_held_up_by_a_dead_one_on_the_same_machine(api: Api) -> None:
     with SampleSite() as site:
         dead = site.url
-        await api.done("crawl", url=dead, max_pages=30)
+        await api.run_job("crawl", url=dead, max_pages=30)
     with SampleSite() as live:
-        await api.done("crawl", url=live.url, max_pages=30)
+        await api.run_job("crawl", url=live.url, max_pages=30)
         searches = [
-            await api.started("search", {"query": query, "num_results": 3, "formats": ["markdown"]})
+            await api.start_job(
+                "search", {"query": query, "num_results": 3, "formats": ["markdown"]}
+            )
             for query in QUERIES
         ]
-        crawls = [await api.done("crawl", url=live.url, max_pages=30) for _ in range(3)]
+        crawls = [await api.run_job("crawl", url=live.url, max_pages=30) for _ in range(3)]
         assert [len(each["data"]) for each in crawls] == [30, 30, 30]
-        rows = [row for each in searches for row in (await api.ended("search", each))["data"]]
+        rows = [
+            row for each in searches for row in (await api.wait_for_end("search", each))["data"]
+        ]
         assert {row["success"] for row in rows if row["url"].startswith(live.url)} == {True}
         assert not any(row["success"] for row in rows if row["url"].startswith(dead))
 
@@ -66,7 +70,7 @@ async def test_a_site_that_asks_for_patience_for_seconds_loses_no_page(
         )
 
     site.under("/", busy)
-    crawled = await api.done("crawl", url=site.url, max_pages=12, concurrency=8)
+    crawled = await api.run_job("crawl", url=site.url, max_pages=12, concurrency=8)
     assert crawled["status"] == "completed"
     assert [row["success"] for row in crawled["data"]] == [True] * 12
 
@@ -78,6 +82,6 @@ async def test_a_site_that_never_stops_asking_for_patience_costs_a_page_its_time
     site.robots("")
     url = site.page("/", "busy", status=429, headers={"Retry-After": retry_after})
     body = {"url": url, "scrape_options": {"timeout": 4000}}
-    crawled = await api.done("crawl", **body)
+    crawled = await api.run_job("crawl", **body)
     assert crawled["receipt"]["counts"] == {"failed:http_429": 1}
     assert 3 <= len(site.hits("/")) <= 6

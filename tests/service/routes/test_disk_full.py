@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from tests.service.conftest import Api, opened
+from tests.service.conftest import Api, open_service
 from tests.site.document import document
 from tests.site.server import Site
 from webdata_nb.contract import paths
@@ -26,7 +26,7 @@ from webdata_nb.service.store.sqlite.check import check_database
 from webdata_nb.service.store.sqlite.database import SqliteDatabase
 
 PAGES = 30
-PATIENCE_S = 60
+TIMEOUT_S = 60
 
 
 def big_site(site: Site) -> list[str]:
@@ -104,13 +104,13 @@ async def test_jobs_wait_for_space_and_lose_nothing(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disk: Any
 ) -> None:
     data_dir, expected = tmp_path / "data", big_site(site)
-    async with opened(data_dir):
+    async with open_service(data_dir):
         pass  # the schema is there before the disk is full
     body = {"url": expected[0], "max_pages": PAGES, "concurrency": 5}
     with disk(data_dir, monkeypatch) as (fill, free):
-        async with opened(data_dir) as api, asyncio.timeout(PATIENCE_S):
+        async with open_service(data_dir) as api, asyncio.timeout(TIMEOUT_S):
             fill()
-            job_id = await api.started("crawl", body)
+            job_id = await api.start_job("crawl", body)
             shown = await full(api, job_id)
             refused = await api.http.post("/v1/crawl", json=body)
             assert refused.status_code == 503
@@ -122,12 +122,12 @@ async def test_jobs_wait_for_space_and_lose_nothing(
             assert (still["status"], still["error"]) == ("running", None)
             assert still["data"][: len(shown)] == shown
             free()
-            ended = await api.ended("crawl", job_id)
+            ended = await api.wait_for_end("crawl", job_id)
             assert (ended["status"], ended["error"]) == ("completed", None)
             assert [row["url"] for row in ended["data"]] == expected
             assert ended["data"][: len(shown)] == shown
             assert await api.get(paths.READY) == {"status": "ok"}
-            again = await api.done("crawl", **body)
+            again = await api.run_job("crawl", **body)
             assert len(again["data"]) == PAGES
         assert not [each for each in check_database(data_dir / "jobs.sqlite") if each.problems]
 

@@ -30,7 +30,7 @@ async def test_a_crawl_is_downloaded_with_its_type_and_name(
     api: Api, site: Site, name: str
 ) -> None:
     magazine(site)
-    status = await api.done("crawl", url=site.url)
+    status = await api.run_job("crawl", url=site.url)
     job_id = status["job_id"]
     answer = await api.http.get(f"/v1/crawl/{job_id}/export", params={"format": name})
     assert answer.status_code == 200
@@ -48,8 +48,8 @@ async def test_a_crawl_is_downloaded_with_its_type_and_name(
 
 async def test_a_search_export_has_the_query_and_the_rows(api: Api, site: Site) -> None:
     magazine(site)
-    await api.done("crawl", url=site.url)
-    status = await api.done("search", query="northern lights")
+    await api.run_job("crawl", url=site.url)
+    status = await api.run_job("search", query="northern lights")
     export = await api.get(f"/v1/search/{status['job_id']}/export", params={"format": "json"})
     assert export == {"query": "northern lights", "results": status["data"]}
     assert len(export["results"]) == 2
@@ -58,7 +58,7 @@ async def test_a_search_export_has_the_query_and_the_rows(api: Api, site: Site) 
 async def test_a_running_job_exports_what_is_published_so_far(api: Api, site: Site) -> None:
     magazine(site)
     site.page("/tides", "slow", delay=60.0)
-    job_id = await api.started("crawl", {"url": site.url, "max_pages": 4})
+    job_id = await api.start_job("crawl", {"url": site.url, "max_pages": 4})
     while (await api.get(f"/v1/crawl/{job_id}"))["total_results"] < 3:
         pass
     export = await api.get(f"/v1/crawl/{job_id}/export", params={"format": "json"})
@@ -78,7 +78,7 @@ async def test_a_running_job_exports_what_is_published_so_far(api: Api, site: Si
 
 
 async def test_without_results_there_is_nothing_to_export(api: Api) -> None:
-    status = await api.done("search", query="nothing at all")
+    status = await api.run_job("search", query="nothing at all")
     for name in FORMATS:
         path = f"/v1/search/{status['job_id']}/export"
         answer = await api.get(path, 404, params={"format": name})
@@ -87,7 +87,7 @@ async def test_without_results_there_is_nothing_to_export(api: Api) -> None:
 
 async def test_an_unknown_format_is_refused_by_name(api: Api, site: Site) -> None:
     magazine(site)
-    job_id = (await api.done("crawl", url=site.url))["job_id"]
+    job_id = (await api.run_job("crawl", url=site.url))["job_id"]
     for query in ({}, {"format": "xml"}, {"format": "JSON"}, {"format": ""}):
         [problem] = (await api.get(f"/v1/crawl/{job_id}/export", 422, params=query))["detail"]
         assert problem["loc"] == ["query", "format"]
@@ -97,7 +97,7 @@ async def test_an_unknown_format_is_refused_by_name(api: Api, site: Site) -> Non
 
 async def test_export_of_job_of_other_kind_is_unknown(api: Api, site: Site) -> None:
     magazine(site)
-    job_id = (await api.done("crawl", url=site.url))["job_id"]
+    job_id = (await api.run_job("crawl", url=site.url))["job_id"]
     other = await api.http.get(f"/v1/search/{job_id}/export?format=json")
     none = await api.http.get("/v1/search/nowhere/export?format=json")
     assert (other.status_code, other.content) == (none.status_code, none.content)

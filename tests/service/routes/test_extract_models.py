@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.service.conftest import Api, opened
+from tests.service.conftest import Api, open_service
 from tests.service.extract.stub_model import KEY, StubModel, fails, says
 from tests.service.routes.teams import member
 from tests.service.search.stubs import Result, stubs
@@ -50,7 +50,7 @@ async def bind(api: Api, model: StubModel, **more: Any) -> None:
 
 
 async def done(api: Api, kind: str, **body: Any) -> Any:
-    return await api.ended(kind, await api.started(kind, body, headers=LEASE))
+    return await api.wait_for_end(kind, await api.start_job(kind, body, headers=LEASE))
 
 
 async def test_a_crawl_extracts_from_each_page(api: Api, site: Site, model: StubModel) -> None:
@@ -146,7 +146,9 @@ async def test_item_reports_extraction_without_model(api: Api, site: Site) -> No
     for provider, noted in ((None, True), ("structured", False)):
         extract = {"schema": SCHEMA, **({"provider": provider} if provider else {})}
         url = shop(site)
-        reply = await api.done("crawl", url=url, max_pages=1, scrape_options={"extract": extract})
+        reply = await api.run_job(
+            "crawl", url=url, max_pages=1, scrape_options={"extract": extract}
+        )
         told = reply["data"][0]["metadata"]["extract"]
         assert told["provider"] == "structured"
         assert ("no language model is set up" in told.get("note", "")) is noted
@@ -184,7 +186,7 @@ async def test_operator_model_is_reachable_in_team_mode(
     url = shop(site)
     body = {"url": url, "max_pages": 1, "scrape_options": {"extract": {"schema": SCHEMA}}}
     # A job may fetch from the network that is admitted; the model's address needs no such word.
-    async with opened(tmp_path, "team", networks=("127.0.0.0/8",), providers=operator) as api:
+    async with open_service(tmp_path, "team", networks=("127.0.0.0/8",), providers=operator) as api:
         job = await api.post("/v1/crawl", body, headers=mine)
         async for row in _rows(api, job["job_id"], mine):
             assert row["extract"] == {"name": "Ant", "price": 1}
@@ -216,7 +218,7 @@ async def test_no_key_is_ever_shown(
     caplog.set_level(logging.DEBUG)
     shown: list[str] = []
     options = {"extract": {"schema": SCHEMA}}
-    async with opened(tmp_path / "data") as api:
+    async with open_service(tmp_path / "data") as api:
         await bind(api, model)
         # A server that holds up the key to whoever asks, in statuses, bodies and redirects.
         for turn in (

@@ -7,7 +7,7 @@ from time import time
 
 import pytest
 
-from tests.service.conftest import Api, opened
+from tests.service.conftest import Api, open_service
 from webdata_nb.service.api_keys import key_hash
 from webdata_nb.service.http.gate import MAX_BODY_BYTES
 from webdata_nb.service.store.sqlite.store import SqliteStore
@@ -89,9 +89,9 @@ async def test_a_team_service_knows_accounts_by_their_keys(tmp_path: Path) -> No
             await store.accounts.add_key(
                 f"k-{name}", name, "laptop", key_hash(f"key-{name}"), now=time()
             )
-    async with opened(tmp_path, mode="team") as api:
+    async with open_service(tmp_path, mode="team") as api:
         mine = {"Authorization": "Bearer key-alice"}
-        job_id = await api.started("search", {"query": "q", "formats": []}, headers=mine)
+        job_id = await api.start_job("search", {"query": "q", "formats": []}, headers=mine)
         assert [job["job_id"] for job in (await api.get("/v1/jobs", headers=mine))["jobs"]] == [
             job_id
         ]

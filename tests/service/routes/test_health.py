@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.service.conftest import opened
+from tests.service.conftest import open_service
 from webdata_nb.contract import paths
 from webdata_nb.service.routes import health
 
 
 async def test_full_disk_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "FRESH_S", 0.0)
-    async with opened(tmp_path / "data") as api:
+    async with open_service(tmp_path / "data") as api:
         assert await api.get(paths.READY) == {"status": "ok"}
         (tmp_path / "data").rename(tmp_path / "away")
         nobody = {"Authorization": ""}

@@ -20,7 +20,7 @@ def body_of(kind: str, site: Site) -> dict[str, Any]:
 async def cancelled(api: Api, kind: str, site: Site) -> str:
     """Start a job that cannot end by itself, and cancel it."""
     with site.hold("/robots.txt"), site.hold("/"):
-        job_id = await api.started("crawl", body_of("crawl", site))
+        job_id = await api.start_job("crawl", body_of("crawl", site))
         await api.post(f"/v1/jobs/{job_id}/cancel")
     assert kind == "crawl"
     return job_id
@@ -28,8 +28,8 @@ async def cancelled(api: Api, kind: str, site: Site) -> str:
 
 async def failed(api: Api, site: Site) -> str:
     site.robots("User-agent: *\nDisallow: /")
-    job_id = await api.started("crawl", body_of("crawl", site))
-    assert (await api.ended("crawl", job_id))["status"] == "failed"
+    job_id = await api.start_job("crawl", body_of("crawl", site))
+    assert (await api.wait_for_end("crawl", job_id))["status"] == "failed"
     return job_id
 
 
@@ -47,15 +47,15 @@ async def test_cancel_and_retry_replies_of_crawls(api: Api, site: Site) -> None:
         "original_job_id": job_id,
     }
     assert again["job_id"] != job_id
-    assert (await api.ended("crawl", again["job_id"]))["status"] == "completed"
+    assert (await api.wait_for_end("crawl", again["job_id"]))["status"] == "completed"
     assert (await api.get(f"/v1/crawl/{job_id}"))["status"] == "cancelled"
 
 
 async def test_cancel_and_retry_replies_of_searches(api: Api, site: Site) -> None:
     site.page("/", "text about walruses")
-    await api.done("crawl", url=site.url, max_pages=1)
+    await api.run_job("crawl", url=site.url, max_pages=1)
     with site.hold("/"):
-        job_id = await api.started("search", {"query": "walruses"})
+        job_id = await api.start_job("search", {"query": "walruses"})
         await asyncio.to_thread(site.wait_for, "/", 2)
         for _ in range(2):
             reply = await api.post(f"/v1/jobs/{job_id}/cancel", {})
@@ -68,7 +68,7 @@ async def test_cancel_and_retry_replies_of_searches(api: Api, site: Site) -> Non
         "new_job_id": again["new_job_id"],
         "type": "search",
     }
-    after = await api.ended("search", again["new_job_id"])
+    after = await api.wait_for_end("search", again["new_job_id"])
     assert (after["status"], len(after["data"])) == ("completed", 1)
 
 
@@ -78,7 +78,7 @@ async def test_a_completed_job_refuses_both_and_names_its_state(
 ) -> None:
     site.page("/", "text")
     for kind in KINDS:
-        job = await api.done(kind, **body_of(kind, site))
+        job = await api.run_job(kind, **body_of(kind, site))
         assert job["status"] == "completed"
         refused = await api.post(f"/v1/jobs/{job['job_id']}/{action}", {}, 400)
         assert refused.keys() == {"detail"}
@@ -97,7 +97,7 @@ async def test_a_failed_job_refuses_to_be_cancelled_and_can_be_retried(
 
 async def test_a_running_job_refuses_to_be_retried(api: Api, site: Site) -> None:
     with site.hold("/robots.txt"), site.hold("/"):
-        job_id = await api.started("crawl", body_of("crawl", site))
+        job_id = await api.start_job("crawl", body_of("crawl", site))
         refused = await api.post(f"/v1/jobs/{job_id}/retry", {}, 400)
         assert "running" in refused["detail"] or "pending" in refused["detail"]
         await api.post(f"/v1/jobs/{job_id}/cancel")

@@ -23,7 +23,7 @@ async def test_a_crawl_loses_no_page_to_killed_and_stopped_page_workers(api: Api
     with Site(seed=8, latency=0.05) as site:
         paths = link_tree(site, depth=3, fanout=6)[:200]
         body = {"url": site.at("/tree"), "max_pages": 200, "max_depth": 5, "concurrency": 8}
-        job_id = await api.started("crawl", body)
+        job_id = await api.start_job("crawl", body)
         async with asyncio.timeout(200):
             while True:
                 reply = await api.get(f"/v1/crawl/{job_id}", params={"per_page": 1000})

@@ -39,7 +39,7 @@ async def crawl(api: Api, site: Site) -> str:
     site.page("/", article("Home", "All pages.", *links))
     for link in links:
         site.page(link, article(f"Page {link}", f"{link} {PROSE * 20}"))
-    return f"/v1/crawl/{(await api.done('crawl', url=site.url, max_pages=PAGES + 1))['job_id']}"
+    return f"/v1/crawl/{(await api.run_job('crawl', url=site.url, max_pages=PAGES + 1))['job_id']}"
 
 
 async def raw(http: httpx.AsyncClient, path: str, **headers: str) -> tuple[httpx.Response, bytes]:
@@ -114,19 +114,19 @@ async def test_unchanged_reply_is_a_304(api: Api, site: Site) -> None:
 async def test_changed_list_has_another_etag(api: Api, site: Site) -> None:
     magazine(site)
     for _ in range(15):
-        await api.done("crawl", url=site.url, max_pages=1)
+        await api.run_job("crawl", url=site.url, max_pages=1)
     first = await api.http.get("/v1/jobs")
     assert len(first.content) > MIN_BYTES
     known = {"If-None-Match": first.headers["etag"]}
     assert (await api.http.get("/v1/jobs", headers=known)).status_code == 304
-    await api.done("crawl", url=site.url, max_pages=1)
+    await api.run_job("crawl", url=site.url, max_pages=1)
     assert (await api.http.get("/v1/jobs", headers=known)).status_code == 200
 
 
 async def test_running_job_is_never_a_304(api: Api, site: Site) -> None:
     site.page("/", article("Home", "Waits.", "/slow"))
     site.page("/slow", "never", delay=60)
-    job_id = await api.started("crawl", {"url": site.url})
+    job_id = await api.start_job("crawl", {"url": site.url})
     for path in (f"/v1/crawl/{job_id}", f"/v1/crawl/{job_id}?include_data=false"):
         reply = await api.http.get(path, headers={"If-None-Match": '"anything"'})
         assert (reply.status_code, "etag" in reply.headers) == (200, False)

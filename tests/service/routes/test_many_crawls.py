@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from tests.service.conftest import opened
+from tests.service.conftest import open_service
 from tests.service.routes.endless import endless
 from tests.service.routes.teams import member
 from tests.service.search.stubs import Result, stubs
@@ -29,9 +29,11 @@ async def test_a_search_ends_while_sixteen_crawls_of_another_account_run(
     site.under("/endless", endless)
     stub.served = [Result(site.at("/result"), "Found", "It is red.")]
     alice, bob = await member(tmp_path, "alice"), await member(tmp_path, "bob")
-    async with opened(tmp_path, "team", providers=providers, networks=("127.0.0.0/8",)) as api:
+    async with open_service(
+        tmp_path, "team", providers=providers, networks=("127.0.0.0/8",)
+    ) as api:
         crawls = [
-            await api.started(
+            await api.start_job(
                 "crawl",
                 {"url": site.at(f"/endless/{n}"), "max_pages": 1000, "respect_robots_txt": False},
                 headers=alice,

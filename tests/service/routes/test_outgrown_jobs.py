@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.service.conftest import opened
+from tests.service.conftest import open_service
 from tests.site.server import Site
 from webdata_nb.service.settings import LOCAL_ACCOUNT
 from webdata_nb.service.store.records import NewJob
@@ -46,8 +46,8 @@ async def test_a_job_beyond_the_limits_fails_and_says_which(
 ) -> None:
     subject = {"url": "http://a.test/"} if kind == "crawl" else {"query": "q"}
     job_id = await stored(tmp_path / "data", kind, subject | options)
-    async with opened(tmp_path / "data") as api:
-        ended = await api.ended(kind, job_id)
+    async with open_service(tmp_path / "data") as api:
+        ended = await api.wait_for_end(kind, job_id)
         assert ended["status"] == "failed"
         assert told in ended["error"]
         assert "start it anew within the limits" in ended["error"]
@@ -59,5 +59,5 @@ async def test_a_job_beyond_the_limits_fails_and_says_which(
 async def test_a_job_within_the_limits_goes_on(tmp_path: Path, site: Site) -> None:
     site.page("/", "text")
     job_id = await stored(tmp_path / "data", "crawl", {"url": site.url, "max_pages": 1})
-    async with opened(tmp_path / "data") as api:
-        assert (await api.ended("crawl", job_id))["status"] == "completed"
+    async with open_service(tmp_path / "data") as api:
+        assert (await api.wait_for_end("crawl", job_id))["status"] == "completed"

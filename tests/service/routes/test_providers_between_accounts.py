@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from tests.service.conftest import Api, opened
+from tests.service.conftest import Api, open_service
 from tests.service.routes.teams import member
 from tests.service.search.stubs import KEY, Stub, StubRequest, results, stubs
 from tests.site.server import Site
@@ -73,7 +73,7 @@ async def team_with(name: str, site: Site, data_dir: Path, suffix: str = "") -> 
         {"engines": dict.fromkeys(ENGINES, (name, "local")), "providers": {name: access}}
     )
     alice, bob = await member(data_dir, "alice"), await member(data_dir, "bob")
-    async with opened(data_dir, "team", providers=providers) as api:
+    async with open_service(data_dir, "team", providers=providers) as api:
         yield Team(api, stub, alice, bob)
 
 

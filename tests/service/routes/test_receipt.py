@@ -19,7 +19,7 @@ def links(site: Site) -> list[str]:
 
 
 async def test_every_url_once_page_by_page(api: Api, site: Site, links: list[str]) -> None:
-    reply = await api.done("crawl", url=site.url, max_pages=3)
+    reply = await api.run_job("crawl", url=site.url, max_pages=3)
     path = f"/v1/crawl/{reply['job_id']}/receipt"
     entries: list[dict[str, Any]] = []
     for page in range(1, 12):
@@ -42,7 +42,7 @@ async def test_every_url_once_page_by_page(api: Api, site: Site, links: list[str
 
 
 async def test_receipt_entry_by_url_variants(api: Api, site: Site, links: list[str]) -> None:
-    reply = await api.done("crawl", url=site.url, max_pages=3)
+    reply = await api.run_job("crawl", url=site.url, max_pages=3)
     path = f"/v1/crawl/{reply['job_id']}/receipt"
     for spelling in (links[20], f"{links[20]}#x", links[20].replace("http", "HTTP")):
         told = await api.get(path, params={"url": spelling})
@@ -65,7 +65,7 @@ async def test_receipt_entry_by_url_variants(api: Api, site: Site, links: list[s
 async def test_invalid_receipt_query_is_422(
     api: Api, site: Site, params: dict[str, str], name: str
 ) -> None:
-    job_id = await api.started("crawl", {"url": site.url})
+    job_id = await api.start_job("crawl", {"url": site.url})
     [problem] = (await api.get(f"/v1/crawl/{job_id}/receipt", status=422, params=params))["detail"]
     assert problem["loc"] == ["query", name]
 

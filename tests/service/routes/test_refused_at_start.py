@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.service.conftest import Api, opened
+from tests.service.conftest import Api, open_service
 from tests.service.routes.teams import member
 from tests.site.server import Site
 from webdata_nb.service.browser.chromium import INSTALL
@@ -22,7 +22,7 @@ KEY = {"Idempotency-Key": "again-1"}
 async def team(tmp_path: Path) -> AsyncIterator[Api]:
     """Give a team's service that admits one private network, with a member's key."""
     headers = await member(tmp_path, "tester")
-    async with opened(tmp_path, "team", networks=("10.1.0.0/16",)) as api:
+    async with open_service(tmp_path, "team", networks=("10.1.0.0/16",)) as api:
         api.http.headers.update(headers)
         yield api
 
@@ -59,7 +59,7 @@ async def test_a_team_refuses_addresses_that_the_url_shows(team: Api, url: str) 
 
 async def test_a_team_starts_crawls_of_what_it_admits_and_of_names(team: Api) -> None:
     for url in ("http://10.1.2.3:8080/", "http://wiki.invalid/", "http://127.0.0.1.invalid/"):
-        await team.started("crawl", {"url": url})
+        await team.start_job("crawl", {"url": url})
 
 
 async def test_a_local_service_crawls_private_addresses_but_no_metadata(
@@ -68,8 +68,8 @@ async def test_a_local_service_crawls_private_addresses_but_no_metadata(
     for url in ("http://169.254.169.254/", "http://[fd00:ec2::254]/"):
         assert "network policy" in (await refused(api, "crawl", url=url))["msg"]
     site.page("/", "<p>here</p>")
-    assert (await api.done("crawl", url=site.url, max_pages=1))["data"][0]["success"]
-    await api.started("crawl", {"url": "http://192.168.255.254:8123/"})
+    assert (await api.run_job("crawl", url=site.url, max_pages=1))["data"][0]["success"]
+    await api.start_job("crawl", {"url": "http://192.168.255.254:8123/"})
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ async def test_a_link_to_port_0_is_a_failed_row_and_not_port_80(api: Api, site: 
     link = site.url.rsplit(":", 1)[0] + ":0/x"
     site.page("/", f'<p>here <a href="{link}">there</a></p>')
     options = {"allow_external_links": True, "respect_robots_txt": False}
-    reply = await api.done("crawl", url=site.url, **options)
+    reply = await api.run_job("crawl", url=site.url, **options)
     assert [row["url"] for row in reply["data"]] == [site.url, link]
     assert "Port 0" in reply["data"][1]["error"]
 
@@ -123,7 +123,7 @@ async def test_patterns_are_matched_as_urls_are_written(api: Api, site: Site) ->
     for path in paths:
         site.page(path, f"<p>About {path}</p>")
     include = ["/café/**", "/a b/**", "/[id]/**", "/{x}/**"]
-    reply = await api.done("crawl", url=site.url, include_paths=include)
+    reply = await api.run_job("crawl", url=site.url, include_paths=include)
     assert [row["url"] for row in reply["data"][1:]] == [site.at(path) for path in paths]
 
 
@@ -142,17 +142,17 @@ async def test_unknown_query_parameters_are_refused(api: Api, path: str) -> None
 
 
 async def test_a_retry_is_idempotent_under_its_key(api: Api) -> None:
-    failed = await api.done("crawl", url="http://gone.invalid/")
+    failed = await api.run_job("crawl", url="http://gone.invalid/")
     assert failed["status"] == "failed"
     path = f"/v1/jobs/{failed['job_id']}/retry"
     first = await api.post(path, headers=KEY)
     assert await api.post(path, headers=KEY) == first
     assert len((await api.get("/v1/jobs"))["jobs"]) == 2
-    await api.ended("crawl", first["job_id"])
+    await api.wait_for_end("crawl", first["job_id"])
     assert (await api.post(path, headers=KEY))["job_id"] == first["job_id"]
     assert (await api.post(path))["job_id"] != first["job_id"]
     # The key belongs to that retry: neither another job's nor a start is answered with it.
-    other = await api.ended("crawl", first["job_id"])
+    other = await api.wait_for_end("crawl", first["job_id"])
     await api.post(f"/v1/jobs/{other['job_id']}/retry", status=409, headers=KEY)
     await api.post("/v1/crawl", {"url": "http://gone.invalid/"}, status=409, headers=KEY)
     await api.post(path, status=422, headers={"Idempotency-Key": "x" * 256})
@@ -198,6 +198,6 @@ async def test_without_a_browser_all_else_is_done(
     api: Api, site: Site, options: dict[str, Any]
 ) -> None:
     site.page("/", "<main><p>" + "Plain words for everyone. " * 20 + "</p></main>")
-    [row] = (await api.done("crawl", url=site.url, max_pages=1, scrape_options=options))["data"]
+    [row] = (await api.run_job("crawl", url=site.url, max_pages=1, scrape_options=options))["data"]
     assert row["success"] is True
-    await api.done("search", query="q", formats=[], mobile=True)
+    await api.run_job("search", query="q", formats=[], mobile=True)

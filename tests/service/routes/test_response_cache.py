@@ -11,7 +11,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.service.conftest import Api, opened
+from tests.service.conftest import Api, open_service
 from tests.service.routes.teams import member
 from tests.service.routes.test_retention import HOUR, Clock
 from tests.service.routes.test_search import magazine
@@ -58,11 +58,11 @@ async def read(api: Api, path: str, times: int = 3, **sent: dict[str, str]) -> b
 
 async def crawled(api: Api, site: Site) -> str:
     magazine(site)
-    return f"/v1/crawl/{(await api.done('crawl', url=site.url))['job_id']}"
+    return f"/v1/crawl/{(await api.run_job('crawl', url=site.url))['job_id']}"
 
 
 async def test_reply_is_cached_from_the_second_request(tmp_path: Path, site: Site) -> None:
-    async with opened(tmp_path) as api:
+    async with open_service(tmp_path) as api:
         path = await crawled(api, site)
         first = await read(api, f"{path}?per_page=50", times=1)
         cached_body = await read(api, path, times=2)
@@ -73,9 +73,9 @@ async def test_reply_is_cached_from_the_second_request(tmp_path: Path, site: Sit
 
 
 async def test_search_reply_is_cached(tmp_path: Path, site: Site) -> None:
-    async with opened(tmp_path) as api:
+    async with open_service(tmp_path) as api:
         await crawled(api, site)
-        path = f"/v1/search/{(await api.done('search', query='northern lights'))['job_id']}"
+        path = f"/v1/search/{(await api.run_job('search', query='northern lights'))['job_id']}"
         cached = await read(api, path)
         alter(tmp_path, "DELETE FROM entry")
         assert await read(api, path) == cached
@@ -83,7 +83,7 @@ async def test_search_reply_is_cached(tmp_path: Path, site: Site) -> None:
 
 async def test_cached_reply_expires_by_the_clock(tmp_path: Path, site: Site) -> None:
     clock = Clock()
-    async with opened(tmp_path, clock=clock) as api:
+    async with open_service(tmp_path, clock=clock) as api:
         path = await crawled(api, site)
         assert b"result_expired" not in await read(api, path)
         clock.ahead = 31 * 24 * HOUR
@@ -93,7 +93,7 @@ async def test_cached_reply_expires_by_the_clock(tmp_path: Path, site: Site) -> 
 async def test_cached_reply_is_dropped_when_another_process_deletes_rows(
     tmp_path: Path, site: Site
 ) -> None:
-    async with opened(tmp_path) as api:
+    async with open_service(tmp_path) as api:
         path = await crawled(api, site)
         await read(api, path)
         async with SqliteStore(tmp_path / "jobs.sqlite") as other:
@@ -103,7 +103,7 @@ async def test_cached_reply_is_dropped_when_another_process_deletes_rows(
 
 
 async def test_cached_reply_is_dropped_with_its_job(tmp_path: Path, site: Site) -> None:
-    async with opened(tmp_path) as api:
+    async with open_service(tmp_path) as api:
         path = await crawled(api, site)
         await read(api, path)
         alter(tmp_path, "DELETE FROM job")
@@ -113,7 +113,7 @@ async def test_cached_reply_is_dropped_with_its_job(tmp_path: Path, site: Site) 
 
 async def test_cached_reply_is_only_for_its_owner(tmp_path: Path, site: Site) -> None:
     alice, bob = [await member(tmp_path, name) for name in ("alice", "bob")]
-    async with opened(tmp_path, "team", networks=("127.0.0.0/8",)) as api:
+    async with open_service(tmp_path, "team", networks=("127.0.0.0/8",)) as api:
         api.http.headers.update(alice)
         path = await crawled(api, site)
         await read(api, path)

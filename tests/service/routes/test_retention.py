@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.service.conftest import Api, opened
+from tests.service.conftest import Api, open_service
 from tests.service.routes.test_search import magazine
 from tests.site.server import Site
 from webdata_nb.contract.replies import SearchStatus
@@ -38,14 +38,14 @@ def clock() -> Clock:
 
 @pytest.fixture
 async def timed(tmp_path: Path, clock: Clock) -> AsyncIterator[Api]:
-    async with opened(tmp_path / "data", clock=clock) as api:
+    async with open_service(tmp_path / "data", clock=clock) as api:
         yield api
 
 
 async def both(api: Api, site: Site) -> tuple[dict[str, Any], dict[str, Any]]:
     magazine(site)
-    crawl = await api.done("crawl", url=site.url)
-    return crawl, await api.done("search", query="northern lights")
+    crawl = await api.run_job("crawl", url=site.url)
+    return crawl, await api.run_job("search", query="northern lights")
 
 
 async def test_a_search_is_there_at_47_59_and_gone_at_48_01(
@@ -95,20 +95,23 @@ async def test_the_stream_of_an_expired_job_is_its_end(
 
 
 async def test_job_marked_as_expired_stays_expired(tmp_path: Path, site: Site) -> None:
-    async with opened(tmp_path / "data") as api:
+    async with open_service(tmp_path / "data") as api:
         _, search = await both(api, site)
     async with SqliteStore(tmp_path / "data" / "jobs.sqlite") as store:
         await store.retention.mark_expired(search["job_id"], now=time.time())
-    async with opened(tmp_path / "data") as api:
+    async with open_service(tmp_path / "data") as api:
         gone = await api.get(f"/v1/search/{search['job_id']}")
         assert (gone["data"], gone["result_expired"]) == ([], True)
         await api.get(f"/v1/search/{search['job_id']}/export", 410, params={"format": "json"})
 
 
 async def test_service_deletes_expired_rows(tmp_path: Path, site: Site) -> None:
-    async with opened(tmp_path / "data") as api:
+    async with open_service(tmp_path / "data") as api:
         crawl, search = await both(api, site)
-    async with opened(tmp_path / "data", clock=Clock(ahead=49 * HOUR)) as api, asyncio.timeout(60):
+    async with (
+        open_service(tmp_path / "data", clock=Clock(ahead=49 * HOUR)) as api,
+        asyncio.timeout(60),
+    ):
         async with SqliteStore(tmp_path / "data" / "jobs.sqlite") as store:
             while await store.journal(search["job_id"]):  # noqa: ASYNC110 - the janitor tells nobody
                 await asyncio.sleep(0.02)

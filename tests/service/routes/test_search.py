@@ -24,8 +24,8 @@ def magazine(site: Site) -> None:
 
 async def test_the_local_index_answers_over_crawled_pages(api: Api, site: Site) -> None:
     magazine(site)
-    await api.done("crawl", url=site.url)
-    reply = await api.done("search", query="northern lights forecast", num_results=5)
+    await api.run_job("crawl", url=site.url)
+    reply = await api.run_job("search", query="northern lights forecast", num_results=5)
     assert reply["status"] == "completed"
     assert reply["query"] == "northern lights forecast"
     assert (reply["engine_requested"], reply["engine_used"]) == ("engine_one", "engine_one")
@@ -43,9 +43,9 @@ async def test_the_local_index_answers_over_crawled_pages(api: Api, site: Site) 
 
 async def test_discovery_only_fetches_nothing(api: Api, site: Site) -> None:
     magazine(site)
-    await api.done("crawl", url=site.url)
+    await api.run_job("crawl", url=site.url)
     site.forget()
-    reply = await api.done("search", query="noon", formats=[])
+    reply = await api.run_job("search", query="noon", formats=[])
     [row] = reply["data"]
     assert (row["success"], row["scraped"], "markdown" in row) == (True, False, False)
     assert site.requests == ()
@@ -54,9 +54,9 @@ async def test_discovery_only_fetches_nothing(api: Api, site: Site) -> None:
 
 async def test_a_page_that_fails_is_an_item_with_its_error(api: Api, site: Site) -> None:
     magazine(site)
-    await api.done("crawl", url=site.url)
+    await api.run_job("crawl", url=site.url)
     site.page("/aurora", "gone", status=410)
-    reply = await api.done("search", query="northern lights")
+    reply = await api.run_job("search", query="northern lights")
     assert reply["status"] == "completed"
     items = {row["url"]: row for row in reply["data"]}
     failed = items[site.at("/aurora")]
@@ -72,14 +72,14 @@ async def test_a_page_that_fails_is_an_item_with_its_error(api: Api, site: Site)
 async def test_num_results_is_exact_and_copies_are_one_result(api: Api, site: Site) -> None:
     magazine(site)
     for _ in range(2):
-        await api.done("crawl", url=site.url)
-    one = await api.done("search", query="northern lights", num_results=1, formats=[])
-    both = await api.done("search", query="northern lights", num_results=50, formats=[])
+        await api.run_job("crawl", url=site.url)
+    one = await api.run_job("search", query="northern lights", num_results=1, formats=[])
+    both = await api.run_job("search", query="northern lights", num_results=50, formats=[])
     assert (one["total_results"], both["total_results"]) == (1, 2)
 
 
 async def test_search_without_results_completes_with_fallback_chain(api: Api) -> None:
-    reply = await api.done("search", query="nothing at all", engine="engine_two")
+    reply = await api.run_job("search", query="nothing at all", engine="engine_two")
     assert (reply["status"], reply["total_results"], reply["data"]) == ("completed", 0, [])
     assert (reply["engine_used"], reply["fallback_used"]) == (None, False)
     assert [attempt["status"] for attempt in reply["fallback_chain"]] == ["empty"]
@@ -89,12 +89,12 @@ async def test_headers_reach_result_pages_only_and_keep_them_out_of_the_index(
     api: Api, site: Site
 ) -> None:
     magazine(site)
-    await api.done("crawl", url=site.url, scrape_options={"headers": {"X-Key": "s3cret"}})
+    await api.run_job("crawl", url=site.url, scrape_options={"headers": {"X-Key": "s3cret"}})
     assert {hit.headers.get("X-Key") for hit in site.hits("/rain")} == {"s3cret"}
-    assert (await api.done("search", query="says"))["total_results"] == 0
-    await api.done("crawl", url=site.url)
+    assert (await api.run_job("search", query="says"))["total_results"] == 0
+    await api.run_job("crawl", url=site.url)
     site.forget()
-    reply = await api.done("search", query="says", headers={"X-Key": "other"})
+    reply = await api.run_job("search", query="says", headers={"X-Key": "other"})
     assert reply["total_results"] == 1
     assert site.hits("/rain")[0].headers["X-Key"] == "other"
     assert "other" not in str(reply)
@@ -120,8 +120,8 @@ async def test_bad_input_is_422(api: Api, body: dict[str, Any], loc: list[Any]) 
 
 
 async def test_search_control_replies_have_their_own_shape(api: Api) -> None:
-    job_id = await api.started("search", {"query": "q", "formats": []})
-    await api.ended("search", job_id)
+    job_id = await api.start_job("search", {"query": "q", "formats": []})
+    await api.wait_for_end("search", job_id)
     await api.post(f"/v1/jobs/{job_id}/cancel", status=400)
     start = await api.post("/v1/search", {"query": "find me", "formats": []})
     assert "find me" in start["message"]
@@ -132,13 +132,13 @@ async def test_a_session_chooses_its_providers(api: Api) -> None:
     settings = {"engines": {"engine_one": ["local"], "engine_two": ["nowhere"]}}
     bound = await api.http.put("/local/leases/l1/settings", json=settings)
     assert bound.status_code == 204
-    job_id = await api.started(
+    job_id = await api.start_job(
         "search", {"query": "q", "formats": []}, headers={"X-Webdata-Lease": "l1"}
     )
-    reply = await api.ended("search", job_id)
+    reply = await api.wait_for_end("search", job_id)
     assert reply["status"] == "failed"
     assert reply["error"].startswith("unknown search provider 'nowhere'; known: searxng, ")
-    assert (await api.done("search", query="q", formats=[]))["status"] == "completed"
+    assert (await api.run_job("search", query="q", formats=[]))["status"] == "completed"
 
 
 async def test_the_catalog_of_weights(api: Api) -> None:
@@ -149,9 +149,9 @@ async def test_the_catalog_of_weights(api: Api) -> None:
 
 async def test_extraction_is_applied_to_each_scraped_result(api: Api, site: Site) -> None:
     magazine(site)
-    await api.done("crawl", url=site.url)
+    await api.run_job("crawl", url=site.url)
     schema = {"type": "object", "properties": {"title": {"type": "string"}}}
-    reply = await api.done("search", query="northern lights", extract={"schema": schema})
+    reply = await api.run_job("search", query="northern lights", extract={"schema": schema})
     assert {row["url"]: row["extract"]["title"] for row in reply["data"]} == {
         site.at("/aurora"): "Aurora forecast",
         site.at("/rain"): "Rain",
@@ -161,8 +161,8 @@ async def test_extraction_is_applied_to_each_scraped_result(api: Api, site: Site
 
 async def test_extraction_reads_the_tables_of_results(api: Api, site: Site) -> None:
     page = "<title>Polar lamp</title><p>A polar lamp.</p><dl><dt>Weight<dd>3 kg</dl>"
-    await api.done("crawl", url=site.page("/lamp", page), max_pages=1)
+    await api.run_job("crawl", url=site.page("/lamp", page), max_pages=1)
     schema = {"type": "object", "properties": {"weight": {"type": "string"}}}
-    [row] = (await api.done("search", query="polar lamp", extract={"schema": schema}))["data"]
+    [row] = (await api.run_job("search", query="polar lamp", extract={"schema": schema}))["data"]
     assert row["extract"] == {"weight": "3 kg"}
     assert row["metadata"]["extract"]["provenance"] == {"/weight": "table:1/Weight"}

@@ -53,7 +53,7 @@ async def crawled(api: Api, site: Site, pages: int = 4) -> None:
     site.page("/", f"<title>Home</title>{links}")
     for n in range(pages):
         site.page(f"/{n}", f"<title>Page {n}</title><main><p>Northern lights {n}.</p></main>")
-    await api.done("crawl", url=site.url)
+    await api.run_job("crawl", url=site.url)
     site.forget()
 
 
@@ -63,7 +63,7 @@ async def test_a_result_is_ranked_first_and_a_page_once_its_row_is_final(
     await crawled(api, site)
     site.page("/1", "gone", status=410)
     with site.hold("/2"):
-        job_id = await api.started("search", {"query": "northern lights"})
+        job_id = await api.start_job("search", {"query": "northern lights"})
         stream = asyncio.create_task(told(api, job_id))
         await until(api, job_id, rows=4, completed=3)
         # The stream tells of what is final while another page is on its way.
@@ -85,7 +85,7 @@ async def test_a_result_is_ranked_first_and_a_page_once_its_row_is_final(
 async def test_the_stream_goes_on_behind_any_of_its_events(api: Api, site: Site) -> None:
     await crawled(api, site)
     site.page("/3", "gone", status=410)
-    job_id = await api.started("search", {"query": "northern lights"})
+    job_id = await api.start_job("search", {"query": "northern lights"})
     events = of_rows(await told(api, job_id))
     assert len(events) == 8
     for number, event in enumerate(events, 1):
@@ -101,7 +101,7 @@ async def test_without_pages_to_fetch_rows_are_ranked_and_final_at_once(
     api: Api, site: Site
 ) -> None:
     await crawled(api, site, pages=2)
-    job_id = await api.started("search", {"query": "northern lights", "formats": []})
+    job_id = await api.start_job("search", {"query": "northern lights", "formats": []})
     events = of_rows(await told(api, job_id))
     assert [event.name for event in events] == ["ranked", "ranked", "page", "page"]
     assert all(event.data["success"] for event in events[2:])
@@ -110,7 +110,7 @@ async def test_without_pages_to_fetch_rows_are_ranked_and_final_at_once(
 async def test_rows_of_a_cancelled_search_are_final_as_they_are(api: Api, site: Site) -> None:
     await crawled(api, site, pages=2)
     with site.hold("/0"), site.hold("/1"):
-        job_id = await api.started("search", {"query": "northern lights"})
+        job_id = await api.start_job("search", {"query": "northern lights"})
         await until(api, job_id, rows=2, completed=0)
         await api.post(f"/v1/jobs/{job_id}/cancel")
         events = await told(api, job_id)
@@ -125,7 +125,7 @@ async def test_rows_of_a_cancelled_search_are_final_as_they_are(api: Api, site: 
 @pytest.mark.parametrize("wrong", ["x", "-1", "1.", "1.g", "1.00000000000000001", "1 2"])
 async def test_invalid_event_id_is_rejected(api: Api, site: Site, wrong: str) -> None:
     await crawled(api, site, pages=1)
-    job_id = await api.started("search", {"query": "northern lights"})
+    job_id = await api.start_job("search", {"query": "northern lights"})
     await api.get(f"/v1/search/{job_id}/events", status=422, headers={"Last-Event-ID": wrong})
 
 

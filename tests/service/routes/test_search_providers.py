@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from tests.service.conftest import Api, opened
+from tests.service.conftest import Api, open_service
 from tests.service.search.stubs import KEY, Result, stubs
 from tests.site.server import Site
 from webdata_nb.contract.choices import ENGINES
@@ -50,8 +50,8 @@ class Town:
         assert bound.status_code == 204, bound.text
 
     async def search(self, **body: Any) -> Any:
-        job_id = await self.api.started("search", {"query": "q", **body}, headers=LEASE)
-        return await self.api.ended("search", job_id)
+        job_id = await self.api.start_job("search", {"query": "q", **body}, headers=LEASE)
+        return await self.api.wait_for_end("search", job_id)
 
 
 @pytest.fixture
@@ -208,7 +208,7 @@ async def test_no_key_is_ever_shown(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     shown: list[str] = []
-    async with opened(tmp_path / "data") as api:
+    async with open_service(tmp_path / "data") as api:
         town = Town(api, site)
         # Providers that hold up the key to whoever asks, in bodies and redirects.
         for number, name in enumerate(("mojeek", "brave", "serper", "exa")):
@@ -322,15 +322,15 @@ async def test_the_operators_providers_serve_everybody(tmp_path: Path, site: Sit
             "providers": {"brave": {"url": stub.on(site), "key": KEY}},
         }
     )
-    async with opened(tmp_path / "data", providers=operator) as api:
-        reply = await api.done("search", query="q", formats=[])
+    async with open_service(tmp_path / "data", providers=operator) as api:
+        reply = await api.run_job("search", query="q", formats=[])
         assert (reply["provider_used"], reply["total_results"]) == ("brave", 2)
         # A session's own settings go before them, name by name.
         await api.http.put("/local/leases/l1", json={})
         own = {"providers": {"brave": {"url": site.at("/nothing-there"), "key": KEY}}}
         assert (await api.http.put("/local/leases/l1/settings", json=own)).status_code == 204
-        job_id = await api.started("search", {"query": "q", "formats": []}, headers=LEASE)
-        assert (await api.ended("search", job_id))["status"] == "failed"
+        job_id = await api.start_job("search", {"query": "q", "formats": []}, headers=LEASE)
+        assert (await api.wait_for_end("search", job_id))["status"] == "failed"
 
 
 async def test_rows_survive_a_restart_as_they_were_ranked(tmp_path: Path, site: Site) -> None:
@@ -345,15 +345,15 @@ async def test_rows_survive_a_restart_as_they_were_ranked(tmp_path: Path, site: 
     for number in range(1, 9):
         site.page(f"/page/{number}", article(number))
     gate = site.hold("/page/7")
-    async with opened(tmp_path / "data", providers=operator) as api:
-        job_id = await api.started("search", {"query": "q", "num_results": 8})
+    async with open_service(tmp_path / "data", providers=operator) as api:
+        job_id = await api.start_job("search", {"query": "q", "num_results": 8})
         await asyncio.to_thread(site.wait_for, "/page/7")
         before = await api.get(f"/v1/search/{job_id}")
         assert before["total_results"] == 8
     gate.release()
     stub.served = list(reversed(stub.served))  # the engine has changed its mind meanwhile
-    async with opened(tmp_path / "data", providers=operator) as api:
-        after = await api.ended("search", job_id)
+    async with open_service(tmp_path / "data", providers=operator) as api:
+        after = await api.wait_for_end("search", job_id)
     assert len(stub.requests) == 1
     assert after["status"] == "completed"
     assert [(row["rank"], row["url"]) for row in after["data"]] == [
@@ -439,7 +439,7 @@ async def test_a_start_goes_on_when_its_time_to_wait_is_up(town: Town) -> None:
     start = await town.api.post("/v1/search?wait=1", {"query": "q", "formats": []}, headers=LEASE)
     assert "result" not in start
     released.set()
-    assert (await town.api.ended("search", start["job_id"]))["status"] == "completed"
+    assert (await town.api.wait_for_end("search", start["job_id"]))["status"] == "completed"
 
 
 async def test_a_wait_ends_when_its_time_is_up(town: Town) -> None:
@@ -448,4 +448,4 @@ async def test_a_wait_ends_when_its_time_is_up(town: Town) -> None:
     status = await town.api.get(f"/v1/search/{start['job_id']}?wait=1")
     assert status["status"] in {"pending", "running"}
     released.set()
-    await town.api.ended("search", start["job_id"])
+    await town.api.wait_for_end("search", start["job_id"])

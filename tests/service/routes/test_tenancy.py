@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from tests.openapi.described import DOCUMENT
-from tests.service.conftest import Api, opened
+from tests.service.conftest import Api, open_service
 from tests.service.routes.teams import member
 from webdata_nb.contract import paths
 from webdata_nb.service.creatives.sample import advertiser_ids
@@ -79,10 +79,10 @@ async def team(tmp_path: Path) -> AsyncIterator[Team]:
     await member(tmp_path, "mallory")
     async with SqliteStore(tmp_path / "jobs.sqlite") as store:
         await store.accounts.end_key("key_mallory", at=time.time())
-    async with opened(tmp_path, "team") as api:
+    async with open_service(tmp_path, "team") as api:
         del api.http.headers["Authorization"]
         starts = (("search", {"query": "q"}), ("crawl", {"url": "https://x.invalid", **HOOK}))
-        things = {kind: await api.started(kind, body, headers=alice) for kind, body in starts}
+        things = {kind: await api.start_job(kind, body, headers=alice) for kind, body in starts}
         for job_id in things.values():
             await api.http.post(f"/v1/jobs/{job_id}/cancel", headers=alice)
         told = await api.get(paths.WEBHOOK_DELIVERIES, headers=alice)

@@ -45,7 +45,7 @@ async def test_30_percent_of_answers_5xx_loses_what_the_arithmetic_says(
     # A page is lost when all of its three attempts fail: 0.3 ** 3 = 2.7 % of the pages.
     lost = [path for path in paths if all(fails(path, n) for n in range(1, ATTEMPTS + 1))]
     assert 0 < len(lost) < 2 * RATE**ATTEMPTS * PAGES
-    reply = await api.done("crawl", url=site.url, max_pages=PAGES + 1, concurrency=10)
+    reply = await api.run_job("crawl", url=site.url, max_pages=PAGES + 1, concurrency=10)
     assert reply["total_results"] == PAGES + 1
     pages = {"per_page": 1000}
     rows = (await api.get(f"/v1/crawl/{reply['job_id']}", params=pages))["data"]
@@ -79,7 +79,7 @@ async def test_no_truncated_page_is_a_success(api: Api, site: Site, place: str) 
     site.page("/", "<title>Home</title><a href='/cut'>x</a><a href='/whole'>y</a>")
     site.page("/cut", CUTS[place])
     site.page("/whole", "<title>Whole</title><p>All about it.")
-    rows = {row["url"]: row for row in (await api.done("crawl", url=site.url))["data"]}
+    rows = {row["url"]: row for row in (await api.run_job("crawl", url=site.url))["data"]}
     broken = rows[site.at("/cut")]
     assert (broken["success"], broken["status"]) == (False, "failed")
     assert broken.get("markdown") is None
@@ -93,7 +93,7 @@ async def test_a_page_that_comes_whole_at_last_is_a_success(api: Api, site: Site
     site.page("/", "<title>Home</title><a href='/late'>x</a>")
     page = web.Response(text="<title>Late</title><p>Here.", content_type="text/html")
     site.page("/late", faults.sequence(faults.cut("body"), faults.status(503), lambda _: page))
-    rows = (await api.done("crawl", url=site.url))["data"]
+    rows = (await api.run_job("crawl", url=site.url))["data"]
     assert [(row["title"], row["success"]) for row in rows] == [("Home", True), ("Late", True)]
 
 
@@ -106,7 +106,7 @@ async def test_redirect_loops_are_failed_rows_and_bounded(api: Api, site: Site) 
     site.redirect("/pong", "/ping")
     for i in range(30):
         site.redirect(f"/{i}", f"/{i + 1}")
-    reply = await api.done("crawl", url=site.url)
+    reply = await api.run_job("crawl", url=site.url)
     assert reply["receipt"]["counts"] == {"fetched": 1, "failed:redirects": 3}
     assert len(site.requests) < 30
 
@@ -117,7 +117,7 @@ async def test_a_site_that_dies_fails_fast_and_says_so(api: Api, site: Site) -> 
     site.page("/", "<title>Home</title>" + "".join(f"<a href='{path}'>x</a>" for path in paths))
     for path in paths:
         site.page(path, faults.cut("start"))
-    reply = await api.done("crawl", url=site.url, concurrency=10)
+    reply = await api.run_job("crawl", url=site.url, concurrency=10)
     counts = reply["receipt"]["counts"]
     assert counts["fetched"] == 1
     assert counts["failed:host_unavailable"] > 20

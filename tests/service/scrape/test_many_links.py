@@ -31,7 +31,7 @@ def test_excess_links_are_counted(over: int) -> None:
 
 async def test_crawl_row_reports_omitted_links(api: Api, site: Site) -> None:
     site.page("/", page_with_links(MAX_OUTLINKS + 7))
-    crawled = await api.done("crawl", url=site.url, max_pages=1)
+    crawled = await api.run_job("crawl", url=site.url, max_pages=1)
     [row] = crawled["data"]
     assert row["metadata"]["links_omitted"] == 7
     receipt = await api.get(f"/v1/crawl/{crawled['job_id']}/receipt", params={"per_page": 10_000})

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.service.conftest import opened
+from tests.service.conftest import open_service
 from webdata_nb.service.browser.profile_folders import (
     PREFIX,
     create_folder,
@@ -78,5 +78,5 @@ def test_folder_of_an_earlier_process_with_the_same_id_is_removed(tmp_path: Path
 
 async def test_service_removes_stale_folders_when_it_starts(tmp_path: Path) -> None:
     folder = create_folder_of_ended_process(tmp_path)
-    async with opened(tmp_path / "data"):
+    async with open_service(tmp_path / "data"):
         assert not folder.exists()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.service.conftest import Api, opened
+from tests.service.conftest import Api, open_service
 from tests.service.routes.test_search import magazine
 from tests.service.webhooks.endpoint import Endpoint, endless, for_ever
 from tests.site.server import Site
@@ -45,7 +45,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 async def timed(tmp_path: Path, clock: Clock) -> AsyncIterator[Api]:
-    async with opened(tmp_path / "data", clock=clock) as api:
+    async with open_service(tmp_path / "data", clock=clock) as api:
         yield api
 
 
@@ -68,7 +68,7 @@ async def test_completed_crawl_is_delivered_once_and_signed(
     api: Api, site: Site, endpoint: Endpoint
 ) -> None:
     magazine(site)
-    status = await api.done("crawl", url=site.url, **hook(endpoint))
+    status = await api.run_job("crawl", url=site.url, **hook(endpoint))
     [got] = await endpoint.received(1)
     assert got.path == "/hook?token=t0ken"
     assert got.payload == {
@@ -96,10 +96,10 @@ async def test_failed_and_cancelled_jobs_are_delivered(
     api: Api, site: Site, endpoint: Endpoint
 ) -> None:
     site.page("/robots.txt", "User-agent: *\nDisallow: /")
-    await api.done("crawl", url=site.url, **hook(endpoint))
+    await api.run_job("crawl", url=site.url, **hook(endpoint))
     site.page("/robots.txt", "")
     site.page("/", "slow", delay=60.0)
-    job_id = await api.started("crawl", {"url": site.url, **hook(endpoint)})
+    job_id = await api.start_job("crawl", {"url": site.url, **hook(endpoint)})
     await api.post(f"/v1/jobs/{job_id}/cancel")
     await api.post(f"/v1/jobs/{job_id}/cancel")
     failed, cancelled = await endpoint.received(2)
@@ -111,7 +111,7 @@ async def test_failed_and_cancelled_jobs_are_delivered(
 
 
 async def test_cancelled_pending_job_is_delivered(api: Api, endpoint: Endpoint) -> None:
-    job_id = await api.started("search", {"query": "nothing", **hook(endpoint)})
+    job_id = await api.start_job("search", {"query": "nothing", **hook(endpoint)})
     answer = await api.http.post(f"/v1/jobs/{job_id}/cancel", json={})
     [got] = await endpoint.received(1)
     told = "job.cancelled" if answer.status_code == 200 else "job.completed"
@@ -122,10 +122,10 @@ async def test_profile_b_delivers_searches_and_crawls(
     tmp_path: Path, site: Site, endpoint: Endpoint
 ) -> None:
     magazine(site)
-    async with opened(tmp_path / "data", webhooks=PROFILE_B) as api:
-        await api.done("crawl", url=site.url, **hook(endpoint))
+    async with open_service(tmp_path / "data", webhooks=PROFILE_B) as api:
+        await api.run_job("crawl", url=site.url, **hook(endpoint))
         await endpoint.received(1)
-        await api.done("search", query="northern lights", **hook(endpoint))
+        await api.run_job("search", query="northern lights", **hook(endpoint))
         crawl, search = (got.payload for got in await endpoint.received(2))
     assert datetime.fromisoformat(crawl.pop("timestamp")).utcoffset() is not None
     job_id = crawl.pop("job_id")
@@ -143,8 +143,8 @@ async def test_each_page_is_delivered_once_if_enabled(
     tmp_path: Path, site: Site, endpoint: Endpoint
 ) -> None:
     magazine(site)
-    async with opened(tmp_path / "data", webhooks=WITH_PAGES) as api:
-        job = await api.done("crawl", url=site.url, **hook(endpoint))
+    async with open_service(tmp_path / "data", webhooks=WITH_PAGES) as api:
+        job = await api.run_job("crawl", url=site.url, **hook(endpoint))
         await deliveries(api, job["job_id"], "delivered", 5)
     pages = [got.payload for got in endpoint.got if got.payload["event"] == "crawl.page"]
     assert sorted(page["data"]["url"] for page in pages) == sorted(
@@ -155,7 +155,7 @@ async def test_each_page_is_delivered_once_if_enabled(
 
 
 async def test_delivery_without_a_secret_is_not_signed(api: Api, endpoint: Endpoint) -> None:
-    await api.done("search", query="q", webhook_url=endpoint.url)
+    await api.run_job("search", query="q", webhook_url=endpoint.url)
     [got] = await endpoint.received(1)
     assert not [name for name in got.headers if "signature" in name.lower()]
 
@@ -163,7 +163,7 @@ async def test_delivery_without_a_secret_is_not_signed(api: Api, endpoint: Endpo
 @pytest.mark.slow
 async def test_retry_has_the_same_event_id(timed: Api, clock: Clock, endpoint: Endpoint) -> None:
     endpoint.answers = [500, 503]
-    job_id = await timed.started("search", {"query": "q", **hook(endpoint)})
+    job_id = await timed.start_job("search", {"query": "q", **hook(endpoint)})
     await endpoint.received(1)
     clock.ahead += 1
     await endpoint.received(2)
@@ -181,7 +181,7 @@ async def test_refused_delivery_is_not_retried(
     timed: Api, clock: Clock, endpoint: Endpoint, answers: list[int], attempts: int
 ) -> None:
     endpoint.answers = [*answers]
-    job_id = await timed.started("search", {"query": "q", **hook(endpoint)})
+    job_id = await timed.start_job("search", {"query": "q", **hook(endpoint)})
     for count in range(attempts):
         await endpoint.received(count + 1)
         clock.ahead += 5
@@ -198,8 +198,8 @@ async def test_redirects_are_not_followed(
     tmp_path: Path, endpoint: Endpoint, settings: WebhookSettings, state: str
 ) -> None:
     endpoint.answers = [302]
-    async with opened(tmp_path / "data", webhooks=settings) as api:
-        job_id = await api.started("search", {"query": "q", **hook(endpoint)})
+    async with open_service(tmp_path / "data", webhooks=settings) as api:
+        job_id = await api.start_job("search", {"query": "q", **hook(endpoint)})
         [told] = await deliveries(api, job_id, state)
     assert told["status_code"] == 302
     assert [got.path for got in endpoint.got] == ["/hook?token=t0ken"]
@@ -209,7 +209,7 @@ async def test_redirects_are_not_followed(
 async def test_unreachable_endpoint_is_tried_three_times(timed: Api, clock: Clock) -> None:
     async with Endpoint() as gone:
         url = gone.url
-    job_id = await timed.started("search", {"query": "q", "webhook_url": url})
+    job_id = await timed.start_job("search", {"query": "q", "webhook_url": url})
     async with asyncio.timeout(60):
         while True:
             [told] = await timed_deliveries(timed, job_id)
@@ -223,7 +223,7 @@ async def test_unreachable_endpoint_is_tried_three_times(timed: Api, clock: Cloc
 
 
 async def timed_deliveries(api: Api, job_id: str) -> list[dict[str, Any]]:
-    await api.ended("search", job_id)
+    await api.wait_for_end("search", job_id)
     reply = await api.get("/v1/webhooks/deliveries", params={"job_id": job_id})
     found: list[dict[str, Any]] = reply["deliveries"]
     return found
@@ -232,17 +232,17 @@ async def timed_deliveries(api: Api, job_id: str) -> list[dict[str, Any]]:
 async def test_dead_endpoint_does_not_delay_others(api: Api, endpoint: Endpoint) -> None:
     async with Endpoint(answers=[for_ever] * 20) as dead:
         for _ in range(10):
-            await api.started("search", {"query": "q", **hook(dead)})
+            await api.start_job("search", {"query": "q", **hook(dead)})
         await dead.received(4)
         for _ in range(3):
-            await api.started("search", {"query": "q", **hook(endpoint)})
+            await api.start_job("search", {"query": "q", **hook(endpoint)})
         await endpoint.received(3)
         assert len(dead.got) <= 4
 
 
 async def test_endless_reply_is_not_read(api: Api, endpoint: Endpoint) -> None:
     endpoint.answers = [endless]
-    job_id = await api.started("search", {"query": "q", **hook(endpoint)})
+    job_id = await api.start_job("search", {"query": "q", **hook(endpoint)})
     [told] = await deliveries(api, job_id, "delivered")
     assert told["status_code"] == 200
 
@@ -276,9 +276,9 @@ async def test_refused_endpoint_is_422_before_the_job_is_stored(
     "url", ["http://127.0.0.1:8009/", "http://localhost:8009/", "https://[::1]/x"]
 )
 async def test_loopback_endpoint_needs_the_setting(tmp_path: Path, url: str) -> None:
-    async with opened(tmp_path / "data", webhooks=WebhookSettings()) as api:
+    async with open_service(tmp_path / "data", webhooks=WebhookSettings()) as api:
         await api.post("/v1/search", {"query": "q", "webhook_url": url}, 422)
-    async with opened(tmp_path / "data") as api:
+    async with open_service(tmp_path / "data") as api:
         await api.post("/v1/search", {"query": "q", "webhook_url": url})
 
 
@@ -292,7 +292,7 @@ async def test_retried_job_delivers_its_end_with_the_same_secret(
     api: Api, site: Site, endpoint: Endpoint
 ) -> None:
     site.page("/robots.txt", "User-agent: *\nDisallow: /")
-    old = await api.done("crawl", url=site.url, **hook(endpoint))
+    old = await api.run_job("crawl", url=site.url, **hook(endpoint))
     new = (await api.post(f"/v1/jobs/{old['job_id']}/retry"))["job_id"]
     first, second = await endpoint.received(2)
     assert {first.payload["job_id"], second.payload["job_id"]} == {old["job_id"], new}
@@ -301,7 +301,7 @@ async def test_retried_job_delivers_its_end_with_the_same_secret(
 
 
 async def test_deliveries_are_listed_newest_first_in_pages(api: Api, endpoint: Endpoint) -> None:
-    jobs = [await api.started("search", {"query": "q", **hook(endpoint)}) for _ in range(5)]
+    jobs = [await api.start_job("search", {"query": "q", **hook(endpoint)}) for _ in range(5)]
     await endpoint.received(5)
     listed: list[dict[str, Any]] = []
     query: dict[str, Any] = {"limit": 2}
@@ -322,7 +322,7 @@ async def test_deliveries_are_listed_newest_first_in_pages(api: Api, endpoint: E
 
 async def test_replay_sends_the_same_event_again(api: Api, endpoint: Endpoint) -> None:
     endpoint.answers = [404]
-    job_id = await api.started("search", {"query": "q", **hook(endpoint)})
+    job_id = await api.start_job("search", {"query": "q", **hook(endpoint)})
     [failed] = await deliveries(api, job_id, "failed")
     reply = await api.post(f"/v1/webhooks/deliveries/{failed['delivery_id']}/replay")
     again = reply["delivery"]
@@ -336,7 +336,7 @@ async def test_replay_sends_the_same_event_again(api: Api, endpoint: Endpoint) -
 
 async def test_pending_delivery_is_not_replayed(timed: Api, endpoint: Endpoint) -> None:
     endpoint.answers = [for_ever]
-    job_id = await timed.started("search", {"query": "q", **hook(endpoint)})
+    job_id = await timed.start_job("search", {"query": "q", **hook(endpoint)})
     await endpoint.received(1)
     [told] = await deliveries(timed, job_id, "pending")
     reply = await timed.post(f"/v1/webhooks/deliveries/{told['delivery_id']}/replay", status=400)
@@ -346,9 +346,9 @@ async def test_pending_delivery_is_not_replayed(timed: Api, endpoint: Endpoint) 
 async def test_stats_count_by_state_and_event(api: Api, endpoint: Endpoint) -> None:
     assert (await api.get("/v1/webhooks/stats"))["total"] == 0
     endpoint.answers = [404]
-    first = await api.started("search", {"query": "q", **hook(endpoint)})
+    first = await api.start_job("search", {"query": "q", **hook(endpoint)})
     await deliveries(api, first, "failed")
-    second = await api.started("search", {"query": "q", **hook(endpoint)})
+    second = await api.start_job("search", {"query": "q", **hook(endpoint)})
     await deliveries(api, second, "delivered")
     assert await api.get("/v1/webhooks/stats") == {
         "success": True,
@@ -379,16 +379,16 @@ async def test_pending_deliveries_are_sent_after_a_restart(
     tmp_path: Path, endpoint: Endpoint
 ) -> None:
     endpoint.answers = [500]
-    async with opened(tmp_path / "data") as api:
-        await api.done("search", query="q", **hook(endpoint))
+    async with open_service(tmp_path / "data") as api:
+        await api.run_job("search", query="q", **hook(endpoint))
         await endpoint.received(1)
-    async with opened(tmp_path / "data"):
+    async with open_service(tmp_path / "data"):
         first, second = await endpoint.received(2)
     assert first.event_id == second.event_id
 
 
 async def test_replies_contain_no_secret_or_token(api: Api, endpoint: Endpoint) -> None:
-    job = await api.done("search", query="q", **hook(endpoint))
+    job = await api.run_job("search", query="q", **hook(endpoint))
     await deliveries(api, job["job_id"], "delivered")
     for path in (
         "/v1/webhooks/deliveries",

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from prometheus_client import generate_latest
 
-from tests.service.conftest import Api, opened
+from tests.service.conftest import Api, open_service
 from tests.site.document import document
 from tests.site.server import Site
 from webdata_nb.contract.states import TERMINAL
@@ -62,8 +62,8 @@ async def test_stalled_job_is_requeued_and_then_fails(
     start = site.page("/stuck", document("Stuck", links=["/other"]))
     site.page("/other", document("Other"))
     with reading_that_hangs(monkeypatch, times) as hung:
-        async with opened(tmp_path / "data", stall_s=2.0) as api:
-            job_id = await api.started("crawl", {"url": start})
+        async with open_service(tmp_path / "data", stall_s=2.0) as api:
+            job_id = await api.start_job("crawl", {"url": start})
             reply = await ended(api, job_id)
             measured = await asyncio.to_thread(generate_latest, api.running.metrics.registry)
     told = measured.decode()
@@ -86,8 +86,8 @@ async def test_stalled_job_is_requeued_and_then_fails(
 @pytest.mark.slow
 async def test_slow_site_does_not_stall_a_job(tmp_path: Path, site: Site) -> None:
     start = site.page("/", document("Slow"), delay=4.0)
-    async with opened(tmp_path / "data", stall_s=1.0) as api:
-        reply = await api.done("crawl", url=start)
+    async with open_service(tmp_path / "data", stall_s=1.0) as api:
+        reply = await api.run_job("crawl", url=start)
     assert [row["success"] for row in reply["data"]] == [True]
 
 

@@ -41,7 +41,7 @@ T = TypeVar("T")
 TERMS: Final = Terms("team", 10_000, 50)
 PAGE_S: Final = 1.0
 AGAIN_S: Final = 1.0
-PATIENCE_S: Final = 900.0
+TIMEOUT_S: Final = 900.0
 ALL: Final = RowRange(0, 1000)
 
 
@@ -241,7 +241,7 @@ class Fleet:
 
     async def settle(self) -> None:
         """Wait until every job has ended and everybody knows."""
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             await asyncio.gather(*self._watching)
             while await again(self.outbox.pending):  # noqa: ASYNC110 - in simulated time
                 await asyncio.sleep(AGAIN_S)
