@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from tests.wire.stopping import Cancelled, Stopped, cancelled, stopped
+from tests.wire.stopping import CancelResult, StopResult, cancel_crawl, stop_under_load
 
 STOP_S: Final = 10.0
 CANCEL_S: Final = 2.0
@@ -33,8 +33,8 @@ def main() -> int:
     stops, cancels = [], []
     for number in range(rounds):
         with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
-            stops.append(stopped(Path(first)))
-            cancels.append(cancelled(Path(second)))
+            stops.append(stop_under_load(Path(first)))
+            cancels.append(cancel_crawl(Path(second)))
         print(f"{number + 1:3}/{rounds} {_line(stops[-1], cancels[-1])}", flush=True)
     for stop in stops:
         stop.check()
@@ -46,7 +46,7 @@ def main() -> int:
     return int(exceeded or any(measurement.fetched_after for measurement in cancels))
 
 
-def _line(stop: Stopped, cancel: Cancelled) -> str:
+def _line(stop: StopResult, cancel: CancelResult) -> str:
     return (
         f"stopped in {stop.seconds:.2f} s; cancelled in {cancel.answered_s:.2f} s, worker gone "
         f"after {cancel.ended_s:.2f} s, {cancel.fetched_after} fetches after it"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.api.receipts import receipt_of, same
-from tests.service.extract.stub_model import KEY, StubModel, reads, says
+from tests.service.extract.stub_model import KEY, StubModel, always_reply, reply_from_page
 from tests.site.server import Site
 from webdata_nb import local, settings
 from webdata_nb.api import Session, connect, crawl_df, search_df
@@ -53,8 +53,8 @@ def test_frames_receipts_and_the_cache(
 
     mine = LanguageModel(model.url, KEY, model="m1")
     monkeypatch.setitem(settings.options.llm, "custom", mine)
-    wrong = says("nothing of use")
-    model.usual = lambda asked: wrong(asked) if "Bat" in asked.page else reads(asked)
+    wrong = always_reply("nothing of use")
+    model.usual = lambda asked: wrong(asked) if "Bat" in asked.page else reply_from_page(asked)
     # Another identity: what was cached without a model is no answer now.
     pages = crawl_df(url, scrape_options=options)
     assert receipt_of(pages)["cache"] == "miss"
@@ -69,7 +69,7 @@ def test_frames_receipts_and_the_cache(
     assert "extraction failed: 1 invalid" in receipt_of(pages)["line"]
     assert same(pages, crawl_df(url, scrape_options=options))
 
-    model.usual = reads
+    model.usual = reply_from_page
     named = {**WANTED, "prompt": "the thing", "provider": "custom", "model": "m2"}
     found = search_df("Ant", num_results=1, extract=named)
     assert found["extract"].tolist() == [{"name": "Ant", "price": 1.0}]

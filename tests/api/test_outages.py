@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from tests.api.receipts import receipt_of
-from tests.service.extract.stub_model import StubModel, says
+from tests.service.extract.stub_model import StubModel, always_reply
 from tests.site.server import Site
 from webdata_nb import local, settings
 from webdata_nb.api import (
@@ -126,7 +126,7 @@ def test_a_list_whose_extractions_failed_says_so(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site.under("/fine", page("fine"))
-    model = StubModel(site, usual=says("no JSON at all"))
+    model = StubModel(site, usual=always_reply("no JSON at all"))
     monkeypatch.setenv("WEBDATA_LLM_CUSTOM_URL", model.url)
     monkeypatch.setenv("WEBDATA_LLM_CUSTOM_MODEL", "m1")
     extract = {"prompt": "anything"}

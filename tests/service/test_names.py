@@ -45,9 +45,9 @@ _VARYING = re.compile(
 )
 # Those that hold a job's id, or are made of its times.
 _RUN_HEADERS = {"date", "x-request-id", "content-length", "content-disposition", "etag"}
-_COUNTED = ("webdata_urls_total", "webdata_jobs_ended_total", "webdata_provider_attempts_total")
+_COUNTERS = ("webdata_urls_total", "webdata_jobs_ended_total", "webdata_provider_attempts_total")
 
-Seen = dict[str, str]
+Responses = dict[str, str]
 Case = Callable[[Api, Site, str], Awaitable[list[Any]]]
 
 
@@ -71,7 +71,7 @@ async def team(home: Path, settings: dict[str, Any]) -> Any:
         yield api
 
 
-async def told(api: Api, method: str, path: str, **options: Any) -> list[Any]:
+async def exchange(api: Api, method: str, path: str, **options: Any) -> list[Any]:
     answer = await api.http.request(method, path, **options)
     kept = {name: answer.headers[name] for name in answer.headers if name not in _RUN_HEADERS}
     return [answer.status_code, kept, answer.text]
@@ -79,13 +79,13 @@ async def told(api: Api, method: str, path: str, **options: Any) -> list[Any]:
 
 async def of_job(api: Api, kind: str, body: dict[str, Any]) -> list[Any]:
     """Return all that is said of a job: its start's reply, its own, receipt, stream, export."""
-    started = await told(api, "POST", f"/v1/{kind}", json=body)
+    started = await exchange(api, "POST", f"/v1/{kind}", json=body)
     job = f"/v1/{kind}/{json.loads(started[2])['job_id']}"
     await api.wait_for_end(kind, job.rpartition("/")[2])
     reads = [job, f"{job}/events", f"{job}/export?format=json"]
     if kind == "crawl":
         reads.append(f"{job}/receipt")
-    return [started, *[await told(api, "GET", path) for path in reads]]
+    return [started, *[await exchange(api, "GET", path) for path in reads]]
 
 
 async def crawled(api: Api, url: str, **more: Any) -> list[Any]:
@@ -136,9 +136,9 @@ async def by_webhook(api: Api, site: Site, target: str) -> list[Any]:
     site.page("/", START)
     hook = {"webhook_url": target.replace("http:", "https:")}
     found = [
-        await told(api, "POST", paths.CRAWL, json={"url": site.url, **hook}),
-        await told(api, "POST", paths.SEARCH, json={"query": "q", "formats": [], **hook}),
-        await told(api, "POST", paths.WEBHOOK_TEST, json=hook),
+        await exchange(api, "POST", paths.CRAWL, json={"url": site.url, **hook}),
+        await exchange(api, "POST", paths.SEARCH, json={"query": "q", "formats": [], **hook}),
+        await exchange(api, "POST", paths.WEBHOOK_TEST, json=hook),
     ]
     assert [each[0] for each in found] == [422, 422, 422], found
     assert (await api.get("/v1/jobs"))["jobs"] == []
@@ -153,7 +153,7 @@ async def by_creative(api: Api, _site: Site, _target: str) -> list[Any]:
         "timeout_ms": 20_000,
         "should_download_previews": True,
     }
-    return await told(api, "POST", paths.CREATIVES, json=wanted)
+    return await exchange(api, "POST", paths.CREATIVES, json=wanted)
 
 
 CASES: dict[str, Case] = {
@@ -191,18 +191,18 @@ async def metrics(api: Api) -> list[str]:
     text = (await asyncio.to_thread(generate_latest, api.running.metrics.registry)).decode()
     lines = [line.rpartition(" ") for line in text.splitlines() if not line.startswith("#")]
     return sorted(
-        f"{name} {value if name.startswith(_COUNTED) else ''}" for name, _, value in lines
+        f"{name} {value if name.startswith(_COUNTERS) else ''}" for name, _, value in lines
     )
 
 
-async def seen(home: Path, case: str, site: Site, host: str) -> str:
+async def responses_of(home: Path, case: str, site: Site, host: str) -> str:
     target = f"http://{host}:8081/x"
     async with team(home, settings_of(case, site, target)) as api:
         with dialled() as addresses:
             found = [
                 await CASES[case](api, site, target),
-                await told(api, "GET", "/v1/usage"),
-                await told(api, "GET", "/v1/jobs"),
+                await exchange(api, "GET", "/v1/usage"),
+                await exchange(api, "GET", "/v1/jobs"),
                 await metrics(api),
             ]
     assert addresses <= {"127.0.0.1"}
@@ -216,9 +216,9 @@ async def test_forbidden_name_gets_the_same_reply_as_unknown(
 ) -> None:
     unknown = "z" * (len(forbidden) - len(".test")) + ".test"
     assert unknown not in NAMES
-    told = {}
+    exchange = {}
     for host in (forbidden, unknown):
-        text = await seen(tmp_path / host, case, site, host)
+        text = await responses_of(tmp_path / host, case, site, host)
         assert case in SILENT or NAME_TEXT.format(host) in text
-        told[host] = text.replace(host, "name.test").split(",")
-    assert told[forbidden] == told[unknown]
+        exchange[host] = text.replace(host, "name.test").split(",")
+    assert exchange[forbidden] == exchange[unknown]

@@ -21,7 +21,7 @@ from tests.openapi.described import DOCUMENT
 from tests.planted_secrets import PlantedSecrets, files, unpacked
 from tests.service.conftest import Api, open_service
 from tests.service.creatives.stubs import MetaStub
-from tests.service.extract.stub_model import StubModel, fails, reads
+from tests.service.extract.stub_model import StubModel, always_fail, reply_from_page
 from tests.service.routes.test_search import magazine
 from tests.service.search.stubs import Result, stubs
 from tests.service.webhooks.endpoint import Endpoint
@@ -43,7 +43,7 @@ LEASE = {"X-Webdata-Lease": "l1"}
 SCHEMA = {"type": "object", "properties": {"title": {"type": "string"}}}
 
 
-def given(planted_secrets: PlantedSecrets, endpoint: Endpoint) -> dict[str, Any]:
+def job_secrets(planted_secrets: PlantedSecrets, endpoint: Endpoint) -> dict[str, Any]:
     """Return the secrets of a job."""
     address = endpoint.url.partition("?")[0]
     return {
@@ -100,7 +100,7 @@ async def bind(api: Api, settings: dict[str, Any]) -> None:
     assert (await api.http.put("/local/leases/l1/settings", json=settings)).status_code == 204
 
 
-async def told(api: Api, job_id: str) -> str:
+async def wait_for_deliveries(api: Api, job_id: str) -> str:
     """Wait until everything that a job tells was sent, or given up; return a delivery."""
     async with asyncio.timeout(60):
         while True:
@@ -128,12 +128,12 @@ async def all_that_can_be_read(api: Api, jobs: list[str], delivery: str) -> dict
     found = {}
     for method, path, params in asked:
         answer = await api.http.request(method, path, params=params)
-        found[f"{method} {path} {params} -> {answer.status_code}"] = written(answer)
+        found[f"{method} {path} {params} -> {answer.status_code}"] = response_bytes(answer)
     assert sum("-> 200" in name for name in found) >= 25
     return found
 
 
-def written(answer: httpx.Response) -> bytes:
+def response_bytes(answer: httpx.Response) -> bytes:
     """Return all of an answer, archives unpacked, with its headers."""
     return str(answer.headers).encode() + answer.content + unpacked(answer.content)
 
@@ -158,13 +158,13 @@ async def test_job_secrets_are_not_exposed(
         open_service(tmp_path / "data") as api,
     ):
         await bind(api, providers.settings)
-        hook, visit = given(planted_secrets, endpoint), visiting(planted_secrets)
+        hook, visit = job_secrets(planted_secrets, endpoint), visiting(planted_secrets)
         done = [await api.run_job("search", query="northern lights", **visit, **extract, **hook)]
-        providers.model.usual = fails(401)  # which holds up its key, too
+        providers.model.usual = always_fail(401)  # which holds up its key, too
         done.append(
             await api.run_job("crawl", url=site.url, scrape_options={**visit, **extract}, **hook)
         )
-        providers.model.usual = reads
+        providers.model.usual = reply_from_page
         done.append(await api.run_job("crawl", url="http://127.0.0.1:1024/", **hook))
         through = f"http://ann:{planted_secrets.plain('proxy')}@127.0.0.1:9"
         await bind(api, {**providers.settings, "proxy": through})
@@ -172,13 +172,13 @@ async def test_job_secrets_are_not_exposed(
             await api.run_job("crawl", url="http://unknown.test/", scrape_options=visit, **hook)
         )
         asked = await api.http.post(paths.CREATIVES, json={"advertiser_id": MetaStub.advertiser})
-        found["creatives"] = written(asked)
-        deliveries = [await told(api, job["job_id"]) for job in done]
+        found["creatives"] = response_bytes(asked)
+        deliveries = [await wait_for_deliveries(api, job["job_id"]) for job in done]
         test = await api.http.post(paths.WEBHOOK_TEST, json=hook)
-        found["webhook test"] = written(test)
+        found["webhook test"] = response_bytes(test)
         found |= await all_that_can_be_read(api, [job["job_id"] for job in done], deliveries[0])
         found["metrics"] = await asyncio.to_thread(generate_latest, api.running.metrics.registry)
-        found |= {f"webhook {n}: body": got.body for n, got in enumerate(endpoint.got)}
+        found |= {f"webhook {n}: body": got.body for n, got in enumerate(endpoint.webhooks)}
         # While the store is open, and so while there is a write-ahead log.
         with_log = files(tmp_path / "data")
         assert any(name.endswith("-wal") for name in with_log)
@@ -213,10 +213,10 @@ async def test_api_key_is_not_stored_or_logged(
         for bearer in (key, planted_secrets.plain("wrong")):
             head = {"Authorization": f"Bearer {bearer}"}
             start = await api.http.post(paths.CRAWL, json={"url": site.url}, headers=head)
-            found[f"start {start.status_code}"] = written(start)
+            found[f"start {start.status_code}"] = response_bytes(start)
             for path in (paths.JOBS, paths.USAGE, f"/v1/crawl/{planted_secrets.plain('url')}"):
                 answer = await api.http.get(path, headers=head)
-                found[f"{path} {answer.status_code}"] = written(answer)
+                found[f"{path} {answer.status_code}"] = response_bytes(answer)
         found["metrics"] = await asyncio.to_thread(generate_latest, api.running.metrics.registry)
     # The test's own client logs the addresses that it asks.
     lines = [each.getMessage() for each in caplog.records if not each.name.startswith("http")]
@@ -271,7 +271,7 @@ async def test_error_reply_contains_no_secret(
     # The name of a field that is not known is told, so that a spelling can be mended.
     shown = {"log": caplog.text.encode()}
     if "{secret}" not in wrong:
-        shown["answer"] = written(answer)
+        shown["answer"] = response_bytes(answer)
     assert planted_secrets.traces(shown) == []
 
 

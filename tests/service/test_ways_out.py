@@ -32,7 +32,7 @@ from tests.service.addresses import (
 from tests.service.conftest import Api, open_service
 from tests.service.creatives.stubs import TOKEN, GoogleStub, MetaStub
 from tests.service.dials import dialled
-from tests.service.extract.stub_model import StubModel, says
+from tests.service.extract.stub_model import StubModel, always_reply
 from tests.service.routes.teams import member
 from tests.service.search.stubs import Result, stubs
 from tests.site.server import Site
@@ -48,7 +48,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 Mode = Literal["team", "local"]
 LEASE = {"X-Webdata-Lease": "l1"}
 START = "<title>S</title><main><p>A start page.</p></main>"
-REFUSED = {
+REFUSALS = {
     "team": {**INNER_HOSTS, **PRIVATE_HOSTS, **METADATA_HOSTS},
     "local": METADATA_HOSTS,
 }
@@ -105,7 +105,7 @@ async def bind(api: Api, **settings: Any) -> None:
     assert bound.status_code == 204, bound.text
 
 
-def said(reply: dict[str, Any]) -> str:
+def row_error(reply: dict[str, Any]) -> str:
     """Return what the last row, or the job, says went wrong."""
     errors = [row["error"] for row in reply["data"] if row.get("error")]
     return str(errors[-1] if errors else reply["error"])
@@ -121,13 +121,13 @@ async def by_url(api: Api, _site: Site, target: str) -> str:
     if answer.status_code == 422:  # what the URL alone shows
         return str(answer.json()["detail"][0]["msg"])
     assert answer.status_code == 200, answer.text
-    return said(await api.wait_for_end("crawl", answer.json()["job_id"]))
+    return row_error(await api.wait_for_end("crawl", answer.json()["job_id"]))
 
 
 async def by_link(api: Api, site: Site, target: str) -> str:
     site.page("/", f"{START}<a href='{target}'>in</a>")
     wide = {"url": site.url, "allow_external_links": True, "respect_robots_txt": False}
-    return said(await api.run_job("crawl", **wide))
+    return row_error(await api.run_job("crawl", **wide))
 
 
 async def by_robots_of_a_link(api: Api, site: Site, target: str) -> str | None:
@@ -141,13 +141,13 @@ async def by_robots_of_a_link(api: Api, site: Site, target: str) -> str | None:
 
 async def by_redirect(api: Api, site: Site, target: str) -> str:
     site.redirect("/", target)
-    return said(await api.run_job("crawl", url=site.url))
+    return row_error(await api.run_job("crawl", url=site.url))
 
 
 async def by_redirects(api: Api, site: Site, target: str) -> str:
     site.redirect("/", site.at("/further"), status=308)
     site.redirect("/further", target, status=307)
-    return said(await api.run_job("crawl", url=site.url))
+    return row_error(await api.run_job("crawl", url=site.url))
 
 
 async def by_robots(api: Api, site: Site, target: str) -> None:
@@ -209,7 +209,7 @@ HOOKS: dict[str, Entry] = {
 def cells(entries: dict[str, Entry]) -> list[Any]:
     return [
         pytest.param(mode, entry, host, id=f"{mode}-{way}-{kind}")
-        for mode, hosts in REFUSED.items()
+        for mode, hosts in REFUSALS.items()
         for way, entry in entries.items()
         for kind, host in hosts.items()
     ]
@@ -267,11 +267,11 @@ def searching(site: Site, *served: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("mode", REFUSED)
+@pytest.mark.parametrize("mode", REFUSALS)
 async def test_no_search_result_leads_to_a_forbidden_address(
     tmp_path: Path, site: Site, mode: Mode
 ) -> None:
-    hosts = REFUSED[mode]
+    hosts = REFUSALS[mode]
     async with inside() as inner:
         direct = {kind: inner.url(host) for kind, host in hosts.items()}
         turned = {kind: site.redirect(f"/to/{kind}", url) for kind, url in direct.items()}
@@ -299,7 +299,7 @@ async def test_search_results_lead_inside_for_a_local_service(
     assert inner.callers != []
 
 
-def moved(url: str) -> web.Response:
+def redirect_to(url: str) -> web.Response:
     return web.Response(status=302, headers={"Location": url})
 
 
@@ -310,7 +310,7 @@ PROVIDERS = (
 )
 
 
-@pytest.mark.parametrize("mode", REFUSED)
+@pytest.mark.parametrize("mode", REFUSALS)
 async def test_no_search_provider_is_at_a_metadata_address(tmp_path: Path, mode: Mode) -> None:
     """Its address comes from settings alone, and so may be inside, but not there."""
     async with inside() as inner:
@@ -338,7 +338,7 @@ async def test_a_search_provider_does_not_redirect_its_caller(
 ) -> None:
     async with inside() as inner:
         stub = stubs()["searxng"]
-        stub.other = lambda _asked: moved(inner.url())
+        stub.other = lambda _asked: redirect_to(inner.url())
         await bind(
             services["local"],
             engines=dict.fromkeys(ENGINES, ("searxng",)),
@@ -352,7 +352,7 @@ async def test_a_search_provider_does_not_redirect_its_caller(
 # Language models.
 
 
-@pytest.mark.parametrize("mode", REFUSED)
+@pytest.mark.parametrize("mode", REFUSALS)
 async def test_no_language_model_is_at_a_metadata_address(
     tmp_path: Path, site: Site, mode: Mode
 ) -> None:
@@ -367,7 +367,7 @@ async def test_no_language_model_is_at_a_metadata_address(
             with dialled() as addresses:
                 for name in names:
                     extract = {"prompt": "p", "provider": name}
-                    told[name] = said(
+                    told[name] = row_error(
                         await api.run_job(
                             "crawl", url=site.url, scrape_options={"extract": extract}
                         )
@@ -386,12 +386,12 @@ async def test_a_language_model_does_not_redirect_its_caller(
     model = StubModel(site)
     site.page("/", START)
     async with inside() as inner:
-        model.usual = lambda _asked: moved(inner.url())
+        model.usual = lambda _asked: redirect_to(inner.url())
         await bind(services["local"], llm={"custom": {"url": model.url, "model": "m"}})
         options = {"extract": {"prompt": "p"}}
         reply = await services["local"].run_job("crawl", url=site.url, scrape_options=options)
     assert model.requests
-    assert "HTTP 302" in said(reply)
+    assert "HTTP 302" in row_error(reply)
     assert inner.callers == []
 
 
@@ -403,11 +403,11 @@ def creatives_at(url: str, source: str = google.NAME) -> dict[str, Any]:
     return {"creatives": {"source": source, "url": url, **keyed}}
 
 
-WANTED = {"advertiser_id": GoogleStub.advertiser, "limit": 1, "timeout_ms": 5000}
+CREATIVES_REQUEST = {"advertiser_id": GoogleStub.advertiser, "limit": 1, "timeout_ms": 5000}
 ADVERTISERS = {google.NAME: GoogleStub.advertiser, "meta_ad_library": MetaStub.advertiser}
 
 
-@pytest.mark.parametrize("mode", REFUSED)
+@pytest.mark.parametrize("mode", REFUSALS)
 @pytest.mark.parametrize("source", [google.NAME, "meta_ad_library"])
 @pytest.mark.parametrize("kind", [*METADATA_HOSTS, "name"])
 async def test_no_source_of_creatives_is_at_a_metadata_address(
@@ -416,7 +416,7 @@ async def test_no_source_of_creatives_is_at_a_metadata_address(
     async with inside() as inner:
         url = inner.url({**METADATA_HOSTS, **INNER_HOSTS}[kind])
         chosen = creatives_at(url, source)
-        wanted = {**WANTED, "advertiser_id": ADVERTISERS[source]}
+        wanted = {**CREATIVES_REQUEST, "advertiser_id": ADVERTISERS[source]}
         with dialled() as addresses:
             if mode == "local":
                 await bind(services["local"], **chosen)
@@ -431,13 +431,13 @@ async def test_no_source_of_creatives_is_at_a_metadata_address(
     assert bool(inner.callers) is not refused
 
 
-@pytest.mark.parametrize("mode", REFUSED)
+@pytest.mark.parametrize("mode", REFUSALS)
 async def test_no_file_of_a_creative_leads_to_a_forbidden_address(
     tmp_path: Path, services: dict[str, Api], site: Site, mode: Mode
 ) -> None:
     stub = GoogleStub(site, count=40)
-    hosts = REFUSED[mode]
-    wanted = {**WANTED, "limit": 40, "should_download_previews": True}
+    hosts = REFUSALS[mode]
+    wanted = {**CREATIVES_REQUEST, "limit": 40, "should_download_previews": True}
     async with inside() as inner:
         for number, host in enumerate(hosts.values()):
             # Named by the source itself, and where the source sends whoever asks for a file.
@@ -506,14 +506,14 @@ def asked_of(proxy: Site) -> list[str]:
     return [hit.path for hit in proxy.requests if not hit.path.endswith("/robots.txt")]
 
 
-@pytest.mark.parametrize("mode", REFUSED)
+@pytest.mark.parametrize("mode", REFUSALS)
 async def test_no_proxy_is_asked_for_a_forbidden_address(
     tmp_path: Path, proxy: Site, mode: Mode
 ) -> None:
     through = Upstream(proxy=proxy.url)
     async with inside() as inner, serving(mode, tmp_path, upstream=through) as api:
         with dialled() as addresses:
-            for kind, host in REFUSED[mode].items():
+            for kind, host in REFUSALS[mode].items():
                 for path in ("http://{}/x", "https://{}/x", "http://{}:8080/x"):
                     words = await by_url(api, proxy, path.format(host))
                     assert words.endswith(refusal(mode, host)), kind
@@ -527,12 +527,12 @@ async def test_no_proxy_is_asked_for_a_forbidden_address(
     assert inner.callers == []
 
 
-@pytest.mark.parametrize("mode", REFUSED)
+@pytest.mark.parametrize("mode", REFUSALS)
 async def test_providers_nearby_are_asked_without_the_proxy(
     tmp_path: Path, site: Site, proxy: Site, mode: Mode
 ) -> None:
     model = StubModel(site, "/llm/v1")
-    model.usual = says('{"mood": "calm"}')
+    model.usual = always_reply('{"mood": "calm"}')
     chosen = {
         **searching(site, "http://93.184.215.14/found"),
         **creatives_at(GoogleStub(site).home),
@@ -542,7 +542,7 @@ async def test_providers_nearby_are_asked_without_the_proxy(
     through = Upstream(proxy=proxy.url)
     async with serving(mode, tmp_path, settings, upstream=through) as api:
         reply = await api.run_job("search", query="q", extract={"prompt": "the mood"})
-        ads = await api.post(paths.CREATIVES, WANTED)
+        ads = await api.post(paths.CREATIVES, CREATIVES_REQUEST)
     assert [row["extract"] for row in reply["data"]] == [{"mood": "calm"}], reply
     assert len(ads["creatives"]) == 1
     assert asked_of(proxy) == ["http://93.184.215.14/found"]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from tests.site.server import Site
 
-ENDED: Final = {"completed", "failed", "cancelled"}
+TERMINAL_STATES: Final = {"completed", "failed", "cancelled"}
 JOB_S: Final = 300.0
 # After which an input is not run again.
 REPEAT_S: Final = 60.0
@@ -107,7 +107,7 @@ class Caller:
         while time.monotonic() < until:
             reply = self.http.get(f"/v1/crawl/{job_id}", params={"include_data": "false"})
             status = reply.raise_for_status().json()["status"]
-            if status in ENDED:
+            if status in TERMINAL_STATES:
                 break
             status = "lost"
             time.sleep(0.1)

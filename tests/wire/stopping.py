@@ -25,10 +25,10 @@ from tests.site.server import Site
 from tests.wire.waiting import TIMEOUT_S
 from webdata_nb.contract import paths
 
-HERE = ("--allow-network", "127.0.0.0/8")
-CROWD = 5
-BIG = 12
-ENDED = {"completed", "failed", "cancelled"}
+ALLOW_LOOPBACK = ("--allow-network", "127.0.0.0/8")
+CLIENTS = 5
+LARGE_CRAWLS = 12
+TERMINAL_STATES = {"completed", "failed", "cancelled"}
 
 
 def client(served: Served) -> httpx.Client:
@@ -43,18 +43,18 @@ def crawl(http: httpx.Client, url: str, **fields: Any) -> str:
     return str(reply["job_id"])
 
 
-def ended(http: httpx.Client, job_id: str) -> dict[str, Any]:
+def wait_for_end(http: httpx.Client, job_id: str) -> dict[str, Any]:
     """Wait for the end of a crawl."""
     while True:
         path = f"/v1/crawl/{job_id}"
         reply: dict[str, Any] = http.get(path, params={"per_page": 1000}).raise_for_status().json()
-        if reply["status"] in ENDED:
+        if reply["status"] in TERMINAL_STATES:
             return reply
         http.get(f"{path}/events")
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped:
+class StopResult:
     """What a stop came to: how long it took, what the service said, and the jobs after a restart.
 
     `rows` are the addresses of each job, `expected` those that it must have.
@@ -70,22 +70,22 @@ class Stopped:
         """Raise `AssertionError` unless the process ended by itself, and no job failed."""
         assert self.code == 0
         assert "not everything ended" not in self.said
-        assert [(each["status"], each["error"]) for each in self.replies] == [
+        assert [(reply["status"], reply["error"]) for reply in self.replies] == [
             ("completed", None)
         ] * len(self.replies)
         for reply in self.replies:
             assert [row["url"] for row in reply["data"]] == list(self.expected)
 
 
-def stopped(home: Path) -> Stopped:
+def stop_under_load(home: Path) -> StopResult:
     """Stop a service in the middle of crawls, streams and slow clients; start it again."""
     with Site() as site:
         pages = link_tree(site, depth=2, fanout=3)
         gate = site.hold(pages[5])
-        with team(home, *HERE) as served, client(served) as http, ExitStack() as stack:
+        with team(home, *ALLOW_LOOPBACK) as served, client(served) as http, ExitStack() as stack:
             big = _large(site, http)
-            jobs = [crawl(http, site.at("/tree")) for _ in range(CROWD)]
-            site.wait_for(pages[5], count=CROWD, timeout=TIMEOUT_S)
+            jobs = [crawl(http, site.at("/tree")) for _ in range(CLIENTS)]
+            site.wait_for(pages[5], count=CLIENTS, timeout=TIMEOUT_S)
             for job_id in jobs:
                 stack.enter_context(_streaming(http, job_id))
                 stack.enter_context(_unread(served, big))
@@ -95,20 +95,20 @@ def stopped(home: Path) -> Stopped:
             code = served.process.wait(timeout=TIMEOUT_S)
             seconds, said = time.monotonic() - began, served.ended()
         gate.release()
-        with team(home, *HERE, key=key) as served, client(served) as http:
-            replies = [ended(http, job_id) for job_id in jobs]
-        return Stopped(seconds, code, said, replies, [site.at(path) for path in pages])
+        with team(home, *ALLOW_LOOPBACK, key=key) as served, client(served) as http:
+            replies = [wait_for_end(http, job_id) for job_id in jobs]
+        return StopResult(seconds, code, said, replies, [site.at(path) for path in pages])
 
 
 def _large(site: Site, http: httpx.Client) -> str:
     """Crawl pages whose status is larger than what the kernel takes off a service's hands."""
-    children = [f"/big/{number}" for number in range(BIG)]
+    children = [f"/big/{number}" for number in range(LARGE_CRAWLS)]
     site.page("/big", document("Big", links=children))
     for child in children:
         site.page(child, f"<title>{child}</title><p>{'word ' * 200_000}</p>")
     formats = {"formats": ["raw_html"]}
     job_id = crawl(http, site.at("/big"), scrape_options=formats)
-    assert ended(http, job_id)["status"] == "completed"
+    assert wait_for_end(http, job_id)["status"] == "completed"
     return job_id
 
 
@@ -148,7 +148,7 @@ def _dripping(served: Served) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Cancelled:
+class CancelResult:
     """What a cancellation came to: seconds until its answer, and until its worker had ended."""
 
     answered_s: float
@@ -157,7 +157,7 @@ class Cancelled:
     status: str
 
 
-def cancelled(home: Path) -> Cancelled:
+def cancel_crawl(home: Path) -> CancelResult:
     """Cancel a crawl with a fetch under way, and a page whose worker would never end by itself."""
     with Site() as site:
         site.page("/warm", document("Warm"))
@@ -165,8 +165,8 @@ def cancelled(home: Path) -> Cancelled:
         for number in range(20):
             site.page(f"/held/{number}", document(f"Held {number}"))
         gate = site.hold("/held/0")
-        with team(home, *HERE) as served, client(served) as http:
-            ended(http, crawl(http, site.at("/warm")))
+        with team(home, *ALLOW_LOOPBACK) as served, client(served) as http:
+            wait_for_end(http, crawl(http, site.at("/warm")))
             crawled = crawl(http, site.at("/page"))
             site.wait_for("/held/0", timeout=TIMEOUT_S)
             stuck = _workers(served)
@@ -180,14 +180,14 @@ def cancelled(home: Path) -> Cancelled:
                 http.post(f"/v1/jobs/{job_id}/cancel").raise_for_status()
             answered_s, asked = time.monotonic() - began, len(site.requests)
             psutil.wait_procs(stuck, timeout=TIMEOUT_S)
-            ended_s, alive = time.monotonic() - began, [each for each in stuck if _lives(each)]
+            ended_s, alive = time.monotonic() - began, [reply for reply in stuck if _lives(reply)]
             assert not alive
             gate.release()
-            ended(http, crawl(http, site.at("/warm")))  # the service goes on
+            wait_for_end(http, crawl(http, site.at("/warm")))  # the service goes on
             after = [hit for hit in site.requests[asked:] if not hit.path.startswith("/warm")]
-            statuses = {ended(http, job_id)["status"] for job_id in (busy, crawled)}
+            statuses = {wait_for_end(http, job_id)["status"] for job_id in (busy, crawled)}
         fetched = len([hit for hit in after if hit.path != "/robots.txt"])
-        return Cancelled(answered_s, ended_s, fetched, ",".join(statuses))
+        return CancelResult(answered_s, ended_s, fetched, ",".join(statuses))
 
 
 def _until_given(workers: Sequence[psutil.Process]) -> None:
@@ -206,7 +206,7 @@ def _unread_bytes(process: psutil.Process) -> int:
 
 def _workers(served: Served) -> list[psutil.Process]:
     children = psutil.Process(served.process.pid).children()
-    return [each for each in children if "webdata_nb.service.workers.worker" in each.cmdline()]
+    return [reply for reply in children if "webdata_nb.service.workers.worker" in reply.cmdline()]
 
 
 def _lives(process: psutil.Process) -> bool:

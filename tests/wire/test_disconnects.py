@@ -19,7 +19,7 @@ from tests.openapi.served import Served, team
 from tests.shell import TIMEOUT_S
 from tests.site.document import document
 from tests.site.server import Site
-from tests.wire.stopping import client, crawl, ended
+from tests.wire.stopping import client, crawl, wait_for_end
 from webdata_nb.contract import paths
 
 pytestmark = pytest.mark.slow
@@ -33,7 +33,7 @@ def reset(sock: socket.socket) -> None:
     sock.close()
 
 
-def begun(
+def send_partial_request(
     served: Served, method: str, path: str, headers: str = "", body: str = ""
 ) -> socket.socket:
     """Send a request, or the beginning of one."""
@@ -78,20 +78,20 @@ def test_a_caller_that_hangs_up_is_no_error(
         gate = site.hold("/held")
         held = crawl(http, site.at("/held"))
         big = crawl(http, site.at("/big"), scrape_options={"formats": ["raw_html"]})
-        assert ended(http, big)["status"] == "completed"
+        assert wait_for_end(http, big)["status"] == "completed"
         for half in halves:
-            sock = begun(served, *half)
+            sock = send_partial_request(served, *half)
             time.sleep(0.1)  # so that the service waits for the rest
             hang_up(sock)
         answers = [f"/v1/crawl/{big}?per_page=1000", f"/v1/crawl/{held}/events"]
         answers += [f"/v1/crawl/{big}/export?format={form}" for form in ("json", "csv", "zip")]
         for path in answers:
-            sock = begun(served, "GET", path)
+            sock = send_partial_request(served, "GET", path)
             assert sock.recv(12) == b"HTTP/1.1 200"
             hang_up(sock)
-        begun(served, "GET", paths.JOBS).close()
+        send_partial_request(served, "GET", paths.JOBS).close()
         gate.release()
-        ended(http, held)
+        wait_for_end(http, held)
         late = time.monotonic() + TIMEOUT_S
         while status_counts(served).get("499", 0) < len(halves):
             assert time.monotonic() < late, status_counts(served)

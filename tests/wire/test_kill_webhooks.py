@@ -72,7 +72,7 @@ async def died(child: subprocess.Popen[bytes]) -> None:
     assert await asyncio.to_thread(child.wait, TIMEOUT_S) == -9
 
 
-async def told(client: Client, job_id: str) -> list[dict[str, Any]]:
+async def wait_for_deliveries(client: Client, job_id: str) -> list[dict[str, Any]]:
     """Wait until a job has ended and everything is told; return its deliveries."""
     call: Any = client._transport  # no method of the toolkit lists deliveries
     async with asyncio.timeout(TIMEOUT_S):
@@ -101,12 +101,12 @@ async def test_a_kill_loses_no_job_and_makes_no_second_event(
                     await died(child)
             with process(local_settings, "never") as child:
                 async with client_of(local_settings, child) as client:
-                    [delivery] = await told(client, jobs[-1])
+                    [delivery] = await wait_for_deliveries(client, jobs[-1])
             assert delivery["event"] == "job.completed"
         by_job: dict[str, list[str]] = {job_id: [] for job_id in jobs}
-        for got in endpoint.got:
-            assert verify_signature(got.body, got.headers, SECRET)
-            by_job[got.payload["job_id"]].append(got.event_id)
+        for request in endpoint.webhooks:
+            assert verify_signature(request.body, request.headers, SECRET)
+            by_job[request.payload["job_id"]].append(request.event_id)
     assert all(len(set(ids)) == 1 for ids in by_job.values())
     # Sent again only where the kill fell between the receiver's answer and its mark.
     assert {len(ids) for ids in by_job.values()} == ({2} if instant == "mark" else {1})
@@ -166,11 +166,11 @@ async def test_a_start_whose_answer_was_lost_is_found_again_by_its_key(
                     assert kept in ([], [job_id])
                     jobs.append(job_id)
                 async with client_of(local_settings, child) as toolkit:
-                    [delivery] = await told(toolkit, job_id)
+                    [delivery] = await wait_for_deliveries(toolkit, job_id)
                     usage = await toolkit.usage()
             assert delivery["event"] == "job.completed"
             # One credit a search: nothing is held by what was lost, nothing was taken twice.
             assert (usage.monthly_left, usage.reserved, usage.active) == (MONTHLY - len(jobs), 0, 0)
         assert len(set(jobs)) == KILLS
-        assert sorted(got.payload["job_id"] for got in endpoint.got) == sorted(jobs)
-        assert len({got.event_id for got in endpoint.got}) == KILLS
+        assert sorted(request.payload["job_id"] for request in endpoint.webhooks) == sorted(jobs)
+        assert len({request.event_id for request in endpoint.webhooks}) == KILLS

@@ -25,7 +25,7 @@ from webdata_nb.service.server import Server, listen
 
 pytestmark = pytest.mark.slow
 
-MANY = 1000
+CONNECTIONS = 1000
 LARGE = bytes(8_000_000)  # more than the socket buffers of both sides hold
 PIECE_BYTES = 50_000
 STRANGER = "127.0.0.2"  # the loopback network has more addresses than the one that is trusted
@@ -62,18 +62,20 @@ async def ask(pair: Pair, path: str, **headers: str) -> Answer:
     writer.write(f"GET {path} HTTP/1.1\r\n{lines}\r\n".encode())
     head = (await reader.readuntil(b"\r\n\r\n")).decode()
     first, *rest = head.strip().split("\r\n")
-    told = {name.lower(): value for name, value in (line.split(": ", 1) for line in rest)}
-    length = int(told.get("content-length", "0"))
-    return Answer(int(first.split()[1]), told, await reader.readexactly(length))
+    response_headers = {
+        name.lower(): value for name, value in (line.split(": ", 1) for line in rest)
+    }
+    length = int(response_headers.get("content-length", "0"))
+    return Answer(int(first.split()[1]), response_headers, await reader.readexactly(length))
 
 
-async def asked(port: int, path: str, address: str = "127.0.0.1", **headers: str) -> Answer:
+async def ask_once(port: int, path: str, address: str = "127.0.0.1", **headers: str) -> Answer:
     async with connected(port, address) as pair:
         return await ask(pair, path, **headers)
 
 
 @dataclass(slots=True)
-class Waiting:
+class BlockingApp:
     """An application whose answers to `/wait` come when they are let go."""
 
     go: asyncio.Event = field(default_factory=asyncio.Event)
@@ -95,8 +97,8 @@ class Waiting:
 
 
 @asynccontextmanager
-async def serving(connections: ConnectionLimiter) -> AsyncIterator[tuple[int, Waiting]]:
-    app = Waiting()
+async def serving(connections: ConnectionLimiter) -> AsyncIterator[tuple[int, BlockingApp]]:
+    app = BlockingApp()
     with listen("127.0.0.1", 0) as sock:
         server = Server(app, connections)
         task = asyncio.create_task(server.serve(sockets=[sock]))
@@ -109,21 +111,25 @@ async def serving(connections: ConnectionLimiter) -> AsyncIterator[tuple[int, Wa
             await task
 
 
-async def wait_there(held: AsyncExitStack, port: int, app: Waiting, **headers: str) -> None:
+async def wait_there(
+    open_connections: AsyncExitStack, port: int, app: BlockingApp, **headers: str
+) -> None:
     """Leave a request under way, on a connection of its own."""
-    pair = await held.enter_async_context(connected(port, headers.pop("address", "127.0.0.1")))
+    pair = await open_connections.enter_async_context(
+        connected(port, headers.pop("address", "127.0.0.1"))
+    )
     task = asyncio.create_task(ask(pair, "/wait", **headers))
-    held.callback(task.cancel)
+    open_connections.callback(task.cancel)
     await app.inside.acquire()
 
 
 async def test_the_longest_idle_connection_makes_room_for_a_new_one() -> None:
     connections = ConnectionLimiter(most=3, reserved=0)
-    async with serving(connections) as (port, _), AsyncExitStack() as held:
-        three = [await held.enter_async_context(connected(port)) for _ in range(3)]
+    async with serving(connections) as (port, _), AsyncExitStack() as open_connections:
+        three = [await open_connections.enter_async_context(connected(port)) for _ in range(3)]
         for pair in (three[1], three[0]):
             assert (await ask(pair, "/")).status == 200
-        assert (await asked(port, "/")).status == 200
+        assert (await ask_once(port, "/")).status == 200
         assert await three[2][0].read() == b""  # it was the oldest, and had asked for nothing
         for pair in three[:2]:
             assert (await ask(pair, "/")).status == 200
@@ -131,27 +137,27 @@ async def test_the_longest_idle_connection_makes_room_for_a_new_one() -> None:
 
 async def test_where_all_are_busy_health_checks_alone_are_answered() -> None:
     connections = ConnectionLimiter(most=2, reserved=1)
-    async with serving(connections) as (port, app), AsyncExitStack() as held:
+    async with serving(connections) as (port, app), AsyncExitStack() as open_connections:
         for _ in range(2):
-            await wait_there(held, port, app)
+            await wait_there(open_connections, port, app)
         for _ in range(3):
-            healthy = await asked(port, "/healthz")
+            healthy = await ask_once(port, "/healthz")
             assert (healthy.status, healthy.headers["connection"]) == (200, "close")
-        refused = await asked(port, "/v1/jobs")
+        refused = await ask_once(port, "/v1/jobs")
         assert (refused.status, refused.headers["retry-after"]) == (503, "1")
         assert "too many connections" in str(refused.json["detail"])
         # Whoever sits in the reserved place and asks for nothing makes room as well.
-        await held.enter_async_context(connected(port))
-        assert (await asked(port, "/readyz")).status == 200
+        await open_connections.enter_async_context(connected(port))
+        assert (await ask_once(port, "/readyz")).status == 200
         app.go.set()
-        while (await asked(port, "/v1/jobs")).status != 200:  # noqa: ASYNC110
+        while (await ask_once(port, "/v1/jobs")).status != 200:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 
 async def test_without_any_place_the_answer_comes_at_once() -> None:
     connections = ConnectionLimiter(most=1, reserved=0)
-    async with serving(connections) as (port, app), AsyncExitStack() as held:
-        await wait_there(held, port, app)
+    async with serving(connections) as (port, app), AsyncExitStack() as open_connections:
+        await wait_there(open_connections, port, app)
         async with connected(port) as (reader, _):
             said = await reader.read()
         assert said.startswith(b"HTTP/1.1 503 ")
@@ -160,42 +166,42 @@ async def test_without_any_place_the_answer_comes_at_once() -> None:
 
 async def test_one_address_has_its_share_and_a_trusted_proxy_any_number() -> None:
     connections = ConnectionLimiter(ClientLimits(per_address=2), most=50, reserved=1)
-    async with serving(connections) as (port, app), AsyncExitStack() as held:
+    async with serving(connections) as (port, app), AsyncExitStack() as open_connections:
         for _ in range(2):
-            await wait_there(held, port, app, address=STRANGER)
-        refused = await asked(port, "/v1/jobs", STRANGER)
+            await wait_there(open_connections, port, app, address=STRANGER)
+        refused = await ask_once(port, "/v1/jobs", STRANGER)
         assert (refused.status, refused.json["code"]) == (429, "rate")
         assert "retry-after" in refused.headers
-        assert (await asked(port, "/healthz", STRANGER)).status == 200
-        assert (await asked(port, "/v1/jobs", "127.0.0.3")).status == 200
+        assert (await ask_once(port, "/healthz", STRANGER)).status == 200
+        assert (await ask_once(port, "/v1/jobs", "127.0.0.3")).status == 200
         for _ in range(5):
-            await wait_there(held, port, app)
-        assert (await asked(port, "/v1/jobs")).status == 200
+            await wait_there(open_connections, port, app)
+        assert (await ask_once(port, "/v1/jobs")).status == 200
 
 
 async def test_idle_connections_of_an_address_make_room_for_its_own() -> None:
     connections = ConnectionLimiter(ClientLimits(per_address=2), most=50, reserved=0)
-    async with serving(connections) as (port, _), AsyncExitStack() as held:
+    async with serving(connections) as (port, _), AsyncExitStack() as open_connections:
         for _ in range(9):
-            await held.enter_async_context(connected(port, STRANGER))
-        assert (await asked(port, "/v1/jobs", STRANGER)).status == 200
+            await open_connections.enter_async_context(connected(port, STRANGER))
+        assert (await ask_once(port, "/v1/jobs", STRANGER)).status == 200
 
 
 async def test_behind_a_trusted_proxy_the_named_client_has_the_limit() -> None:
     connections = ConnectionLimiter(ClientLimits(per_address=2), most=50, reserved=0)
-    async with serving(connections) as (port, app), AsyncExitStack() as held:
+    async with serving(connections) as (port, app), AsyncExitStack() as open_connections:
         client = {"X_Forwarded_For": "198.51.100.9, 203.0.113.5"}
         for _ in range(2):
-            await wait_there(held, port, app, **client)
-        refused = await asked(port, "/v1/jobs", **client)
+            await wait_there(open_connections, port, app, **client)
+        refused = await ask_once(port, "/v1/jobs", **client)
         assert (refused.status, refused.json["code"]) == (429, "rate")
-        assert (await asked(port, "/healthz", **client)).status == 200
-        other = await asked(port, "/v1/jobs", X_Forwarded_For="203.0.113.6")
+        assert (await ask_once(port, "/healthz", **client)).status == 200
+        other = await ask_once(port, "/v1/jobs", X_Forwarded_For="203.0.113.6")
         assert (other.status, other.headers["x-client"]) == (200, "203.0.113.6")
         # What the client itself wrote in front is not believed, nor what a stranger says.
-        spoofed = await asked(port, "/", X_Forwarded_For="192.0.2.1, 203.0.113.7")
+        spoofed = await ask_once(port, "/", X_Forwarded_For="192.0.2.1, 203.0.113.7")
         assert spoofed.headers["x-client"] == "203.0.113.7"
-        stranger = await asked(port, "/", STRANGER, X_Forwarded_For="192.0.2.1")
+        stranger = await ask_once(port, "/", STRANGER, X_Forwarded_For="192.0.2.1")
         assert stranger.headers["x-client"] == STRANGER
 
 
@@ -205,9 +211,9 @@ def server_sockets(port: int) -> int:
     return sum(each.laddr.port == port and bool(each.raddr) for each in sockets)
 
 
-async def request_unread(held: AsyncExitStack, port: int, path: str) -> Pair:
+async def request_unread(open_connections: AsyncExitStack, port: int, path: str) -> Pair:
     """Send a request and read only the first byte of its reply."""
-    pair = await held.enter_async_context(connected(port))
+    pair = await open_connections.enter_async_context(connected(port))
     pair[1].write(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
     await pair[0].readexactly(1)
     return pair
@@ -215,7 +221,7 @@ async def request_unread(held: AsyncExitStack, port: int, path: str) -> Pair:
 
 async def status_or_none(port: int) -> int | None:
     with suppress(OSError, asyncio.IncompleteReadError):
-        return (await asked(port, "/")).status
+        return (await ask_once(port, "/")).status
     return None
 
 
@@ -227,10 +233,10 @@ async def test_clients_that_read_nothing_do_not_keep_their_connections(
     monkeypatch.setattr(connections_module, "_CHECK_INTERVAL_S", 0.05)
     async with (
         serving(ConnectionLimiter(most=5, reserved=0)) as (port, _),
-        AsyncExitStack() as held,
+        AsyncExitStack() as open_connections,
     ):
         for _ in range(5):
-            await request_unread(held, port, path)
+            await request_unread(open_connections, port, path)
         while await status_or_none(port) != 200:  # noqa: ASYNC110 - the server's own clock
             await asyncio.sleep(0.05)
         while server_sockets(port) > 1:  # noqa: ASYNC110
@@ -240,10 +246,10 @@ async def test_clients_that_read_nothing_do_not_keep_their_connections(
 async def test_an_evicted_connection_with_an_unread_reply_is_closed_at_once() -> None:
     async with (
         serving(ConnectionLimiter(most=3, reserved=0)) as (port, _),
-        AsyncExitStack() as held,
+        AsyncExitStack() as open_connections,
     ):
         for _ in range(12):
-            await request_unread(held, port, "/large")
+            await request_unread(open_connections, port, "/large")
             assert server_sockets(port) <= 4
 
 
@@ -252,10 +258,10 @@ async def test_a_slow_reader_gets_its_whole_reply(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(connections_module, "_CHECK_INTERVAL_S", 0.05)
     async with (
         serving(ConnectionLimiter(most=2, reserved=0)) as (port, _),
-        AsyncExitStack() as held,
+        AsyncExitStack() as open_connections,
     ):
         for path in ("/large", "/pieces"):
-            reader, _ = await request_unread(held, port, path)
+            reader, _ = await request_unread(open_connections, port, path)
             await reader.readuntil(b"\r\n\r\n")
             left = len(LARGE)
             while left:
@@ -272,23 +278,23 @@ async def test_refusals_are_counted_and_written_once(caplog: pytest.LogCaptureFi
 
     limits = ClientLimits(per_address=1)
     connections = ConnectionLimiter(limits, most=3, reserved=1, on_refusal=count)
-    async with serving(connections) as (port, app), AsyncExitStack() as held:
+    async with serving(connections) as (port, app), AsyncExitStack() as open_connections:
         for _ in range(2):
-            await wait_there(held, port, app)
-        await wait_there(held, port, app, X_Forwarded_For="192.0.2.1")
+            await wait_there(open_connections, port, app)
+        await wait_there(open_connections, port, app, X_Forwarded_For="192.0.2.1")
         for _ in range(3):  # each in the reserved place
-            assert (await asked(port, "/v1/jobs")).status == 503
+            assert (await ask_once(port, "/v1/jobs")).status == 503
         assert counted == {"total": 3}
-        assert (await asked(port, "/healthz")).status == 200
+        assert (await ask_once(port, "/healthz")).status == 200
         assert counted == {"total": 3}
     connections = ConnectionLimiter(limits, most=9, reserved=0, on_refusal=count)
-    async with serving(connections) as (port, app), AsyncExitStack() as held:
-        await wait_there(held, port, app, address=STRANGER)
+    async with serving(connections) as (port, app), AsyncExitStack() as open_connections:
+        await wait_there(open_connections, port, app, address=STRANGER)
         for _ in range(2):
             async with connected(port, STRANGER) as (reader, _writer):
                 assert (await reader.read()).startswith(b"HTTP/1.1 429 ")
-        await wait_there(held, port, app, X_Forwarded_For="192.0.2.1")
-        assert (await asked(port, "/v1/jobs", X_Forwarded_For="192.0.2.1")).status == 429
+        await wait_there(open_connections, port, app, X_Forwarded_For="192.0.2.1")
+        assert (await ask_once(port, "/v1/jobs", X_Forwarded_For="192.0.2.1")).status == 429
         assert counted == {"total": 3, "address": 3}
     written = [each.getMessage() for each in caplog.records if each.name == EVENTS]
     assert written == ["connection_refused limit=total", "connection_refused limit=address"]
@@ -341,11 +347,11 @@ async def test_idle_connections_without_a_key_keep_nobody_out(
     team: int, keys: dict[str, str], address: str
 ) -> None:
     bob = {"Authorization": f"Bearer {keys['bob']}"}
-    async with AsyncExitStack() as held, asyncio.timeout(TIMEOUT_S):
+    async with AsyncExitStack() as open_connections, asyncio.timeout(TIMEOUT_S):
         for _ in range(MAX_CONNECTIONS + 100):
-            await held.enter_async_context(connected(team, address))
+            await open_connections.enter_async_context(connected(team, address))
         for path in ("/healthz", "/readyz", "/v1/jobs", "/v1/usage"):
-            assert (await asked(team, path, **bob)).status == 200, path
+            assert (await ask_once(team, path, **bob)).status == 200, path
 
 
 async def test_event_streams_of_one_account_keep_nobody_out(
@@ -362,24 +368,27 @@ async def test_event_streams_of_one_account_keep_nobody_out(
     over = asyncio.Event()
     async with (
         await asyncio.start_server(silent, "127.0.0.1", 0) as site,
-        AsyncExitStack() as held,
+        AsyncExitStack() as open_connections,
         asyncio.timeout(2 * TIMEOUT_S),
     ):
-        held.callback(over.set)
+        open_connections.callback(over.set)
         url = f"http://127.0.0.1:{site.sockets[0].getsockname()[1]}/"
         job = await start(team, url, alice)
-        told: Counter[int] = Counter()
-        for _ in range(MANY):
-            pair = await held.enter_async_context(connected(team))
+        response_headers: Counter[int] = Counter()
+        for _ in range(CONNECTIONS):
+            pair = await open_connections.enter_async_context(connected(team))
             answer = await ask(pair, f"/v1/crawl/{job}/events", **alice)
-            told[answer.status] += 1
+            response_headers[answer.status] += 1
             if answer.status == 429:
                 assert answer.json["code"] == "rate"
                 assert answer.headers["x-concurrency-limit"].isdecimal()
-        assert told == {200: PER_ACCOUNT * 3 // 4, 429: MANY - PER_ACCOUNT * 3 // 4}
+        assert response_headers == {
+            200: PER_ACCOUNT * 3 // 4,
+            429: CONNECTIONS - PER_ACCOUNT * 3 // 4,
+        }
         for path in ("/healthz", "/v1/jobs"):
             for who in (bob, alice):
-                assert (await asked(team, path, **who)).status == 200
+                assert (await ask_once(team, path, **who)).status == 200
 
 
 async def start(port: int, url: str, headers: dict[str, str]) -> str:

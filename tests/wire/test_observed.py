@@ -23,9 +23,9 @@ from webdata_nb.service.creatives import sample
 
 pytestmark = pytest.mark.slow
 
-HERE = ("--allow-network", "127.0.0.0/8", "--webhook-loopback")
+ALLOW_LOOPBACK = ("--allow-network", "127.0.0.0/8", "--webhook-loopback")
 OBSERVED = ("--metrics", "127.0.0.1:0", "--log-format", "json")
-ENDED = {"completed", "failed", "cancelled"}
+TERMINAL_STATES = {"completed", "failed", "cancelled"}
 
 
 def client(served: Served) -> httpx.Client:
@@ -34,10 +34,10 @@ def client(served: Served) -> httpx.Client:
     )
 
 
-def ended(http: httpx.Client, job_id: str) -> dict[str, Any]:
+def wait_for_end(http: httpx.Client, job_id: str) -> dict[str, Any]:
     while True:
         reply: dict[str, Any] = http.get(f"/v1/crawl/{job_id}").raise_for_status().json()
-        if reply["status"] in ENDED:
+        if reply["status"] in TERMINAL_STATES:
             return reply
         http.get(f"/v1/crawl/{job_id}/events")
 
@@ -57,11 +57,15 @@ def values(text: str) -> dict[tuple[str, ...], float]:
 
 
 def test_metrics_ids_and_lines(tmp_path: Path) -> None:
-    with Site() as site, team(tmp_path, *HERE, *OBSERVED) as served, client(served) as http:
+    with (
+        Site() as site,
+        team(tmp_path, *ALLOW_LOOPBACK, *OBSERVED) as served,
+        client(served) as http,
+    ):
         link_tree(site, depth=1, fanout=3)
         start = http.post(paths.CRAWL, json={"url": site.at("/tree")})
         job_id = start.json()["job_id"]
-        ended(http, job_id)
+        wait_for_end(http, job_id)
         named = http.get(paths.USAGE, headers={"X-Request-ID": "from-proxy.7"})
         forged = http.get(paths.JOBS, headers={"X-Request-ID": 'x" level="error'})
         http.get("/nowhere/with/a-secret?token=hidden")
@@ -104,15 +108,15 @@ def cancelled(http: httpx.Client, site: Site) -> str:
 
 @pytest.mark.parametrize("shape", ["text", "json"])
 def test_the_log_says_why_a_job_failed_and_who_used_the_credits(tmp_path: Path, shape: str) -> None:
-    options = (*HERE, "--log-format", shape)
+    options = (*ALLOW_LOOPBACK, "--log-format", shape)
     with Site() as site, team(tmp_path, *options, plan="trial") as served, client(served) as http:
         link_tree(site, depth=1, fanout=3)
         url = site.at("/tree")
         good = http.post(paths.CRAWL, json={"url": url, "max_pages": 10}).json()["job_id"]
-        ended(http, good)
+        wait_for_end(http, good)
         gone = "http://127.0.0.1:1024/secret-path?token=secret-token"
         bad = http.post(paths.CRAWL, json={"url": gone, "max_pages": 1}).json()["job_id"]
-        error = ended(http, bad)["error"]
+        error = wait_for_end(http, bad)["error"]
         stopped = cancelled(http, site)
         asked = {"advertiser_id": next(iter(sample.advertiser_ids())), "limit": 2}
         http.post(paths.CREATIVES, json=asked).raise_for_status()
@@ -176,15 +180,15 @@ def test_a_stop_fails_no_job(tmp_path: Path) -> None:
     with Site() as site:
         pages = link_tree(site, depth=2, fanout=3)
         gate = site.hold(pages[5])
-        with team(tmp_path, *HERE) as served, client(served) as http:
+        with team(tmp_path, *ALLOW_LOOPBACK) as served, client(served) as http:
             job_id = http.post(paths.CRAWL, json={"url": site.at("/tree")}).json()["job_id"]
             site.wait_for(pages[5], timeout=TIMEOUT_S)
             key = served.key
             served.process.send_signal(signal.SIGTERM)
             assert served.process.wait(timeout=TIMEOUT_S) == 0
         gate.release()
-        with team(tmp_path, *HERE, key=key) as served, client(served) as http:
-            reply = ended(http, job_id)
+        with team(tmp_path, *ALLOW_LOOPBACK, key=key) as served, client(served) as http:
+            reply = wait_for_end(http, job_id)
     assert (reply["status"], reply["error"]) == ("completed", None)
     assert [row["url"] for row in reply["data"]] == [site.at(path) for path in pages]
 
@@ -215,14 +219,14 @@ def test_no_secret_is_anywhere(tmp_path: Path, outcome: str) -> None:
         "WEBDATA_LLM_HERE_KEY": CANARIES["llm"],
     }
     visits = {"headers": {"X-Key": CANARIES["header"]}, "cookies": {"sid": CANARIES["cookie"]}}
-    with Site() as site, team(tmp_path, *HERE, *OBSERVED, **secrets) as served:
+    with Site() as site, team(tmp_path, *ALLOW_LOOPBACK, *OBSERVED, **secrets) as served:
         link_tree(site, depth=1, fanout=3)
         url = site.at("/tree") if outcome == "completed" else "http://127.0.0.1:1024/"
         hook = {"webhook_url": site.at("/hook"), "webhook_secret": CANARIES["hook"]}
         with client(served) as http:
             body = {"url": url, "scrape_options": visits, **hook}
             job_id = http.post(paths.CRAWL, json=body).raise_for_status().json()["job_id"]
-            ended(http, job_id)
+            wait_for_end(http, job_id)
             asked = [paths.JOBS, paths.USAGE, paths.WEBHOOK_DELIVERIES, paths.WEBHOOK_STATS]
             asked += [paths.OPENAPI, paths.ENGINES, paths.WEIGHTS, "/nowhere"]
             of_job = [paths.CRAWL_JOB, paths.CRAWL_RECEIPT, paths.CRAWL_EVENTS]

@@ -69,7 +69,7 @@ async def dripping(port: int, first: bytes) -> tuple[float, bytes]:
 
 
 async def test_800_slow_headers_are_closed_while_others_are_served(port: int) -> None:
-    async def others(until: asyncio.Event) -> int:
+    async def count_normal_replies(until: asyncio.Event) -> int:
         """Ask as any client does, and count the answers."""
         answered = 0
         async with httpx.AsyncClient(trust_env=False, timeout=TIMEOUT_S) as client:
@@ -81,7 +81,7 @@ async def test_800_slow_headers_are_closed_while_others_are_served(port: int) ->
         return answered
 
     over = asyncio.Event()
-    serving = asyncio.create_task(others(over))
+    serving = asyncio.create_task(count_normal_replies(over))
     async with asyncio.timeout(TIMEOUT_S):
         ends = await asyncio.gather(
             *[dripping(port, b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-A: ") for _ in range(SLOW)]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.wire.stopping import cancelled, stopped
+from tests.wire.stopping import cancel_crawl, stop_under_load
 from tests.wire.waiting import TIMEOUT_S
 
 pytestmark = pytest.mark.slow
@@ -33,7 +33,7 @@ sys.exit(app.serve(host=None, port=0, data_dir=Path(sys.argv[1]), store=None, mo
 
 
 def test_a_stop_with_everything_open_fails_no_job(tmp_path: Path) -> None:
-    stopped(tmp_path).check()
+    stop_under_load(tmp_path).check()
 
 
 def test_a_thread_that_never_returns_does_not_keep_the_process(tmp_path: Path) -> None:
@@ -47,5 +47,5 @@ def test_a_thread_that_never_returns_does_not_keep_the_process(tmp_path: Path) -
 
 def test_a_cancelled_job_leaves_no_worker_and_no_fetch(tmp_path: Path) -> None:
     # Its worker would never end by itself: the test waits for its end, and can fail.
-    found = cancelled(tmp_path)
+    found = cancel_crawl(tmp_path)
     assert (found.status, found.fetched_after) == ("cancelled", 0)

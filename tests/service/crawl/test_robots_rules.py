@@ -28,7 +28,7 @@ from webdata_nb.service.settings import USER_AGENT
 SITE = "http://site.test"
 
 
-def allowed(robots: str, path: str, token: str = "webdata_nb") -> bool:
+def is_allowed(robots: str, path: str, token: str = "webdata_nb") -> bool:
     return RobotsRules.parse(robots, token).allows(SITE + path)
 
 
@@ -83,7 +83,7 @@ def test_vectors_of_googles_parser() -> None:
     ],
 )
 def test_own_vectors(*, robots: str, path: str, expected: bool) -> None:
-    assert allowed(robots, path) is expected
+    assert is_allowed(robots, path) is expected
 
 
 @pytest.mark.parametrize(
@@ -148,14 +148,14 @@ def test_rules_match_like_regular_expressions(pattern: str, path: str) -> None:
 
 @given(st.text(max_size=300), st.text(max_size=30))
 def test_parser_accepts_any_text(robots: str, path: str) -> None:
-    allowed(robots, f"/{path}")
+    is_allowed(robots, f"/{path}")
 
 
 @given(st.lists(st.sampled_from(["Allow: /a", "Disallow: /ab", "Disallow: /a*", "Allow: /*b"])))
 def test_rule_order_does_not_matter(lines: list[str]) -> None:
     forth, back = ("\n".join(["User-agent: *", *order]) for order in (lines, lines[::-1]))
     for path in ("/a", "/ab", "/b", "/xb"):
-        assert allowed(forth, path) is allowed(back, path)
+        assert is_allowed(forth, path) is is_allowed(back, path)
 
 
 HOSTILE = "User-agent: *\n" + "".join(f"Disallow: /{'*a' * 900}{n}\n" for n in range(270))
@@ -172,14 +172,14 @@ def test_many_wildcards_match_in_short_time() -> None:
 
 def test_wildcards_beyond_bounds_disallow() -> None:
     many = "*a" * (MAX_WILDCARDS + 1)
-    assert not allowed(f"User-agent: *\nDisallow: /p{many}", "/page")
-    assert allowed(f"User-agent: *\nDisallow: /p{many}", "/other")
-    assert not allowed(f"User-agent: *\nDisallow: /p\nAllow: /p{many}", "/p" + "a" * 200)
+    assert not is_allowed(f"User-agent: *\nDisallow: /p{many}", "/page")
+    assert is_allowed(f"User-agent: *\nDisallow: /p{many}", "/other")
+    assert not is_allowed(f"User-agent: *\nDisallow: /p\nAllow: /p{many}", "/p" + "a" * 200)
     fill = "".join(
         f"Disallow: /x{n:04}*{'y' * 95}\n" for n in range(MAX_WILDCARD_CHARACTERS // 100 + 1)
     )
-    assert not allowed(f"User-agent: *\n{fill}Disallow: /q*r", "/q")
-    assert allowed(f"User-agent: *\n{fill}Allow: /", "/other")
+    assert not is_allowed(f"User-agent: *\n{fill}Disallow: /q*r", "/q")
+    assert is_allowed(f"User-agent: *\n{fill}Allow: /", "/other")
 
 
 @given(st.lists(st.sampled_from(["/a", "/ab", "/a*b", "/*b$", "/a$", "/", "/b*", "*"]), max_size=6))
@@ -192,7 +192,7 @@ def test_longest_matching_pattern_wins(patterns: list[str]) -> None:
             for n, each in enumerate(patterns)
             if RobotsRule(each, allow=bool(n % 2)).matches(path)
         ]
-        assert allowed(robots, path) is max(matching, default=(0, True))[1]
+        assert is_allowed(robots, path) is max(matching, default=(0, True))[1]
 
 
 def test_steps_are_short() -> None:

@@ -36,33 +36,35 @@ class Question:
     body: dict[str, Any]
 
     @property
-    def said(self) -> str:
-        """The last thing said."""
+    def last_message(self) -> str:
+        """The content of the last message."""
         return self.messages[-1]["content"]
 
     @property
     def page(self) -> str:
         """The piece of the page that is shown."""
-        found = _PAGE.search(self.messages[1]["content"])
-        assert found is not None, self.messages[1]["content"]
-        return found[2]
+        match = _PAGE.search(self.messages[1]["content"])
+        assert match is not None, self.messages[1]["content"]
+        return match[2]
 
     @property
     def fields(self) -> dict[str, Any]:
         """The fields of the schema in the question; empty without one."""
-        found = _SCHEMA.search(self.messages[1]["content"])
-        return {} if found is None else dict(json.loads(found[1])["properties"])
+        match = _SCHEMA.search(self.messages[1]["content"])
+        return {} if match is None else dict(json.loads(match[1])["properties"])
 
 
 Turn = Callable[[Question], web.StreamResponse | Awaitable[web.StreamResponse]]
 
 
-def said(text: str, *, ended: str = "stop", usage: bool = True, **message: Any) -> web.Response:
+def reply_with(
+    text: str, *, finish_reason: str = "stop", usage: bool = True, **message: Any
+) -> web.Response:
     """A good reply with this text."""
     choice = {
         "index": 0,
         "message": {"role": "assistant", "content": text, **message},
-        "finish_reason": ended,
+        "finish_reason": finish_reason,
     }
     reply: dict[str, Any] = {"id": "c1", "object": "chat.completion", "choices": [choice]}
     if usage:
@@ -70,26 +72,26 @@ def said(text: str, *, ended: str = "stop", usage: bool = True, **message: Any) 
     return web.json_response(reply)
 
 
-def fails(status: int, code: str = "", **headers: str) -> Turn:
+def always_fail(status: int, code: str = "", **headers: str) -> Turn:
     """A turn that answers with an error, and with the key in it as some providers do."""
     error = {"error": {"message": f"no: {KEY}", "type": "some_error", "code": code or None}}
-    named = {name.replace("_", "-"): text for name, text in headers.items()}
-    return lambda _asked: web.json_response(error, status=status, headers=named)
+    header_names = {name.replace("_", "-"): text for name, text in headers.items()}
+    return lambda _question: web.json_response(error, status=status, headers=header_names)
 
 
-def says(text: str, **options: Any) -> Turn:
+def always_reply(text: str, **options: Any) -> Turn:
     """A turn that says this, whatever the question."""
-    return lambda _asked: said(text, **options)
+    return lambda _question: reply_with(text, **options)
 
 
-def reads(asked: Question) -> web.Response:
+def reply_from_page(question: Question) -> web.Response:
     """Answer as a model would that only reads."""
-    return said(json.dumps(values(asked)))
+    return reply_with(json.dumps(values(question)))
 
 
-def values(asked: Question) -> dict[str, Any]:
-    there = dict(reversed(_LINE.findall(asked.page)))
-    return {name: _typed(there.get(name), schema) for name, schema in asked.fields.items()}
+def values(question: Question) -> dict[str, Any]:
+    page_values = dict(reversed(_LINE.findall(question.page)))
+    return {name: _typed(page_values.get(name), schema) for name, schema in question.fields.items()}
 
 
 def _typed(text: str | None, schema: dict[str, Any]) -> Any:
@@ -109,7 +111,7 @@ class StubModel:
     path: str = "/v1"
     understood: tuple[str, ...] = ("json_schema", "json_object", "prompt")
     turns: deque[Turn] = field(default_factory=deque)
-    usual: Turn = reads
+    usual: Turn = reply_from_page
     requests: list[Question] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -133,15 +135,15 @@ class StubModel:
         body = json.loads(self.site.hits(request.raw_path)[-1].body)
         form = body.get("response_format") or {"type": "prompt"}
         schema = form.get("json_schema", {}).get("schema")
-        asked = Question(
+        question = Question(
             body["model"], body["messages"], form["type"], schema, dict(request.headers), body
         )
-        self.requests.append(asked)
-        if asked.format not in self.understood:
-            return await _taken(fails(400, "invalid_request_error"), asked)
-        return await _taken(self.turns.popleft() if self.turns else self.usual, asked)
+        self.requests.append(question)
+        if question.format not in self.understood:
+            return await _run_turn(always_fail(400, "invalid_request_error"), question)
+        return await _run_turn(self.turns.popleft() if self.turns else self.usual, question)
 
 
-async def _taken(turn: Turn, asked: Question) -> web.StreamResponse:
-    answer = turn(asked)
+async def _run_turn(turn: Turn, question: Question) -> web.StreamResponse:
+    answer = turn(question)
     return answer if isinstance(answer, web.StreamResponse) else await answer

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.service.extract.stub_model import StubModel, fails
+from tests.service.extract.stub_model import StubModel, always_fail
 from tests.site.server import Site
 from webdata_nb.service.errors import ExtractError
 from webdata_nb.service.extract.model_endpoint import ModelClient, ModelLimits, ModelQueues
@@ -15,7 +15,7 @@ from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher
 
-ASKED = [
+MODEL_MESSAGES = [
     {"role": "system", "content": "Answer."},
     {"role": "user", "content": "[page 1]\ncolour: red\n[end of page 1]"},
 ]
@@ -39,7 +39,7 @@ class Shared:
         chosen = self.model(model)
         with on_behalf_of(account):
             _, response_format = await ModelClient(chosen, self.fetcher, self.queues).ask(
-                ASKED, SCHEMA
+                MODEL_MESSAGES, SCHEMA
             )
         return response_format
 
@@ -59,7 +59,7 @@ async def test_a_schema_that_is_refused_changes_nobody_elses_questions(shared: S
 
 
 async def test_a_model_that_the_key_does_not_open_closes_no_other(shared: Shared) -> None:
-    shared.stub.then(fails(403))
+    shared.stub.then(always_fail(403))
     with pytest.raises(ExtractError, match="key"):
         await shared.asks("alice", "secret-model")
     with pytest.raises(ExtractError, match="key"):
@@ -69,7 +69,7 @@ async def test_a_model_that_the_key_does_not_open_closes_no_other(shared: Shared
 
 
 async def test_failures_of_one_accounts_questions_delay_no_other(shared: Shared) -> None:
-    shared.stub.then(fails(500), fails(503, **{"Retry-After": "1"}))
+    shared.stub.then(always_fail(500), always_fail(503, **{"Retry-After": "1"}))
     assert await shared.asks("alice") == "json_schema"
     queue = shared.queues.queue(shared.model())
     assert queue.account_pauses.keys() == {"alice"}

@@ -14,10 +14,10 @@ from tests.service.extract.stub_model import (
     KEY,
     Question,
     StubModel,
-    fails,
-    reads,
-    said,
-    says,
+    always_fail,
+    always_reply,
+    reply_from_page,
+    reply_with,
     values,
 )
 from tests.site.server import Site
@@ -40,8 +40,8 @@ SCHEMA = {
     "required": ["name", "price"],
 }
 TEXT = "# Shop\n\nname: Wool hat\n\nprice: 19.5\n\ntags: warm, red\n"
-GOOD = {"name": "Wool hat", "price": 19.5, "tags": ["warm", "red"]}
-WRONG = json.dumps({"name": "Wool hat", "price": "dear", "tags": []})
+VALID_ANSWER = {"name": "Wool hat", "price": 19.5, "tags": ["warm", "red"]}
+INVALID_ANSWER = json.dumps({"name": "Wool hat", "price": "dear", "tags": []})
 
 
 class Bench:
@@ -95,7 +95,7 @@ async def bench(site: Site) -> AsyncIterator[Bench]:
 
 async def test_a_schema_is_filled_and_the_item_says_how(bench: Bench) -> None:
     item = await bench.item()
-    assert item["extract"] == GOOD
+    assert item["extract"] == VALID_ANSWER
     assert item["metadata"]["extract"] == {
         "provider": "custom",
         "model": "m1",
@@ -131,7 +131,7 @@ async def test_without_a_key_none_is_sent(bench: Bench) -> None:
 async def test_a_refused_schema_falls_to_json_object_and_that_is_remembered(bench: Bench) -> None:
     bench.model.understood = ("json_object", "prompt")
     assert (await bench.item())["metadata"]["extract"]["format"] == "json_object"
-    assert (await bench.item())["extract"] == GOOD
+    assert (await bench.item())["extract"] == VALID_ANSWER
     assert bench.model.formats == ["json_schema", "json_object", "json_object"]
     # Of another model nothing is known.
     await bench.item(schema=SCHEMA, provider="custom", model="m2")
@@ -142,15 +142,15 @@ async def test_where_no_format_is_understood_the_question_alone_does(bench: Benc
     bench.model.understood = ("prompt",)
     for _ in range(2):
         item = await bench.item()
-        assert item["extract"] == GOOD
+        assert item["extract"] == VALID_ANSWER
         assert item["metadata"]["extract"]["format"] == "prompt"
     assert bench.model.formats == ["json_schema", "json_object", "prompt", "prompt"]
 
 
 async def test_a_request_that_is_refused_in_every_format_teaches_nothing(bench: Bench) -> None:
-    bench.model.then(*[fails(400)] * 3)
+    bench.model.then(*[always_fail(400)] * 3)
     assert await bench.failure() == ("status", "HTTP 400 from the provider")
-    assert (await bench.item())["extract"] == GOOD
+    assert (await bench.item())["extract"] == VALID_ANSWER
     assert bench.model.formats[3:] == ["json_schema"]
 
 
@@ -171,39 +171,39 @@ async def test_a_type_that_may_be_anything_is_no_strict_schema(bench: Bench) -> 
     ],
 )
 async def test_json_in_prose_is_found(bench: Bench, text: str) -> None:
-    bench.model.then(says(text.replace("{}", json.dumps(GOOD)).replace("{{", "{")))
-    assert (await bench.item())["extract"] == GOOD
+    bench.model.then(always_reply(text.replace("{}", json.dumps(VALID_ANSWER)).replace("{{", "{")))
+    assert (await bench.item())["extract"] == VALID_ANSWER
     assert len(bench.model.requests) == 1
 
 
 async def test_an_answer_in_parts_is_put_together(bench: Bench) -> None:
-    cut = json.dumps(GOOD)
+    cut = json.dumps(VALID_ANSWER)
     parts: list[dict[str, Any]] = [
         {"type": "thinking", "thinking": "{}"},
         {"type": "text", "text": cut[:10]},
         {"type": "text", "text": cut[10:]},
     ]
-    bench.model.then(lambda _asked: said("", content=parts))
-    assert (await bench.item())["extract"] == GOOD
+    bench.model.then(lambda _question: reply_with("", content=parts))
+    assert (await bench.item())["extract"] == VALID_ANSWER
 
 
 # ------------------------------------------------------------------------------------ wrong answers
 
 
 async def test_wrong_types_once_are_asked_again_and_fixed(bench: Bench) -> None:
-    bench.model.then(says(WRONG))
+    bench.model.then(always_reply(INVALID_ANSWER))
     item = await bench.item()
-    assert item["extract"] == GOOD
+    assert item["extract"] == VALID_ANSWER
     assert item["metadata"]["extract"]["usage"]["calls"] == 2
     assert item["metadata"]["extract"]["usage"]["prompt_tokens"] == 200
     first, second = bench.model.requests
     assert second.messages[:2] == first.messages
-    assert second.messages[2] == {"role": "assistant", "content": WRONG}
-    assert "/price: must be of type number" in second.said
+    assert second.messages[2] == {"role": "assistant", "content": INVALID_ANSWER}
+    assert "/price: must be of type number" in second.last_message
 
 
 async def test_wrong_types_twice_are_an_error_of_the_item(bench: Bench) -> None:
-    bench.model.then(says(WRONG), says(WRONG))
+    bench.model.then(always_reply(INVALID_ANSWER), always_reply(INVALID_ANSWER))
     kind, message = await bench.failure()
     assert (kind, len(bench.model.requests)) == ("invalid", 2)
     assert "/price: must be of type number" in message
@@ -214,21 +214,21 @@ async def test_wrong_types_twice_are_an_error_of_the_item(bench: Bench) -> None:
     ["{'name': 1}", '{"name": ', "", "no", "[1, 2]", '"text"', "null", '{"price": NaN}'],
 )
 async def test_what_is_no_json_object_is_asked_again_once(bench: Bench, text: str) -> None:
-    bench.model.then(says(text))
-    assert (await bench.item())["extract"] == GOOD
-    bench.model.then(says(text), says(text))
+    bench.model.then(always_reply(text))
+    assert (await bench.item())["extract"] == VALID_ANSWER
+    bench.model.then(always_reply(text), always_reply(text))
     assert (await bench.failure())[0] == "invalid"
     assert len(bench.model.requests) == 4
 
 
 async def test_limits_of_the_schema_hold(bench: Bench) -> None:
-    bench.model.then(says('{"name": "x", "price": -1}'))
-    assert (await bench.item())["extract"] == GOOD
-    assert "at least 0" in bench.model.requests[1].said
+    bench.model.then(always_reply('{"name": "x", "price": -1}'))
+    assert (await bench.item())["extract"] == VALID_ANSWER
+    assert "at least 0" in bench.model.requests[1].last_message
 
 
 async def test_null_is_an_answer_and_never_asked_again(bench: Bench) -> None:
-    bench.model.then(says('{"name": "Wool hat", "price": null}'))
+    bench.model.then(always_reply('{"name": "Wool hat", "price": null}'))
     item = await bench.item()
     assert item["extract"] == {"name": "Wool hat", "price": None, "tags": None}
     assert item["metadata"]["extract"]["missing"] == ["/price", "/tags"]
@@ -236,9 +236,9 @@ async def test_null_is_an_answer_and_never_asked_again(bench: Bench) -> None:
 
 
 async def test_only_the_fields_of_the_schema_are_taken(bench: Bench) -> None:
-    told = {**GOOD, "tags": ["a\0b", None], "admin": True, "__proto__": {"x": 1}}
-    bench.model.then(says(json.dumps(told)))
-    assert (await bench.item())["extract"] == {**GOOD, "tags": ["ab"]}
+    told = {**VALID_ANSWER, "tags": ["a\0b", None], "admin": True, "__proto__": {"x": 1}}
+    bench.model.then(always_reply(json.dumps(told)))
+    assert (await bench.item())["extract"] == {**VALID_ANSWER, "tags": ["ab"]}
 
 
 @pytest.mark.parametrize(
@@ -254,19 +254,19 @@ async def test_only_the_fields_of_the_schema_are_taken(bench: Bench) -> None:
     ids=["deep", "very-deep", "many", "long", "half-a-pair", "long-name"],
 )
 async def test_values_of_a_size_that_no_page_has_are_refused(bench: Bench, text: str) -> None:
-    bench.model.then(says(text), says(text))
+    bench.model.then(always_reply(text), always_reply(text))
     assert (await bench.failure(prompt="all of it"))[0] == "invalid"
 
 
 async def test_a_cut_off_answer_is_an_error(bench: Bench) -> None:
-    bench.model.then(says('{"name": "Wo', ended="length"))
+    bench.model.then(always_reply('{"name": "Wo', finish_reason="length"))
     assert (await bench.failure())[0] == "cut_off"
     assert len(bench.model.requests) == 1
 
 
 @pytest.mark.parametrize("options", [{"ended": "content_filter"}, {"refusal": "I will not"}])
 async def test_a_model_that_declines_is_an_error(bench: Bench, options: dict[str, Any]) -> None:
-    bench.model.then(says("", **options))
+    bench.model.then(always_reply("", **options))
     assert (await bench.failure())[0] == "refused"
 
 
@@ -274,23 +274,23 @@ async def test_a_model_that_declines_is_an_error(bench: Bench, options: dict[str
 
 
 async def test_429_then_fine(bench: Bench) -> None:
-    bench.model.then(fails(429, Retry_After="1"), fails(429, Retry_After="0"))
-    assert (await bench.item())["extract"] == GOOD
+    bench.model.then(always_fail(429, Retry_After="1"), always_fail(429, Retry_After="0"))
+    assert (await bench.item())["extract"] == VALID_ANSWER
     first, second, _ = bench.model.site.hits("/v1/chat/completions")
     assert second.time - first.time >= 1
 
 
 async def test_a_longer_rest_than_a_page_has_fails_it_and_the_next_at_once(bench: Bench) -> None:
-    bench.model.then(fails(429, Retry_After="200"))
+    bench.model.then(always_fail(429, Retry_After="200"))
     for _ in range(2):
         assert (await bench.failure())[0] == "rate_limited"
     assert len(bench.model.requests) == 1
 
 
 async def test_500s_are_tried_three_times(bench: Bench) -> None:
-    bench.model.then(fails(500, Retry_After="0"), fails(529, Retry_After="0"))
-    assert (await bench.item())["extract"] == GOOD
-    bench.model.then(*[fails(503, Retry_After="0")] * 3)
+    bench.model.then(always_fail(500, Retry_After="0"), always_fail(529, Retry_After="0"))
+    assert (await bench.item())["extract"] == VALID_ANSWER
+    bench.model.then(*[always_fail(503, Retry_After="0")] * 3)
     assert await bench.failure() == ("status", "HTTP 503 from the provider")
     assert len(bench.model.requests) == 6
 
@@ -298,10 +298,10 @@ async def test_500s_are_tried_three_times(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("turn", "kind"),
     [
-        (fails(401), "auth"),
-        (fails(403), "auth"),
-        (fails(402), "quota"),
-        (fails(429, "insufficient_quota"), "quota"),
+        (always_fail(401), "auth"),
+        (always_fail(403), "auth"),
+        (always_fail(402), "quota"),
+        (always_fail(429, "insufficient_quota"), "quota"),
     ],
 )
 async def test_what_holds_for_every_page_is_not_asked_for_each(
@@ -312,20 +312,20 @@ async def test_what_holds_for_every_page_is_not_asked_for_each(
         assert (await bench.failure())[0] == kind
     assert len(bench.model.requests) == 1
     bench.settings["key"] = "another"  # which may be tried at once
-    assert (await bench.item())["extract"] == GOOD
+    assert (await bench.item())["extract"] == VALID_ANSWER
 
 
 @pytest.mark.parametrize(
     ("turn", "kind"),
     [
-        (fails(404), "status"),
-        (fails(302, Location="http://127.0.0.1:9/"), "status"),
-        (fails(400, "context_length_exceeded"), "too_long"),
-        (fails(413), "too_long"),
-        (lambda _asked: web.Response(text="<html>hello"), "malformed"),
-        (lambda _asked: web.json_response({"choices": []}), "malformed"),
-        (lambda _asked: web.json_response([1]), "malformed"),
-        (says("x" * 3 * 1024 * 1024), "too_large"),
+        (always_fail(404), "status"),
+        (always_fail(302, Location="http://127.0.0.1:9/"), "status"),
+        (always_fail(400, "context_length_exceeded"), "too_long"),
+        (always_fail(413), "too_long"),
+        (lambda _question: web.Response(text="<html>hello"), "malformed"),
+        (lambda _question: web.json_response({"choices": []}), "malformed"),
+        (lambda _question: web.json_response([1]), "malformed"),
+        (always_reply("x" * 3 * 1024 * 1024), "too_large"),
     ],
 )
 async def test_other_bad_replies_are_errors_at_once(bench: Bench, turn: Any, kind: str) -> None:
@@ -334,7 +334,7 @@ async def test_other_bad_replies_are_errors_at_once(bench: Bench, turn: Any, kin
     assert len(bench.model.requests) == 1
 
 
-async def _silent(_asked: Question) -> web.StreamResponse:
+async def _silent(_question: Question) -> web.StreamResponse:
     await asyncio.Event().wait()
     raise AssertionError
 
@@ -368,16 +368,16 @@ async def test_questions_at_once_are_bounded(bench: Bench) -> None:
         for _ in range(20):
             await asyncio.sleep(0)
         under_way -= 1
-        return reads(asked)
+        return reply_from_page(asked)
 
     bench.model.usual = slow
     items = await asyncio.gather(*(bench.item() for _ in range(8)))
-    assert [item["extract"] for item in items] == [GOOD] * 8
+    assert [item["extract"] for item in items] == [VALID_ANSWER] * 8
     assert most <= 2
 
 
 async def test_tokens_are_estimated_where_nobody_counts(bench: Bench) -> None:
-    bench.model.then(says(json.dumps(GOOD), usage=False))
+    bench.model.then(always_reply(json.dumps(VALID_ANSWER), usage=False))
     usage = (await bench.item())["metadata"]["extract"]["usage"]
     assert usage["estimated"] is True
     assert usage["prompt_tokens"] > 100
@@ -390,7 +390,7 @@ async def test_tokens_are_estimated_where_nobody_counts(bench: Bench) -> None:
 async def test_what_the_page_declares_is_not_asked(bench: Bench) -> None:
     declared = {"json_ld": [{"@type": "Product", "name": "Declared hat"}]}
     item = await bench.item(structured=declared)
-    assert item["extract"] == {**GOOD, "name": "Declared hat"}
+    assert item["extract"] == {**VALID_ANSWER, "name": "Declared hat"}
     provenance = item["metadata"]["extract"]["provenance"]
     assert provenance == {"/name": "json_ld:Product/name", "/price": "model", "/tags": "model"}
     [asked] = bench.model.requests
@@ -418,7 +418,7 @@ async def test_an_object_that_is_declared_in_part_is_completed(bench: Bench) -> 
     inner = {"type": "object", "properties": {"price": {"type": "number"}, "until": {}}}
     schema = {"type": "object", "properties": {"offer": inner}}
     declared = {"json_ld": [{"@type": "Offer", "price": 20}]}
-    bench.model.then(says('{"offer": {"price": 3, "until": "May"}}'))
+    bench.model.then(always_reply('{"offer": {"price": 3, "until": "May"}}'))
     item = await bench.item(structured=declared, schema=schema)
     assert item["extract"] == {"offer": {"price": 20, "until": "May"}}
     provenance = item["metadata"]["extract"]["provenance"]
@@ -440,14 +440,14 @@ async def test_with_a_prompt_the_model_is_asked_for_all_and_told_what_is_declare
 ) -> None:
     declared = {"json_ld": [{"@type": "Product", "name": "Declared hat"}]}
     item = await bench.item(structured=declared, schema=SCHEMA, prompt="the hat, in capitals")
-    assert item["extract"] == GOOD
+    assert item["extract"] == VALID_ANSWER
     [asked] = bench.model.requests
-    assert "Task: the hat, in capitals" in asked.said
+    assert "Task: the hat, in capitals" in asked.last_message
     assert "Declared hat" in asked.page
 
 
 async def test_a_prompt_alone_gives_what_the_model_makes_of_it(bench: Bench) -> None:
-    bench.model.then(says('{"mood": "warm", "n": {"a": [1, null]}}'))
+    bench.model.then(always_reply('{"mood": "warm", "n": {"a": [1, null]}}'))
     item = await bench.item(prompt="the mood of it")
     assert item["extract"] == {"mood": "warm", "n": {"a": [1, None]}}
     assert bench.model.formats == ["json_object"]
@@ -482,11 +482,11 @@ async def test_a_long_page_is_read_in_pieces_and_put_together(bench: Bench) -> N
     assert told["usage"]["calls"] == told["pieces"]
     assert item["extract"]["name"] == "Wool hat"
     # The stub reads the first of several lines of one name.
-    said = [values(asked) for asked in bench.model.requests]
-    assert told["conflicts"] == {"/name": [each["name"] for each in said[1:]]}
+    reply_with = [values(asked) for asked in bench.model.requests]
+    assert told["conflicts"] == {"/name": [each["name"] for each in reply_with[1:]]}
     assert item["extract"]["tags"] == [
         *("tag0", "shared"),
-        *(each["tags"][0] for each in said[1:]),
+        *(each["tags"][0] for each in reply_with[1:]),
     ]
     assert item["extract"]["price"] is None
     whole = "".join(asked.page[:-1] for asked in bench.model.requests)
@@ -504,7 +504,7 @@ async def test_what_of_a_page_is_not_read_is_said(bench: Bench) -> None:
 
 async def test_one_piece_that_fails_fails_the_page(bench: Bench) -> None:
     bench.settings["context"] = 2000
-    bench.model.then(reads, says(WRONG), says(WRONG))
+    bench.model.then(reply_from_page, always_reply(INVALID_ANSWER), always_reply(INVALID_ANSWER))
     assert (await bench.failure(long_page(4)))[0] == "invalid"
 
 

@@ -19,7 +19,7 @@ from webdata_nb.service.web.polite_fetcher import ATTEMPTS
 pytestmark = pytest.mark.slow
 
 PAGES = 20
-MOST = 3 * PAGES + 50
+MAX_REQUESTS = 3 * PAGES + 50
 
 
 def duplicates(site: Site) -> None:
@@ -38,12 +38,12 @@ def facets(site: Site) -> None:
 def soft_404s(site: Site) -> None:
     """Every path answers that there is no such page, and links to further ones."""
 
-    def lost(request: web.BaseRequest) -> str:
+    def not_found_page(request: web.BaseRequest) -> str:
         links = [f"{request.path.rstrip('/')}/{letter}" for letter in "abcdefgh"]
         return document("Page not found", links=links, text="We could not find that page.")
 
     site.page("/", document("Front", links=[f"/x{n}" for n in range(20)]))
-    site.under("/x", lost)
+    site.under("/x", not_found_page)
 
 
 def redirects(site: Site) -> None:
@@ -77,7 +77,7 @@ async def test_requests_are_bounded_whatever_a_site_is_made_of(
             ahead = (
                 PREFETCHED_PER_FETCH * concurrency if strategy == "dfs" and concurrency > 1 else 0
             )
-            assert len(site.paths) <= MOST + ahead
+            assert len(site.paths) <= MAX_REQUESTS + ahead
             rows = [row["url"].removeprefix(site.url) for row in reply["data"]]
             replies.append((rows, reply["receipt"]["counts"], reply["status"]))
     assert replies[0] == replies[1]
@@ -94,7 +94,7 @@ async def test_what_the_limit_left_out_is_named_and_costs_nothing(api: Api, site
     job_id = await api.start_job("crawl", {"url": site.url, "max_pages": PAGES})
     reply = await api.wait_for_end("crawl", job_id)
     # A page is begun as long as eleven requests are left: its own and ten redirects.
-    fetched = MOST - 10
+    fetched = MAX_REQUESTS - 10
     counts = {"fetched": 2, "duplicate": fetched - 2, "over_requests": 301 - fetched}
     assert reply["receipt"]["counts"] == counts
     assert len(site.paths) == fetched

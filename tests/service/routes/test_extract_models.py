@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.service.conftest import Api, open_service
-from tests.service.extract.stub_model import KEY, StubModel, fails, says
+from tests.service.extract.stub_model import KEY, StubModel, always_fail, always_reply
 from tests.service.routes.teams import member
 from tests.service.search.stubs import Result, stubs
 from tests.site.server import Site
@@ -49,14 +49,14 @@ async def bind(api: Api, model: StubModel, **more: Any) -> None:
     assert bound.status_code == 204, bound.text
 
 
-async def done(api: Api, kind: str, **body: Any) -> Any:
+async def run_completed_job(api: Api, kind: str, **body: Any) -> Any:
     return await api.wait_for_end(kind, await api.start_job(kind, body, headers=LEASE))
 
 
 async def test_a_crawl_extracts_from_each_page(api: Api, site: Site, model: StubModel) -> None:
     await bind(api, model)
     options = {"extract": {"schema": SCHEMA}, "formats": ["html"]}
-    reply = await done(api, "crawl", url=shop(site), scrape_options=options)
+    reply = await run_completed_job(api, "crawl", url=shop(site), scrape_options=options)
     assert [row["extract"] for row in reply["data"]] == [
         {"name": "Ant", "price": 1},
         {"name": "Bat", "price": 2},
@@ -89,7 +89,7 @@ async def test_a_search_extracts_from_each_result(api: Api, site: Site, model: S
         providers={"searxng": {"url": engine.on(site)}},
     )
     wanted = {"schema": SCHEMA, "prompt": "what it costs", "provider": "custom", "model": "m2"}
-    reply = await done(api, "search", query="q", extract=wanted)
+    reply = await run_completed_job(api, "search", query="q", extract=wanted)
     bat, cup, gone = reply["data"]
     assert bat["extract"] == {"name": "Bat", "price": 2}
     assert cup["extract"] == {"name": "Cup", "price": 3.5}
@@ -101,13 +101,13 @@ async def test_failed_extraction_is_reported_per_item_and_not_charged(
     api: Api, site: Site, model: StubModel
 ) -> None:
     await bind(api, model)
-    wrong = says('{"price": "dear"}')
+    wrong = always_reply('{"price": "dear"}')
     usual, model.usual = (
         model.usual,
         lambda asked: wrong(asked) if "Bat" in asked.page else usual(asked),
     )
     options = {"extract": {"schema": SCHEMA}}
-    reply = await done(api, "crawl", url=shop(site), scrape_options=options)
+    reply = await run_completed_job(api, "crawl", url=shop(site), scrape_options=options)
     assert reply["status"] == "completed"
     rows = {row["url"]: row for row in reply["data"]}
     assert len(rows) == 3
@@ -124,7 +124,9 @@ async def test_failed_extraction_is_reported_per_item_and_not_charged(
         "extract": 2,
     }
     # In a search, too, which finds that page: it was scraped, its extraction failed.
-    reply = await done(api, "search", query="Bat", num_results=1, extract={"schema": SCHEMA})
+    reply = await run_completed_job(
+        api, "search", query="Bat", num_results=1, extract={"schema": SCHEMA}
+    )
     [row] = reply["data"]
     assert (row["success"], row["scraped"], row["extract"]) == (False, True, None)
     assert "price: 2" in row["markdown"]
@@ -136,9 +138,11 @@ async def test_failed_extraction_is_reported_per_item_and_not_charged(
 
 async def test_a_prompt_alone_fills_a_free_object(api: Api, site: Site, model: StubModel) -> None:
     await bind(api, model)
-    model.usual = says('{"mood": "calm"}')
+    model.usual = always_reply('{"mood": "calm"}')
     options = {"extract": {"prompt": "the mood"}}
-    reply = await done(api, "crawl", url=shop(site), max_pages=1, scrape_options=options)
+    reply = await run_completed_job(
+        api, "crawl", url=shop(site), max_pages=1, scrape_options=options
+    )
     assert reply["data"][0]["extract"] == {"mood": "calm"}
 
 
@@ -222,13 +226,13 @@ async def test_no_key_is_ever_shown(
         await bind(api, model)
         # A server that holds up the key to whoever asks, in statuses, bodies and redirects.
         for turn in (
-            fails(500, Retry_After="0"),
-            fails(404, KEY),
-            fails(302, Location=f"http://x.test/{KEY}"),
-            fails(401),
+            always_fail(500, Retry_After="0"),
+            always_fail(404, KEY),
+            always_fail(302, Location=f"http://x.test/{KEY}"),
+            always_fail(401),
         ):
             model.usual = turn
-            reply = await done(api, "crawl", url=shop(site), scrape_options=options)
+            reply = await run_completed_job(api, "crawl", url=shop(site), scrape_options=options)
             job = reply["job_id"]
             assert {row["success"] for row in reply["data"]} == {False}
             for path in (

@@ -26,7 +26,7 @@ async def cancelled(api: Api, kind: str, site: Site) -> str:
     return job_id
 
 
-async def failed(api: Api, site: Site) -> str:
+async def run_failing_job(api: Api, site: Site) -> str:
     site.robots("User-agent: *\nDisallow: /")
     job_id = await api.start_job("crawl", body_of("crawl", site))
     assert (await api.wait_for_end("crawl", job_id))["status"] == "failed"
@@ -89,7 +89,7 @@ async def test_a_completed_job_refuses_both_and_names_its_state(
 async def test_a_failed_job_refuses_to_be_cancelled_and_can_be_retried(
     api: Api, site: Site
 ) -> None:
-    job_id = await failed(api, site)
+    job_id = await run_failing_job(api, site)
     refused = await api.post(f"/v1/jobs/{job_id}/cancel", {}, 400)
     assert "failed" in refused["detail"]
     assert (await api.post(f"/v1/jobs/{job_id}/retry"))["status"] == "pending"

@@ -20,13 +20,15 @@ from webdata_nb.service.http.compression import MIN_BYTES, CompressionMiddleware
 from webdata_nb.service.http.connections import ConnectionLimiter
 from webdata_nb.service.server import Server, listen
 
-FAR = ("192.0.2.7", 40_000)
+REMOTE_ADDRESS = ("192.0.2.7", 40_000)
 PAGES = 30
 PROSE = "The tide tables of the harbour, and when the ferries leave. "
 
 
 @asynccontextmanager
-async def far(api: Api, client: tuple[str, int] = FAR) -> AsyncIterator[httpx.AsyncClient]:
+async def remote_client(
+    api: Api, client: tuple[str, int] = REMOTE_ADDRESS
+) -> AsyncIterator[httpx.AsyncClient]:
     """Give a client of the same service at another address; it asks for gzip like any httpx."""
     transport = httpx.ASGITransport(api.running.app, client=client)
     headers = {"Authorization": api.http.headers["Authorization"]}
@@ -51,7 +53,7 @@ async def raw(http: httpx.AsyncClient, path: str, **headers: str) -> tuple[httpx
 async def test_large_replies_are_compressed_over_a_network_alone(api: Api, site: Site) -> None:
     path = await crawl(api, site)
     paths = (path, f"{path}/receipt", f"{path}/export?format=json", f"{path}/export?format=csv")
-    async with far(api) as http, far(api, ("::ffff:127.0.0.1", 9)) as near:
+    async with remote_client(api) as http, remote_client(api, ("::ffff:127.0.0.1", 9)) as near:
         for each in paths:
             plain, body = await raw(http, each, **{"Accept-Encoding": "identity"})
             assert "content-encoding" not in plain.headers
@@ -74,7 +76,7 @@ async def test_small_replies_archives_and_streams_are_sent_as_they_are(
     api: Api, site: Site
 ) -> None:
     path = await crawl(api, site)
-    async with far(api) as http:
+    async with remote_client(api) as http:
         for each in ("/healthz", f"{path}?include_data=false", f"{path}/export?format=zip"):
             assert "content-encoding" not in (await http.get(each)).headers
         events = await http.get(f"{path}/events")
@@ -152,8 +154,8 @@ async def test_a_proxy_names_the_client_whose_replies_are_compressed(api: Api, s
         base = f"http://127.0.0.1:{sock.getsockname()[1]}"
         async with httpx.AsyncClient(base_url=base, headers=bearer) as http:
             direct = await http.get(path)
-            through = await http.get(path, headers={"X-Forwarded-For": FAR[0]})
-            head = await http.head(path, headers={"X-Forwarded-For": FAR[0]})
+            through = await http.get(path, headers={"X-Forwarded-For": REMOTE_ADDRESS[0]})
+            head = await http.head(path, headers={"X-Forwarded-For": REMOTE_ADDRESS[0]})
             known = {"If-None-Match": direct.headers["etag"]}
             unchanged = [await http.get(path, headers=known) for _ in range(3)]
         server.should_exit = True
@@ -183,7 +185,7 @@ async def test_compressed_replies_round_trip(size: int, *, streamed: bool) -> No
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await answer()(scope, receive, send)
 
-    transport = httpx.ASGITransport(CompressionMiddleware(app), client=FAR)
+    transport = httpx.ASGITransport(CompressionMiddleware(app), client=REMOTE_ADDRESS)
     async with httpx.AsyncClient(transport=transport, base_url=BASE) as http:
         reply = await http.get("/")
         assert reply.content == body

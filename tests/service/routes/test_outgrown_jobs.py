@@ -30,7 +30,7 @@ BEYOND: tuple[tuple[str, dict[str, Any], str], ...] = (
 )
 
 
-async def stored(data_dir: Path, kind: Any, request: dict[str, Any]) -> str:
+async def store_job(data_dir: Path, kind: Any, request: dict[str, Any]) -> str:
     """Put a job into the store as a service that accepted it would have."""
     data_dir.mkdir()  # noqa: ASYNC240 - a test
     job = NewJob(str(uuid.uuid4()), LOCAL_ACCOUNT, kind, "subject", request)
@@ -45,7 +45,7 @@ async def test_a_job_beyond_the_limits_fails_and_says_which(
     tmp_path: Path, kind: str, options: dict[str, Any], told: str
 ) -> None:
     subject = {"url": "http://a.test/"} if kind == "crawl" else {"query": "q"}
-    job_id = await stored(tmp_path / "data", kind, subject | options)
+    job_id = await store_job(tmp_path / "data", kind, subject | options)
     async with open_service(tmp_path / "data") as api:
         ended = await api.wait_for_end(kind, job_id)
         assert ended["status"] == "failed"
@@ -58,6 +58,6 @@ async def test_a_job_beyond_the_limits_fails_and_says_which(
 
 async def test_a_job_within_the_limits_goes_on(tmp_path: Path, site: Site) -> None:
     site.page("/", "text")
-    job_id = await stored(tmp_path / "data", "crawl", {"url": site.url, "max_pages": 1})
+    job_id = await store_job(tmp_path / "data", "crawl", {"url": site.url, "max_pages": 1})
     async with open_service(tmp_path / "data") as api:
         assert (await api.wait_for_end("crawl", job_id))["status"] == "completed"

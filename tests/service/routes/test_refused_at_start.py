@@ -27,7 +27,7 @@ async def team(tmp_path: Path) -> AsyncIterator[Api]:
         yield api
 
 
-async def refused(api: Api, kind: str, **body: Any) -> dict[str, Any]:
+async def start_refused(api: Api, kind: str, **body: Any) -> dict[str, Any]:
     [problem] = (await api.post(f"/v1/{kind}", body, status=422))["detail"]
     assert (await api.get("/v1/jobs"))["jobs"] == []
     return dict(problem)
@@ -52,7 +52,7 @@ async def refused(api: Api, kind: str, **body: Any) -> dict[str, Any]:
     ],
 )
 async def test_a_team_refuses_addresses_that_the_url_shows(team: Api, url: str) -> None:
-    problem = await refused(team, "crawl", url=url)
+    problem = await start_refused(team, "crawl", url=url)
     assert problem["loc"] == ["body", "url"]
     assert "network policy" in problem["msg"]
 
@@ -66,7 +66,7 @@ async def test_a_local_service_crawls_private_addresses_but_no_metadata(
     api: Api, site: Site
 ) -> None:
     for url in ("http://169.254.169.254/", "http://[fd00:ec2::254]/"):
-        assert "network policy" in (await refused(api, "crawl", url=url))["msg"]
+        assert "network policy" in (await start_refused(api, "crawl", url=url))["msg"]
     site.page("/", "<p>here</p>")
     assert (await api.run_job("crawl", url=site.url, max_pages=1))["data"][0]["success"]
     await api.start_job("crawl", {"url": "http://192.168.255.254:8123/"})
@@ -76,10 +76,12 @@ async def test_a_local_service_crawls_private_addresses_but_no_metadata(
     "url", ["http://example.com:0/", "https://example.com:0", "http://[::1]:0/"]
 )
 async def test_port_0_is_refused(api: Api, url: str) -> None:
-    problem = await refused(api, "crawl", url=url)
+    problem = await start_refused(api, "crawl", url=url)
     assert problem["loc"] == ["body", "url"]
     assert "a port other than 0" in problem["msg"]
-    assert (await refused(api, "search", query="q", webhook_url=url))["loc"][1] == "webhook_url"
+    assert (await start_refused(api, "search", query="q", webhook_url=url))["loc"][
+        1
+    ] == "webhook_url"
 
 
 async def test_a_link_to_port_0_is_a_failed_row_and_not_port_80(api: Api, site: Site) -> None:
@@ -110,7 +112,7 @@ async def test_patterns_that_match_nothing_are_refused(
     api: Api, field: str, pattern: str, says: str
 ) -> None:
     body = {"url": "http://example.com/", field: ["/fine/**", pattern]}
-    problem = await refused(api, "crawl", **body)
+    problem = await start_refused(api, "crawl", **body)
     assert problem["loc"] == ["body", field]
     assert says in problem["msg"]
     assert pattern in problem["msg"]
@@ -183,11 +185,11 @@ def no_browser(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_without_a_browser_what_needs_one_is_refused(
     api: Api, options: dict[str, Any], field: str
 ) -> None:
-    problem = await refused(api, "crawl", url="http://example.com/", scrape_options=options)
+    problem = await start_refused(api, "crawl", url="http://example.com/", scrape_options=options)
     assert problem["loc"] == ["body", "scrape_options", field]
     assert "pip install 'webdata_nb[browser]'" in problem["msg"]
     if (options, field) in NEEDS:
-        problem = await refused(api, "search", **{"query": "q", **options})
+        problem = await start_refused(api, "search", **{"query": "q", **options})
         assert problem["loc"] == ["body", field]
 
 

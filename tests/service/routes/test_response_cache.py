@@ -47,7 +47,7 @@ def alter(data_dir: Path, statement: str) -> None:
         assert other.execute(statement).rowcount > 0
 
 
-async def read(api: Api, path: str, times: int = 3, **sent: dict[str, str]) -> bytes:
+async def read_repeatedly(api: Api, path: str, times: int = 3, **sent: dict[str, str]) -> bytes:
     """Request a path several times; return the body, which must not change."""
     replies = [await api.http.get(path, **sent) for _ in range(times)]  # type: ignore[arg-type]
     assert {reply.status_code for reply in replies} == {200}
@@ -64,11 +64,11 @@ async def crawled(api: Api, site: Site) -> str:
 async def test_reply_is_cached_from_the_second_request(tmp_path: Path, site: Site) -> None:
     async with open_service(tmp_path) as api:
         path = await crawled(api, site)
-        first = await read(api, f"{path}?per_page=50", times=1)
-        cached_body = await read(api, path, times=2)
+        first = await read_repeatedly(api, f"{path}?per_page=50", times=1)
+        cached_body = await read_repeatedly(api, path, times=2)
         alter(tmp_path, "DELETE FROM entry")  # the service never does this while rows are readable
-        assert await read(api, path) == cached_body
-        assert await read(api, f"{path}?per_page=50") != first
+        assert await read_repeatedly(api, path) == cached_body
+        assert await read_repeatedly(api, f"{path}?per_page=50") != first
         assert (await api.get(f"{path}?include_data=false"))["data"] == []
 
 
@@ -76,16 +76,16 @@ async def test_search_reply_is_cached(tmp_path: Path, site: Site) -> None:
     async with open_service(tmp_path) as api:
         await crawled(api, site)
         path = f"/v1/search/{(await api.run_job('search', query='northern lights'))['job_id']}"
-        cached = await read(api, path)
+        cached = await read_repeatedly(api, path)
         alter(tmp_path, "DELETE FROM entry")
-        assert await read(api, path) == cached
+        assert await read_repeatedly(api, path) == cached
 
 
 async def test_cached_reply_expires_by_the_clock(tmp_path: Path, site: Site) -> None:
     clock = Clock()
     async with open_service(tmp_path, clock=clock) as api:
         path = await crawled(api, site)
-        assert b"result_expired" not in await read(api, path)
+        assert b"result_expired" not in await read_repeatedly(api, path)
         clock.ahead = 31 * 24 * HOUR
         assert (await api.get(path))["result_expired"] is True
 
@@ -95,7 +95,7 @@ async def test_cached_reply_is_dropped_when_another_process_deletes_rows(
 ) -> None:
     async with open_service(tmp_path) as api:
         path = await crawled(api, site)
-        await read(api, path)
+        await read_repeatedly(api, path)
         async with SqliteStore(tmp_path / "jobs.sqlite") as other:
             await other.retention.mark_expired(path.rpartition("/")[2], now=time.time())
         gone = await api.get(path)
@@ -105,7 +105,7 @@ async def test_cached_reply_is_dropped_when_another_process_deletes_rows(
 async def test_cached_reply_is_dropped_with_its_job(tmp_path: Path, site: Site) -> None:
     async with open_service(tmp_path) as api:
         path = await crawled(api, site)
-        await read(api, path)
+        await read_repeatedly(api, path)
         alter(tmp_path, "DELETE FROM job")
         for _ in range(2):
             assert await api.get(path, 404) == {"detail": "no such job"}
@@ -116,7 +116,7 @@ async def test_cached_reply_is_only_for_its_owner(tmp_path: Path, site: Site) ->
     async with open_service(tmp_path, "team", networks=("127.0.0.0/8",)) as api:
         api.http.headers.update(alice)
         path = await crawled(api, site)
-        await read(api, path)
+        await read_repeatedly(api, path)
         for _ in range(3):
             assert await api.get(path, 404, headers=bob) == {"detail": "no such job"}
             await api.get(path, 401, headers={"Authorization": "Bearer wdk_nobody"})

@@ -42,7 +42,7 @@ async def timed(tmp_path: Path, clock: Clock) -> AsyncIterator[Api]:
         yield api
 
 
-async def both(api: Api, site: Site) -> tuple[dict[str, Any], dict[str, Any]]:
+async def run_both(api: Api, site: Site) -> tuple[dict[str, Any], dict[str, Any]]:
     magazine(site)
     crawl = await api.run_job("crawl", url=site.url)
     return crawl, await api.run_job("search", query="northern lights")
@@ -51,21 +51,21 @@ async def both(api: Api, site: Site) -> tuple[dict[str, Any], dict[str, Any]]:
 async def test_a_search_is_there_at_47_59_and_gone_at_48_01(
     timed: Api, site: Site, clock: Clock
 ) -> None:
-    _, search = await both(timed, site)
+    _, search = await run_both(timed, site)
     path = f"/v1/search/{search['job_id']}"
     clock.ahead = 48 * HOUR - MINUTE
     assert await timed.get(path) == search
     assert "result_expired" not in search
     await timed.get(f"{path}/export", params={"format": "json"})
     clock.ahead = 48 * HOUR + MINUTE
-    gone = await timed.get(path)
-    assert gone["data"] == []
-    assert (gone["result_expired"], gone["retention_hours"]) == (True, 48)
-    assert (gone["status"], gone["total_results"]) == ("completed", 2)
-    parsed = SearchStatus.model_validate(gone)
+    expired = await timed.get(path)
+    assert expired["data"] == []
+    assert (expired["result_expired"], expired["retention_hours"]) == (True, 48)
+    assert (expired["status"], expired["total_results"]) == ("completed", 2)
+    parsed = SearchStatus.model_validate(expired)
     assert parsed.expired_at is not None
     assert abs(parsed.expired_at.timestamp() - (time.time() + 48 * HOUR)) < MINUTE
-    assert datetime.fromisoformat(gone["expired_at"]).utcoffset() is not None
+    assert datetime.fromisoformat(expired["expired_at"]).utcoffset() is not None
     for name in ("json", "csv", "zip"):
         answer = await timed.get(f"{path}/export", 410, params={"format": name})
         assert answer["detail"].startswith("the results were kept for 48 hours, until ")
@@ -74,20 +74,24 @@ async def test_a_search_is_there_at_47_59_and_gone_at_48_01(
 async def test_a_crawl_outlives_a_search_and_goes_by_its_own_setting(
     timed: Api, site: Site, clock: Clock
 ) -> None:
-    crawl, _ = await both(timed, site)
+    crawl, _ = await run_both(timed, site)
     path = f"/v1/crawl/{crawl['job_id']}"
     clock.ahead = 30 * 24 * HOUR - MINUTE
     assert (await timed.get(path))["data"] == crawl["data"]
     clock.ahead = 30 * 24 * HOUR + MINUTE
-    gone = await timed.get(path)
-    assert (gone["data"], gone["result_expired"], gone["retention_hours"]) == ([], True, 720)
+    expired = await timed.get(path)
+    assert (expired["data"], expired["result_expired"], expired["retention_hours"]) == (
+        [],
+        True,
+        720,
+    )
     await timed.get(f"{path}/export", 410, params={"format": "zip"})
 
 
 async def test_the_stream_of_an_expired_job_is_its_end(
     timed: Api, site: Site, clock: Clock
 ) -> None:
-    _, search = await both(timed, site)
+    _, search = await run_both(timed, site)
     clock.ahead = 49 * HOUR
     answer = await timed.http.get(f"/v1/search/{search['job_id']}/events")
     events = [line for line in answer.text.splitlines() if line.startswith("event:")]
@@ -96,18 +100,18 @@ async def test_the_stream_of_an_expired_job_is_its_end(
 
 async def test_job_marked_as_expired_stays_expired(tmp_path: Path, site: Site) -> None:
     async with open_service(tmp_path / "data") as api:
-        _, search = await both(api, site)
+        _, search = await run_both(api, site)
     async with SqliteStore(tmp_path / "data" / "jobs.sqlite") as store:
         await store.retention.mark_expired(search["job_id"], now=time.time())
     async with open_service(tmp_path / "data") as api:
-        gone = await api.get(f"/v1/search/{search['job_id']}")
-        assert (gone["data"], gone["result_expired"]) == ([], True)
+        expired = await api.get(f"/v1/search/{search['job_id']}")
+        assert (expired["data"], expired["result_expired"]) == ([], True)
         await api.get(f"/v1/search/{search['job_id']}/export", 410, params={"format": "json"})
 
 
 async def test_service_deletes_expired_rows(tmp_path: Path, site: Site) -> None:
     async with open_service(tmp_path / "data") as api:
-        crawl, search = await both(api, site)
+        crawl, search = await run_both(api, site)
     async with (
         open_service(tmp_path / "data", clock=Clock(ahead=49 * HOUR)) as api,
         asyncio.timeout(60),

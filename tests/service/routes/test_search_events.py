@@ -15,7 +15,7 @@ from webdata_nb.service.routes.stream_position import StreamPosition
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StreamedEvent:
     """One event of a stream."""
 
     name: str
@@ -23,19 +23,23 @@ class Told:
     data: dict[str, Any]
 
 
-async def told(api: Api, job_id: str, last_event_id: str | None = None) -> list[Told]:
+async def stream_events(
+    api: Api, job_id: str, last_event_id: str | None = None
+) -> list[StreamedEvent]:
     headers = {} if last_event_id is None else {"Last-Event-ID": last_event_id}
     answer = await api.http.get(f"/v1/search/{job_id}/events", headers=headers)
     assert answer.status_code == 200, answer.text
-    found = []
+    events = []
     for block in answer.text.strip().split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.splitlines() if line[0] != ":")
         if "event" in fields:
-            found.append(Told(fields["event"], fields.get("id"), json.loads(fields["data"])))
-    return found
+            events.append(
+                StreamedEvent(fields["event"], fields.get("id"), json.loads(fields["data"]))
+            )
+    return events
 
 
-def of_rows(events: list[Told]) -> list[Told]:
+def of_rows(events: list[StreamedEvent]) -> list[StreamedEvent]:
     return [event for event in events if event.name in {"ranked", "page"}]
 
 
@@ -64,7 +68,7 @@ async def test_a_result_is_ranked_first_and_a_page_once_its_row_is_final(
     site.page("/1", "gone", status=410)
     with site.hold("/2"):
         job_id = await api.start_job("search", {"query": "northern lights"})
-        stream = asyncio.create_task(told(api, job_id))
+        stream = asyncio.create_task(stream_events(api, job_id))
         await until(api, job_id, rows=4, completed=3)
         # The stream tells of what is final while another page is on its way.
         await asyncio.sleep(0.3)
@@ -86,15 +90,15 @@ async def test_the_stream_goes_on_behind_any_of_its_events(api: Api, site: Site)
     await crawled(api, site)
     site.page("/3", "gone", status=410)
     job_id = await api.start_job("search", {"query": "northern lights"})
-    events = of_rows(await told(api, job_id))
+    events = of_rows(await stream_events(api, job_id))
     assert len(events) == 8
     for number, event in enumerate(events, 1):
-        again = of_rows(await told(api, job_id, event.id))
+        again = of_rows(await stream_events(api, job_id, event.id))
         rest = sorted(
             ((each.name, each.data["position"]) for each in events[number:]), reverse=True
         )
         assert sorted(((e.name, e.data["position"]) for e in again), reverse=True) == rest
-    assert [event.name for event in of_rows(await told(api, job_id, "4"))] == ["page"] * 4
+    assert [event.name for event in of_rows(await stream_events(api, job_id, "4"))] == ["page"] * 4
 
 
 async def test_without_pages_to_fetch_rows_are_ranked_and_final_at_once(
@@ -102,7 +106,7 @@ async def test_without_pages_to_fetch_rows_are_ranked_and_final_at_once(
 ) -> None:
     await crawled(api, site, pages=2)
     job_id = await api.start_job("search", {"query": "northern lights", "formats": []})
-    events = of_rows(await told(api, job_id))
+    events = of_rows(await stream_events(api, job_id))
     assert [event.name for event in events] == ["ranked", "ranked", "page", "page"]
     assert all(event.data["success"] for event in events[2:])
 
@@ -113,7 +117,7 @@ async def test_rows_of_a_cancelled_search_are_final_as_they_are(api: Api, site: 
         job_id = await api.start_job("search", {"query": "northern lights"})
         await until(api, job_id, rows=2, completed=0)
         await api.post(f"/v1/jobs/{job_id}/cancel")
-        events = await told(api, job_id)
+        events = await stream_events(api, job_id)
     rows = (await api.get(f"/v1/search/{job_id}"))["data"]
     pages = [event.data for event in events if event.name == "page"]
     assert [(page["url"], page["success"]) for page in pages] == [

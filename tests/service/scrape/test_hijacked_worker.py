@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.service.scrape.test_pool import WHOLE, html, workers
+from tests.service.scrape.test_pool import FULL_PAGE, html, workers
 from tests.wire.waiting import until
 from webdata_nb.service.content.page_source import PageSource
 from webdata_nb.service.creatives.ocr import OcrPool
@@ -66,12 +66,12 @@ async def test_what_is_no_answer_fails_the_page_and_ends_the_worker(
 ) -> None:
     trap = tmp_path / "unpickled"
     async with PagePool(1) as pages:
-        assert (await pages.scrape(at("/good"), WHOLE)).title == "Title"
+        assert (await pages.scrape(at("/good"), FULL_PAGE)).title == "Title"
         [before] = running()
         with pytest.raises(ScrapeError) as raised:
-            await pages.scrape(at(f"{path}?{trap}"), WHOLE)
+            await pages.scrape(at(f"{path}?{trap}"), FULL_PAGE)
         assert raised.value.kind == "worker_died"
-        assert (await pages.scrape(at("/good", "After"), WHOLE)).title == "After"
+        assert (await pages.scrape(at("/good", "After"), FULL_PAGE)).title == "After"
         assert before not in running()
     assert running() == set()
     assert not trap.exists()
@@ -81,11 +81,11 @@ async def test_what_is_no_answer_fails_the_page_and_ends_the_worker(
 @pytest.mark.parametrize("path", ["/twice", "/flood"])
 async def test_an_answer_nobody_asked_for_ends_the_worker(path: str) -> None:
     async with PagePool(1) as pages:
-        await pages.scrape(at("/good"), WHOLE)
+        await pages.scrape(at("/good"), FULL_PAGE)
         [before] = running()
-        assert (await pages.scrape(at(path), WHOLE)).title == "Title"
+        assert (await pages.scrape(at(path), FULL_PAGE)).title == "Title"
         await until(lambda: before not in running())
-        assert (await pages.scrape(at("/good", "After"), WHOLE)).title == "After"
+        assert (await pages.scrape(at("/good", "After"), FULL_PAGE)).title == "After"
 
 
 @pytest.mark.usefixtures("hijacked")
@@ -93,7 +93,7 @@ async def test_an_announced_size_is_not_read(caplog: pytest.LogCaptureFixture) -
     held = psutil.Process().memory_info().rss
     async with PagePool(1) as pages:
         with pytest.raises(ScrapeError):
-            await pages.scrape(at("/huge"), WHOLE)
+            await pages.scrape(at("/huge"), FULL_PAGE)
     assert psutil.Process().memory_info().rss - held < 50_000_000
     assert "a reply that is too large" in caplog.text
 
@@ -103,7 +103,7 @@ async def test_page_workers_know_no_secrets(monkeypatch: pytest.MonkeyPatch) -> 
     for name, value in SECRETS.items():
         monkeypatch.setenv(name, value)
     async with PagePool(1) as pages:
-        await pages.scrape(html("One"), WHOLE)
+        await pages.scrape(html("One"), FULL_PAGE)
         [worker] = workers()
         environ = environment_of(worker.pid)
     variables = {each.partition(b"=")[0].decode() for each in environ.split(b"\0") if each}

@@ -26,7 +26,7 @@ from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.workers import pool
 from webdata_nb.service.workers.pool import ABANDONED_S, PagePool
 
-WHOLE = ConversionOptions(only_main_content=False)
+FULL_PAGE = ConversionOptions(only_main_content=False)
 CHECKOUT = Path(__file__).resolve().parents[3]
 
 
@@ -66,7 +66,7 @@ def workers() -> list[psutil.Process]:
 
 async def test_pages_come_back_as_data_each_to_its_caller() -> None:
     async with PagePool(2) as pages:
-        asked = [pages.scrape(html(f"Page {n}", n * 500), WHOLE) for n in range(40)]
+        asked = [pages.scrape(html(f"Page {n}", n * 500), FULL_PAGE) for n in range(40)]
         titles = [scraped.title for scraped in await asyncio.gather(*asked)]
         assert titles == [f"Page {n}" for n in range(40)]
         assert 1 <= len(workers()) <= 2
@@ -77,29 +77,29 @@ async def test_a_page_that_lies_in_a_file_is_read_there_or_fails_alone(tmp_path:
     whole, path = html("Kept"), tmp_path / "0"
     path.write_bytes(b"head" + whole.body + b"tail")
 
-    def lying(size: int) -> PageSource:
+    def source_of_size(size: int) -> PageSource:
         return replace(whole, body=b"", body_slice=FileSlice(str(path), len(b"head"), size))
 
     async with PagePool(1) as pages:
-        scraped = await pages.scrape(lying(len(whole.body)), WHOLE)
-        assert scraped.formats == (await pages.scrape(whole, WHOLE)).formats
+        scraped = await pages.scrape(source_of_size(len(whole.body)), FULL_PAGE)
+        assert scraped.formats == (await pages.scrape(whole, FULL_PAGE)).formats
         with pytest.raises(ScrapeError, match="cut short"):
-            await pages.scrape(lying(len(whole.body) + 5), WHOLE)
+            await pages.scrape(source_of_size(len(whole.body) + 5), FULL_PAGE)
         path.unlink()
         with pytest.raises(ScrapeError, match="is gone"):
-            await pages.scrape(lying(1), WHOLE)
-        assert (await pages.scrape(whole, WHOLE)).title == "Kept"
+            await pages.scrape(source_of_size(1), FULL_PAGE)
+        assert (await pages.scrape(whole, FULL_PAGE)).title == "Kept"
 
 
 async def test_workers_are_started_only_when_there_is_work_for_them() -> None:
     async with PagePool(2) as pages:
         assert workers() == []
         for _ in range(3):
-            await pages.scrape(html("One"), WHOLE)
+            await pages.scrape(html("One"), FULL_PAGE)
         assert len(workers()) == 1
 
 
-async def started(count: int) -> list[psutil.Process]:
+async def wait_for_workers(count: int) -> list[psutil.Process]:
     """Wait until so many workers run."""
     async with asyncio.timeout(60):
         while len(found := workers()) != count:  # noqa: ASYNC110 - processes send no event
@@ -110,8 +110,8 @@ async def started(count: int) -> list[psutil.Process]:
 async def test_workers_that_are_kept_ready_start_before_the_first_page() -> None:
     async with PagePool(2) as pages:
         ready = asyncio.create_task(pages.keep_ready())
-        before = {each.pid for each in await started(2)}
-        await asyncio.gather(*(pages.scrape(html(f"Page {n}"), WHOLE) for n in range(4)))
+        before = {each.pid for each in await wait_for_workers(2)}
+        await asyncio.gather(*(pages.scrape(html(f"Page {n}"), FULL_PAGE) for n in range(4)))
         assert {each.pid for each in workers()} == before
         ready.cancel()
     assert workers() == []
@@ -122,25 +122,25 @@ async def test_idle_workers_stop_and_a_job_starts_them_again(
 ) -> None:
     async with PagePool(2) as pages:
         ready = asyncio.create_task(pages.keep_ready())
-        before = {each.pid for each in await started(2)}
+        before = {each.pid for each in await wait_for_workers(2)}
         monkeypatch.setattr(pool, "IDLE_S", 0.2)
         ready.cancel()
         ready = asyncio.create_task(pages.keep_ready())
-        await started(0)
+        await wait_for_workers(0)
         monkeypatch.setattr(pool, "IDLE_S", 60.0)
         pages.start_soon()
-        again = {each.pid for each in await started(2)}
+        again = {each.pid for each in await wait_for_workers(2)}
         assert before.isdisjoint(again)
-        assert (await pages.scrape(html("Back"), WHOLE)).title == "Back"
+        assert (await pages.scrape(html("Back"), FULL_PAGE)).title == "Back"
         ready.cancel()
 
 
 async def test_killed_worker_is_replaced_although_kept_ready() -> None:
     async with PagePool(1) as pages:
         ready = asyncio.create_task(pages.keep_ready())
-        [worker] = await started(1)
+        [worker] = await wait_for_workers(1)
         worker.kill()
-        assert (await pages.scrape(html("Next"), WHOLE)).title == "Next"
+        assert (await pages.scrape(html("Next"), FULL_PAGE)).title == "Next"
         assert [each.pid for each in workers()] != [worker.pid]
         ready.cancel()
 
@@ -168,9 +168,9 @@ async def test_extraction_runs_in_worker() -> None:
 
 async def test_a_page_over_its_processor_time_fails_alone() -> None:
     async with PagePool(1, cpu_seconds=0.2) as pages:
-        await pages.scrape(html("Warm"), WHOLE)
-        slow = pages.scrape(html("Slow", 15_000_000), WHOLE)
-        others = [pages.scrape(html(f"Page {n}"), WHOLE) for n in range(5)]
+        await pages.scrape(html("Warm"), FULL_PAGE)
+        slow = pages.scrape(html("Slow", 15_000_000), FULL_PAGE)
+        others = [pages.scrape(html(f"Page {n}"), FULL_PAGE) for n in range(5)]
         [failure, *rest] = await asyncio.gather(slow, *others, return_exceptions=True)
         assert isinstance(failure, ScrapeError)
         assert failure.kind == "cpu_limit"
@@ -179,8 +179,8 @@ async def test_a_page_over_its_processor_time_fails_alone() -> None:
 
 async def test_a_page_over_its_memory_fails_alone() -> None:
     async with PagePool(1, memory_bytes=64 * 1024 * 1024) as pages:
-        hungry = pages.scrape(html("Hungry", 15_000_000), WHOLE)
-        other = pages.scrape(html("Other"), WHOLE)
+        hungry = pages.scrape(html("Hungry", 15_000_000), FULL_PAGE)
+        other = pages.scrape(html("Other"), FULL_PAGE)
         [failure, scraped] = await asyncio.gather(hungry, other, return_exceptions=True)
         assert isinstance(failure, ScrapeError)
         assert failure.kind in {"memory_limit", "worker_died"}
@@ -189,10 +189,10 @@ async def test_a_page_over_its_memory_fails_alone() -> None:
 
 async def test_a_worker_that_is_killed_takes_no_page_with_it() -> None:
     async with PagePool(1) as pages:
-        await pages.scrape(html("Warm"), WHOLE)
+        await pages.scrape(html("Warm"), FULL_PAGE)
         [worker] = workers()
         os.kill(worker.pid, signal.SIGSTOP)
-        asked = [asyncio.create_task(pages.scrape(html(f"P{n}"), WHOLE)) for n in range(6)]
+        asked = [asyncio.create_task(pages.scrape(html(f"P{n}"), FULL_PAGE)) for n in range(6)]
         await asyncio.sleep(0)
         os.kill(worker.pid, signal.SIGKILL)
         answers = await asyncio.gather(*asked)
@@ -203,7 +203,9 @@ async def test_a_worker_that_is_killed_takes_no_page_with_it() -> None:
 async def test_killing_workers_again_and_again_loses_no_page() -> None:
     chance, killed = random.Random(14), 0
     async with PagePool(2) as pages:
-        asked = [asyncio.create_task(pages.scrape(html(f"P{n}", 60_000), WHOLE)) for n in range(80)]
+        asked = [
+            asyncio.create_task(pages.scrape(html(f"P{n}", 60_000), FULL_PAGE)) for n in range(80)
+        ]
         for _ in range(8):
             await asyncio.sleep(chance.uniform(0.1, 0.6))
             if alive := workers():
@@ -235,8 +237,8 @@ async def test_a_page_that_ends_every_worker_is_blamed(
     (tmp_path / "sitecustomize.py").write_text(FATAL_PAGE.format(ends=ends, deaths=str(deaths)))
     monkeypatch.syspath_prepend(tmp_path)
     async with PagePool(1) as pages:
-        fatal = pages.scrape(html("Fatal"), WHOLE)
-        others = [pages.scrape(html(f"Page {n}"), WHOLE) for n in range(3)]
+        fatal = pages.scrape(html("Fatal"), FULL_PAGE)
+        others = [pages.scrape(html(f"Page {n}"), FULL_PAGE) for n in range(3)]
         [failure, *rest] = await asyncio.gather(fatal, *others, return_exceptions=True)
         assert isinstance(failure, ScrapeError)
         assert failure.kind == "worker_died"
@@ -248,7 +250,7 @@ async def test_a_page_that_ends_every_worker_is_blamed(
 async def test_what_a_page_fails_with_is_told() -> None:
     async with PagePool(1) as pages:
         with pytest.raises(ScrapeError) as raised:
-            await pages.scrape(source(b"PK\x03\x04" + bytes(50), "application/zip"), WHOLE)
+            await pages.scrape(source(b"PK\x03\x04" + bytes(50), "application/zip"), FULL_PAGE)
         assert raised.value.kind == "unsupported_type"
 
 
@@ -256,10 +258,10 @@ async def suspended_with(
     pages: PagePool, *titles: str
 ) -> tuple[psutil.Process, list[asyncio.Task[Scraped]]]:
     """Suspend the only worker, and give it pages; return it, and those who wait for them."""
-    await pages.scrape(html("Warm"), WHOLE)
+    await pages.scrape(html("Warm"), FULL_PAGE)
     [worker] = workers()
     worker.suspend()
-    waiting = [asyncio.create_task(pages.scrape(html(title), WHOLE)) for title in titles]
+    waiting = [asyncio.create_task(pages.scrape(html(title), FULL_PAGE)) for title in titles]
     await until(lambda: pages._workers[0].load == len(titles))
     return worker, waiting
 
@@ -281,7 +283,7 @@ async def test_a_page_left_behind_another_does_not_end_the_worker_of_both() -> N
         assert [each.pid for each in workers()] == [worker.pid]
         worker.resume()
         assert (await first).title == "First"
-        assert (await pages.scrape(html("Next"), WHOLE)).title == "Next"
+        assert (await pages.scrape(html("Next"), FULL_PAGE)).title == "Next"
 
 
 async def test_wait_for_place_has_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,24 +292,24 @@ async def test_wait_for_place_has_deadline(monkeypatch: pytest.MonkeyPatch) -> N
         titles = [str(number) for number in range(pool.PAGES_AHEAD)]
         worker, waiting = await suspended_with(pages, *titles)
         with pytest.raises(ScrapeError, match="no page worker was free") as raised:
-            await pages.scrape(html("Late"), WHOLE)
+            await pages.scrape(html("Late"), FULL_PAGE)
         assert raised.value.kind == "worker_timeout"
         worker.resume()
         assert [scraped.title for scraped in await asyncio.gather(*waiting)] == titles
-        assert (await pages.scrape(html("Next"), WHOLE)).title == "Next"
+        assert (await pages.scrape(html("Next"), FULL_PAGE)).title == "Next"
 
 
 async def test_reading_has_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     async with PagePool(1) as pages:
-        await pages.scrape(html("Warm"), WHOLE)
+        await pages.scrape(html("Warm"), FULL_PAGE)
         monkeypatch.setattr(pool, "READ_S", 0.5)
         [worker] = workers()
         worker.suspend()
         with pytest.raises(ScrapeError, match="did not read the page") as raised:
-            await pages.scrape(html("Late"), WHOLE)
+            await pages.scrape(html("Late"), FULL_PAGE)
         assert raised.value.kind == "worker_timeout"
         monkeypatch.undo()
-        assert (await pages.scrape(html("Next"), WHOLE)).title == "Next"
+        assert (await pages.scrape(html("Next"), FULL_PAGE)).title == "Next"
 
 
 async def test_watchdog_knows_limit_of_each_wait() -> None:
@@ -315,7 +317,7 @@ async def test_watchdog_knows_limit_of_each_wait() -> None:
         titles = [str(number) for number in range(pool.PAGES_AHEAD)]
         worker, waiting = await suspended_with(pages, *titles)
         with record_operations() as operations:
-            late = asyncio.create_task(pages.scrape(html("Late"), WHOLE))
+            late = asyncio.create_task(pages.scrape(html("Late"), FULL_PAGE))
             await until(lambda: operations.changes > 0)
             assert operations.longest_limit_s == pool.PLACE_S <= 300
             worker.resume()
@@ -324,23 +326,23 @@ async def test_watchdog_knows_limit_of_each_wait() -> None:
 
 async def test_a_caller_that_leaves_does_not_disturb_the_others() -> None:
     async with PagePool(1) as pages:
-        leaving = asyncio.create_task(pages.scrape(html("Leaving", 300_000), WHOLE))
-        staying = asyncio.create_task(pages.scrape(html("Staying"), WHOLE))
+        leaving = asyncio.create_task(pages.scrape(html("Leaving", 300_000), FULL_PAGE))
+        staying = asyncio.create_task(pages.scrape(html("Staying"), FULL_PAGE))
         await asyncio.sleep(0.01)
         leaving.cancel()
         assert (await staying).title == "Staying"
-        assert (await pages.scrape(html("After"), WHOLE)).title == "After"
+        assert (await pages.scrape(html("After"), FULL_PAGE)).title == "After"
 
 
 PARENT = """
 import asyncio, sys
-from tests.service.scrape.test_pool import WHOLE, html, workers
+from tests.service.scrape.test_pool import FULL_PAGE, html, workers
 from webdata_nb.service.workers import pool
 from webdata_nb.service.workers.pool import ABANDONED_S, PagePool
 
 async def main():
     async with PagePool(2) as pages:
-        await asyncio.gather(*(pages.scrape(html("x", 90_000), WHOLE) for _ in range(8)))
+        await asyncio.gather(*(pages.scrape(html("x", 90_000), FULL_PAGE) for _ in range(8)))
         print(*(worker.pid for worker in workers()), flush=True)
         await asyncio.sleep(60)
 
@@ -364,7 +366,7 @@ async def test_pages_of_one_account_do_not_wait_for_all_of_anothers() -> None:
     ended: list[str] = []
 
     async def read(pages: PagePool, name: str, size: int) -> None:
-        await pages.scrape(html(name, size), WHOLE)
+        await pages.scrape(html(name, size), FULL_PAGE)
         ended.append(name)
 
     async with PagePool(2) as pages, asyncio.timeout(300):

@@ -51,14 +51,14 @@ def source(body: str = BODY) -> PageSource:
     return PageSource(URL, URL, 200, "text/html", body.encode(), ((URL, 301),), at, headers)
 
 
-def split(message: bytes) -> tuple[bytes, bytes]:
+def split_message(message: bytes) -> tuple[bytes, bytes]:
     head, parts = SIZES.unpack_from(message)
     assert len(message) == SIZES.size + head + parts
     return message[SIZES.size : SIZES.size + head], message[SIZES.size + head :]
 
 
 def encoded_reply(options: ConversionOptions = OPTIONS, body: str = BODY) -> tuple[bytes, bytes]:
-    return split(process_page((source(body), options, True)))
+    return split_message(process_page((source(body), options, True)))
 
 
 @pytest.mark.parametrize("encoded", [False, True])
@@ -84,12 +84,12 @@ def test_job_round_trip() -> None:
         for given_options in (options, ConversionOptions(markdown_mode="full")):
             for outlinks in (True, False):
                 job = (page, given_options, outlinks)
-                assert decode_job(*split(encode_job(job))) == job
+                assert decode_job(*split_message(encode_job(job))) == job
 
 
 @pytest.mark.parametrize("failure", [("parse", "why"), ("memory_limit", "x" * 5000)])
 def test_failure_message_is_truncated(failure: tuple[str, str]) -> None:
-    kind, text = decode_reply(*split(encode_reply(failure)), OPTIONS)  # type: ignore[misc]
+    kind, text = decode_reply(*split_message(encode_reply(failure)), OPTIONS)  # type: ignore[misc]
     assert (kind, text) == (failure[0], failure[1][:500])
 
 
@@ -138,7 +138,7 @@ def test_format_that_json_cannot_hold_is_null(*, encoded: bool) -> None:
         metadata={"title": "T"},
     )
     message = encode_reply(made.encoded() if encoded else made)
-    scraped = decode_reply(*split(message), options)
+    scraped = decode_reply(*split_message(message), options)
     assert isinstance(scraped, Scraped)
     sent = scraped.formats
     formats = {name: orjson.loads(each) for name, each in sent.items()} if encoded else sent
@@ -181,7 +181,7 @@ def test_malformed_extraction_is_rejected(extraction: Any) -> None:
     scraped = scrape(source(), replace(options, formats=(), schema=None))
     message = encode_reply(replace(scraped, formats={EXTRACTION: extraction}))
     with pytest.raises(BadMessage, match="extraction"):
-        decode_reply(*split(message), options)
+        decode_reply(*split_message(message), options)
 
 
 class Exploit:
@@ -310,7 +310,7 @@ def test_oversized_reply_is_rejected_unread(sizes: tuple[int, int]) -> None:
 def test_oversized_page_is_a_failure() -> None:
     expected_page = scrape(source(), OPTIONS)
     large = replace(expected_page, formats={"raw_html": b'"' + b"a" * MAX_REPLY_BYTES + b'"'})
-    kind, text = decode_reply(*split(encode_reply(large)), OPTIONS)  # type: ignore[misc]
+    kind, text = decode_reply(*split_message(encode_reply(large)), OPTIONS)  # type: ignore[misc]
     assert kind == "memory_limit"
     assert "200 MiB" in text
 

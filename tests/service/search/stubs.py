@@ -69,7 +69,7 @@ class Stub:
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         assert self.site is not None
-        asked = _asked(request, self.site.hits(request.raw_path)[-1].body)
+        asked = _parse_request(request, self.site.hits(request.raw_path)[-1].body)
         if asked.path.startswith(self.path):
             self.requests.append(asked)
         if self.handler is not None:
@@ -86,7 +86,7 @@ class Stub:
         return web.json_response(told)
 
 
-def _asked(request: web.BaseRequest, body: bytes) -> StubRequest:
+def _parse_request(request: web.BaseRequest, body: bytes) -> StubRequest:
     parameters: dict[str, Any] = {
         name: values[-1]
         for name, values in parse_qs(
@@ -102,7 +102,7 @@ def _asked(request: web.BaseRequest, body: bytes) -> StubRequest:
     return StubRequest(parameters, headers, request.path)
 
 
-def _cut(served: list[Result], *, size: int, start: int) -> list[Result]:
+def _page_of(served: list[Result], *, size: int, start: int) -> list[Result]:
     return served[start : start + size]
 
 
@@ -110,7 +110,7 @@ def _searxng(asked: StubRequest, served: list[Result]) -> Any:
     p = asked.parameters
     if p.get("format") != "json":
         return web.Response(status=403)
-    found = _cut(served, size=10, start=(int(p["pageno"]) - 1) * 10)
+    found = _page_of(served, size=10, start=(int(p["pageno"]) - 1) * 10)
     return {
         "query": p["q"],
         "number_of_results": 0,
@@ -144,7 +144,7 @@ def _brave(asked: StubRequest, served: list[Result]) -> Any:
     if not 1 <= size <= 20 or not 0 <= int(p["offset"]) <= 9:
         return web.json_response({"type": "ErrorResponse"}, status=422)
     start = int(p["offset"]) * size
-    found = _cut(served, size=size, start=start)
+    found = _page_of(served, size=size, start=start)
     told = {
         "type": "search",
         "query": {"original": p["q"], "more_results_available": len(served) > start + size},
@@ -166,7 +166,7 @@ def _serper(asked: StubRequest, served: list[Result]) -> Any:
         return web.json_response({"message": "Unauthorized.", "statusCode": 403}, status=403)
     if size > 100:
         return web.json_response({"message": "num"}, status=400)
-    found = _cut(served, size=size, start=(p["page"] - 1) * size)
+    found = _page_of(served, size=size, start=(p["page"] - 1) * size)
     return {
         "searchParameters": {"q": p["q"], "type": "search", "engine": "google"},
         "ads": [{"link": "https://ad.test/", "title": "An ad"}],
@@ -223,7 +223,7 @@ def _mojeek(asked: StubRequest, served: list[Result]) -> Any:
     if p.get("api_key") != KEY:
         return {"response": {"status": "ERROR: Invalid API Key"}}
     start = int(p["s"]) - 1
-    found = _cut(served, size=int(p["t"]), start=start)
+    found = _page_of(served, size=int(p["t"]), start=start)
     return {
         "response": {
             "status": "OK",
@@ -247,7 +247,7 @@ def _marginalia(asked: StubRequest, served: list[Result]) -> Any:
     if asked.headers.get("api-key") not in {KEY, "public"}:
         return web.Response(status=403)
     size = int(p["count"])
-    found = _cut(served, size=size, start=(int(p["page"]) - 1) * size)
+    found = _page_of(served, size=size, start=(int(p["page"]) - 1) * size)
     return {
         "license": "CC-BY-NC-SA 4.0",
         "query": p["query"],
@@ -263,7 +263,7 @@ def _marginalia(asked: StubRequest, served: list[Result]) -> Any:
 def _mediawiki(asked: StubRequest, served: list[Result]) -> Any:
     p = asked.parameters
     start, size = int(p["sroffset"]), int(p["srlimit"])
-    found = _cut(served, size=size, start=start)
+    found = _page_of(served, size=size, start=start)
     told: dict[str, Any] = {
         "batchcomplete": True,
         "query": {

@@ -18,7 +18,7 @@ YAHOO = "https://r.search.yahoo.com/_ylt=A"
 BING = "https%3a%2f%2fwww.bing.com"
 
 
-def found(url: str) -> SearchResult:
+def search_result(url: str) -> SearchResult:
     return SearchResult(url, url, "")
 
 
@@ -43,9 +43,19 @@ def test_result_keys_of_equal_urls(one: str, other: str, same: bool) -> None:
 
 def test_ranking_removes_duplicates_and_stops_when_full() -> None:
     ranking = Ranking(3)
-    assert ranking.add([found("http://x/a"), found("http://x/a/"), found("http://x/b")]) == 2
+    assert (
+        ranking.add(
+            [search_result("http://x/a"), search_result("http://x/a/"), search_result("http://x/b")]
+        )
+        == 2
+    )
     assert not ranking.is_full
-    assert ranking.add([found("http://x/b"), found("http://x/c"), found("http://x/d")]) == 1
+    assert (
+        ranking.add(
+            [search_result("http://x/b"), search_result("http://x/c"), search_result("http://x/d")]
+        )
+        == 1
+    )
     assert ranking.is_full
     assert [result.url for result in ranking.results] == ["http://x/a", "http://x/b", "http://x/c"]
 
@@ -81,10 +91,10 @@ def test_advertisements_have_no_rank() -> None:
     ranking = Ranking(10)
     ranking.add(
         [
-            found("https://www.bing.com/aclick?ld=1"),
-            found("https://duckduckgo.com/l/?uddg=https%3A%2F%2Fx.test%2Fa"),
-            found("http://www.x.test/a/"),
-            found("https://x.test/b"),
+            search_result("https://www.bing.com/aclick?ld=1"),
+            search_result("https://duckduckgo.com/l/?uddg=https%3A%2F%2Fx.test%2Fa"),
+            search_result("http://www.x.test/a/"),
+            search_result("https://x.test/b"),
         ]
     )
     assert [result.url for result in ranking.results] == ["https://x.test/a", "https://x.test/b"]

@@ -13,7 +13,7 @@ from aiohttp import web
 
 
 @dataclass(frozen=True, slots=True)
-class Got:
+class ReceivedWebhook:
     """One request as it arrived."""
 
     path: str
@@ -37,7 +37,7 @@ class Endpoint:
     """Serves while the context is open; the answers are used up in their order, then 204."""
 
     answers: list[int | Answer] = field(default_factory=list)
-    got: list[Got] = field(default_factory=list)
+    webhooks: list[ReceivedWebhook] = field(default_factory=list)
 
     async def __aenter__(self) -> Self:
         app = web.Application(client_max_size=1 << 24)
@@ -62,16 +62,16 @@ class Endpoint:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._port}/hook?token=t0ken"
 
-    async def received(self, count: int) -> list[Got]:
+    async def received(self, count: int) -> list[ReceivedWebhook]:
         """Wait until `count` requests came."""
         async with asyncio.timeout(60), self._came:
-            await self._came.wait_for(lambda: len(self.got) >= count)
-        return self.got
+            await self._came.wait_for(lambda: len(self.webhooks) >= count)
+        return self.webhooks
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
-        got = Got(request.path_qs, dict(request.headers), await request.read())
+        webhook = ReceivedWebhook(request.path_qs, dict(request.headers), await request.read())
         async with self._came:
-            self.got.append(got)
+            self.webhooks.append(webhook)
             self._came.notify_all()
             answer = self.answers.pop(0) if self.answers else 204
         if isinstance(answer, int):
@@ -79,13 +79,13 @@ class Endpoint:
         return await answer(request)
 
 
-async def for_ever(_request: web.Request) -> web.StreamResponse:
+async def never_answer(_request: web.Request) -> web.StreamResponse:
     """Give no answer at all."""
     await asyncio.Event().wait()
     raise AssertionError
 
 
-async def endless(request: web.Request) -> web.StreamResponse:
+async def endless_body(request: web.Request) -> web.StreamResponse:
     """Answer 200, and never stop sending the body."""
     response = web.StreamResponse(headers={"Content-Length": str(5 * 1024**3)})
     await response.prepare(request)

@@ -14,7 +14,7 @@ import pytest
 
 from tests.service.conftest import Api, open_service
 from tests.service.routes.test_search import magazine
-from tests.service.webhooks.endpoint import Endpoint, endless, for_ever
+from tests.service.webhooks.endpoint import Endpoint, endless_body, never_answer
 from tests.site.server import Site
 from webdata_nb.contract.signature import verify_signature
 from webdata_nb.service.settings import InvalidSetting, WebhookSettings
@@ -89,7 +89,7 @@ async def test_completed_crawl_is_delivered_once_and_signed(
     assert (told["attempts"], told["status_code"], told["error"]) == (1, 204, None)
     assert told["event_id"] == got.event_id
     assert told["payload"] == got.payload
-    assert len(endpoint.got) == 1
+    assert len(endpoint.webhooks) == 1
 
 
 async def test_failed_and_cancelled_jobs_are_delivered(
@@ -107,7 +107,7 @@ async def test_failed_and_cancelled_jobs_are_delivered(
     assert cancelled.payload["event"] == "job.cancelled"
     assert cancelled.payload["status"] == "cancelled"
     await deliveries(api, job_id, "delivered")
-    assert len(endpoint.got) == 2
+    assert len(endpoint.webhooks) == 2
 
 
 async def test_cancelled_pending_job_is_delivered(api: Api, endpoint: Endpoint) -> None:
@@ -146,12 +146,12 @@ async def test_each_page_is_delivered_once_if_enabled(
     async with open_service(tmp_path / "data", webhooks=WITH_PAGES) as api:
         job = await api.run_job("crawl", url=site.url, **hook(endpoint))
         await deliveries(api, job["job_id"], "delivered", 5)
-    pages = [got.payload for got in endpoint.got if got.payload["event"] == "crawl.page"]
+    pages = [got.payload for got in endpoint.webhooks if got.payload["event"] == "crawl.page"]
     assert sorted(page["data"]["url"] for page in pages) == sorted(
         row["url"] for row in job["data"]
     )
     assert all(page["data"]["success"] for page in pages)
-    assert len({got.event_id for got in endpoint.got}) == 5
+    assert len({got.event_id for got in endpoint.webhooks}) == 5
 
 
 async def test_delivery_without_a_secret_is_not_signed(api: Api, endpoint: Endpoint) -> None:
@@ -188,7 +188,7 @@ async def test_refused_delivery_is_not_retried(
     [told] = await deliveries(timed, job_id, "failed")
     assert (told["attempts"], told["status_code"]) == (attempts, answers[0])
     assert told["error"] == f"HTTP {answers[0]}"
-    assert len(endpoint.got) == attempts
+    assert len(endpoint.webhooks) == attempts
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ async def test_redirects_are_not_followed(
         job_id = await api.start_job("search", {"query": "q", **hook(endpoint)})
         [told] = await deliveries(api, job_id, state)
     assert told["status_code"] == 302
-    assert [got.path for got in endpoint.got] == ["/hook?token=t0ken"]
+    assert [got.path for got in endpoint.webhooks] == ["/hook?token=t0ken"]
 
 
 @pytest.mark.slow
@@ -230,18 +230,18 @@ async def timed_deliveries(api: Api, job_id: str) -> list[dict[str, Any]]:
 
 
 async def test_dead_endpoint_does_not_delay_others(api: Api, endpoint: Endpoint) -> None:
-    async with Endpoint(answers=[for_ever] * 20) as dead:
+    async with Endpoint(answers=[never_answer] * 20) as dead:
         for _ in range(10):
             await api.start_job("search", {"query": "q", **hook(dead)})
         await dead.received(4)
         for _ in range(3):
             await api.start_job("search", {"query": "q", **hook(endpoint)})
         await endpoint.received(3)
-        assert len(dead.got) <= 4
+        assert len(dead.webhooks) <= 4
 
 
 async def test_endless_reply_is_not_read(api: Api, endpoint: Endpoint) -> None:
-    endpoint.answers = [endless]
+    endpoint.answers = [endless_body]
     job_id = await api.start_job("search", {"query": "q", **hook(endpoint)})
     [told] = await deliveries(api, job_id, "delivered")
     assert told["status_code"] == 200
@@ -297,7 +297,7 @@ async def test_retried_job_delivers_its_end_with_the_same_secret(
     first, second = await endpoint.received(2)
     assert {first.payload["job_id"], second.payload["job_id"]} == {old["job_id"], new}
     assert first.event_id != second.event_id
-    assert all(verify_signature(got.body, got.headers, SECRET) for got in endpoint.got)
+    assert all(verify_signature(got.body, got.headers, SECRET) for got in endpoint.webhooks)
 
 
 async def test_deliveries_are_listed_newest_first_in_pages(api: Api, endpoint: Endpoint) -> None:
@@ -335,7 +335,7 @@ async def test_replay_sends_the_same_event_again(api: Api, endpoint: Endpoint) -
 
 
 async def test_pending_delivery_is_not_replayed(timed: Api, endpoint: Endpoint) -> None:
-    endpoint.answers = [for_ever]
+    endpoint.answers = [never_answer]
     job_id = await timed.start_job("search", {"query": "q", **hook(endpoint)})
     await endpoint.received(1)
     [told] = await deliveries(timed, job_id, "pending")
@@ -367,7 +367,7 @@ async def test_trial_delivery_returns_the_reply_of_the_endpoint(
     endpoint.answers = [204, 500]
     good = await api.post("/v1/webhooks/test", hook(endpoint))
     assert (good["success"], good["status_code"], good["error"]) == (True, 204, None)
-    [got] = endpoint.got
+    [got] = endpoint.webhooks
     assert got.payload["event"] == got.headers["X-Webhook-Event"] == "webhook.test"
     assert verify_signature(got.body, got.headers, SECRET)
     bad = await api.post("/v1/webhooks/test", hook(endpoint))

@@ -21,7 +21,7 @@ from webdata_nb.service.work import watchdog
 from webdata_nb.service.workers.pool import PagePool
 
 
-async def ended(api: Api, job_id: str) -> Any:
+async def wait_for_stalled_end(api: Api, job_id: str) -> Any:
     """Wait for a job whose attempts are each stalled, and whose leases run out in between."""
     async with asyncio.timeout(120):
         while True:
@@ -64,7 +64,7 @@ async def test_stalled_job_is_requeued_and_then_fails(
     with reading_that_hangs(monkeypatch, times) as hung:
         async with open_service(tmp_path / "data", stall_s=2.0) as api:
             job_id = await api.start_job("crawl", {"url": start})
-            reply = await ended(api, job_id)
+            reply = await wait_for_stalled_end(api, job_id)
             measured = await asyncio.to_thread(generate_latest, api.running.metrics.registry)
     told = measured.decode()
     lines = [each.getMessage() for each in caplog.records]
