@@ -32,7 +32,7 @@ def framed(head: bytes, parts: bytes = b"") -> bytes:
     return SIZES.pack(len(head), len(parts)) + head + parts
 
 
-def said(job: PageJob) -> bytes:
+def reply_to(job: PageJob) -> bytes:
     url = urlsplit(job[0].url)
     harmful = pickle.dumps(Touch(url.query))
     honest = worker.process_page(job)
@@ -56,7 +56,7 @@ def main() -> None:
     while len(sizes := pages.read(SIZES.size)) == SIZES.size:
         head, body = map(pages.read, SIZES.unpack(sizes))
         job = decode_job(head, body)
-        answers.write(said(job))
+        answers.write(reply_to(job))
         answers.flush()
         path = urlsplit(job[0].url).path
         if path in {"/truncated", "/nothing"}:
