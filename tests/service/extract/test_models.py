@@ -264,7 +264,9 @@ async def test_a_cut_off_answer_is_an_error(bench: Bench) -> None:
     assert len(bench.model.requests) == 1
 
 
-@pytest.mark.parametrize("options", [{"finish_reason": "content_filter"}, {"refusal": "I will not"}])
+@pytest.mark.parametrize(
+    "options", [{"finish_reason": "content_filter"}, {"refusal": "I will not"}]
+)
 async def test_a_model_that_declines_is_an_error(bench: Bench, options: dict[str, Any]) -> None:
     bench.model.then(always_reply("", **options))
     assert (await bench.failure())[0] == "refused"
