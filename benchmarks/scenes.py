@@ -92,7 +92,7 @@ def all_scenes(where: SceneSites) -> Iterator[Scene]:
     yield Scene(
         "bar",
         "from webdata_nb import crawl_df",
-        (f"slow = crawl_df({where.slow!r}, max_pages=60, concurrency=4, cache=False)",),
+        (f"slow = crawl_df({where.slow!r}, max_pages=150, concurrency=4, cache=False)",),
         running=7.0,
     )
     yield Scene(

@@ -96,7 +96,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> Kept:
     def made(_view: View) -> Painter:
         return kept
 
-    monkeypatch.setitem(display.KINDS, "kept", made)
+    monkeypatch.setitem(display.KINDS, "log", made)
     return kept
 
 
@@ -107,16 +107,16 @@ def test_list_shows_progress_of_its_pages(
         crawl_rows(4), reply_fields={"credits": 4, "credits_reserved": "unlimited"}
     )
     urls = ["https://a.test/", "https://b.test/", "https://c.test/"]
-    connected.crawl_df(urls, progress="kept", cache=True)
+    connected.crawl_df(urls, progress="log", cache=True)
     assert kept.view is not None
     assert (kept.view.completed, kept.view.total, kept.view.unit) == (12, 12, "pages")
     assert kept.view.inputs == Inputs(3, 3, 0)
-    connected.crawl_df(urls, progress="kept")
+    connected.crawl_df(urls, progress="log")
     assert (kept.view.completed, kept.view.inputs) == (12, Inputs(3, 3, 0))  # from the cache
 
 
 def test_failed_input_is_counted(service: WireService, connected: Session, kept: Kept) -> None:
     service.search = JobScript([], status="failed", error="no provider answered")
-    connected.search_df(["a", "b"], progress="kept", cache=False)
+    connected.search_df(["a", "b"], progress="log", cache=False)
     assert kept.view is not None
     assert kept.view.inputs == Inputs(2, 2, 2)

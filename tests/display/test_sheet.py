@@ -47,6 +47,7 @@ def test_a_rank_table_has_links_and_folds_what_is_long() -> None:
     assert links == [
         {
             "href": "https://a.test/?x=1&y=2",
+            "style": "text-decoration:underline #8888",
             "rel": ["noopener", "noreferrer"],
             "target": "_blank",
         }

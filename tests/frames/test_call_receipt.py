@@ -30,7 +30,7 @@ def test_a_receipt_prints_its_line_first_and_what_it_has() -> None:
     assert lines[0] == "line            crawl <b>x</b>: 3 rows"
     assert "counts          rows 3, failed 0" in lines
     assert not any(line.startswith("job_id") for line in lines)
-    assert max(map(len, lines)) <= 120
+    assert max(map(len, lines)) <= 180
     assert repr(CallReceipt()) == ""
 
 

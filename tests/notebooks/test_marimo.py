@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from tests.display import dom_rules
 from tests.notebooks import editor
 from tests.notebooks.lab import picture
 from tests.requirements import require, require_module
@@ -29,7 +30,8 @@ def notebook(service: WireService, tmp_path: Path) -> Iterator[str]:
         f"import webdata_nb\ns = webdata_nb.connect(base_url={service.url!r}, api_key={KEY!r})",
         f"df = s.crawl_df({SITE!r}, cache=False)",
         "print('rows', len(df))",
-        "df\ns.crawl_job('https://site.test/<i>')",
+        "s.crawl_job('https://site.test/<i>')",
+        "df",
     )
     with editor.running(tmp_path, cells) as url:
         yield url
@@ -73,8 +75,12 @@ def test_the_bar_moves_and_stays(page: Page, service: WireService) -> None:
     picture(page, "marimo-1-running")
     service.crawl.total, service.crawl.running = 7, False
     page.get_by_text("rows 7").wait_for()
-    page.get_by_text("done, 7/7 ").wait_for()
+    page.get_by_text("7 rows; ").first.wait_for()
     page.get_by_text("crawl https://site.test/<i>: started").wait_for()
+    page.get_by_text(f"crawl {SITE}: 7 rows; ").wait_for()  # below the table
+    page.get_by_role("columnheader", name="status_code").wait_for()
+    table = page.locator("table", has_text="status_code")
+    assert dom_rules.problems(table.locator("xpath=../..")) == []
     picture(page, "marimo-2-done")
     assert title.count() == 1
 

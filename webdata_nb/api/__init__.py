@@ -101,3 +101,4 @@ __all__ = [
 ]
 
 frame_formatter.register_in_ipython()
+frame_formatter.register_in_marimo()

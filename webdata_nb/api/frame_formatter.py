@@ -1,4 +1,4 @@
-"""Displays result frames as compact tables in IPython, without an extension to load."""
+"""Displays result frames as compact tables in IPython and marimo, without an extension to load."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _HTML: Final = "text/html"
+_MARIMO_REGISTRIES: Final = ("OPINIONATED_FORMATTERS", "FORMATTERS")
 
 HtmlFormatter = Callable[[Any], str | None]
 
@@ -30,6 +31,23 @@ def register_in_ipython() -> None:
     shell = get_shell() if get_shell is not None else None
     if shell is not None:
         register(shell)
+
+
+def register_in_marimo() -> None:
+    """Register the formatter in marimo, if this process runs a notebook of it.
+
+    marimo has no public registry for a class of another package; where a release has renamed
+    this one, frames are displayed as marimo does.
+    """
+    marimo: Any = sys.modules.get("marimo")
+    formatting: Any = sys.modules.get("marimo._output.formatting")
+    if marimo is None or formatting is None or not marimo.running_in_notebook():
+        return
+    for name in _MARIMO_REGISTRIES:
+        formatters = getattr(getattr(formatting, name, None), "formatters", {})
+        previous = formatters.get(records.DATA_FRAME)
+        if previous is not None and not isinstance(previous, MarimoFormatter):
+            formatters[records.DATA_FRAME] = MarimoFormatter(previous)
 
 
 def register(shell: Any) -> None:
@@ -53,6 +71,19 @@ class FrameFormatter:
         if html is None or not is_result(df) or not settings.current().compact_tables:
             return html
         return compact_html(df)
+
+
+@dataclass(frozen=True, slots=True)
+class MarimoFormatter:
+    """Formats result frames as compact tables, and other frames as marimo does."""
+
+    previous: Callable[[Any], tuple[str, str]]
+
+    def __call__(self, df: pd.DataFrame) -> tuple[str, str]:
+        """Return the MIME type and the content that marimo displays."""
+        if is_result(df) and settings.current().compact_tables:
+            return _HTML, compact_html(df)
+        return self.previous(df)
 
 
 def _pandas_html(df: Any) -> str | None:

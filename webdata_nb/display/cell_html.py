@@ -28,6 +28,8 @@ ROW: Final = "background:none"  # not the stripes of a front end, on which its l
 _CELL: Final = "padding:3px 6px;vertical-align:top;max-width:none;border:0 solid #8886;"
 SHORT: Final = f"{_CELL}border-bottom-width:1px;white-space:nowrap;text-align:left"
 NUMBER: Final = f"{_CELL}border-bottom-width:1px;white-space:nowrap;text-align:right"
+# Some front ends give links no style.
+_LINK: Final = "text-decoration:underline #8888"
 _FILES: Final = ("assets", "preview")
 _SECONDS: Final = ("time_taken", "resting_s")
 
@@ -87,7 +89,7 @@ def link(text: str, *, longest: int) -> str | None:
     cut = middle(text, longest)
     hover = f' title="{html.escape(text)}"' if cut != text else ""
     return (
-        f'<a href="{html.escape(text)}"{hover} '
+        f'<a href="{html.escape(text)}"{hover} style="{_LINK}" '
         f'rel="noopener noreferrer" target="_blank">{html.escape(cut)}</a>'
     )
 

@@ -18,7 +18,8 @@ _FIRST_ROWS: Final = 10
 _MAX_COLUMNS: Final = 7
 # In pixels, for a wide font of 13 px: an output has about 830 px in a window of 1000 px.
 _WIDTH: Final = 830
-_CHARACTER: Final = 8
+_CHARACTER: Final = 7
+_BOLD_CHARACTER: Final = 8
 _PADDING: Final = 12
 _TEXT_WIDTH: Final = 104
 _LONGEST_URL: Final = 36
@@ -33,7 +34,7 @@ _PICTURES: Final = 20
 _PICTURE_SIDE: Final = 72
 # Two lines of a text, in a box that no ordinary word is wider than.
 _TEXT_BOX: Final = (
-    "min-width:8em;max-width:30em;white-space:normal;overflow-wrap:anywhere;overflow:hidden;"
+    "min-width:8em;max-width:40em;white-space:normal;overflow-wrap:anywhere;overflow:hidden;"
     "display:-webkit-box;-webkit-line-clamp:2;-webkit-box-orient:vertical"
 )
 
@@ -126,6 +127,9 @@ def _choose(view: FrameView) -> list[int]:
 def _is_wanted(view: FrameView, place: int, chosen: int) -> bool:
     """Return whether a column is worth its space beside those that are `chosen` already."""
     name = view.columns[place]
+    # A row with `success` needs no status, that of a job has nothing else.
+    if name == "status" and "success" in view.columns:
+        return False
     is_blank = all(cell_html.is_missing(row[place]) for row in view.rows)
     return not is_blank and (name not in _TRAILING or chosen < _ENOUGH_COLUMNS)
 
@@ -154,7 +158,9 @@ def _width(view: FrameView, place: int) -> int:
     """Return the least width of a column in pixels."""
     name = view.columns[place]
     cells = [row[place] for row in view.rows]
-    return _PADDING + max(len(name) * _CHARACTER, *(_cell_width(name, each) for each in cells), 0)
+    return _PADDING + max(
+        len(name) * _BOLD_CHARACTER, *(_cell_width(name, each) for each in cells), 0
+    )
 
 
 def _cell_width(column: str, value: Any) -> int:

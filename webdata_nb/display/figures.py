@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 LINES: Final = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000")
 GREY: Final = "#bdbdbd"
 INK: Final = "#222222"
+# In points per inch: a pixel on most screens, and half a pixel on sharp ones.
 _DPI: Final = 100
+_SHARP_DPI: Final = 160
+_READABLE: Final = 0.85
 
 
 def new_figure(width: float, height: float) -> Any:
@@ -42,14 +45,16 @@ def new_figure(width: float, height: float) -> Any:
             return f"Figure: {self.alt_text}"
 
         def _repr_png_(self) -> bytes:
-            return _png(self)
+            return _png(self, _DPI)
 
         def _repr_html_(self) -> str:
-            data = base64.b64encode(_png(self)).decode()
-            alt = html.escape(self.alt_text)
+            data = base64.b64encode(_png(self, _SHARP_DPI)).decode()
+            alt, width = html.escape(self.alt_text), round(self.get_figwidth() * _DPI)
+            # Labels of a narrower image would be too small to read; it scrolls instead.
+            style = f"width:{width}px;max-width:max(100%,{width * _READABLE:.0f}px);background:#fff"
             return (
-                f'<img alt="{alt}" style="max-width:100%;background:#fff" '
-                f'src="data:image/png;base64,{data}">'
+                f'<div style="overflow-x:auto"><img alt="{alt}" style="{style}" '
+                f'src="data:image/png;base64,{data}"></div>'
             )
 
         def _mime_(self) -> tuple[str, str]:
@@ -59,9 +64,9 @@ def new_figure(width: float, height: float) -> Any:
     return NotebookFigure(figsize=(width, height), layout="constrained")
 
 
-def _png(figure: Figure) -> bytes:
+def _png(figure: Figure, dpi: int) -> bytes:
     out = io.BytesIO()
-    figure.savefig(out, format="png", dpi=_DPI)
+    figure.savefig(out, format="png", dpi=dpi)
     return out.getvalue()
 
 

@@ -35,7 +35,7 @@ def rank_figure(
 ) -> Figure:
     """Draw the rank of each result over time: the `most` best in colour, the others in grey."""
     lowest = max((rank for each in series for rank in each.ranks if rank is not None), default=1)
-    figure = figures.new_figure(11.0, min(12.0, 2.2 + 0.32 * lowest))
+    figure = figures.new_figure(9.4, min(12.0, 2.2 + 0.32 * lowest))
     axes = figure.subplots()
     figure.suptitle(figures.literal(title), x=0.01, ha="left")
     ordered = sorted(series, key=lambda each: each.best)

@@ -15,13 +15,13 @@ from typing import Any, Final
 from webdata_nb.display import cell_html
 from webdata_nb.display.cell_html import PictureBudget
 
-_SUMMARY: Final = 90
+_SUMMARY: Final = 80
 _FOLDED: Final = 4000
 _SHOWN_URL: Final = 60
 _ONE_LINE: Final = 28
 _PICTURES: Final = 40
 # Narrower boxes would break words, wider ones lines that nobody reads to their end.
-_TEXT_BOX: Final = "min-width:14em;max-width:32em;overflow-wrap:anywhere"
+_TEXT_BOX: Final = "min-width:22em;max-width:32em;overflow-wrap:anywhere"
 _FOLD: Final = (
     "max-height:24em;overflow:auto;white-space:pre-wrap;overflow-wrap:anywhere;"
     "font-family:monospace"

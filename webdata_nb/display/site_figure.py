@@ -23,12 +23,12 @@ STATUSES: Final = {
 }
 OTHER: Final = "other"
 _FOLDER: Final = "#e8e8e8"
-_WIDTH: Final = 11.0
+_WIDTH: Final = 9.4
 _LINE: Final = 0.17  # height of a line of text in inches
 _MARGINS: Final = 1.5  # height of titles, axis and legend in inches
 _LOWEST, _HIGHEST = 3.0, 9.0
 _NAME: Final = 28
-_CHARACTERS: Final = 108  # of all columns together, at 8 points
+_CHARACTERS: Final = 92  # of all columns together, at 8 points
 _LISTED_FROM: Final = 3  # lines of a group that lists names
 _STRIPE: Final = 0.05
 _GAP: Final = 0.02
@@ -69,7 +69,7 @@ def site_figure(pages: Sequence[SitePage], subject: str, colors: SiteColors) -> 
     root = site_tree.tree(pages)
     height = _height(root)
     figure = figures.new_figure(_WIDTH, height)
-    tree_axes, depth_axes = figure.subplots(1, 2, width_ratios=(3.6, 1.2))
+    tree_axes, depth_axes = figure.subplots(1, 2, width_ratios=(3.6, 1.1))
     title = f"{subject}: {_counted(len(pages))}"
     figure.suptitle(figures.literal(title), x=0.01, ha="left")
     least = _LINE * max(root.pages, 1) / (height - _MARGINS)
@@ -173,7 +173,7 @@ def _group_columns(box: SiteBox, lines: int, width: int) -> list[list[str]]:
     title = f"+{_counted(box.node.pages)}"
     if lines < _LISTED_FROM:
         return [[figures.literal(_in_line(title, box.grouped, width))]]
-    longest = min(max(map(len, box.grouped)), _NAME) + 2
+    longest = min(max(map(len, box.grouped[: 4 * lines])), _NAME) + 2
     count = max(1, min(width // longest, len(box.grouped) // (lines - 1) + 1))
     names = [figures.shorten(name, width // count - 2) for name in box.grouped]
     rows = lines - 1
@@ -227,7 +227,7 @@ def _draw_depths(axes: Axes, pages: Sequence[SitePage], colors: SiteColors) -> N
     axes.set_yticks(depths)
     axes.set_ylim(max(depths, default=0) + 0.8, min(depths, default=0) - 0.8)
     axes.margins(x=0.2)
-    axes.locator_params(axis="x", integer=True, nbins=5)
+    axes.locator_params(axis="x", integer=True, nbins=4)
     axes.spines[["top", "right"]].set_visible(False)
 
 

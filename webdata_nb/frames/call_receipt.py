@@ -9,7 +9,9 @@ from typing import Any, Final
 
 from webdata_nb.frames.json_text import dumps
 
-_LONGEST: Final = 100
+# Of a text, which may be a path to copy, and of the entries of a dict or list.
+_LONGEST_TEXT: Final = 400
+_LONGEST_ENTRIES: Final = 160
 _CELL: Final = (
     "padding:2px 6px;text-align:left;vertical-align:top;border:0;overflow-wrap:anywhere;"
     "white-space:"
@@ -31,12 +33,12 @@ class CallReceipt(dict[str, Any]):
     def __repr__(self) -> str:
         lines = self._lines()
         width = max((len(name) for name in lines), default=0)
-        return "\n".join(f"{name:{width}}  {_cut(text)}" for name, text in lines.items())
+        return "\n".join(f"{name:{width}}  {text}" for name, text in lines.items())
 
     def _repr_html_(self) -> str:
         rows = "".join(
             f'<tr style="background:none"><th scope="row" style="{_CELL}nowrap">'
-            f'{html.escape(name)}</th><td style="{_CELL}normal">{html.escape(_cut(text))}</td></tr>'
+            f'{html.escape(name)}</th><td style="{_CELL}normal">{html.escape(text)}</td></tr>'
             for name, text in self._lines().items()
         )
         return (
@@ -47,7 +49,7 @@ class CallReceipt(dict[str, Any]):
     def _lines(self) -> dict[str, str]:
         """Return each value that is present as text, the summary first."""
         ordered = {"line": self.get("line"), **self}
-        texts = {name: _text(value) for name, value in ordered.items()}
+        texts = {name: _line(value) for name, value in ordered.items()}
         return {name: text for name, text in texts.items() if text}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CallReceipt:
@@ -72,6 +74,8 @@ def _is_flat(values: list[object]) -> bool:
     return not any(isinstance(value, Mapping | list) for value in values)
 
 
-def _cut(text: str) -> str:
-    words = " ".join(text.split())
-    return words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…"
+def _line(value: object) -> str:
+    """Return a value on one line, which is cut if it is long."""
+    words = " ".join(_text(value).split())
+    longest = _LONGEST_TEXT if isinstance(value, str) else _LONGEST_ENTRIES
+    return words if len(words) <= longest else f"{words[: longest - 1]}…"

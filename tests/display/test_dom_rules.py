@@ -1,0 +1,142 @@
+"""What notebooks display, in Chromium with the styles of JupyterLab: readable at every width."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tests.display import dom_rules
+from tests.frames.test_rows import CRAWLED
+from tests.requirements import require, require_module
+from webdata_nb import gallery, show
+from webdata_nb.api import frame_formatter
+from webdata_nb.display import bars, object_html
+from webdata_nb.display.progress_view import View
+from webdata_nb.frames import frame, rows, schemas
+from webdata_nb.frames.call_receipt import CallReceipt
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+# The rules of JupyterLab that a table meets: right-aligned cells that wrap, stripes, its colours.
+_STYLES: Final = """
+:root { --link: #1976d2; --text: rgba(0, 0, 0, 0.87); --page: #fff; --stripe: #f5f5f5 }
+:root.dark { --link: #64b5f6; --text: #fff; --page: #111; --stripe: #212121 }
+body { background: var(--page); color: var(--text); font: 13px sans-serif }
+a { color: var(--link) }
+table { table-layout: fixed; margin: 0 auto; border: none }
+tr, th, td { text-align: right; padding: 0.5em; white-space: normal; max-width: none }
+tbody tr:nth-child(odd) { background: var(--stripe) }
+"""
+LINE: Final = "crawl https://a.test/: 30 rows; 224 more found beyond the budget; 9.6 s"
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Page]:
+    playwright = require_module("playwright.sync_api")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(
+            executable_path=require("chromium"), args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield browser.new_page()
+        browser.close()
+
+
+def crawled() -> Any:
+    url = "https://docs.example.com/library/a-folder-with-a-long-name/page.html"
+    listed = [
+        {**CRAWLED, "url": f"{url}?page={n}", "title": "Asynchronous input and output " * n}
+        for n in range(12)
+    ]
+    shown = schemas.shown("crawl", formats=["markdown", "links"], metadata=True)
+    attrs = {"kind": "crawl", "line": LINE}
+    return frame.build(rows.to_table("crawl", listed), shown=shown, attrs=attrs)
+
+
+def searched() -> Any:
+    listed = [
+        {
+            "rank": n,
+            "url": f"https://example.com/{n}",
+            "title": "Title " * n,
+            "snippet": "An internationalization " * 9,
+            "error": "timeout",
+        }
+        for n in range(1, 9)
+    ]
+    shown = schemas.shown("search")
+    attrs = {"kind": "search", "line": "search gulls: 8 rows"}
+    return frame.build(rows.to_table("search", listed), shown=shown, attrs=attrs)
+
+
+def outputs() -> list[str]:
+    running = View("crawl https://a.test/", 300, completed=20, elapsed=5, rate=2.0)
+    ended = View("crawl https://a.test/", 300, ending="done", summary=LINE.partition(": ")[2])
+    creatives = [{"position": 1, "creative_id": "CR1", "headline": "A rain gauge " * 9}]
+    return [
+        frame_formatter.compact_html(crawled()),
+        frame_formatter.compact_html(searched()),
+        frame_formatter.compact_html(crawled()[["url", "title"]].tail(2)),
+        show(crawled(), max_rows=3)._repr_html_(),
+        gallery(frame.build(rows.to_table("creatives", creatives)))._repr_html_(),
+        bars.render_html(running),
+        bars.render_html(ended),
+        object_html.bundle("x", "https://a.test/not-there: not seen", "job")["text/html"],
+        CallReceipt(line=LINE, file="/home/me/.cache/webdata/v1/crawl/x.parquet")._repr_html_(),
+    ]
+
+
+def document(parts: list[str], theme: str) -> str:
+    inside = "".join(f"<section>{part}</section>" for part in parts)
+    return (
+        f'<!doctype html><html class="{theme}"><meta charset="utf-8"><style>{_STYLES}</style>'
+        f"<body>{inside}</body></html>"
+    )
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [800, 1000, 1600])
+def test_words_are_whole_texts_are_in_their_boxes_and_dark_enough(
+    page: Page, theme: str, width: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.set_content(document(outputs(), theme))
+    assert dom_rules.problems(page.locator("body")) == []
+
+
+@pytest.mark.parametrize("width", [800, 1000])
+def test_a_wide_table_scrolls_and_the_page_does_not(page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.set_content(document([show(crawled())._repr_html_()], "light"))
+    widths = page.evaluate(
+        "[document.body.scrollWidth, document.querySelector('table').scrollWidth]"
+    )
+    assert widths[0] <= width < widths[1]
+
+
+def test_six_columns_fit_at_1000_pixels(page: Page) -> None:
+    page.set_viewport_size({"width": 1000, "height": 900})
+    page.set_content(document([frame_formatter.compact_html(crawled())], "light"))
+    assert page.locator("thead th").count() >= 6
+    assert page.evaluate("document.querySelector('table').scrollWidth") <= 984
+
+
+@pytest.mark.parametrize(
+    ("rule", "markup"),
+    [
+        ("broken word", '<div style="width:20px;overflow-wrap:anywhere">success</div>'),
+        (
+            "broken word",
+            '<table style="width:30px"><th style="overflow-wrap:anywhere">status_code</th></table>',
+        ),
+        ("outside its box", '<div style="width:20px;white-space:nowrap">a long line</div>'),
+        ("pale", '<div style="color:#999">pale</div>'),
+        ("pale", '<div style="opacity:.3">pale</div>'),
+        ("pale", '<div style="background:#777"><a href="#">pale</a></div>'),
+    ],
+)
+def test_a_problem_would_be_found(page: Page, rule: str, markup: str) -> None:
+    page.set_content(document([markup], "light"))
+    assert any(found.startswith(rule) for found in dom_rules.problems(page.locator("body")))
