@@ -269,7 +269,9 @@ class Connection:
                 "and does not contain this call: nothing was sent"
             )
         if call_settings.offline:
-            raise OfflineError("offline mode is on (offline=, WEBDATA_OFFLINE): nothing was sent")
+            raise OfflineError(
+                "offline mode is on (options.offline, WEBDATA_OFFLINE): nothing was sent"
+            )
         since = time.monotonic() - seen_s
         target, shared_loop = await _on_portal(self._pool.target(call_settings, since, on_start))
         # A reference to this connection would keep its pool from being closed.

@@ -131,6 +131,9 @@ def test_cache_keys_are_those_of_earlier_versions(spec: JobSpec, local: bool, di
         ({"extract": {"prompt": 5}}, r"^extract"),
         ({"render": False, "wait_for": 10}, r"^render false"),
         ({"render": False, "scrape_options": {"wait_for": 10}}, r"^scrape_options render false"),
+        ({"render": "x"}, r"^render must be True, False or 'auto'; it is 'x'"),
+        ({"extract": 5}, r"^extract must be a pydantic class, .* it is 5"),
+        ({"extract": {"prompt": "x", "shema": {}}}, r"^extract\.shema is not an option: did you"),
         ({"scrape_options": ["formats"]}, r"^scrape_options must be a dictionary"),
         ({"scrape_options": {"page_timeout": 5}}, r"^scrape_options\.page_timeout is not an"),
     ],
@@ -152,6 +155,13 @@ def test_wrong_page_options_are_named_as_passed(options: dict[str, Any], message
         (
             {"schema": {"type": "object"}, "model": "m"},
             {"schema": {"type": "object"}, "model": "m"},
+        ),
+        (
+            {"schema": {"a": str}, "model": None},
+            {
+                "schema": {"type": "object", "properties": {"a": {"type": "string"}}},
+                "model": None,
+            },
         ),
         ({"schema": Offer, "prompt": "p"}, {"schema": Offer.model_json_schema(), "prompt": "p"}),
         (Product, {"schema": Product.model_json_schema()}),
@@ -210,9 +220,9 @@ def test_types_of_fields() -> None:
 @pytest.mark.parametrize(
     ("extract", "message"),
     [
-        (NotPydantic, "extract is the class NotPydantic: it must be a pydantic class"),
-        ({"price": float, "name": "str"}, r"extract\['name'\] is 'str': it must be a type"),
-        ({"price": float, "name": NotPydantic}, r"extract\['name'\] is .*NotPydantic"),
+        (NotPydantic, "extract must be a pydantic class, .* it is the class NotPydantic"),
+        ({"price": float, "name": "str"}, r"extract\['name'\] must be a type .* it is 'str'"),
+        ({"price": float, "name": NotPydantic}, r"extract\['name'\] must be a type .*NotPydantic"),
         ({"price": float, "tags": [str, int]}, r"extract\['tags'\] must be a list of one type"),
     ],
 )

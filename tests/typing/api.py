@@ -24,10 +24,13 @@ from webdata_nb import (
     crawl_df,
     crawl_job,
     creatives_df,
+    diff,
     errors,
     export_df,
+    extract_df,
     job,
     jobs_df,
+    links_df,
     options,
     scrape_df,
     search_df,
@@ -142,6 +145,13 @@ def wrong_calls_are_refused() -> None:
     crawl_df("http://site.test", on_cancel="ignore")  # type: ignore[call-overload]
     crawl_df("http://site.test", on_incomplete="pass")  # type: ignore[call-overload]
     crawl_df("http://site.test", dtype_backend="polars")  # type: ignore[call-overload]
+
+
+def derived_frames_are_frames() -> None:
+    pages = crawl_df("http://site.test", formats=["links"], extract=Offer)
+    assert_type(extract_df(pages), pd.DataFrame)
+    assert_type(links_df(pages), pd.DataFrame)
+    assert_type(diff(pages, pages), pd.DataFrame)
 
 
 def page_options_are_arguments_and_a_dict() -> None:

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import orjson
-
-from webdata_nb.contract.cells import escape_formula
-from webdata_nb.frames import exports, frame
+from webdata_nb.frames import exports, frame, spreadsheets
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,15 +22,4 @@ def to_csv(df: pd.DataFrame) -> str:
     Lists and objects are JSON text, missing values empty cells. `read_csv_export` reverses the
     escaping of formulas.
     """
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\r\n")
-    writer.writerow(df.columns)
-    for line in exports.json_lines(frame.to_table(df)).splitlines():
-        writer.writerow(map(_cell, orjson.loads(line).values()))
-    return text.getvalue()
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    return escape_formula(value if isinstance(value, str) else orjson.dumps(value).decode())
+    return spreadsheets.csv_bytes(frame.to_table(df)).decode()

@@ -122,7 +122,11 @@ def _message(
         names, owner = _path(problem["loc"], model)
         inside = len(problem["loc"]) > len(names)
         words = _words(problem, owner, inside=inside) + _value_words(problem, names)
-        messages.setdefault(_argument_name(names, argument_names), words)
+        argument = _argument_name(names, argument_names)
+        message = messages.setdefault(argument, words)
+        if problem["type"] == "literal_error":  # of a union with bool
+            choices = f"True, False or {problem['ctx']['expected']}"
+            messages[argument] = message.replace(_MESSAGES["bool_type"], f"must be {choices}")
     return "; ".join(f"{path} {words}".strip() for path, words in messages.items())
 
 

@@ -9,8 +9,10 @@ from typing import Any, Final
 from pydantic import BaseModel, PydanticUserError, TypeAdapter
 
 from webdata_nb.errors import InvalidArgument
+from webdata_nb.suggestions import format_value
 
 _WORDS: Final = frozenset({"prompt", "provider", "model"})
+_FORMS: Final = "must be a pydantic class, a JSON Schema or a dict of names and types"
 _FIELD_KEYWORDS: Final = frozenset({"type", "anyOf", "oneOf", "allOf", "enum", "const", "$ref"})
 
 
@@ -27,20 +29,25 @@ def extract_request(value: Any) -> Any:
     >>> extract_request({"name": str, "tags": [str]})["schema"]["properties"]["tags"]
     {'type': 'array', 'items': {'type': 'string'}}
     """
+    if not isinstance(value, Mapping | type | None):
+        raise InvalidArgument(f"extract {_FORMS}; it is {_described(value)}")
     if isinstance(value, Mapping) and _is_request(value):
         schema = value.get("schema")
         return value if schema is None else {**value, "schema": _json_schema(schema)}
     return value if value is None else {"schema": _json_schema(value)}
 
 
+def _described(value: object) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else format_value(value)
+
+
 def _is_request(value: Mapping[str, Any]) -> bool:
-    """Return whether a mapping has no entry that could be a field or a part of a schema."""
+    """Return whether a mapping has the entries of a request, and not fields or a schema."""
     if all(isinstance(each, str | None) for each in value.values()):
         return not _is_schema(value)
-    others = {name: each for name, each in value.items() if name != "schema"}
-    return "schema" in value and all(
-        name in _WORDS and isinstance(each, str | None) for name, each in others.items()
-    )
+    has_words = any(isinstance(value.get(name), str) for name in _WORDS)
+    others = [each for name, each in value.items() if name != "schema"]
+    return has_words or ("schema" in value and all(each is None for each in others))
 
 
 def _is_schema(value: Mapping[str, Any]) -> bool:
@@ -70,10 +77,7 @@ def _json_schema(value: Any) -> Any:
 
 def _class_schema(model: type[Any]) -> dict[str, Any]:
     if not issubclass(model, BaseModel):
-        raise InvalidArgument(
-            f"extract is the class {model.__name__}: it must be a pydantic class, a JSON Schema or "
-            "a dict of names and types"
-        )
+        raise InvalidArgument(f"extract {_FORMS}; it is {_described(model)}")
     return model.model_json_schema()
 
 
@@ -125,6 +129,6 @@ def _type_schema(path: str, value: Any) -> dict[str, Any]:
         with suppress(PydanticUserError, TypeError, NameError):
             return dict(TypeAdapter(value).json_schema())
     raise InvalidArgument(
-        f"{path} is {value!r}: it must be a type such as str, int, float, bool, "
-        "datetime.date, list[str] or a pydantic class"
+        f"{path} must be a type such as str, int, float, bool, datetime.date, list[str] or a "
+        f"pydantic class; it is {_described(value)}"
     )
