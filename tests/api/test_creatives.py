@@ -105,6 +105,14 @@ def test_ever_new_cursors_over_the_same_rows_end_too(service: WireService) -> No
     assert next(numbers) < 30
 
 
+def test_only_the_wanted_rows_are_requested(service: WireService) -> None:
+    service.creatives = creative_rows(100)
+    assert len(creatives_df("AR1", max_rows=2, skip_details=False)) == 2
+    assert len(creatives_df("AR1", max_rows=45)) == 45
+    requested = [body.get("limit") for body in service.posted(paths.CREATIVES)]
+    assert requested == [2, None, 5]
+
+
 def test_a_cursor_that_is_always_refused_gives_up(service: WireService) -> None:
     service.creatives = creative_rows(100)
     cursors: list[Any] = []

@@ -13,8 +13,9 @@ from pydantic import BaseModel
 from tests.api.receipts import SITE
 from tests.wire_service import KEY, WireService
 from webdata_nb import api, session
-from webdata_nb.api import Session
+from webdata_nb.api import Session, connect
 from webdata_nb.cache.snapshots import CacheKey
+from webdata_nb.contract import paths
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.requests.extract_schema import extract_request
 from webdata_nb.requests.job_spec import JobSpec
@@ -252,6 +253,43 @@ def test_call_in_other_form_is_answered_by_cache(
     assert second.equals(first)
     assert second.attrs["webdata"]["cache"] == "hit"
     session.default_connection().close()
+
+
+async def test_every_form_of_a_crawl_takes_page_options(
+    service: WireService, connected: Session
+) -> None:
+    options: dict[str, Any] = {"formats": ["links"], "page_timeout": 9000, "cache": False}
+    await connected.acrawl_df(SITE, **options)
+    async for _ in connected.crawl_df(SITE, stream=True, **options):
+        pass
+    await connected.ascrape_df(SITE, **options)
+    del options["cache"]
+    await connected.acrawl_job(SITE, **options)
+    bodies = service.posted(paths.CRAWL)
+    assert len(bodies) == 4
+    wanted = {"formats": ["links"], "timeout": 9000}
+    assert [body["scrape_options"] for body in bodies] == [wanted] * 4
+
+
+@pytest.mark.usefixtures("connected")
+def test_omitted_options_are_not_sent(service: WireService) -> None:
+    api.crawl_df(SITE, cache=False)
+    api.search_df("q", cache=False)
+    assert service.posted(paths.CRAWL) == [{"url": SITE}]
+    assert service.posted(paths.SEARCH) == [{"query": "q"}]
+
+
+def test_estimate_and_history_take_methods_of_a_session(
+    service: WireService, connected: Session
+) -> None:
+    service.weights = [{"platform": "crawl", "operation": "page", "weight": 2}]
+    cost = api.estimate(connected.crawl_df, SITE, max_pages=5)
+    assert cost.credits == 10
+    connected.crawl_df(SITE, max_pages=5)
+    assert len(api.history_df(connected.acrawl_df, SITE, max_pages=5)) > 0
+    assert api.estimate(connected.crawl_df, SITE, max_pages=5).cached == 1
+    other = connect(base_url="http://other.test", api_key=KEY)
+    assert len(api.history_df(other.crawl_df, SITE, max_pages=5)) == 0
 
 
 def test_signatures_show_defaults_of_the_service() -> None:
