@@ -29,7 +29,12 @@ PAGES: Final = [
 ]
 BLOCK: Final = re.compile(r"^```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Pages that exist in the documentation site only.
-GENERATED_PAGES: Final = {"benchmarks.md", "reference/http.md", *python_reference.PAGES}
+GENERATED_PAGES: Final = {
+    "benchmarks.md",
+    "reference/commands.md",
+    "reference/http.md",
+    *python_reference.PAGES,
+}
 COMMAND: Final = re.compile(r"(?:^|`)(?:\.venv/bin/)?(webdata [a-z-][^`\n#]*)", re.MULTILINE)
 # Pages that name modules, below one of `ROOTS`. The dependencies name files of libraries too.
 MODULE_PAGES: Final = [

@@ -87,6 +87,8 @@ def test_site_builds_in_strict_mode(tmp_path: Path) -> None:
     }
     assert {"index.html", "tutorial.html", "reference/http.html", "changelog.html"} <= pages.keys()
     assert 'id="webdata_nb.crawl_df"' in pages["reference/crawl.html"]
+    assert "31 rows (29 ok, 2 failed)" in pages["notebooks/01_quickstart.html"]
+    assert "--max-pages N" in pages["reference/commands.html"]
     loaded = r'<(?:script|link|img|iframe)[^>]+(?:src|href)="(https?:)?//'
     assert [name for name, text in pages.items() if re.search(loaded, text)] == []
 

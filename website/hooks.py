@@ -21,11 +21,21 @@ CHECKOUT: Final = Path(__file__).resolve().parent.parent
 if str(CHECKOUT) not in sys.path:  # MkDocs loads a hook as a file, not as a module of a package
     sys.path.insert(0, str(CHECKOUT))
 
-from website import http_reference, python_reference  # noqa: E402 - needs the path
+from website import (  # noqa: E402 - needs the path
+    command_reference,
+    http_reference,
+    notebook_pages,
+    python_reference,
+)
 
 # Files outside `docs`, and the pages that are copies of them.
 COPIES: Final = {"CHANGELOG.md": "changelog.md", "benchmarks/README.md": "benchmarks.md"}
+NOTEBOOKS: Final = {
+    f"notebooks/{path.name}": f"notebooks/{path.stem}.md"
+    for path in sorted((CHECKOUT / "notebooks").glob("*.ipynb"))
+}
 GENERATED: Final[dict[str, Callable[[], str]]] = {
+    "reference/commands.md": command_reference.page,
     "reference/http.md": http_reference.page,
     **python_reference.PAGES,
 }
@@ -35,8 +45,9 @@ _LINK: Final = re.compile(
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the generated pages and the copies of files outside `docs`."""
+    """Add the generated pages, the notebooks, and the copies of files outside `docs`."""
     pages = {path: write() for path, write in GENERATED.items()}
+    pages |= {path: notebook_pages.page(CHECKOUT / source) for source, path in NOTEBOOKS.items()}
     pages |= {path: (CHECKOUT / source).read_text("utf-8") for source, path in COPIES.items()}
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
@@ -46,15 +57,16 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001 - the signature of MkDocs
     """Point links that leave `docs` to the page that shows the file, or keep their text only."""
     path = page.file.src_uri
-    origins = {copy: source for source, copy in COPIES.items()}
+    outside = COPIES | NOTEBOOKS
+    origins = {copy: source for source, copy in outside.items()}
     folder = posixpath.dirname(origins.get(path, f"docs/{path}"))
 
     def replace(link: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join(folder, link["target"]))
         if target.startswith("docs/"):
             inside = target.removeprefix("docs/")
-        elif target in COPIES:
-            inside = COPIES[target]
+        elif target in outside:
+            inside = outside[target]
         else:
             return link["text"]
         address = posixpath.relpath(inside, posixpath.dirname(path) or ".")
