@@ -76,7 +76,7 @@ class LanguageModel(Provider):
 
     A call that names no model uses `model`, else the first of `models`. Where there are `models`, a
     call may name only those and `model`. `context` is the number of tokens of a question and its
-    answer, `timeout` the seconds for one answer. None stands for the provider's own default.
+    answer, `timeout` the seconds for one answer. None: the provider's default.
     """
 
     model: str | None

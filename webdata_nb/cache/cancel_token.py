@@ -44,7 +44,7 @@ class CancelToken:
         return cls(path, platform.node())
 
     def cancel(self) -> None:
-        """Remove the file, which tells every worker to stop."""
+        """Remove the file, which stops every worker."""
         with suppress(OSError):
             self.path.unlink(missing_ok=True)
 

@@ -199,7 +199,7 @@ class ScrapeOptions(Strict):
         default=(), description="CSS selectors of the parts to keep; everything when empty."
     )
     exclude_tags: Selectors = Field(
-        default=(), description="CSS selectors of the parts to leave out."
+        default=(), description="CSS selectors of the parts to omit."
     )
     extract: PageExtract = None
     format_options: PageFormatOptions = None
@@ -252,7 +252,7 @@ class SearchRequest(Strict):
         description="Country for which to search, as a two-letter ISO 3166-1 code; none in "
         "particular when null.",
     )
-    safe_search: Flag = Field(default=False, description="Whether to leave out explicit results.")
+    safe_search: Flag = Field(default=False, description="Whether to omit explicit results.")
     formats: PageFormats = ("markdown",)
     format_options: PageFormatOptions = None
     only_main_content: OnlyMainContent = True
@@ -298,7 +298,7 @@ class CrawlRequest(Strict):
         "start page is always fetched.",
     )
     exclude_paths: Patterns = Field(
-        default=(), description="Patterns of URL paths to leave out; they win over `include_paths`."
+        default=(), description="Patterns of URL paths to exclude; they override `include_paths`."
     )
     scrape_options: ScrapeOptions = Field(
         default=ScrapeOptions(), description="How each page is loaded, and what its row carries."
@@ -313,8 +313,8 @@ class CrawlRequest(Strict):
     )
     respect_nofollow: Flag = Field(
         default=False,
-        description="Whether links are left out that say `rel=nofollow`, or whose page says so "
-        "of all (ours).",
+        description="Whether to ignore links with `rel=nofollow`, and all links of pages with the "
+        "robots directive `nofollow` (ours).",
     )
     webhook_url: WebhookUrl = None
     webhook_secret: JobWebhookSecret = None
@@ -395,22 +395,22 @@ class CreativesRequest(Strict):
 
     advertiser_id: AdvertiserId | None = Field(
         default=None,
-        description="The advertiser's id at the source; may be left out where `url` names it.",
+        description="The advertiser's id at the source; optional if `url` contains it.",
     )
     url: HttpUrl | None = Field(default=None, description="The advertiser's page at the source.")
     start_urls: Annotated[
         HttpUrl | None, BeforeValidator(_one_url), Field(alias="startUrls", exclude=True)
-    ] = Field(default=None, description="Another name of `url`; a list of one URL is allowed too.")
+    ] = Field(default=None, description="Alias of `url`; also accepts a list of one URL.")
     region: Annotated[str, Field(min_length=1, max_length=limits.REGION_LENGTH)] = Field(
         default="anywhere",
         description="Where the ads were shown: a two-letter country code, a name, or `anywhere`.",
     )
     limit: CreativesLimit = Field(
-        default=limits.CREATIVES_LIMIT_DEFAULT, description="Creatives a page at most."
+        default=limits.CREATIVES_LIMIT_DEFAULT, description="Maximum creatives of a page."
     )
     cursor: Annotated[str, Field(min_length=1, max_length=limits.CURSOR_LENGTH)] | None = Field(
         default=None,
-        description="Where to go on: `cursor` of the page before; the first page when null.",
+        description="The `cursor` of the previous page; the first page when null.",
     )
     date_range: DateRange | None = Field(
         default=None,
@@ -419,7 +419,7 @@ class CreativesRequest(Strict):
     )
     skip_details: Flag = Field(
         default=True,
-        description="Whether to leave out what only a creative's own page tells, such as "
+        description="Whether to omit the details that only a creative's own page has, such as "
         "regions and texts.",
     )
     should_download_assets: Flag = Field(

@@ -47,10 +47,10 @@ class StartDecision:
     Attributes
     ----------
     wait_s : float
-        Seconds to wait before asking again; 0 to start.
+        Seconds to wait before the next attempt; 0 to start.
     reason : {"spacing", "slowed", "retry_after", "circuit_open"}
-        Why to wait: the distance between requests that robots.txt asks for, the distance that
-        overload replies and failures led to, a pause after an overload reply, or the host's
+        Why to wait: the crawl-delay of robots.txt, the interval after overload replies
+        and failures, a pause after an overload reply, or the host's
         failures.
     is_trial : bool
         Whether this is the one request that tests a failed host: no other may start before it
@@ -128,9 +128,9 @@ class HostHistory:
     ) -> HostHistory:
         """Return the history after an overload reply (429, 503) or a broken connection.
 
-        A host that sends Retry-After is alive, so this is not a failure, and its requests are
-        kept no further apart than it asked for. Overload replies that arrive during a pause
-        answer requests sent before it: they count once.
+        A host that sends Retry-After is alive, so this is not a failure, and the interval between
+        requests is at most the requested one. Overload replies that arrive during a pause answer
+        requests sent before it: they count once.
 
         Parameters
         ----------

@@ -44,7 +44,7 @@ def build_request(
     values: Mapping[str, object],
     argument_names: Mapping[str, str] = MappingProxyType({}),
 ) -> R:
-    """Return the request with these values; None stands for an omitted argument.
+    """Return the request with these values; None is an omitted argument.
 
     Messages use `argument_names` for the fields that it has.
 

@@ -142,9 +142,9 @@ class CrawlPageOptions(ResultPageOptions, total=False):
     wait_for
         Milliseconds to wait in a browser before the page is read, or a CSS selector to wait for.
     include_tags
-        CSS selectors of elements to read; all others are left out.
+        CSS selectors of elements to read; all others are omitted.
     exclude_tags
-        CSS selectors of elements to leave out.
+        CSS selectors of elements to omit.
     render
         Load pages in a browser (default: where another option needs it). True loads all pages,
         `"auto"` those that are empty without their scripts, False none.
@@ -191,8 +191,8 @@ class SiteOptions(TypedDict, total=False):
         Pages fetched at a time, 1 to 10 (default 5).
     crawl_strategy
         `"bfs"` (breadth first, default), `"dfs"` (depth first) or `"bff"` (best first: the page
-        that most links lead to, as far as the crawl can tell; `metadata["crawl_score"]` says how
-        much).
+        with the highest estimated importance, by its inlinks; `metadata["crawl_score"]` has the
+        estimate).
     allow_external_links
         Follow links to other sites (default False).
     respect_robots_txt
@@ -200,7 +200,7 @@ class SiteOptions(TypedDict, total=False):
     include_paths
         Glob patterns of URL paths to keep to, such as `"/docs/**"`.
     exclude_paths
-        Glob patterns of URL paths to leave out.
+        Glob patterns of URL paths to exclude.
     filter_faceted_urls
         Visit only one of many URLs that show one page under sort, filter, session or tracking
         parameters (default False).
@@ -311,9 +311,9 @@ class CacheOptions(TypedDict, total=False):
     session
         What `connect()` returned; the default session when None.
     progress
-        None chooses by place (or as `options.progress` and WEBDATA_PROGRESS say): a panel in a
-        notebook, HTML where nobody can click, marimo's bar, a bar in a terminal, the log
-        elsewhere. False for silence, True for a bar in any place; `"panel"`, `"html"`,
+        None chooses for the environment (or as in `options.progress` and WEBDATA_PROGRESS): a
+        panel in a notebook, HTML without clicks, marimo's bar, a bar in a terminal, the log
+        elsewhere. False shows nothing, True shows a bar everywhere; `"panel"`, `"html"`,
         `"marimo"`, `"bar"` or `"log"` for that one.
     cache
         Whether to answer from the cache and to store the answer there.
@@ -327,7 +327,7 @@ class CacheOptions(TypedDict, total=False):
         Answer with an older result, and a warning, where the service cannot: True for one of
         any age, or its greatest age in seconds.
     timeout
-        Seconds to wait for the job's end; then JobTimeout, and the job goes on.
+        Seconds to wait for the job's end; then JobTimeout, and the job continues.
     """
 
     session: Connection | None

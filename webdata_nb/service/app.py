@@ -398,8 +398,8 @@ def serve(
     metrics
         The address of ``/metrics`` for Prometheus, as ``HOST:PORT``; none when None.
     trusted_proxies
-        Addresses or networks of proxies whose ``X-Forwarded-For`` names the client; this
-        machine's own when empty, and nobody's with the one word ``"none"``.
+        Addresses or networks of proxies whose ``X-Forwarded-For`` is trusted; this
+        machine's own when empty, and none with the single entry ``"none"``.
     connections_per_address, requests_per_account
         How many connections one address, and how many requests one account, may have open at a
         time; 256 when None.

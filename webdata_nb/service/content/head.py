@@ -128,7 +128,7 @@ def robots_directives(head: PageHead, source: PageSource) -> frozenset[str]:
     """Return the robots directives noindex, nofollow and none of a page.
 
     They come from ``meta name=robots`` and ``X-Robots-Tag``, without those for one named crawler.
-    ``none`` adds the two that it stands for.
+    ``none`` adds noindex and nofollow.
     """
     directives = set(
         _parse_directives([*head.metas.get("robots", ()), *source.header("x-robots-tag")])

@@ -53,7 +53,7 @@ def find_permalinks(anchors: AnchorTable) -> list[int]:
 
 
 def make_links_absolute(anchors: AnchorTable) -> None:
-    """Write absolute URLs into the tree; remove the href of links that nobody can open."""
+    """Write absolute URLs into the tree; remove the href of links that cannot be opened."""
     columns = anchors.elements, anchors.hrefs, anchors.targets
     for link, href, target in zip(*columns, strict=True):
         if target is not None:

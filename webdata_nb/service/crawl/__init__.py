@@ -1,1 +1,1 @@
-"""A site becomes rows: crawl order, scope, robots and the account of every URL seen."""
+"""Crawls sites: crawl order, scope, robots.txt, and the outcome of every discovered URL."""

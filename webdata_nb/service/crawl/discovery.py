@@ -1,4 +1,4 @@
-"""Decides for each discovered URL whether it is fetched, held back or left out. Pure."""
+"""Decides whether each discovered URL is fetched, deferred or excluded. Pure."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class UrlDiscovery:
     max_known_urls
         The number of URLs to keep track of. URLs discovered later are only accounted for.
     obey_nofollow
-        Whether links marked nofollow are left out.
+        Whether links marked nofollow are excluded.
     facets
         Detects variants of pages; None where variants are fetched.
     """
@@ -96,7 +96,7 @@ class UrlDiscovery:
         self.scope = replace(self.scope, sites=self.scope.sites | {site_of(final_url)})
 
     def redirects_to_known(self, url: str, final_url: str) -> bool:
-        """Return whether a URL redirects to one that is known; from now on it is."""
+        """Return whether a URL redirects to a known one; mark the target as known."""
         key = self._key_of(final_url)
         if key == self._key_of(url):
             return False
@@ -144,7 +144,7 @@ class UrlDiscovery:
     ) -> Steps[None]:
         """Classify URLs that were discovered on a page.
 
-        A known URL that waits in the frontier is a candidate again where that moves it.
+        A known URL in the frontier becomes a candidate again if that moves it.
         """
         requeues = self._frontier.requeues
         if not requeues:
@@ -173,7 +173,7 @@ class UrlDiscovery:
 
     @property
     def has_undecided(self) -> bool:
-        """Whether URLs wait until more is known of their parameters."""
+        """Whether the classification of some URLs is undecided."""
         return bool(self._undecided)
 
     def reclassify(self, discovered: DiscoveredUrls) -> Steps[None]:
@@ -202,7 +202,7 @@ class UrlDiscovery:
             self._add(candidate, discovered)
 
     def leftovers(self, outcome: str) -> Iterator[UrlOutcome]:
-        """Account for the URLs that were held back, at the end of the crawl."""
+        """Return the outcomes of the deferred URLs at the end of the crawl."""
         for candidate in list(self._undecided.values()):
             variant = None if self._facets is None else self._facets.classify(candidate.key)
             if isinstance(variant, UrlVariant):

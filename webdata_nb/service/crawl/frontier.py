@@ -65,12 +65,12 @@ class Frontier(Protocol):
         """Record all links of a page that was read."""
 
     def can_move(self, key: str) -> bool:
-        """Return whether a candidate with this key waits and would move if it were added again."""
+        """Return whether adding a queued candidate with this key again would move it."""
 
     def __len__(self) -> int: ...
 
     def __iter__(self) -> Iterator[Candidate]:
-        """Iterate over the waiting candidates, in the order of `pop` where that is known."""
+        """Iterate over the queued candidates, in the order of `pop` if that is known."""
 
 
 class BreadthFirst:
@@ -95,7 +95,7 @@ class BreadthFirst:
         """Do nothing: links do not affect the order."""
 
     def can_move(self, key: str) -> bool:  # noqa: ARG002 - the protocol's parameter
-        """Return False: a waiting candidate keeps its place."""
+        """Return False: a queued candidate keeps its position."""
         return False
 
     def __len__(self) -> int:
@@ -140,7 +140,7 @@ class DepthFirst:
         """Do nothing: the order depends on `add` alone."""
 
     def can_move(self, key: str) -> bool:
-        """Return whether the URL waits: a new link moves it to the top."""
+        """Return whether the URL is queued: a new link moves it to the top."""
         return key in self._stack
 
     def __len__(self) -> int:

@@ -27,13 +27,13 @@ class CrawlTarget:
 
 @dataclass(frozen=True, slots=True)
 class CrawlResult:
-    """The result of a target: all that the plan needs, also when it is replayed after a kill.
+    """The result of a target: all that the plan needs, also in a replay after a kill.
 
     Attributes
     ----------
     kind
         A ``page``; ``failed``, with `reason` and `detail`; excluded by ``robots``; or ``stopped``
-        at a redirect to `final_url`, which is left out because of `reason`.
+        at a redirect to `final_url`, which is excluded because of `reason`.
     final_url
         The URL that answered, after redirects.
     reason

@@ -102,7 +102,7 @@ class CrawlPlan:
     key_of
         Returns the key of a URL: spellings with equal keys are one URL.
     obey_nofollow
-        Whether links marked nofollow are left out.
+        Whether links marked nofollow are excluded.
     facets
         Detects variants of pages; None where variants are fetched.
     """

@@ -1,4 +1,4 @@
-"""Fetches pages ahead of their turn, for strategies that cannot tell yet which page is next.
+"""Prefetches pages for strategies in which the next page is not certain yet.
 
 In depth-first order each page determines what follows it, so only one URL is certain to be next.
 Meanwhile the prefetcher fetches the URLs that come next if no page adds a link. They are members
@@ -95,7 +95,7 @@ class Prefetcher:
         return None
 
     async def fetch(self, page: PrefetchedPage) -> FetchOutcome | None:
-        """Fetch a page; None where its host has a crawl-delay, so that prefetching gains nothing.
+        """Fetch a page; None if its host has a crawl-delay, which prefetching cannot shorten.
 
         A page whose turn has come meanwhile is fetched in any case.
         """
@@ -132,7 +132,7 @@ class Prefetcher:
             self._held_bytes += size
 
     def claim(self, target: CrawlTarget) -> PrefetchedPage | None:
-        """Hand over the page of a target, fetched or in flight; None where it is not prefetched."""
+        """Remove and return the page of a target, fetched or in flight; None if not prefetched."""
         page = self._pages.pop(target.url, None)
         if page is not None:
             page.target = target

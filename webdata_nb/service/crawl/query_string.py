@@ -10,7 +10,7 @@ from urllib.parse import unquote
 class QueryParameter(NamedTuple):
     """One `name=value` of a query.
 
-    `name` is in lower case and decoded, `text` is the parameter as it stands in the URL.
+    `name` is in lower case and decoded, `text` is the parameter as written in the URL.
     """
 
     name: str

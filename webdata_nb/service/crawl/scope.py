@@ -132,7 +132,7 @@ class CrawlScope:
         object.__setattr__(self, "_excluded", GlobSet(self.exclude))
 
     def exclusion_reason(self, url: str) -> str | None:
-        """Return why `url` is left out, or None when it belongs to the crawl."""
+        """Return why `url` is excluded; None if it belongs to the crawl."""
         if not self.external and site_of(url) not in self.sites:
             return OUT_OF_SCOPE
         if not self.include and not self.exclude:

@@ -328,16 +328,16 @@ SECONDARY_TYPES: Final = (
     *("imageobject", "person", "wpheader", "wpfooter", "wpsidebar", "wpadblock", "listitem"),
     *("brand", "rating", "comment", "review", "counter", "contactpoint", "thing"),
 )
-"""Endings of types that stand on most pages, whatever those are about."""
+"""Endings of types that most pages have, whatever their subject."""
 
 COMMON_PROPERTIES: Final = _set("name url description image logo identifier headline title")
-"""Properties that nearly every node has: they do not tell what it is."""
+"""Properties that nearly every node has, so they do not indicate its type."""
 
 PAGE_PROPERTIES: Final = COMMON_PROPERTIES | _set(
     "datepublished datemodified datecreated inlanguage author creator publisher keywords"
     " breadcrumb thumbnailurl abstract"
 )
-"""Properties that the node of a page may tell about the thing shown on it."""
+"""Properties of a page's node that may describe the subject of the page."""
 
 _METAS: Final = {
     "name": "og:title twitter:title dc.title dcterms.title citation_title parsely-title",
@@ -375,7 +375,7 @@ _METAS: Final = {
 META_PROPERTIES: Final = {
     meta: (name, rank) for name, metas in _METAS.items() for rank, meta in enumerate(metas.split())
 }
-"""Names of meta tags, with the property each stands for and how far down it comes."""
+"""Names of meta tags, with the schema.org property and its rank."""
 
 METADATA_PROPERTIES: Final = {
     "title": ("name", "headline", "title"),
@@ -386,4 +386,4 @@ METADATA_PROPERTIES: Final = {
     "canonical": ("url",),
     "site_name": ("sitename",),
 }
-"""Fields of the page's metadata, with the properties they stand for."""
+"""Fields of the page's metadata, with the equivalent schema.org property."""

@@ -39,7 +39,7 @@ class _ContentCounts:
 
 
 def is_empty_without_javascript(html: bytes) -> bool:
-    """Return whether a page has next to nothing to read until its scripts have run.
+    """Return whether a page has almost no text until its scripts have run.
 
     True for a page with scripts and little text when there is hardly any text at all, an empty
     element for scripts to fill, or a notice in ``<noscript>`` that asks for JavaScript. What

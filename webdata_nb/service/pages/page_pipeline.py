@@ -328,7 +328,7 @@ def _with_screenshot(scraped: Scraped, image: str, page_height: int | None) -> S
 
 
 async def _hop_refusal(url: str, deadline: PageDeadline, allow_hop: AllowHop | None) -> str | None:
-    """Return why a page that scripts redirected to is left out; None where it is not."""
+    """Return why a script's redirect is not followed; None if it is."""
     if allow_hop is None:
         return None
     try:

@@ -1,1 +1,1 @@
-"""A query becomes ranked rows: providers, the fallback chain, ranks that stay."""
+"""Runs searches: providers, the fallback chain, and ranks that never change."""

@@ -131,7 +131,7 @@ def _failure_message(attempts: Sequence[Attempt]) -> str:
 async def _attempt(
     provider: SearchProvider, query: SearchQuery, breakers: ProviderBreakers, clock: Clock
 ) -> tuple[Attempt, Ranking, bool]:
-    """Use one provider; the flag tells whether the outcome says something about the provider."""
+    """Use one provider; the flag is True if the outcome depends on the provider."""
     ranking = Ranking(query.num_results)
     before = breakers.state(provider.identity, query.account_id, clock())
     if (open_s := before.circuit.remaining_s(clock())) > 0:

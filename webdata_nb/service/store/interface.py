@@ -341,7 +341,7 @@ class RetentionStore(Protocol):
         """Return some of the ended jobs whose rows are to be deleted, oldest first."""
 
     async def mark_expired(self, job_id: str, *, now: float) -> None:
-        """Mark a job, so that nobody reads the rows that are left."""
+        """Mark a job, so that its remaining rows are not read any more."""
 
     async def delete_rows(self, job_id: str, *, now: float) -> None:
         """Delete the rows, receipt and pinned files of a marked job."""

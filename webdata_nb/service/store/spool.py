@@ -4,8 +4,8 @@ Nothing is synchronised to disk: after a power failure a checksum shows which re
 their pages are fetched again.
 
 The file of a stored record is overwritten by the next record: creating and deleting files waits for
-the file system's journal, which the database's commits keep busy. Until then the old record is in
-the job's journal as well, so that nobody reads it.
+the file system's journal, which the database's commits keep busy. Until then the old record is
+also in the job's journal, and is not read again.
 """
 
 from __future__ import annotations

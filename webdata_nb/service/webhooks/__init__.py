@@ -1,1 +1,1 @@
-"""Tells a caller's endpoint that a job ended: durably, signed, and to nobody's delay."""
+"""Delivers signed webhooks from a durable outbox, without delaying jobs."""

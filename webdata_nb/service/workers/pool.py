@@ -50,7 +50,7 @@ PLACE_S: Final = 60 * CPU_SECONDS
 READ_S: Final = START_S + (CRASHES + 1) * HANG_S
 """How long a page with a place may take: workers hang over a page before it and over itself."""
 _START_AGAIN_S: Final = 1.0
-# How long a worker may go on with a page of a job that was cancelled.
+# Seconds for which a worker may continue with a page of a cancelled job.
 ABANDONED_S: Final = 1.0
 # An account shares the workers for this long after its last page.
 RECENT_S: Final = 2.0
@@ -218,8 +218,8 @@ class PagePool:
     def _share_of(self, account: str) -> list[WorkerProcess] | None:
         """Return the workers that an account must use; None where it may use any.
 
-        While another account has pages too, one worker is left to it, however long the pages of
-        this account take.
+        While another account has pages too, one worker is reserved for it, regardless of the
+        duration of this account's pages.
         """
         now = time.monotonic()
         recent = {name: at for name, at in self._last_page_at.items() if now - at < RECENT_S}

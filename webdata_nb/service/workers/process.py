@@ -127,7 +127,7 @@ class WorkerProcess:
         return reply.result()
 
     def _is_stopped_by_signal(self) -> bool:
-        """Return whether a signal stopped the process, where the system tells (Linux)."""
+        """Return whether a signal stopped the process, if the system reports it (Linux)."""
         try:
             text = Path(f"/proc/{self._process.pid}/stat").read_text()
         except OSError:

@@ -43,7 +43,7 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True)
 class ResultPage:
-    """One page of results in organic order; `has_more` tells whether to request the next page."""
+    """One page of results in organic order; `has_more` if the next page is worth a request."""
 
     results: tuple[SearchResult, ...]
     has_more: bool = True

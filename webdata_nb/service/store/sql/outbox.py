@@ -55,7 +55,7 @@ def add_page_deliveries(transaction: Transaction, job: JobRecord, first: int, no
 
 @dataclass(frozen=True, slots=True)
 class _Webhook:
-    """The webhook of a job; `pages` asks for a delivery for each page of a crawl."""
+    """The webhook of a job; `pages` requests a delivery for each page of a crawl."""
 
     endpoint: str
     profile: Profile
