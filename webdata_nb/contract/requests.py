@@ -198,9 +198,7 @@ class ScrapeOptions(Strict):
     include_tags: Selectors = Field(
         default=(), description="CSS selectors of the parts to keep; everything when empty."
     )
-    exclude_tags: Selectors = Field(
-        default=(), description="CSS selectors of the parts to omit."
-    )
+    exclude_tags: Selectors = Field(default=(), description="CSS selectors of the parts to omit.")
     extract: PageExtract = None
     format_options: PageFormatOptions = None
     mobile_device: MobileDevice = None
