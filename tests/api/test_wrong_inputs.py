@@ -97,6 +97,10 @@ COMMANDS: Final[list[tuple[list[str], str, str]]] = [
     (["crawl", "site.test"], "'site.test'", "did you mean https://site.test?"),
     (["crawl", SITE, "--max-pages", "5000"], "5000", "from 1 to 1000"),
     (["crawl", SITE, "--formats", "markdwn"], "'markdwn'", "did you mean 'markdown'?"),
+    (["crawl", SITE, "--max-pgs", "5"], "--max-pgs 5", "did you mean --max-pages?"),
+    (["crawl", SITE, "--crawl-strategy", "bf"], "'bf'", "did you mean bfs?"),
+    (["craw", SITE], "'craw'", "did you mean crawl?"),
+    (["crawl"], "URL", "`webdata crawl --help`"),
     (["search", "moss", "--country", "Germany"], "'Germany'", '"us", "gb" or "de"'),
 ]
 
@@ -158,7 +162,11 @@ def test_a_cell_shows_the_value_and_the_remedy(
 def test_a_command_shows_the_value_and_the_remedy(
     capsys: pytest.CaptureFixture[str], arguments: list[str], value: str, remedy: str
 ) -> None:
-    assert main(arguments) == 2
+    try:
+        code: object = main(arguments)
+    except SystemExit as end:
+        code = end.code
+    assert code == 2
     check("".join(capsys.readouterr()), value, remedy)
 
 

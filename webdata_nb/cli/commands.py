@@ -18,7 +18,7 @@ def add_command(
     parser: argparse.ArgumentParser = commands.add_parser(
         name, help=description, description=description
     )
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, command_parser=parser)
     return parser
 
 

@@ -15,6 +15,7 @@ from typing import Final
 
 from webdata_nb import __version__
 from webdata_nb.cli import accounts, completion, doctor, service, store, tables
+from webdata_nb.cli.command_parser import CommandParser
 from webdata_nb.cli.commands import report
 from webdata_nb.errors import InvalidArgument, WebdataError
 
@@ -55,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="webdata", description="Search results and crawled sites as tables and files."
     )
     parser.add_argument("--version", action="version", version=f"webdata {__version__}")
