@@ -71,5 +71,5 @@ def test_selected_options_with_other_flags() -> None:
 def test_every_flag_has_help(parser: argparse.ArgumentParser) -> None:
     text = " ".join(parser.format_help().split())
     assert "pages at most, 1 to 1000 (default 100)" in text
-    assert "CSS selectors of elements to leave out; repeatable" in text
+    assert "CSS selectors of elements to omit; repeatable" in text
     assert all(action.help for action in parser._actions)
