@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -38,7 +38,7 @@ _CRAWL: Final = (
     "from webdata_nb import crawl_df",
     f'pages = crawl_df("http://localhost:{_PORT}/", max_pages={_PAGES})\npages',
 )
-_SIZE: Final = (860, 620)
+_SIZE: Final = (1040, 740)
 _FRAME_MS: Final = 200
 _LAST_FRAME_MS: Final = 5000
 _CELL_SECONDS: Final = 120.0
@@ -73,15 +73,10 @@ def documentation_site() -> Iterator[None]:
         server.shutdown()
 
 
-def picture_tutorial(lab: Lab, browser: Browser) -> None:
-    """Run the tutorial in both themes, and take a picture of the outputs that it shows."""
-    for theme in ("light", "dark"):
-        cells = tutorial_cells()
-        if theme == "dark":
-            with lab.dark():
-                _run_tutorial(_new_page(browser), lab, cells, theme)
-        else:
-            _run_tutorial(_new_page(browser), lab, cells, theme)
+def picture_tutorial(lab: Lab, browser: Browser, theme: str) -> None:
+    """Run the tutorial in a theme, and take a picture of the outputs that it shows."""
+    with lab.dark() if theme == "dark" else nullcontext():
+        _run_tutorial(_new_page(browser), lab, tutorial_cells(), theme)
 
 
 def _run_tutorial(page: Page, lab: Lab, cells: list[tuple[str, str | None]], theme: str) -> None:
@@ -95,14 +90,14 @@ def _run_tutorial(page: Page, lab: Lab, cells: list[tuple[str, str | None]], the
         _wait_for_cell(notebook, number)
         if picture:
             page.wait_for_timeout(800)
-            cell = notebook.cells.nth(number)
-            cell.scroll_into_view_if_needed()
-            cell.screenshot(path=FOLDER / f"{picture}-{theme}.png")
+            outputs = notebook.cells.nth(number).locator(".jp-Cell-outputArea")
+            outputs.scroll_into_view_if_needed()
+            outputs.screenshot(path=FOLDER / f"{picture}-{theme}.png")
     page.close()
 
 
 def _new_page(browser: Browser) -> Page:
-    page = browser.new_page(viewport={"width": _SIZE[0], "height": 2000})
+    page = browser.new_page(viewport={"width": 1180, "height": 2000})
     page.set_default_timeout(60_000)
     return page
 
@@ -167,18 +162,27 @@ def main() -> None:
     parser.add_argument("--only", choices=["tutorial", "crawl"], help="take these alone")
     only = parser.parse_args().only
     FOLDER.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        os.environ["WEBDATA_HOME"] = f"{folder}/home"
+    with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=find("chromium"), args=["--no-sandbox", "--disable-gpu"]
         )
         if only != "crawl":
-            with labs.running(Path(folder) / "tutorial") as lab:
-                picture_tutorial(lab, browser)
+            for theme in ("light", "dark"):
+                with new_lab() as lab:
+                    picture_tutorial(lab, browser, theme)
         if only != "tutorial":
-            with labs.running(Path(folder) / "crawl") as lab, documentation_site():
+            with new_lab() as lab, documentation_site():
                 animate_crawl(lab, browser)
         browser.close()
+
+
+@contextmanager
+def new_lab() -> Iterator[Lab]:
+    """Run JupyterLab with a home of its own, so that no picture shows results of another."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["WEBDATA_HOME"] = f"{folder}/home"
+        with labs.running(Path(folder) / "lab") as lab:
+            yield lab
 
 
 if __name__ == "__main__":
