@@ -77,10 +77,10 @@ def test_the_log_tells_start_and_end(caplog: pytest.LogCaptureFixture) -> None:
     ("view", "words"),
     [
         (HALF, "… crawl https://site.test/5/10 rows, 1 failed, 0 s"),
-        (DONE, "✓ crawl https://site.test/10/10 rows, 3 s"),
+        (DONE, "✓ crawl https://site.test/:10/10 rows, 3 s"),
         (View("search q", None, completed=2), "… search q2 rows, 0 s"),
-        (View("search q", 0, ending="failed"), "✗ search q0/0 rows, 0 s, failed"),
-        (View("search q", 5, ending="cancelled"), "■ search q0/5 rows, 0 s, cancelled"),
+        (View("search q", 0, ending="failed"), "✗ search q:0/0 rows, 0 s, failed"),
+        (View("search q", 5, ending="cancelled"), "■ search q:0/5 rows, 0 s, cancelled"),
     ],
 )
 def test_the_notebook_bar_says_it_in_words_too(view: View, words: str) -> None:
@@ -126,5 +126,5 @@ def test_in_a_kernel_the_bar_is_one_output_that_ends_as_static_html() -> None:
     require_module("nbclient").NotebookClient(notebook, timeout=120).execute()
     [output] = notebook.cells[0].outputs
     assert output.output_type == "display_data"
-    assert Tags(output.data["text/html"]).text == "✓ crawl <b>10/10 rows, 0 s"
+    assert Tags(output.data["text/html"]).text == "✓ crawl <b>:10/10 rows, 0 s"
     assert "<script" not in output.data["text/html"]

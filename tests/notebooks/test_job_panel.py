@@ -54,7 +54,7 @@ def test_it_moves_while_the_kernel_is_idle_and_leaves_a_line(
     # Now that it has ended, a look at it is a line.
     again = kernel.run("job")
     assert again.opened == {}
-    assert "completed, 7 of 7 pages" in again.outputs[0]["data"]["text/plain"]
+    assert f"crawl {SITE}: 7 rows; " in again.outputs[0]["data"]["text/plain"]
 
 
 @pytest.mark.parametrize("busy", [False, True])

@@ -172,7 +172,7 @@ def test_a_list_is_one_panel_with_all_its_pages(lab: Lab, page: Page, site: Site
     words = page.locator(BAR).get_by_text("0/3 inputs, ")
     words.filter(has_text="pages/s").wait_for()
     notebook.picture("6-list")
-    notebook.output(1).get_by_text("3/3 inputs").wait_for()
+    notebook.output(1).get_by_text(" rows; 0 from the cache; ").wait_for()
     notebook.output(2).get_by_text(" rows").wait_for()
     notebook.picture("7-list-ended")
 

@@ -52,7 +52,7 @@ def test_the_panel_moves_and_leaves_plain_html_behind(kernel: Kernel, service: W
     service.crawl.total, service.crawl.running = 3, False
     kernel.until(lambda: cell.ended)
     assert cell.status == "ok", cell.error
-    assert last(cell).startswith(f"✓ crawl {SITE}: 3/3 pages")
+    assert last(cell).startswith(f"✓ crawl {SITE}: 3 rows; ")
     assert set(cell.closed) == set(cell.opened)
 
 
@@ -212,7 +212,7 @@ def test_without_anybody_to_click_there_are_no_widgets(
     service.crawl = JobScript(crawl_rows(3))
     cell = kernel.run(f"df = {CRAWL}", live=False)
     assert cell.opened == {}
-    assert last(cell).startswith(f"✓ crawl {SITE}: 3/3 pages")
+    assert last(cell).startswith(f"✓ crawl {SITE}: 3 rows; ")
 
 
 @pytest.mark.parametrize(

@@ -135,12 +135,13 @@ def mime_bundle(view: View) -> dict[str, str]:
 
 def render_html(view: View) -> str:
     """Return `view` as HTML, with the description escaped."""
+    colon = "" if view.ending is None else ":"
     return (
         # The parts wrap in a narrow notebook.
         '<div style="display:flex;flex-wrap:wrap;gap:0 .8em;align-items:center;'
         f'padding:.2em .4em;line-height:1.5;{FONT}">'
         '<span style="max-width:100%;overflow:hidden;text-overflow:ellipsis;white-space:nowrap">'
-        f"{_MARKS[view.ending]} {html.escape(view.description)}</span>"
+        f"{_MARKS[view.ending]} {html.escape(view.description)}{colon}</span>"
         f"{_track(view)}"
         f"<span>{html.escape(status_line(view))}</span>{_name(view)}</div>"
     )

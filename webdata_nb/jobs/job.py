@@ -86,6 +86,7 @@ class Job:
         self._progress = progress
         self._panel = LivePanel()
         self._end_was_shown = False
+        self._end_summary = ""
 
     @property
     def job_id(self) -> str:
@@ -199,7 +200,8 @@ class Job:
                     deadline_s=options.timeout_s,
                     cancel_remote=False,
                 )
-                listener.ended(end.status, await self._summary(client))
+                self._end_summary = await self._summary(client)
+                listener.ended(end.status, self._end_summary)
         self._end_was_shown = True
         self._set_progress(self._progress.model_copy(update={"status": end.status}))
         return end.status.value
@@ -447,7 +449,7 @@ class Job:
             if result.outcome is not None:
                 line = receipt.summary(result.outcome, listener.elapsed_s)
                 listener.ended(result.outcome.status, line)
-                self._end_was_shown = True
+                self._end_was_shown, self._end_summary = True, line
         if options.cache:
             cache.write_job_ref(self._job_ref)
         return await asyncio.to_thread(
@@ -472,7 +474,8 @@ class Job:
         subject = f" {receipt.shorten(self.subject)}" if self.subject else ""
         of = "" if self._progress.total is None else f" of {self._progress.total}"
         rows = f"{self._progress.completed}{of} {UNITS[self.kind]}"
-        return f"{self.kind}{subject}: {self._progress.status.value}, {rows}"
+        state = self._end_summary or f"{self._progress.status.value}, {rows}"
+        return f"{self.kind}{subject}: {state}"
 
     def __repr__(self) -> str:
         return f"Job({self.job_id!r}, {self._line()})"
