@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 import webdata_nb
@@ -125,6 +126,17 @@ def test_offline_from_environment_applies_to_listings(
         with pytest.raises(OfflineError):
             call()
     assert service.requests == []
+
+
+@pytest.mark.usefixtures("connected")
+def test_file_has_the_columns_of_the_frame() -> None:
+    for df in (
+        crawl_df(SITE, formats=["links"]),
+        search_df("q", formats=[]),
+        search_df("q", formats=["markdown"]),
+    ):
+        file = receipt_of(df)["file"]
+        assert pq.read_schema(file).names == list(df.columns)
 
 
 @pytest.mark.usefixtures("connected")
