@@ -7,29 +7,40 @@ a notebook may change a variable between two cells. `docs/guide/settings.md` lis
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
 
 import platformdirs
 
 from webdata_nb import short_traceback
 from webdata_nb.contract import variables
-from webdata_nb.contract.choices import ENGINES
-from webdata_nb.contract.fields import http_url, proxy_url, user_agent
 from webdata_nb.contract.local import SOURCES
 from webdata_nb.errors import InvalidArgument, UnknownOption
-from webdata_nb.suggestions import closest, closest_url, did_you_mean, format_value, quoted
+from webdata_nb.setting_values import (
+    CACHE_BYTES,
+    LOG_LEVELS,
+    TRACEBACKS,
+    check_base_url,
+    check_ca_bundle,
+    check_cache_bytes,
+    check_engines,
+    check_folder,
+    check_progress,
+    check_proxy,
+    check_ttl,
+    check_user_agent,
+    choice_check,
+    flag_check,
+    parse_boolean,
+    parse_bytes,
+    parse_number,
+    parse_progress,
+)
+from webdata_nb.suggestions import closest, did_you_mean, quoted
 
 _APP: Final = "webdata"
-CACHE_BYTES: Final = 10 * 2**30
-_TRUE_WORDS: Final = frozenset({"1", "on", "yes", "true"})
-_FALSE_WORDS: Final = frozenset({"0", "off", "no", "false"})
-PROGRESS_KINDS: Final = ("bar", "html", "log", "panel", "marimo")
-_TRACEBACKS: Final = ("short", "full")
-_LOG_LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 
 
 class Secret:
@@ -99,161 +110,6 @@ class LanguageModel(Provider):
         object.__setattr__(self, "model", model)
         object.__setattr__(self, "context", context)
         object.__setattr__(self, "timeout", timeout)
-
-
-# Values of environment variables
-
-
-def _boolean(name: str, text: str) -> bool:
-    word = text.lower()
-    if word not in _TRUE_WORDS | _FALSE_WORDS:
-        raise ValueError(f"{name} must be 1, on, yes, true or 0, off, no, false; it is {text!r}")
-    return word in _TRUE_WORDS
-
-
-def _progress(_name: str, text: str) -> str | bool:
-    word = text.lower()
-    return word in _TRUE_WORDS if word in _TRUE_WORDS | _FALSE_WORDS else word
-
-
-def _number(name: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError(f"{name} must be a number of seconds; it is {text!r}") from None
-
-
-def _bytes(name: str, text: str) -> int:
-    if not text.isdecimal():
-        raise ValueError(f"{name} must be a whole number of bytes; it is {text!r}")
-    return int(text)
-
-
-# Checks of values from any source
-
-
-def _folder(path: Path | str | None) -> Path | None:
-    return None if path is None else Path(path).expanduser().absolute()
-
-
-def _base_url(value: str | None) -> str | None:
-    if value is None:
-        return None
-    try:
-        url = http_url(_text("base_url (WEBDATA_BASE_URL)", value)).rstrip("/")
-    except ValueError as error:
-        meant = did_you_mean(closest_url(value))
-        raise ValueError(
-            f"base_url (WEBDATA_BASE_URL) {error}; it is {format_value(value)}{meant}"
-        ) from None
-    parts = urlsplit(url)
-    if parts.username is not None or parts.query or parts.fragment:
-        raise ValueError(
-            "base_url (WEBDATA_BASE_URL) must have no user name, query or fragment: "
-            "a key goes into api_key (WEBDATA_API_KEY)"
-        )
-    return url
-
-
-def _user_agent(value: str | None) -> str | None:
-    try:
-        return None if value is None else user_agent(value)
-    except ValueError as error:
-        raise ValueError(f"user_agent (WEBDATA_USER_AGENT) {error}") from None
-
-
-def _proxy(value: str | None) -> str | None:
-    try:
-        return None if value is None else proxy_url(value)
-    except ValueError as error:
-        raise ValueError(f"proxy (WEBDATA_PROXY) {error}") from None
-
-
-def _ca_bundle(value: str | None) -> str | None:
-    """Return the bundle as a path that means the same in the service's folder."""
-    path = _folder(value)
-    if path is None:
-        return None
-    if not path.is_file():
-        raise ValueError(
-            f"ca_bundle (WEBDATA_CA_BUNDLE) must be a file of certificates (PEM): {path} is none"
-        )
-    return str(path)
-
-
-def _text(name: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{name} must be a string; it is {format_value(value)}")  # noqa: TRY004
-    return value
-
-
-def _choice(
-    name: str, allowed: Sequence[str], *, also: str = ""
-) -> Callable[[str | None], str | None]:
-    """Return a check of a setting with a list of values."""
-
-    def check(value: str | None) -> str | None:
-        if value is None or (isinstance(value, str) and value.lower() in allowed):
-            return None if value is None else value.lower()
-        meant = did_you_mean(quoted(closest(value, allowed)))
-        words = ", ".join(map(repr, allowed))
-        raise ValueError(f"{name} must be {also}one of {words}; it is {format_value(value)}{meant}")
-
-    return check
-
-
-_PROGRESS: Final = _choice(
-    "progress (WEBDATA_PROGRESS)", PROGRESS_KINDS, also="True, False, None or "
-)
-
-
-def _progress_kind(value: str | bool | None) -> str | bool | None:
-    return value if isinstance(value, bool) else _PROGRESS(value)
-
-
-def _flag(name: str) -> Callable[[object], bool | None]:
-    """Return a check of a setting that is True or False."""
-
-    def check(value: object) -> bool | None:
-        if value is None or isinstance(value, bool):
-            return value
-        raise ValueError(f"{name} must be True or False; it is {format_value(value)}")
-
-    return check
-
-
-def _ttl(value: float | None) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-        raise ValueError(
-            f"ttl (WEBDATA_TTL) must be a number of seconds from 0; it is {format_value(value)}"
-        )
-    return value
-
-
-def _cache_bytes(value: object) -> int:
-    if value is None:
-        return CACHE_BYTES
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(
-            "cache_bytes (WEBDATA_CACHE_BYTES) must be a whole number of bytes from 0; "
-            f"it is {format_value(value)}"
-        )
-    return value
-
-
-def _engines(engines: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    if unknown := sorted(set(engines) - set(ENGINES)):
-        meant = did_you_mean(quoted(closest(unknown[0], ENGINES)))
-        raise ValueError(
-            f"engines must be named {', '.join(ENGINES)}; not {', '.join(unknown)}{meant}"
-        )
-    # tuple() would split a text into letters.
-    return {
-        name: variables.split_names(providers) if isinstance(providers, str) else tuple(providers)
-        for name, providers in engines.items()
-    }
 
 
 # Definitions
@@ -335,58 +191,80 @@ class Options:
     """
 
     base_url: str | None = field(
-        default=None, metadata=_source("WEBDATA_BASE_URL", check=_base_url)
+        default=None, metadata=_source("WEBDATA_BASE_URL", check=check_base_url)
     )
     api_key: Secret | str | None = field(
         default=None, repr=False, metadata=_source("WEBDATA_API_KEY", check=_secret)
     )
-    home: Path | str | None = field(default=None, metadata=_source("WEBDATA_HOME", check=_folder))
-    data_dir: Path | str | None = field(default=None, metadata=_source(check=_folder))
-    cache_dir: Path | str | None = field(
-        default=None, metadata=_source("WEBDATA_CACHE", check=_folder)
+    home: Path | str | None = field(
+        default=None, metadata=_source("WEBDATA_HOME", check=check_folder)
     )
-    log_dir: Path | str | None = field(default=None, metadata=_source(check=_folder))
+    data_dir: Path | str | None = field(default=None, metadata=_source(check=check_folder))
+    cache_dir: Path | str | None = field(
+        default=None, metadata=_source("WEBDATA_CACHE", check=check_folder)
+    )
+    log_dir: Path | str | None = field(default=None, metadata=_source(check=check_folder))
     cache_bytes: int | None = field(
-        default=None, metadata=_source("WEBDATA_CACHE_BYTES", parse=_bytes, check=_cache_bytes)
+        default=None,
+        metadata=_source(
+            "WEBDATA_CACHE_BYTES",
+            parse=parse_bytes,
+            check=check_cache_bytes,
+        ),
     )
     record: Path | str | None = field(
-        default=None, metadata=_source("WEBDATA_RECORD", check=_folder)
+        default=None, metadata=_source("WEBDATA_RECORD", check=check_folder)
     )
     replay: Path | str | None = field(
-        default=None, metadata=_source("WEBDATA_REPLAY", check=_folder)
+        default=None, metadata=_source("WEBDATA_REPLAY", check=check_folder)
     )
     offline: bool | None = field(
         default=None,
         metadata=_source(
-            "WEBDATA_OFFLINE", parse=_boolean, check=_flag("offline (WEBDATA_OFFLINE)")
+            "WEBDATA_OFFLINE",
+            parse=parse_boolean,
+            check=flag_check("offline (WEBDATA_OFFLINE)"),
         ),
     )
     progress: str | bool | None = field(
         default=None,
-        metadata=_source("WEBDATA_PROGRESS", parse=_progress, check=_progress_kind),
+        metadata=_source(
+            "WEBDATA_PROGRESS",
+            parse=parse_progress,
+            check=check_progress,
+        ),
     )
     compact_tables: bool | None = field(
-        default=None, metadata=_source("WEBDATA_COMPACT_TABLES", parse=_boolean)
+        default=None, metadata=_source("WEBDATA_COMPACT_TABLES", parse=parse_boolean)
     )
     ttl: float | None = field(
-        default=None, metadata=_source("WEBDATA_TTL", parse=_number, check=_ttl)
+        default=None,
+        metadata=_source("WEBDATA_TTL", parse=parse_number, check=check_ttl),
     )
     log: str | None = field(
         default=None,
-        metadata=_source("WEBDATA_LOG", check=_choice("log (WEBDATA_LOG)", _LOG_LEVELS)),
+        metadata=_source(
+            "WEBDATA_LOG",
+            check=choice_check("log (WEBDATA_LOG)", LOG_LEVELS),
+        ),
     )
     tracebacks: str | None = field(
         default=None,
         metadata=_source(
-            "WEBDATA_TRACEBACKS", check=_choice("tracebacks (WEBDATA_TRACEBACKS)", _TRACEBACKS)
+            "WEBDATA_TRACEBACKS",
+            check=choice_check("tracebacks (WEBDATA_TRACEBACKS)", TRACEBACKS),
         ),
     )
     nest: bool | None = field(
         default=None,
-        metadata=_source("WEBDATA_NEST", parse=_boolean, check=_flag("nest (WEBDATA_NEST)")),
+        metadata=_source(
+            "WEBDATA_NEST",
+            parse=parse_boolean,
+            check=flag_check("nest (WEBDATA_NEST)"),
+        ),
     )
     engines: dict[str, tuple[str, ...]] = field(
-        default_factory=dict, metadata=_source(check=_engines)
+        default_factory=dict, metadata=_source(check=check_engines)
     )
     providers: dict[str, Provider] = field(default_factory=dict, metadata=_source())
     llm: dict[str, Provider] = field(default_factory=dict, metadata=_source())
@@ -394,18 +272,20 @@ class Options:
         default=None,
         metadata=_source(
             "WEBDATA_CREATIVES_SOURCE",
-            check=_choice("creatives_source (WEBDATA_CREATIVES_SOURCE)", SOURCES),
+            check=choice_check("creatives_source (WEBDATA_CREATIVES_SOURCE)", SOURCES),
         ),
     )
     creatives_terms: str | None = field(default=None, metadata=_source("WEBDATA_CREATIVES_TERMS"))
     proxy: str | None = field(
-        default=None, repr=False, metadata=_source("WEBDATA_PROXY", check=_proxy)
+        default=None,
+        repr=False,
+        metadata=_source("WEBDATA_PROXY", check=check_proxy),
     )
     ca_bundle: str | None = field(
-        default=None, metadata=_source("WEBDATA_CA_BUNDLE", check=_ca_bundle)
+        default=None, metadata=_source("WEBDATA_CA_BUNDLE", check=check_ca_bundle)
     )
     user_agent: str | None = field(
-        default=None, metadata=_source("WEBDATA_USER_AGENT", check=_user_agent)
+        default=None, metadata=_source("WEBDATA_USER_AGENT", check=check_user_agent)
     )
 
     if not TYPE_CHECKING:  # a type checker finds unknown names by itself

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from webdata_nb import caller
 
+_MAX_LINES: Final = 4
 _BOLD: Final = "\x1b[1m"
 _PLAIN: Final = "\x1b[0m"
 
@@ -49,10 +50,19 @@ def _short(error: BaseException) -> list[str]:
     colored = str(getattr(shell, "colors", "")).lower() not in {"", "nocolor"}
     name = type(error).__name__
     head = f"{_BOLD}{name}{_PLAIN}" if colored else name
-    lines = [f"{head}: {error}", *getattr(error, "__notes__", ())]
+    text = "\n".join([str(error), *getattr(error, "__notes__", ())])
+    lines = [f"{head}: {_few_lines(text)}"]
     if (location := _location(error, shell)) is not None:
         lines.append(location)
     return lines
+
+
+def _few_lines(text: str) -> str:
+    """Return a long text, such as one with the end of a log, as its beginning and its last line."""
+    lines = text.splitlines()
+    if len(lines) <= _MAX_LINES:
+        return text
+    return "\n".join([*lines[: _MAX_LINES - 2], "...", lines[-1]])
 
 
 def _location(error: BaseException, shell: Any) -> str | None:

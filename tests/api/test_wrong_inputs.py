@@ -198,6 +198,16 @@ def test_the_whole_traceback_can_be_shown(
     assert output.rstrip().endswith("'nowhere'")
 
 
+def test_a_long_message_is_its_beginning_and_its_end(
+    shell: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = "\\n".join(f"line {number}" for number in range(30))
+    shell.run_cell(f"raise errors.LocalServiceError('It ended.\\nThe end of the log:\\n{log}')")
+    shown = capsys.readouterr().out
+    check(shown, "LocalServiceError: It ended.", "line 29")
+    assert "line 5" not in shown
+
+
 def test_no_output_repeats_a_secret(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
     for cell in (
         f"crawl_df('{SITE}', scrape_options={{'headers': '{SECRET}'}})",

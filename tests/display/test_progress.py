@@ -18,7 +18,8 @@ from webdata_nb.display import bars, progress
 from webdata_nb.display.progress import Listener, SilentPainter
 from webdata_nb.display.progress_view import EndState, Painter, View, counts
 from webdata_nb.errors import InvalidArgument, JobCancelled, JobFailed, JobTimeout
-from webdata_nb.settings import PROGRESS_KINDS, Options
+from webdata_nb.setting_values import PROGRESS_KINDS
+from webdata_nb.settings import Options
 
 
 class Terminal(io.StringIO):
