@@ -95,3 +95,17 @@ def test_checks_find_each_kind_of_fault(browser: Browser) -> None:
     kinds = {fault.partition(":")[0] for fault in page.evaluate(CHECKS)}
     page.close()
     assert kinds == {"page", "header", "cell", "contrast"}
+
+
+def test_recipes_fit_a_screen(built: Path, browser: Browser) -> None:
+    page = browser.new_page(viewport={"width": 1000, "height": 900})
+    too_high: list[str] = []
+    for recipe in sorted((built / "recipes").glob("*.html")):
+        page.goto(recipe.as_uri())
+        box = page.locator(".md-content").bounding_box()
+        overflow = "codes => codes.some(code => code.scrollWidth > code.clientWidth)"
+        if box is None or box["height"] > 840:  # below the header
+            too_high.append(recipe.stem)
+        assert not page.locator(".md-content pre code").evaluate_all(overflow), recipe.stem
+    page.close()
+    assert too_high == []
