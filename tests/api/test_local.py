@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.api.receipts import receipt_of, same
-from webdata_nb import local, receive_webhooks, settings
+from webdata_nb import cache, local, receive_webhooks, settings
 from webdata_nb.api import (
     Session,
     connect,
@@ -24,7 +24,7 @@ from webdata_nb.api import (
 )
 from webdata_nb.bridge import synced
 from webdata_nb.demo.server import SampleSite
-from webdata_nb.errors import JobFailed
+from webdata_nb.errors import InvalidArgument, JobFailed
 
 stop = synced(local.stop)
 
@@ -130,6 +130,40 @@ def test_start_of_the_service_is_reported(tmp_path: Path) -> None:
     synced(ensure)()
     stop(chosen)
     assert phases == ["start"]
+
+
+@pytest.mark.usefixtures("connected")
+def test_removed_site_is_neither_cached_nor_found(sample_site: SampleSite) -> None:
+    crawl_df(sample_site.url, max_pages=5)
+    assert len(search_df("aurora", num_results=3, formats=[])) > 0
+    assert cache.clear(site="https://other.test/") == 0
+    assert len(search_df("aurora", num_results=3, formats=[])) > 0
+    assert cache.clear(site=sample_site.url + "articles/") == 1
+    assert set(cache.ls()["op"]) == {"search"}
+    with pytest.warns(UserWarning, match="no rows"):
+        assert len(search_df("aurora", num_results=3, formats=[], refresh=True)) == 0
+
+
+@pytest.mark.usefixtures("connected")
+def test_pages_of_a_site_that_is_gone_are_marked(sample_site: SampleSite) -> None:
+    with SampleSite() as gone:
+        crawl_df(gone.url, max_pages=12)
+        gone_url = gone.url
+    with pytest.raises(JobFailed):
+        crawl_df(gone_url, max_pages=12, refresh=True)
+    crawl_df(sample_site.url, max_pages=12)
+    found = search_df("aurora", num_results=20, formats=[])
+    is_gone = found["url"].str.startswith(gone_url)
+    assert is_gone.any()
+    assert is_gone.tolist() == sorted(is_gone)
+    marked = found["snippet"].str.startswith("[site unreachable at its last visit]")
+    assert marked.tolist() == is_gone.tolist()
+
+
+@pytest.mark.parametrize("site", ["example.com", "ftp://a.test/", 7])
+def test_site_to_remove_must_be_a_url(site: Any) -> None:
+    with pytest.raises(InvalidArgument, match="site must be an absolute http"):
+        cache.clear(site=site)
 
 
 def test_a_cached_answer_starts_no_service(sample_site: SampleSite, connected: Session) -> None:

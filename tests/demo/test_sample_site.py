@@ -309,3 +309,13 @@ def test_each_site_uses_its_own_origin(sample_site: SampleSite, served: SampleSi
     assert sample_site.url != served.url
     assert sample_site.url in fetch(sample_site.url).text
     assert served.url not in fetch(sample_site.url).text
+
+
+def test_port_can_be_chosen_and_a_taken_one_is_replaced() -> None:
+    with SampleSite() as first:
+        taken = urlsplit(first.url).port
+        assert taken is not None
+        with SampleSite(port=taken) as second:
+            assert urlsplit(second.url).port not in {taken, 0}
+    with SampleSite(port=taken) as again:
+        assert urlsplit(again.url).port == taken

@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ import pytest
 
 from webdata_nb import local, settings
 from webdata_nb.bridge import synced
+from webdata_nb.settings import Options
 from website.notebooks import comparable_outputs
 
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
@@ -31,12 +31,16 @@ def cells(path: Path) -> list[dict[str, Any]]:
     return read
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Give the kernel a home of its own; the service that it leaves behind is stopped."""
-    monkeypatch.setenv("WEBDATA_HOME", str(tmp_path / "home"))
-    yield tmp_path / "home"
-    stop(settings.current())
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the home of a reader who runs all notebooks."""
+    return tmp_path_factory.mktemp("reader")
+
+
+def stop_services(folder: Path) -> None:
+    """Stop the services that a notebook has left behind in homes of its own."""
+    for own_home in folder.glob("webdata-notebook-*"):
+        stop(settings.current(Options(home=own_home)))
 
 
 def first_fast(paths: list[Path]) -> list[Any]:
@@ -55,9 +59,23 @@ def test_there_are_notebooks() -> None:
     assert [path.name[:2] for path in NOTEBOOKS] == ["01", "02", "03", "04", "05", "06"]
 
 
-@pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("path", first_fast(NOTEBOOKS))
-def test_it_runs_and_shows_what_it_promises(path: Path, tmp_path: Path) -> None:
+def test_it_runs_and_shows_what_it_promises(path: Path, home: Path, tmp_path: Path) -> None:
+    check_run(path, home, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_order_of_notebooks_in_one_home_does_not_matter(home: Path, tmp_path: Path) -> None:
+    for path in reversed(NOTEBOOKS):
+        folder = tmp_path / path.stem
+        folder.mkdir()
+        check_run(path, home, folder)
+    assert list(home.iterdir()) == [], "a notebook wrote into the home of its reader"
+
+
+def check_run(path: Path, home: Path, tmp_path: Path) -> None:
+    """Run a notebook, and check what it shows."""
     copy = tmp_path / path.name
     shutil.copy(path, copy)
     done = subprocess.run(
@@ -66,11 +84,13 @@ def test_it_runs_and_shows_what_it_promises(path: Path, tmp_path: Path) -> None:
             *("-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(copy)),
         ],
         cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
+        env=os.environ
+        | {"PYTHONPATH": str(CHECKOUT), "WEBDATA_HOME": str(home), "TMPDIR": str(tmp_path)},
         capture_output=True,
         text=True,
         check=False,
     )
+    stop_services(tmp_path)
     assert done.returncode == 0, done.stdout
     outputs = [output for cell in cells(copy) for output in cell.get("outputs", [])]
     complaints = [output for output in outputs if output.get("name") == "stderr"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.stores.jobs import ALICE, BOB, NOW, accounts, claimed, new_job
+from tests.stores.jobs import ALICE, BOB, NOW, accounts, new_job
 from webdata_nb.service.store.indexing import Indexer, strip_markdown
 from webdata_nb.service.store.interface import Store, TextIndex
 from webdata_nb.service.store.records import CommitBatch, IndexedPage, JournalEntry
@@ -69,6 +69,72 @@ async def test_deleted_job_is_not_found(index: TextIndex) -> None:
     assert (await index.cursor("j1"), await index.cursor("j2")) == (0, 2)
 
 
+async def test_page_crawled_again_replaces_its_text(index: TextIndex) -> None:
+    await index.add(ALICE, "j1", [document(0, "Old", "garden of moss")], upto=1)
+    await index.add(BOB, "b", [document(0, "His", "garden of roses")], upto=1)
+    await index.add(ALICE, "j2", [document(0, "New", "garden of stone")], upto=1)
+    [match] = await index.find(ALICE, "garden", limit=9)
+    assert (match.title, await urls(index, "moss")) == ("New", [])
+    assert await urls(index, "roses", BOB) == ["http://x/0"]
+    await index.delete("j1")
+    assert await urls(index, "stone") == ["http://x/0"]
+
+
+def page_of(site: str, text: str) -> IndexedPage:
+    return IndexedPage(0, f"http://{site}/", site, text)
+
+
+async def test_pages_of_unreachable_sites_are_last_and_marked(index: TextIndex) -> None:
+    pages = [page_of("gone", "garden garden"), page_of("live", "a long text about one garden")]
+    await index.add(ALICE, "j1", pages, upto=2, reachable={"http://gone": True})
+    assert await urls(index, "garden") == ["http://gone/", "http://live/"]
+    await index.add(ALICE, "j2", [], upto=1, reachable={"http://gone": False})
+    found = await index.find(ALICE, "garden", limit=9)
+    assert [(match.url, match.unreachable) for match in found] == [
+        ("http://live/", False),
+        ("http://gone/", True),
+    ]
+    await index.add(ALICE, "j3", [], upto=1, reachable={"http://gone": True})
+    assert await urls(index, "garden") == ["http://gone/", "http://live/"]
+
+
+async def test_pages_with_any_word_precede_unreachable_ones_with_all(index: TextIndex) -> None:
+    pages = [page_of("gone", "moss garden"), page_of("live", "garden")]
+    await index.add(ALICE, "j", pages, upto=2, reachable={"http://gone": False})
+    assert await urls(index, "moss garden") == ["http://live/", "http://gone/"]
+
+
+async def test_one_accounts_unreachable_site_is_not_anothers(index: TextIndex) -> None:
+    for account in (ALICE, BOB):
+        await index.add(account, account, [page_of("x", "garden")], upto=1)
+    await index.add(ALICE, "j", [], upto=1, reachable={"http://x": False})
+    assert [match.unreachable for match in await index.find(BOB, "garden", limit=1)] == [False]
+
+
+async def test_removed_site_is_not_found(index: TextIndex) -> None:
+    await index.add(ALICE, "j", [page_of("a", "garden"), page_of("b", "garden")], upto=2)
+    await index.add(BOB, "k", [page_of("a", "garden")], upto=1)
+    assert await index.remove_site(ALICE, "http://a") == 1
+    assert await index.remove_site(ALICE, "http://a") == 0
+    assert await urls(index, "garden") == ["http://b/"]
+    assert await urls(index, "garden", BOB) == ["http://a/"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "unreachable"), [("dns", True), ("connect", True), ("timeout", False), ("", False)]
+)
+async def test_indexer_marks_sites_that_cannot_be_reached(
+    store: Store, index: TextIndex, reason: str, *, unreachable: bool
+) -> None:
+    await accounts(store)
+    good: dict[str, object] = {"url": "http://x/a", "title": "A", "success": True}
+    await _crawled(store, {"url": "http://x/"}, [{**good, "markdown": "a fox"}])
+    failed: dict[str, object] = {"url": "http://x/", "title": None, "success": False}
+    await _crawled(store, {"url": "http://x/"}, [failed], reason=reason, now=NOW + 1)
+    await Indexer(store, index).catch_up()
+    assert [hit.unreachable for hit in await index.find(ALICE, "fox", limit=9)] == [unreachable]
+
+
 async def test_index_of_another_version_is_rebuilt(tmp_path: Path) -> None:
     path = tmp_path / "index.sqlite"
     with sqlite3.connect(path) as other:
@@ -78,11 +144,20 @@ async def test_index_of_another_version_is_rebuilt(tmp_path: Path) -> None:
         assert await index.cursor("j") == 0
 
 
-async def _crawled(store: Store, request: dict[str, object], rows: list[dict[str, object]],
-                   text: str | None = None) -> None:  # fmt: skip
-    await store.accept(new_job(request=request), now=NOW)
-    _, lease = await claimed(store, now=NOW)
-    journal = orjson.dumps({"text": text} if text else {})
+async def _crawled(
+    store: Store,
+    request: dict[str, object],
+    rows: list[dict[str, object]],
+    text: str | None = None,
+    *,
+    reason: str = "",
+    now: float = NOW,
+) -> None:
+    job, _ = await store.accept(new_job(request=request), now=now)
+    claim = await store.claim(f"worker of {job.id}", lease_s=10, now=now)
+    [lease] = [lease for each, lease in claim if each.id == job.id]
+    optional = {"text": text, "reason": reason}
+    journal = orjson.dumps({name: value for name, value in optional.items() if value})
     entries = tuple(
         JournalEntry(
             n,
@@ -144,17 +219,20 @@ async def test_search_result_is_indexed_after_its_page_is_fetched(
     assert await index.cursor(job.id) == 4
 
 
+def fox_at(url: str) -> bytes:
+    return orjson.dumps({"url": url, "success": True, "markdown": "fox"})
+
+
 async def test_search_without_pages_is_skipped(store: Store, index: TextIndex) -> None:
     await accounts(store)
     jobs = [
         (await store.accept(new_job(kind="search", request=request), now=NOW))[0]
         for request in ({"query": "q", "formats": []}, {"query": "q"})
     ]
-    shown = orjson.dumps({"url": "http://x/", "success": True, "markdown": "fox"})
     for _, lease in await store.claim("w", max_jobs=2, lease_s=60, now=NOW):
         rows = tuple(
-            JournalEntry(n, f"http://x/{n}", success=True, journal=b"{}", page=shown, position=n)
-            for n in range(3)
+            JournalEntry(n, url, success=True, journal=b"{}", page=fox_at(url), position=n)
+            for n, url in enumerate(("http://x/0", "http://x/1", "http://x/2"))
         )
         await store.commit(lease, CommitBatch(entries=rows))
     await Indexer(store, index).catch_up()

@@ -49,13 +49,18 @@ class StandIn:
     def __init__(self, lifetime: LocalLifetime, *, jobs: int = 0, token: str | None = None) -> None:
         self.lifetime = lifetime
         self.jobs = jobs
-        app = Starlette(routes=routes(lifetime, self.active_jobs, self.stop, SCHEMA))
+        app = Starlette(
+            routes=routes(lifetime, self.active_jobs, self.stop, SCHEMA, self.remove_site)
+        )
         door = Door(app, token or lifetime.token)
         config = uvicorn.Config(door, log_level="warning", lifespan="off", access_log=False)
         self.server = uvicorn.Server(config)
 
     async def active_jobs(self) -> int:
         return self.jobs
+
+    async def remove_site(self, url: str) -> int:
+        raise AssertionError(url)
 
     def stop(self) -> None:
         self.server.should_exit = True

@@ -6,16 +6,20 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from webdata_nb import settings
+from webdata_nb.bridge import synced
 from webdata_nb.cache import cancel_token, eviction, job_refs, single_flight, snapshots
 from webdata_nb.cache.eviction import CacheFile
+from webdata_nb.contract.fields import http_url
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import frame, schemas
+from webdata_nb.session import default_connection
 from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
 
 if TYPE_CHECKING:
@@ -66,7 +70,9 @@ def ls() -> pd.DataFrame:
     return frame.build(pa.Table.from_pylist(rows, schema=pa.schema(_COLUMNS)))
 
 
-def clear(op: str | None = None, *, older_than: float | None = None) -> int:
+def clear(
+    op: str | None = None, *, older_than: float | None = None, site: str | None = None
+) -> int:
     """Remove cached results; files that others put into the directory stay.
 
     Parameters
@@ -75,6 +81,10 @@ def clear(op: str | None = None, *, older_than: float | None = None) -> int:
         Only results of `search`, `crawl` or `creatives`; of all three when None.
     older_than
         Only results taken more than this many seconds ago.
+    site
+        Any URL of a site: only crawls of this site. The local search forgets the site's pages as
+        well, unless `op` or `older_than` restrict the removal; they return when the site is crawled
+        again.
 
     Returns
     -------
@@ -84,7 +94,9 @@ def clear(op: str | None = None, *, older_than: float | None = None) -> int:
     Raises
     ------
     InvalidArgument
-        `op` is none of the three, or `older_than` is negative.
+        `op` is none of the three, `older_than` is negative, or `site` is no URL.
+    LocalServiceError
+        With `site`, the local service cannot start.
     """
     if op is not None and op not in OPS:
         meant = did_you_mean(quoted(closest(op, OPS)))
@@ -96,14 +108,49 @@ def clear(op: str | None = None, *, older_than: float | None = None) -> int:
         raise InvalidArgument(
             f"older_than must be a number of seconds, 0 or more; it is {format_value(older_than)}"
         )
+    origin = None if site is None else _origin_of(site)
     for module in (snapshots, job_refs, single_flight, cancel_token):
         module.sweep(path())
-    return sum(
+    removed = sum(
         eviction.remove(file.path)
         for file in eviction.cache_files(path())
         if (op is None or op == _op(file))
         and time.time() - file.at.timestamp() >= (older_than or 0)
+        and (origin is None or _is_crawl_of(file, origin))
     )
+    if site is not None and op is None and older_than is None:
+        _remove_from_search(site)
+    return removed
+
+
+def _origin_of(site: object) -> tuple[str, str]:
+    """Return scheme and host of a URL. Raises `InvalidArgument`."""
+    try:
+        parts = urlsplit(http_url(site if isinstance(site, str) else ""))
+    except ValueError as error:
+        raise InvalidArgument(f"site {error}; it is {format_value(site)}") from None
+    return parts.scheme.lower(), parts.netloc.lower()
+
+
+def _is_crawl_of(file: CacheFile, origin: tuple[str, str]) -> bool:
+    if _op(file) != "crawl":
+        return False
+    with suppress(InvalidArgument):
+        return _origin_of(_describe(file).get("subject")) == origin
+    return False
+
+
+def _remove_from_search(site: str) -> None:
+    connection = default_connection()
+    chosen = connection.settings()
+    if chosen.base_url is not None or chosen.offline or chosen.replay is not None:
+        return
+
+    async def remove() -> None:
+        async with connection.client(chosen) as client:
+            await client.remove_site(site)
+
+    synced(remove)()
 
 
 def _op(file: CacheFile) -> str:

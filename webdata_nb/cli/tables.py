@@ -181,6 +181,9 @@ def _add_cache(commands: Commands) -> None:
     clear.add_argument(
         "--older-than", type=float, metavar="S", help="only results older than S seconds"
     )
+    clear.add_argument(
+        "--site", metavar="URL", help="crawls of this site, and its pages in the local search"
+    )
 
 
 def _list_cache(args: argparse.Namespace) -> None:
@@ -208,7 +211,7 @@ def _clear_cache(args: argparse.Namespace) -> None:
     from webdata_nb.cache import management
 
     resolve_settings()
-    removed_count = management.clear(args.op, older_than=args.older_than)
+    removed_count = management.clear(args.op, older_than=args.older_than, site=args.site)
     report(f"removed {removed_count} cached results")
 
 

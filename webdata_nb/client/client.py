@@ -33,6 +33,7 @@ from webdata_nb.contract.replies import (
     RetryReply,
     SearchStart,
     SearchStatus,
+    SiteReply,
     StartReply,
     UsageReply,
     Weight,
@@ -328,6 +329,11 @@ class Client:
         """GET /v1/engines (ours): whom each engine asks, and what the others lack."""
         answer = await self._transport.json(ApiRequest("GET", paths.ENGINES))
         return self._parse(EngineList, answer).engines
+
+    async def remove_site(self, url: str) -> int:
+        """Remove a site's pages from the search of a local service; return their number."""
+        request = ApiRequest("POST", paths.LOCAL_SITES_REMOVE, body={"url": url}, idempotent=True)
+        return self._parse(SiteReply, await self._transport.json(request)).removed
 
     async def usage(self) -> UsageReply:
         """GET /v1/usage: credits and active work of this key's account."""

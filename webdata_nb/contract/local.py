@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from webdata_nb.contract import limits
 from webdata_nb.contract.choices import Engine
-from webdata_nb.contract.fields import Flag, ProxyUrl, Strict, UserAgent
+from webdata_nb.contract.fields import Flag, HttpUrl, ProxyUrl, Strict, UserAgent
 
 SERVICE: Final = "webdata_nb"
 # The protocol version; increased by incompatible changes.
@@ -171,3 +171,9 @@ class StopReply(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     active_jobs: int
+
+
+class SiteRequest(Strict):
+    """Body of `LOCAL_SITES_REMOVE`: any URL of the site."""
+
+    url: HttpUrl

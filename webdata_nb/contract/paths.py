@@ -40,6 +40,7 @@ LOCAL_HELLO: Final = "/local/hello"
 LOCAL_LEASE: Final = "/local/leases/{lease_id}"
 LOCAL_SETTINGS: Final = "/local/leases/{lease_id}/settings"
 LOCAL_STOP: Final = "/local/stop"
+LOCAL_SITES_REMOVE: Final = "/local/sites/remove"
 
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 LEASE_HEADER: Final = "X-Webdata-Lease"

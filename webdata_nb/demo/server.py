@@ -20,6 +20,11 @@ _HOST: Final = "127.0.0.1"
 class SampleSite:
     """The sample web, served while the context is open.
 
+    Parameters
+    ----------
+    port
+        Where to listen; a free port if it is 0, or if another program uses it.
+
     Examples
     --------
     >>> from urllib.request import urlopen
@@ -29,7 +34,8 @@ class SampleSite:
     True
     """
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
+        self._port = port
         self._server: _SampleServer | None = None
         self._thread: threading.Thread | None = None
 
@@ -47,9 +53,9 @@ class SampleSite:
         return f"{self._server.origin}/"
 
     def start(self) -> Self:
-        """Start the server on a free port; a second call changes nothing."""
+        """Start the server; a second call changes nothing."""
         if self._server is None:
-            self._server = _SampleServer()
+            self._server = _open_server(self._port)
             self._thread = threading.Thread(
                 target=self._server.serve_forever,
                 kwargs={"poll_interval": 0.05},
@@ -111,14 +117,23 @@ class _SampleHandler(BaseHTTPRequestHandler):
             self.wfile.write(reply.body)
 
 
+def _open_server(port: int) -> _SampleServer:
+    try:
+        return _SampleServer(port)
+    except OSError:
+        if not port:
+            raise
+        return _SampleServer(0)
+
+
 class _SampleServer(ThreadingHTTPServer):
     daemon_threads = False  # server_close waits for the handlers
     request_queue_size = 128
 
-    def __init__(self) -> None:
+    def __init__(self, port: int) -> None:
         self._connections: set[socket.socket] = set()
         self._lock = threading.Lock()
-        super().__init__((_HOST, 0), _SampleHandler)
+        super().__init__((_HOST, port), _SampleHandler)
         self.origin = f"http://{_HOST}:{self.server_port}"
         self.web = SampleWeb(self.origin)
 

@@ -52,13 +52,14 @@ from webdata_nb.service.server import (
 )
 from webdata_nb.service.settings import LOCAL_ACCOUNT, InvalidSetting, Mode, ServiceSettings
 from webdata_nb.service.store.backends import open_store, open_text_index, schema_version
-from webdata_nb.service.store.indexing import Indexer
-from webdata_nb.service.store.interface import AccountStore, Store
+from webdata_nb.service.store.indexing import Indexer, origin_of
+from webdata_nb.service.store.interface import AccountStore, Store, TextIndex
 from webdata_nb.service.store.records import JobSnapshot
 from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.store.spool import SpoolDirectory
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.throttle import HostThrottle
+from webdata_nb.service.web.urls import canonical_url
 from webdata_nb.service.webhooks.callbacks import Webhooks
 from webdata_nb.service.webhooks.deliver import Deliverer
 from webdata_nb.service.webhooks.sender import Sender, webhook_policy
@@ -157,8 +158,15 @@ async def service(
         await state.runner.start()
         stack.push_async_callback(state.runner.close)
 
-        prepare = partial(_prepare, egress, pages)
-        yield _running_service(settings, lifetime, stop, state, metrics, prepare=prepare)
+        yield _running_service(
+            settings,
+            lifetime,
+            stop,
+            state,
+            metrics,
+            prepare=partial(_prepare, egress, pages),
+            remove_site=partial(_remove_site, index, indexer),
+        )
 
 
 async def _open_store(stack: AsyncExitStack, settings: ServiceSettings) -> Store:
@@ -188,6 +196,12 @@ async def _open_egress(
 async def _prepare(egress: EgressRoutes, pages: PagePool) -> None:
     await egress.route_for({})
     await pages.keep_ready()
+
+
+async def _remove_site(index: TextIndex, indexer: Indexer, url: str) -> int:
+    """Remove the user's pages of a URL's site from the local search."""
+    await indexer.catch_up(LOCAL_ACCOUNT)  # what is indexed later would be found again
+    return await index.remove_site(LOCAL_ACCOUNT, origin_of(canonical_url(url)))
 
 
 async def _open_webhooks(
@@ -228,10 +242,11 @@ def _running_service(
     metrics: Metrics,
     *,
     prepare: Callable[[], Coroutine[None, None, None]],
+    remove_site: Callable[[str], Awaitable[int]],
 ) -> RunningService:
     """Return the application behind gate, compression and request log."""
     is_local = settings.mode == "local"
-    control = local.routes(lifetime, state.store.active_jobs, stop, schema_version())
+    control = local.routes(lifetime, state.store.active_jobs, stop, schema_version(), remove_site)
     app = Application(control if is_local else ())
     app.state.app_state = state
     app.state.readiness = health.Readiness(state.store, settings.data_dir, state.retry)

@@ -97,3 +97,9 @@ class Health(Reply):
     reason: str | None = Field(
         default=None, description="Why the service is not ready; null if it is."
     )
+
+
+class SiteReply(Reply):
+    """Reply of a local service that removed a site: how many pages its search has forgotten."""
+
+    removed: int = Field(description="Number of pages.")

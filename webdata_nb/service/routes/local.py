@@ -20,7 +20,15 @@ from starlette.routing import Route
 
 from webdata_nb.contract import local, paths
 from webdata_nb.contract.error_messages import plain_message
-from webdata_nb.contract.local import Hello, LeaseReply, SessionSettings, StopReply, StopRequest
+from webdata_nb.contract.local import (
+    Hello,
+    LeaseReply,
+    SessionSettings,
+    SiteRequest,
+    StopReply,
+    StopRequest,
+)
+from webdata_nb.contract.replies import SiteReply
 from webdata_nb.service.local_lifetime import LocalLifetime, ServiceStopping
 
 if TYPE_CHECKING:
@@ -34,6 +42,7 @@ def routes(
     active_jobs: Callable[[], Awaitable[int]],
     stop: Callable[[], None],
     schema_version: int,
+    remove_site: Callable[[str], Awaitable[int]],
 ) -> list[Route]:
     """Return the control routes.
 
@@ -47,13 +56,16 @@ def routes(
         Asks the server to shut down gracefully; called on the event loop.
     schema_version
         The store's schema version.
+    remove_site
+        Removes the pages of a URL's site from the local search; returns their number.
     """
-    control = _ControlRoutes(lifetime, active_jobs, stop, schema_version)
+    control = _ControlRoutes(lifetime, active_jobs, stop, schema_version, remove_site)
     return [
         Route(paths.LOCAL_HELLO, control.hello, methods=["GET"]),
         Route(paths.LOCAL_LEASE, control.renew, methods=["PUT"]),
         Route(paths.LOCAL_LEASE, control.release, methods=["DELETE"]),
         Route(paths.LOCAL_SETTINGS, control.bind, methods=["PUT"]),
+        Route(paths.LOCAL_SITES_REMOVE, control.forget_site, methods=["POST"]),
         Route(paths.LOCAL_STOP, control.end, methods=["POST"]),
     ]
 
@@ -72,6 +84,7 @@ class _ControlRoutes:
     active_jobs: Callable[[], Awaitable[int]]
     stop: Callable[[], None]
     schema_version: int
+    remove_site: Callable[[str], Awaitable[int]]
 
     async def hello(self, _request: Request) -> Response:
         pid = os.getpid()
@@ -112,6 +125,13 @@ class _ControlRoutes:
         if not self.lifetime.bind_settings(request.path_params["lease_id"], settings):
             return JSONResponse({"detail": "No such lease: renew it first."}, 404)
         return Response(status_code=204)
+
+    async def forget_site(self, request: Request) -> Response:
+        try:
+            site_request = await _body(request, SiteRequest)
+        except _RequestRejected as refused:
+            return refused.response
+        return _reply(SiteReply(removed=await self.remove_site(site_request.url)))
 
     async def end(self, request: Request) -> Response:
         try:

@@ -153,10 +153,11 @@ class _SearchRun:
             visit = await self._resources.pipeline.visit(page_request)
             del self._unscraped[ordinal]
             content = await self._content(visit)
-            outcome = "fetched" if visit.error is None else f"failed:{visit.error.kind}"
+            reason = "" if visit.error is None else visit.error.kind
+            outcome = f"failed:{reason}" if reason else "fetched"
             await self._context.commit(
                 CommitBatch(
-                    updates=(self._entry(ordinal, result, content, done=True),),
+                    updates=(self._entry(ordinal, result, content, done=True, reason=reason),),
                     url_outcomes=(UrlOutcome(result.url, outcome),),
                     completed=self._total - len(self._unscraped),
                 )
@@ -175,7 +176,13 @@ class _SearchRun:
         return {"success": "error" not in content, "scraped": True, **content}
 
     def _entry(
-        self, ordinal: int, result: SearchResult, content: dict[str, Any], *, done: bool
+        self,
+        ordinal: int,
+        result: SearchResult,
+        content: dict[str, Any],
+        *,
+        done: bool,
+        reason: str = "",
     ) -> JournalEntry:
         summary = {"url": result.url, "title": result.title, "snippet": result.snippet}
         row = {
@@ -187,6 +194,8 @@ class _SearchRun:
             **content,
         }
         journal = {"done": done, "success": content["success"], "found": summary}
+        if reason:
+            journal["reason"] = reason
         is_extracted = bool(content.get("extract"))
         return JournalEntry(
             ordinal,

@@ -34,6 +34,9 @@ _MARKS: Final = re.compile(
 )
 
 
+# Kinds of errors after which a site counts as unreachable. A timeout may concern one page only.
+_UNREACHABLE: Final = frozenset({"dns", "connect"})
+
 IsBusy = Callable[[], Awaitable[bool]]
 
 
@@ -84,12 +87,34 @@ class Indexer:
             return start
         pages = [] if _is_private(job.request) else await asyncio.to_thread(_indexed_pages, rows)
         upto = rows[-1].position + 1
-        await self._index.add(job.account_id, job.id, pages, upto=upto)
+        reachable = await asyncio.to_thread(_reachable_sites, rows)
+        await self._index.add(job.account_id, job.id, pages, upto=upto, reachable=reachable)
         return upto
 
 
 def _indexed_pages(rows: Sequence[UnindexedRow]) -> list[IndexedPage]:
     return [page for row in rows if (page := _indexed_page(row))]
+
+
+def _reachable_sites(rows: Sequence[UnindexedRow]) -> dict[str, bool]:
+    """Return whether each visited site was reachable at the last visit, by origin."""
+    return {
+        origin_of(orjson.loads(row.page)["url"]): not (
+            not row.success and orjson.loads(row.journal).get("reason") in _UNREACHABLE
+        )
+        for row in rows
+    }
+
+
+def origin_of(url: str) -> str:
+    """Return scheme, host and port of a canonical URL.
+
+    Examples
+    --------
+    >>> origin_of("https://a.test:8080/b?c")
+    'https://a.test:8080'
+    """
+    return "/".join(url.split("/", 3)[:3])
 
 
 def _has_pages(request: Mapping[str, Any]) -> bool:

@@ -8,7 +8,7 @@ what an engine works with.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Protocol, Self
 
 from webdata_nb.contract.replies import Receipt
@@ -424,15 +424,32 @@ class TextIndex(Protocol):
         """Mark the rows of some jobs below these positions as indexed, without any text."""
 
     async def add(
-        self, account_id: str, job_id: str, pages: Sequence[IndexedPage], *, upto: int
+        self,
+        account_id: str,
+        job_id: str,
+        pages: Sequence[IndexedPage],
+        *,
+        upto: int,
+        reachable: Mapping[str, bool] = MappingProxyType({}),
     ) -> None:
-        """Index pages of a job, and set its cursor to `upto`."""
+        """Index pages of a job, and set its cursor to `upto`.
+
+        A page replaces the account's page with the same URL. `reachable` says of visited sites, by
+        their origin, whether they could be reached.
+        """
+
+    async def remove_site(self, account_id: str, origin: str) -> int:
+        """Remove an account's pages of a site; return their number."""
 
     async def delete(self, job_id: str) -> None:
         """Delete a job's pages and cursor."""
 
     async def find(self, account_id: str, query: str, *, limit: int) -> list[TextMatch]:
-        """Return an account's pages with all words of a query, else with any, best first."""
+        """Return an account's pages with all words of a query, best first.
+
+        Without a page of a reachable site among them, pages with any of the words. Pages of
+        unreachable sites are last.
+        """
 
 
 class JobContext(Protocol):

@@ -232,11 +232,16 @@ class IndexedPage:
 
 @dataclass(frozen=True, slots=True)
 class TextMatch:
-    """A page that matches a query of the text index; `snippet` is the text around the match."""
+    """A page that matches a query of the text index.
+
+    `snippet` is the text around the match. `unreachable` says that the page's site could not be
+    reached when it was last visited.
+    """
 
     url: str
     title: str
     snippet: str
+    unreachable: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,16 @@ from webdata_nb.service.store.records import TextMatch
 
 log = logging.getLogger(__name__)
 
-# A URL crawled by several jobs is several documents, but one result.
-MAX_COPIES: Final = 8
+# URLs that differ in `www.` or a trailing slash are several documents, but one result.
+MAX_COPIES: Final = 4
+UNREACHABLE: Final = "[site unreachable at its last visit]"
+"""Begins the snippet of a page whose site could not be reached when it was last visited."""
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+def _snippet(match: TextMatch) -> str:
+    """Return the snippet on one line, marked where the site could not be reached."""
+    words = match.snippet.split()
+    return " ".join([UNREACHABLE, *words] if match.unreachable else words)
 
 
 class LocalProvider:
@@ -44,7 +48,7 @@ class LocalProvider:
             hits = await self._find(query)
         except StoreUnavailable as error:
             raise ProviderProblem("error", str(error)) from None
-        results = (SearchResult(hit.url, hit.title, _one_line(hit.snippet)) for hit in hits)
+        results = (SearchResult(hit.url, hit.title, _snippet(hit)) for hit in hits)
         return ResultPage(tuple(results), has_more=False)
 
     async def _find(self, query: SearchQuery) -> list[TextMatch]:

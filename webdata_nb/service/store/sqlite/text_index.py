@@ -14,10 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Final, Self, TypeVar
 
 from webdata_nb.service.errors import StoreUnavailable
+from webdata_nb.service.store.indexing import origin_of
 from webdata_nb.service.store.interface import TextIndex
 from webdata_nb.service.store.records import IndexedPage, TextMatch
 from webdata_nb.service.store.sqlite.errors import is_damaged, translated
@@ -26,7 +27,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 # An index of another version is built anew.
-VERSION: Final = 2
+VERSION: Final = 3
 # A title names its page: a match there weighs as much as several in the text.
 TITLE_WEIGHT: Final = 4.0
 SNIPPET_TOKENS: Final = 30
@@ -34,19 +35,62 @@ _WORD: Final = re.compile(r"\w+")
 _SCHEMA: Final = f"""
 CREATE TABLE cursor (job_id TEXT PRIMARY KEY, position INTEGER NOT NULL);
 CREATE TABLE document (
-  id INTEGER PRIMARY KEY, account_id TEXT NOT NULL, job_id TEXT NOT NULL, url TEXT NOT NULL
+  id INTEGER PRIMARY KEY, account_id TEXT NOT NULL, job_id TEXT NOT NULL, url TEXT NOT NULL,
+  origin TEXT NOT NULL
 );
 CREATE INDEX document_job ON document (job_id);
+CREATE UNIQUE INDEX document_url ON document (account_id, url);
+CREATE INDEX document_origin ON document (account_id, origin);
+CREATE TABLE unreachable (
+  account_id TEXT, origin TEXT, PRIMARY KEY (account_id, origin)
+) WITHOUT ROWID;
 CREATE VIRTUAL TABLE body USING fts5 (title, text, tokenize = 'unicode61 remove_diacritics 2');
 PRAGMA user_version = {VERSION};
 """
 _FIND: Final = """
 SELECT document.url, body.title,
-  snippet(body, 1, '', '', ' … ', :tokens) AS snippet
+  snippet(body, 1, '', '', ' … ', :tokens) AS snippet, unreachable.origin IS NOT NULL
 FROM body JOIN document ON document.id = body.rowid
+LEFT JOIN unreachable USING (account_id, origin)
 WHERE body MATCH :match AND document.account_id = :account_id
-ORDER BY bm25(body, :weight, 1.0), body.rowid LIMIT :limit
+ORDER BY unreachable.origin IS NOT NULL, bm25(body, :weight, 1.0), body.rowid LIMIT :limit
 """
+_DELETE_PAGE: Final = """
+DELETE FROM body WHERE rowid IN (SELECT id FROM document WHERE account_id = ? AND url = ?)
+"""
+_DELETE_SITE: Final = """
+DELETE FROM body WHERE rowid IN (SELECT id FROM document WHERE account_id = ? AND origin = ?)
+"""
+
+
+def _replace_page(
+    connection: sqlite3.Connection, account_id: str, job_id: str, page: IndexedPage
+) -> None:
+    """Add a page in place of the account's earlier one with the same URL."""
+    connection.execute(_DELETE_PAGE, (account_id, page.url))
+    connection.execute(
+        "DELETE FROM document WHERE account_id = ? AND url = ?", (account_id, page.url)
+    )
+    added = connection.execute(
+        "INSERT INTO document (account_id, job_id, url, origin) VALUES (?, ?, ?, ?)",
+        (account_id, job_id, page.url, origin_of(page.url)),
+    )
+    connection.execute(
+        "INSERT INTO body (rowid, title, text) VALUES (?, ?, ?)",
+        (added.lastrowid, page.title, page.text),
+    )
+
+
+def _set_reachable(
+    connection: sqlite3.Connection, account_id: str, reachable: Mapping[str, bool]
+) -> None:
+    for origin, is_reachable in reachable.items():
+        statement = (
+            "DELETE FROM unreachable WHERE account_id = ? AND origin = ?"
+            if is_reachable
+            else "INSERT OR REPLACE INTO unreachable VALUES (?, ?)"
+        )
+        connection.execute(statement, (account_id, origin))
 
 
 class SqliteTextIndex(TextIndex):
@@ -101,23 +145,37 @@ class SqliteTextIndex(TextIndex):
         await self._run(change)
 
     async def add(
-        self, account_id: str, job_id: str, pages: Sequence[IndexedPage], *, upto: int
+        self,
+        account_id: str,
+        job_id: str,
+        pages: Sequence[IndexedPage],
+        *,
+        upto: int,
+        reachable: Mapping[str, bool] = MappingProxyType({}),
     ) -> None:
         def change() -> None:
             with self._open_connection() as c:
                 c.execute("BEGIN")
                 for page in pages:
-                    added = c.execute(
-                        "INSERT INTO document (account_id, job_id, url) VALUES (?, ?, ?)",
-                        (account_id, job_id, page.url),
-                    )
-                    c.execute(
-                        "INSERT INTO body (rowid, title, text) VALUES (?, ?, ?)",
-                        (added.lastrowid, page.title, page.text),
-                    )
+                    _replace_page(c, account_id, job_id, page)
+                _set_reachable(c, account_id, reachable)
                 c.execute("INSERT OR REPLACE INTO cursor VALUES (?, ?)", (job_id, upto))
 
         await self._run(change)
+
+    async def remove_site(self, account_id: str, origin: str) -> int:
+        def change() -> int:
+            site = (account_id, origin)
+            with self._open_connection() as c:
+                c.execute("BEGIN")
+                c.execute(_DELETE_SITE, site)
+                removed = c.execute(
+                    "DELETE FROM document WHERE account_id = ? AND origin = ?", site
+                )
+                c.execute("DELETE FROM unreachable WHERE account_id = ? AND origin = ?", site)
+            return removed.rowcount
+
+        return await self._run(change)
 
     async def delete(self, job_id: str) -> None:
         def change() -> None:
@@ -133,12 +191,13 @@ class SqliteTextIndex(TextIndex):
         await self._run(change)
 
     async def find(self, account_id: str, query: str, *, limit: int) -> list[TextMatch]:
+        matches: list[TextMatch] = []
         words = [f'"{word}"' for word in _WORD.findall(query)]
         for operator in (" AND ", " OR "):
             matches = await self._match(account_id, operator.join(words), limit)
-            if matches:
-                return matches
-        return []
+            if any(not match.unreachable for match in matches):
+                break
+        return matches
 
     def _open_connection(self) -> sqlite3.Connection:
         if self._connection is None:  # it could not be opened again after damage
@@ -156,7 +215,12 @@ class SqliteTextIndex(TextIndex):
             "limit": limit,
         }
         return await self._run(
-            lambda: [TextMatch(*row) for row in self._open_connection().execute(_FIND, values)]
+            lambda: [
+                TextMatch(url, title, snippet, bool(unreachable))
+                for url, title, snippet, unreachable in self._open_connection().execute(
+                    _FIND, values
+                )
+            ]
         )
 
     async def _run(self, work: Callable[[], T]) -> T:
@@ -189,7 +253,7 @@ class SqliteTextIndex(TextIndex):
         try:
             present = connection.execute("PRAGMA user_version").fetchone()[0]
             if present == VERSION:
-                for table in ("cursor", "document", "body"):
+                for table in ("cursor", "document", "unreachable", "body"):
                     connection.execute(f"SELECT * FROM {table} LIMIT 1").fetchall()  # noqa: S608 - constant names
                 return connection
         except BaseException:
