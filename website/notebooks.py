@@ -42,7 +42,9 @@ def paths() -> list[Path]:
 def run(path: Path, home: Path) -> nbformat.NotebookNode:
     """Run a notebook in `home`, and return it with its outputs."""
     notebook: nbformat.NotebookNode = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
-    environment = os.environ | {"WEBDATA_HOME": str(home), "PYTHONPATH": str(CHECKOUT)}
+    # Notebooks create homes of their own among temporary files.
+    places = {"WEBDATA_HOME": str(home), "TMPDIR": str(home)}
+    environment = os.environ | places | {"PYTHONPATH": str(CHECKOUT)}
     client = NotebookClient(notebook, timeout=_CELL_TIMEOUT_S, kernel_name="python3")
     client.execute(env=environment, cwd=str(home))
     return notebook
@@ -50,6 +52,7 @@ def run(path: Path, home: Path) -> nbformat.NotebookNode:
 
 def clean(notebook: nbformat.NotebookNode, home: Path) -> None:
     """Remove what says more about the machine than about the notebook."""
+    own_home = re.compile(rf"{re.escape(str(home))}(?:/webdata-notebook-\w+)?")
     notebook.metadata = {"kernelspec": notebook.metadata["kernelspec"]}
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
@@ -57,7 +60,7 @@ def clean(notebook: nbformat.NotebookNode, home: Path) -> None:
             for data in (output, output.get("data", {})):
                 for kind, value in data.items():
                     if isinstance(value, str):
-                        data[kind] = value.replace(str(home), HOME)
+                        data[kind] = own_home.sub(HOME, value)
 
 
 def comparable_outputs(notebook: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
