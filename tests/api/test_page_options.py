@@ -164,6 +164,10 @@ def test_wrong_page_options_are_named_as_passed(options: dict[str, Any], message
                 "model": None,
             },
         ),
+        (
+            {"schema": {"name": "string"}, "prompt": "p"},
+            {"schema": {"name": "string"}, "prompt": "p"},
+        ),
         ({"schema": Offer, "prompt": "p"}, {"schema": Offer.model_json_schema(), "prompt": "p"}),
         (Product, {"schema": Product.model_json_schema()}),
         ({"type": "object"}, {"schema": {"type": "object"}}),

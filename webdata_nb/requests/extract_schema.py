@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
+import orjson
 from pydantic import BaseModel, PydanticUserError, TypeAdapter
 
 from webdata_nb.errors import InvalidArgument
@@ -33,7 +34,8 @@ def extract_request(value: Any) -> Any:
         raise InvalidArgument(f"extract {_FORMS}; it is {_described(value)}")
     if isinstance(value, Mapping) and _is_request(value):
         schema = value.get("schema")
-        return value if schema is None else {**value, "schema": _json_schema(schema)}
+        # Services may take other shapes than JSON Schema, so JSON is sent as it is.
+        return value if _is_json(schema) else {**value, "schema": _json_schema(schema)}
     return value if value is None else {"schema": _json_schema(value)}
 
 
@@ -48,6 +50,12 @@ def _is_request(value: Mapping[str, Any]) -> bool:
     has_words = any(isinstance(value.get(name), str) for name in _WORDS)
     others = [each for name, each in value.items() if name != "schema"]
     return has_words or ("schema" in value and all(each is None for each in others))
+
+
+def _is_json(value: Any) -> bool:
+    with suppress(TypeError):
+        return bool(orjson.dumps(value))
+    return False
 
 
 def _is_schema(value: Mapping[str, Any]) -> bool:
