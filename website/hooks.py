@@ -42,6 +42,7 @@ GENERATED: Final[dict[str, Callable[[], str]]] = {
 _LINK: Final = re.compile(
     r"(?<!!)\[(?P<text>(?:[^\]`]|`[^`]*`)*)\]\((?P<target>[^)#:\s]+)(?P<anchor>#[^)]*)?\)"
 )
+_LIGHT_PICTURE: Final = re.compile(r"!\[(?P<text>[^\]]*)\]\((?P<path>[^)\s]+)-light\.png\)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -55,7 +56,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001 - the signature of MkDocs
-    """Point links that leave `docs` to the page that shows the file, or keep their text only."""
+    """Point links that leave `docs` to the page that shows the file, or keep their text only.
+
+    A picture in the light theme stands for both themes.
+    """
     path = page.file.src_uri
     outside = COPIES | NOTEBOOKS
     origins = {copy: source for source, copy in outside.items()}
@@ -72,4 +76,5 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         address = posixpath.relpath(inside, posixpath.dirname(path) or ".")
         return f"[{link['text']}]({address}{link['anchor'] or ''})"
 
-    return _LINK.sub(replace, markdown)
+    both = r"![\g<text>](\g<path>-light.png#only-light)![\g<text>](\g<path>-dark.png#only-dark)"
+    return _LIGHT_PICTURE.sub(both, _LINK.sub(replace, markdown))
