@@ -114,10 +114,15 @@ async def test_page_workers_know_no_secrets(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @linux
-async def test_ocr_process_inherits_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_ocr_process_inherits_no_secrets(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     for name, value in SECRETS.items():
         monkeypatch.setenv(name, value)
-    process = await OcrPool()._start("/bin/false")
+    program = tmp_path / "ocr"
+    program.write_text("#!/bin/sh\nexec sleep 60\n")  # lives until its environment has been read
+    program.chmod(0o700)
+    process = await OcrPool()._start(str(program))
     try:
         # The child is a copy of this process until it has become its own program.
         await until(lambda: b"OMP_THREAD_LIMIT=1" in environment_of(process.pid))
