@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from tests.display import dom_rules
 from tests.notebooks import lab as labs
 from tests.notebooks.lab import Lab, Notebook
 from tests.requirements import require, require_module
@@ -175,6 +176,20 @@ def test_a_list_is_one_panel_with_all_its_pages(lab: Lab, page: Page, site: Site
     notebook.output(1).get_by_text(" rows; 0 from the cache; ").wait_for()
     notebook.output(2).get_by_text(" rows").wait_for()
     notebook.picture("7-list-ended")
+
+
+def test_a_frame_is_a_compact_table_without_an_extension(lab: Lab, page: Page, site: Site) -> None:
+    call = f"crawl_df({site.at('/tree')!r}, max_pages=5, cache=False, progress=False)"
+    notebook = opened(lab, page, "table", [f"df = {call}\ndf", "df[['url', 'title']].head(2)"])
+    notebook.run(1, 2)
+    notebook.output(1).get_by_text("5 rows; ").wait_for()
+    headers = notebook.output(1).locator("thead th").all_inner_texts()
+    assert headers[:3] == ["url", "title", "status_code"]
+    assert notebook.output(2).locator("thead th").all_inner_texts() == ["url", "title"]
+    assert notebook.output(1).get_by_role("link").count() == 5
+    for number in (1, 2):
+        assert dom_rules.problems(notebook.output(number).first) == []
+    notebook.picture("14-table")
 
 
 def test_a_job_is_a_live_panel_that_blocks_nothing(

@@ -69,17 +69,20 @@ class Bar(StaticPainter):
         self._bar.refresh()
 
     def close(self, view: View) -> None:
-        """Leave the last state in the terminal."""
-        self.paint(view)
+        """Replace the bar by the last state, which tqdm would cut at the terminal's width."""
+        self._bar.leave = False
         self._bar.close()
+        self._bar.write(f"{_title(view)}: {status_line(view)}", file=sys.stderr)
 
 
 def _bar_format(view: View) -> str:
     """Return tqdm's format of the line: our words, and a bar while there is something to fill."""
-    name = f"{_MARKS[view.ending]} {view.description}"
-    has_bar = view.ending is None and not view.phase and view.goal
-    bar = "{percentage:3.0f}%|{bar:20}| " if has_bar else ""
-    return f"{_literal(name)}: {bar}{_literal(status_line(view))}"
+    bar = "{percentage:3.0f}%|{bar:20}| " if view.goal and not view.phase else ""
+    return f"{_literal(_title(view))}: {bar}{_literal(status_line(view))}"
+
+
+def _title(view: View) -> str:
+    return f"{_MARKS[view.ending]} {view.description}"
 
 
 def _literal(text: str) -> str:
@@ -129,7 +132,7 @@ class Html(StaticPainter):
 
 def mime_bundle(view: View) -> dict[str, str]:
     """Return `view` as plain text and as HTML."""
-    words = f"{_MARKS[view.ending]} {view.description}: {status_line(view)}"
+    words = f"{_title(view)}: {status_line(view)}"
     return {"text/plain": words, "text/html": render_html(view)}
 
 

@@ -97,7 +97,8 @@ def counts(view: View) -> str:
 
 def _of(view: View) -> str:
     if view.total is not None:
-        return f"/{view.total}"
+        # A crawl that has not read its start page knows of no page.
+        return f"/{view.total}" if view.total or view.ending else ""
     return (
         ""
         if view.estimated_total is None or view.ending is not None
