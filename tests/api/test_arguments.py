@@ -36,7 +36,7 @@ BAD: list[tuple[Callable[..., pd.DataFrame], tuple[Any, ...], dict[str, Any], st
     (search_df, ("q",), {"formats": ["json"]}, "formats must be 'markdown', 'html'"),
     (search_df, ("q",), {"safe_search": "no"}, "safe_search must be True or False"),
     (search_df, ("q",), {"country": "usa"}, "country must be a two-letter country code"),
-    (search_df, ("q",), {"headers": {"Host": "x"}}, "headers .*belongs to the connection"),
+    (search_df, ("q",), {"headers": {"Host": "x"}}, "headers: .*belongs to the connection"),
     (search_df, ("q",), {"headers": {"X-A": 1}}, "headers must hold strings only"),
     (
         search_df,

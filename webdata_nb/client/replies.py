@@ -210,7 +210,6 @@ _ADVICE: Final[dict[type[errors.ServiceError], str]] = {
     errors.NotFound: "jobs_df() lists the jobs of this key",
     errors.WrongState: "read the job's status first",
     errors.Expired: "start a new job",
-    errors.NotSupported: "the service does not offer this",
     errors.RateLimited: "run fewer jobs at once, or wait for them",
     errors.QuotaExhausted: "top up, or wait for the next billing period",
     errors.ServiceFault: "try again later",
@@ -237,7 +236,10 @@ def _is_contract_error(reply: HttpReply) -> bool:
 
 
 def _message(kind: type[errors.ServiceError], status: str, detail: str, why: str) -> str:
-    parts = [detail.rstrip("."), _ADVICE.get(kind, ""), why]
+    advice = _ADVICE.get(kind, "")
+    if kind is errors.NotSupported and not detail:
+        advice = "the service does not offer this"
+    parts = [detail.rstrip("."), advice, why]
     detail_text = "; ".join(part for part in parts if part)
     return f"the service answered {status}{': ' if detail_text else ''}{detail_text}"
 

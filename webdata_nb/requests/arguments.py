@@ -127,7 +127,13 @@ def _message(
         if problem["type"] == "literal_error":  # of a union with bool
             choices = f"True, False or {problem['ctx']['expected']}"
             messages[argument] = message.replace(_MESSAGES["bool_type"], f"must be {choices}")
-    return "; ".join(f"{path} {words}".strip() for path, words in messages.items())
+    return "; ".join(_sentence(path, words) for path, words in messages.items())
+
+
+def _sentence(path: str, words: str) -> str:
+    """Return a rule as a predicate of its argument, or after it."""
+    is_predicate = words.startswith(("must ", "is ", "has "))
+    return f"{path}{' ' if is_predicate else ': '}{words}" if path else words
 
 
 def _argument_name(path: Sequence[str], argument_names: Mapping[str, str]) -> str:
@@ -198,11 +204,18 @@ def _suggestion(problem: Mapping[str, Any], value: object) -> str | None:
             return format_value([value])
         case "value_error" if "URL" in problem["msg"]:
             return closest_url(value)
-        case "int_type" if isinstance(value, str) and value.strip().isdecimal():
-            return value.strip()
-        case "bool_type" if str(value).lower() in {"true", "false"}:
-            return str(value).capitalize()
+        case "string_type" if type(value).__name__ == "DataFrame":
+            return f'a column, such as df["{problem["loc"][0]}"]'
+        case "int_type" | "bool_type":
+            return _parsed_text(problem["type"], str(value).strip())
     return None
+
+
+def _parsed_text(kind: str, text: str) -> str | None:
+    """Return the number or boolean that a text spells."""
+    if kind == "int_type":
+        return text if text.isdecimal() else None
+    return text.capitalize() if text.lower() in {"true", "false"} else None
 
 
 def check_seconds(name: str, value: float | None, *, minimum: float = 0.0) -> float | None:
