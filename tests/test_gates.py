@@ -64,6 +64,7 @@ def test_style_check_passes(name: str, processes: dict[str, subprocess.Popen[str
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)  # minutes of processor time, which other work may take
 @pytest.mark.parametrize("name", ["mypy", "pyright"])
 def test_type_check_passes(name: str, processes: dict[str, subprocess.Popen[str]]) -> None:
     check(name, processes)
