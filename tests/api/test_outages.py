@@ -82,6 +82,8 @@ def test_a_list_during_an_outage_has_failed_rows_that_are_fetched_again(site: Si
     urls = [f"https://x.test/{query}/{n}" for query in ("one", "two") for n in "ab"]
     assert again["url"].tolist() == urls
     assert again["success"].all()
+    assert receipt_of(again)["inputs"] == {"total": 2, "failed": 0, "cached": 0}
+    assert receipt_of(again)["counts"] == {"rows": 4, "ok": 4, "failed": 0}
 
     site.under("/search", fails)
     with pytest.raises(JobFailed):
@@ -120,6 +122,7 @@ def test_a_list_of_pages_that_all_failed_says_so(site: Site) -> None:
     some = scrape_df([site.at("/gone/1"), site.at("/fine")])
     assert receipt_of(some)["inputs"]["failed"] == 1
     assert "2 rows (1 ok, 1 failed); 1 of 2 inputs failed" in receipt_of(some)["line"]
+    assert receipt_of(retry_failed(some))["inputs"] == {"total": 2, "failed": 1, "cached": 0}
 
 
 def test_a_list_whose_extractions_failed_says_so(

@@ -44,6 +44,16 @@ def test_batches_add_up_to_whole_frame(service: WireService) -> None:
 
 
 @pytest.mark.usefixtures("connected")
+def test_progress_of_stream_ends_with_its_row_count(
+    service: WireService, caplog: pytest.LogCaptureFixture
+) -> None:
+    service.crawl = JobScript(crawl_rows(45))
+    with caplog.at_level("INFO", "webdata_nb"):
+        assert sum(map(len, crawl_df(SITE, stream=True, batch_rows=20, progress="log"))) == 45
+    assert f"crawl {SITE}: 45 rows" in caplog.messages[-1]
+
+
+@pytest.mark.usefixtures("connected")
 def test_first_batch_arrives_while_crawl_runs(service: WireService) -> None:
     service.crawl = JobScript(crawl_rows(45), running=True)
     got = []

@@ -92,6 +92,7 @@ def test_types_follow_from_the_schema(values: list[Any]) -> None:
 def test_values_have_their_sources_beside_them(backend: frame.DtypeBackend) -> None:
     fields = extract_df(crawled(HAT, None, backend=backend))
     assert list(fields.columns)[:5] == ["url", "name", "name_source", "price", "price_source"]
+    assert fields.attrs["webdata"]["kind"] == "extract"  # it is displayed as a compact table
     assert fields["name"].tolist()[0] == "Hat"
     assert fields["price"].tolist() == [34.0, pd.NA]
     assert fields["released"].tolist() == [pd.Timestamp("2026-01-02"), pd.NaT]

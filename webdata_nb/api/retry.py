@@ -12,6 +12,7 @@ from webdata_nb.calls import budget as budgets
 from webdata_nb.calls import multi_input
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import frame, merge_retried, receipt
+from webdata_nb.frames.call_receipt import CallReceipt
 from webdata_nb.requests.call_options import CallOptions, FanOutOptions
 from webdata_nb.requests.inputs import Input, page_inputs, request_values, valid_specs
 from webdata_nb.requests.job_spec import JobSpec
@@ -233,9 +234,13 @@ def _receipt(df: object) -> Mapping[str, Any]:
 def _with_receipt(
     df: pd.DataFrame, attrs: Mapping[str, Any], before: pd.DataFrame, places: Sequence[int]
 ) -> pd.DataFrame:
-    failed = len(merge_retried.failed_row_indices(df))
-    df.attrs = {
-        **before.attrs,
-        frame.ATTRS: receipt.after_retry(attrs, rows=len(df), failed=failed, retried=len(places)),
-    }
+    labels = attrs.get("labels", ())
+    updated = receipt.after_retry(
+        attrs,
+        rows=len(df),
+        failed=len(merge_retried.failed_row_indices(df)),
+        failed_inputs=merge_retried.count_failed_inputs(df, labels) if labels else 0,
+        retried=len(places),
+    )
+    df.attrs = {**before.attrs, frame.ATTRS: CallReceipt(updated)}
     return df

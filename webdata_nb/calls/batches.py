@@ -319,7 +319,7 @@ class _StreamLoop:
                 async for batch in batches:
                     yield batch
             if stats.outcome is not None:
-                line = receipt.summary(stats.outcome, listener.elapsed_s)
+                line = receipt.summary(stats.outcome_so_far(), listener.elapsed_s)
                 listener.ended(stats.outcome.status, line)
         _raise_or_warn(stats, options)
 

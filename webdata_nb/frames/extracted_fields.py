@@ -10,7 +10,8 @@ import orjson
 import pandas as pd
 
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.frames import frame
+from webdata_nb.frames import frame, records
+from webdata_nb.frames.call_receipt import CallReceipt
 
 __all__ = ["extract_df"]
 
@@ -68,7 +69,9 @@ def extract_df(df: pd.DataFrame) -> pd.DataFrame:
         columns[name] = _typed(cells, schema.field(path), df.index)
         texts = [_source_of(each, path) for each in sources]
         columns[_unused(f"{name}_source", columns)] = pd.Series(texts, df.index, dtype="str")
-    return pd.DataFrame(columns, index=df.index)
+    extracted = pd.DataFrame(columns, index=df.index)
+    extracted.attrs = {frame.ATTRS: CallReceipt(kind="extract", line=records.receipt_line(df))}
+    return extracted
 
 
 # Schema

@@ -28,6 +28,17 @@ def retryable_row_indices(df: pd.DataFrame) -> list[int]:
     ]
 
 
+def count_failed_inputs(df: pd.DataFrame, labels: Sequence[str]) -> int:
+    """Return the number of inputs, identified by their labels, whose rows all failed."""
+    failed = set(failed_row_indices(df))
+    rows = range(len(df))
+    keys = zip(*(texts_at(df, name, rows) for name in labels), strict=True)
+    only_failed: dict[tuple[str | None, ...], bool] = {}
+    for row, key in zip(rows, keys, strict=True):
+        only_failed[key] = only_failed.get(key, True) and row in failed
+    return sum(only_failed.values())
+
+
 def replace_columns(
     df: pd.DataFrame, indices: Sequence[int], patch: pd.DataFrame, columns: Sequence[str]
 ) -> pd.DataFrame:

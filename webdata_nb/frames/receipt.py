@@ -264,12 +264,17 @@ def _as_json(receipt: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def after_retry(
-    receipt: Mapping[str, Any], *, rows: int, failed: int, retried: int
+    receipt: Mapping[str, Any], *, rows: int, failed: int, failed_inputs: int, retried: int
 ) -> dict[str, Any]:
-    """Return the receipt of a frame whose failed rows were fetched again."""
+    """Return the receipt of a frame whose failed rows were fetched again.
+
+    `failed_inputs` counts the failed inputs of a call with several.
+    """
     counts = {**receipt.get("counts", {}), "rows": rows, "ok": rows - failed, "failed": failed}
+    inputs = receipt.get("inputs")
     return {
         **receipt,
+        **({"inputs": {**inputs, "failed": failed_inputs}} if inputs else {}),
         "counts": counts,
         "retried": {"rows": retried, "failed": failed},
         "cache": "off",

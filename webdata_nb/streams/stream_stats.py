@@ -82,7 +82,7 @@ class StreamStats:
         if self.cached_receipt is not None:
             return self.cached_receipt
         attrs = receipt.build(
-            self._outcome_so_far(),
+            self.outcome_so_far(),
             request=self.input.spec.public_request,
             service=self._service,
             started_at=self._started_at,
@@ -90,7 +90,8 @@ class StreamStats:
         )
         return {**attrs, "cache": "off", "file": None}
 
-    def _outcome_so_far(self) -> JobOutcome:
+    def outcome_so_far(self) -> JobOutcome:
+        """Return the outcome with the counts of the rows that were yielded."""
         spec = self.input.spec
         counts: dict[str, Any] = {
             "rows": self.rows,
