@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import psutil
 import pytest
@@ -130,6 +132,57 @@ async def test_a_page_that_ends_every_browser_fails(browser: Browser, site: Site
     assert asked == 3
 
 
+@pytest.mark.parametrize("delay_s", [0.0, 0.15, 0.3])
+async def test_a_browser_that_is_killed_during_its_start_is_started_again(
+    browser: Browser, site: Site, delay_s: float
+) -> None:
+    url = site.page("/", "<p>page</p>")
+    profiles = browser_profiles()
+    rendering = asyncio.create_task(browser.render(RenderRequest(url, timeout_s=100.0)))
+    killed: list[psutil.Process] = []
+    for _ in range(2):
+        killed.append(await first_driver(but=killed))
+        await asyncio.sleep(delay_s)
+        killed[-1].kill()
+    async with asyncio.timeout(120):
+        assert b"page" in (await rendering).html
+        while len(browser_profiles() - profiles) > 1:  # noqa: ASYNC110 - that of the last browser
+            await asyncio.sleep(0.05)
+
+
+async def test_a_browser_that_never_starts_fails_the_page(browser: Browser, site: Site) -> None:
+    url = site.page("/", "<p>page</p>")
+    rendering = asyncio.create_task(browser.render(RenderRequest(url, timeout_s=100.0)))
+    killed = 0
+    async with asyncio.timeout(120):
+        while not rendering.done():
+            for driver in drivers():
+                driver.kill()
+                killed += 1
+            await asyncio.sleep(0.01)
+        with pytest.raises(ScrapeError, match="could not be started"):
+            await rendering
+    assert killed >= 3
+
+
+async def first_driver(*, but: list[psutil.Process]) -> psutil.Process:
+    async with asyncio.timeout(60):
+        while not (running := [each for each in drivers() if each not in but]):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    return running[0]
+
+
+def browser_profiles() -> set[Path]:
+    return set(Path(tempfile.gettempdir()).glob("playwright_chromiumdev_profile-*"))
+
+
 def drivers() -> list[psutil.Process]:
     """Return the processes of Playwright's driver."""
-    return [each for each in psutil.Process().children() if "run-driver" in each.cmdline()]
+    return [child for child in psutil.Process().children() if is_driver(child)]
+
+
+def is_driver(process: psutil.Process) -> bool:
+    try:
+        return "run-driver" in process.cmdline()
+    except psutil.Error:  # it has just ended
+        return False

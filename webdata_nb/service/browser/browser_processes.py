@@ -9,16 +9,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-from collections.abc import AsyncIterator, Callable
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.service.browser import profile_folders
 from webdata_nb.service.browser.chromium import (
+    BrowserStartError,
     browser_missing,
     launch,
     profile_path_of,
     remove_profile,
+    start_error,
 )
 from webdata_nb.service.browser.shutdown import end_browser, end_driver, process_id_of
 from webdata_nb.service.errors import ScrapeError
@@ -26,9 +30,16 @@ from webdata_nb.service.web.forward_proxy import ForwardProxy
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser as Chromium
+    from playwright.async_api import Playwright
+
+log = logging.getLogger(__name__)
 
 # How long a browser and its driver may take to start.
 START_S: Final = 60.0
+_MAX_STARTS: Final = 3
+# A profile that no process uses for this long does not belong to a browser that is starting.
+_UNUSED_S: Final = 2.0
+_MAX_LOOKS: Final = 5
 
 
 class BrowserProcess:
@@ -72,6 +83,7 @@ class BrowserProcesses:
         self._current: asyncio.Task[BrowserProcess] | None = None
         self._processes: set[BrowserProcess] = set()
         self._closing: set[asyncio.Task[None]] = set()
+        self._cleaning: set[asyncio.Task[None]] = set()
 
     async def aclose(self) -> None:
         """Close all browsers, also one that is still starting."""
@@ -81,7 +93,9 @@ class BrowserProcesses:
             await asyncio.gather(current, return_exceptions=True)
         for process in tuple(self._processes):
             await self._close(process)
-        await asyncio.gather(*self._closing, return_exceptions=True)
+        for cleaning in self._cleaning:
+            cleaning.cancel()
+        await asyncio.gather(*self._closing, *self._cleaning, return_exceptions=True)
 
     @contextlib.asynccontextmanager
     async def borrow(self) -> AsyncIterator[BrowserProcess]:
@@ -108,23 +122,42 @@ class BrowserProcesses:
         return await asyncio.shield(self._current)
 
     async def _start(self) -> BrowserProcess:
-        try:
-            async with asyncio.timeout(START_S):
-                return await self._start_process()
-        except TimeoutError:
-            raise start_timeout("the browser") from None
+        """Start a browser; try again if it or its driver is killed meanwhile."""
+        for attempts_left in reversed(range(_MAX_STARTS)):
+            started_at = time.time()
+            try:
+                async with asyncio.timeout(START_S):
+                    return await self._start_process()
+            except TimeoutError:
+                raise start_timeout("the browser") from None
+            except BrowserStartError as error:
+                self._clean_up_in_background(started_at)
+                if not attempts_left:
+                    raise
+                log.warning("%s; trying again", error)
+        raise AssertionError("unreachable")
 
     async def _start_process(self) -> BrowserProcess:
         try:
             from playwright.async_api import async_playwright  # noqa: PLC0415 - an optional extra
         except ImportError:
             raise browser_missing() from None
+        try:
+            process = await self._open(lambda: async_playwright().start())
+        except ScrapeError:
+            raise
+        except Exception as error:  # the end of the driver is a plain Exception
+            raise start_error(error) from error
+        self._processes.add(process)
+        return process
+
+    async def _open(self, start_driver: Callable[[], Awaitable[Playwright]]) -> BrowserProcess:
         async with contextlib.AsyncExitStack() as stack:
             proxy = await stack.enter_async_context(self._new_proxy())
             after = await stack.enter_async_context(contextlib.AsyncExitStack())
             artifacts = profile_folders.create_folder()
             after.push_async_callback(remove_profile, artifacts)
-            playwright = await async_playwright().start()
+            playwright = await start_driver()
             stack.push_async_callback(end_driver, playwright)
             chromium = await launch(
                 playwright,
@@ -138,18 +171,38 @@ class BrowserProcesses:
             if profile is not None:
                 profile_folders.record_profile(artifacts, profile)
                 after.push_async_callback(remove_profile, profile)
-            process = BrowserProcess(chromium, proxy, stack.pop_all())
-        self._processes.add(process)
-        return process
+            return BrowserProcess(chromium, proxy, stack.pop_all())
 
     async def _close(self, process: BrowserProcess) -> None:
         if process in self._processes:
             self._processes.discard(process)
             # A cancellation of the page must not interrupt the closing.
-            task = asyncio.create_task(process.exit_stack.aclose())
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
-            await asyncio.shield(task)
+            await asyncio.shield(self._close_in_background(process.exit_stack.aclose()))
+
+    def _clean_up_in_background(self, started_at: float) -> None:
+        task = asyncio.create_task(_remove_unused_profiles(started_at))
+        self._cleaning.add(task)
+        task.add_done_callback(self._cleaning.discard)
+
+    def _close_in_background(self, closing: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(closing)
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+        return task
+
+
+async def _remove_unused_profiles(created_after: float) -> None:
+    """Remove the profile of a browser whose driver ended before it reported the path.
+
+    The browser ends some time after its driver.
+    """
+    unused: set[Path] = set()
+    for _ in range(_MAX_LOOKS):
+        now_unused = set(await asyncio.to_thread(profile_folders.unused_profiles, created_after))
+        for profile in unused & now_unused:
+            await remove_profile(profile)
+        unused = now_unused
+        await asyncio.sleep(_UNUSED_S)
 
 
 def start_timeout(program: str) -> ScrapeError:

@@ -59,6 +59,10 @@ _ENVIRONMENT: Final = frozenset(
 )
 
 
+class BrowserStartError(ScrapeError):
+    """An installed browser or its driver ended during the start; another start may succeed."""
+
+
 def browser_missing() -> ScrapeError:
     """Return the error of a page that needs a browser if none is installed."""
     return ScrapeError("browser_missing", INSTALL)
@@ -91,7 +95,9 @@ async def launch(
     Raises
     ------
     ScrapeError
-        Of kind ``browser_missing``, if none is installed or it does not start.
+        Of kind ``browser_missing``, if none is installed.
+    BrowserStartError
+        It does not start.
     """
     from playwright.async_api import Error  # noqa: PLC0415 - an optional extra
 
@@ -116,7 +122,13 @@ async def launch(
         )
     except Error as error:
         message = f"{executable.name} could not be started ({_first_line(error)}); {INSTALL}"
-        raise ScrapeError("browser_missing", message) from error
+        raise BrowserStartError("browser_missing", message) from error
+
+
+def start_error(error: Exception) -> BrowserStartError:
+    """Return the error of a start that anything but Chromium itself ended."""
+    reason = str(error).strip().partition("\n")[0][:200] or type(error).__name__
+    return BrowserStartError("render", f"the browser could not be started ({reason})")
 
 
 def _trust_option(fingerprint: str | None) -> tuple[str, ...]:

@@ -42,6 +42,32 @@ def remove_stale_folders() -> int:
     return removed
 
 
+def unused_profiles(created_after: float) -> list[Path]:
+    """Return recent profiles that no process uses; none where `/proc` does not list processes."""
+    profiles = [
+        path
+        for path in Path(tempfile.gettempdir()).glob(f"{_PLAYWRIGHT_PREFIX}*")
+        if _is_recent(path, created_after)
+    ]
+    if not profiles or not Path("/proc/self/cmdline").exists():
+        return []
+    commands = b"\n".join(map(_command_line, Path("/proc").glob("[0-9]*")))
+    return [path for path in profiles if bytes(path) not in commands]
+
+
+def _is_recent(profile: Path, created_after: float) -> bool:
+    with suppress(OSError):
+        is_own = not profile.is_symlink() and _is_owned_by_user(profile)
+        return is_own and profile.stat().st_mtime >= created_after
+    return False
+
+
+def _command_line(process: Path) -> bytes:
+    with suppress(OSError):
+        return (process / "cmdline").read_bytes()
+    return b""
+
+
 def _is_stale(folder: Path) -> bool:
     process_id, _, suffix = folder.name.removeprefix(PREFIX).partition("-")
     if int(process_id) == os.getpid():

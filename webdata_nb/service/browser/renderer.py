@@ -26,6 +26,7 @@ from webdata_nb.service.browser.chromium import (
     find_program,
     is_responsive,
     render_error,
+    start_error,
 )
 from webdata_nb.service.browser.devices import DeviceScreen, check_name, find_screen
 from webdata_nb.service.browser.render_request import RenderedPage, RenderRequest, ScreenshotRequest
@@ -289,6 +290,8 @@ class Browser:
                         self._bundled_program = Path(playwright.chromium.executable_path)
                 except TimeoutError:
                     raise start_timeout("the browser's driver") from None
+                except Exception as error:  # the end of the driver is a plain Exception
+                    raise start_error(error) from error
             return self._presets
 
     @contextlib.asynccontextmanager
