@@ -131,7 +131,7 @@ def test_cache_keys_are_those_of_earlier_versions(spec: JobSpec, local: bool, di
         ({"scrape_options": {"timeout": -1}}, r"^scrape_options\.timeout "),
         ({"extract": {"prompt": 5}}, r"^extract"),
         ({"render": False, "wait_for": 10}, r"^render false"),
-        ({"render": False, "scrape_options": {"wait_for": 10}}, r"^scrape_options render false"),
+        ({"render": False, "scrape_options": {"wait_for": 10}}, r"^scrape_options: render false"),
         ({"render": "x"}, r"^render must be True, False or 'auto'; it is 'x'"),
         ({"extract": 5}, r"^extract must be a pydantic class, .* it is 5"),
         ({"extract": {"prompt": "x", "shema": {}}}, r"^extract\.shema is not an option: did you"),

@@ -126,7 +126,9 @@ class Notebook:
         self.cells = page.locator(".jp-Notebook .jp-CodeCell")
 
     def _state(self, word: str) -> None:
-        self.page.locator(f".jp-Notebook-ExecutionIndicator[data-status={word}]").wait_for()
+        # A narrow toolbar hides the indicator.
+        indicator = self.page.locator(f".jp-Notebook-ExecutionIndicator[data-status={word}]")
+        indicator.wait_for(state="attached")
 
     def run(self, *numbers: int) -> None:
         """Run cells as a reader does; those behind the first one queue."""
