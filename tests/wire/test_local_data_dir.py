@@ -17,13 +17,18 @@ from webdata_nb.local.data_dir import network_file_system
 from webdata_nb.settings import Settings
 
 
+def unwritable_settings(folder: Path) -> Settings:
+    """Return settings whose directories would be below a file."""
+    home = folder / "a file"
+    home.write_text("")
+    return Settings(data_dir=home / "data", cache_dir=home / "cache", log_dir=home / "logs")
+
+
 async def test_unwritable_home_is_replaced_with_one_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    home = tmp_path / "a file"
-    home.write_text("")
-    broken = Settings(data_dir=home / "data", cache_dir=home / "cache", log_dir=home / "logs")
+    broken = unwritable_settings(tmp_path)
     with pytest.warns(UserWarning, match="cannot be written.*WEBDATA_HOME") as caught:
         service = await local.ensure(broken)
     assert len(caught) == 1
@@ -47,9 +52,7 @@ def test_directory_of_other_user_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    home = tmp_path / "a file"
-    home.write_text("")
-    broken = Settings(data_dir=home / "data", cache_dir=home / "cache", log_dir=home / "logs")
+    broken = unwritable_settings(tmp_path)
     trap = tmp_path / "trap"
     trap.mkdir(mode=0o700)
     ours = tmp_path / f"webdata-{os.getuid()}"

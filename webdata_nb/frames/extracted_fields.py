@@ -121,7 +121,7 @@ class _Schema:
             if not isinstance(schema, Mapping):
                 return {}
             if isinstance(reference := schema.get("$ref"), str):
-                schema = _at_pointer(self.root, reference)
+                schema = _value_at(self.root, reference.removeprefix("#/").split("/"))
             elif (alternative := _only_alternative(schema)) is not None:
                 schema = alternative
             else:
@@ -135,13 +135,6 @@ def _only_alternative(schema: Schema) -> Any:
             others = [each for each in schemas if each != {"type": "null"}]
             return others[0] if len(others) == 1 else {}
     return None
-
-
-def _at_pointer(root: Schema, reference: str) -> Any:
-    value: Any = root
-    for name in reference.removeprefix("#/").split("/"):
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value
 
 
 # Values

@@ -131,7 +131,7 @@ class BrowserProcesses:
             except TimeoutError:
                 raise start_timeout("the browser") from None
             except BrowserStartError as error:
-                self._clean_up_in_background(started_at)
+                _run_in_background(_remove_unused_profiles(started_at), self._cleaning)
                 if not attempts_left:
                     raise
                 log.warning("%s; trying again", error)
@@ -177,18 +177,18 @@ class BrowserProcesses:
         if process in self._processes:
             self._processes.discard(process)
             # A cancellation of the page must not interrupt the closing.
-            await asyncio.shield(self._close_in_background(process.exit_stack.aclose()))
+            closing = process.exit_stack.aclose()
+            await asyncio.shield(_run_in_background(closing, self._closing))
 
-    def _clean_up_in_background(self, started_at: float) -> None:
-        task = asyncio.create_task(_remove_unused_profiles(started_at))
-        self._cleaning.add(task)
-        task.add_done_callback(self._cleaning.discard)
 
-    def _close_in_background(self, closing: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(closing)
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
-        return task
+def _run_in_background(
+    work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]
+) -> asyncio.Task[None]:
+    """Run `work` as a task, which is one of `tasks` until it ends."""
+    task = asyncio.create_task(work)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
+    return task
 
 
 async def _remove_unused_profiles(created_after: float) -> None:

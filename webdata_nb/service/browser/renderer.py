@@ -201,7 +201,7 @@ class Browser:
         BadInput
             There is no such device.
         """
-        progress = _Progress()
+        progress = _RenderStep()
         try:
             with waiting_for("the browser", request.timeout_s + END_S):
                 async with asyncio.timeout(request.timeout_s) as deadline:
@@ -213,7 +213,7 @@ class Browser:
                 raise ScrapeError("render", message) from None
             raise
 
-    async def _render(self, request: RenderRequest, progress: _Progress) -> RenderedPage:
+    async def _render(self, request: RenderRequest, progress: _RenderStep) -> RenderedPage:
         screen = await self.screen(request.mobile_device, mobile=request.mobile)
         document = request.document or await self._fetch(request, screen)
         for browsers_left in reversed(range(_MAX_BROWSERS_PER_PAGE)):
@@ -236,7 +236,7 @@ class Browser:
         request: RenderRequest,
         document: FetchedResponse,
         screen: DeviceScreen,
-        progress: _Progress,
+        progress: _RenderStep,
     ) -> RenderedPage:
         with process.proxy.open_session(
             self._traffic_limits, self._subresource_throttle(request, document)
@@ -317,7 +317,7 @@ class Browser:
 
 
 @dataclass(slots=True)
-class _Progress:
+class _RenderStep:
     """The current step of a page, for the message if its deadline expires."""
 
     step: str = "fetching the page"
