@@ -58,7 +58,7 @@ class Contestant:
         start = time.process_time()
         markdown = self.extract(html, truth["url"])
         self.cpu[name] += time.process_time() - start
-        self.found[name].append((key, markdown, truth))
+        self.found[name].append((key, markdown, truth | {"html": html}))
 
 
 def ours(html: bytes, url: str) -> str:
@@ -87,7 +87,10 @@ def half_of(key: str) -> str:
 
 def score(scoring: ModuleType, name: str, rows: list[tuple[str, str, Row]]) -> str:
     """Return the set's score over `rows`, and by kind of page if the set has kinds."""
-    texts = [(scoring.plain(markdown), truth) for _, markdown, truth in rows]
+    texts = [
+        (scoring.plain(scoring.untitled(markdown, truth["html"], truth["text"])), truth)
+        for _, markdown, truth in rows
+    ]
     if name == "aeb":
         scores = scoring.shingle_scores([(text, truth["text"]) for text, truth in texts])
         return " ".join(f"{key} {value:.4f}" for key, value in scores.items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from typing import Final
@@ -41,5 +42,9 @@ def rounds(
 
 
 def _cpu_s(pids: tuple[int, ...]) -> float:
-    times = (psutil.Process(pid).cpu_times() for pid in pids)
-    return float(sum(each.user + each.system for each in times))
+    total = 0.0
+    for pid in pids:
+        with contextlib.suppress(psutil.NoSuchProcess):  # a worker that was idle has ended
+            times = psutil.Process(pid).cpu_times()
+            total += times.user + times.system
+    return total

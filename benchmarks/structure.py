@@ -30,6 +30,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.page_cpu import worktree
+
 CHECKOUT: Final = Path(__file__).resolve().parents[1]
 PACKAGE: Final = "webdata_nb"
 JOB_ID: Final = "1f0e4d4c-7d2b-4a53-9d4e-2f6f0a5f2c11"
@@ -73,14 +75,8 @@ def print_table(before: dict[str, int], after: dict[str, int]) -> None:
 
 def measure_commit(commit: str) -> dict[str, int]:
     """Measure another commit, in a worktree of its own."""
-    with tempfile.TemporaryDirectory() as folder:
-        tree = Path(folder) / "tree"
-        git = ("git", "-C", str(CHECKOUT), "worktree")
-        subprocess.run([*git, "add", "-q", "--detach", str(tree), commit], check=True)
-        try:
-            return measure(tree)
-        finally:
-            subprocess.run([*git, "remove", "--force", str(tree)], check=True)
+    with worktree(commit) as tree:
+        return measure(tree)
 
 
 def measure(checkout: Path) -> dict[str, int]:

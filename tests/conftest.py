@@ -22,7 +22,7 @@ from tests.leftovers import MARK, Baseline, baseline, leftovers
 from tests.requirements import in_ci
 from webdata_nb import session as connections
 
-pytest_plugins = ["tests.site.fixtures"]
+pytest_plugins = ["tests.site.fixtures", "tests.postgres"]
 
 _PRESERVED_VARIABLES: Final = frozenset({"WEBDATA_CORPORA"})
 _BASELINE: Final = pytest.StashKey[Baseline]()

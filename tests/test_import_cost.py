@@ -82,3 +82,9 @@ def test_the_service_loads_no_library_of_search_pages() -> None:
 @pytest.mark.slow
 def test_the_service_knows_no_table_and_no_screen() -> None:
     assert loaded_by("import webdata_nb.service.app") & (TABLES | SCREEN | {"httpx"}) == set()
+
+
+@pytest.mark.slow
+def test_a_page_worker_loads_no_parser_of_rare_documents() -> None:
+    rare = {"docutils", "markdown_it", "pypdfium2", "yaml"}
+    assert loaded_by("import webdata_nb.service.workers.worker") & rare == set()

@@ -42,8 +42,8 @@ NETWORK: Final = frozenset(
 )
 # Parts of a declared one: of ipywidgets (used in a kernel, where it runs already), of pydantic.
 # Extras whose libraries the package imports, when they are there and asked for.
-USED_EXTRAS: Final = ("browser", "plot", "polars", "remote")
-COME_ALONG: Final = frozenset({"IPython", "pydantic_core"})
+USED_EXTRAS: Final = ("browser", "documents", "plot", "polars", "postgres", "remote")
+COME_ALONG: Final = frozenset({"IPython", "psycopg_pool", "pydantic_core"})
 # Who touches the environment: the settings, and those who hand it on to a process of ours.
 ENVIRONMENT: Final = frozenset(
     {
@@ -80,7 +80,7 @@ VIOLATIONS: Final = {
     "frames/rows.py": ("import ipywidgets", "Only display knows bars and widgets"),
     "service/scrape/page.py": ("import aiohttp", "One way out"),
     "service/markdown/tables.py": ("import turbohtml", "One file knows the parser"),
-    "service/crawl/engine.py": ("import sqlite3", "Only the store knows its database"),
+    "service/crawl/engine.py": ("import sqlite3", "Only the store knows its databases"),
     "service/routes/jobs.py": (
         "import webdata_nb.service.store.sqlite.store",
         "Only one module chooses the store",

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from PIL import Image
 
 import webdata_nb
 from benchmarks import crawl_vs_peers, crawl_vs_wget, main_content
 from tests.requirements import require_module
 from webdata_nb.service.routes.application import openapi
-from website import http_reference, python_reference
+from website import diagrams, http_reference, python_reference
 
 CHECKOUT: Final = Path(__file__).resolve().parent.parent
 
@@ -38,6 +39,15 @@ def test_http_reference_documents_every_operation_and_object() -> None:
     objects = [name for name, s in document["components"]["schemas"].items() if "properties" in s]
     assert [name for name in objects if f"### {name} " not in page] == []
     assert len(re.findall(r"^curl ", page, re.MULTILINE)) == len(operations)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_picture_shows_the_current_diagram(theme: str) -> None:
+    picture = CHECKOUT / "docs" / "pictures" / f"architecture-{theme}.png"
+    with Image.open(picture) as image:
+        shown = image.info[diagrams.DIGEST_KEY]
+    hint = "run `python -m website.pictures --only architecture`"
+    assert shown == diagrams.digest(diagrams.architecture_diagram()), hint
 
 
 def test_http_reference_is_deterministic() -> None:

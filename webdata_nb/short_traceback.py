@@ -28,8 +28,12 @@ class ErrorDisplay:
         self.is_full: Callable[[], bool] = lambda: False
 
     def lines(self, error: BaseException) -> list[str]:
-        """Return the lines that IPython shows; the magic `%tb` shows the whole traceback."""
-        return _full(error) if _is_requested_by_magic() or self.is_full() else _short(error)
+        """Return the lines that IPython shows.
+
+        The whole traceback for the magic `%tb`, and where nobody could enter it.
+        """
+        is_full = _is_requested_by_magic() or _is_unattended() or self.is_full()
+        return _full(error) if is_full else _short(error)
 
     def hide_internals(self, error: BaseException) -> None:
         """Remove the package's frames from an error that is raised to a marimo notebook.
@@ -94,6 +98,12 @@ def _is_requested_by_magic() -> bool:
         if frame.f_code.co_name == "tb" and module == "IPython.core.magics.execution":
             return True
     return False
+
+
+def _is_unattended() -> bool:
+    """Return whether a program such as papermill runs the notebook: it allows no input."""
+    kernel = getattr(_running_shell(), "kernel", None)
+    return kernel is not None and not getattr(kernel, "_allow_stdin", False)
 
 
 def _running_shell() -> Any:

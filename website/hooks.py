@@ -23,6 +23,7 @@ if str(CHECKOUT) not in sys.path:  # MkDocs loads a hook as a file, not as a mod
 
 from website import (  # noqa: E402 - needs the path
     command_reference,
+    diagrams,
     http_reference,
     notebook_pages,
     python_reference,
@@ -58,7 +59,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001 - the signature of MkDocs
     """Point links that leave `docs` to the page that shows the file, or keep their text only.
 
-    A picture in the light theme stands for both themes.
+    A picture in the light theme stands for both themes, and a picture for a diagram.
     """
     path = page.file.src_uri
     outside = COPIES | NOTEBOOKS
@@ -76,5 +77,6 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         address = posixpath.relpath(inside, posixpath.dirname(path) or ".")
         return f"[{link['text']}]({address}{link['anchor'] or ''})"
 
+    markdown = diagrams.replace_by_picture(markdown, "pictures/architecture-light.png")
     both = r"![\g<text>](\g<path>-light.png#only-light)![\g<text>](\g<path>-dark.png#only-dark)"
     return _LIGHT_PICTURE.sub(both, _LINK.sub(replace, markdown))

@@ -20,18 +20,20 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from PIL import Image
+from PIL import Image, PngImagePlugin
 from playwright.sync_api import sync_playwright
 
 from tests.notebooks import lab as labs
 from tests.notebooks.lab import Lab, Notebook
 from tests.requirements import find
+from website.diagrams import DIGEST_KEY, architecture_diagram, digest
 from website.tutorial import tutorial_cells
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / "docs" / "pictures"
+_THEMES: Final = ("light", "dark")
 _PORT: Final = 8000
 _PAGES: Final = 200
 _CRAWL: Final = (
@@ -139,6 +141,22 @@ def animate_crawl(lab: Lab, browser: Browser) -> None:
     _write_gif(frames, FOLDER / "crawl.gif")
 
 
+def picture_architecture(lab: Lab, browser: Browser, theme: str) -> None:
+    """Take a picture of the architecture's diagram, which JupyterLab's mermaid draws."""
+    source = architecture_diagram()
+    cell = f"from IPython.display import Markdown\nMarkdown({source!r})"
+    page = browser.new_page(viewport={"width": 1180, "height": 1600}, device_scale_factor=2)
+    with lab.dark() if theme == "dark" else nullcontext():
+        notebook = Notebook(page, lab.write(f"architecture-{theme}.ipynb", [cell]))
+    notebook.run_until_heard(0)
+    drawing = page.locator('img[src^="data:image/svg"]').first
+    image = Image.open(io.BytesIO(drawing.screenshot()))
+    info = PngImagePlugin.PngInfo()
+    info.add_text(DIGEST_KEY, digest(source))
+    image.quantize(64).save(FOLDER / f"architecture-{theme}.png", pnginfo=info, optimize=True)
+    page.close()
+
+
 def _frame(page: Page) -> Image.Image:
     box = page.locator(".jp-NotebookPanel-notebook").bounding_box()
     if box is None:
@@ -159,21 +177,40 @@ def _write_gif(frames: list[Image.Image], path: Path) -> None:
 def main() -> None:
     """Take all pictures, or a part of them."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=["tutorial", "crawl"], help="take these alone")
+    parser.add_argument("--only", choices=list(_PARTS), help="take these alone")
     only = parser.parse_args().only
     FOLDER.mkdir(exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=find("chromium"), args=["--no-sandbox", "--disable-gpu"]
         )
-        if only != "crawl":
-            for theme in ("light", "dark"):
-                with new_lab() as lab:
-                    picture_tutorial(lab, browser, theme)
-        if only != "tutorial":
-            with new_lab() as lab, documentation_site():
-                animate_crawl(lab, browser)
+        for part in [only] if only else _PARTS:
+            _PARTS[part](browser)
         browser.close()
+
+
+def _take_tutorial(browser: Browser) -> None:
+    for theme in _THEMES:
+        with new_lab() as lab:
+            picture_tutorial(lab, browser, theme)
+
+
+def _take_architecture(browser: Browser) -> None:
+    with new_lab() as lab:
+        for theme in _THEMES:
+            picture_architecture(lab, browser, theme)
+
+
+def _take_crawl(browser: Browser) -> None:
+    with new_lab() as lab, documentation_site():
+        animate_crawl(lab, browser)
+
+
+_PARTS: Final = {
+    "tutorial": _take_tutorial,
+    "architecture": _take_architecture,
+    "crawl": _take_crawl,
+}
 
 
 @contextmanager

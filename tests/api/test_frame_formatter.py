@@ -43,7 +43,7 @@ def crawled(count: int = 30) -> pd.DataFrame:
             "url": f"https://docs.example.com/a-long-folder/another-one/page-{n}.html",
             "title": f"Page {n}",
             "time_taken": 0.123456,
-            "markdown": f"\n\n# The *{n}th* [moss](https://a.test/) garden\n\nText",
+            "markdown": f"\n\n# The moss garden\n\nThe *{n}th* [moss](https://a.test/) grows",
         }
         for n in range(count)
     ]
@@ -72,7 +72,7 @@ def test_the_useful_columns_are_shown_and_the_others_are_named(shell: Any) -> No
         assert name in text
     assert "crawl https://a.test/: 30 rows" in text
     assert "0.12 s" in text
-    assert "The 3th moss garden" in html_of(shell, df[["url", "markdown"]])
+    assert "The 3th moss grows" in html_of(shell, df[["url", "markdown"]])
 
 
 def test_urls_are_links_that_are_cut_in_the_middle(shell: Any) -> None:
@@ -170,3 +170,15 @@ def test_the_first_use_in_a_shell_registers_it_and_a_script_loads_no_ipython(
     environment = os.environ | {"IPYTHONDIR": str(tmp_path)}
     for code in (script, in_shell):
         subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+
+
+def test_numbers_of_a_column_have_the_same_decimals(shell: Any) -> None:
+    missing = float("nan")
+    df = crawled(4).assign(price=[148.0, 34, 19.5, missing], stock=[3.0, 1250, missing, 0])
+    cells = [each.text for each in parse(html_of(shell, df)).find_all("td")]
+    assert [each for each in cells if each in {"148.00", "34.00", "19.50", "148", "34"}] == [
+        "148.00",
+        "34.00",
+        "19.50",
+    ]
+    assert {"3", "1,250", "0"} <= set(cells)

@@ -99,7 +99,7 @@ async def test_a_picture_of_the_viewport_is_never_called_truncated(api: Api, sit
     ("kind", "body", "markdown"),
     [
         ("application/json", '{"a": 1}', '```json\n{"a": 1}\n```'),
-        ("text/csv; charset=utf-8", "é,b", "é,b"),
+        ("text/csv; charset=utf-8", "é,b", "| é | b |\n| --- | --- |"),
         ("application/rss+xml", "<rss><channel/></rss>", "```xml\n<rss><channel/></rss>\n```"),
     ],
 )

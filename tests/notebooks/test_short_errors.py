@@ -47,6 +47,15 @@ def test_a_kernel_sends_the_message_and_the_line(kernel: Kernel) -> None:
     assert "build_request" in "\n".join(shown["traceback"])
 
 
+def test_an_unattended_kernel_sends_the_whole_traceback(kernel: Kernel) -> None:
+    kernel.run("import webdata_nb", live=False)
+    cell = kernel.run("webdata_nb.crawl_df('https://site.test/', max_pages=5000)", live=False)
+    assert cell.error is not None
+    text = _ANSI.sub("", "\n".join(cell.error["traceback"]))
+    assert "build_request" in text
+    assert text.splitlines()[-1].endswith(MESSAGE)
+
+
 @pytest.mark.parametrize("await_", ["", "await "])
 def test_a_warning_points_to_the_line_of_the_cell(
     kernel: Kernel, service: WireService, await_: str

@@ -32,7 +32,8 @@ def judged() -> list[tuple[float, float]]:
     for html, truth in scoring.load(str(content / "wcxb_dev.tar.gz")).values():
         source = page_source(html, url=truth["url"], content_type="text/html; charset=utf-8")
         found = scrape(source, ConversionOptions(), outlinks=False)
-        f1 = scoring.word_f1(scoring.plain(found.formats["markdown"]), truth["text"])
+        text = scoring.untitled(found.formats["markdown"], html, truth["text"])
+        f1 = scoring.word_f1(scoring.plain(text), truth["text"])
         rows.append((f1, found.quality["score"]))
     return rows
 

@@ -27,7 +27,10 @@ FLOORS: Final = json.loads((Path(__file__).parent / "floors.json").read_text())[
     "structured_extraction"
 ]
 
-DAYS: Final = ("%b %d, %Y", "%B %d, %Y", "%d/%m/%Y", "%d.%m.%Y", "%Y/%m/%d", "%Y%m%d")
+DAYS: Final = (
+    *("%b %d, %Y", "%B %d, %Y", "%d %B %Y", "%m/%d/%Y"),
+    *("%d/%m/%Y", "%d.%m.%Y", "%Y/%m/%d", "%Y%m%d"),
+)
 TEXT: Final = {"type": "string"}
 NUMBER: Final = {"type": "number"}
 COUNT: Final = {"type": "integer"}

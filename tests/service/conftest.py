@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -80,10 +79,12 @@ async def open_service(
     user_agent: str = USER_AGENT,
     networks: tuple[str, ...] = (),
     providers: SessionSettings = LOCAL_ONLY,
-    clock: Callable[[], float] = time.time,
+    clock: Callable[[], float] | None = None,
     webhooks: WebhookSettings = WebhookSettings(loopback=True),  # noqa: B008 - frozen
     upstream: Upstream = DIRECT,
     stall_s: float = STALL_S,
+    store_url: str | None = None,
+    secret_keys: tuple[str, ...] = (),
 ) -> AsyncIterator[Api]:
     """Open a service over a data directory; a team's may fetch from `networks`."""
     lifetime = LocalLifetime(data_dir, version="0", schema=1, managed=False)
@@ -96,6 +97,8 @@ async def open_service(
         webhooks=webhooks,
         upstream=upstream,
         stall_s=stall_s,
+        store_url=store_url,
+        secret_keys=secret_keys,
     )
     async with service(settings, 1, lifetime, lambda: None, clock=clock) as running:
         transport = httpx.ASGITransport(running.app)

@@ -30,7 +30,7 @@ BREAKER = host_pacing.BREAKER
         f"a queue of {host_pacing.MAX_QUEUE_S:,.0f} s",
         f"failed {BREAKER.threshold} times in a row | {BREAKER.open_period.first_delay_s:g} s;",
         f"robots.txt, with its retries | {robots.TIMEOUT_S:g} s",
-        f"sitemaps of a site | {sitemaps.TOTAL_TIMEOUT_S:g} s in all",
+        f"`/llms.txt` of a site | {sitemaps.TOTAL_TIMEOUT_S:g} s in all",
         f"the name of a host | {resolver.LOOKUP_TIMEOUT_S:g} s",
         (
             f"| {http_provider.REQUEST_TIMEOUT_S:g} s, "

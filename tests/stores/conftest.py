@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from tests.postgres import PostgresServer
+from webdata_nb.service.encryption import KEY_FILE, KeyFile, SecretCipher
 from webdata_nb.service.store.interface import Store, TextIndex
+from webdata_nb.service.store.postgres.database import PostgresDatabase
+from webdata_nb.service.store.sql.store import SqlStore
 from webdata_nb.service.store.sqlite.store import SqliteStore
 from webdata_nb.service.store.sqlite.text_index import SqliteTextIndex
+
+StoreFactory = Callable[[Path], Store]
 
 
 def _sqlite(folder: Path) -> Store:
     return SqliteStore(folder / "jobs.sqlite")
+
+
+def open_postgres(server: PostgresServer, folder: Path) -> SqlStore:
+    """Return the store of a folder, in a schema of its own."""
+    schema = f"test_{uuid.uuid5(uuid.NAMESPACE_URL, str(folder)).hex}"
+    return SqlStore(
+        PostgresDatabase(server.url, schema=schema), SecretCipher(KeyFile(folder / KEY_FILE))
+    )
 
 
 def _sqlite_index(folder: Path) -> TextIndex:
@@ -22,14 +38,23 @@ def _sqlite_index(folder: Path) -> TextIndex:
 
 
 # What makes an empty store or index in a folder; add the next ones here.
-STORES: Final[dict[str, Callable[[Path], Store]]] = {"sqlite": _sqlite}
+STORES: Final = ("sqlite", "postgres")
 INDEXES: Final[dict[str, Callable[[Path], TextIndex]]] = {"sqlite": _sqlite_index}
 
 
 @pytest.fixture(params=STORES)
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+def store_factory(request: pytest.FixtureRequest) -> StoreFactory:
+    """Return what opens the store of a folder, of each kind; a new folder has an empty one."""
+    if request.param == "sqlite":
+        return _sqlite
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    return partial(open_postgres, server)
+
+
+@pytest.fixture
+async def store(store_factory: StoreFactory, tmp_path: Path) -> AsyncIterator[Store]:
     """Open an empty store of each kind."""
-    async with STORES[request.param](tmp_path) as opened:
+    async with store_factory(tmp_path) as opened:
         yield opened
 
 

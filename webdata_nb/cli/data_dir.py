@@ -1,6 +1,6 @@
-"""Commands that open the data directory of a service, which must be on this machine.
+"""Commands that open the store of a service: its data directory on this machine, or its database.
 
-They may run while a service uses the directory. The network does not offer them.
+They may run while a service uses the store. The network does not offer them.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import functools
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 # ruff: noqa: PLC0415 - a command imports what it needs: `webdata --help` must not wait for it
 
-RunInDirectory = Callable[[Path, argparse.Namespace], int | None]
+RunOnStore = Callable[["StorePlace", argparse.Namespace], int | None]
 RunOnAccounts = Callable[["AccountStore", argparse.Namespace], Coroutine[None, None, None]]
 
 
@@ -51,17 +52,30 @@ def default_data_dir(mode: Mode) -> Path:
     return settings.data_dir.with_name("team")
 
 
-def add_data_dir_command(
-    commands: Commands, name: str, run: RunInDirectory, description: str, *, create: bool = False
+@dataclass(frozen=True, slots=True)
+class StorePlace:
+    """A service's data directory, and the URL of its database unless that is in the directory."""
+
+    directory: Path
+    url: str | None = field(default=None, repr=False)
+
+
+def add_store_command(
+    commands: Commands, name: str, run: RunOnStore, description: str, *, create: bool = False
 ) -> argparse.ArgumentParser:
-    """Add a command whose `run` takes a data directory; `create` permits a new one."""
-    run_in_directory = functools.partial(_run_in_directory, run, create)
-    parser = add_command(commands, name, run_in_directory, description)
+    """Add a command whose `run` takes a store; `create` permits a new data directory."""
+    run_on_store = functools.partial(_run_on_store, run, create)
+    parser = add_command(commands, name, run_on_store, description)
     parser.add_argument(
         "--data-dir",
         type=Path,
         metavar="DIR",
         help="data directory of the service (default: that of serve --mode team)",
+    )
+    parser.add_argument(
+        "--store",
+        metavar="URL",
+        help="database of the service on PostgreSQL (default: WEBDATA_STORE, or SQLite in DIR)",
     )
     return parser
 
@@ -69,18 +83,21 @@ def add_data_dir_command(
 def add_accounts_command(
     commands: Commands, name: str, run: RunOnAccounts, description: str, *, create: bool = False
 ) -> argparse.ArgumentParser:
-    """Add a command whose `run` takes the accounts in a data directory."""
-    run_in_directory = functools.partial(_run_on_accounts, run)
-    return add_data_dir_command(commands, name, run_in_directory, description, create=create)
+    """Add a command whose `run` takes the accounts of a store."""
+    run_on_store = functools.partial(_run_on_accounts, run)
+    return add_store_command(commands, name, run_on_store, description, create=create)
 
 
-def _run_in_directory(run: RunInDirectory, create: bool, args: argparse.Namespace) -> int | None:
+def _run_on_store(run: RunOnStore, create: bool, args: argparse.Namespace) -> int | None:
     from webdata_nb.service.errors import ApplicationError
+    from webdata_nb.service.settings import team_store_url
 
     directory = args.data_dir.absolute() if args.data_dir else default_data_dir("team")
-    _check_directory(directory, create=create)
     try:
-        return run(directory, args)
+        place = StorePlace(directory, team_store_url(args.store))
+        if place.url is None:
+            _check_directory(directory, create=create)
+        return run(place, args)
     except ApplicationError as error:
         raise WebdataError(str(error)) from None
     except ValueError as error:
@@ -95,14 +112,14 @@ def _check_directory(directory: Path, *, create: bool) -> None:
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
-def _run_on_accounts(run: RunOnAccounts, directory: Path, args: argparse.Namespace) -> None:
+def _run_on_accounts(run: RunOnAccounts, place: StorePlace, args: argparse.Namespace) -> None:
     import asyncio
 
-    asyncio.run(_with_accounts(run, directory, args))
+    asyncio.run(_with_accounts(run, place, args))
 
 
-async def _with_accounts(run: RunOnAccounts, directory: Path, args: argparse.Namespace) -> None:
+async def _with_accounts(run: RunOnAccounts, place: StorePlace, args: argparse.Namespace) -> None:
     from webdata_nb.service.store.backends import open_accounts
 
-    async with open_accounts(directory) as accounts:
+    async with open_accounts(place.directory, place.url) as accounts:
         await run(accounts, args)

@@ -66,7 +66,11 @@ def _add_storage(add: AddArgument) -> None:
         metavar="DIR",
         help="data directory (default: depends on the mode)",
     )
-    add("--store", metavar="URL", help="database of the jobs (default: SQLite in DIR)")
+    add(
+        "--store",
+        metavar="URL",
+        help="PostgreSQL database of a team's service (default: WEBDATA_STORE, or SQLite in DIR)",
+    )
     add(
         "--retention-hours",
         type=float,

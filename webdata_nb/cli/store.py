@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from webdata_nb.cli.commands import Commands, add_command, add_group, report
-from webdata_nb.cli.data_dir import add_data_dir_command
+from webdata_nb.cli.data_dir import StorePlace, add_store_command
 from webdata_nb.errors import WebdataError
 
 # ruff: noqa: PLC0415 - a command imports what it needs: `webdata --help` must not wait for it
@@ -23,21 +23,25 @@ def add_commands(commands: Commands) -> None:
 
 def _add_secrets(group: Commands) -> None:
     text = "Encrypt all secrets with a new key; the service may run meanwhile."
-    add_data_dir_command(group, "rotate", _rotate_secrets, text)
+    add_store_command(group, "rotate", _rotate_secrets, text)
     text = "Print a new key for WEBDATA_SECRET_KEY."
     add_command(group, "new-key", _print_new_secret_key, text)
 
 
-def _rotate_secrets(directory: Path, _args: argparse.Namespace) -> None:
+def _rotate_secrets(place: StorePlace, _args: argparse.Namespace) -> None:
     import asyncio
 
     from webdata_nb.service.encryption import KEY_FILE, KeyFile
-    from webdata_nb.service.settings import secret_keys
+    from webdata_nb.service.settings import SECRET_KEY, secret_keys
 
     keys = secret_keys()
+    if not keys and place.url is not None:
+        raise WebdataError(
+            f"{SECRET_KEY} must have the new key and the old one, separated by a comma"
+        )
     if not keys:
-        KeyFile(directory / KEY_FILE).rotate()
-    encrypted, unreadable_count = asyncio.run(_reencrypt(directory, keys))
+        KeyFile(place.directory / KEY_FILE).rotate()
+    encrypted, unreadable_count = asyncio.run(_reencrypt(place, keys))
     report(f"encrypted the secrets of {encrypted} jobs with the first key")
     if unreadable_count:
         raise WebdataError(
@@ -45,11 +49,12 @@ def _rotate_secrets(directory: Path, _args: argparse.Namespace) -> None:
         )
 
 
-async def _reencrypt(directory: Path, keys: tuple[str, ...]) -> tuple[int, int]:
+async def _reencrypt(place: StorePlace, keys: tuple[str, ...]) -> tuple[int, int]:
     from webdata_nb.service.settings import secret_cipher_for
     from webdata_nb.service.store.backends import open_store
 
-    async with open_store(directory, secret_cipher_for(directory, keys)) as store:
+    cipher = secret_cipher_for(place.directory, keys)
+    async with open_store(place.directory, cipher, place.url) as store:
         return await store.secrets.reencrypt()
 
 
@@ -64,16 +69,18 @@ def _print_new_secret_key(_args: argparse.Namespace) -> None:
 
 def _add_store(group: Commands) -> None:
     text = "Look for damage and contradictions in the database; the service may run meanwhile."
-    add_data_dir_command(group, "check", _check_store, text)
+    add_store_command(group, "check", _check_store, text)
     text = "Copy the database to a new file; the service may run meanwhile."
-    backup = add_data_dir_command(group, "backup", _back_up_store, text)
+    backup = add_store_command(group, "backup", _back_up_store, text)
     backup.add_argument("file", type=Path, metavar="FILE", help="a file that does not exist yet")
 
 
-def _check_store(directory: Path, _args: argparse.Namespace) -> int:
+def _check_store(place: StorePlace, _args: argparse.Namespace) -> int:
+    import asyncio
+
     from webdata_nb.service.store.backends import check_store
 
-    results = check_store(directory)
+    results = asyncio.run(check_store(place.directory, place.url))
     for result in results:
         print(f"{result.check}: {f'{len(result.problems)} wrong' if result.problems else 'ok'}")
         for problem in result.problems:
@@ -81,10 +88,15 @@ def _check_store(directory: Path, _args: argparse.Namespace) -> int:
     return int(any(result.problems for result in results))
 
 
-def _back_up_store(directory: Path, args: argparse.Namespace) -> None:
+def _back_up_store(place: StorePlace, args: argparse.Namespace) -> None:
+    if place.url is not None:
+        raise WebdataError(
+            "this command copies SQLite files; copy a database on PostgreSQL with pg_dump"
+        )
     from webdata_nb.service.encryption import KEY_FILE
     from webdata_nb.service.store.backends import back_up_store
 
+    directory = place.directory
     size = back_up_store(directory, args.file.absolute())
     report(f"wrote {args.file}, {size} bytes")
     if (key_file := directory / KEY_FILE).exists():

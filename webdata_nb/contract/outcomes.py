@@ -22,6 +22,7 @@ MEANINGS: Final[dict[str, str]] = {
     "redirect": "it redirects to a page that the crawl already has",
     "trap": "it is in a part of the site with endless URLs",
     "sitemap": "it is a sitemap that could not be read, or only in part",
+    "llms_txt": "it is an llms.txt that could not be read",
     "over_budget": "the crawl reached max_pages before it",
     "over_requests": "the crawl reached its limit of requests, 3 x max_pages + 50, before it",
     "over_urls": "the crawl had reached its limit of 100 x max_pages + 50,000 known URLs",
@@ -41,6 +42,7 @@ _COUNTED: Final[dict[str, str]] = {
     "redirect": "redirected to other pages",
     "trap": "in endless parts of the site",
     "sitemap": "unreadable sitemaps",
+    "llms_txt": "unreadable llms.txt",
 }
 _BEYOND: Final[dict[str, str]] = {
     "over_budget": "the budget",
@@ -77,7 +79,7 @@ def is_row(outcome: str) -> bool:
 
 
 # Outcomes of URLs that were not part of the request.
-_OUTSIDE_REQUEST: Final = frozenset({"scope", "filtered", "sitemap"})
+_OUTSIDE_REQUEST: Final = frozenset({"scope", "filtered", "sitemap", "llms_txt"})
 
 
 def completion_warning(counts: Mapping[str, int]) -> str:

@@ -266,8 +266,9 @@ class SearchRequest(Strict):
 class CrawlRequest(Strict):
     """POST /v1/crawl.
 
-    Ours: `sitemap` seeds the crawl from the site's sitemaps as well, and `respect_nofollow`
-    leaves links out that say `rel=nofollow`, or whose page says so of all of them.
+    Ours: `sitemap` and `llms_txt` seed the crawl from the site's sitemaps and its `/llms.txt` as
+    well, and `respect_nofollow` leaves links out that say `rel=nofollow`, or whose page says so of
+    all of them.
     """
 
     url: HttpUrl = Field(description="Where the crawl starts.")
@@ -308,6 +309,10 @@ class CrawlRequest(Strict):
     )
     sitemap: Flag = Field(
         default=False, description="Whether the site's sitemaps are read for further pages (ours)."
+    )
+    llms_txt: Flag = Field(
+        default=False,
+        description="Whether the links of the site's `/llms.txt` are further pages (ours).",
     )
     respect_nofollow: Flag = Field(
         default=False,

@@ -49,21 +49,24 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def plain(column: str, value: Any) -> str:
-    """Return a value that is no text as text: a number, a time, a size."""
+def plain(column: str, value: Any, *, decimals: int = 0) -> str:
+    """Return a value that is no text as text: a number, a time, a size.
+
+    A float has at least `decimals` decimals.
+    """
     if isinstance(value, bytes):
         return f"{len(value):,} bytes"
     if isinstance(value, datetime):
         return moment(value)
     if isinstance(value, float):
-        return f"{value:,.2f} s" if column in _SECONDS else decimal(value)
+        return f"{value:,.2f} s" if column in _SECONDS else decimal(value, decimals)
     return str(value)
 
 
-def decimal(value: float) -> str:
+def decimal(value: float, decimals: int = 0) -> str:
     """Return a number with as many digits as tell it apart from others of its size."""
     if value.is_integer():
-        return f"{value:,.0f}"
+        return f"{value:,.{decimals}f}"
     return f"{value:.2g}" if abs(value) < 0.01 else f"{value:,.2f}"  # noqa: PLR2004 - else it is 0.00
 
 

@@ -32,6 +32,7 @@ _ONE_WORD: Final = 40
 _HOVER: Final = 600
 _PICTURES: Final = 20
 _PICTURE_SIDE: Final = 72
+_DECIMALS: Final = 2
 # Two lines of a text, in a box that no ordinary word is wider than.
 _TEXT_BOX: Final = (
     "min-width:8em;max-width:40em;white-space:normal;overflow-wrap:anywhere;overflow:hidden;"
@@ -86,6 +87,7 @@ def render(view: FrameView) -> str:
     cells = _Cells(
         PictureBudget(_PICTURES, _PICTURE_SIDE),
         _LONGEST_URL if len(places) > _FEW_COLUMNS else _LONGEST_URL_OF_FEW,
+        frozenset(view.columns[place] for place in places if _has_fractions(view, place)),
     )
     body = "".join(_row(view, number, places, cells) for number in range(len(view.rows)))
     return table_markup(head, body, [_note(view, places), view.line])
@@ -178,6 +180,12 @@ def _cell_width(column: str, value: Any) -> int:
 # --------------------------------------------------------------------------------------- cells
 
 
+def _has_fractions(view: FrameView, place: int) -> bool:
+    """Return whether a column of floats has a number that is shown with decimals."""
+    values = [row[place] for row in view.rows]
+    return any(isinstance(value, float) and not value.is_integer() for value in values)
+
+
 def _header(view: FrameView, place: int) -> str:
     numbers = [row[place] for row in view.rows if not cell_html.is_missing(row[place])]
     is_numeric = bool(numbers) and all(map(cell_html.is_number, numbers))
@@ -201,6 +209,7 @@ class _Cells:
 
     pictures: PictureBudget
     longest_url: int
+    fractional_columns: frozenset[str]
 
     def cell(self, column: str, value: Any) -> str:
         style = cell_html.NUMBER if cell_html.is_number(value) else cell_html.SHORT
@@ -216,13 +225,14 @@ class _Cells:
             return url or _text(first_line(value) if column in _RENDERED else value)
         if isinstance(value, dict):
             return _text(json.dumps(value, ensure_ascii=False, default=str))
-        return html.escape(_plain(column, value))
+        decimals = _DECIMALS if column in self.fractional_columns else 0
+        return html.escape(_plain(column, value, decimals))
 
 
-def _plain(column: str, value: Any) -> str:
+def _plain(column: str, value: Any, decimals: int = 0) -> str:
     if isinstance(value, list):
         return cell_html.counted(column, value)
-    return cell_html.plain(column, value)
+    return cell_html.plain(column, value, decimals=decimals)
 
 
 def _is_short(words: str) -> bool:
@@ -240,14 +250,18 @@ def _text(text: str) -> str:
 
 
 def first_line(markdown: str) -> str:
-    r"""Return the first line of a Markdown text, without the marks of headings and lists.
+    r"""Return the first line below the headline, without the marks of headings and lists.
+
+    The headline itself if nothing follows.
 
     Examples
     --------
-    >>> first_line("\n# The **moss** garden\n\nWelcome")
-    'The moss garden'
+    >>> first_line("\n# The **moss** garden\n\nWelcome, *visitor*")
+    'Welcome, visitor'
     """
     beginning = markdown[: _HOVER * 4].lstrip()
-    line = next((each for each in beginning.splitlines() if re.search(r"\w", each)), "")
+    lines = [line for line in beginning.splitlines() if re.search(r"\w", line)]
+    below = (line for line in lines if not line.startswith("# "))
+    line = next(below, lines[0] if lines else "")
     without_urls = re.sub(r"!?\[([^\[\]]*)\]\([^()]*\)", r"\1", line)
     return re.sub(r"^[\s#>*+-]+|[*`]{1,3}", "", without_urls).strip()

@@ -38,6 +38,9 @@ _MESSAGES: Final = {
     "missing": "is required; it is None",
 }
 
+# Options that were added after the first release, with their defaults.
+_LATER_OPTIONS: Final = {"llms_txt": False}
+
 
 def build_request(
     model: type[R],
@@ -72,8 +75,12 @@ def request_body(request: Strict) -> dict[str, Any]:
 
 
 def request_with_defaults(request: Strict) -> dict[str, Any]:
-    """Return the request with the defaults of the contract."""
-    return request.model_dump(mode="json", by_alias=True, exclude_none=True)
+    """Return the request with the defaults of the contract.
+
+    Later options are left out at their default, so that earlier cached results are found.
+    """
+    params = request.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return {name: value for name, value in params.items() if _LATER_OPTIONS.get(name) != value}
 
 
 def without_webhook(params: Mapping[str, Any]) -> dict[str, Any]:

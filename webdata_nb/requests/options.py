@@ -206,6 +206,9 @@ class SiteOptions(TypedDict, total=False):
         parameters (default False).
     sitemap
         Start from the site's sitemaps as well (default False; not every service offers it).
+    llms_txt
+        Start from the links of the site's `/llms.txt` as well (default False; not every service
+        offers it).
     respect_nofollow
         Leave out links that say `rel=nofollow`, and all links of a page whose robots directives
         do (default False: such a link says what its author vouches for, robots.txt what may be
@@ -222,6 +225,7 @@ class SiteOptions(TypedDict, total=False):
     exclude_paths: Sequence[str] | None
     filter_faceted_urls: bool | None
     sitemap: bool | None
+    llms_txt: bool | None
     respect_nofollow: bool | None
 
 

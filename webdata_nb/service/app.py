@@ -53,8 +53,8 @@ from webdata_nb.service.server import (
 from webdata_nb.service.settings import LOCAL_ACCOUNT, InvalidSetting, Mode, ServiceSettings
 from webdata_nb.service.store.backends import open_store, open_text_index, schema_version
 from webdata_nb.service.store.indexing import Indexer, origin_of
-from webdata_nb.service.store.interface import AccountStore, Store, TextIndex
-from webdata_nb.service.store.records import JobSnapshot
+from webdata_nb.service.store.interface import Store, TextIndex
+from webdata_nb.service.store.records import JobSnapshot, StoreSignal
 from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.store.spool import SpoolDirectory
 from webdata_nb.service.web.egress_policy import EgressPolicy
@@ -101,11 +101,15 @@ async def service(
     lifetime: LocalLifetime,
     stop: Callable[[], None],
     *,
-    clock: Callable[[], float] = time,
+    clock: Callable[[], float] | None = None,
 ) -> AsyncIterator[RunningService]:
-    """Open all parts in order, yield the service, close them in reverse order."""
+    """Open all parts in order, yield the service, close them in reverse order.
+
+    `clock` replaces the store's clock in tests of retention and webhooks.
+    """
     async with AsyncExitStack() as stack:
         store = await _open_store(stack, settings)
+        clock = clock or store.now
         index = await stack.enter_async_context(open_text_index(settings.data_dir))
         spool = SpoolDirectory(settings.data_dir / "spool")
         throttle, events, retry, metrics = HostThrottle(), JobEvents(), StoreRetry(), Metrics()
@@ -141,15 +145,17 @@ async def service(
                 on_end=on_job_end,
                 delete_spooled=spool.delete,
                 retry=retry,
+                clock=store.now,
             ),
             events=events,
             webhooks=webhooks,
-            creatives=_creatives(settings.data_dir, throttle),
+            creatives=_creatives(settings, throttle),
             sessions=LeasedSessions(lifetime, settings.providers.creatives),
             retry=retry,
             retention=settings.retention,
             clock=clock,
         )
+        store.subscribe(partial(_on_signal, state))
         janitor = Janitor(store, index, spool, retention=settings.retention, clock=clock)
         _run_in_background(stack, janitor.run())
         _run_in_background(stack, background_indexer.run())
@@ -170,13 +176,19 @@ async def service(
 
 
 async def _open_store(stack: AsyncExitStack, settings: ServiceSettings) -> Store:
-    """Open the store, and take over the work of the process before this one."""
-    store = await stack.enter_async_context(open_store(settings.data_dir, settings.cipher))
-    await store.expire_leases()
-    await store.accounts.expire_calls()
-    await store.outbox.expire_leases()
+    """Open the store; take over the work of the process before this one if it was alone."""
+    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    store = await stack.enter_async_context(
+        open_store(settings.data_dir, settings.cipher, settings.store_url)
+    )
+    if settings.store_url is None:  # no other process works on it
+        await store.expire_leases()
+        await store.accounts.expire_calls()
+        await store.outbox.expire_leases()
+    else:
+        await store.secrets.check_key()
     if settings.mode == "local":
-        await store.accounts.ensure(LOCAL_ACCOUNT, "the user of this machine", now=time())
+        await store.accounts.ensure(LOCAL_ACCOUNT, "the user of this machine", now=store.now())
     return store
 
 
@@ -228,9 +240,23 @@ async def _open_webhooks(
     return Webhooks(store.outbox, sender, Profile(choice.profile), choice.pages, deliverer.wake)
 
 
-def _creatives(data_dir: Path, throttle: HostThrottle) -> CreativesListing:
-    files = FileStore(data_dir / "creatives")
-    sealer = CursorSealer.load_or_create(data_dir)
+def _on_signal(state: AppState, signal: StoreSignal) -> None:
+    """Look for what another process changed."""
+    if signal.job_id is not None:
+        state.events.changed(signal.job_id)
+        state.runner.check_lease(signal.job_id)
+        return
+    state.runner.wake()
+    if not signal.is_queue:
+        state.events.all_changed()
+
+
+def _creatives(settings: ServiceSettings, throttle: HostThrottle) -> CreativesListing:
+    files = FileStore(settings.data_dir / "creatives")
+    if settings.store_url is None:
+        sealer = CursorSealer.load_or_create(settings.data_dir)
+    else:  # another process may continue a listing
+        sealer = CursorSealer.derive(settings.secret_keys[0])
     return CreativesListing(SourceFactory(throttle), sealer, files, OcrPool())
 
 
@@ -255,7 +281,7 @@ def _running_service(
         caller_of=(
             local_callers(lifetime.token, LOCAL_ACCOUNT)
             if is_local
-            else _callers_by_key(state.store.accounts)
+            else _callers_by_key(state.store)
         ),
         loopback_only=is_local,
         per_account=settings.clients.per_account,
@@ -274,9 +300,9 @@ def _running_service(
     )
 
 
-def _callers_by_key(accounts: AccountStore) -> CallerLookup:
+def _callers_by_key(store: Store) -> CallerLookup:
     async def caller_of(key: str) -> Caller | None:
-        return await accounts.caller(key_hash(key), now=time()) if key else None
+        return await store.accounts.caller(key_hash(key), now=store.now()) if key else None
 
     return caller_of
 
@@ -393,7 +419,7 @@ def serve(
     data_dir
         The directory of the service's data.
     store
-        Another place for the jobs; None or ``"sqlite"`` stores them in `data_dir`.
+        The URL of a PostgreSQL database; None or ``"sqlite"`` stores the jobs in `data_dir`.
     mode
         ``"local"``: for the user of this machine, loopback only. ``"team"``: for holders of keys.
     allow_networks

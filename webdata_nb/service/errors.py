@@ -175,6 +175,18 @@ class MissingRows(ApplicationError):
     """A write names rows that are not stored; its transaction was rolled back."""
 
 
+class MissingDriver(ApplicationError):
+    """The driver of the store's database is not installed; the message says how to install it."""
+
+
+class StoreForbidden(ApplicationError):
+    """The role lacks rights in the store's database; the message says which."""
+
+
+class OtherKey(ApplicationError):
+    """The store's secrets are encrypted with keys that this process does not have."""
+
+
 class NewerSchema(ApplicationError):
     """A newer release wrote the database; only that release may open it."""
 

@@ -19,6 +19,7 @@ from webdata_nb.service.http.client_limits import LOOPBACK, PER_ACCOUNT, PER_ADD
 
 Mode = Literal["local", "team"]
 SECRET_KEY: Final = "WEBDATA_SECRET_KEY"  # noqa: S105 - the name of a setting
+STORE: Final = "WEBDATA_STORE"
 LOCAL_ACCOUNT: Final = "local"
 # Seconds without progress after which the watchdog ends an attempt at a job.
 STALL_S: Final = 600.0
@@ -157,6 +158,7 @@ class ServiceSettings:
     clients: ClientLimits = field(default_factory=ClientLimits)
     upstream: Upstream = DIRECT
     stall_s: float = STALL_S
+    store_url: str | None = field(default=None, repr=False)
 
     @classmethod
     def checked(
@@ -183,8 +185,12 @@ class ServiceSettings:
         ca_bundle: str | None = None,
     ) -> ServiceSettings:
         """Validate the options of a command; raises `InvalidSetting`."""
-        if store not in {None, "sqlite"}:
-            raise InvalidSetting("--store takes sqlite (the default: jobs in the data directory)")
+        store_url, keys = team_store_url(store, mode), secret_keys()
+        if store_url is not None and not keys:
+            raise InvalidSetting(
+                f"--store {_scheme(store_url)}://... needs {SECRET_KEY}, the same for every "
+                "process of the service: `webdata secrets new-key` prints a new one"
+            )
         if not 0 <= port <= LAST_PORT:
             raise InvalidSetting(f"--port takes a number from 0 to {LAST_PORT}")
         if mode == "local" and host not in _LOOPBACK:
@@ -201,7 +207,7 @@ class ServiceSettings:
             _networks(allow_networks),
             _user_agent(user_agent),
             providers(os.environ),
-            secret_keys(),
+            keys,
             Retention.checked(
                 mode,
                 search=retention_hours,
@@ -214,12 +220,44 @@ class ServiceSettings:
             _address(metrics),
             _clients(trusted_proxies, connections_per_address, requests_per_account),
             Upstream.checked(proxy=proxy, ca_bundle=ca_bundle),
+            store_url=store_url,
         )
 
     @property
     def cipher(self) -> SecretCipher:
         """The cipher of jobs' secrets, from the configured keys or the key file."""
         return secret_cipher_for(self.data_dir, self.secret_keys)
+
+
+def team_store_url(text: str | None, mode: Mode = "team") -> str | None:
+    """Return the URL of a team's database; None for SQLite in the data directory.
+
+    Without `text` it is that of the environment. No message shows a URL: it has a password.
+
+    Raises
+    ------
+    InvalidSetting
+        The URL has another scheme, or the mode is local.
+    """
+    if text is None and mode == "team":
+        text = os.environ.get(STORE)
+    if not text or text == "sqlite":
+        return None
+    if _scheme(text) not in {"postgresql", "postgres"}:
+        raise InvalidSetting(
+            f"--store ({STORE}) takes sqlite (the default: jobs in the data directory), or a URL "
+            "such as postgresql://USER:PASSWORD@HOST/DATABASE"
+        )
+    if mode == "local":
+        raise InvalidSetting(
+            "--store on PostgreSQL is for services with accounts: add --mode team, or leave out "
+            "--store"
+        )
+    return text
+
+
+def _scheme(url: str) -> str:
+    return url.partition("://")[0] if "://" in url else ""
 
 
 def secret_keys() -> tuple[str, ...]:

@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 from tests.requirements import require
 from tests.service.conftest import Api, open_service
 from tests.site.server import Site
+from webdata_nb.service.crawl.sitemaps import SitemapSeeds
 from webdata_nb.service.documents import sitemap as reading
+from webdata_nb.service.store.records import UrlOutcome
 
 A, B = "http://a.test/a", "http://a.test/b"
 NAMESPACE = "http://www.sitemaps.org/schemas/sitemap/0.9"
@@ -217,3 +219,86 @@ async def test_seeds_are_kept_after_restart(tmp_path: Path, site: Site) -> None:
         reply = await api.wait_for_end("crawl", job_id)
     assert [row["title"] for row in reply["data"]] == ["Home", "linked", "three", "one"]
     assert len(site.hits("/sitemap.xml")) == asked == 1
+
+
+def llms_site(site: Site) -> None:
+    """Serve a start page, and an llms.txt that lists two Markdown pages."""
+    site.page("/", "<title>Home</title><a href='/linked'>x</a>")
+    site.page("/linked", "<title>linked</title><p>Linked text.")
+    site.page("/sitemap.xml", urlset(site.at("/mapped")))
+    site.page("/mapped", "<title>mapped</title><p>Mapped text.")
+    text = (
+        "# Site\n\n> Summary\n\n## Docs\n\n- [One](/docs/one.md): first\n"
+        f"- [Two]({site.at('/docs/two.md')})\n- [Secret](/secret)\n- [Other](http://other.test/)\n"
+    )
+    site.page("/llms.txt", text_reply(text, "text/plain"))
+    site.page("/docs/one.md", text_reply("# One\n\n[more](more.md)\n", "text/markdown"))
+    site.page("/docs/two.md", text_reply("# Two\n", "text/plain"))
+    site.page("/docs/more.md", text_reply("# More\n", "application/octet-stream"))
+
+
+def text_reply(text: str, content_type: str) -> Callable[[web.BaseRequest], web.Response]:
+    return lambda _: web.Response(body=text.encode(), content_type=content_type)
+
+
+async def test_links_of_llms_txt_follow_those_of_sitemaps(api: Api, site: Site) -> None:
+    llms_site(site)
+    site.robots("User-agent: *\nDisallow: /secret\n")
+    reply = await api.run_job("crawl", url=site.url, llms_txt=True, sitemap=True)
+    rows = [(row["title"], row["depth"]) for row in reply["data"]]
+    assert rows == [("Home", 0), ("linked", 1), ("mapped", 1), ("One", 1), ("Two", 1), ("More", 2)]
+    assert reply["receipt"]["counts"] == {"fetched": 6, "robots": 1, "scope": 1}
+    assert len(site.hits("/llms.txt")) == 1
+    site.forget()
+    reply = await api.run_job("crawl", url=site.url, llms_txt=True)
+    assert [row["title"] for row in reply["data"]] == ["Home", "linked", "One", "Two", "More"]
+    assert not site.hits("/sitemap.xml")
+
+
+async def test_llms_txt_is_not_requested_without_option(api: Api, site: Site) -> None:
+    llms_site(site)
+    await api.run_job("crawl", url=site.url, sitemap=True)
+    assert not site.hits("/llms.txt")
+
+
+async def test_llms_txt_that_robots_txt_disallows_is_not_read(api: Api, site: Site) -> None:
+    llms_site(site)
+    site.robots("User-agent: *\nDisallow: /llms.txt\n")
+    reply = await api.run_job("crawl", url=site.at("/linked"), llms_txt=True, max_depth=1)
+    assert not site.hits("/llms.txt")
+    assert reply["receipt"]["counts"] == {"fetched": 1}
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "problem"),
+    [
+        (404, "no", None),
+        (403, "no", "HTTP 403"),
+        (200, "<!DOCTYPE html><title>x</title><a href=/never>x</a>", "it is no Markdown"),
+    ],
+)
+async def test_unreadable_llms_txt_is_in_the_receipt(
+    api: Api, site: Site, status: int, body: str, problem: str | None
+) -> None:
+    site.page("/", "<title>Home</title>")
+    site.page("/llms.txt", body, status=status)
+    reply = await api.run_job("crawl", url=site.url, llms_txt=True)
+    expected = {"fetched": 1} if problem is None else {"fetched": 1, "llms_txt": 1}
+    assert reply["receipt"]["counts"] == expected
+    found = await api.get(
+        f"/v1/crawl/{reply['job_id']}/receipt", params={"url": site.at("/llms.txt")}
+    )
+    assert [each["detail"].startswith(problem or "") for each in found["data"]] == [True] * len(
+        expected.keys() - {"fetched"}
+    )
+
+
+def test_seeds_of_earlier_releases_are_read() -> None:
+    stored = {
+        "sitemaps": b'{"pages": ["http://a.test/"], "problems": [["http://a.test/s", "gone"]]}'
+    }
+    seeds = SitemapSeeds.from_snapshots(stored)
+    problem = UrlOutcome("http://a.test/s", "sitemap", "gone")
+    assert seeds == SitemapSeeds(("http://a.test/",), (problem,))
+    assert seeds is not None
+    assert SitemapSeeds.from_snapshots(dict([seeds.snapshot()])) == seeds

@@ -528,3 +528,54 @@ async def test_numbers_of_items_hold_for_the_whole_page(bench: Bench) -> None:
     kind, message = await bench.failure("tags: one", schema=schema)
     assert kind == "invalid"
     assert "/tags: must have items at least 3" in message
+
+
+# -------------------------------------------------------------- refusals, empty pages, page titles
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "I'm sorry, but I can't help with that.",
+        "I\u2019m unable to extract personal data from this page.",
+        "<think>Should I? {no}</think>I cannot assist with this request.",
+        "Es tut mir leid, dabei kann ich nicht helfen.",
+        "Lo siento, no puedo ayudar con eso.",
+        "抱歉\uff0c我无法处理此页面。",
+    ],
+)
+async def test_a_refusal_in_words_is_refused_at_once(bench: Bench, answer: str) -> None:
+    bench.model.then(always_reply(answer))
+    kind, _ = await bench.failure()
+    assert kind == "refused"
+    assert len(bench.model.requests) == 1
+
+
+async def test_other_words_are_asked_to_be_corrected(bench: Bench) -> None:
+    bench.model.then(always_reply("The hat costs 19.5."))
+    item = await bench.item()
+    assert item["extract"] == VALID_ANSWER
+    assert len(bench.model.requests) == 2
+
+
+@pytest.mark.parametrize("options", [{"schema": SCHEMA}, {"schema": SCHEMA, "prompt": "the hat"}])
+async def test_a_page_without_text_never_reaches_the_model(
+    bench: Bench, options: dict[str, Any]
+) -> None:
+    declared = {"meta": {"product:price:amount": "19.50"}}
+    item = await bench.item(" \n", structured=declared, **options)
+    assert bench.model.requests == []
+    expected = None if "prompt" in options else 19.5
+    assert item["extract"] == {"name": None, "price": expected, "tags": None}
+
+
+async def test_the_title_of_the_page_does_not_fill_a_null_of_the_model(bench: Bench) -> None:
+    schema = {
+        "type": "object",
+        "properties": {name: {"type": "string"} for name in ("name", "title", "description")},
+    }
+    declared = {"meta": {"description": "Hats"}, "opengraph": {"og:title": "Hat Shop"}}
+    item = await bench.item("# Hats\n", structured=declared, title="Shop | Hats", schema=schema)
+    assert item["extract"] == {"name": None, "title": "Hat Shop", "description": "Hats"}
+    assert "/name" not in item["metadata"]["extract"]["provenance"]
+    assert "/name" in item["metadata"]["extract"]["missing"]

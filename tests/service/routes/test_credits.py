@@ -17,7 +17,7 @@ from webdata_nb.service.credits.plans import Terms
 from webdata_nb.service.credits.weights import CREATIVES, Charge
 from webdata_nb.service.errors import ConcurrencyReached
 from webdata_nb.service.routes.charge import charged
-from webdata_nb.service.store.interface import AccountStore
+from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.sqlite.store import SqliteStore
 
 LOOPBACK = ("127.0.0.0/8",)
@@ -162,12 +162,12 @@ async def test_a_failed_job_costs_nothing_and_its_retry_is_charged_like_a_start(
         assert "may cost 3 credits and 2 are left" in reply["detail"]
 
 
-async def break_off(accounts: AccountStore, most: tuple[Charge, ...]) -> None:
-    async with charged(accounts, "a", most, timeout_s=90) as call:
-        usage = await accounts.usage("a", now=time.time())
+async def break_off(store: Store, most: tuple[Charge, ...]) -> None:
+    async with charged(store, "a", most, timeout_s=90) as call:
+        usage = await store.accounts.usage("a", now=time.time())
         assert (usage.active, usage.reserved) == (1, 81)
         with pytest.raises(ConcurrencyReached):
-            await charged(accounts, "a", most, timeout_s=90).__aenter__()
+            await charged(store, "a", most, timeout_s=90).__aenter__()
         call.add("creatives")
         call.add("ocr", 2)
         call.add("ocr")
@@ -180,7 +180,7 @@ async def test_call_is_charged_for_added_units(tmp_path: Path) -> None:
         await accounts.add("a", "Alice", Terms("team", 100, 1), now=time.time())
         most = (Charge(CREATIVES, "creatives", 1), Charge(CREATIVES, "ocr", 40))
         with pytest.raises(EOFError):
-            await break_off(accounts, most)
+            await break_off(store, most)
         usage = await accounts.usage("a", now=time.time())
         assert (usage.active, usage.account.balance.monthly_left) == (0, 93)
 

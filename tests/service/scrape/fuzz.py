@@ -51,6 +51,12 @@ PIECES: Final = tuple(
         "l<b slot=n>N</b></x-a><template shadowrootmode=closed><a href=q>s</a></template>",
         "<ol reversed start=-1><li value=3>a<li value=x>b</ol>",
         "<frameset><frame src=f></frameset>",
+        "<p>a<sup><a href=#n1>1</a></sup><sup>2</sup></p><ol><li id=n1>n <a href=#r>x</a></ol>",
+        '<span class="sidenote">a side note</span><p id=n1><sup>2</sup> note<hr><p><b>1</b> n',
+        '<span class=katex><math><annotation encoding="application/x-tex">x</annotation></math>',
+        '<script type="math/tex; mode=display">x^2</script><img class=latex alt="$y$" src=y>',
+        '<script src=MathJax.js></script>\\(x\\) $$y$$ $5 <div class="math" data-math="z">z</div>',
+        '<code class="block">a\nb</code><table class=highlight><tr><td>1<td class=code>x</table>',
         "<plaintext>",
         "<p style='white-space:pre'>w\x00\ufffd\u202e</p>",
     )

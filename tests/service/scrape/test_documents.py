@@ -171,8 +171,7 @@ def test_plain_text_is_unchanged() -> None:
         ("application/xhtml+xml", b"<html>", "html"),
         ("application/ld+json", b"{}", "json"),
         ("application/atom+xml", b"", "feed"),
-        ("text/markdown", b"# x", "text"),
-        ("text/csv", b"a,b", "text"),
+        ("text/x-log", b"# x", "text"),
     ],
 )
 def test_document_type_detection(content_type: str | None, body: bytes, kind: str) -> None:

@@ -189,9 +189,9 @@ def test_a_list_between_the_items_of_another_is_nested() -> None:
     assert scrape_markdown("<ul><ol><li>b</ol></ul>") == "- 1. b"
 
 
-def test_terms_definitions_sub_and_sup_are_kept_as_text() -> None:
+def test_terms_definitions_and_sub_are_kept_as_text() -> None:
     assert scrape_markdown("<dl><dt>Term<dd>Meaning</dl>H<sub>2</sub>O, x<sup>2</sup>") == (
-        "Term\n\nMeaning\n\nH2O, x2"
+        "Term\n\nMeaning\n\nH2O, x^2"
     )
 
 
@@ -345,7 +345,7 @@ def test_emphasis_is_never_written_as_tags(html: str) -> None:
         ("<p><b>Note:</b>é <i>è</i> x</p>", "Note:é *è* x"),
         ("<p>x<b><i>é.</i></b>y</p>", "xé.y"),
         ("<p><i>é</i>s x<b>é.</b><i>y</i> <i>z</i><b>.é</b></p>", "*é*s xé.*y* *z*.é"),
-        ("<p><b>é:&nbsp;</b>x <b>&nbsp;y</b></p>", "**é:**\xa0x \xa0**y**"),
+        ("<p><b>é:&nbsp;</b>x <b>&nbsp;y</b></p>", "**é:** x  **y**"),
         ("<p>x <b>é.&nbsp;</b></p><p><i>&nbsp;</i></p>z", "x **é.**\n\nz"),
         ("<ul><li><a href=/a>A</a><li><i>é</i>s</ul>", "- [A](http://site.test/a)\n- *é*s"),
         ("<p>&lt;em>é&lt;/em> <em>é</em>s</p>", "\\<em>é\\</em> *é*s"),
@@ -419,8 +419,8 @@ def test_blocks_without_content_are_left_out(page: str, written: str) -> None:
 @pytest.mark.parametrize(
     ("page", "written"),
     [
-        ("a&nbsp;b &nbsp;c <b>d&nbsp;</b> e", "a\xa0b \xa0c **d**\xa0 e"),
-        ("a<em>&nbsp;b</em>&#8239;c", "a\xa0*b*\u202fc"),
+        ("a&nbsp;b &nbsp;c <b>d&nbsp;</b> e", "a b  c **d**  e"),
+        ("a<em>&nbsp;b</em>&#8239;c", "a *b*\u202fc"),
         ("<p>&nbsp;2. x</p><blockquote>&nbsp;y</blockquote>", "2\\. x\n\n> y"),
         ("a &amp;#160; <code>&amp;#160;</code>", "a \\&#160; `&#160;`"),
         ("<pre>- \n\n\n\n&amp;#160;</pre>", "```\n- \n\n\n\n&#160;\n```"),
@@ -495,3 +495,26 @@ def test_a_single_row_of_lists_is_layout_whatever_empty_rows_stand_beside_it() -
 def test_cells_of_formulas_are_not_those_of_a_table() -> None:
     table = "<table><tr><td>a<math><td>q</td></math><tr><td>a<td>b</table>"
     assert rows(scrape_markdown(table))[-1] == "| a | b |"
+
+
+@pytest.mark.parametrize(
+    ("html", "markdown"),
+    [
+        ("10<sup>6</sup>", "10^6"),
+        ("x<sup>-2</sup>", "x^-2"),
+        ("£25<sup>99</sup>", "£25^99"),
+        ("1<sup>st</sup>", "1st"),
+        ("end.<sup>1</sup>", "end.1"),
+        ("H<sub>2</sub>O", "H2O"),
+    ],
+)
+def test_a_raised_number_does_not_change_the_one_before_it(html: str, markdown: str) -> None:
+    assert scrape_markdown(f"<p>{html}</p>") == markdown
+
+
+def test_a_short_hidden_menu_is_kept_but_no_hidden_link() -> None:
+    menu = '<ul style="display:none"><li><a href="/a">A</a><li><a href="/b">B</a></ul>'
+    trap = '<div style="display:none"><a href="/trap">Trap</a></div>'
+    assert scrape_markdown(f"<p>Page</p>{menu}{trap}") == (
+        "Page\n\n- [A](http://site.test/a)\n- [B](http://site.test/b)"
+    )

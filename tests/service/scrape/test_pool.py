@@ -250,7 +250,9 @@ async def test_a_page_that_ends_every_worker_is_blamed(
 async def test_what_a_page_fails_with_is_told() -> None:
     async with PagePool(1) as pages:
         with pytest.raises(ScrapeError) as raised:
-            await pages.scrape(source(b"PK\x03\x04" + bytes(50), "application/zip"), FULL_PAGE)
+            await pages.scrape(
+                source(b"Rar!\x1a\x07" + bytes(50), "application/vnd.rar"), FULL_PAGE
+            )
         assert raised.value.kind == "unsupported_type"
 
 

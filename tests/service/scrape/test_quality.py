@@ -23,8 +23,10 @@ def test_guide_describes_every_field(name: str) -> None:
     guide = (Path(__file__).parents[3] / "docs" / "guide" / "pages.md").read_text("utf-8")
     section = guide.partition(f"## `{name}`")[2].partition("\n## ")[0]
     described = re.findall(r"^\| `(\w+)` \| \S", section, re.MULTILINE)
-    of_pictures = {"page_height", "screenshot_truncated"} if name == "metadata" else set()
-    assert set(getattr(scrape_page(ARTICLE), name)) | of_pictures == set(described)
+    of_pictures = {"page_height", "screenshot_truncated"}
+    of_documents = {"page_count", "sheet_count", "truncated"}
+    others = of_pictures | of_documents if name == "metadata" else set()
+    assert set(getattr(scrape_page(ARTICLE), name)) | others == set(described)
 
 
 def test_article_scores_above_link_list() -> None:
@@ -50,6 +52,15 @@ def test_text_coverage() -> None:
     )
 
 
+def test_low_confidence_of_a_fallback() -> None:
+    comment = f'<div class="comment"><p>{SENTENCE * 4}</p></div>'
+    assert rate(comment * 3)["low_confidence"] is True
+    assert (
+        rate(f"{ARTICLE}<main><article>{f'<p>{SENTENCE * 4}</p>' * 8}")["low_confidence"] is False
+    )
+    assert scrape_page(comment * 3).quality["low_confidence"] is False
+
+
 def test_page_without_words_scores_zero() -> None:
     assert scrape_page("<p>one two three").quality["word_count"] == 3
     assert scrape_page("").quality | {"word_count": 0, "score": 0} == scrape_page("").quality
@@ -66,3 +77,11 @@ def test_page_without_words_scores_zero() -> None:
 )
 def test_language_is_declared_or_detected(page: str, language: str | None) -> None:
     assert scrape_page(page).quality["language"] == language
+
+
+def test_text_coverage_counts_nested_code_once() -> None:
+    page = (
+        f"<nav>{SENTENCE * 2}</nav>{{}}<main><h1>Harbour</h1>{f'<p>{SENTENCE * 4}</p>' * 3}</main>"
+    )
+    code = f"<noscript><style>p::after {{ content: '{SENTENCE * 2}' }}</style></noscript>"
+    assert rate(page.format(code))["text_coverage"] == rate(page.format(""))["text_coverage"]

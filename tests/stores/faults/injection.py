@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final, TypeVar
 
 from tests.stores.faults.simulated import SimulatedLoop
 from webdata_nb.service.encryption import KEY_FILE, KeyFile, SecretCipher
-from webdata_nb.service.store.sql.connection import Transaction
+from webdata_nb.service.store.sql.connection import Lane, Transaction
 from webdata_nb.service.store.sql.named_statements import statements
 from webdata_nb.service.store.sql.store import SqlStore
 from webdata_nb.service.store.sqlite.database import SqliteDatabase
@@ -118,12 +118,12 @@ class FaultyDatabase(SqliteDatabase):
         super().__init__(path)
         self.connection_type = type("Connection", (FaultyConnection,), {"faults": faults})  # type: ignore[misc]
 
-    async def change(self, change: Callable[[Transaction], T]) -> T:
+    async def change(self, change: Callable[[Transaction], T], *, lane: Lane | None = None) -> T:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, SimulatedLoop)
         loop.thread_begins()
         try:
-            return await super().change(change)
+            return await super().change(change, lane=lane)
         finally:
             loop.thread_ends()
 

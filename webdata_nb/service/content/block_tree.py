@@ -6,7 +6,7 @@ any depth.
 
 from __future__ import annotations
 
-from itertools import islice
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from webdata_nb.service.content.class_names import (
@@ -24,10 +24,10 @@ from webdata_nb.service.content.class_names import (
     traits_of,
     word_set,
 )
-from webdata_nb.service.content.parser import Element, Node, Text
+from webdata_nb.service.content.parser import Element, Node, Text, node_after_last_child
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 MAX_BLOCKS: Final = 200_000
 """A page with more blocks is a list of records or a crawler trap: it is not searched."""
@@ -49,6 +49,7 @@ _BLOCK_TRAITS: Final = (
     | TAGS
 )
 _CODE_TAGS: Final = word_set("pre code samp kbd")
+_WITHOUT_STATE: Final = _INLINE - _CODE_TAGS - {"a"}
 # A code element with one of these is walked like any other.
 _CODE_WITH_STRUCTURE: Final = "a,p,div,table,ul,ol,dl,h1,h2,h3,h4,h5,h6,img,[id]"
 _SENTENCE_ENDS: Final = frozenset('.!?…。！？:;"”’»)')  # noqa: RUF001 - full-width punctuation is intended
@@ -85,6 +86,11 @@ class Block:
         "traits",
         "words",
     )
+    # Set by `BlockTree.count_words`.
+    words: int
+    link_words: int
+    links: int
+    prose: int
 
     def __init__(
         self, element: Element, parent: Block | None, traits: int, index: int, first_text_run: int
@@ -101,7 +107,6 @@ class Block:
         self.dropped = False
         self.has_h1 = tag == "h1"
         self.anchors = 0  # links directly in this block
-        self.words = self.link_words = self.links = self.prose = 0
 
 
 class TextRun:
@@ -125,22 +130,25 @@ class TextRun:
 class BlockTree:
     """The blocks and text runs of a page that were not dropped, in document order."""
 
-    __slots__ = ("all_blocks", "blocks", "root", "text_runs")
+    __slots__ = ("all_blocks", "all_text_runs", "blocks", "root", "text_runs")
+    blocks: list[Block]
+    """The blocks that have words and were not dropped."""
+    text_runs: list[TextRun]
+    """The text runs that were not dropped."""
 
     def __init__(self, root: Element, element_traits: Mapping[Element, int]) -> None:
-        self.all_blocks, self.text_runs = _walk(root, element_traits)
-        self.blocks = self.all_blocks  # without dropped ones
-        self.root = self.blocks[0]
-        for run in self.text_runs:
-            run.prose = _is_prose(run)
+        self.all_blocks, self.all_text_runs = _walk(root, element_traits)
+        self.root = self.all_blocks[0]
+        for run in self.all_text_runs:
+            if run.words >= _MIN_SENTENCE_WORDS:
+                run.prose = _is_prose(run)
         _set_subtree_ends(self.all_blocks)
-        self.count_words()
-        self.blocks = [block for block in self.blocks if block.words or block.parent is None]
+        self._keep_all()
 
     def apply_drops(self) -> None:
         """Remove dropped blocks with their subtrees from the lists and count words anew."""
         active, skip = [], 0
-        if not any(block.dropped for block in self.blocks):
+        if not [block for block in self.blocks if block.dropped]:
             return
         for block in self.blocks:
             if block.index < skip:
@@ -154,6 +162,17 @@ class BlockTree:
         self.text_runs = [run for run in self.text_runs if run.block.is_active]
         self.count_words()
 
+    def restore(self) -> None:
+        """Undo all drops."""
+        for block in self.all_blocks:
+            block.dropped, block.is_active = False, True
+        self._keep_all()
+
+    def _keep_all(self) -> None:
+        self.blocks, self.text_runs = self.all_blocks, self.all_text_runs
+        self.count_words()
+        self.blocks = [block for block in self.blocks if block.words or block.parent is None]
+
     def count_words(self) -> None:
         """Sum the words, link words, links and prose of every block."""
         for block in self.blocks:
@@ -162,15 +181,20 @@ class BlockTree:
         for run in self.text_runs:
             block, words = run.block, run.words
             block.words += words
-            block.link_words += run.link_words
+            if run.link_words:
+                block.link_words += run.link_words
             if run.prose:
                 block.prose += words
         for block in reversed(self.blocks):
             parent = block.parent
-            if parent is not None:
-                parent.words += block.words
-                parent.link_words += block.link_words
+            if parent is None:
+                break
+            parent.words += block.words
+            if block.links:
                 parent.links += block.links
+            if block.link_words:
+                parent.link_words += block.link_words
+            if block.prose:
                 parent.prose += block.prose
 
     def blocks_below(self, block: Block) -> list[Block]:
@@ -180,74 +204,99 @@ class BlockTree:
 
     def text_runs_in(self, block: Block) -> list[TextRun]:
         """Return the text runs in the subtree of `block`."""
+        if block is self.root:
+            return self.text_runs
         first, last = block.index, block.end
         return [run for run in self.text_runs if first <= run.block.index < last]
+
+
+class _ClassTraits(dict[str | None, int]):
+    """Maps the class attributes of a page to their traits; a repeated one costs no call."""
+
+    def __missing__(self, class_names: str | None) -> int:
+        traits = traits_of(class_names[:MAX_NAME_LENGTH]) if class_names else 0
+        self[class_names] = traits
+        return traits
+
+
+def _with_traits_of_ids(root: Element, element_traits: Mapping[Element, int]) -> dict[Element, int]:
+    """Return `element_traits` with the traits of the ids below `root`."""
+    all_traits = dict(element_traits)
+    for element in root.select("[id]"):
+        identifier = element.attr("id")
+        traits = traits_of(identifier[:MAX_NAME_LENGTH]) if identifier else 0
+        if traits:
+            all_traits[element] = all_traits.get(element, 0) | traits
+    return all_traits
 
 
 def _walk(  # noqa: C901, PLR0912, PLR0915 - hot loop: calls would double its cost
     root: Element, element_traits: Mapping[Element, int]
 ) -> tuple[list[Block], list[TextRun]]:
-    """List the blocks and text runs below `root`; `element_traits` adds to those of names."""
+    """List the blocks and text runs below `root`; `element_traits` adds to those of names.
+
+    Only blocks, links and code have a state, which the first node after them restores. Other
+    elements are passed over.
+    """
     block = Block(root, None, 0, 0, 0)
     blocks, text_runs = [block], list[TextRun]()
-    # The innermost open element, its block, whether it is in a link, and its depth of nested code.
-    open_element: Node | None = root
-    in_link, code_depth = False, 0
-    ancestors: list[tuple[Node | None, Block, bool, int]] = []  # the same of the elements around
+    class_traits, element_traits = _ClassTraits(), _with_traits_of_ids(root, element_traits)
+    # The innermost open element with a state, the first node after it, its block, whether it is in
+    # a link, and its depth of nested code.
+    innermost, following, in_link, code_depth = root, None, False, 0
+    outer: list[tuple[Element, Node | None, Block, bool, int]] = []  # the same of those around
     run: TextRun | None = None  # extended by the next text of the same block
     nodes = iter(root.descendants)
     for node in nodes:
+        while node is following:
+            innermost, following, block, in_link, code_depth = outer.pop()
         if type(node) is Text:
             content = node.data
             text = content.strip()
             if not text:
                 continue
-            parent = node.parent
-            while open_element is not parent:
-                open_element, block, in_link, code_depth = ancestors.pop()
-            target, linked = block, in_link
+            target = block
         elif type(node) is Element:
-            parent = node.parent
-            while open_element is not parent:
-                open_element, block, in_link, code_depth = ancestors.pop()
-            tag, target, linked = node.tag, block, in_link
-            class_names, identifier = node.attr("class"), node.attr("id")
-            traits = traits_of(class_names[:MAX_NAME_LENGTH]) if class_names else 0
-            if identifier:
-                traits |= traits_of(identifier[:MAX_NAME_LENGTH])
-            if element_traits:
-                traits |= element_traits.get(node, 0)
+            tag, target = node.tag, block
+            traits = class_traits[node.attr("class")]
+            if element_traits and node in element_traits:
+                traits |= element_traits[node]
             if tag not in _INLINE or traits & _BLOCK_TRAITS:
                 run = None
+                if len(blocks) == MAX_BLOCKS:
+                    raise TooManyBlocksError
                 target = Block(node, block, traits, len(blocks), len(text_runs))
                 blocks.append(target)
-                if len(blocks) > MAX_BLOCKS:
-                    raise TooManyBlocksError
-            if tag == "a":
-                target.anchors += 1
-                linked = True
-            if tag not in _CODE_TAGS or code_depth >= _MAX_NESTED_CODE or not _is_plain_code(node):
-                ancestors.append((open_element, block, in_link, code_depth))
-                open_element, block, in_link = node, target, linked
-                code_depth += tag in _CODE_TAGS
+            elif tag in _WITHOUT_STATE or (len(node) == 1 and type(node[0]) is Text and tag != "a"):
+                continue
+            is_code = tag in _CODE_TAGS
+            if not is_code or code_depth >= _MAX_NESTED_CODE or not _is_plain_code(node):
+                outer.append((innermost, following, block, in_link, code_depth))
+                sibling = node.next_sibling
+                following = sibling or node_after_last_child(node, innermost, following)
+                innermost, block = node, target
+                if tag == "a":
+                    block.anchors += 1
+                    in_link = True
+                code_depth += is_code
                 continue
             # Highlighted code consists of many small spans: take its text at once.
             content = node.text
             text = content.strip()
-            _skip(nodes, sum(1 for _ in node.descendants))
+            deque(zip(node.descendants, nodes, strict=False), maxlen=0)  # skips the spans
             if not text:
                 continue
         else:
             continue
+        words = len(text.split()) if "  " in text else text.count(" ") + 1
+        if len(text) > _MAX_WORD_LENGTH * words:
+            words = len(text) // _UNSPACED_WORD_LENGTH
         if run is None or run.block is not target:
             run = TextRun(target, len(text_runs))
             text_runs.append(run)
-        words = text.count(" ") + 1
-        if len(text) > _MAX_WORD_LENGTH * words:
-            words = len(text) // _UNSPACED_WORD_LENGTH
         run.pieces.append(content)
         run.words += words
-        if linked:
+        if in_link:
             run.link_words += words
     return blocks, text_runs
 
@@ -267,15 +316,12 @@ def _is_plain_code(code: Element) -> bool:
     return code.select_one(_CODE_WITH_STRUCTURE) is None
 
 
-def _skip(nodes: Iterator[Node], count: int) -> None:
-    next(islice(nodes, count, count), None)
-
-
 def _set_subtree_ends(blocks: list[Block]) -> None:
     for block in reversed(blocks):
         parent = block.parent
         if parent is not None:
-            parent.end = max(parent.end, block.end)
+            if block.end > parent.end:  # noqa: PLR1730 - a call per block costs more
+                parent.end = block.end
             if block.has_h1:
                 parent.has_h1 = True
 

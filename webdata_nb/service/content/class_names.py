@@ -33,6 +33,7 @@ ARTICLE_BODY: Final = 1 << 19
 PAGE_CHROME: Final = 1 << 20
 HIDDEN: Final = 1 << 21
 PROMOTION: Final = 1 << 22
+LEAD: Final = 1 << 23
 
 
 def word_set(text: str) -> frozenset[str]:
@@ -53,17 +54,19 @@ _VOCABULARY: Final = {
     OVERLAY: "modal popup popover overlay lightbox drawer offcanvas toast tooltip dropdown paywall"
     " announcement",
     SHARING: "share sharing sharebar sharer social socials addtoany addthis sharedaddy sharethis"
-    " follow followus",
+    " follow followus shariff teilen compartir partager condividi",
     RELATED: "related relatedposts recommended recommendation recommendations recirc recirculation"
-    " trending mostread upnext readmore similar outbrain taboola alsolike youmaylike",
+    " trending mostread upnext readmore similar outbrain taboola alsolike youmaylike"
+    " relatedlinks relatedarticles relatedcontent recirc readnext leggianche lesenswert saibamais",
     ADVERTISING: "ad ads advert adverts advertisement advertising adsense adslot sponsor sponsored"
-    " dfp gpt",
+    " dfp gpt werbung anzeige publicite publicidad pubblicita reklama adslot",
     PROMOTION: "promo promos promotion",
     AUTHOR: "authorbox authorbio bio contributor contributors byline author authors vcard",
     DATELINE: "meta metadata postmeta entrymeta dateline timestamp posted published pubdate"
     " readtime",
     TAGS: "tags tagcloud taglist categories keywords taglinks catlinks",
-    COMMENTS: "comments comment commentlist discussion disqus respond livefyre",
+    COMMENTS: "comments comment commentlist discussion disqus respond livefyre"
+    " kommentar kommentare kommentarmodul commentaires comentarios commenti komentarze reacties",
     CAPTION: "caption captions credit credits figcaption wpcaption",
     SIGN_UP: "newsletter subscribe subscription signup login signin register searchform optin form"
     " mailinglist",
@@ -74,6 +77,8 @@ _VOCABULARY: Final = {
     MEMBER: "user userdetails usertitle userprofile postprofile postauthor poster member authorpane"
     " author postmeta",
     TITLE: "title headline heading",
+    LEAD: "lead lede leadtext intro introduction standfirst subtitle subheadline subhead subheading"
+    " dek deck summary excerpt teaser abstract vorspann chapo chapeau sommario entradilla bajada",
     CONTENT: "article articlebody content maincontent main entry post story postbody storybody body"
     " text thread message product description",
 }
@@ -92,7 +97,9 @@ _PAGE_PREFIXES: Final = word_set(  # has-sidebar, no-comments, js-modal describe
 _UNSEEN_TOKENS: Final = word_set("sr-only hidden hide d-none invisible is-hidden u-hidden")
 _RELATED_PHRASES: Final = ("also-like", "most-read", "most-popular", "more-from")
 _MAX_WORDS = 5
-_WORD_BOUNDARY: Final = re.compile(r"[^a-zA-Z0-9]+|(?<=[a-z])(?=[A-Z])")
+_CAMEL_CASE: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_WORD_BOUNDARY: Final = re.compile(rf"[^a-zA-Z0-9]+|{_CAMEL_CASE.pattern}")
+_SEPARATORS: Final = "".join(chr(code) if chr(code).isalnum() else " " for code in range(128))
 _DIGITS = "0123456789"  # a trailing number is ignored; a word with digits inside is a random id
 _RESPONSIVE_DISPLAY: Final = re.compile(r":(?:block|flex|grid|inline|visible|contents|table)")
 _ARTICLE_BODY: Final = re.compile(
@@ -115,23 +122,35 @@ def traits_of(name: str) -> int:
     return traits
 
 
+@lru_cache(maxsize=1 << 15)
 def _traits_of_token(token: str) -> int:
-    words = [word.rstrip(_DIGITS).lower() for word in _WORD_BOUNDARY.split(token)]
-    words = [word for word in words if word]
+    lower, words = token.lower(), _words_of(token)
     if not 0 < len(words) <= _MAX_WORDS:
         return 0
-    lower = token.lower()
     traits = ARTICLE_BODY if _ARTICLE_BODY.fullmatch(lower) else 0
     if lower in _UNSEEN_TOKENS:
         return traits | UNSEEN
     if words[0] in _PAGE_PREFIXES and len(words) > 1:
         return traits
     for word in words:
-        traits |= _WORDS.get(word, 0)
-    traits |= _traits_of_phrases(lower, words)
+        if word in _WORDS:
+            traits |= _WORDS[word]
+    if "-" in lower or "visually" in words:
+        traits |= _traits_of_phrases(lower, words)
     if "embed" in words or "embedded" in words:
         traits &= ~SHARING
     return traits & ~CONTENT if traits & NOT_CONTENT else traits
+
+
+def _words_of(token: str) -> list[str]:
+    """Split a token into lower-case words without trailing digits."""
+    if not token.isascii():
+        parts = _WORD_BOUNDARY.split(token)
+    else:
+        spaced = token if token.islower() else _CAMEL_CASE.sub(" ", token)
+        parts = spaced.lower().translate(_SEPARATORS).split()
+    words = [part.rstrip(_DIGITS).lower() for part in parts]
+    return [word for word in words if word]
 
 
 def _traits_of_phrases(lower: str, words: list[str]) -> int:
@@ -139,6 +158,7 @@ def _traits_of_phrases(lower: str, words: list[str]) -> int:
     traits = 0
     if "screen-reader" in lower or ("visually" in words and "hidden" in words):
         traits |= UNSEEN
-    if any(phrase in lower for phrase in _RELATED_PHRASES):
-        traits |= RELATED
+    for phrase in _RELATED_PHRASES:
+        if phrase in lower:
+            traits |= RELATED
     return traits

@@ -15,8 +15,12 @@ if TYPE_CHECKING:
 
 ContentRung: TypeAlias = Literal["article", "main", "full"]
 
-_MAIN_IDS: Final = frozenset({"main-content", "maincontent", "mw-content-text"})
+_MAIN: Final = 'main,[role="main"],[id="main-content"],[id="maincontent"],[id="mw-content-text"]'
 _MIN_MAIN_WORDS = 30
+_SHORT_PAGE = 150  # words; shorter pages are kept whole
+_SHORT_TEXT = 300  # words; shorter texts keep sections without prose
+_MAX_SECTION_LINK_SHARE = 0.1
+_SECTION_TAGS: Final = word_set("pre h2 h3 h4")
 _MIN_ARTICLE_WORDS = 40
 _MIN_NAMED_BODY_PROSE = 40
 _MIN_BODY_PROSE = 60
@@ -73,30 +77,31 @@ def find_body(tree: BlockTree, top: Block, headline: TextRun | None) -> Block:
     body = max(scores, key=lambda block: _weighted_score(block, scores[block]), default=top)
     while body.tag in _NEVER_BODY and body is not top and body.parent is not None:
         body = body.parent
-    return _widen(body, top)
+    return _widen(tree, body, top)
 
 
 def _main_region(tree: BlockTree, headline: TextRun | None) -> ContentRegion:
     root = tree.root
-    region = max(filter(_is_main, tree.blocks), key=_words, default=root)
+    region = max(_main_blocks(tree), key=_words, default=root)
     if not (region.words > 0.3 * root.words and region.words > _MIN_MAIN_WORDS):
         region = root
     article = max(_outermost_articles(tree, region), key=_words, default=None)
     if article and article.words > 0.5 * region.words and article.words > _MIN_ARTICLE_WORDS:
         region = article
-    if region is root:
+    if region is root and root.words > _SHORT_PAGE:
         region = find_body(tree, root, headline)
         while region.parent is not None and region.words < 0.5 * root.words:
             region = region.parent
     return ContentRegion(region, "full" if region is root else "main")
 
 
-def _is_main(block: Block) -> bool:
-    return (
-        block.tag == "main"
-        or block.element.attr("role") == "main"
-        or block.element.attr("id") in _MAIN_IDS
-    )
+def _main_blocks(tree: BlockTree) -> list[Block]:
+    """Return the blocks that declare themselves the main region, in document order."""
+    root = tree.root.element
+    elements = set(root.select(_MAIN))
+    if root.matches(_MAIN):
+        elements.add(root)
+    return [block for block in tree.blocks if block.element in elements] if elements else []
 
 
 def _words(block: Block) -> int:
@@ -105,8 +110,8 @@ def _words(block: Block) -> int:
 
 def _outermost_articles(tree: BlockTree, top: Block) -> Iterable[Block]:
     skip = 0
-    for block in tree.blocks_below(top):
-        if block.index >= skip and block.tag == "article":
+    for block in [block for block in tree.blocks_below(top) if block.tag == "article"]:
+        if block.index >= skip:
             yield block
             skip = block.end
 
@@ -157,7 +162,7 @@ def _weighted_score(block: Block, score: float) -> float:
     )
 
 
-def _widen(body: Block, top: Block) -> Block:
+def _widen(tree: BlockTree, body: Block, top: Block) -> Block:
     """Return the ancestor that also holds the rest of a text in several blocks."""
     outer = body
     for _ in range(_MAX_WIDENING_LEVELS):
@@ -165,6 +170,16 @@ def _widen(body: Block, top: Block) -> Block:
             break
         outer = outer.parent
         prose, words = outer.prose - body.prose, outer.words - body.words
-        if prose > 0.1 * body.prose and prose >= 0.6 * words:
+        goes_on = prose > 0.1 * body.prose and prose >= 0.6 * words
+        if goes_on or (outer.words < _SHORT_TEXT and _has_sections(tree, outer, body)):
             body = outer
     return body
+
+
+def _has_sections(tree: BlockTree, outer: Block, body: Block) -> bool:
+    """Return whether `outer` has headings or code beside `body`, and few links."""
+    words, link_words = outer.words - body.words, outer.link_words - body.link_words
+    return link_words <= _MAX_SECTION_LINK_SHARE * words and any(
+        block.tag in _SECTION_TAGS and not body.index <= block.index < body.end
+        for block in tree.blocks_below(outer)
+    )

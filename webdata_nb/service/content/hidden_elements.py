@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 MIN_SECTION_WORDS = 8
 """A hidden element with links, headings or items is content from this many words on."""
+MIN_MENU_LINKS = 2
+"""A hidden element with fewer words is content if it has this many links: a menu."""
 MIN_TEXT_WORDS = 30
 """A hidden element of plain text is content above this many words."""
 
@@ -79,7 +81,7 @@ def _is_section(hidden: Element) -> bool:
         return True
     words = len(hidden.text.split(None, MIN_TEXT_WORDS))
     if words < MIN_SECTION_WORDS:
-        return False
+        return len(hidden.select("a[href]")) >= MIN_MENU_LINKS
     return words > MIN_TEXT_WORDS or hidden.select_one(_STRUCTURE) is not None
 
 

@@ -11,6 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from webdata_nb.service.content.article_opening import (
+    find_headline_run,
+    find_leads,
+    insert_opening,
+)
 from webdata_nb.service.content.block_tree import HEADINGS, BlockTree, TooManyBlocksError
 from webdata_nb.service.content.boilerplate import (
     drop_by_name,
@@ -37,6 +42,8 @@ from webdata_nb.service.content.postprocess import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from webdata_nb.service.content.block_tree import Block, TextRun
     from webdata_nb.service.content.page_kind import PageKind
 
@@ -56,9 +63,12 @@ _MAY_BE_HIDDEN = '[hidden],[aria-hidden="true"],[style]'
 _HIDING_STYLES = ("display:none", "display: none", "visibility:hidden", "visibility: hidden")
 _HEADING_IN_BUTTON = "button h2,button h3,button h4,button h5,button h6"
 _MAX_CHROME_SHARE = 0.4  # of the text; larger navigation may be content
+_MOST_OF_PAGE = 0.9  # of the text
 _MAX_CHROME_MEASURED = 100  # elements whose text is measured one by one
 _MIN_FALLBACK_LENGTH = 400  # characters of a noscript element that may hold the page
 _MIN_PROSE_AFTER_HEADLINE = 100
+_MIN_CONTENT_WORDS = 20  # fewer are the content only if they are most of the page
+_MIN_CONTENT_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +81,13 @@ class MainContent:
         An element of the parsed document, without boilerplate.
     rung
         ``"article"``, ``"main"`` or ``"full"``.
+    is_fallback
+        The rules left next to nothing: this is the visible page, where possible without navigation.
     """
 
     element: Element
     rung: ContentRung
+    is_fallback: bool = False
 
 
 def extract_main_content(document: Document) -> MainContent:
@@ -89,7 +102,7 @@ def extract_main_content(document: Document) -> MainContent:
     -------
     MainContent
         The content and its rung. A page without a body gives its root, one of more than 200,000
-        blocks its whole body. An article comes without headline and byline, which are metadata.
+        blocks its whole body. The headline comes first; an article has no byline.
     """
     kind, title = detect_page_kind(document), declared_title(document)
     body = clean_page(document)
@@ -100,16 +113,23 @@ def extract_main_content(document: Document) -> MainContent:
         tree = BlockTree(body, element_traits)
     except TooManyBlocksError:
         return MainContent(body, "full")
-    if not tree.root.words:
-        return MainContent(body, "full")
+    page_words = tree.root.words
     headline = find_headline(tree.text_runs, title)
     content_hidden = drop_page_chrome(tree, kind)
     drop_by_name(tree, kind)
     _ignore_prose_above(headline, tree)
     region = find_region(tree, kind, headline, content_hidden=content_hidden)
-    _trim(tree, region, kind)
+    headline = find_headline_run(tree, region.block, headline)
+    _trim(tree, region, kind, headline)
+    tree.apply_drops()
+    leads = find_leads(tree, region.block, headline) if region.rung == "article" else []
+    is_fallback = _is_almost_empty(region.block.words, page_words)
+    if is_fallback:
+        region = _visible_page(tree, kind)
+        leads = []
     _prune(tree, region.block)
-    return MainContent(region.block.element, region.rung)
+    insert_opening(region.block, _absent(headline, region), leads)
+    return MainContent(region.block.element, region.rung, is_fallback)
 
 
 def clean_page(document: Document) -> Element:
@@ -150,8 +170,8 @@ def _show_noscript(body: Element, noscripts: list[Element]) -> bool:
 
 def _remove_buttons(body: Element) -> None:
     """Remove buttons except those around or inside headings, which open a section."""
-    buttons = group_by_tag(body, ("button",)).get("button", ())
-    if not buttons:
+    buttons = body.select("button")
+    if not buttons or _hold_most_text(body, buttons):
         return
     for heading in body.select(_HEADING_IN_BUTTON):
         button = heading.closest("button")
@@ -163,19 +183,37 @@ def _remove_buttons(body: Element) -> None:
             button.decompose()
 
 
+def _hold_most_text(body: Element, elements: Iterable[Element]) -> bool:
+    return sum(len(element.text) for element in elements) > _MOST_OF_PAGE * len(body.text)
+
+
 def _remove_page_chrome(body: Element) -> dict[Element, int]:
     """Remove navigation, footers and dialogs; return the traits of those that may be content."""
     chrome = [element for element in body.select(_MAY_BE_CHROME) if _is_page_chrome(element)]
     if len(chrome) > _MAX_CHROME_MEASURED:
         return dict.fromkeys(chrome, PAGE_CHROME)
-    max_length = _MAX_CHROME_SHARE * len(body.text) if chrome else 0
+    length = len(body.text) if chrome else 0
+    lengths = [len(element.text) for element in chrome]
+    if sum(lengths) > _MOST_OF_PAGE * length and _covers_page(chrome, _MOST_OF_PAGE * length):
+        return dict.fromkeys(chrome, PAGE_CHROME)
     element_traits = {}
-    for element in chrome:
-        if len(element.text) < max_length:
+    for element, element_length in zip(chrome, lengths, strict=True):
+        if element_length < _MAX_CHROME_SHARE * length:
             element.decompose()
         elif element.tag != "footer":
             element_traits[element] = PAGE_CHROME
     return element_traits
+
+
+def _covers_page(chrome: list[Element], min_length: float) -> bool:
+    """Return whether the outermost elements have at least `min_length` characters of text."""
+    nested: set[Element] = set()
+    length = 0
+    for element in chrome:
+        if element not in nested:
+            length += len(element.text)
+            nested.update(element.select(_MAY_BE_CHROME))
+    return length >= min_length
 
 
 def _is_page_chrome(element: Element) -> bool:
@@ -214,16 +252,39 @@ def _ignore_prose_above(headline: TextRun | None, tree: BlockTree) -> None:
         tree.count_words()
 
 
-def _trim(tree: BlockTree, region: ContentRegion, kind: PageKind) -> None:
+def _absent(headline: TextRun | None, region: ContentRegion) -> TextRun | None:
+    """Return the headline unless the content has it."""
+    if headline is None:
+        return None
+    block = headline.block
+    inside = region.block.index <= block.index < region.block.end and block.is_active
+    return None if inside else headline
+
+
+def _trim(tree: BlockTree, region: ContentRegion, kind: PageKind, headline: TextRun | None) -> None:
     block, article = region.block, region.rung == "article"
     if article or kind == "article":
-        trim_article(tree, block)
+        trim_article(tree, block, headline)
     trim_links(tree, block, article=article)
     if article:
         trim_teasers(tree, block)
     else:
         trim_repeats(tree, block)
         trim_controls(tree, block)
+
+
+def _is_almost_empty(words: int, page_words: int) -> bool:
+    return words < _MIN_CONTENT_WORDS and words < _MIN_CONTENT_SHARE * page_words
+
+
+def _visible_page(tree: BlockTree, kind: PageKind) -> ContentRegion:
+    """Return the page without navigation, or the whole page if nothing else is left."""
+    tree.restore()
+    page_words = tree.root.words
+    drop_page_chrome(tree, kind)
+    if _is_almost_empty(tree.root.words, page_words):
+        tree.restore()
+    return ContentRegion(tree.root, "full")
 
 
 def _prune(tree: BlockTree, region: Block) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from webdata_nb.service.content.code_elements import mark_code_blocks
+from webdata_nb.service.content.footnotes import append_footnotes, take_footnotes
+from webdata_nb.service.content.formulas import mark_formulas
 from webdata_nb.service.content.hidden_elements import (
     find_permalinks,
     make_links_absolute,
@@ -16,6 +19,7 @@ from webdata_nb.service.content.parser import body_of, group_by_tag, make_elemen
 from webdata_nb.service.content.tags import INDEXED
 
 if TYPE_CHECKING:
+    from webdata_nb.service.content.footnotes import FootnoteSection
     from webdata_nb.service.content.page_source import ConversionOptions
     from webdata_nb.service.content.parsed_page import ParsedPage
     from webdata_nb.service.content.parser import Document, Element
@@ -39,12 +43,18 @@ class PageContent:
         Its elements with a tag of ``tags.INDEXED``; some may have left the tree since.
     anchors
         Its links, read before cleaning, without the permalinks of headings.
+    is_fallback
+        Main-content extraction left next to nothing: this is the visible page.
+    footnotes
+        The footnotes at its end; None without any.
     """
 
     element: Element
     rung: str
     elements_by_tag: dict[str, list[Element]]
     anchors: AnchorTable
+    is_fallback: bool = False
+    footnotes: FootnoteSection | None = None
 
 
 def find_content(
@@ -65,24 +75,23 @@ def find_content(
     """
     for selector in options.exclude_tags:
         remove_all(document.select(selector))
+    mark_formulas(document)
+    mark_code_blocks(document)
+    notes = take_footnotes(document, page.anchors)
+    is_fallback = False
     if options.include_tags:
-        selection = _select(document, options.include_tags)
-        content = _index(selection, "selected", page.link_resolver)
-    elif main and len(page.anchors) > MAX_LINKS_SEARCHED:
-        content = replace(_whole_page(page, document), rung="full")
-    elif main:
+        element, rung = _select(document, options.include_tags), "selected"
+    elif main and len(page.anchors) <= MAX_LINKS_SEARCHED:
         result = extract_main_content(document)
-        content = _index(result.element, result.rung, page.link_resolver)
+        element, rung, is_fallback = result.element, result.rung, result.is_fallback
     else:
-        content = _whole_page(page, document)
-    return _clean(content)
-
-
-def _whole_page(page: ParsedPage, document: Document) -> PageContent:
-    body = body_of(document) or make_element("body")
-    if document is page.document:  # already indexed
-        return PageContent(body, "page", page.elements_by_tag, page.anchors)
-    return _index(body, "page", page.link_resolver)
+        element, rung = body_of(document) or make_element("body"), "full" if main else "page"
+    footnotes = append_footnotes(element, notes, unreferenced=rung in {"full", "page"})
+    if document is page.document and rung == "page" and footnotes is None:  # already indexed
+        content = PageContent(element, rung, page.elements_by_tag, page.anchors)
+    else:
+        content = _index(element, rung, page.link_resolver)
+    return _clean(replace(content, is_fallback=is_fallback, footnotes=footnotes))
 
 
 def _index(element: Element, rung: str, link_resolver: LinkResolver) -> PageContent:

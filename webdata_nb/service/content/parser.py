@@ -10,6 +10,7 @@ Workarounds, each for a measured problem:
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import turbohtml
@@ -28,7 +29,7 @@ from turbohtml.detect import detect_language
 from turbohtml.extract import feed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 __all__ = [
     "ROOTS",
@@ -46,6 +47,7 @@ __all__ = [
     "children_of",
     "collapse_whitespace",
     "comments_of",
+    "detached",
     "detect_language_code",
     "elements_of",
     "elements_with_tags",
@@ -53,6 +55,7 @@ __all__ = [
     "make_element",
     "microdata_of",
     "nearest_ancestor",
+    "node_after_last_child",
     "parse",
     "rdfa_of",
     "read_feed",
@@ -135,6 +138,25 @@ def remove_all(elements: Iterable[Element]) -> None:
             element.decompose()
 
 
+@contextmanager
+def detached(elements: Iterable[Element]) -> Iterator[None]:
+    """Take elements out of the tree for a while, so that the rest can be read without them."""
+    places: list[tuple[Element, Element, Node | None]] = []
+    for element in elements:
+        parent = element.parent
+        if isinstance(parent, Element) and element.tag not in ROOTS:
+            places.append((element, parent, element.next_sibling))
+            element.extract()
+    try:
+        yield
+    finally:
+        for element, parent, sibling in reversed(places):
+            if sibling is not None:
+                sibling.insert_before(element)
+            else:
+                parent.append(element)
+
+
 def unwrap_all(elements: Iterable[Element]) -> None:
     """Replace each element by its children, except html, head and body."""
     for element in elements:
@@ -159,6 +181,8 @@ def children_of(node: Node) -> list[Node]:
 
 def group_by_tag(root: Node, tags: Iterable[str]) -> dict[str, list[Element]]:
     """Group the descendants with one of `tags` by tag, in document order."""
+    if isinstance(root, Document):  # it has an index of tags, which an element has not
+        return {tag: elements for tag in sorted(tags) if (elements := root.select(tag))}
     groups: defaultdict[str, list[Element]] = defaultdict(list)
     for element in root.iter_elements(tags):
         groups[element.tag].append(element)
@@ -223,6 +247,27 @@ def nearest_ancestor(node: Node, tags: Collection[str], levels: int = 8) -> Elem
             return parent
         parent = parent.parent
     return None
+
+
+def node_after_last_child(child: Node, ancestor: Element, after: Node | None) -> Node | None:
+    """Return the first node after the subtree of a last child.
+
+    Parameters
+    ----------
+    child
+        The last child.
+    ancestor
+        An element that contains it.
+    after
+        The first node after the subtree of `ancestor`; None at the end of the page.
+    """
+    parent = child.parent
+    while parent is not None and parent is not ancestor:
+        sibling = parent.next_sibling
+        if sibling is not None:
+            return sibling
+        parent = parent.parent
+    return after
 
 
 def collapse_whitespace(text: str) -> str:

@@ -7,35 +7,23 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from webdata_nb.service.content.block_tree import HEADINGS
-from webdata_nb.service.content.class_names import AUTHOR, CAPTION, DATELINE, word_set
+from webdata_nb.service.content.class_names import AUTHOR, CAPTION, DATELINE, LEAD, word_set
+from webdata_nb.service.content.trailer_headings import is_trailer_heading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from webdata_nb.service.content.block_tree import Block, BlockTree, TextRun
 
-_TRAILER_HEADING: Final = re.compile(
-    r"\W*(?:\d+\s+)?(?:"
-    r"(?:top rated |recent |latest |user |reader |facebook )?"
-    r"(?:comments?|responses?|replies|thoughts?)\b.{0,60}"
-    r"|leave a (?:reply|comment).*|join the conversation.*|(?:post|add) a comment.*"
-    r"|(?:most|top) (?:popular|read|viewed|shared|stories|rated).*|trending.*"
-    r"|popular (?:posts|stories|now).*|recent (?:posts|articles|stories|news|comments)?"
-    r"|breaking news|latest (?:news|stories|articles|posts|from).*|our latest stories"
-    r"|more (?:from|news|stories|in|on|articles|like|posts)\b.*|related(?: \w+){0,3}:?"
-    r"|you (?:may|might) (?:also )?.*like.*|recommended.*|read (?:more|next|also).*"
-    r"|keep reading.*|continue reading.*|what to read next.*|up next.*|top stories.*"
-    r"|share (?:this|on).*|follow us.*|sign up.*|subscribe.*|newsletter.*|about the author.*"
-    r"|sponsored.*|advertisement.*|tags?:?|categor(?:y|ies):?|arquivos|archives?|filed under.*"
-    r"|editor.?s picks?.*|don.t miss.*)",
-    re.IGNORECASE,
-)
 _TEASER: Final = re.compile(
     r"\W*(?:related|read (?:more|also|next)|see (?:more|also)|more(?: on| from)?\s*:|also read"
     r"|watch\s*:|watch now|listen\s*:|recommended|don.t miss|keep reading|continue reading"
     r"|up next|you (?:may|might) (?:also )?like|sponsored|advertisement"
     r"|leia|veja (?:mais|tamb)|saiba mais|lire (?:aussi|plus)|lees (?:ook|meer)|lesen sie"
-    r"|mehr zum|leer m|lea tamb|ver m)\b",
+    r"|mehr zum|leer m|lea tamb|ver m|mehr (?:dazu|lesen|themen|aus)|auch interessant"
+    r"|lesetipp"
+    r"|lies auch|auch lesen|weiterlesen|zum weiterlesen|siehe auch|das könnte|anzeige|à lire|a lire"
+    r"|voir aussi|leggi anche|czytaj|dowiedz się|zobacz|te puede interesar|le puede interesar)\b",
     re.IGNORECASE,
 )
 _CONTROL_LABEL: Final = re.compile(
@@ -60,14 +48,16 @@ _LINK_LISTS: Final = word_set("ul ol div section table dl")
 _MIN_LINKS = 4
 _MIN_REPEATED_WORDS = 5
 _MAX_CREDIT_WORDS = 60
+_TEASER_LINK_SHARE = 0.25
 
 
-def trim_article(tree: BlockTree, region: Block) -> None:
+def trim_article(tree: BlockTree, region: Block, headline: TextRun | None) -> None:
     """Drop trailers, headline, byline and captions of an article."""
     _drop_trailers(tree, region)
     tree.apply_drops()
+    title = None if headline is None else headline.block
     for block in _remaining_blocks(tree, region):
-        block.dropped = _is_article_frame(block, region)
+        block.dropped = block is title or _is_article_frame(block, region)
     tree.apply_drops()
 
 
@@ -89,7 +79,7 @@ def trim_teasers(tree: BlockTree, region: Block) -> None:
     for run in _short_texts(tree, region, _MAX_TEASER_WORDS):
         block = run.block
         only_link = run.link_words >= run.words and block.tag in _TEASER_TAGS
-        if only_link and _is_in_table_row(block):
+        if only_link and (_is_in_table_row(block) or _has_picture(block)):
             continue
         if only_link or (
             run.link_words and block.tag != "li" and _TEASER.match(run.text) is not None
@@ -103,6 +93,10 @@ def _is_in_table_row(block: Block) -> bool:
     if cell is None or cell.tag not in {"td", "th"} or cell.parent is None:
         return False
     return cell.words < cell.parent.words
+
+
+def _has_picture(block: Block) -> bool:
+    return block.element.select_one("img,picture") is not None
 
 
 def trim_repeats(tree: BlockTree, region: Block) -> None:
@@ -148,10 +142,13 @@ def _short_texts(tree: BlockTree, region: Block, max_words: int) -> Iterator[Tex
 
 
 def _is_article_frame(block: Block, region: Block) -> bool:
-    if block.tag in {"h1", "figcaption"}:
+    if block.tag == "figcaption":
         return True
     if block.tag == "header":
         return block.words < 0.3 * region.words
+    if block.traits & LEAD and block.link_words > _TEASER_LINK_SHARE * block.words:
+        in_text = region.link_words < _TEASER_LINK_SHARE * region.words  # not a list of teasers
+        return in_text and block.words < 0.2 * region.words
     return (
         bool(block.traits & (AUTHOR | DATELINE | CAPTION))
         and block.words < 0.2 * region.words
@@ -168,7 +165,7 @@ def _drop_trailers(tree: BlockTree, region: Block) -> None:
         if run.words > _MAX_TRAILER_WORDS or block is region or block.tag not in _TRAILER_TAGS:
             continue
         text = run.text
-        if len(text) <= _MAX_TRAILER_LENGTH and _TRAILER_HEADING.fullmatch(text):
+        if len(text) <= _MAX_TRAILER_LENGTH and is_trailer_heading(text):
             _drop_trailer(tree, run, region, max_words)
 
 

@@ -13,14 +13,21 @@ language
 score
     From 0 to 1: how likely a person would choose the same content. It combines the rung, the
     link density, the length of paragraphs, the pictures per word, and whether there is text.
+low_confidence
+    Whether the main content may be wrong: its rules left next to nothing and the visible page
+    replaces it, or the score is below 0.45.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from webdata_nb.service.content.parser import detect_language_code, elements_with_tags
+from webdata_nb.service.content.parser import (
+    detached,
+    detect_language_code,
+    elements_with_tags,
+)
 
 if TYPE_CHECKING:
     from webdata_nb.service.content.page_content import PageContent
@@ -35,13 +42,18 @@ _PICTURES_WEIGHT = -0.15
 _PROSE_PARAGRAPH_LENGTH = 400  # characters of a full prose paragraph
 _WORDS_PER_PICTURE = 20
 _MIN_WORDS = 25
+_FALLBACK_FACTOR = 0.5
+_LOW_SCORE = 0.45
 _LANGUAGE_SAMPLE_LENGTH = 1000
+_MAX_DETACHED = 1000  # code elements; copying the text of many small ones costs less
+_CODE: Final = frozenset({"script", "style", "noscript", "template"})
 
 
 def visible_text_length(page: ParsedPage) -> int:
     """Return the length of the text of a page without code."""
-    code = elements_with_tags(page.elements_by_tag, {"script", "style", "noscript", "template"})
-    return len(page.document.text) - sum(len(element.text) for element in code)
+    code = elements_with_tags(page.elements_by_tag, _CODE)
+    with detached(code[:_MAX_DETACHED]):
+        return len(page.document.text) - sum(len(element.text) for element in code[_MAX_DETACHED:])
 
 
 def rate_content(
@@ -70,12 +82,14 @@ def rate_content(
     is_whole_page = visible is None or content.rung == "page"
     length = max(1, len(text) if is_whole_page else len(content.element.text))
     link_density = min(1.0, link_length / length)
+    score = _score(content, text, words, link_density)
     return {
         "word_count": words,
         "text_coverage": 1.0 if is_whole_page else _ratio(length, visible or 0),
         "boilerplate_ratio": round(link_density, 3),
         "language": language or detect_language_code(text[:_LANGUAGE_SAMPLE_LENGTH]),
-        "score": _score(content, text, words, link_density),
+        "score": score,
+        "low_confidence": visible is not None and score < _LOW_SCORE,
     }
 
 
@@ -88,6 +102,8 @@ def _score(content: PageContent, text: str, words: int, link_density: float) -> 
         score += _RUNG_SCORES[content.rung] + _PROSE_WEIGHT * _prose_share(text)
     else:
         score += _NOT_SEARCHED_SCORE
+    if content.is_fallback:
+        score *= _FALLBACK_FACTOR
     return round(max(0.0, score) * min(1.0, words / _MIN_WORDS), 3)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
+from webdata_nb.service.content.json_repair import repair_json
 from webdata_nb.service.content.parser import MicrodataItem, RdfaItem, microdata_of, rdfa_of
 
 if TYPE_CHECKING:
@@ -30,11 +31,13 @@ def structured_data(page: ParsedPage) -> dict[str, Any]:
     and `properties`, which map names to lists); `opengraph` (``og:`` and ``twitter:`` names);
     `rdfa` (top-level resources with `vocab`, `type`, `resource` and `properties`); `meta` (every
     named ``meta``). Repeated names in `opengraph` and `meta` have a list. Values below
-    `MAX_DEPTH` levels are null.
+    `MAX_DEPTH` levels are null. `json_ld_repaired`, the number of JSON-LD blocks that were decoded
+    after a repair, is present if there are any.
     """
     base, metas = page.link_resolver.base, page.head.metas
+    json_ld, repaired = _decode_blocks(page.head.json_ld)
     return {
-        "json_ld": decode_json_ld(page.head.json_ld),
+        "json_ld": json_ld,
         "microdata": [
             _microdata_item(item, MAX_DEPTH) for item in microdata_of(page.document, base)
         ],
@@ -45,21 +48,31 @@ def structured_data(page: ParsedPage) -> dict[str, Any]:
         },
         "rdfa": [_rdfa_resource(item, MAX_DEPTH) for item in rdfa_of(page.document, base)],
         "meta": {name: _single_or_list(values) for name, values in metas.items()},
+        **({"json_ld_repaired": repaired} if repaired else {}),
     }
 
 
 def decode_json_ld(blocks: list[str]) -> list[Any]:
-    """Decode JSON-LD blocks; skip those that are invalid even without comment or CDATA marks."""
-    decoded = []
+    """Decode JSON-LD blocks, also slightly broken ones; skip those that stay invalid."""
+    return _decode_blocks(blocks)[0]
+
+
+def _decode_blocks(blocks: list[str]) -> tuple[list[Any], int]:
+    """Return the decoded blocks, and how many of them were repaired."""
+    decoded: list[Any] = []
+    repaired = 0
     for block in blocks:
         try:
             values = [orjson.loads(block)]
         except orjson.JSONDecodeError:
-            values = _decode_leniently(_strip_wrapping(block))
+            text = _strip_wrapping(block)
+            values = _decode_leniently(text)
+            if not values and (values := _decode_leniently(repair_json(text) or "")):
+                repaired += 1
         if block.count("{") + block.count("[") > MAX_DEPTH:
             values = [_limit_depth(value, MAX_DEPTH) for value in values]
         decoded += values
-    return decoded
+    return decoded, repaired
 
 
 def _limit_depth(value: Any, levels: int) -> Any:

@@ -22,5 +22,7 @@ NOT_TEXT = frozenset({
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 LISTS = frozenset({"ul", "ol"})
 
-INDEXED = frozenset({*DECLARATIONS, *NOT_RENDERED, "h1", "a", "area", "img", "dialog"})
+INDEXED = frozenset(
+    {*DECLARATIONS, *NOT_RENDERED, "h1", "h2", "h3", "a", "area", "img", "dialog", "time"}
+)
 """All tags that any step looks for; one walk over the page indexes them."""

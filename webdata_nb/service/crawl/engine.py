@@ -306,7 +306,7 @@ class _CrawlRun:
         # The sitemaps are stored with the start page, or not at all.
         seeds, self._unsaved_seeds = self._unsaved_seeds, None
         if seeds is not None:
-            outcomes += (UrlOutcome(url, "sitemap", reason) for url, reason in seeds.problems)
+            outcomes += seeds.problems
             pinned_files.append(seeds.snapshot())
         batch = CommitBatch(
             entries=() if entry is None else (entry,),
@@ -329,14 +329,16 @@ class _CrawlRun:
             self._failure = f"the start page could not be fetched: {visit.error}"
 
     async def _set_seeds(self, start: CrawlResult) -> None:
-        """Read the sitemaps of the start page's site, unless an earlier attempt stored them."""
-        if not self._request.sitemap or self._failure is not None:
+        """Read the seeds of the start page's site, unless an earlier attempt stored them."""
+        reads_sitemaps, reads_llms_txt = self._request.sitemap, self._request.llms_txt
+        if not (reads_sitemaps or reads_llms_txt) or self._failure is not None:
             return
         if self._seeds is None:
             options = self._request.scrape_options
             reader = SitemapReader(
                 self._resources.fetcher,
-                self._resources.pipeline.read_sitemap,
+                self._resources.pipeline.read_sitemap if reads_sitemaps else None,
+                self._resources.pipeline.read_llms_txt if reads_llms_txt else None,
                 self._robots,
                 self._request.respect_robots_txt,
                 headers=self._fetcher.for_own_sites(start.final_url, options.headers),

@@ -1,4 +1,4 @@
-"""Reads a site's sitemaps as seeds of a crawl, once for each job and in a fixed order."""
+"""Reads a site's sitemaps and its llms.txt as seeds of a crawl, once and in a fixed order."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Final
+from typing import Final, TypeAlias
 
 import orjson
 
@@ -15,6 +15,7 @@ from webdata_nb.service.crawl.robots import JobRobots
 from webdata_nb.service.documents import sitemap
 from webdata_nb.service.documents.sitemap import ParsedSitemap
 from webdata_nb.service.errors import FetchError
+from webdata_nb.service.store.records import UrlOutcome
 from webdata_nb.service.web.fetch import FetchedResponse, FetchLimits, FetchRequest
 from webdata_nb.service.web.polite_fetcher import PageDeadline, PoliteFetcher, retry_delay_s
 from webdata_nb.service.web.urls import join_url, url_origin
@@ -27,20 +28,27 @@ MAX_PROBLEMS_LISTED: Final = 100
 FILE_TIMEOUT_S: Final = 20.0
 TOTAL_TIMEOUT_S: Final = 60.0
 LIMITS: Final = FetchLimits(wire_bytes=sitemap.MAX_BYTES, decoded_bytes=sitemap.MAX_BYTES)
+# Outcomes of unreadable files in the receipt.
+SITEMAP: Final = "sitemap"
+LLMS_TXT: Final = "llms_txt"
 _SNAPSHOT_NAME: Final = "sitemaps"
 _NOT_FOUND: Final = frozenset({"HTTP 404", "HTTP 410"})
+
+Parse: TypeAlias = Callable[[FetchedResponse], Awaitable[ParsedSitemap]]
+"""Extracts the URLs of a fetched file."""
 
 
 @dataclass(frozen=True, slots=True)
 class SitemapSeeds:
-    """The pages that sitemaps list, and (URL, reason) of each sitemap that could not be read."""
+    """The pages that sitemaps and llms.txt list, and each of these files that is unreadable."""
 
     pages: tuple[str, ...] = ()
-    problems: tuple[tuple[str, str], ...] = ()
+    problems: tuple[UrlOutcome, ...] = ()
 
     def snapshot(self) -> tuple[str, bytes]:
         """Return name and content of the snapshot that the job stores."""
-        return _SNAPSHOT_NAME, orjson.dumps({"pages": self.pages, "problems": self.problems})
+        problems = [(each.url, each.detail, each.outcome) for each in self.problems]
+        return _SNAPSHOT_NAME, orjson.dumps({"pages": self.pages, "problems": problems})
 
     @classmethod
     def from_snapshots(cls, snapshots: Mapping[str, bytes]) -> SitemapSeeds | None:
@@ -48,34 +56,60 @@ class SitemapSeeds:
         if _SNAPSHOT_NAME not in snapshots:
             return None
         data = orjson.loads(snapshots[_SNAPSHOT_NAME])
-        problems = tuple((url, reason) for url, reason in data["problems"])
-        return cls(tuple(data["pages"]), problems)
+        # Earlier releases stored no outcome: all files were sitemaps.
+        problems = (
+            UrlOutcome(url, next(iter(outcome), SITEMAP), reason)
+            for url, reason, *outcome in data["problems"]
+        )
+        return cls(tuple(data["pages"]), tuple(problems))
 
 
 @dataclass(slots=True)
 class SitemapReader:
-    """Reads the sitemaps of one site, one after the other.
+    """Reads the sitemaps of one site and its llms.txt, one after the other.
 
-    `parse` extracts the URLs of a fetched file. `headers` and `cookies` are sent to the site
-    itself, but not to other sites that its robots.txt names.
+    `parse` and `parse_llms_txt` extract the URLs of a fetched file; a file without a parser is not
+    read. `headers` and `cookies` are sent to the site itself, but not to other sites that its
+    robots.txt names.
     """
 
     fetcher: PoliteFetcher
-    parse: Callable[[FetchedResponse], Awaitable[ParsedSitemap]]
+    parse: Parse | None
+    parse_llms_txt: Parse | None
     robots: JobRobots
     respect_robots_txt: bool
     headers: Mapping[str, str] = field(default_factory=dict)
     cookies: Mapping[str, str] = field(default_factory=dict)
 
     async def read_seeds(self, start: str) -> SitemapSeeds:
-        """Return the pages that the sitemaps of the start page's site list."""
+        """Return the pages that the sitemaps of the start page's site list, then its llms.txt."""
+        total = PageDeadline(TOTAL_TIMEOUT_S)
+        seeds = SitemapSeeds()
+        if self.parse is not None:
+            seeds = await self._read_sitemaps(start, total, self.parse)
+        if self.parse_llms_txt is not None:
+            more = await self._read_llms_txt(start, total, self.parse_llms_txt)
+            pages = tuple(dict.fromkeys((*seeds.pages, *more.pages)))[:MAX_SEEDS]
+            seeds = SitemapSeeds(pages, (*seeds.problems, *more.problems))
+        return seeds
+
+    async def _read_llms_txt(self, start: str, total: PageDeadline, parse: Parse) -> SitemapSeeds:
+        url = f"{url_origin(start)}/llms.txt"
+        if self.respect_robots_txt and not await self.robots.allowed(url):
+            return SitemapSeeds()
+        listing = await self._read_file(url, total, parse, is_own=True)
+        if listing.problem and listing.problem not in _NOT_FOUND:
+            return SitemapSeeds(problems=(UrlOutcome(url, LLMS_TXT, listing.problem),))
+        return SitemapSeeds(listing.pages)
+
+    async def _read_sitemaps(self, start: str, total: PageDeadline, parse: Parse) -> SitemapSeeds:
         urls = await self._announced(start)
         default = f"{url_origin(start)}/sitemap.xml"
         # The default location is no promise: that it does not exist is not a problem.
         optional = set() if default in urls else {default}
         if optional and (not self.respect_robots_txt or await self.robots.allowed(default)):
             urls.append(default)
-        return await self._read_all(deque(urls), optional, url_origin(start))
+        return await self._read_all(deque(urls), optional, url_origin(start), total, parse)
 
     async def _announced(self, start: str) -> list[str]:
         """Return the sitemaps that robots.txt names."""
@@ -89,8 +123,14 @@ class SitemapReader:
                 urls[url] = None
         return list(urls)
 
-    async def _read_all(self, queue: deque[str], optional: set[str], site: str) -> SitemapSeeds:
-        total = PageDeadline(TOTAL_TIMEOUT_S)
+    async def _read_all(
+        self,
+        queue: deque[str],
+        optional: set[str],
+        site: str,
+        total: PageDeadline,
+        parse: Parse,
+    ) -> SitemapSeeds:
         listed_urls, pages = set(queue), dict[str, None]()
         problems: list[tuple[str, str]] = []
         files = 0
@@ -100,16 +140,19 @@ class SitemapReader:
                 break
             url = queue.popleft()
             files += 1
-            listing = await self._read_file(url, total, is_own=url_origin(url) == site)
+            listing = await self._read_file(url, total, parse, is_own=url_origin(url) == site)
             if listing.problem and not (url in optional and listing.problem in _NOT_FOUND):
                 problems.append((url, listing.problem))
             pages |= dict.fromkeys(listing.pages)
             nested = [url for url in listing.sitemaps if url not in listed_urls]
             listed_urls.update(nested)
             queue.extend(nested)
-        return SitemapSeeds(tuple(pages)[:MAX_SEEDS], tuple(problems))
+        outcomes = (UrlOutcome(url, SITEMAP, reason) for url, reason in problems)
+        return SitemapSeeds(tuple(pages)[:MAX_SEEDS], tuple(outcomes))
 
-    async def _read_file(self, url: str, total: PageDeadline, *, is_own: bool) -> ParsedSitemap:
+    async def _read_file(
+        self, url: str, total: PageDeadline, parse: Parse, *, is_own: bool
+    ) -> ParsedSitemap:
         request = FetchRequest(
             url,
             headers=self.headers if is_own else {},
@@ -120,7 +163,7 @@ class SitemapReader:
         with self.fetcher.deadline(min(FILE_TIMEOUT_S, total.remaining_s)) as deadline:
             fetched, problem = await _fetch(self.fetcher, request, deadline, delay_s)
         total.queued_s += deadline.queued_s
-        return ParsedSitemap(problem=problem) if fetched is None else await self.parse(fetched)
+        return ParsedSitemap(problem=problem) if fetched is None else await parse(fetched)
 
 
 def _unread(queue: deque[str]) -> list[tuple[str, str]]:

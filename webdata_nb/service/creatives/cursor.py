@@ -90,6 +90,11 @@ class CursorSealer:
             _create_secret(path)
         return cls(path.read_bytes())
 
+    @classmethod
+    def derive(cls, key: str) -> CursorSealer:
+        """Return the sealer that every process with the same encryption key has."""
+        return cls(hmac.digest(key.encode(), b"cursors of creatives", "sha256"))
+
     def seal(
         self, position: ListingPosition, *, account_id: str, filters: Mapping[str, Any]
     ) -> str:

@@ -1,75 +1,81 @@
-"""Converts feeds, PDF, JSON, XML and plain text to HTML, which one parser reads."""
+"""Converts documents of all types to HTML, which one parser reads."""
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
 
 from webdata_nb.service.content.parsed_page import ParsedPage, parse_converted_page
-from webdata_nb.service.content.parser import read_feed
-from webdata_nb.service.documents.pdf import pdf_to_html
+from webdata_nb.service.documents.converted_document import ConvertedDocument
+from webdata_nb.service.documents.csv_table import convert_csv
+from webdata_nb.service.documents.document_type import OFFICE_TYPES
+from webdata_nb.service.documents.feed import convert_feed
+from webdata_nb.service.documents.json_text import convert_json
+from webdata_nb.service.documents.pdf import convert_pdf
+from webdata_nb.service.documents.plain_text import convert_code, convert_plain_text
 from webdata_nb.service.web.charset import decode_text, sniff_charset
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from webdata_nb.service.content.page_source import PageSource
-    from webdata_nb.service.content.parser import Entry, Feed
     from webdata_nb.service.documents.document_type import DocumentType
 
 
 def parse_document(
     source: PageSource, document_type: DocumentType
-) -> tuple[ParsedPage, str | None]:
+) -> tuple[ParsedPage, ConvertedDocument]:
     """Convert a document to HTML and parse it.
-
-    Returns
-    -------
-    tuple
-        The parsed page, and the decoded text of the document; None for PDF.
 
     Raises
     ------
     ScrapeError
-        `kind` is ``parse``: the PDF document cannot be read.
+        `kind` is ``parse``: the document cannot be read; ``unsupported_type``: the extra
+        ``documents`` is not installed.
     """
     if document_type == "pdf":
-        return parse_converted_page(source, pdf_to_html(source.body), None), None
-    charset = sniff_charset(source.body, source.content_type)
-    text = decode_text(source.body, charset)
-    return parse_converted_page(source, _text_to_html(text, document_type), charset), text
+        document, charset = convert_pdf(source.body), None
+    elif document_type in OFFICE_TYPES:
+        document, charset = _convert_office_document(source.body, document_type), None
+    else:
+        charset = sniff_charset(source.body, source.content_type)
+        text = decode_text(source.body, charset)
+        document = _TEXT_CONVERTERS[document_type](text, source.final_url)
+    return parse_converted_page(source, document.html, charset), document
 
 
-def _text_to_html(text: str, document_type: DocumentType) -> str:
-    if document_type == "feed" and (feed := read_feed(text)) is not None:
-        return _feed_to_html(feed)
-    language = {"json": "json", "feed": "xml", "xml": "xml"}.get(document_type, "")
-    return f'<body><pre><code class="language-{language}">{escape(text)}</code></pre></body>'
+def _convert_xml(text: str, _url: str) -> ConvertedDocument:
+    return convert_code(text, "xml")
 
 
-def _feed_to_html(feed: Feed) -> str:
-    """Write a feed as a page with an article for each entry; HTML of entries is kept."""
-    title = escape(feed.title or "")
-    head = f"<title>{title}</title>"
-    if feed.description:
-        head += f'<meta name="description" content="{escape(feed.description)}">'
-    heading = _linked(title, feed.link)
-    entries = "".join(map(_entry_to_html, feed.entries))
-    description = f"<p>{escape(feed.description)}</p>" if feed.description else ""
-    return (
-        f"<!doctype html><html><head>{head}</head><body><main>"
-        f"<h1>{heading}</h1>{description}{entries}</main></body></html>"
-    )
+# The parsers of the other types are imported when the first document of the type arrives: most
+# crawls have none.
 
 
-def _entry_to_html(entry: Entry) -> str:
-    heading = _linked(escape(entry.title or entry.link or ""), entry.link)
-    byline = ", ".join(filter(None, (entry.author, entry.published or entry.updated)))
-    content = entry.content if isinstance(entry.content, str) else None
-    return (
-        f"<article><h2>{heading}</h2>"
-        + (f"<p>{escape(byline)}</p>" if byline else "")
-        + f"<div>{content or entry.summary or ''}</div></article>"
-    )
+def _convert_office_document(body: bytes, document_type: str) -> ConvertedDocument:
+    from webdata_nb.service.documents.office import conversion  # noqa: PLC0415
+
+    return conversion.convert_office_document(body, document_type)
 
 
-def _linked(html: str, url: str | None) -> str:
-    return f'<a href="{escape(url)}">{html}</a>' if url and html else html
+def _convert_markdown(text: str, url: str) -> ConvertedDocument:
+    from webdata_nb.service.documents.markdown import convert_markdown  # noqa: PLC0415
+
+    return convert_markdown(text, url)
+
+
+def _convert_restructured_text(text: str, url: str) -> ConvertedDocument:
+    from webdata_nb.service.documents import restructured_text  # noqa: PLC0415
+
+    return restructured_text.convert_restructured_text(text, url)
+
+
+_TEXT_CONVERTERS: dict[DocumentType, Callable[[str, str], ConvertedDocument]] = {
+    "csv": convert_csv,
+    "feed": convert_feed,
+    "json": convert_json,
+    "markdown": _convert_markdown,
+    "restructuredtext": _convert_restructured_text,
+    "text": convert_plain_text,
+    "xml": _convert_xml,
+}
+"""Functions from the text of a document and its URL to the converted document, by type."""

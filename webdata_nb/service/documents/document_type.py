@@ -3,21 +3,73 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
+from webdata_nb.service.documents.office.detection import (
+    LEGACY_TYPES,
+    OfficeType,
+    detect_office_type,
+)
 from webdata_nb.service.errors import ScrapeError
 
 if TYPE_CHECKING:
     from webdata_nb.service.content.page_source import PageSource
 
-DocumentType = Literal["html", "feed", "json", "xml", "text", "pdf"]
+DocumentType = (
+    Literal["html", "feed", "json", "xml", "text", "markdown", "restructuredtext", "csv", "pdf"]
+    | OfficeType
+)
+OFFICE_TYPES: Final[frozenset[DocumentType]] = frozenset(get_args(OfficeType))
 
 _SNIFFED_BYTES = 1024
 _HTML_TYPES = frozenset({"text/html", "application/xhtml+xml", "application/xhtml"})
 _VAGUE_TYPES = frozenset(
     {"", "text/plain", "application/octet-stream", "binary/octet-stream", "unknown/unknown", "*/*"}
 )
-_FEED_TYPES = frozenset({"application/rss+xml", "application/atom+xml", "application/rdf+xml"})
+_FEED_TYPES = frozenset(
+    {
+        "application/rss+xml",
+        "application/atom+xml",
+        "application/rdf+xml",
+        "application/feed+json",
+    }
+)
+# Subtypes of text/* and application/*; a leading "x-" makes no difference.
+_TEXT_SUBTYPES: dict[str, DocumentType] = {
+    "markdown": "markdown",
+    "md": "markdown",
+    "mdx": "markdown",
+    "web-markdown": "markdown",
+    "gfm": "markdown",
+    "rst": "restructuredtext",
+    "restructured": "restructuredtext",
+    "restructuredtext": "restructuredtext",
+    "prs.fallenstein.rst": "restructuredtext",
+    "csv": "csv",
+    "comma-separated-values": "csv",
+    "tab-separated-values": "csv",
+    "tsv": "csv",
+}
+# Ends of paths that tell the type of a document without a precise Content-Type. Sphinx publishes
+# its sources with a further ".txt"; llms.txt is Markdown by its definition (llmstxt.org).
+_PATH_ENDS: dict[str, DocumentType] = {
+    "md": "markdown",
+    "mdx": "markdown",
+    "markdown": "markdown",
+    "mdown": "markdown",
+    "mkd": "markdown",
+    "rst": "restructuredtext",
+    "csv": "csv",
+    "tsv": "csv",
+    "json": "json",
+    "jsonl": "json",
+    "ndjson": "json",
+    "geojson": "json",
+    "webmanifest": "json",
+}
+_LLMS_FILES = ("/llms.txt", "/llms-full.txt")
+_JSON_LINES = frozenset({"x-ndjson", "ndjson", "jsonl", "x-jsonlines"})
+_JSON_FEED = b"jsonfeed.org/version/"
 _FEED_ROOT = re.compile(rb"<(?:rss|feed|rdf:RDF)[\s>]", re.IGNORECASE)
 _HTML_ROOT = re.compile(rb"<(?:!doctype\s+html|html)[\s>]", re.IGNORECASE)
 _HTML_START = re.compile(
@@ -43,10 +95,13 @@ def detect_document_type(source: PageSource) -> DocumentType:
     start = source.body[:_SNIFFED_BYTES]
     if b"%PDF-" in start and (declared == "application/pdf" or declared in _VAGUE_TYPES):
         return "pdf"
+    office_type = detect_office_type(source.body, declared)
+    if office_type is not None:
+        return office_type
     if declared in _HTML_TYPES:
         return "feed" if _FEED_ROOT.match(_without_prolog(start)) else "html"
-    if declared in _VAGUE_TYPES:
-        return _by_content(start, declared)
+    if declared in _VAGUE_TYPES or declared in LEGACY_TYPES:
+        return _by_content(start, declared, source.final_url)
     document_type = _by_content_type(declared, start)
     if document_type is None:
         raise ScrapeError("unsupported_type", f"pages of type {declared} cannot be read")
@@ -57,10 +112,14 @@ def _by_content_type(declared: str, start: bytes) -> DocumentType | None:
     subtype = declared.partition("/")[2]
     if declared == "application/pdf":
         raise ScrapeError("parse", "declared as PDF, but it does not begin as one")
-    if subtype == "json" or subtype.endswith("+json") or subtype in {"x-ndjson", "jsonl"}:
-        return "json"
+    if declared.startswith(("text/", "application/")):
+        document_type = _TEXT_SUBTYPES.get(subtype.removeprefix("x-"))
+        if document_type is not None:
+            return document_type
     if declared in _FEED_TYPES:
         return "feed"
+    if subtype == "json" or subtype.endswith("+json") or subtype in _JSON_LINES:
+        return "feed" if _JSON_FEED in start else "json"
     if declared.startswith("image/"):
         return None
     if subtype == "xml" or subtype.endswith("+xml"):
@@ -68,20 +127,35 @@ def _by_content_type(declared: str, start: bytes) -> DocumentType | None:
     return "text" if declared.startswith("text/") else None
 
 
-def _by_content(start: bytes, declared: str) -> DocumentType:
+def _by_content(start: bytes, declared: str, url: str) -> DocumentType:
     unmarked = start
     for mark in _BYTE_ORDER_MARKS:
         unmarked = unmarked.removeprefix(mark)
     text = unmarked.lstrip()
-    if _HTML_ROOT.match(text) or (declared != "text/plain" and _HTML_START.match(text)):
+    if _HTML_ROOT.match(text):
         return "html"
     if text.startswith(b"<?xml") or _FEED_ROOT.match(text):
         return _xml_type(start)
+    by_path = _by_path(url)
+    is_markup = declared != "text/plain" and _HTML_START.match(text) is not None
+    if is_markup and by_path != "markdown":  # which may begin with HTML
+        return "html"
     if unmarked is start and _BINARY.search(start):
         raise ScrapeError("unsupported_type", "the body is binary data of no declared type")
+    if by_path is not None:
+        return by_path
     if declared != "text/plain" and text[:1] in {b"{", b"["}:
-        return "json"
+        return "feed" if _JSON_FEED in start else "json"
     return "text"
+
+
+def _by_path(url: str) -> DocumentType | None:
+    """Return the type that the end of a URL's path tells."""
+    path = url.partition("#")[0].partition("?")[0].lower()
+    if path.endswith(_LLMS_FILES):
+        return "markdown"
+    _, dot, end = path.removesuffix(".txt").rpartition("/")[2].rpartition(".")
+    return _PATH_ENDS.get(end) if dot else None
 
 
 def _xml_type(start: bytes) -> DocumentType:

@@ -8,10 +8,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urljoin, urlsplit
 
+from webdata_nb.service.content.class_names import word_set
 from webdata_nb.service.extract.dates import iso_date, iso_datetime
 from webdata_nb.service.extract.field_names import normalize_name
 from webdata_nb.service.extract.node_graph import DataNode
-from webdata_nb.service.extract.numbers import parse_number
+from webdata_nb.service.extract.numbers import parse_number, uses_decimal_comma
 from webdata_nb.service.extract.validation import satisfies_constraints
 
 if TYPE_CHECKING:
@@ -35,6 +36,10 @@ _TEXT_PROPERTIES: Final = (
     "userinteractioncount",
 )
 _NUMBER_PROPERTIES: Final = ("value", "price", "ratingvalue", "userinteractioncount")
+_PRICE_PROPERTIES: Final = word_set(
+    "price lowprice highprice minprice maxprice amount cost preis prix precio preço prezzo prijs"
+    " cena pris hinta цена fiyat"
+)
 _URL_PROPERTIES: Final = ("url", "contenturl", "thumbnailurl")
 
 
@@ -45,13 +50,14 @@ class ValueCoercion:
     ----------
     base_url
         The URL of the page, for fields with an absolute URL.
-    decimal_comma
-        Whether the page's language uses a decimal comma.
+    language
+        The language of the page, a BCP 47 tag, for decimal commas and names of months.
     """
 
-    def __init__(self, *, base_url: str | None, decimal_comma: bool) -> None:
+    def __init__(self, *, base_url: str | None, language: str | None) -> None:
         self._base_url = base_url
-        self._decimal_comma = decimal_comma
+        self._language = language or ""
+        self._decimal_comma = uses_decimal_comma(language)
 
     def scalar(self, value: Any, schema: FieldSchema, *, name: str, prose: bool) -> Any:
         """Return `value` as a scalar of the schema's type; None if it does not fit.
@@ -71,13 +77,15 @@ class ValueCoercion:
             scalar = _representative_scalar(value, schema, name)
             return None if scalar is None else self.scalar(scalar, schema, name=name, prose=prose)
         if schema.choices is not None:
-            return _match_choice(value, schema)
+            return _match_choice(value, schema, availability=name == "availability")
         converted = self._convert(value, schema, name, prose=prose)
         valid = converted is not None and satisfies_constraints(converted, schema)
         return converted if valid else None
 
     def _convert(self, value: Any, schema: FieldSchema, name: str, *, prose: bool) -> Any:
         if schema.kind in {"number", "integer"}:
+            if name in _PRICE_PROPERTIES and isinstance(value, str) and "%" in value:
+                return None  # a discount
             return self._to_number(value, integer=schema.kind == "integer", prose=prose)
         if schema.kind == "boolean":
             return _to_boolean(value, name)
@@ -100,7 +108,7 @@ class ValueCoercion:
     def _to_string(self, value: Any, format_: str | None) -> str | None:
         text = value if isinstance(value, str) else _to_text(value)
         if format_ == "date":
-            return iso_date(text)
+            return iso_date(text, self._language)
         if format_ == "date-time":
             return iso_datetime(text)
         if format_ in {"uri", "url"}:
@@ -129,7 +137,11 @@ def _representative_scalar(node: DataNode, schema: FieldSchema, name: str) -> An
         properties = _URL_PROPERTIES
     else:
         properties = (*_TEXT_PROPERTIES, *_URL_PROPERTIES)
-    values = (value for key in properties for value in node.values(key))
+    values = [value for key in properties for value in node.values(key)]
+    if properties is _NUMBER_PROPERTIES:
+        # An amount of money may contain a quantity, which contains the number.
+        inner = (value for value in values if isinstance(value, DataNode))
+        values += [number for quantity in inner for number in quantity.values("value")]
     scalar = next((value for value in values if not isinstance(value, DataNode)), None)
     if scalar is None and (wants_url or not node.properties):
         return node.address
@@ -147,15 +159,23 @@ def _to_text(value: Any) -> str:
 def _to_boolean(value: Any, name: str) -> bool | None:
     if isinstance(value, bool):
         return value
+    if name == "availability" and (state := availability_of(value)) is not None:
+        return state
     word = normalize_name(_last_segment(value)[:40]) if isinstance(value, str) else ""
-    is_availability = name == "availability"
-    if word in _TRUE or (is_availability and word in _IN_STOCK):
-        return True
-    return False if word in _FALSE or (is_availability and word in _OUT_OF_STOCK) else None
+    return True if word in _TRUE else False if word in _FALSE else None
 
 
-def _match_choice(value: Any, schema: FieldSchema) -> Any:
-    """Return the choice equal to `value` regardless of case, separators and a URL's path."""
+def availability_of(value: Any) -> bool | None:
+    """Return whether a value of schema.org's ItemAvailability means in stock; None if unclear."""
+    word = normalize_name(_last_segment(value)[:40]) if isinstance(value, str) else ""
+    return True if word in _IN_STOCK else False if word in _OUT_OF_STOCK else None
+
+
+def _match_choice(value: Any, schema: FieldSchema, *, availability: bool) -> Any:
+    """Return the choice equal to `value` regardless of case, separators and a URL's path.
+
+    If none is and the value is an `availability`, the only choice with the same meaning.
+    """
     text = _to_text(value)
     names = (
         {normalize_name(text), normalize_name(_last_segment(text))} - {""}
@@ -171,7 +191,15 @@ def _match_choice(value: Any, schema: FieldSchema) -> Any:
             number = parse_number(value) if isinstance(value, str) else None
             if number == choice:
                 return choice
-    return None
+    return _choice_with_meaning(value, schema) if availability else None
+
+
+def _choice_with_meaning(value: Any, schema: FieldSchema) -> Any:
+    state = availability_of(value)
+    if state is None:
+        return None
+    same = [choice for choice in schema.choices or () if availability_of(choice) is state]
+    return same[0] if len(same) == 1 else None
 
 
 @lru_cache(maxsize=4096)

@@ -15,6 +15,7 @@ from webdata_nb.service.extract.vocabulary import (
     META_PROPERTIES,
     METADATA_PROPERTIES,
     PAGE_KINDS,
+    PAGE_TITLE_SOURCES,
 )
 
 MAX_METAS: Final = 5000
@@ -27,6 +28,7 @@ _PREFIX: Final = re.compile(
 )
 _BRACKETS: Final = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
 _PAIR: Final = 2
+_DOCUMENT_TITLE: Final = "metadata:title"
 _PAIR_COLUMNS: Final = (
     ("name", "label", "key", "term", "property", "attribute", "feature", "field"),
     ("value", "definition"),
@@ -79,16 +81,28 @@ class DataTable:
 
 
 class DeclaredFields:
-    """The declarations of a page outside of nodes, by name."""
+    """The declarations of a page outside of nodes, by name.
+
+    Parameters
+    ----------
+    structured, metadata, tables
+        As in `extract_structured`.
+    has_text
+        Whether the page has text. The title of a page without text, such as "Loading", is not the
+        name of anything.
+    """
 
     def __init__(
         self,
         structured: Mapping[str, Any],
         metadata: Mapping[str, Any],
         tables: Sequence[Mapping[str, Any]],
+        *,
+        has_text: bool = True,
     ) -> None:
         self._metas = _read_metas(structured)
         self._metadata = _read_metadata(metadata)
+        self._has_text = has_text
         self._labels: dict[str, DeclaredValues] = {}
         self.grids: list[DataTable] = []
         remaining_rows = MAX_ROWS
@@ -102,14 +116,44 @@ class DeclaredFields:
             elif not columns and rows and all(len(row) == _PAIR for row in rows):
                 self.grids.append(DataTable(f"table:{number}", _PAIR_COLUMNS, rows, pairs=True))
 
-    def page_values(self, name: str) -> Iterator[DeclaredValues]:
+    def values(self, name: str) -> Iterator[DeclaredValues]:
+        """Return the values of a field, best first.
+
+        The title of a page is at best the name of its subject, so it comes after a value with the
+        exact label.
+        """
+        titles: list[DeclaredValues] = []
+        for source in self._page_values(name):
+            if source.origin in PAGE_TITLE_SOURCES:
+                titles.append(source)
+            else:
+                yield source
+        exact = normalize_name(name)
+        labelled = self._labels.get(exact) if titles else None
+        yield from () if labelled is None else (labelled,)
+        for source in titles:
+            if self._has_text or exact.endswith("title") or source.origin != _DOCUMENT_TITLE:
+                yield source
+        yield from self._table_values(name)
+
+    def pair_tables(self) -> list[tuple[str, list[tuple[str, Any]]]]:
+        """Return the tables of labels and values with their origins, most rows first."""
+        tables = sorted(
+            (grid for grid in self.grids if grid.pairs), key=lambda grid: -len(grid.rows)
+        )
+        return [
+            (table.origin, [(row[0].rstrip(" :"), row[1]) for row in table.rows])
+            for table in tables
+        ]
+
+    def _page_values(self, name: str) -> Iterator[DeclaredValues]:
         """Return the values of a field outside of tables, best first."""
         readings = [reading for reading in name_readings(name) if _is_of_page(reading)]
         for values_by_name in (self._metas, self._metadata):
             for reading in readings:
                 yield from values_by_name.get(reading.chain[0], ())
 
-    def table_values(self, name: str) -> Iterator[DeclaredValues]:
+    def _table_values(self, name: str) -> Iterator[DeclaredValues]:
         """Return the values of a field in tables and definition lists.
 
         A label must be the name itself or a synonym that is not as common as "name".

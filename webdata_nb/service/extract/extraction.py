@@ -131,7 +131,8 @@ class _StructuredExtractor:
             "provider": STRUCTURED,
             "provenance": extraction.provenance,
             "missing": list(extraction.missing),
-            **({"note": self.note} if self.note else {}),
+            **({"conflicts": extraction.conflicts} if extraction.conflicts else {}),
+            **_note(*([self.note] if self.note else []), *extraction.notes),
         }
         data = None if error is not None else extraction.data
         return _item(formats, requested, metadata, summary, data=data, error=error)
@@ -167,10 +168,15 @@ class _ModelExtractor:
             formats,
             requested,
             metadata,
-            result.to_metadata(),
+            {**result.to_metadata(), **_note(*declared.notes)},
             data=result.data,
             error=result.error,
         )
+
+
+def _note(*notes: str) -> dict[str, str]:
+    """Return the notes as one entry of an item's metadata; nothing without notes."""
+    return {"note": "; ".join(notes)} if notes else {}
 
 
 def _item(

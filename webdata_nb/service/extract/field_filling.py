@@ -13,6 +13,7 @@ from webdata_nb.service.extract.item_matching import (
     MAX_ITEMS,
     count_matching_fields,
     group_item_nodes,
+    node_pairs,
     open_lists,
     rank_tables,
     row_properties,
@@ -21,11 +22,14 @@ from webdata_nb.service.extract.node_graph import DataNode, NodeGraph
 from webdata_nb.service.extract.root_node import is_of_kind
 from webdata_nb.service.extract.validation import pointer_step, satisfies_constraints
 from webdata_nb.service.extract.value_lookup import MAX_SIBLINGS, LookupBudget, ValueLookup
+from webdata_nb.service.extract.visible.values import NOTHING_VISIBLE
+from webdata_nb.service.extract.visible_lookup import VisibleLookup
 from webdata_nb.service.extract.vocabulary import GENERIC_NAMES
 
 if TYPE_CHECKING:
     from webdata_nb.service.extract.coerce import ValueCoercion
     from webdata_nb.service.extract.schema import FieldSchema
+    from webdata_nb.service.extract.visible.values import VisibleValues
 
 _CHARACTERS_PER_LOOKUP: Final = 1000
 _COMMA_SEPARATED: Final = frozenset({"keywords"})
@@ -56,6 +60,13 @@ class SchemaFiller:
         Converts values to the types of the schema.
     root
         The node that the schema describes; None if there is none.
+    visible
+        The values that the page shows to people.
+
+    Attributes
+    ----------
+    conflicts
+        By JSON pointer, the declared values that a visible value replaced.
     """
 
     def __init__(
@@ -64,7 +75,10 @@ class SchemaFiller:
         declared: DeclaredFields,
         coercion: ValueCoercion,
         root: DataNode | None,
+        visible: VisibleValues = NOTHING_VISIBLE,
     ) -> None:
+        self.conflicts: dict[str, list[Any]] = {}
+        self._visible = VisibleLookup(visible)
         self._graph = graph
         self._declared = declared
         self._coercion = coercion
@@ -101,11 +115,17 @@ class SchemaFiller:
         page: bool,
     ) -> FilledValue:
         self._budget.fields -= 1
+        if schema.values is not None:
+            return self._map(schema.values, node, pointer, origin, page=page)
         for alias in dict.fromkeys((name, schema.title) if schema.title else (name,)):
             for source in self._lookup.values(alias, schema, node, origin, page=page):
                 if self._budget.exhausted:
                     break
                 part = self._fill_from_source(alias, schema, source, pointer)
+                if part.value is not None:
+                    return self._shown_instead(alias, schema, part, pointer) if page else part
+            if page and (shown := self._visible.value(alias, schema)) is not None:
+                part = self._fill_from_source(alias, schema, shown, pointer)
                 if part.value is not None:
                     return part
             part = self._fill_without_property(alias, schema, node, pointer, origin, page=page)
@@ -114,6 +134,19 @@ class SchemaFiller:
         missing = tuple(_leaf_pointers(schema, pointer))
         self._budget.fields -= len(missing) - 1
         return FilledValue(missing=missing)
+
+    def _shown_instead(
+        self, name: str, schema: FieldSchema, declared: FilledValue, pointer: str
+    ) -> FilledValue:
+        """Return the visible value instead of a declared one that the page contradicts."""
+        shown = self._visible.contradiction(name, schema, declared.value)
+        part = (
+            FilledValue() if shown is None else self._fill_from_source(name, schema, shown, pointer)
+        )
+        if part.value is None or part.value == declared.value:
+            return declared
+        self.conflicts[pointer] = [declared.value]
+        return part
 
     def _fill_from_source(
         self, name: str, schema: FieldSchema, source: DeclaredValues, pointer: str
@@ -175,6 +208,23 @@ class SchemaFiller:
         if not values or not satisfies_constraints(values, schema):
             return FilledValue()
         return FilledValue(values, {pointer: source.origin} | provenance, tuple(missing))
+
+    def _map(
+        self, schema: FieldSchema, node: DataNode | None, pointer: str, origin: str, *, page: bool
+    ) -> FilledValue:
+        """Fill a map from a node's pairs of name and value, else from the table with most pairs."""
+        sources = [*node_pairs(node, origin)] if node is not None else []
+        sources += self._declared.pair_tables() if page else []
+        for source, pairs in sources:
+            values = {}
+            for label, value in pairs[:MAX_ITEMS]:
+                self._budget.lookups -= 1
+                scalar = self._coercion.scalar(value, schema, name="", prose=True)
+                if label and scalar is not None and label not in values:
+                    values[label] = scalar
+            if values:
+                return FilledValue(values, {pointer: source})
+        return FilledValue(missing=(pointer,))
 
     def _fill_without_property(
         self,
@@ -330,7 +380,7 @@ def _is_plausible(name: str, property_name: str, value: Any, schema: FieldSchema
 
 
 def _leaf_pointers(schema: FieldSchema, pointer: str) -> Iterator[str]:
-    if schema.kind != "object":
+    if schema.kind != "object" or schema.values is not None:
         yield pointer
     for name, inner in schema.properties.items():
         yield from _leaf_pointers(inner, f"{pointer}/{pointer_step(name)}")

@@ -16,7 +16,7 @@ from webdata_nb.service.extract.root_node import is_of_kind
 from webdata_nb.service.extract.vocabulary import COMMON_PROPERTIES, PAGE_TYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from webdata_nb.service.extract.declared import DataTable
     from webdata_nb.service.extract.schema import FieldSchema
@@ -114,6 +114,19 @@ def row_properties(grid: DataTable, row: Sequence[str]) -> dict[str, tuple[str, 
             if name:
                 properties.setdefault(name, (column[0], []))[1].append(cell)
     return properties
+
+
+def node_pairs(node: DataNode, origin: str) -> Iterator[tuple[str, list[tuple[str, Any]]]]:
+    """Return the pairs of name and value that a node declares as additional properties."""
+    own_name, values = node.properties.get("additionalproperty", ("", []))
+    pairs: list[tuple[str, Any]] = []
+    for pair in values[:MAX_ITEMS]:
+        name = next(iter(pair.values("name")), None) if isinstance(pair, DataNode) else None
+        value = next(iter(pair.values("value")), None) if isinstance(pair, DataNode) else None
+        if isinstance(name, str) and value is not None:
+            pairs.append((name, value))
+    if pairs:
+        yield f"{origin}/{own_name}", pairs
 
 
 def _entry_object(value: Any) -> Any:

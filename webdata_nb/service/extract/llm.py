@@ -16,8 +16,10 @@ from typing import Any, Final
 from webdata_nb.service.errors import ExtractError
 from webdata_nb.service.extract.chat import ChatMessage, ChatReply, ResponseFormat
 from webdata_nb.service.extract.chunking import estimate_tokens, split_chunks
+from webdata_nb.service.extract.field_names import normalize_name
 from webdata_nb.service.extract.merging import MergedAnswers, merge_answers, overlay
 from webdata_nb.service.extract.model_answers import (
+    is_refusal,
     missing_pointers,
     parse_answer,
     schema_violations,
@@ -34,6 +36,7 @@ from webdata_nb.service.extract.prompts import (
 from webdata_nb.service.extract.schema import FieldSchema
 from webdata_nb.service.extract.structured import Extraction
 from webdata_nb.service.extract.validation import pointer_step
+from webdata_nb.service.extract.vocabulary import PAGE_TITLE_SOURCES
 
 MODEL: Final = "model"
 # The part of a model's context that is left for its answer, as a divisor.
@@ -163,6 +166,8 @@ class ModelPageReader:
         if self.schema is None and not answers:
             raise ExtractError("empty", "the page has no text to extract from")
         fallback = page.declared if self.prompt is None else EMPTY_EXTRACTION
+        if answers:
+            fallback = _without_page_title(fallback)
         answer = merge_answers(answers, open_fields)
         _combine_sources(result, certain, answer, fallback, self.schema)
 
@@ -179,9 +184,7 @@ class ModelPageReader:
             raise ExtractError(
                 "too_long", f"prompt and schema leave no room for a page in {context} tokens"
             )
-        all_chunks = (
-            split_chunks(text, chunk_tokens) if text.strip() else [""] * bool(task.declared)
-        )
+        all_chunks = split_chunks(text, chunk_tokens) if text.strip() else []
         chunks = all_chunks[: self.limits.max_chunks]
         result.unread_tokens = sum(map(estimate_tokens, all_chunks[self.limits.max_chunks :]))
         return [task.messages(chunk, at, len(chunks)) for at, chunk in enumerate(chunks, 1)]
@@ -204,6 +207,8 @@ class ModelPageReader:
             value, violations = parse_answer(reply.text, schema)
             if value is not None:
                 return value
+            if is_refusal(reply.text):
+                raise ExtractError("refused", "the model declined to answer")
             messages = correction_messages(messages, reply.text, violations)
         raise ExtractError("invalid", f"the answer does not fit, twice: {_join_errors(violations)}")
 
@@ -227,6 +232,27 @@ def _select_subject_fields(declared: Extraction) -> Extraction:
         },
         declared.missing,
     )
+
+
+def _without_page_title(declared: Extraction) -> Extraction:
+    """Return an extraction without names that are only the title of the page.
+
+    A model that has read the page and found no name knows better.
+    """
+    titles = {
+        pointer[1:]
+        for pointer, origin in declared.provenance.items()
+        if origin in PAGE_TITLE_SOURCES and not _asks_for_title(pointer)
+    }
+    return Extraction(
+        {name: None if pointer_step(name) in titles else v for name, v in declared.data.items()},
+        {at: origin for at, origin in declared.provenance.items() if at[1:] not in titles},
+        declared.missing,
+    )
+
+
+def _asks_for_title(pointer: str) -> bool:
+    return normalize_name(pointer).endswith(("title", "headline", "heading"))
 
 
 def _first_step(pointer: str) -> str:

@@ -23,6 +23,23 @@ MAX_TEXT_LENGTH: Final = 100_000
 _REASONING_END: Final = "</think>"
 _CODE_FENCE: Final = re.compile(r"```[A-Za-z]*[ \t]*\r?\n(.*?)```", re.DOTALL)
 _MAX_PARSE_ATTEMPTS: Final = 20
+_MAX_REFUSAL_LENGTH: Final = 2000
+_REFUSAL_START: Final = 200
+"""The characters at the start of an answer in which a refusal stands."""
+# fmt: off
+_REFUSALS: Final = (
+    "i'm sorry", "i am sorry", "sorry, ", "i can't", "i cannot", "i can not", "i won't",
+    "i will not", "i must decline", "i'm unable", "i am unable", "i'm not able", "i am not able",
+    "i'm not comfortable", "as an ai", "unable to assist", "unable to help", "can't assist",
+    "cannot assist", "can't help", "cannot help", "cannot comply", "can't comply",
+    "against my guidelines", "tut mir leid", "ich kann ihnen", "ich kann dir",
+    "ich kann das nicht", "ich kann dabei nicht", "ich kann diese", "je suis désolé",
+    "je ne peux pas", "désolé", "lo siento", "no puedo", "desculpe", "não posso", "mi dispiace",
+    "non posso", "het spijt me", "ik kan niet", "ik kan je", "przepraszam", "nie mogę",
+    "к сожалению", "я не могу", "извините", "抱歉", "我无法", "我無法", "申し訳", "できません",
+    "죄송", "할 수 없",
+)
+# fmt: on
 
 
 def parse_answer(
@@ -49,6 +66,15 @@ def parse_answer(
     return (None, violations) if violations else (_fit(value, schema), ())
 
 
+def is_refusal(text: str) -> bool:
+    """Return whether an answer without JSON declines in words, as models do in any language."""
+    answer = text.rpartition(_REASONING_END)[2].strip()
+    if "{" in answer or not 0 < len(answer) <= _MAX_REFUSAL_LENGTH:
+        return False
+    start = " ".join(answer[:_REFUSAL_START].casefold().replace("\u2019", "'").split())
+    return any(phrase in start for phrase in _REFUSALS)
+
+
 def schema_violations(value: dict[str, Any], schema: FieldSchema) -> tuple[str, ...]:
     """Return the violations of a page's merged values; every field may be null."""
     return find_violations(_without_nulls(value), _lenient(schema, check_counts=True))
@@ -58,7 +84,7 @@ def missing_pointers(value: Any, schema: FieldSchema, pointer: str = "") -> Iter
     """Yield the JSON pointers of the fields without a value."""
     for name, inner_schema in schema.properties.items():
         inner_pointer, inner_value = f"{pointer}/{pointer_step(name)}", (value or {}).get(name)
-        if inner_schema.kind == "object":
+        if inner_schema.kind == "object" and inner_schema.values is None:
             yield from missing_pointers(inner_value, inner_schema, inner_pointer)
         elif inner_value is None:
             yield inner_pointer
@@ -155,11 +181,17 @@ def _lenient(schema: FieldSchema, *, check_counts: bool) -> FieldSchema:
         unique=schema.unique and check_counts,
         properties=properties,
         items=None if schema.items is None else _lenient(schema.items, check_counts=check_counts),
+        values=None
+        if schema.values is None
+        else _lenient(schema.values, check_counts=check_counts),
     )
 
 
 def _fit(value: Any, schema: FieldSchema) -> Any:
     """Return a valid value with exactly the fields of the schema, null if absent."""
+    if schema.values is not None and isinstance(value, dict):
+        pairs = {name: _fit_or_null(item, schema.values) for name, item in value.items()}
+        return {name: item for name, item in pairs.items() if item is not None} or None
     if schema.kind == "object" and isinstance(value, dict):
         return {
             name: _fit_or_null(value.get(name), inner) for name, inner in schema.properties.items()

@@ -106,6 +106,8 @@ def can_be_strict(schema: FieldSchema) -> bool:
     """Return whether every field has a type, as strict modes require."""
     if schema.kind == "any":
         return False
+    if schema.values is not None:
+        return False
     inner = (*schema.properties.values(), *((schema.items,) if schema.items else ()))
     return all(map(can_be_strict, inner))
 
@@ -116,7 +118,9 @@ def _to_json_schema(schema: FieldSchema, *, strict: bool) -> dict[str, Any]:
         json_schema["description"] = schema.description
     if schema.choices is not None:
         json_schema["enum"] = [*schema.choices, *(() if None in schema.choices else (None,))]
-    if schema.kind == "object":
+    if schema.values is not None:
+        json_schema["additionalProperties"] = _to_json_schema(schema.values, strict=strict)
+    elif schema.kind == "object":
         fields = {
             name: _to_json_schema(inner, strict=strict) for name, inner in schema.properties.items()
         }

@@ -6,10 +6,13 @@ Supported: `type` (one, or one and ``"null"``), `properties`, `required`, `items
 and `anyOf`, `oneOf` or `allOf` of one schema, or of one schema and ``null``. This covers the output
 of pydantic's ``model_json_schema``.
 
+An object with a schema as `additionalProperties` and no `properties` is a map with any keys, as
+pydantic writes ``dict[str, str]``.
+
 `title` is an alternative name of a field. `format` is enforced for date, date-time, uri and email;
 other formats are annotations. Only a language model reads the `description`. `default`, `examples`
-and `additionalProperties` are accepted without effect: a default is not on the page, and only
-named properties are filled.
+and, beside `properties`, `additionalProperties` are accepted without effect: a default is not on
+the page, and only named properties are filled.
 """
 
 from __future__ import annotations
@@ -99,6 +102,8 @@ class FieldSchema:
         The names of the required fields.
     items
         The schema of an array's items.
+    values
+        The schema of the values of a map; None for other objects.
     """
 
     kind: Kind
@@ -112,6 +117,7 @@ class FieldSchema:
     properties: Mapping[str, FieldSchema] = field(default_factory=dict)
     required: frozenset[str] = frozenset()
     items: FieldSchema | None = None
+    values: FieldSchema | None = None
 
 
 def read_schema(schema: Mapping[str, Any] | None, *, loc: Loc = ("body", "schema")) -> FieldSchema:
@@ -163,6 +169,8 @@ class _SchemaParser:
         _reject_unknown_keywords(resolved, loc)
         kind, nullable = _parse_type(resolved, loc)
         description = resolved.get("description")
+        values = self._parse_values(resolved, loc, depth) if kind == "object" else None
+        has_properties = kind == "object" and values is None
         return FieldSchema(
             kind=kind,
             title=_parse_string(resolved, "title", loc) or "",
@@ -172,9 +180,10 @@ class _SchemaParser:
             choices=self._parse_choices(resolved, loc),
             limits=_parse_limits(resolved, loc),
             unique=_parse_flag(resolved, "uniqueItems", loc),
-            properties=self._parse_properties(resolved, loc, depth) if kind == "object" else {},
+            properties=self._parse_properties(resolved, loc, depth) if has_properties else {},
             required=_parse_required(resolved, loc),
             items=self._parse_items(resolved, loc, depth) if kind == "array" else None,
+            values=values,
         )
 
     def _resolve(self, schema: Mapping[str, Any], loc: Loc) -> tuple[Mapping[str, Any], bool]:
@@ -227,6 +236,19 @@ class _SchemaParser:
         return {
             name: self.parse(inner, (*loc, name), depth + 1) for name, inner in properties.items()
         }
+
+    def _parse_values(self, schema: Mapping[str, Any], loc: Loc, depth: int) -> FieldSchema | None:
+        """Return the schema of a map's values; None for an object with properties."""
+        values = schema.get("additionalProperties")
+        if depth == 0 or schema.get("properties") or not isinstance(values, Mapping):
+            return None
+        field_schema = self.parse(values, (*loc, "additionalProperties"), depth + 1)
+        if field_schema.kind in {"object", "array"}:
+            raise BadInput(
+                "must be the type of a single value, such as a string",
+                loc=(*loc, "additionalProperties"),
+            )
+        return field_schema
 
     def _parse_items(self, schema: Mapping[str, Any], loc: Loc, depth: int) -> FieldSchema:
         if "items" not in schema:

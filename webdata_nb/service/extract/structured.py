@@ -2,14 +2,15 @@
 
 The sources in order of precedence: the node of JSON-LD, microdata or RDFa that the schema
 describes; other nodes of the same thing; the node of the page; meta tags; metadata; tables and
-definition lists. Values are never derived: a field without a source is null.
+definition lists; and what the page of a product shows: its price, buttons and labels. Values are
+never derived: a field without a source is null.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import Any, Final, Self
 
@@ -18,14 +19,15 @@ from webdata_nb.service.extract.coerce import ValueCoercion
 from webdata_nb.service.extract.declared import DeclaredFields
 from webdata_nb.service.extract.field_filling import SchemaFiller
 from webdata_nb.service.extract.node_graph import NodeGraph
-from webdata_nb.service.extract.numbers import uses_decimal_comma
 from webdata_nb.service.extract.root_node import find_root
 from webdata_nb.service.extract.schema import FieldSchema, read_schema
+from webdata_nb.service.extract.visible.values import NOTHING_VISIBLE, VISIBLE, VisibleValues
+from webdata_nb.service.extract.visible_lookup import asks_for_visible_values
 
 STRUCTURED_DATA: Final = "structured_data"
 # Not a public format; only extraction uses it.
 TABLES: Final = "tables"
-SOURCES: Final = (STRUCTURED_DATA, TABLES)
+SOURCES: Final = (STRUCTURED_DATA, TABLES, VISIBLE)
 """The formats of a page that `extract_structured` reads."""
 EXTRACTION: Final = "extraction"
 """The name of the extraction among a page's formats; not a public format."""
@@ -45,15 +47,22 @@ class Extraction:
         ``"json_ld:Product/offers/price"``, ``"opengraph:og:title"``, ``"table:2/Weight"``.
     missing
         JSON pointers of the fields without a value, required or not.
+    conflicts
+        By JSON pointer, the declared values that the page contradicts, so that the value it shows
+        was used.
+    notes
+        Remarks on the page's data for the user.
     """
 
     data: dict[str, Any]
     provenance: dict[str, str]
     missing: tuple[str, ...]
+    conflicts: dict[str, list[Any]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the message that a page worker sends."""
-        return {**asdict(self), "missing": list(self.missing)}
+        return {**asdict(self), "missing": list(self.missing), "notes": list(self.notes)}
 
     @classmethod
     def from_json(cls, value: Any) -> Self:
@@ -74,14 +83,31 @@ class Extraction:
                 if all(isinstance(text, str) for text in texts) and all(
                     text.startswith("/") for text in (*provenance, *missing)
                 ):
-                    return cls(data, provenance, tuple(missing))
+                    conflicts, notes = value.get("conflicts"), value.get("notes")
+                    return cls(
+                        data,
+                        provenance,
+                        tuple(missing),
+                        conflicts if isinstance(conflicts, dict) else {},
+                        tuple(map(str, notes)) if isinstance(notes, list) else (),
+                    )
         raise ValueError("the value is not an extraction")
 
 
+def source_formats(schema: str) -> tuple[str, ...]:
+    """Return the formats of a page that the extraction of a schema reads."""
+    needs_visible = asks_for_visible_values(_cached_schema(schema))
+    return tuple(name for name in SOURCES if needs_visible or name != VISIBLE)
+
+
 def extract_from_formats(
-    formats: Mapping[str, Any], metadata: Mapping[str, Any], schema: str
+    formats: Mapping[str, Any],
+    metadata: Mapping[str, Any],
+    schema: str,
+    *,
+    has_text: bool = True,
 ) -> dict[str, Any]:
-    """Extract from the `SOURCES` of a page; the result is for `Extraction.from_json`.
+    """Extract from the `source_formats` of a page; the result is for `Extraction.from_json`.
 
     Errors become part of the result: a failed extraction must not fail the page.
     """
@@ -91,6 +117,8 @@ def extract_from_formats(
             schema=_cached_schema(schema),
             tables=formats[TABLES] or (),
             metadata=metadata,
+            visible=formats.get(VISIBLE, NOTHING_VISIBLE),
+            has_text=has_text,
         ).to_json()
     except MemoryError:
         return {"error": "the page declares more than fits into the memory of a page worker"}
@@ -109,6 +137,8 @@ def extract_structured(
     schema: Mapping[str, Any] | FieldSchema | None,
     tables: Sequence[Mapping[str, Any]] = (),
     metadata: Mapping[str, Any] | None = None,
+    visible: VisibleValues = NOTHING_VISIBLE,
+    has_text: bool = True,
 ) -> Extraction:
     """Fill a schema from the structured data of a page. Pure.
 
@@ -124,6 +154,10 @@ def extract_structured(
     metadata
         The page's `metadata`; `final_url` is the base of relative URLs if the schema's format
         requires absolute ones, and `language` decides on decimal commas in tables.
+    visible
+        The values that the page shows to people.
+    has_text
+        Whether the page has text; the title of a page without text is not the name of anything.
 
     Raises
     ------
@@ -147,13 +181,28 @@ def extract_structured(
     root = find_root(graph, field_schema, _text(metadata, "title") or "")
     coercion = ValueCoercion(
         base_url=_text(metadata, "final_url"),
-        decimal_comma=uses_decimal_comma(_text(metadata, "language")),
+        language=_text(metadata, "language"),
     )
-    filler = SchemaFiller(graph, DeclaredFields(structured, metadata, tables), coercion, root)
+    declared = DeclaredFields(structured, metadata, tables, has_text=has_text)
+    filler = SchemaFiller(graph, declared, coercion, root, visible)
     origin = root.label if root is not None else ""
     page_object = filler.object(field_schema, root, "", origin, page=True)
     empty = dict.fromkeys(field_schema.properties)
-    return Extraction(page_object.value or empty, page_object.provenance, page_object.missing)
+    return Extraction(
+        page_object.value or empty,
+        page_object.provenance,
+        page_object.missing,
+        filler.conflicts,
+        _notes(structured),
+    )
+
+
+def _notes(structured: Mapping[str, Any]) -> tuple[str, ...]:
+    repaired = structured.get("json_ld_repaired")
+    if not isinstance(repaired, int) or repaired < 1:
+        return ()
+    blocks = "1 block" if repaired == 1 else f"{repaired} blocks"
+    return (f"{blocks} of JSON-LD on the page had syntax errors and was read after a repair",)
 
 
 def _text(metadata: Mapping[str, Any], name: str) -> str | None:

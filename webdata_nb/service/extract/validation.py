@@ -49,15 +49,24 @@ def _violations(value: Any, schema: FieldSchema, pointer: str) -> Iterator[str]:
     for violation in _constraint_violations(value, schema):
         yield f"{pointer or '/'}: {violation}"
     if isinstance(value, dict):
-        for name, inner in schema.properties.items():
-            inner_pointer = f"{pointer}/{pointer_step(name)}"
-            if name in value:
-                yield from _violations(value[name], inner, inner_pointer)
-            elif name in schema.required:
-                yield f"{inner_pointer}: is required"
+        yield from _violations_in_object(value, schema, pointer)
     elif isinstance(value, list) and schema.items is not None:
         for index, item in enumerate(value):
             yield from _violations(item, schema.items, f"{pointer}/{index}")
+
+
+def _violations_in_object(
+    value: dict[str, Any], schema: FieldSchema, pointer: str
+) -> Iterator[str]:
+    if schema.values is not None:
+        for name, item in value.items():
+            yield from _violations(item, schema.values, f"{pointer}/{pointer_step(name)}")
+    for name, inner in schema.properties.items():
+        inner_pointer = f"{pointer}/{pointer_step(name)}"
+        if name in value:
+            yield from _violations(value[name], inner, inner_pointer)
+        elif name in schema.required:
+            yield f"{inner_pointer}: is required"
 
 
 def _has_type(value: Any, schema: FieldSchema) -> bool:

@@ -22,7 +22,11 @@ from webdata_nb.service.extract.root_node import (
     is_of_kind,
 )
 from webdata_nb.service.extract.validation import pointer_step
-from webdata_nb.service.extract.vocabulary import GENERIC_NAMES, PAGE_PROPERTIES, PAGE_TYPES
+from webdata_nb.service.extract.vocabulary import (
+    GENERIC_NAMES,
+    PAGE_PROPERTIES,
+    PAGE_TYPES,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,8 +126,7 @@ class ValueLookup:
             sources = self._node_values(name, page_node, page_node.label, may_be_node=may_be_node)
             yield from (source for source in sources if source.name in PAGE_PROPERTIES)
         if schema.kind != "object" and not may_be_node:
-            yield from self._declared.page_values(name)
-            yield from self._declared.table_values(name)
+            yield from self._declared.values(name)
 
     def _node_values(
         self, name: str, node: DataNode, origin: str, *, may_be_node: bool

@@ -182,6 +182,12 @@ SYNONYMS: Final[dict[str, tuple[str, ...]]] = {
         "company": "hiringorganization",
         "employer": "hiringorganization",
         "salary": "basesalary",
+        "pay": "basesalary",
+        "salaryrange": "basesalary",
+        "minsalary": "minvalue",
+        "maxsalary": "maxvalue",
+        "salaryfrom": "minvalue",
+        "salaryto": "maxvalue",
         "pages": "numberofpages",
         "length": "duration",
         "runtime": "duration",
@@ -218,8 +224,18 @@ SYNONYMS_BY_TYPE: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "min": ("lowprice",),
         "max": ("highprice",),
     },
-    "quantitativevalue": {"unit": ("unittext", "unitcode"), "amount": ("value",)},
-    "monetaryamount": {"amount": ("value",), "min": ("minvalue",), "max": ("maxvalue",)},
+    "quantitativevalue": {
+        "unit": ("unittext", "unitcode"),
+        "amount": ("value",),
+        "min": ("minvalue",),
+        "max": ("maxvalue",),
+    },
+    "monetaryamount": {
+        "amount": ("value",),
+        "min": ("minvalue",),
+        "max": ("maxvalue",),
+        "unit": ("unittext",),
+    },
     "comment": {"text": ("text",)},
     "howtostep": {"text": ("text", "name")},
     "listitem": {"url": ("item",)},
@@ -315,6 +331,8 @@ TRAVERSED_PROPERTIES: Final[dict[str, frozenset[str]]] = {
         " unsaturatedfatcontent"
     ),
     "basesalary": _set("minvalue maxvalue currency unittext value"),
+    "estimatedsalary": _set("minvalue maxvalue currency unittext value"),
+    "value": _set("minvalue maxvalue unittext unitcode value"),
     "item": _set("name url image description"),
 }
 """Properties whose node belongs to the thing itself, with what may be read through them."""
@@ -376,6 +394,12 @@ META_PROPERTIES: Final = {
     meta: (name, rank) for name, metas in _METAS.items() for rank, meta in enumerate(metas.split())
 }
 """Names of meta tags, with the schema.org property and its rank."""
+
+PAGE_TITLE_SOURCES: Final = frozenset(
+    {"metadata:title", "opengraph:og:title", "opengraph:twitter:title", "meta:dc.title"}
+    | {"meta:dcterms.title", "meta:citation_title", "meta:parsely-title"}
+)
+"""The sources of values that are the title of a page, and the name of its subject at best."""
 
 METADATA_PROPERTIES: Final = {
     "title": ("name", "headline", "title"),

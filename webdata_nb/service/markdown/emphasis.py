@@ -5,6 +5,8 @@ from __future__ import annotations
 import unicodedata
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from webdata_nb.service.markdown.escaping import DOLLAR
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -19,7 +21,7 @@ SIGNS: Final = {
 }
 """The delimiter that is written before and after an element, by its tag."""
 SIGN_CHARACTERS: Final = frozenset("*~")
-CODE_SEPARATOR: Final = "<!-- -->"
+SEPARATOR: Final = "<!-- -->"
 
 
 class Delimiter(NamedTuple):
@@ -163,7 +165,7 @@ def _join(pieces: Sequence[str]) -> str:
     parts: list[str] = []
     for piece in filter(None, pieces):
         if piece[0] == "`" and parts and parts[-1][-1] == "`":
-            parts.append(CODE_SEPARATOR)
+            parts.append(SEPARATOR)
         parts.append(piece)
     return "".join(parts)
 
@@ -191,4 +193,6 @@ def flanks(inside: str, outside: str) -> bool:
 
 
 def _is_punctuation(character: str) -> bool:
+    if character == DOLLAR:
+        return True
     return not character.isalnum() and unicodedata.category(character)[0] in "PS"

@@ -8,6 +8,9 @@ from typing import Final
 BREAK: Final = "\x0b"
 """Placeholder of a hard line break in an unfinished paragraph; white space to Python."""
 
+DOLLAR: Final = "\ufdd0"
+"""Placeholder of a dollar sign in an unfinished text; no character."""
+
 _SIGNS: Final = "\\`*_[]~"
 # A "<" or "&" at the end of a text may begin a tag or an entity with the next text.
 _TAG: Final = re.compile(r"<(?=[a-zA-Z/!?]|\Z)")
@@ -34,14 +37,32 @@ def escape(text: str) -> str:
         or "`" in text
         or "\\" in text
         or "~" in text
+        or "$" in text
     ):
         return text
+    if "$" in text:
+        text = text.replace("$", DOLLAR)
     for sign in _SIGNS:
         if sign in text:
             text = text.replace(sign, f"\\{sign}")
     if "<" in text:
         text = _TAG.sub(_with_backslash, text)
     return _ENTITY.sub(_with_backslash, text) if "&" in text else text
+
+
+def resolve_dollars(markdown: str) -> str:
+    """Write the dollar signs of text, escaped where a renderer with formulas would pair them.
+
+    A formula does not extend over a blank line: a single dollar between two of them is only a sign.
+    """
+    if DOLLAR not in markdown:
+        return markdown
+    parts = markdown.split("\n\n")
+    for index, part in enumerate(parts):
+        if DOLLAR in part:
+            is_single = part.count(DOLLAR) == 1 and "$" not in part
+            parts[index] = part.replace(DOLLAR, "$" if is_single else "\\$")
+    return "\n\n".join(parts)
 
 
 def escape_block_sign(line: str) -> str:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
+from webdata_nb.service.content.footnotes import REFERENCE
 from webdata_nb.service.content.image_sources import plain_source
-from webdata_nb.service.content.parser import Element, Text, collapse_whitespace, nearest_ancestor
+from webdata_nb.service.content.parser import (
+    Element,
+    Text,
+    collapse_whitespace,
+    nearest_ancestor,
+    node_after_last_child,
+)
+from webdata_nb.service.content.raw_formulas import LATEX
 from webdata_nb.service.content.tags import HEADINGS, NOT_TEXT
 from webdata_nb.service.markdown.code_blocks import text_of_lines
 from webdata_nb.service.markdown.emphasis import (
-    CODE_SEPARATOR,
+    SEPARATOR,
     SIGN_CHARACTERS,
     SIGNS,
     Delimiter,
@@ -23,6 +32,8 @@ from webdata_nb.service.markdown.escaping import (
     link_title,
     squeeze,
 )
+from webdata_nb.service.markdown.latex import clean_latex, inline_formula
+from webdata_nb.service.markdown.mathml import mathml_to_latex
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,6 +59,7 @@ BLOCKS: Final = (
 PREFORMATTED: Final = ("pre", "listing", "xmp")
 _TITLES: Final = frozenset({*HEADINGS, "summary", "dt"})
 _MAX_LABEL_CHARACTERS: Final = 100
+_EXPONENT: Final = re.compile(r"\s*[-+\u2212]?\d{1,9}\s*")
 _MAX_JOINED_CODE_CHARACTERS: Final = 200
 
 
@@ -70,11 +82,19 @@ class InlineWriter:
     anchors
         The links of the page with the texts they had before it was cleaned; a link without text
         gets a label from them. Without them it is omitted.
+    footnotes
+        The names of the footnotes that the text may refer to.
     """
 
-    def __init__(self, links: LinkResolver, anchors: AnchorTable | None = None) -> None:
+    def __init__(
+        self,
+        links: LinkResolver,
+        anchors: AnchorTable | None = None,
+        footnotes: frozenset[str] = frozenset(),
+    ) -> None:
         self._links = links
         self._anchors = anchors
+        self._footnotes = footnotes
         self._original_texts: dict[Element, str] | None = None
         self._pieces: list[str] = []
         self._delimiters: list[Delimiter] = []
@@ -126,7 +146,7 @@ class InlineWriter:
                     continue
                 node_following = node.next_sibling
                 if node_following is None:
-                    node_following = _following(node, innermost, following)
+                    node_following = node_after_last_child(node, innermost, following)
                 if node_end is not skip:
                     outer.append((innermost, following, end))
                     innermost, following, end = node, node_following, node_end
@@ -265,16 +285,58 @@ class InlineWriter:
     def _append_code(self, span: str) -> None:
         """Append a code span, separated from an adjacent one."""
         if self._joined_code[0] == len(self._pieces):
-            self._pieces.append(CODE_SEPARATOR)
+            self._pieces.append(SEPARATOR)
         self._pieces.append(span)
         self._joined_code = (len(self._pieces), "")
 
+    def _write_raised(self, node: Element) -> End | None:
+        """Write a reference to a footnote, or "^" before the number of an exponent."""
+        name = node.attr(REFERENCE) if self._footnotes else None
+        if name is None or name not in self._footnotes:
+            if self._pieces and self._pieces[-1][-1:].isalnum() and _is_number(node):
+                self._pieces.append("^")
+            return None
+        self._escape_exclamation()
+        self._pieces.append(f"[^{name}]")
+        following = node.next_sibling
+        if len(self._pieces) == 1 and type(following) is Text and following.data[:1] == ":":
+            self._pieces.append("\\")  # at the start of a line, "[^1]:" would begin the note
+        return skip
+
+    def _escape_exclamation(self) -> None:
+        """Escape a "!" at the end of the line, which would turn a link into an image."""
+        pieces = self._pieces
+        if pieces and pieces[-1][-1:] == "!":
+            pieces[-1] = f"{pieces[-1][:-1]}\\!"
+
     def _write_image(self, image: Element) -> None:
+        if latex := image.attr(LATEX):
+            self._append_formula(clean_latex(latex), image)
+            return
         source = plain_source(image)
         if source is not None:
             alt = escape(collapse_whitespace(image.attr("alt") or ""))
             url = destination(self._links[source] or source)
             self._pieces.append(f"![{alt}]({url}{link_title(image.attr('title') or '')})")
+
+    def _write_formula(self, formula: Element) -> End | None:
+        latex = clean_latex(formula.attr(LATEX) or "") or mathml_to_latex(formula)
+        if not latex:
+            return None
+        self._append_formula(latex, formula)
+        return skip
+
+    def _append_formula(self, latex: str, element: Element) -> None:
+        """Append a formula, apart from another one and from a digit after it."""
+        pieces = self._pieces
+        if pieces and pieces[-1][-1:] == "$":
+            pieces.append(" ")
+        if self._link is not None and latex.count("[") != latex.count("]"):
+            latex = latex.replace("[", r"\lbrack ").replace("]", r"\rbrack ")
+        pieces.append(inline_formula(latex))
+        following = element.next_sibling
+        if type(following) is Text and following.data[:1].isdigit():
+            pieces.append(SEPARATOR)
 
     def _open_link(self, link: Element) -> End | None:
         if self._link is not None:
@@ -307,8 +369,7 @@ class InlineWriter:
         if not label:
             pieces.append(text)
             return
-        if pieces and pieces[-1][-1:] == "!":
-            pieces[-1] = f"{pieces[-1][:-1]}\\!"  # otherwise "!" would turn the link into an image
+        self._escape_exclamation()
         markdown = self._link_to(link, href, label)
         if len(label) != len(text):
             markdown = f"{' ' * text[:1].isspace()}{markdown}{' ' * text[-1:].isspace()}"
@@ -376,27 +437,13 @@ class InlineWriter:
         "button": _open_button,
         "img": _write_image,
         "input": _write_input,
+        "math": _write_formula,
         "q": _open_quote,
+        "sup": _write_raised,
     }
     """The methods that write elements, by tag; other tags are ignored."""
 
 
-def _following(node: Element, ancestor: Element, following: Node | None) -> Node | None:
-    """Return the first node after the subtree of a last child.
-
-    Parameters
-    ----------
-    node
-        The last child.
-    ancestor
-        An element that contains it.
-    following
-        The first node after `ancestor`; None if that is the root of the walk.
-    """
-    parent = node.parent
-    while parent is not None and parent is not ancestor:
-        sibling = parent.next_sibling
-        if sibling is not None:
-            return sibling
-        parent = parent.parent
-    return following
+def _is_number(raised: Element) -> bool:
+    """Return whether raised text is a number, which would change the one before it."""
+    return len(raised) == 1 and _EXPONENT.fullmatch(raised.text) is not None

@@ -17,6 +17,7 @@ from webdata_nb.service.content.table_grid import (
     spanned_rows,
 )
 from webdata_nb.service.markdown.inline import InlineWriter
+from webdata_nb.service.markdown.latex import without_bars
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 MAX_REPEATED_CHARACTERS = 120
 """Maximum characters of a spanning cell that is repeated; after a longer one, cells are empty."""
 
-_BLOCKS = "table,pre,h1,h2,h3,h4,h5,h6,blockquote"
+_BLOCKS = 'table,pre,h1,h2,h3,h4,h5,h6,blockquote,math[display="block"]'
 _LISTS = "ul,ol,dl"
 _SPANNING = "[colspan],[rowspan]"
 
@@ -126,6 +127,9 @@ class CellWriter(InlineWriter):
         """Write the content of a cell."""
         text = super().write(element)
         return text.replace("|", "\\|") if "|" in text else text
+
+    def _append_formula(self, latex: str, element: Element) -> None:
+        super()._append_formula(without_bars(latex) if "|" in latex else latex, element)
 
     def _write_break(self, _: Element) -> None:
         if self._pieces:

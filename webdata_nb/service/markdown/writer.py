@@ -7,12 +7,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from webdata_nb.service.content.parser import Element
+from webdata_nb.service.content.raw_formulas import LATEX
 from webdata_nb.service.content.table_grid import child_elements, table_rows
 from webdata_nb.service.content.tags import HEADINGS, LISTS
 from webdata_nb.service.markdown.code_blocks import write_code_block
 from webdata_nb.service.markdown.emphasis import Delimiter
-from webdata_nb.service.markdown.escaping import BLOCK_SIGNS, BREAK, escape_block_sign, squeeze
+from webdata_nb.service.markdown.escaping import (
+    BLOCK_SIGNS,
+    BREAK,
+    escape_block_sign,
+    resolve_dollars,
+    squeeze,
+)
 from webdata_nb.service.markdown.inline import PREFORMATTED, InlineWriter, skip
+from webdata_nb.service.markdown.latex import clean_latex, display_formula
+from webdata_nb.service.markdown.mathml import mathml_to_latex
 from webdata_nb.service.markdown.tables import CellWriter, grid_of, line_number_cells, write_table
 
 if TYPE_CHECKING:
@@ -68,12 +77,19 @@ class MarkdownWriter(InlineWriter):
         The absolute forms of the page's URLs.
     anchors
         The links of the element, with their texts before the page was cleaned.
+    footnotes
+        The names of the footnotes that the text may refer to.
     """
 
-    def __init__(self, links: LinkResolver, anchors: AnchorTable) -> None:
-        super().__init__(links, anchors)
-        self._line = InlineWriter(links)
-        self._cell = CellWriter(links, anchors)
+    def __init__(
+        self,
+        links: LinkResolver,
+        anchors: AnchorTable | None,
+        footnotes: frozenset[str] = frozenset(),
+    ) -> None:
+        super().__init__(links, anchors, footnotes)
+        self._line = InlineWriter(links, footnotes=footnotes)
+        self._cell = CellWriter(links, anchors, footnotes)
         self._blocks: list[str] = []
         self._containers: list[OpenContainer] = []
         self._prefix = ""
@@ -89,7 +105,7 @@ class MarkdownWriter(InlineWriter):
         """Write the content of an element."""
         self._walk(element)
         self._end_paragraph()
-        return "".join(self._blocks)
+        return resolve_dollars("".join(self._blocks).replace("\xa0", " "))
 
     def _end_block(self) -> None:
         """End the paragraph before or in a block; within a link, write a space instead."""
@@ -186,6 +202,16 @@ class MarkdownWriter(InlineWriter):
         self._end_block()
         if block := write_code_block(node):
             self._write_block(block)
+        return skip
+
+    def _write_formula(self, formula: Element) -> End | None:
+        if formula.attr("display") != "block" or self._link is not None:
+            return super()._write_formula(formula)
+        latex = clean_latex(formula.attr(LATEX) or "") or mathml_to_latex(formula)
+        if not latex:
+            return None
+        self._end_block()
+        self._write_block(display_formula(latex))
         return skip
 
     def _open_blockquote(self, _: Element) -> End:
@@ -316,6 +342,7 @@ class MarkdownWriter(InlineWriter):
         "br": _write_break,
         "hr": _write_rule,
         "li": _open_item,
+        "math": _write_formula,
         "table": _open_table,
     }
 

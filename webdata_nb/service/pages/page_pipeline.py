@@ -229,6 +229,18 @@ class PagePipeline:
             return ParsedSitemap(problem=str(error))
         return sitemap_from_fields(scraped.formats[SITEMAP_FORMAT])
 
+    async def read_llms_txt(self, fetched: FetchedResponse) -> ParsedSitemap:
+        """Return the links of an llms.txt, or its problem."""
+        source = _source(fetched, datetime.now(UTC))
+        options = ConversionOptions(formats=(), facts=frozenset({"metadata"}))
+        try:
+            scraped = await self._scraper.scrape(source, options)
+        except ScrapeError as error:
+            return ParsedSitemap(problem=str(error))
+        if scraped.metadata["rung"] not in {"markdown", "text"}:
+            return ParsedSitemap(problem=f"it is no Markdown ({source.content_type or 'no type'})")
+        return ParsedSitemap(tuple(link.url for link in scraped.outlinks))
+
     async def _as_device(self, request: PageRequest) -> PageRequest:
         """Add the User-Agent of the mobile device, since many servers have mobile pages."""
         render_options = request.render_options

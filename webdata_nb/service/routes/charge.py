@@ -20,7 +20,7 @@ from typing import Final
 
 from webdata_nb.service.credits.weights import Charge
 from webdata_nb.service.observability.logs import CALLER, event
-from webdata_nb.service.store.interface import AccountStore
+from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.retry import StoreRetry
 
 # A call stays active this long after its timeout; after that its process counts as dead.
@@ -63,14 +63,14 @@ def _log(account_id: str, call: ChargedCall, seconds: float) -> None:
 
 @asynccontextmanager
 async def charged(
-    accounts: AccountStore, account_id: str, max_charges: Sequence[Charge], *, timeout_s: float
+    store: Store, account_id: str, max_charges: Sequence[Charge], *, timeout_s: float
 ) -> AsyncIterator[ChargedCall]:
     """Count as one active request of an account while the block runs, and charge for it.
 
     Parameters
     ----------
-    accounts
-        The store's accounts.
+    store
+        Has the account.
     account_id
         The account to charge.
     max_charges
@@ -90,8 +90,9 @@ async def charged(
         The account may not start the operation now; the block did not run. Answered with 429.
     """
     call_id = str(uuid.uuid4())
-    expires_at = time.time() + timeout_s + EXPIRY_MARGIN_S
-    await accounts.open_call(account_id, call_id, max_charges, until=expires_at, now=time.time())
+    now = store.now()
+    expires_at = now + timeout_s + EXPIRY_MARGIN_S
+    await store.accounts.open_call(account_id, call_id, max_charges, until=expires_at, now=now)
     call, started = ChargedCall(max_charges[0].platform), time.monotonic()
     try:
         yield call
@@ -99,7 +100,7 @@ async def charged(
         _log(account_id, call, time.monotonic() - started)
         # A separate task writes the charge, so that neither a cancelled request interrupts it nor
         # a reply waits long for a store that cannot write.
-        closing = asyncio.create_task(_close(accounts, account_id, call_id, call.charges))
+        closing = asyncio.create_task(_close(store, account_id, call_id, call.charges))
         _CLOSING_TASKS.add(closing)
         closing.add_done_callback(_CLOSING_TASKS.discard)
         await asyncio.wait([closing], timeout=MAX_CLOSE_WAIT_S)
@@ -107,10 +108,8 @@ async def charged(
             closing.result()
 
 
-async def _close(
-    accounts: AccountStore, account_id: str, call_id: str, charges: Sequence[Charge]
-) -> None:
+async def _close(store: Store, account_id: str, call_id: str, charges: Sequence[Charge]) -> None:
     async def close() -> None:
-        await accounts.close_call(account_id, call_id, charges, now=time.time())
+        await store.accounts.close_call(account_id, call_id, charges, now=store.now())
 
     await StoreRetry().run(close)

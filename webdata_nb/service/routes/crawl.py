@@ -104,14 +104,14 @@ async def get_crawl(
     row_range = RowRange((page - 1) * per_page, per_page) if include_data else None
 
     def envelope(snapshot: JobSnapshot) -> dict[str, Any]:
-        return _envelope(snapshot, page, per_page)
+        return _envelope(snapshot, page, per_page, state.store.now())
 
     return await status_of(
         state, key, "crawl", row_range, examples=limits.RECEIPT_EXAMPLES, envelope=envelope
     )
 
 
-def _envelope(snapshot: JobSnapshot, page: int, per_page: int) -> dict[str, Any]:
+def _envelope(snapshot: JobSnapshot, page: int, per_page: int, now: float) -> dict[str, Any]:
     job = snapshot.job
     completed = job.state is JobStatus.COMPLETED
     warning = outcomes.completion_warning(snapshot.receipt.counts) if completed else ""
@@ -124,7 +124,7 @@ def _envelope(snapshot: JobSnapshot, page: int, per_page: int) -> dict[str, Any]
         "total_results": job.published,
         "page": page,
         "per_page": per_page,
-        "time_taken": seconds_taken(job),
+        "time_taken": seconds_taken(job, now),
         **job.credit_fields,
         "error": job.error,
         "receipt": snapshot.receipt.model_copy(update={"warning": warning or None}).model_dump(),

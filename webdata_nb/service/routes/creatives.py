@@ -59,7 +59,7 @@ async def list_creatives(
     started = time.perf_counter()
     settings, fetchers = await _session_source(http_request, state)
     max_charges, timeout_s = max_charges_of(request), request.timeout_ms / 1000
-    async with charged(state.store.accounts, account_id, max_charges, timeout_s=timeout_s) as call:
+    async with charged(state.store, account_id, max_charges, timeout_s=timeout_s) as call:
         page = await state.creatives.list_page(
             request, account_id=account_id, settings=settings, fetchers=fetchers
         )
@@ -86,7 +86,7 @@ async def find_advertisers(
     """Find the advertisers that match a name or a domain, best match first."""
     settings, fetchers = await _session_source(http_request, state)
     max_charges, timeout_s = [Charge(CREATIVES, "creatives", 1)], timeout_ms / 1000
-    async with charged(state.store.accounts, account_id, max_charges, timeout_s=timeout_s) as call:
+    async with charged(state.store, account_id, max_charges, timeout_s=timeout_s) as call:
         source, advertisers = await state.creatives.find_advertisers(
             query, limit=limit, settings=settings, fetchers=fetchers, timeout_ms=timeout_ms
         )

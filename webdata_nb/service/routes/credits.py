@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime
 
 from starlette.responses import JSONResponse, Response
@@ -33,7 +32,7 @@ async def list_weights() -> Response:
 )
 async def get_usage(state: StateDep, account_id: AccountId) -> Response:
     """Read the credits of the account: available, reserved, and used in this billing period."""
-    usage = await state.store.accounts.usage(account_id, now=time.time())
+    usage = await state.store.accounts.usage(account_id, now=state.store.now())
     return Response(_usage_reply(usage).model_dump_json(), media_type="application/json")
 
 

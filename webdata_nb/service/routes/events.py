@@ -218,7 +218,7 @@ async def _progress(state: AppState, job: JobRecord) -> dict[str, Any]:
         "completed": job.published if job.kind == "crawl" else job.completed,
         "total": job.expected_rows,
         "failed": failed,
-        "elapsed": job.elapsed(time.time()) or 0.0,
+        "elapsed": job.elapsed(state.store.now()) or 0.0,
         **job.credit_fields,
     }
 

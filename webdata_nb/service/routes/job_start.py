@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 import uuid
 from collections.abc import Mapping
 from typing import Any
@@ -112,7 +111,7 @@ async def start(
     )
     key = None if idempotency_key is None else idempotency_key_of(idempotency_key, kind, body)
     state.runner.wake()  # before `accept`, so that the claim shares its transaction
-    return await state.store.accept(job, key=key, now=time.time())
+    return await state.store.accept(job, key=key, now=state.store.now())
 
 
 def idempotency_key_of(key: str, operation: str, body: Mapping[str, Any] | str) -> IdempotencyKey:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import time
 import uuid
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
@@ -77,7 +76,7 @@ async def cancel_job(
 
     Cancelling a completed or failed job is a 400.
     """
-    now = time.time()
+    now = state.store.now()
     job = await state.store.cancel(account_id, job_id, now=now)
     if job.finished_at == now:  # not cancelled before
         job_log.log_end(job)
@@ -140,7 +139,7 @@ async def _start_again(state: AppState, old: JobRecord, idempotency_key: str | N
     )
     state.runner.wake()  # before `accept`, so that the claim shares its transaction
     key = None if idempotency_key is None else idempotency_key_of(idempotency_key, "retry", old.id)
-    job, _ = await state.store.accept(new_job, key=key, now=time.time())
+    job, _ = await state.store.accept(new_job, key=key, now=state.store.now())
     return job
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, Final
 
@@ -178,7 +177,7 @@ class RowsResponse(Response):
         yield b"".join(part)
 
 
-def seconds_taken(job: JobRecord) -> float | None:
+def seconds_taken(job: JobRecord, now: float) -> float | None:
     """Return the processing time of the job so far."""
-    elapsed = job.elapsed(time.time())
+    elapsed = job.elapsed(now)
     return None if elapsed is None else round(elapsed, 6)

@@ -83,7 +83,9 @@ async def start_search(
     if wait and (result := await _wait_for_result(state, job, wait, include_data=include_data)):
         snapshot, expiry_fields = result
         rows = snapshot.rows if include_data else ()
-        return with_rows(_envelope(snapshot.job) | expiry_fields, rows, parent=reply)
+        return with_rows(
+            _envelope(snapshot.job, state.store.now()) | expiry_fields, rows, parent=reply
+        )
     return JSONResponse(reply)
 
 
@@ -117,7 +119,7 @@ async def get_search(
         "search",
         row_range,
         examples=0,
-        envelope=lambda snapshot: _envelope(snapshot.job),
+        envelope=lambda snapshot: _envelope(snapshot.job, state.store.now()),
     )
 
 
@@ -160,7 +162,7 @@ async def _wait_for_end(state: AppState, job: JobRecord, wait_s: float) -> None:
             await listener.wait(min(left_s, POLL_S))
 
 
-def _envelope(job: JobRecord) -> dict[str, object]:
+def _envelope(job: JobRecord, now: float) -> dict[str, object]:
     return {
         "success": True,
         "job_id": job.id,
@@ -175,7 +177,7 @@ def _envelope(job: JobRecord) -> dict[str, object]:
         "providers_unusable": job.outcome.get("providers_unusable", {}),
         "total_results": job.published,
         "completed_results": job.completed,
-        "time_taken": seconds_taken(job),
+        "time_taken": seconds_taken(job, now),
         **job.credit_fields,
         "error": job.error,
     }

@@ -72,7 +72,7 @@ async def replay_delivery(
     state: StateDep, account_id: AccountId, delivery_id: DeliveryId
 ) -> Response:
     """Send an acknowledged or failed delivery again, as a new delivery."""
-    replay = await state.webhooks.outbox.replay(account_id, delivery_id, now=time.time())
+    replay = await state.webhooks.outbox.replay(account_id, delivery_id, now=state.store.now())
     state.webhooks.wake()
     return _json({"success": True, "delivery": delivery_fields(replay)})
 

@@ -77,8 +77,11 @@ def _check_formats(options: ConversionOptions) -> None:
             raise ScrapeError("parse", f"no such format: {name}")
 
 
-def _scrape_html(page: ParsedPage, options: ConversionOptions, *, outlinks: bool) -> Scraped:
+def _scrape_html(
+    page: ParsedPage, options: ConversionOptions, *, outlinks: bool, visible_dates: bool = True
+) -> Scraped:
     head, facts = page.head, options.facts
+    metadata = build_metadata(page, visible_dates=visible_dates) if "metadata" in facts else {}
     links = collect_outlinks(_page_links(page)) if outlinks else ()
     omitted_count = max(0, len(links) - MAX_OUTLINKS)
     selects_content = options.only_main_content or options.markdown_mode == "article"
@@ -87,7 +90,8 @@ def _scrape_html(page: ParsedPage, options: ConversionOptions, *, outlinks: bool
     content, text = _convert_content(page, options, formats)
     title, language = page_title(head), declared_language(head, page.source)
     sample = sample_text(title, text) if facts & {"sketch", "shape"} else ""
-    metadata = build_metadata(page, content.rung) if "metadata" in facts else {}
+    if metadata:
+        metadata["rung"] = content.rung
     if omitted_count and metadata:
         metadata["links_omitted"] = omitted_count
     quality = (
@@ -113,16 +117,18 @@ def _scrape_html(page: ParsedPage, options: ConversionOptions, *, outlinks: bool
 def _scrape_document(
     source: PageSource, options: ConversionOptions, kind: DocumentType, *, outlinks: bool
 ) -> Scraped:
-    """Convert a document to HTML and scrape that; plain text is returned unchanged."""
-    page, text = parse_document(source, kind)
+    """Convert a document to HTML and scrape that; Markdown and plain text keep their own text."""
+    page, document = parse_document(source, kind)
     full_page = replace(options, only_main_content=False, markdown_mode=None)
-    scraped = _scrape_html(page, full_page, outlinks=outlinks)
-    formats = scraped.formats
-    if kind == "text" and text is not None and "markdown" in formats:
-        formats = formats | {"markdown": text}
-    metadata = scraped.metadata and scraped.metadata | {"rung": kind}
-    page_text = text if text is not None and kind != "feed" else scraped.text
-    return replace(scraped, formats=formats, metadata=metadata, text=page_text)
+    scraped = _scrape_html(page, full_page, outlinks=outlinks, visible_dates=False)
+    formats, text = scraped.formats, scraped.text if document.text is None else document.text
+    selects_elements = options.include_tags or options.exclude_tags
+    if document.markdown is not None and "markdown" in formats and not selects_elements:
+        formats = formats | {"markdown": document.markdown}
+    if selects_elements:
+        text = scraped.text
+    metadata = scraped.metadata and scraped.metadata | document.metadata | {"rung": kind}
+    return replace(scraped, formats=formats, metadata=metadata, text=text)
 
 
 def _page_links(page: ParsedPage) -> AnchorTable:

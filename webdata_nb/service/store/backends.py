@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
 from webdata_nb.service.encryption import SecretCipher
+from webdata_nb.service.errors import MissingDriver
 from webdata_nb.service.store.interface import AccountStore, Store, TextIndex
 from webdata_nb.service.store.sql.accounts import SqlAccountStore
-from webdata_nb.service.store.sql.consistency import CheckResult
+from webdata_nb.service.store.sql.connection import SqlDatabase
+from webdata_nb.service.store.sql.consistency import CheckResult, find_contradictions
 from webdata_nb.service.store.sql.named_statements import schema_version
+from webdata_nb.service.store.sql.store import SqlStore
 from webdata_nb.service.store.sqlite.backup import back_up
 from webdata_nb.service.store.sqlite.check import check_database
 from webdata_nb.service.store.sqlite.database import SqliteDatabase
@@ -33,18 +37,44 @@ DATABASE_FILE: Final = "jobs.sqlite"
 INDEX_FILE: Final = "index.sqlite"
 
 
-def open_store(data_dir: Path, cipher: SecretCipher | None = None) -> Store:
-    """Return the store of a data directory, to be used by `async with`.
+def open_store(data_dir: Path, cipher: SecretCipher, url: str | None = None) -> Store:
+    """Return the store of a data directory, or at a URL, to be used by `async with`.
 
-    `cipher` encrypts jobs' secrets; by default with the key file of the directory.
+    `cipher` encrypts jobs' secrets.
+
+    Raises
+    ------
+    MissingDriver
+        The URL is one of PostgreSQL, and its driver is not installed.
     """
-    return SqliteStore(data_dir / DATABASE_FILE, cipher)
+    if url is None:
+        return SqliteStore(data_dir / DATABASE_FILE, cipher)
+    return SqlStore(_postgres_database(url), cipher)
+
+
+def _postgres_database(url: str) -> SqlDatabase:
+    try:
+        from webdata_nb.service.store.postgres.database import (  # noqa: PLC0415 - an extra
+            PostgresDatabase,
+        )
+    except ImportError:
+        raise MissingDriver(
+            'a store on PostgreSQL needs psycopg: pip install "webdata_nb[postgres]"'
+        ) from None
+    return PostgresDatabase(url)
 
 
 @asynccontextmanager
-async def open_accounts(data_dir: Path) -> AsyncIterator[AccountStore]:
-    """Open the accounts of a data directory, without the keys of jobs' secrets."""
-    async with SqliteDatabase(data_dir / DATABASE_FILE) as database:
+async def open_accounts(data_dir: Path, url: str | None = None) -> AsyncIterator[AccountStore]:
+    """Open the accounts of a data directory, or at a URL, without the keys of jobs' secrets.
+
+    Raises
+    ------
+    MissingDriver
+        As `open_store`.
+    """
+    database = SqliteDatabase(data_dir / DATABASE_FILE) if url is None else _postgres_database(url)
+    async with database:
         yield SqlAccountStore(database)
 
 
@@ -53,9 +83,16 @@ def open_text_index(data_dir: Path) -> TextIndex:
     return SqliteTextIndex(data_dir / INDEX_FILE)
 
 
-def check_store(data_dir: Path) -> list[CheckResult]:
-    """Check a data directory's store for damage and contradictions; see `check_database`."""
-    return check_database(data_dir / DATABASE_FILE)
+async def check_store(data_dir: Path, url: str | None = None) -> list[CheckResult]:
+    """Check the store of a data directory, or at a URL, for damage and contradictions.
+
+    PostgreSQL checks its files itself, so that only contradictions are looked for. See
+    `check_database`.
+    """
+    if url is None:
+        return await asyncio.to_thread(check_database, data_dir / DATABASE_FILE)
+    async with _postgres_database(url) as database:
+        return await database.snapshot(lambda transaction: list(find_contradictions(transaction)))
 
 
 def back_up_store(data_dir: Path, target: Path) -> int:

@@ -32,6 +32,7 @@ from webdata_nb.service.store.records import (
     SpoolLocation,
     StateCounts,
     StoredEntry,
+    StoreSignal,
     TextMatch,
     UnindexedRow,
     UrlOutcome,
@@ -100,7 +101,16 @@ class JobStore(Protocol):
         """Count the pending and running jobs of all accounts."""
 
     def data_version(self) -> int:
-        """Return a number that differs from earlier ones after any commit, by any process."""
+        """Return a number that differs from earlier ones after any commit.
+
+        After one of another process, within a second.
+        """
+
+    def subscribe(self, on_signal: Callable[[StoreSignal], None]) -> None:
+        """Call `on_signal` on the event loop soon after another process changed something."""
+
+    def now(self) -> float:
+        """Return the store's time in Unix seconds, by which leases and limits are measured."""
 
 
 class JobQueue(Protocol):
@@ -355,6 +365,12 @@ class RetentionStore(Protocol):
 
 class SecretStore(Protocol):
     """The encrypted parts of all jobs."""
+
+    async def check_key(self) -> None:
+        """Raise `OtherKey` unless the keys decrypt what other processes encrypt.
+
+        The first process leaves an encrypted text for the others.
+        """
 
     async def encrypt_plaintext(self) -> None:
         """Encrypt what older releases stored in the clear; skip jobs that no key decrypts."""

@@ -141,6 +141,22 @@ class UrlOutcome:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreSignal:
+    """Another process changed a job or added to the queue; with neither, any of that.
+
+    Attributes
+    ----------
+    job_id
+        The job that changed.
+    is_queue
+        Whether a job was added to the queue.
+    """
+
+    job_id: str | None = None
+    is_queue: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class CommitBatch:
     """What an engine writes in one transaction under its lease.
 

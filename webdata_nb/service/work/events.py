@@ -45,6 +45,11 @@ class JobEvents:
         for listener in self._listeners.get(job_id, ()):
             listener.wake()
 
+    def all_changed(self) -> None:
+        """Wake every listener."""
+        for job_id in self._listeners:
+            self.changed(job_id)
+
     def ended(self, snapshot: JobSnapshot) -> None:
         """Wake the listeners of a job that ended."""
         for listener in self._listeners.get(snapshot.job.id, ()):

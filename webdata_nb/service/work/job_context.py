@@ -17,13 +17,17 @@ from webdata_nb.service.work.events import JobEvents
 
 @dataclass(frozen=True, slots=True)
 class LeasedJob(JobContext):
-    """A `JobContext` on a queue. While the store is unavailable, its calls and the job wait."""
+    """A `JobContext` on a queue. While the store is unavailable, its calls and the job wait.
+
+    `changed_elsewhere` is set when another process changes the job: the lease may be lost.
+    """
 
     claimed_job: JobRecord
     lease: Lease
     queue: JobQueue
     events: JobEvents
     retry: StoreRetry = field(default_factory=StoreRetry)
+    changed_elsewhere: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
     _open_commits: dict[asyncio.Event, None] = field(default_factory=dict, repr=False)
 
     @property

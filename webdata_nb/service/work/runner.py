@@ -39,6 +39,9 @@ class Runner(Protocol):
     def wake(self) -> None:
         """Hint that a job is, or will be, in the queue; else it is found within seconds."""
 
+    def check_lease(self, job_id: str) -> None:
+        """Stop a job soon if it runs here and another process cancelled it."""
+
     async def cancel(self, job_id: str) -> None:
         """Stop a job that was cancelled in the store."""
 
@@ -88,6 +91,7 @@ class LocalRunner(Runner):
         self._worker = secrets.token_hex(8)
         self._wake = asyncio.Event()
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._contexts: dict[str, LeasedJob] = {}
         self._cancelled: set[str] = set()
         self._claiming = asyncio.Lock()
         self._claim_in_doubt = False
@@ -97,6 +101,10 @@ class LocalRunner(Runner):
 
     def wake(self) -> None:
         self._wake.set()
+
+    def check_lease(self, job_id: str) -> None:
+        if (context := self._contexts.get(job_id)) is not None:
+            context.changed_elsewhere.set()
 
     async def cancel(self, job_id: str) -> None:
         self._cancelled.add(job_id)  # a job that is being claimed does not begin
@@ -160,13 +168,14 @@ class LocalRunner(Runner):
         context = LeasedJob(job, lease, self._queue, self._events, self._retry)
         task = asyncio.create_task(self._run(context), name=f"job {job.id}")
         self._tasks[job.id] = task
+        self._contexts[job.id] = context
         # Not in the task itself: one that is cancelled before its first step would never do it.
         task.add_done_callback(lambda _: self._free_slot(job.id))
 
     def _free_slot(self, job_id: str) -> None:
         if len(self._tasks) >= SLOTS:  # a job may be waiting for the slot
             self._wake.set()
-        del self._tasks[job_id]
+        del self._tasks[job_id], self._contexts[job_id]
 
     async def _run(self, context: LeasedJob) -> None:
         JOB_ID.set(context.job.id)

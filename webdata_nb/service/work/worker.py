@@ -129,7 +129,10 @@ async def _renew_lease(
     """
     delay_s = RENEW_S
     while True:
-        await asyncio.sleep(delay_s)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(delay_s):
+                await context.changed_elsewhere.wait()
+        context.changed_elsewhere.clear()
         delay_s = RENEW_S
         try:
             await context.queue.renew(context.lease, lease_s=LEASE_S, now=clock())

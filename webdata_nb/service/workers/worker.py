@@ -65,12 +65,12 @@ def _scrape_and_extract(
     source: PageSource, options: ConversionOptions, schema: str, *, outlinks: bool
 ) -> Scraped:
     requested_formats = [name for name in options.formats if name != structured.EXTRACTION]
-    formats = tuple(dict.fromkeys((*requested_formats, *structured.SOURCES)))
+    formats = tuple(dict.fromkeys((*requested_formats, *structured.source_formats(schema))))
     inner = replace(options, formats=formats, encoded=False)
     scraped = scrape(source, inner, outlinks=outlinks)
     values = scraped.formats
     values[structured.EXTRACTION] = structured.extract_from_formats(
-        values, scraped.metadata, schema
+        values, scraped.metadata, schema, has_text=bool(scraped.text.strip())
     )
     scraped = replace(scraped, formats={name: values[name] for name in options.formats})
     return scraped.encoded() if options.encoded else scraped

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from webdata_nb.service.content.structured_data import structured_data
+from webdata_nb.service.extract.visible.values import VISIBLE, read_visible_values
 from webdata_nb.service.scrape.formats.headings import headings
 from webdata_nb.service.scrape.formats.html import html
 from webdata_nb.service.scrape.formats.images import images
@@ -23,8 +24,9 @@ PAGE_FORMATS: dict[str, Callable[[ParsedPage], Any]] = {
     "raw_html": raw_html,
     "structured_data": structured_data,
     TABLES: read_tables,
+    VISIBLE: read_visible_values,
 }
-"""Formats of the whole page, made before its tree is pruned; tables are for extraction only."""
+"""Formats of the whole page, made before its tree is pruned; the last two are for extraction."""
 
 CONTENT_FORMATS: dict[str, Callable[[ParsedPage, PageContent], Any]] = {
     "links": links,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from webdata_nb.service.markdown.footnotes import write_with_footnotes
 from webdata_nb.service.markdown.writer import MarkdownWriter
 
 if TYPE_CHECKING:
@@ -13,4 +14,6 @@ if TYPE_CHECKING:
 
 def markdown(page: ParsedPage, content: PageContent) -> str:
     """Write the content as Markdown."""
+    if content.footnotes is not None:
+        return write_with_footnotes(content, page.link_resolver)
     return MarkdownWriter(page.link_resolver, content.anchors).write(content.element)

@@ -40,14 +40,12 @@ class SqlAccountStore(AccountStore):
 
     async def add(self, account_id: str, name: str, terms: Terms, *, now: float) -> None:
         def change(transaction: Transaction) -> None:
-            if transaction.row("account_named", name=name):
+            values = {"id": account_id, "name": name, "now": now, **_terms_values(terms)}
+            if not transaction.execute("add_account", **values):
                 raise NoSuchAccount(
                     f"there is an account named {name!r} already; `webdata keys create --account "
                     f"{name}` makes another key for it"
                 )
-            transaction.execute(
-                "add_account", id=account_id, name=name, now=now, **_terms_values(terms)
-            )
             LockedCredits(transaction, account_id, now)
 
         await self._database.change(change)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
@@ -34,6 +35,17 @@ class Transaction(Protocol):
         """Overwrite on disk what later statements replace, where the database supports it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A sequence of changes that are applied in order.
+
+    Those that wait may share a transaction if the lane is `grouped`.
+    """
+
+    name: str
+    grouped: bool = True
+
+
 class SqlDatabase(Protocol):
     """A database with the store's schema, to be used by `async with`.
 
@@ -51,8 +63,12 @@ class SqlDatabase(Protocol):
         trace: TracebackType | None,
     ) -> None: ...
 
-    async def change(self, change: Callable[[Transaction], T]) -> T:
-        """Run `change` in a transaction; return its value once it is durable."""
+    async def change(self, change: Callable[[Transaction], T], *, lane: Lane | None = None) -> T:
+        """Run `change` in a transaction; return its value once it is durable.
+
+        Changes of one lane are applied in the order of their calls. `change` may run more than
+        once, until a transaction succeeds.
+        """
 
     async def write(self, statement: str, /, **values: Any) -> int:
         """Run one statement in a transaction; return how many rows it changed."""
@@ -67,4 +83,17 @@ class SqlDatabase(Protocol):
         """Run reading statements that all see the same state of the database."""
 
     def data_version(self) -> int:
-        """Return a number that differs from earlier ones after any commit, by any process."""
+        """Return a number that differs from earlier ones after any commit.
+
+        After one of another process, within a second.
+        """
+
+    def subscribe(self, on_signal: Callable[[str | None], None]) -> None:
+        """Call `on_signal` with the name of each lane that another process changed.
+
+        With None if any lane may have changed. Calls are made on the event loop, soon after the
+        change. A database for one process never calls.
+        """
+
+    def now(self) -> float:
+        """Return the database's time in Unix seconds, which is the same for every process."""

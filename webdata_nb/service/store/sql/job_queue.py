@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -22,13 +21,15 @@ from webdata_nb.service.store.records import (
     UnindexedRow,
 )
 from webdata_nb.service.store.sql.batches import write_batch
-from webdata_nb.service.store.sql.connection import SqlDatabase, SqlRow, Transaction
+from webdata_nb.service.store.sql.connection import Lane, SqlDatabase, SqlRow, Transaction
 from webdata_nb.service.store.sql.credit_reservations import settle_job
 from webdata_nb.service.store.sql.job_rows import job_of_row, lease_values, read_receipt
 from webdata_nb.service.store.sql.outbox import add_end_delivery, add_page_deliveries
 
 # Jobs with this many attempts without progress run one at a time.
 SUSPECT_ATTEMPTS: Final = 2
+# Starts and claims: a claim finds the jobs whose start began before it.
+QUEUE_LANE: Final = Lane("queue", grouped=False)
 
 
 class SqlJobQueue(JobQueue, IndexSource):
@@ -48,8 +49,9 @@ class SqlJobQueue(JobQueue, IndexSource):
         lease_s: float,
         now: float,
     ) -> list[tuple[JobRecord, Lease]]:
-        rows = await self.database.change(
-            lambda transaction: transaction.rows(
+        def change(transaction: Transaction) -> Sequence[SqlRow]:
+            transaction.row("lock_queue")
+            return transaction.rows(
                 "claim",
                 worker=worker,
                 max_jobs=max_jobs,
@@ -59,7 +61,8 @@ class SqlJobQueue(JobQueue, IndexSource):
                 lease_s=lease_s,
                 now=now,
             )
-        )
+
+        rows = await self.database.change(change, lane=QUEUE_LANE)
         jobs = sorted(
             (job_of_row(row, self.cipher) for row in rows), key=lambda job: (job.created_at, job.id)
         )
@@ -77,7 +80,10 @@ class SqlJobQueue(JobQueue, IndexSource):
 
     async def commit(self, lease: Lease, batch: CommitBatch) -> None:
         await self.database.change(
-            lambda transaction: _commit(transaction, lease, batch, self.cipher)
+            lambda transaction: _commit(
+                transaction, lease, batch, self.cipher, self.database.now()
+            ),
+            lane=Lane(lease.job_id),
         )
 
     async def finish(
@@ -90,7 +96,7 @@ class SqlJobQueue(JobQueue, IndexSource):
         now: float,
     ) -> JobSnapshot:
         def change(transaction: Transaction) -> JobSnapshot:
-            new_entries = _commit(transaction, lease, batch, self.cipher)
+            new_entries = _commit(transaction, lease, batch, self.cipher, self.database.now())
             row = transaction.row(
                 "finish", **lease_values(lease), state=state.value, error=error, now=now
             )
@@ -100,7 +106,7 @@ class SqlJobQueue(JobQueue, IndexSource):
             rows = _all_rows(job, batch) if new_entries == len(batch.entries) else ()
             return JobSnapshot(job, rows, read_receipt(transaction, job.id, examples=0))
 
-        return await self.database.change(change)
+        return await self.database.change(change, lane=Lane(lease.job_id))
 
     async def journal(self, job_id: str) -> Sequence[StoredEntry]:
         rows = await self.database.read("journal", job_id=job_id)
@@ -142,13 +148,13 @@ def settle_end(
 
 
 def _commit(
-    transaction: Transaction, lease: Lease, batch: CommitBatch, cipher: SecretCipher
+    transaction: Transaction, lease: Lease, batch: CommitBatch, cipher: SecretCipher, now: float
 ) -> int:
     """Write a batch and the deliveries of its published rows; return its number of new entries."""
     new_entries = write_batch(transaction, lease, batch)
     if batch.published and (row := transaction.row("job_by_id", id=lease.job_id)) is not None:
         first = min(position for _, position in batch.published)
-        add_page_deliveries(transaction, job_of_row(row, cipher), first, time.time())
+        add_page_deliveries(transaction, job_of_row(row, cipher), first, now)
     return new_entries
 
 

@@ -19,11 +19,12 @@ from webdata_nb.service.store.records import (
     NewJob,
     RowRange,
     RowSummary,
+    StoreSignal,
     UrlOutcome,
 )
-from webdata_nb.service.store.sql.connection import SqlDatabase, SqlRow, Transaction
+from webdata_nb.service.store.sql.connection import Lane, SqlDatabase, SqlRow, Transaction
 from webdata_nb.service.store.sql.credit_reservations import LockedCredits
-from webdata_nb.service.store.sql.job_queue import settle_end
+from webdata_nb.service.store.sql.job_queue import QUEUE_LANE, settle_end
 from webdata_nb.service.store.sql.job_rows import (
     accepted_job,
     job_of_row,
@@ -48,9 +49,10 @@ class SqlJobStore(JobStore):
         values, accepted = new_job_values(job, self.cipher, now), accepted_job(job, now)
 
         def change(transaction: Transaction) -> tuple[JobRecord, bool]:
+            # Locked first: of two starts with one key, the second finds the job of the first.
+            credits_ = LockedCredits(transaction, job.account_id, now)
             if key is not None and (earlier := _replayed_job_id(transaction, job, key, now)):
                 return load_job(transaction, job.account_id, earlier, self.cipher), False
-            credits_ = LockedCredits(transaction, job.account_id, now)
             reserved = credits_.reserve(job.id, job.max_charges)
             reservation: dict[str, Any] = {"reserved": reserved, "unlimited": reserved is None}
             transaction.execute("add_job", **values, **reservation)
@@ -58,7 +60,7 @@ class SqlJobStore(JobStore):
                 _remember_key(transaction, job, key, now)
             return replace(accepted, **reservation), True
 
-        return await self.database.change(change)
+        return await self.database.change(change, lane=QUEUE_LANE)
 
     async def job(self, account_id: str, job_id: str) -> JobRecord:
         rows = await self.database.read("job", id=job_id, account_id=account_id)
@@ -130,7 +132,7 @@ class SqlJobStore(JobStore):
             if row is not None:
                 settle_end(transaction, row, self.cipher, now)
 
-        await self.database.change(change)
+        await self.database.change(change, lane=Lane(job_id))
         job = await self.job(account_id, job_id)
         if job.state is not JobStatus.CANCELLED:
             raise InvalidJobState(
@@ -144,6 +146,18 @@ class SqlJobStore(JobStore):
 
     def data_version(self) -> int:
         return self.database.data_version()
+
+    def now(self) -> float:
+        return self.database.now()
+
+    def subscribe(self, on_signal: Callable[[StoreSignal], None]) -> None:
+        def on_lane(name: str | None) -> None:
+            if name == QUEUE_LANE.name:
+                on_signal(StoreSignal(is_queue=True))
+            else:
+                on_signal(StoreSignal(job_id=name))
+
+        self.database.subscribe(on_lane)
 
 
 def _rows_in_range(

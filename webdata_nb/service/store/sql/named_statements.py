@@ -1,4 +1,9 @@
-"""Loads the named statements of `statements/*.sql` and the numbered migrations."""
+"""Loads the named statements of `statements/*.sql` and the numbered migrations.
+
+The files are written for SQLite. What differs on another database is marked in them: there, a
+line ``-- on postgresql: TEXT`` stands for its text, and a statement named ``NAME on postgresql``
+replaces the statement ``NAME``.
+"""
 
 from __future__ import annotations
 
@@ -8,30 +13,49 @@ from importlib.resources import files
 from typing import Final
 
 _ROOT: Final = files("webdata_nb.service.store.sql")
-_NAME: Final = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
+_NAME: Final = re.compile(r"^-- name: (\w+)(?: on (\w+))?\s*$", re.MULTILINE)
+_DIALECT_LINE: Final = re.compile(r"^([ \t]*)-- on (\w+): (.*)$", re.MULTILINE)
 
 
 @cache
-def statements() -> dict[str, str]:
-    """Return every statement by its name."""
-    by_name: dict[str, str] = {}
+def statements(dialect: str = "sqlite") -> dict[str, str]:
+    """Return every statement by its name, as a database of that dialect runs it."""
+    common: dict[str, str] = {}
+    of_dialect: dict[str, str] = {}
     for file in (_ROOT / "statements").iterdir():
         parts = _NAME.split(file.read_text("utf-8"))[1:]
-        for name, text in zip(parts[::2], parts[1::2], strict=True):
+        for name, target, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+            by_name = common if target is None else of_dialect
+            if target not in {None, dialect}:
+                continue
             if name in by_name:
                 raise ValueError(f"two statements are named {name}")
-            by_name[name] = text.strip()
-    return by_name
+            by_name[name] = _in_dialect(text.strip(), dialect)
+    if unknown := of_dialect.keys() - common.keys():
+        raise ValueError(f"statements of {dialect} replace no other: {', '.join(sorted(unknown))}")
+    return common | of_dialect
 
 
 @cache
-def migrations() -> tuple[tuple[int, str], ...]:
+def migrations(dialect: str = "sqlite") -> tuple[tuple[int, str], ...]:
     """Return the migrations as (version, script), oldest first."""
     scripts = [file for file in (_ROOT / "migrations").iterdir() if file.name.endswith(".sql")]
-    numbered = [(int(file.name.partition("_")[0]), file.read_text("utf-8")) for file in scripts]
+    numbered = [
+        (int(file.name.partition("_")[0]), _in_dialect(file.read_text("utf-8"), dialect))
+        for file in scripts
+    ]
     return tuple(sorted(numbered))
 
 
 def schema_version() -> int:
     """Return the schema version that this release writes."""
     return migrations()[-1][0]
+
+
+def _in_dialect(text: str, dialect: str) -> str:
+    """Insert the lines that are marked for a dialect; those of others stay comments."""
+
+    def line(match: re.Match[str]) -> str:
+        return match[1] + match[3] if match[2] == dialect else match[0]
+
+    return _DIALECT_LINE.sub(line, text)

@@ -9,12 +9,14 @@ from typing import Final
 import orjson
 
 from webdata_nb.service.encryption import SecretCipher
-from webdata_nb.service.errors import UnreadableSecrets
+from webdata_nb.service.errors import OtherKey, UnreadableSecrets
 from webdata_nb.service.store.interface import SecretStore
 from webdata_nb.service.store.sql.connection import SqlDatabase, SqlRow, Transaction
 from webdata_nb.service.store.sql.sealed_fields import merge_secrets, split_secrets
 
 _SLICE: Final = 200
+_CANARY_NAME: Final = "canary"
+_CANARY: Final = {"purpose": "check of the key"}
 
 
 class SqlSecretStore(SecretStore):
@@ -22,6 +24,18 @@ class SqlSecretStore(SecretStore):
 
     def __init__(self, database: SqlDatabase, cipher: SecretCipher) -> None:
         self._database, self._cipher = database, cipher
+
+    async def check_key(self) -> None:
+        sealed = self._cipher.encrypt(_CANARY)
+        await self._database.write("add_setting", name=_CANARY_NAME, value=sealed)
+        [row] = await self._database.read("setting", name=_CANARY_NAME)
+        try:
+            self._cipher.decrypt(row["value"])
+        except UnreadableSecrets:
+            raise OtherKey(
+                "the store's secrets are encrypted with another key: start with the "
+                "WEBDATA_SECRET_KEY of the service's other processes"
+            ) from None
 
     async def encrypt_plaintext(self) -> None:
         after = ""
@@ -35,6 +49,11 @@ class SqlSecretStore(SecretStore):
         return await self._database.read("plaintext_jobs", after=after, limit=_SLICE)
 
     async def reencrypt(self) -> tuple[int, int]:
+        for row in await self._database.read("setting", name=_CANARY_NAME):
+            sealed = self._cipher.reencrypt(row["value"])
+            await self._database.write(
+                "replace_setting", name=_CANARY_NAME, value=sealed, before=row["value"]
+            )
         encrypted, unreadable_count, after = 0, 0, ""
         while rows := await self._database.read("encrypted_jobs", after=after, limit=_SLICE):
             for row in rows:

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, ClassVar, Final, Self, TypeVar
 
 from webdata_nb.service.errors import NewerSchema
-from webdata_nb.service.store.sql.connection import SqlDatabase, Transaction
+from webdata_nb.service.store.sql.connection import Lane, SqlDatabase, Transaction
 from webdata_nb.service.store.sql.named_statements import migrations, schema_version, statements
 from webdata_nb.service.store.sqlite.errors import primary_code, translated
 from webdata_nb.service.store.sqlite.writer import GroupCommitWriter
@@ -95,7 +95,7 @@ class SqliteDatabase(SqlDatabase):
         for connection in self._connections:
             connection.close()
 
-    async def change(self, change: Callable[[Transaction], T]) -> T:
+    async def change(self, change: Callable[[Transaction], T], *, lane: Lane | None = None) -> T:  # noqa: ARG002 - one thread writes everything in order
         with translated(self._path):
             return await self._writer.run(lambda connection: change(SqliteTransaction(connection)))
 
@@ -127,6 +127,12 @@ class SqliteDatabase(SqlDatabase):
             return int(self._version_connection.execute("PRAGMA data_version").fetchone()[0])
         except sqlite3.Error:  # locked by another process, or unreadable
             return next(self._unknown_versions)
+
+    def subscribe(self, on_signal: Callable[[str | None], None]) -> None:
+        """Do nothing: one service process uses the file at a time."""
+
+    def now(self) -> float:
+        return time.time()
 
     async def _on_reader(self, query: Callable[[sqlite3.Connection], T]) -> T:
         def on_thread() -> T:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
+from webdata_nb.service.store.sql.applied import wait_applied
 from webdata_nb.service.store.sqlite.errors import is_busy
 
 T = TypeVar("T")
@@ -32,12 +33,7 @@ class GroupCommitWriter:
         """Run `change` in a transaction; return its value once it is on disk."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._changes.put((change, future))
-        # The change of a caller that is cancelled is applied all the same.
-        try:
-            return await asyncio.shield(future)
-        except asyncio.CancelledError:
-            future.add_done_callback(asyncio.Future.exception)  # mark an error as retrieved
-            raise
+        return await wait_applied(future)
 
     async def close(self) -> None:
         """Write the changes in the queue, then stop."""

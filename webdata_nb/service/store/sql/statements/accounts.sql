@@ -1,7 +1,7 @@
 -- name: add_account
--- An existing account keeps its name and its terms.
+-- An existing account keeps its name and its terms; no two accounts have one name.
 INSERT INTO account (id, name, created_at, plan, monthly, concurrency)
-VALUES (:id, :name, :now, :plan, :monthly, :concurrency) ON CONFLICT (id) DO NOTHING;
+VALUES (:id, :name, :now, :plan, :monthly, :concurrency) ON CONFLICT DO NOTHING;
 
 -- name: account_named
 SELECT * FROM account WHERE name = :name;
@@ -26,7 +26,7 @@ WHERE hash = :hash AND (revoked_at IS NULL OR revoked_at > :now);
 -- All keys ever made, of one account or of all, with their account's name.
 SELECT k.id, k.name, k.created_at, k.revoked_at, k.account_id, a.name AS account
 FROM api_key k JOIN account a ON a.id = k.account_id
-WHERE (:account_id IS NULL OR k.account_id = :account_id) ORDER BY k.created_at, k.id;
+WHERE (CAST(:account_id AS TEXT) IS NULL OR k.account_id = :account_id) ORDER BY k.created_at, k.id;
 
 -- name: key
 SELECT * FROM api_key WHERE id = :id;

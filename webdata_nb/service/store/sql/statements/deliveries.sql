@@ -24,6 +24,7 @@ WHERE id = (
   WHERE account_id = :account_id AND endpoint = :endpoint AND state = 'pending'
     AND due_at <= :now AND lease_until <= :now
   ORDER BY due_at, created_at, id LIMIT 1
+  -- on postgresql: FOR UPDATE SKIP LOCKED
 )
 RETURNING *;
 
@@ -43,7 +44,7 @@ SELECT COUNT(*) AS n FROM delivery WHERE state = 'pending';
 -- name: deliveries
 -- An account's deliveries, of one job or of all, newest first.
 SELECT * FROM delivery
-WHERE account_id = :account_id AND (:job_id IS NULL OR job_id = :job_id)
+WHERE account_id = :account_id AND (CAST(:job_id AS TEXT) IS NULL OR job_id = :job_id)
   AND (created_at, id) < (:before, :before_id)
 ORDER BY created_at DESC, id DESC LIMIT :limit;
 

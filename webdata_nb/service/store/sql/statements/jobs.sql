@@ -70,6 +70,8 @@ UPDATE job SET state = 'running', worker = :worker, attempt = attempt + 1,
 WHERE id IN (
   SELECT id FROM places WHERE place <= :max_jobs OR (turn = 1 AND place <= :max_jobs + :spare_jobs)
 )
+-- Another transaction may have cancelled a job or renewed its lease since the queue was read.
+-- on postgresql: AND (state = 'pending' OR (state = 'running' AND (lease_until < :now OR worker = :worker)))
 RETURNING *;
 
 -- name: release
@@ -167,7 +169,7 @@ SELECT COUNT(*) AS n FROM job WHERE state IN ('pending', 'running');
 -- name: published_counts
 -- Jobs with visible rows, of one account or of all.
 SELECT id, published FROM job WHERE published > 0 AND expired_at IS NULL
-  AND (:account_id IS NULL OR account_id = :account_id)
+  AND (CAST(:account_id AS TEXT) IS NULL OR account_id = :account_id)
 ORDER BY created_at, id;
 
 -- name: unindexed_rows
@@ -182,6 +184,18 @@ SELECT position,
   journal, success FROM entry
 WHERE job_id = :job_id AND position >= :start AND position < :stop ORDER BY position;
 
+-- name: unindexed_rows on postgresql
+SELECT position,
+  convert_to(json_build_object(
+    'url', page_json -> 'url', 'title', page_json -> 'title', 'markdown', page_json -> 'markdown'
+  )::text, 'UTF8') AS page,
+  journal, success
+FROM (
+  SELECT position, convert_from(page, 'UTF8')::json AS page_json, journal, success FROM entry
+  WHERE job_id = :job_id AND position >= :start AND position < :stop
+) AS visible
+ORDER BY position;
+
 -- name: row_summaries
 -- The rows of a search are visible before their pages are fetched; their journals, which are short,
 -- have the state of the page.
@@ -192,3 +206,22 @@ SELECT e.position, e.url,
     ELSE 1 END AS final
 FROM entry e JOIN job j ON j.id = e.job_id
 WHERE e.job_id = :job_id AND e.position >= :start AND e.position < :stop ORDER BY e.position;
+
+-- name: row_summaries on postgresql
+SELECT e.position, e.url,
+  CASE WHEN j.kind = 'search'
+    THEN COALESCE((convert_from(e.journal, 'UTF8')::json ->> 'success')::boolean, e.success)
+    ELSE e.success END AS success,
+  CASE WHEN j.kind = 'search'
+    THEN COALESCE((convert_from(e.journal, 'UTF8')::json ->> 'done')::boolean, TRUE)
+    ELSE TRUE END AS final
+FROM entry e JOIN job j ON j.id = e.job_id
+WHERE e.job_id = :job_id AND e.position >= :start AND e.position < :stop ORDER BY e.position;
+
+-- name: lock_queue
+-- Claims are made one after the other, so that each sees what earlier ones took. A database with a
+-- single writer needs no lock.
+SELECT 1 AS locked;
+
+-- name: lock_queue on postgresql
+SELECT 1 AS locked FROM pg_advisory_xact_lock(hashtext(current_schema() || ' queue'));

@@ -1,0 +1,178 @@
+"""A PostgreSQL server for tests: one per test run, on a loopback port, with fsync."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import psycopg
+import pytest
+from filelock import FileLock
+from psycopg import sql
+
+from tests.requirements import require
+
+USER: Final = "webdata"
+_PARENT: Final = "/tmp"
+_START_S: Final = 60.0
+_ROOT: Final = 0
+_SETTINGS: Final = {
+    "max_connections": "200",
+    "shared_buffers": "128MB",
+    "log_min_messages": "fatal",
+    "deadlock_timeout": "100ms",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresServer:
+    """A running server; its folder holds the data."""
+
+    folder: Path
+    port: int
+    password: str
+
+    @property
+    def url(self) -> str:
+        """The URL of its database, with the password."""
+        return f"postgresql://{USER}:{self.password}@127.0.0.1:{self.port}/postgres"
+
+    def new_schema(self) -> str:
+        """Create an empty schema; return the URL of a store in it."""
+        name = f"test_{uuid.uuid4().hex}"
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(name)))
+        return f"{self.url}?options=-csearch_path%3D{name}"
+
+    def stop(self, mode: str = "fast") -> None:
+        """Stop the server: `fast`, or `immediate` as in a crash."""
+        self._control("stop", "-m", mode)
+
+    def start(self) -> None:
+        """Start the server, and wait until it accepts connections."""
+        self._control("start", "-l", str(self.folder / "log"), "-t", str(int(_START_S)))
+
+    def _control(self, action: str, *options: str) -> None:
+        program = require("postgresql") / "pg_ctl"
+        _run([str(program), action, "-w", "-D", str(self.folder / "data"), *options])
+
+
+def _run(command: list[str], **options: Any) -> None:
+    """Run a program as an ordinary user: PostgreSQL refuses to run as root."""
+    if os.geteuid() == _ROOT:
+        options |= {"user": "nobody", "group": "nogroup", "extra_groups": []}
+    # The server inherits the standard streams: a pipe would stay open as long as it runs.
+    subprocess.run(
+        command,
+        check=True,
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        timeout=2 * _START_S,
+        **options,
+    )
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def create_server() -> PostgresServer:
+    """Create a server in a new folder, and start it."""
+    # Not in the folder of the tests: only its owner may enter that one.
+    folder = Path(tempfile.mkdtemp(prefix="webdata-postgres-", dir=_PARENT))
+    server = PostgresServer(folder, _free_port(), secrets.token_hex(8))
+    password_file = folder / "password"
+    password_file.write_text(server.password)
+    if os.geteuid() == _ROOT:
+        for path in (folder, password_file):
+            shutil.chown(path, "nobody", "nogroup")
+    initdb = [str(require("postgresql") / "initdb"), "-D", str(folder / "data"), "-U", USER]
+    _run([*initdb, "-A", "scram-sha-256", "--pwfile", str(password_file), "-E", "UTF8"])
+    settings = {
+        **_SETTINGS,
+        "port": str(server.port),
+        "listen_addresses": "'127.0.0.1'",
+        "unix_socket_directories": f"'{folder}'",
+    }
+    with (folder / "data" / "postgresql.conf").open("a") as file:
+        file.writelines(f"{name} = {value}\n" for name, value in settings.items())
+    server.start()
+    return server
+
+
+@contextmanager
+def running() -> Iterator[PostgresServer]:
+    """Run a server of the caller's own, which it may stop and start."""
+    server = create_server()
+    try:
+        yield server
+    finally:
+        remove_server(server)
+
+
+def remove_server(server: PostgresServer) -> None:
+    """Stop a server, if it runs, and delete its data."""
+    if (server.folder / "data" / "postmaster.pid").exists():
+        server.stop("immediate")
+    shutil.rmtree(server.folder, ignore_errors=True)
+
+
+@contextmanager
+def shared(folder: Path) -> Iterator[PostgresServer]:
+    """Share one server among the processes of a test run, through files in `folder`.
+
+    The first process starts it, the last one stops it.
+    """
+    record, lock = folder / "postgres.json", FileLock(folder / "postgres.lock")
+    with lock:
+        users, server = _read(record)
+        if server is None:
+            server = create_server()
+        _write(record, users + 1, server)
+    try:
+        yield server
+    finally:
+        with lock:
+            users, _ = _read(record)
+            _write(record, users - 1, server)
+            if users == 1:
+                remove_server(server)
+
+
+def _read(record: Path) -> tuple[int, PostgresServer | None]:
+    """Return how many processes use the shared server, and the server if there is one."""
+    if not record.exists():
+        return 0, None
+    values = json.loads(record.read_text())
+    server = PostgresServer(Path(values["folder"]), values["port"], values["password"])
+    return values["users"], server if values["users"] else None
+
+
+def _write(record: Path, users: int, server: PostgresServer) -> None:
+    values = {"folder": str(server.folder), "port": server.port, "password": server.password}
+    record.write_text(json.dumps({"users": users, **values}))
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+    """Run the PostgreSQL server of this test run."""
+    folder = tmp_path_factory.getbasetemp()
+    is_worker = "PYTEST_XDIST_WORKER" in os.environ
+    with shared(folder.parent if is_worker else folder) as server:
+        yield server

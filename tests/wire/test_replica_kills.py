@@ -1,0 +1,129 @@
+"""Processes on one PostgreSQL store that are killed: another continues their jobs, exactly."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from tests.postgres import PostgresServer
+from tests.site.graphs import link_tree
+from tests.site.server import Site
+from webdata_nb.service.api_keys import key_hash
+from webdata_nb.service.credits.plans import Terms
+from webdata_nb.service.encryption import FixedKeys, SecretCipher, new_key
+from webdata_nb.service.store.postgres.database import PostgresDatabase
+from webdata_nb.service.store.sql.store import SqlStore
+
+CRAWLS = 6
+HEADERS = {"Authorization": "Bearer wdk_alice"}
+
+
+class ReplicaProcess:
+    """A `webdata serve` process on a port of its own."""
+
+    def __init__(self, folder: Path, url: str, key: str) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port: int = probe.getsockname()[1]
+        self._folder = folder
+        self._variables = {"WEBDATA_STORE": url, "WEBDATA_SECRET_KEY": key}
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "webdata_nb", "serve", "--mode", "team"]
+        options = ["--port", str(self.port), "--data-dir", str(self._folder)]
+        options += ["--allow-network", "127.0.0.0/8"]
+        with (self._folder.with_suffix(".log")).open("ab") as log:
+            self.process = subprocess.Popen(
+                [*command, *options], stdout=log, stderr=log, env=os.environ | self._variables
+            )
+        deadline = time.monotonic() + 60
+        while True:
+            with contextlib.suppress(httpx.HTTPError):
+                httpx.get(f"{self.url}/healthz").raise_for_status()
+                return
+            assert self.process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def replicas(postgres_server: PostgresServer, tmp_path: Path) -> Iterator[list[ReplicaProcess]]:
+    """Start two processes on one store, which has the account of Alice."""
+    url, key = postgres_server.new_schema(), new_key()
+
+    async def add_account() -> None:
+        async with SqlStore(PostgresDatabase(url), SecretCipher(FixedKeys((key,)))) as store:
+            now = store.now()
+            await store.accounts.add("alice", "alice", Terms("team", 100_000, 50), now=now)
+            await store.accounts.add_key("k", "alice", "pc", key_hash("wdk_alice"), now=now)
+
+    asyncio.run(add_account())
+    started = [ReplicaProcess(tmp_path / f"replica-{n}", url, key) for n in range(2)]
+    for replica in started:
+        replica.start()
+    yield started
+    for replica in started:
+        replica.kill()
+
+
+def read(replicas: list[ReplicaProcess], path: str, **parameters: Any) -> Any:
+    """Read from whichever process answers."""
+    for replica in random.sample(replicas, len(replicas)):
+        with contextlib.suppress(httpx.TransportError):
+            response = httpx.get(replica.url + path, headers=HEADERS, params=parameters, timeout=30)
+            assert response.status_code == 200, response.text
+            return response.json()
+    return None
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("kills", [2])
+def test_rows_are_exact_after_kills_of_replicas(
+    replicas: list[ReplicaProcess], site: Site, kills: int
+) -> None:
+    trees = [link_tree(site, depth=3, fanout=4, root=f"/tree{n}") for n in range(CRAWLS)]
+    job_ids = []
+    for number, paths in enumerate(trees):
+        body = {"url": site.at(paths[0]), "max_pages": len(paths), "concurrency": 4}
+        reply = httpx.post(f"{replicas[number % 2].url}/v1/crawl", json=body, headers=HEADERS)
+        job_ids.append(reply.json()["job_id"])
+    for number in range(kills):
+        time.sleep(random.uniform(0.2, 1.5))
+        replicas[number % 2].kill()
+        time.sleep(0.5)
+        replicas[number % 2].start()
+    deadline = time.monotonic() + 300
+    unfinished = set(job_ids)
+    while unfinished:
+        assert time.monotonic() < deadline, f"{len(unfinished)} jobs have not ended"
+        for job_id in tuple(unfinished):
+            status = read(replicas, f"/v1/crawl/{job_id}", include_data=False)
+            if status is not None and status["status"] == "completed":
+                unfinished.discard(job_id)
+        time.sleep(0.2)
+    for job_id, paths in zip(job_ids, trees, strict=True):
+        rows = read(replicas, f"/v1/crawl/{job_id}", per_page=100)["data"]
+        # As in an undisturbed crawl: breadth first, each page once.
+        assert [urlsplit(row["url"]).path for row in rows] == list(paths)
+    usage = read(replicas, "/v1/usage")
+    page_count = sum(map(len, trees))
+    assert (usage["used"], usage["active"], usage["reserved"]) == (page_count, 0, 0)

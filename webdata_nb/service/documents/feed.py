@@ -1,0 +1,63 @@
+"""Converts feeds (RSS, Atom, JSON Feed) to HTML, with an article for each entry."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from webdata_nb.service.content.parser import body_of, children_of, parse, read_feed, serialize
+from webdata_nb.service.documents.converted_document import ConvertedDocument
+from webdata_nb.service.documents.json_feed import read_json_feed
+from webdata_nb.service.documents.plain_text import convert_code
+
+if TYPE_CHECKING:
+    from webdata_nb.service.content.parser import Entry, Feed
+
+
+def convert_feed(text: str, _url: str) -> ConvertedDocument:
+    """Convert a feed; text that is no feed becomes a code block."""
+    is_json = text.lstrip("\ufeff \t\r\n").startswith("{")
+    feed = read_json_feed(text) if is_json else read_feed(text)
+    if feed is None:
+        return convert_code(text, "json" if is_json else "xml")
+    return ConvertedDocument(_feed_to_html(feed))
+
+
+def _feed_to_html(feed: Feed) -> str:
+    """Write a feed as a page with an article for each entry; HTML of entries is kept."""
+    title = escape(feed.title or "")
+    head = f"<title>{title}</title>"
+    if feed.description:
+        head += f'<meta name="description" content="{escape(feed.description)}">'
+    if feed.updated:
+        head += f'<meta property="article:modified_time" content="{escape(feed.updated)}">'
+    heading = _linked(title, feed.link)
+    entries = "".join(map(_entry_to_html, feed.entries))
+    description = f"<p>{escape(feed.description)}</p>" if feed.description else ""
+    return (
+        f"<!doctype html><html><head>{head}</head><body><main>"
+        f"<h1>{heading}</h1>{description}{entries}</main></body></html>"
+    )
+
+
+def _entry_to_html(entry: Entry) -> str:
+    heading = _linked(escape(entry.title or entry.link or ""), entry.link)
+    byline = ", ".join(filter(None, (entry.author, entry.published or entry.updated)))
+    content = entry.content if isinstance(entry.content, str) else None
+    return (
+        f"<article><h2>{heading}</h2>"
+        + (f"<p>{escape(byline)}</p>" if byline else "")
+        + f"<div>{_closed(content or entry.summary or '')}</div></article>"
+    )
+
+
+def _closed(html: str) -> str:
+    """Return the HTML of an entry with all elements closed, so that the next entry is not in it."""
+    if "<" not in html:
+        return html
+    body = body_of(parse(html))
+    return "" if body is None else "".join(map(serialize, children_of(body)))
+
+
+def _linked(html: str, url: str | None) -> str:
+    return f'<a href="{escape(url)}">{html}</a>' if url and html else html

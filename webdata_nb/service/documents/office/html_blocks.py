@@ -1,0 +1,198 @@
+"""Writes the blocks that readers of office documents have in common as HTML."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from html import escape
+from itertools import groupby
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+MAX_CHARACTERS: Final = 5_000_000
+"""Characters of HTML that are written for one document."""
+MAX_HEADING_LEVEL: Final = 6
+MAX_LIST_LEVEL: Final = 8
+_MAX_SPAN: Final = 1000
+_TAGS: Final = ("strong", "em", "s", "sub", "sup", "code")
+
+
+@dataclass(frozen=True, slots=True)
+class TextSpan:
+    """A piece of a paragraph as HTML, with the tags around it and its link."""
+
+    html: str
+    tags: frozenset[str] = frozenset()
+    href: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListItem:
+    """A paragraph of a list; `number` is None for a bullet.
+
+    A paragraph that `continues` has neither: it belongs to the item before it, if there is one.
+    """
+
+    html: str
+    level: int = 0
+    number: int | None = None
+    continues: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CodeLine:
+    """A paragraph of code. Adjacent lines become one block."""
+
+    text: str
+
+
+Block: TypeAlias = str | ListItem | CodeLine
+"""HTML, or a paragraph that belongs together with its neighbours."""
+
+
+@dataclass(slots=True)
+class Cell:
+    """A cell of a table; `column` is its first column."""
+
+    column: int
+    blocks: list[Block] = field(default_factory=list)
+    width: int = 1
+    height: int = 1
+    is_header: bool = False
+
+
+class OutputLimit:
+    """Counts the characters of a document's HTML."""
+
+    def __init__(self) -> None:
+        self._left = MAX_CHARACTERS
+        self.is_reached = False
+
+    def take(self, blocks: Iterable[Block]) -> Iterator[Block]:
+        """Yield blocks up to the limit."""
+        for block in blocks:
+            self._left -= len(block if isinstance(block, str) else _content(block))
+            if self._left < 0:
+                self.is_reached = True
+                return
+            yield block
+
+
+def write_spans(spans: Sequence[TextSpan]) -> str:
+    """Write the pieces of a paragraph; adjacent pieces share tags and links."""
+    pieces = []
+    for href, group in groupby(spans, key=lambda span: span.href):
+        inner = _wrap(list(group), 0)
+        pieces.append(f'<a href="{escape(href)}">{inner}</a>' if href and inner.strip() else inner)
+    return "".join(pieces)
+
+
+def write_text(text: str) -> str:
+    """Write text as HTML; line breaks and tabs are kept as such."""
+    return escape(text, quote=False).replace("\n", "<br>")
+
+
+def write_image(source: str, alt: str | None) -> str:
+    """Write a picture; nothing without a description."""
+    alt = " ".join((alt or "").split())
+    return f'<img src="{escape(source)}" alt="{escape(alt)}">' if alt else ""
+
+
+def write_heading(level: int, html: str) -> str:
+    """Write a heading; levels above the deepest of HTML are that one."""
+    level = max(1, min(level, MAX_HEADING_LEVEL))
+    return f"<h{level}>{html}</h{level}>"
+
+
+def write_blocks(blocks: Iterable[Block]) -> str:
+    """Write blocks; adjacent list items become nested lists, adjacent lines of code one block."""
+    pieces: list[str] = []
+    for kind, group in groupby(blocks, key=type):
+        if kind is ListItem:
+            pieces += _write_lists([item for item in group if isinstance(item, ListItem)])
+        elif kind is CodeLine:
+            lines = [line.text for line in group if isinstance(line, CodeLine)]
+            pieces.append(f"<pre><code>{escape(chr(10).join(lines), quote=False)}</code></pre>")
+        else:
+            pieces += [block for block in group if isinstance(block, str)]
+    return "".join(pieces)
+
+
+def write_table(rows: Iterable[Sequence[Cell]]) -> str:
+    """Write a table; nothing for one without text."""
+    written = ["".join(map(_write_cell, row)) for row in rows]
+    body = "".join(f"<tr>{cells}</tr>" for cells in written if cells)
+    return f"<table>{body}</table>" if any(map(_has_content, written)) else ""
+
+
+def merge_downwards(rows: Sequence[Sequence[tuple[Cell, bool]]]) -> list[list[Cell]]:
+    """Join cells that continue the cell above, which become taller.
+
+    Parameters
+    ----------
+    rows
+        Pairs of a cell, and whether it continues the cell above in the same column.
+    """
+    merged, above = [], dict[int, Cell]()
+    for row in rows:
+        cells = []
+        for cell, continues in row:
+            owner = above.get(cell.column)
+            if continues and owner is not None:
+                owner.height += 1
+            else:
+                above[cell.column] = cell
+                cells.append(cell)
+        merged.append(cells)
+    return merged
+
+
+def _content(block: ListItem | CodeLine) -> str:
+    return block.html if isinstance(block, ListItem) else block.text
+
+
+def _wrap(spans: list[TextSpan], tag_number: int) -> str:
+    if tag_number == len(_TAGS) or not any(span.tags for span in spans):
+        return "".join(span.html for span in spans)
+    tag, pieces = _TAGS[tag_number], []
+    for is_tagged, group in groupby(spans, key=lambda span: tag in span.tags):
+        inner = _wrap(list(group), tag_number + 1)
+        pieces.append(f"<{tag}>{inner}</{tag}>" if is_tagged and inner.strip() else inner)
+    return "".join(pieces)
+
+
+def _write_lists(items: Sequence[ListItem]) -> Iterator[str]:
+    """Write items of one run of list paragraphs, nested by their levels."""
+    is_open: list[tuple[int, str]] = []
+    for item in items:
+        level, tag = min(item.level, MAX_LIST_LEVEL), "ul" if item.number is None else "ol"
+        while is_open and is_open[-1][0] > level:
+            yield f"</li></{is_open.pop()[1]}>"
+        if item.continues:
+            yield f"<p>{item.html}</p>"
+            continue
+        if is_open and is_open[-1] == (level, tag):
+            yield "</li>"
+        else:
+            if is_open and is_open[-1][0] == level:
+                yield f"</li></{is_open.pop()[1]}>"
+            is_open.append((level, tag))
+            yield f"<{tag}>" if item.number in {None, 1} else f'<ol start="{item.number}">'
+        yield f"<li>{item.html}"
+    for _, tag in reversed(is_open):
+        yield f"</li></{tag}>"
+
+
+def _write_cell(cell: Cell) -> str:
+    tag = "th" if cell.is_header else "td"
+    spans = (("colspan", cell.width), ("rowspan", cell.height))
+    attributes = "".join(f' {name}="{min(span, _MAX_SPAN)}"' for name, span in spans if span > 1)
+    html = write_blocks(cell.blocks).replace("</p><p>", "<br>")
+    if html.startswith("<p>") and html.endswith("</p>") and html.count("<p>") == 1:
+        html = html[len("<p>") : -len("</p>")]
+    return f"<{tag}{attributes}>{html}</{tag}>"
+
+
+def _has_content(row: str) -> bool:
+    return "<img " in row or any(part.rpartition(">")[2].strip() for part in row.split("<") if part)

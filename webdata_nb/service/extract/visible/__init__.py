@@ -1,0 +1,1 @@
+"""Reads what a product page shows to people: price, availability, codes and labels."""

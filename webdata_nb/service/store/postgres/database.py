@@ -1,0 +1,290 @@
+"""A schema in a PostgreSQL database: opened, migrated, read and changed over a connection pool."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+import psycopg
+from psycopg import errors, sql
+from psycopg.rows import DictRow, dict_row
+from psycopg.types.numeric import IntLoader
+from psycopg_pool import ConnectionPool
+
+from webdata_nb.pacing.backoff import BackoffPolicy
+from webdata_nb.service.errors import NewerSchema, StoreForbidden, StoreUnavailable
+from webdata_nb.service.store.postgres.clock import ServerClock
+from webdata_nb.service.store.postgres.dialect import postgres_migrations, postgres_statements
+from webdata_nb.service.store.postgres.errors import is_retryable, translated
+from webdata_nb.service.store.postgres.lanes import OrderedLanes
+from webdata_nb.service.store.postgres.signals import Signals
+from webdata_nb.service.store.sql.applied import wait_applied
+from webdata_nb.service.store.sql.connection import Lane, SqlDatabase, Transaction
+from webdata_nb.service.store.sql.named_statements import schema_version
+
+T = TypeVar("T")
+Change = Callable[[Transaction], Any]
+Connection = psycopg.Connection[DictRow]
+
+MIN_SERVER_VERSION: Final = 15_00_00
+POOL_SIZE: Final = 8
+READERS: Final = 4
+# A server that does not answer, or a network that loses everything, ends a call.
+CONNECTION: Final[dict[str, Any]] = {
+    "autocommit": True,
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+MAX_IDENTIFIER: Final = 63
+# How long a call waits for a connection, a statement runs, and a transaction may wait for its
+# process.
+POOL_WAIT_S: Final = 15.0
+STATEMENT_S: Final = 60
+IDLE_TRANSACTION_S: Final = 60
+# How long a process waits at its start for the migration of another one.
+MIGRATION_LOCK_S: Final = 300
+RETRY: Final = BackoffPolicy(0.01, 1.0, max_attempts=10, jitter=(0.0, 1.0))
+"""For transactions that PostgreSQL rolled back in favour of others."""
+_STATEMENTS: Final = postgres_statements()
+_NEW_TABLE: Final = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)"
+
+
+class PostgresTransaction(Transaction):
+    """Runs named statements on a connection."""
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def row(self, statement: str, /, **values: Any) -> DictRow | None:
+        return self._connection.execute(_STATEMENTS[statement], values).fetchone()
+
+    def rows(self, statement: str, /, **values: Any) -> list[DictRow]:
+        return self._connection.execute(_STATEMENTS[statement], values).fetchall()
+
+    def execute(self, statement: str, /, **values: Any) -> int:
+        return self._connection.execute(_STATEMENTS[statement], values).rowcount
+
+    def execute_many(self, statement: str, values: Sequence[Mapping[str, Any]], /) -> int:
+        if not values:
+            return 0
+        if len(values) == 1:
+            return self.execute(statement, **values[0])
+        with self._connection.cursor() as cursor:
+            cursor.executemany(_STATEMENTS[statement], values)
+            return cursor.rowcount
+
+    def erase_replaced_data(self) -> None:
+        """Do nothing: PostgreSQL's VACUUM removes replaced rows."""
+
+
+class PostgresDatabase(SqlDatabase):
+    """A `SqlDatabase` on PostgreSQL 15 or newer, for any number of processes.
+
+    Parameters
+    ----------
+    conninfo
+        A connection string or URL of libpq.
+    schema
+        The schema of the tables; created if the role may. By default that of the connection.
+    """
+
+    def __init__(self, conninfo: str, *, schema: str | None = None) -> None:
+        self._conninfo = conninfo
+        self._schema = schema
+        self._commit_numbers = itertools.count(1)
+        self._last_commit = 0
+        self._clock = ServerClock()
+        self.retried_transactions = 0
+
+    async def __aenter__(self) -> Self:
+        self._pool = ConnectionPool(
+            self._conninfo,
+            connection_class=Connection,
+            kwargs={"row_factory": dict_row, **CONNECTION},
+            configure=self._configure,
+            min_size=1,
+            max_size=POOL_SIZE + READERS,
+            timeout=POOL_WAIT_S,
+            open=False,
+        )
+        try:
+            await asyncio.to_thread(self._open)
+        except BaseException:
+            await asyncio.to_thread(self._pool.close)
+            raise
+        self._writers = ThreadPoolExecutor(POOL_SIZE, thread_name_prefix="webdata-writer")
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="webdata-reader")
+        self._signals = Signals(self._connect, self._pool, self._channel)
+        self._lanes = OrderedLanes[Change](
+            self._change_together, on_applied=lambda lane: self._signals.add(lane.name)
+        )
+        await self._signals.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._lanes.close()
+        await self._signals.__aexit__()
+        await asyncio.to_thread(self._writers.shutdown)
+        await asyncio.to_thread(self._readers.shutdown)
+        await asyncio.to_thread(self._pool.close)
+
+    async def change(self, change: Callable[[Transaction], T], *, lane: Lane | None = None) -> T:
+        if lane is not None:
+            value: T = await self._lanes.add(lane, change)
+            return value
+        [value] = await wait_applied(asyncio.ensure_future(self._change_together([change])))
+        return value
+
+    async def write(self, statement: str, /, **values: Any) -> int:
+        return await self.change(lambda transaction: transaction.execute(statement, **values))
+
+    async def read(self, statement: str, /, **values: Any) -> Sequence[DictRow]:
+        return await self._on_reader(
+            lambda connection: connection.execute(_STATEMENTS[statement], values).fetchall()
+        )
+
+    async def query(self, query: Callable[[Transaction], T]) -> T:
+        return await self._on_reader(lambda connection: query(PostgresTransaction(connection)))
+
+    async def snapshot(self, query: Callable[[Transaction], T]) -> T:
+        def in_transaction(connection: Connection) -> T:
+            with connection.transaction():
+                connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+                return query(PostgresTransaction(connection))
+
+        return await self._on_reader(in_transaction)
+
+    def data_version(self) -> int:
+        """Return a number that differs after each commit of this process, and each second."""
+        return self._last_commit << 32 | int(time.monotonic())
+
+    def subscribe(self, on_signal: Callable[[str | None], None]) -> None:
+        self._signals.subscribe(on_signal)
+
+    def now(self) -> float:
+        return self._clock.now()
+
+    async def _on_reader(self, query: Callable[[Connection], T]) -> T:
+        def on_thread() -> T:
+            with translated(), self._pool.connection() as connection:
+                return query(connection)
+
+        return await asyncio.get_running_loop().run_in_executor(self._readers, on_thread)
+
+    async def _change_together(self, changes: Sequence[Change]) -> Sequence[Any]:
+        return await asyncio.get_running_loop().run_in_executor(
+            self._writers, self._run_transaction, changes
+        )
+
+    def _run_transaction(self, changes: Sequence[Change]) -> Sequence[Any]:
+        """Apply changes in one transaction, again if PostgreSQL ends it in favour of another."""
+        for attempt in itertools.count(1):
+            try:
+                with self._pool.connection() as connection, connection.transaction():
+                    transaction = PostgresTransaction(connection)
+                    if self._clock.is_due:
+                        self._clock.synchronize(connection)
+                    values = [change(transaction) for change in changes]
+            except psycopg.Error as error:
+                delay_s = RETRY.next_delay_s(attempt, random_fraction=random.random())  # noqa: S311 - jitter
+                if delay_s is None or not is_retryable(error):
+                    with translated():
+                        raise
+            else:
+                self._last_commit = next(self._commit_numbers)
+                return values
+            self.retried_transactions += 1
+            time.sleep(delay_s)
+        raise AssertionError
+
+    def _open(self) -> None:
+        with translated():
+            # A pool hides why its connections fail: this one tells it.
+            with self._connect() as connection:
+                _check_server(connection)
+                try:
+                    _migrate(connection, self._schema)
+                except (errors.InsufficientPrivilege, errors.InvalidSchemaName) as error:
+                    raise StoreForbidden(_missing_rights(connection)) from error
+            self._pool.open(wait=True, timeout=POOL_WAIT_S)
+            with self._pool.connection() as connection:
+                self._clock.synchronize(connection)
+                row = connection.execute("SELECT current_schema() AS name").fetchone()
+                # NOTIFY reaches every schema of a database.
+                self._channel = f"webdata_{row['name'] if row else ''}"[:MAX_IDENTIFIER]
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        """Open a connection beside the pool."""
+        return psycopg.connect(self._conninfo, **CONNECTION)
+
+    def _configure(self, connection: Connection) -> None:
+        """Set up a new connection of the pool."""
+        connection.adapters.register_loader("numeric", IntLoader)  # sums of integers
+        connection.execute(f"SET statement_timeout = '{STATEMENT_S}s'")
+        connection.execute(f"SET idle_in_transaction_session_timeout = '{IDLE_TRANSACTION_S}s'")
+        if self._schema is not None:
+            _select_schema(connection, self._schema)
+
+
+def _missing_rights(connection: psycopg.Connection[Any]) -> str:
+    role = connection.info.user
+    return (
+        f"the role {role} lacks rights in the database {connection.info.dbname}: it needs a schema "
+        f"in which it may create tables, such as by CREATE SCHEMA {role} AUTHORIZATION {role}"
+    )
+
+
+def _check_server(connection: psycopg.Connection[Any]) -> None:
+    version = connection.info.server_version
+    if version < MIN_SERVER_VERSION:
+        raise StoreUnavailable(
+            f"the server is PostgreSQL {version // 10_000}; version "
+            f"{MIN_SERVER_VERSION // 10_000} or newer is needed"
+        )
+
+
+def _select_schema(connection: psycopg.Connection[Any], schema: str) -> None:
+    name = sql.Identifier(schema)
+    connection.execute(sql.SQL("SET search_path = {}").format(name))
+
+
+def _migrate(connection: psycopg.Connection[Any], schema: str | None) -> None:
+    """Create the schema or bring it up to date in one transaction; refuse a newer one.
+
+    Of several processes that start together one migrates, and the others wait for it.
+    """
+    with connection.transaction():
+        connection.execute(f"SET LOCAL lock_timeout = '{MIGRATION_LOCK_S}s'")
+        connection.execute("SELECT pg_advisory_xact_lock(hashtext('webdata migration'))")
+        if schema is not None:
+            name = sql.Identifier(schema)
+            connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
+            _select_schema(connection, schema)
+        connection.execute(_NEW_TABLE)
+        row = connection.execute("SELECT MAX(version) FROM schema_version").fetchone()
+        present = int((row and row[0]) or 0)
+        if present > schema_version():
+            raise NewerSchema(
+                f"the database has schema {present}, this release knows {schema_version()}: "
+                "use the newer release of webdata_nb"
+            )
+        for version, script in postgres_migrations():
+            if version > present:
+                connection.execute(script)
+                connection.execute("INSERT INTO schema_version VALUES (%s)", [version])

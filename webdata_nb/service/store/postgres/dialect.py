@@ -1,0 +1,40 @@
+"""Converts the named statements and migrations to PostgreSQL and to psycopg's placeholders."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Final
+
+from webdata_nb.service.store.sql.named_statements import migrations, statements
+
+DIALECT: Final = "postgresql"
+_PLACEHOLDER: Final = re.compile(r"(?<![:\w]):([a-z_]+)")
+_COMMENT: Final = re.compile(r"^\s*--.*\n?", re.MULTILINE)
+_BINARY_TYPE: Final = re.compile(r"\bBLOB\b")
+
+
+@cache
+def postgres_statements() -> dict[str, str]:
+    """Return every statement by its name, with placeholders such as `%(job_id)s`."""
+    return {name: _with_placeholders(text) for name, text in statements(DIALECT).items()}
+
+
+@cache
+def postgres_migrations() -> tuple[tuple[int, str], ...]:
+    """Return the migrations as (version, script), oldest first."""
+    return tuple(
+        (version, _BINARY_TYPE.sub("BYTEA", script)) for version, script in migrations(DIALECT)
+    )
+
+
+def _with_placeholders(statement: str) -> str:
+    r"""Return a statement for psycopg.
+
+    Examples
+    --------
+    >>> _with_placeholders("SELECT 1 WHERE a LIKE '%' || :word")
+    "SELECT 1 WHERE a LIKE '%%' || %(word)s"
+    """
+    code = _COMMENT.sub("", statement)  # comments name placeholders too
+    return _PLACEHOLDER.sub(r"%(\1)s", code.replace("%", "%%"))
