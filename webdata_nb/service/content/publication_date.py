@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from webdata_nb.service.content.date_text import find_dates, parse_date, parse_timestamp
-from webdata_nb.service.content.visible_dates import VisibleDate, VisibleDates, is_local_time_of
+from webdata_nb.service.content.visible_dates import (
+    DateRange,
+    VisibleDate,
+    VisibleDates,
+    is_local_time_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,7 +114,7 @@ class PageDates:
         self._works = works
         self._language = language or ""
         self._visible = visible
-        self._latest = page.source.fetched_at.date() + timedelta(days=1)
+        self._plausible = DateRange(EARLIEST, page.source.fetched_at.date() + timedelta(days=1))
         self._day_first = _begins_with_day(self._language, page.source.final_url)
 
     def published(self) -> PageDate | None:
@@ -171,15 +176,12 @@ class PageDates:
             self._page,
             self._language,
             day_first=self._day_first,
-            is_plausible=self._is_plausible,
+            plausible=self._plausible,
         )
 
     @cached_property
     def _beside_headline(self) -> list[VisibleDate]:
         return self._tree.beside_headline()
-
-    def _is_plausible(self, day: date) -> bool:
-        return EARLIEST <= day <= self._latest
 
     def _in_url(self) -> PageDate | None:
         for pattern in _URL_DATES:
@@ -189,7 +191,7 @@ class PageDates:
                     day = date(int(parts["year"]), int(parts["month"]), int(parts["day"]))
                 except ValueError:
                     continue
-                if self._is_plausible(day):
+                if day in self._plausible:
                     return PageDate(day, None, "url")
         return None
 
@@ -210,9 +212,9 @@ class PageDates:
         moment = parse_timestamp(text)
         if moment is not None:
             found = PageDate(moment.date(), moment, source)
-            return found if self._is_plausible(found.day) else None
+            return found if found.day in self._plausible else None
         for day in self._days_in(text[:_MAX_TEXT]):
-            if self._is_plausible(day):
+            if day in self._plausible:
                 return PageDate(day, None, source)
         return None
 

@@ -23,7 +23,7 @@ from webdata_nb.service.content.parser import (
 from webdata_nb.service.content.tags import NOT_RENDERED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
     from datetime import date, datetime
 
     from webdata_nb.service.content.parsed_page import ParsedPage
@@ -85,6 +85,17 @@ class VisibleDate:
     updated: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class DateRange:
+    """The days from `first` to `last`."""
+
+    first: date
+    last: date
+
+    def __contains__(self, day: date) -> bool:
+        return self.first <= day <= self.last
+
+
 class VisibleDates:
     """Searches the tree of one page for dates.
 
@@ -96,8 +107,8 @@ class VisibleDates:
         Its language, a BCP 47 tag, or "".
     day_first
         Whether 3/4/2026 is in April.
-    is_plausible
-        Returns whether the page may be of that day.
+    plausible
+        The days that the page may be of.
     """
 
     def __init__(
@@ -106,12 +117,12 @@ class VisibleDates:
         language: str,
         *,
         day_first: bool,
-        is_plausible: Callable[[date], bool],
+        plausible: DateRange,
     ) -> None:
         self._page = page
         self._language = language
         self._day_first = day_first
-        self._is_plausible = is_plausible
+        self._plausible = plausible
         self._headline, self.has_headline = _find_headline(page)
 
     def beside_headline(self) -> list[VisibleDate]:
@@ -186,13 +197,13 @@ class VisibleDates:
         moment = parse_timestamp(text)
         if moment is not None:
             day = moment.date()
-            return VisibleDate(day, moment) if self._is_plausible(day) else None
+            return VisibleDate(day, moment) if day in self._plausible else None
         match = next(self._matches(text[:_SHORT_TEXT]), None)
         return VisibleDate(match.day) if match is not None else None
 
     def _matches(self, text: str) -> Iterator[DateMatch]:
         matches = find_dates(text, language=self._language, day_first=self._day_first)
-        return (match for match in matches if self._is_plausible(match.day))
+        return (match for match in matches if match.day in self._plausible)
 
     def _dates_of(self, items: list[str | Element]) -> tuple[list[tuple[int, VisibleDate]], int]:
         """Return the dates of texts and `time` elements with their positions; and the length."""

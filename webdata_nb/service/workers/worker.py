@@ -8,6 +8,7 @@ keeps nothing between pages, so it may be killed at any time.
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import sys
@@ -32,12 +33,12 @@ from webdata_nb.service.workers.messages import (
 )
 
 # Unused memory goes back to the system after this many pages,
-TRIM_EVERY_PAGES: Final = 16
+RELEASE_EVERY_PAGES: Final = 16
 # or after a page of this much processor time, which leaves much behind.
-TRIM_AFTER_S: Final = 0.05
-# A page creates hundreds of thousands of objects and no reference cycle, and each collection
-# visits all of them: two thirds of the time of a page with many links. Cycles end with the worker,
-# which is replaced from time to time.
+RELEASE_AFTER_S: Final = 0.05
+# A page creates hundreds of thousands of objects, and each collection visits all of them: two
+# thirds of the time of a page with many links. HTML leaves no reference cycle behind, but the
+# libraries that read other documents do; `release_memory` collects them between pages.
 GC_THRESHOLDS: Final = (100_000, 50, 1000)
 
 
@@ -89,8 +90,15 @@ def serve(jobs: BinaryIO, replies: BinaryIO, cpu_seconds: float) -> None:
         replies.write(process_page(decode_job(head, body)))
         replies.flush()
         page_count += 1
-        if page_count % TRIM_EVERY_PAGES == 0 or time.process_time() - cpu_start > TRIM_AFTER_S:
-            malloc.trim()
+        long = time.process_time() - cpu_start > RELEASE_AFTER_S
+        if long or page_count % RELEASE_EVERY_PAGES == 0:
+            release_memory()
+
+
+def release_memory() -> None:
+    """Collect reference cycles and return free memory to the system."""
+    gc.collect()
+    malloc.trim()
 
 
 def limit_memory(extra_bytes: int) -> None:
