@@ -36,7 +36,7 @@ import httpx
 from aiohttp import web
 
 from webdata_nb import local, search_df
-from webdata_nb.service.work.runner import SLOTS
+from webdata_nb.service.settings import SLOTS
 from webdata_nb.settings import current
 
 ANSWER_S: Final = 0.005

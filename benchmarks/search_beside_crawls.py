@@ -31,7 +31,7 @@ from tests.service.routes.endless import endless
 from tests.service.search.stubs import Result, Stub, stubs
 from tests.shell import Shell
 from tests.site.server import Site
-from webdata_nb.service.work.runner import SLOTS
+from webdata_nb.service.settings import SLOTS
 
 MAX_RATIO: Final = 2.0
 ENGINE_S: Final = 0.3

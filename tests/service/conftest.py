@@ -20,6 +20,7 @@ from webdata_nb.service.app import RunningService, service
 from webdata_nb.service.local_lifetime import LocalLifetime
 from webdata_nb.service.settings import (
     DIRECT,
+    SLOTS,
     STALL_S,
     USER_AGENT,
     Mode,
@@ -85,6 +86,8 @@ async def open_service(
     stall_s: float = STALL_S,
     store_url: str | None = None,
     secret_keys: tuple[str, ...] = (),
+    replica: str | None = None,
+    slots: int = SLOTS,
 ) -> AsyncIterator[Api]:
     """Open a service over a data directory; a team's may fetch from `networks`."""
     lifetime = LocalLifetime(data_dir, version="0", schema=1, managed=False)
@@ -99,6 +102,8 @@ async def open_service(
         stall_s=stall_s,
         store_url=store_url,
         secret_keys=secret_keys,
+        replica=replica,
+        slots=slots,
     )
     async with service(settings, 1, lifetime, lambda: None, clock=clock) as running:
         transport = httpx.ASGITransport(running.app)

@@ -40,7 +40,7 @@ def _add_serve(commands: Commands) -> None:
     _add_storage(parser.add_argument_group("address and storage").add_argument)
     _add_egress(parser.add_argument_group("requests to web sites").add_argument)
     _add_webhooks(parser.add_argument_group("webhooks").add_argument)
-    _add_limits(parser.add_argument_group("clients").add_argument)
+    _add_limits(parser.add_argument_group("limits").add_argument)
     add = parser.add_argument_group("observation").add_argument
     add(
         "--metrics",
@@ -70,6 +70,12 @@ def _add_storage(add: AddArgument) -> None:
         "--store",
         metavar="URL",
         help="PostgreSQL database of a team's service (default: WEBDATA_STORE, or SQLite in DIR)",
+    )
+    add(
+        "--replica",
+        metavar="NAME",
+        help="name of this process among those on one PostgreSQL database (default: "
+        "WEBDATA_REPLICA, or host name and process id)",
     )
     add(
         "--retention-hours",
@@ -129,6 +135,7 @@ def _add_webhooks(add: AddArgument) -> None:
 
 
 def _add_limits(add: AddArgument) -> None:
+    add("--slots", type=int, metavar="N", help="jobs that run at a time (default 16)")
     add(
         "--trusted-proxy",
         action="append",

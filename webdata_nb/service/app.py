@@ -66,6 +66,7 @@ from webdata_nb.service.webhooks.sender import Sender, webhook_policy
 from webdata_nb.service.work.background_indexer import BackgroundIndexer
 from webdata_nb.service.work.engines import EgressRoutes, JobEngines
 from webdata_nb.service.work.events import JobEvents
+from webdata_nb.service.work.membership import Membership
 from webdata_nb.service.work.retention import Janitor
 from webdata_nb.service.work.runner import LocalRunner
 from webdata_nb.service.work.watchdog import Watchdog
@@ -145,6 +146,8 @@ async def service(
                 on_end=on_job_end,
                 delete_spooled=spool.delete,
                 retry=retry,
+                slots=settings.slots,
+                membership=_membership(store, settings),
                 clock=store.now,
             ),
             events=events,
@@ -190,6 +193,13 @@ async def _open_store(stack: AsyncExitStack, settings: ServiceSettings) -> Store
     if settings.mode == "local":
         await store.accounts.ensure(LOCAL_ACCOUNT, "the user of this machine", now=store.now())
     return store
+
+
+def _membership(store: Store, settings: ServiceSettings) -> Membership | None:
+    """Return this process as one of several; None if it is alone on its store."""
+    if settings.replica is None:
+        return None
+    return Membership(store.replicas, settings.replica, settings.slots, now=store.now())
 
 
 async def _open_egress(
@@ -275,7 +285,9 @@ def _running_service(
     control = local.routes(lifetime, state.store.active_jobs, stop, schema_version(), remove_site)
     app = Application(control if is_local else ())
     app.state.app_state = state
-    app.state.readiness = health.Readiness(state.store, settings.data_dir, state.retry)
+    app.state.readiness = health.Readiness(
+        state.store, settings.data_dir, state.retry, replica=settings.replica
+    )
     gate = Gate(
         app,
         caller_of=(
@@ -409,6 +421,8 @@ def serve(
     log_format: LogFormat = "text",
     proxy: str | None = None,
     ca_bundle: str | None = None,
+    slots: int | None = None,
+    replica: str | None = None,
 ) -> int:
     """Run the service in the foreground until it is stopped.
 
@@ -449,6 +463,11 @@ def serve(
     proxy, ca_bundle
         An HTTP proxy, and a file of certificate authorities to trust, unless a job's session has
         them; a direct connection, and the system's authorities only, when None.
+    slots
+        How many jobs to run at a time; 16 when None.
+    replica
+        The name of this process among those on one PostgreSQL database; its host name and process
+        id when None.
 
     Returns
     -------
@@ -480,6 +499,8 @@ def serve(
             requests_per_account=requests_per_account,
             proxy=proxy,
             ca_bundle=ca_bundle,
+            slots=slots,
+            replica=replica,
         )
         lifetime = LocalLifetime(
             data_dir, version=__version__, schema=schema_version(), managed=managed

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import platform
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Network, IPv6Network, ip_network
@@ -20,9 +22,14 @@ from webdata_nb.service.http.client_limits import LOOPBACK, PER_ACCOUNT, PER_ADD
 Mode = Literal["local", "team"]
 SECRET_KEY: Final = "WEBDATA_SECRET_KEY"  # noqa: S105 - the name of a setting
 STORE: Final = "WEBDATA_STORE"
+REPLICA: Final = "WEBDATA_REPLICA"
 LOCAL_ACCOUNT: Final = "local"
 # Seconds without progress after which the watchdog ends an attempt at a job.
 STALL_S: Final = 600.0
+# Jobs that a process runs at a time.
+SLOTS: Final = 16
+MAX_SLOTS: Final = 256
+_REPLICA_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 LAST_PORT: Final = 65_535
 _LOOPBACK: Final = frozenset({None, "127.0.0.1", "localhost", "::1"})
 USER_AGENT: Final = f"webdata_nb/{__version__}"
@@ -159,6 +166,8 @@ class ServiceSettings:
     upstream: Upstream = DIRECT
     stall_s: float = STALL_S
     store_url: str | None = field(default=None, repr=False)
+    slots: int = SLOTS
+    replica: str | None = None
 
     @classmethod
     def checked(
@@ -183,6 +192,8 @@ class ServiceSettings:
         requests_per_account: int | None = None,
         proxy: str | None = None,
         ca_bundle: str | None = None,
+        slots: int | None = None,
+        replica: str | None = None,
     ) -> ServiceSettings:
         """Validate the options of a command; raises `InvalidSetting`."""
         store_url, keys = team_store_url(store, mode), secret_keys()
@@ -221,6 +232,8 @@ class ServiceSettings:
             _clients(trusted_proxies, connections_per_address, requests_per_account),
             Upstream.checked(proxy=proxy, ca_bundle=ca_bundle),
             store_url=store_url,
+            slots=_slots(slots),
+            replica=replica_name(replica, mode, store_url),
         )
 
     @property
@@ -254,6 +267,48 @@ def team_store_url(text: str | None, mode: Mode = "team") -> str | None:
             "--store"
         )
     return text
+
+
+def replica_name(text: str | None, mode: Mode, store_url: str | None) -> str | None:
+    """Return the name of a process beside others; None if it is alone on its store.
+
+    Without `text` it is that of the environment, or host name and process id.
+
+    Raises
+    ------
+    InvalidSetting
+        The name has other characters, or the store is for one process.
+    """
+    if text is None and mode == "team":
+        text = os.environ.get(REPLICA) or None
+    if store_url is None:
+        if text is not None:
+            raise InvalidSetting(
+                f"--replica ({REPLICA}) names one of several processes on PostgreSQL: add "
+                "--mode team --store postgresql://..., or leave it out"
+            )
+        return None
+    if text is None:
+        return f"{_host_name()}-{os.getpid()}"
+    if not _REPLICA_NAME.fullmatch(text):
+        raise InvalidSetting(
+            f"--replica ({REPLICA}) takes 1 to 64 letters, digits, '.', '_' and '-', the first a "
+            f"letter or a digit, not {text[:80]!r}"
+        )
+    return text
+
+
+def _host_name() -> str:
+    name = re.sub(r"[^A-Za-z0-9._-]", "-", platform.node()).lstrip("._-")[:48]
+    return name or "replica"
+
+
+def _slots(count: int | None) -> int:
+    if count is None:
+        return SLOTS
+    if not 1 <= count <= MAX_SLOTS:
+        raise InvalidSetting(f"--slots takes a whole number from 1 to {MAX_SLOTS}, not {count}")
+    return count
 
 
 def _scheme(url: str) -> str:

@@ -63,6 +63,7 @@ async def replicas(team: Team, tmp_path: Path) -> AsyncIterator[list[Api]]:
                     networks=LOOPBACK,
                     store_url=team.url,
                     secret_keys=(team.key,),
+                    replica=name,
                 )
             )
             for name in ("first", "second")

@@ -12,7 +12,7 @@ from tests.service.search.stubs import Result, stubs
 from tests.site.server import Site
 from webdata_nb.contract.choices import ENGINES
 from webdata_nb.contract.local import SessionSettings
-from webdata_nb.service.work.runner import SLOTS
+from webdata_nb.service.settings import SLOTS
 
 
 async def test_a_search_ends_while_sixteen_crawls_of_another_account_run(

@@ -11,11 +11,12 @@ import pytest
 
 from tests.stores.jobs import ALICE, accounts, entry, new_job
 from webdata_nb.contract.states import JobStatus
+from webdata_nb.service.settings import SLOTS
 from webdata_nb.service.store.interface import JobContext
 from webdata_nb.service.store.records import EMPTY_BATCH, CommitBatch, JobRecord, JobSnapshot, Lease
 from webdata_nb.service.store.sqlite.store import SqliteStore
 from webdata_nb.service.work.events import JobEvents
-from webdata_nb.service.work.runner import SLOTS, LocalRunner
+from webdata_nb.service.work.runner import LocalRunner
 
 
 class Slow(SqliteStore):

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from tests.stores.jobs import new_job
 from webdata_nb.service.runtime.fair_scheduler import current_account
+from webdata_nb.service.settings import SLOTS
 from webdata_nb.service.store.interface import JobContext
 from webdata_nb.service.store.records import EMPTY_BATCH, CommitBatch, JobSnapshot
 from webdata_nb.service.store.sqlite.store import SqliteStore
 from webdata_nb.service.work.events import JobEvents
-from webdata_nb.service.work.runner import SLOTS, LocalRunner
+from webdata_nb.service.work.runner import LocalRunner
 
 
 class Endless:

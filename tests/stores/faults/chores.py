@@ -8,6 +8,7 @@ from typing import Any
 from tests.stores.faults.fleet import TERMS, Fleet, again
 from tests.stores.jobs import ALICE
 from webdata_nb.service.credits.weights import Charge
+from webdata_nb.service.store.records import Replica
 
 DAY_S = 86_400.0
 
@@ -18,6 +19,7 @@ async def chores(fleet: Fleet, job_id: str, expired: str) -> None:
     await _clients(fleet, job_id)
     await _operator(fleet)
     await _calls(fleet)
+    await _replicas(fleet)
     await _retention(fleet, expired)
 
 
@@ -75,6 +77,14 @@ async def _calls(fleet: Fleet) -> None:
     await again(lambda: accounts.release_expired_calls(now=fleet.clock()))
     usage = await again(lambda: accounts.usage(ALICE, now=fleet.clock()))
     assert (usage.active, usage.reserved) == (0, 0)
+
+
+async def _replicas(fleet: Fleet) -> None:
+    replicas, replica = fleet.store.replicas, Replica("id", "name", 16, fleet.clock())
+    await again(lambda: replicas.join(replica))
+    await again(lambda: replicas.heartbeat(replica))
+    assert await again(replicas.live) == [replica]
+    await again(lambda: replicas.leave(replica))
 
 
 async def _retention(fleet: Fleet, job_id: str) -> None:

@@ -97,6 +97,10 @@ class Health(Reply):
     reason: str | None = Field(
         default=None, description="Why the service is not ready; null if it is."
     )
+    replica: str | None = Field(
+        default=None,
+        description="Of /readyz: which process of a service on PostgreSQL answered.",
+    )
 
 
 class SiteReply(Reply):

@@ -35,7 +35,10 @@ log = logging.getLogger(__name__)
 class Readiness:
     """Checks that the store answers and that its disk is writable."""
 
-    def __init__(self, store: Store, data_dir: Path, retry: StoreRetry) -> None:
+    def __init__(
+        self, store: Store, data_dir: Path, retry: StoreRetry, *, replica: str | None
+    ) -> None:
+        self.replica = replica
         self._store, self._data_dir, self._retry = store, data_dir, retry
         self._lock = asyncio.Lock()
         self._checked_at = -FRESH_S
@@ -97,6 +100,7 @@ async def get_health() -> Response:
 async def get_readiness(request: Request) -> Response:
     """Answer whether jobs can be stored and read; checked at most once a second."""
     readiness: Readiness = request.app.state.readiness
+    name = {} if readiness.replica is None else {"replica": readiness.replica}
     if (reason := await readiness.reason()) is None:
-        return JSONResponse({"status": "ok"})
-    return JSONResponse({"status": "unavailable", "reason": reason}, 503)
+        return JSONResponse({"status": "ok"} | name)
+    return JSONResponse({"status": "unavailable", "reason": reason} | name, 503)

@@ -1,8 +1,8 @@
 """The protocols of the store: all that engines, routes and background tasks know of it.
 
 `Store` is a `JobStore`, `JobQueue` and `IndexSource`, with the parts `accounts`, `outbox`,
-`retention` and `secrets`. `TextIndex` is derived data beside it. `JobContext` and `PageSpool` are
-what an engine works with.
+`replicas`, `retention` and `secrets`. `TextIndex` is derived data beside it. `JobContext` and
+`PageSpool` are what an engine works with.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from webdata_nb.service.store.records import (
     JobSnapshot,
     Lease,
     NewJob,
+    Replica,
     RowRange,
     RowSummary,
     SpoolLocation,
@@ -385,6 +386,31 @@ class SecretStore(Protocol):
         """
 
 
+class ReplicaStore(Protocol):
+    """The processes that serve the store now; none on a store for one process.
+
+    A process whose last heartbeat is older than `LIVE_S` counts as dead.
+    """
+
+    async def join(self, replica: Replica) -> None:
+        """Add a process; it replaces an earlier one of its name."""
+
+    async def heartbeat(self, replica: Replica) -> None:
+        """Write that a process is alive."""
+
+    async def leave(self, replica: Replica) -> None:
+        """Remove a process that stops."""
+
+    async def live(self) -> list[Replica]:
+        """Return the live processes, the one that started first at the front."""
+
+    def count(self) -> int:
+        """Return the largest number of live processes at a heartbeat of the last `LIVE_S` seconds.
+
+        1 before the first heartbeat. The store is not read.
+        """
+
+
 class Store(JobStore, JobQueue, IndexSource, Protocol):
     """All durable state; safe to use from any task of one event loop, by `async with`.
 
@@ -396,6 +422,7 @@ class Store(JobStore, JobQueue, IndexSource, Protocol):
 
     accounts: AccountStore
     outbox: Outbox
+    replicas: ReplicaStore
     retention: RetentionStore
     secrets: SecretStore
 

@@ -16,6 +16,9 @@ from webdata_nb.service.credits.weights import Charge
 
 # How long an idempotency key finds the job that it started.
 IDEMPOTENCY_S: Final = 24 * 3600.0
+# How long after its last heartbeat a replica counts as alive. Less than a lease, whose end gives
+# its jobs to the others.
+LIVE_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +216,28 @@ class JobSnapshot:
     job: JobRecord
     rows: tuple[bytes, ...]
     receipt: Receipt
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One of the processes that serve a store together.
+
+    Attributes
+    ----------
+    id
+        Random for each start; its jobs have it as their worker.
+    name
+        The name that the operator knows it by.
+    slots
+        How many jobs it runs at a time.
+    started_at
+        When it started, by the store's clock.
+    """
+
+    id: str
+    name: str
+    slots: int
+    started_at: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,19 +13,18 @@ from typing import Final, Protocol
 from webdata_nb.service.errors import StoreUnavailable
 from webdata_nb.service.observability.logs import JOB_ID
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
+from webdata_nb.service.settings import SLOTS
 from webdata_nb.service.store.interface import JobQueue
 from webdata_nb.service.store.records import JobRecord, JobSnapshot, Lease
 from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.work import job_log
 from webdata_nb.service.work.events import JobEvents
 from webdata_nb.service.work.job_context import LeasedJob
+from webdata_nb.service.work.membership import Membership
 from webdata_nb.service.work.worker import LEASE_S, Engine, run_job
 
 log = logging.getLogger(__name__)
 
-SLOTS: Final = 16
-# More slots for accounts without a running job, so that they do not wait for other accounts' jobs.
-SPARE_SLOTS: Final = 8
 POLL_S: Final = 2.0
 STOP_S: Final = 2.0
 
@@ -65,7 +64,12 @@ class LocalRunner(Runner):
     delete_spooled
         Deletes the spooled files of a cancelled job.
     retry
-        EventThrottle operations while the store is unavailable.
+        Repeats operations while the store is unavailable.
+    slots
+        How many jobs to run at a time, and half as many more of accounts without a running job, so
+        that they do not wait for other accounts' jobs.
+    membership
+        This process among others on the store; None if it is alone.
     clock
         Returns the time.
     """
@@ -79,6 +83,8 @@ class LocalRunner(Runner):
         on_end: Callable[[JobSnapshot], None],
         delete_spooled: Callable[[str], None],
         retry: StoreRetry | None = None,
+        slots: int = SLOTS,
+        membership: Membership | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._queue, self._events, self._engine, self._on_end = queue, events, engine, on_end
@@ -87,8 +93,9 @@ class LocalRunner(Runner):
             retry or StoreRetry(),
             clock,
         )
+        self._slots, self._membership = slots, membership
         # Random for each start: a worker that died does not return under its old name.
-        self._worker = secrets.token_hex(8)
+        self._worker = secrets.token_hex(8) if membership is None else membership.replica.id
         self._wake = asyncio.Event()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._contexts: dict[str, LeasedJob] = {}
@@ -128,6 +135,8 @@ class LocalRunner(Runner):
     async def _claim_forever(self) -> None:
         while True:
             try:
+                if self._membership is not None:
+                    await self._membership.refresh()
                 await self._fill_slots()
             except StoreUnavailable as error:
                 self._claim_in_doubt = True
@@ -145,8 +154,9 @@ class LocalRunner(Runner):
             await self._queue.release(self._worker, held_jobs=self._tasks.keys())
             self._claim_in_doubt = False
         while True:
-            free_slots = max(0, SLOTS - len(self._tasks))
-            spare = max(0, SLOTS + SPARE_SLOTS - len(self._tasks) - free_slots)
+            free_slots = max(0, self._slots - len(self._tasks))
+            most = self._slots + self._slots // 2
+            spare = max(0, most - len(self._tasks) - free_slots)
             if free_slots + spare == 0:
                 return
             async with self._claiming:
@@ -173,7 +183,7 @@ class LocalRunner(Runner):
         task.add_done_callback(lambda _: self._free_slot(job.id))
 
     def _free_slot(self, job_id: str) -> None:
-        if len(self._tasks) >= SLOTS:  # a job may be waiting for the slot
+        if len(self._tasks) >= self._slots:  # a job may be waiting for the slot
             self._wake.set()
         del self._tasks[job_id], self._contexts[job_id]
 

@@ -9,6 +9,7 @@ from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.store.interface import (
     AccountStore,
     Outbox,
+    ReplicaStore,
     RetentionStore,
     SecretStore,
     Store,
@@ -19,6 +20,7 @@ from webdata_nb.service.store.sql.connection import SqlDatabase
 from webdata_nb.service.store.sql.job_queue import SqlJobQueue
 from webdata_nb.service.store.sql.job_store import SqlJobStore
 from webdata_nb.service.store.sql.outbox import SqlOutbox
+from webdata_nb.service.store.sql.replicas import SqlReplicaStore
 from webdata_nb.service.store.sql.retention import SqlRetentionStore
 from webdata_nb.service.store.sql.secrets import SqlSecretStore
 
@@ -33,6 +35,7 @@ class SqlStore(SqlJobStore, SqlJobQueue, Store):
         super().__init__(database, cipher)
         self.accounts: AccountStore = SqlAccountStore(database)
         self.outbox: Outbox = SqlOutbox(database)
+        self.replicas: ReplicaStore = SqlReplicaStore(database)
         self.retention: RetentionStore = SqlRetentionStore(database)
         self.secrets: SecretStore = SqlSecretStore(database, cipher)
 

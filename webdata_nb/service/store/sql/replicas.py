@@ -1,0 +1,61 @@
+"""The processes that serve one store: their heartbeats, and how many are alive."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from webdata_nb.service.store.interface import ReplicaStore
+from webdata_nb.service.store.records import LIVE_S, Replica
+from webdata_nb.service.store.sql.connection import SqlDatabase, Transaction
+
+
+class SqlReplicaStore(ReplicaStore):
+    """A `ReplicaStore` on a database."""
+
+    def __init__(self, database: SqlDatabase) -> None:
+        self._database = database
+        self._counts: deque[tuple[float, int]] = deque()
+
+    async def join(self, replica: Replica) -> None:
+        now = self._database.now()
+
+        def change(transaction: Transaction) -> None:
+            transaction.execute(
+                "delete_old_replicas", id=replica.id, name=replica.name, since=now - LIVE_S
+            )
+            _write_heartbeat(transaction, replica, now)
+
+        await self._database.change(change)
+        self._add_count(now, len(await self.live()))
+
+    async def heartbeat(self, replica: Replica) -> None:
+        now = self._database.now()
+        await self._database.change(lambda transaction: _write_heartbeat(transaction, replica, now))
+        self._add_count(now, len(await self.live()))
+
+    async def leave(self, replica: Replica) -> None:
+        await self._database.write("delete_replica", id=replica.id)
+
+    async def live(self) -> list[Replica]:
+        rows = await self._database.read("live_replicas", since=self._database.now() - LIVE_S)
+        return [Replica(row["id"], row["name"], row["slots"], row["started_at"]) for row in rows]
+
+    def count(self) -> int:
+        return max((count for _, count in self._counts), default=1)
+
+    def _add_count(self, now: float, count: int) -> None:
+        # A crash of the database empties the table: earlier counts are kept as long as its rows.
+        self._counts.append((now, count))
+        while self._counts[0][0] < now - LIVE_S:
+            self._counts.popleft()
+
+
+def _write_heartbeat(transaction: Transaction, replica: Replica, now: float) -> None:
+    transaction.execute(
+        "heartbeat",
+        id=replica.id,
+        name=replica.name,
+        slots=replica.slots,
+        started_at=replica.started_at,
+        now=now,
+    )

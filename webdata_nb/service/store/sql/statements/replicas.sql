@@ -1,0 +1,14 @@
+-- name: heartbeat
+INSERT INTO replica (id, name, slots, started_at, seen_at)
+VALUES (:id, :name, :slots, :started_at, :now)
+ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at;
+
+-- name: delete_replica
+DELETE FROM replica WHERE id = :id;
+
+-- name: delete_old_replicas
+-- A process that starts again under its name replaces the one that was killed.
+DELETE FROM replica WHERE id <> :id AND (name = :name OR seen_at < :since);
+
+-- name: live_replicas
+SELECT id, name, slots, started_at FROM replica WHERE seen_at >= :since ORDER BY started_at, id;

@@ -1,0 +1,42 @@
+"""Keeps this process among the live replicas of its store."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import Final
+
+from webdata_nb.service.store.interface import ReplicaStore
+from webdata_nb.service.store.records import Replica
+
+# Four heartbeats may fail before the others count the process as dead.
+HEARTBEAT_S: Final = 2.0
+
+
+class Membership:
+    """The entry of this process among the replicas.
+
+    The loop that claims jobs calls `refresh`, so that a replica that is alive also takes jobs.
+    """
+
+    def __init__(self, replicas: ReplicaStore, name: str, slots: int, *, now: float) -> None:
+        # The id is random for each start: a process that died does not return under its old one.
+        self.replica = Replica(secrets.token_hex(8), name, slots, now)
+        self._replicas = replicas
+        self._next_at = float("-inf")
+        self._has_joined = False
+
+    async def refresh(self) -> None:
+        """Write a heartbeat if it is due."""
+        if time.monotonic() < self._next_at:
+            return
+        if self._has_joined:
+            await self._replicas.heartbeat(self.replica)
+        else:
+            await self._replicas.join(self.replica)
+        self._has_joined = True
+        self._next_at = time.monotonic() + HEARTBEAT_S
+
+    async def leave(self) -> None:
+        """Tell the others that this process takes no more jobs."""
+        await self._replicas.leave(self.replica)
