@@ -183,4 +183,4 @@ def test_damaged_text_index_is_rebuilt(shell: Shell, data: Path, kind: str) -> N
     assert shell.run("stop").returncode == 0
     with closing(sqlite3.connect(index)) as database:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        assert database.execute("SELECT COUNT(*) FROM document").fetchone() == (3,)
+        assert database.execute("SELECT COUNT(*) FROM indexed_page").fetchone() == (3,)

@@ -12,11 +12,11 @@ import pytest
 
 from tests.postgres import PostgresServer
 from webdata_nb.service.encryption import KEY_FILE, KeyFile, SecretCipher
+from webdata_nb.service.store.backends import open_text_index
 from webdata_nb.service.store.interface import Store, TextIndex
 from webdata_nb.service.store.postgres.database import PostgresDatabase
 from webdata_nb.service.store.sql.store import SqlStore
 from webdata_nb.service.store.sqlite.store import SqliteStore
-from webdata_nb.service.store.sqlite.text_index import SqliteTextIndex
 
 StoreFactory = Callable[[Path], Store]
 
@@ -33,13 +33,8 @@ def open_postgres(server: PostgresServer, folder: Path) -> SqlStore:
     )
 
 
-def _sqlite_index(folder: Path) -> TextIndex:
-    return SqliteTextIndex(folder / "index.sqlite")
-
-
-# What makes an empty store or index in a folder; add the next ones here.
+# The kinds of stores; add the next one here.
 STORES: Final = ("sqlite", "postgres")
-INDEXES: Final[dict[str, Callable[[Path], TextIndex]]] = {"sqlite": _sqlite_index}
 
 
 @pytest.fixture(params=STORES)
@@ -58,8 +53,8 @@ async def store(store_factory: StoreFactory, tmp_path: Path) -> AsyncIterator[St
         yield opened
 
 
-@pytest.fixture(params=INDEXES)
-async def index(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[TextIndex]:
-    """Open an empty text index of each kind."""
-    async with INDEXES[request.param](tmp_path) as opened:
+@pytest.fixture
+async def index(store: Store, tmp_path: Path) -> AsyncIterator[TextIndex]:
+    """Open the empty text index of each kind of store."""
+    async with open_text_index(tmp_path, store) as opened:
         yield opened

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import secrets
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -42,7 +45,26 @@ async def test_matches_of_all_words_and_of_titles_rank_first(index: TextIndex) -
     assert await urls(index, "absent") == []
 
 
-@pytest.mark.parametrize("query", ['"', "AND", "a* NEAR(b)", "col:umn", "-", "();--", "é ü", "…"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        '"',
+        "AND",
+        "a* NEAR(b)",
+        "col:umn",
+        "-",
+        "();--",
+        "é ü",
+        "…",
+        "a & !b | (c <-> d:*A)",
+        "it's \\'; DROP TABLE job",
+        "%(words)s %s",
+        "NUL\x00",
+        "ª ² \u02bc \u017f \ud800",
+        "many " * 400,
+        " ".join(f"w{n}" for n in range(400)),
+    ],
+)
 async def test_query_syntax_is_matched_as_text(index: TextIndex, query: str) -> None:
     await index.add(ALICE, "j", [document(0, "t", "x")], upto=1)
     assert await urls(index, query) == []
@@ -59,6 +81,97 @@ async def test_accents_fold_and_snippets_surround_the_match(index: TextIndex) ->
 async def test_accounts_do_not_find_each_others_pages(index: TextIndex) -> None:
     await index.add(ALICE, "j", [document(0, "t", "secret garden")], upto=1)
     assert await urls(index, "garden", BOB) == []
+
+
+async def test_words_are_folded_alike_in_pages_and_queries(index: TextIndex) -> None:
+    text = "Crème BRÛLÉE, ensure_ascii, Ελλάς, 42nd, Straße, москва, 日本語"
+    await index.add(ALICE, "j", [document(0, "t", text)], upto=1)
+    for query in ("creme", "CRÈME", "brulee", "ensure_ascii", "ΕΛΛΆΣ", "42ND", "straße", "МОСКВА"):  # noqa: RUF001 - Cyrillic
+        assert await urls(index, query) == ["http://x/0"], query
+    assert await urls(index, "日本語") == ["http://x/0"]
+    assert await urls(index, "strasse") == []
+
+
+async def test_rare_words_weigh_more_than_common_ones(index: TextIndex) -> None:
+    common = [document(n, "t", "the the the the weather " * 5) for n in range(20)]
+    rare = document(20, "t", "a text about petrels and other birds of the sea")
+    await index.add(ALICE, "j", [*common, rare], upto=21)
+    assert (await urls(index, "the weather petrels", limit=30))[0] == "http://x/20"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "text",
+    [
+        " ".join(f"{n:x}" for n in range(600_000)),
+        "x" * 3_000_000,
+        "NUL \x00 in \x00 a text " * 10_000,
+        "字" * 1_000_000,
+        "word " * 1_000_000,
+        "- . " * 1_000_000,
+        " ".join(chr(0x4E00 + n // 200) + chr(0x4E00 + n % 200) for n in range(200_000)),
+    ],
+)
+async def test_text_of_any_size_is_indexed(index: TextIndex, text: str) -> None:
+    page = document(0, "\x00garden", f"hedgehog {text}")
+    await index.add(ALICE, "j", [page, document(1, text, "fox")], upto=2)
+    [hit] = await index.find(ALICE, "hedgehog", limit=9)
+    assert hit.url == "http://x/0"
+    assert await urls(index, "fox") == ["http://x/1"]
+    assert await urls(index, "garden") == ["http://x/0"]
+
+
+async def test_address_of_any_length_is_indexed(index: TextIndex) -> None:
+    url = "http://x/" + secrets.token_hex(50_000)
+    for job_id, word in (("j1", "moss"), ("j2", "stone")):
+        await index.add(ALICE, job_id, [IndexedPage(0, url, "t", word)], upto=1)
+    assert await urls(index, "moss") == []
+    assert await urls(index, "stone") == [url]
+
+
+async def test_rows_that_another_process_indexed_are_not_added_again(index: TextIndex) -> None:
+    assert await index.add(ALICE, "j1", [document(0, "Old", "moss")], upto=1) == 1
+    assert await index.add(ALICE, "j2", [document(0, "New", "stone")], upto=1) == 1
+    assert await index.add(ALICE, "j1", [document(0, "Old", "moss")], upto=1) == 1
+    assert await urls(index, "moss") == []
+    assert await index.add(ALICE, "j1", [document(1, "Next", "fern")], start=1, upto=2) == 2
+    assert await urls(index, "fern") == ["http://x/1"]
+
+
+async def test_concurrent_indexers_index_each_row_once(store: Store, index: TextIndex) -> None:
+    await accounts(store)
+    rows: list[dict[str, object]] = [
+        {"url": f"http://x/{n}", "title": "t", "success": True, "markdown": f"garden {n}"}
+        for n in range(50)
+    ]
+    for now in (NOW, NOW + 1):
+        await _crawled(store, {"url": "http://x/"}, rows, now=now)
+    done = await asyncio.gather(*(Indexer(store, index).catch_up(ALICE) for _ in range(4)))
+    assert all(done)
+    assert set((await index.cursors(ALICE)).values()) == {50}
+    assert await index.cursors(BOB) == {}
+    found = await urls(index, "garden", limit=200)
+    assert len(found) == len(set(found)) == 50
+
+
+async def test_job_that_expires_while_it_is_indexed_is_not_found(
+    store: Store, index: TextIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await accounts(store)
+    row: dict[str, object] = {"url": "http://x/a", "success": True, "markdown": "red fox"}
+    await _crawled(store, {"url": "http://x/"}, [row])
+    [job] = await store.jobs(ALICE, limit=1)
+    add = index.add
+
+    async def add_after_expiry(*arguments: Any, **options: Any) -> int:
+        await store.retention.mark_expired(job.id, now=NOW)
+        await index.delete(job.id)
+        return await add(*arguments, **options)
+
+    monkeypatch.setattr(index, "add", add_after_expiry)
+    assert await Indexer(store, index).catch_up(ALICE)
+    assert await urls(index, "fox") == []
+    assert await index.cursors() == {}
 
 
 async def test_deleted_job_is_not_found(index: TextIndex) -> None:

@@ -111,7 +111,7 @@ async def service(
     async with AsyncExitStack() as stack:
         store = await _open_store(stack, settings)
         clock = clock or store.now
-        index = await stack.enter_async_context(open_text_index(settings.data_dir))
+        index = await stack.enter_async_context(open_text_index(settings.data_dir, store))
         spool = SpoolDirectory(settings.data_dir / "spool")
         throttle, events, retry, metrics = HostThrottle(), JobEvents(), StoreRetry(), Metrics()
         metrics.registry.register(StoreCollector(_state_counts(store, asyncio.get_running_loop())))

@@ -78,9 +78,23 @@ async def open_accounts(data_dir: Path, url: str | None = None) -> AsyncIterator
         yield SqlAccountStore(database)
 
 
-def open_text_index(data_dir: Path) -> TextIndex:
-    """Return the text index of a data directory, to be used by `async with`."""
-    return SqliteTextIndex(data_dir / INDEX_FILE)
+def open_text_index(data_dir: Path, store: Store) -> TextIndex:
+    """Return the text index of an open store, to be used by `async with`.
+
+    It is in the database on PostgreSQL, and in a file of the data directory otherwise.
+    """
+    if isinstance(store, SqliteStore):
+        return SqliteTextIndex(data_dir / INDEX_FILE)
+    from webdata_nb.service.store.postgres.database import (  # noqa: PLC0415 - an extra
+        PostgresDatabase,
+    )
+    from webdata_nb.service.store.postgres.text_index import (  # noqa: PLC0415 - an extra
+        PostgresTextIndex,
+    )
+
+    if not isinstance(store, SqlStore) or not isinstance(store.database, PostgresDatabase):
+        raise TypeError("a store of PostgreSQL or SQLite is expected")
+    return PostgresTextIndex(store.database)
 
 
 async def check_store(data_dir: Path, url: str | None = None) -> list[CheckResult]:

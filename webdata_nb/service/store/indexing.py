@@ -36,6 +36,8 @@ _MARKS: Final = re.compile(
 
 # Kinds of errors after which a site counts as unreachable. A timeout may concern one page only.
 _UNREACHABLE: Final = frozenset({"dns", "connect"})
+# A host name has at most 253 characters; a search provider may return anything.
+_MAX_ORIGIN_CHARS: Final = 300
 
 IsBusy = Callable[[], Awaitable[bool]]
 
@@ -61,18 +63,25 @@ class Indexer:
         async with self._one_at_a_time:
             if await is_busy():
                 return False
-            cursors = await self._index.cursors()
+            cursors = await self._index.cursors(account_id)
             jobs = await self._source.jobs_to_index(account_id, cursors=cursors)
-            without_pages = {job.id: job.published for job in jobs if not _has_pages(job.request)}
-            if without_pages:
-                await self._index.set_cursors(without_pages)
+            cursors |= await self._skip_jobs([job for job in jobs if not _has_pages(job.request)])
             for job in jobs:
-                start, upto = -1, without_pages.get(job.id, cursors.get(job.id, 0))
+                start, upto = -1, cursors.get(job.id, 0)
                 while start < upto < job.published:
                     if await is_busy():
                         return False
                     start, upto = upto, await self._index_batch(job, upto)
         return True
+
+    async def _skip_jobs(self, jobs: Sequence[JobRecord]) -> dict[str, int]:
+        """Mark jobs as indexed without their rows; return their cursors."""
+        by_account: dict[str, dict[str, int]] = {}
+        for job in jobs:
+            by_account.setdefault(job.account_id, {})[job.id] = job.published
+        for account_id, cursors in by_account.items():
+            await self._index.set_cursors(account_id, cursors)
+        return {job.id: job.published for job in jobs}
 
     async def _index_batch(self, job: JobRecord, start: int) -> int:
         """Index a batch of a job's rows; return the position after it.
@@ -86,9 +95,18 @@ class Indexer:
         if not rows:
             return start
         pages = [] if _is_private(job.request) else await asyncio.to_thread(_indexed_pages, rows)
-        upto = rows[-1].position + 1
         reachable = await asyncio.to_thread(_reachable_sites, rows)
-        await self._index.add(job.account_id, job.id, pages, upto=upto, reachable=reachable)
+        upto = await self._index.add(
+            job.account_id,
+            job.id,
+            pages,
+            start=start,
+            upto=rows[-1].position + 1,
+            reachable=reachable,
+        )
+        if await self._source.is_expired(job.id):  # since its rows were read
+            await self._index.delete(job.id)
+            return job.published
         return upto
 
 
@@ -98,12 +116,13 @@ def _indexed_pages(rows: Sequence[UnindexedRow]) -> list[IndexedPage]:
 
 def _reachable_sites(rows: Sequence[UnindexedRow]) -> dict[str, bool]:
     """Return whether each visited site was reachable at the last visit, by origin."""
-    return {
+    reachable = {
         origin_of(orjson.loads(row.page)["url"]): not (
             not row.success and orjson.loads(row.journal).get("reason") in _UNREACHABLE
         )
         for row in rows
     }
+    return {origin: each for origin, each in reachable.items() if len(origin) <= _MAX_ORIGIN_CHARS}
 
 
 def origin_of(url: str) -> str:

@@ -208,6 +208,9 @@ class IndexSource(Protocol):
     async def unindexed_rows(self, job_id: str, *, start: int, count: int) -> list[UnindexedRow]:
         """Return visible rows with their journal, from position `start`."""
 
+    async def is_expired(self, job_id: str) -> bool:
+        """Return whether a job's rows are expired or deleted."""
+
 
 class AccountStore(Protocol):
     """Accounts, their API keys and their credits."""
@@ -442,6 +445,7 @@ class TextIndex(Protocol):
     """Full-text search over visible rows, to be used by `async with`.
 
     The index is derived data: when it is lost or damaged, it starts empty and is filled again.
+    Several processes may fill one index at the same time.
 
     Raises
     ------
@@ -460,10 +464,10 @@ class TextIndex(Protocol):
     async def cursor(self, job_id: str) -> int:
         """Return the number of a job's rows that are indexed."""
 
-    async def cursors(self) -> dict[str, int]:
-        """Return every job's cursor."""
+    async def cursors(self, account_id: str | None = None) -> dict[str, int]:
+        """Return the cursors of the jobs of one account or of all, by job id."""
 
-    async def set_cursors(self, cursors: Mapping[str, int]) -> None:
+    async def set_cursors(self, account_id: str, cursors: Mapping[str, int]) -> None:
         """Mark the rows of some jobs below these positions as indexed, without any text."""
 
     async def add(
@@ -472,13 +476,15 @@ class TextIndex(Protocol):
         job_id: str,
         pages: Sequence[IndexedPage],
         *,
+        start: int = 0,
         upto: int,
         reachable: Mapping[str, bool] = MappingProxyType({}),
-    ) -> None:
-        """Index pages of a job, and set its cursor to `upto`.
+    ) -> int:
+        """Index pages of a job, and set its cursor from `start` to `upto`; return the cursor.
 
-        A page replaces the account's page with the same URL. `reachable` says of visited sites, by
-        their origin, whether they could be reached.
+        Nothing changes if the cursor is not `start`: another process has indexed these rows. A page
+        replaces the account's page with the same URL. `reachable` says of visited sites, by their
+        origin, whether they could be reached.
         """
 
     async def remove_site(self, account_id: str, origin: str) -> int:

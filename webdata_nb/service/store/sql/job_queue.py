@@ -136,6 +136,10 @@ class SqlJobQueue(JobQueue, IndexSource):
             for row in rows
         ]
 
+    async def is_expired(self, job_id: str) -> bool:
+        rows = await self.database.read("job_by_id", id=job_id)
+        return not rows or rows[0]["expired_at"] is not None
+
 
 def settle_end(
     transaction: Transaction, row: SqlRow, cipher: SecretCipher, now: float

@@ -10,90 +10,59 @@ import asyncio
 import logging
 import re
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from types import MappingProxyType, TracebackType
-from typing import Final, Self, TypeVar
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
 
 from webdata_nb.service.errors import StoreUnavailable
-from webdata_nb.service.store.indexing import origin_of
-from webdata_nb.service.store.interface import TextIndex
-from webdata_nb.service.store.records import IndexedPage, TextMatch
+from webdata_nb.service.store.records import IndexedPage
+from webdata_nb.service.store.sql.connection import SqlRow, Transaction
+from webdata_nb.service.store.sql.text_index import SqlTextIndex
+from webdata_nb.service.store.sqlite.database import SqliteTransaction
 from webdata_nb.service.store.sqlite.errors import is_damaged, translated
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 # An index of another version is built anew.
-VERSION: Final = 3
+VERSION: Final = 4
 # A title names its page: a match there weighs as much as several in the text.
-TITLE_WEIGHT: Final = 4.0
-SNIPPET_TOKENS: Final = 30
+_TITLE_WEIGHT: Final = 4.0
 _WORD: Final = re.compile(r"\w+")
-_SCHEMA: Final = f"""
-CREATE TABLE cursor (job_id TEXT PRIMARY KEY, position INTEGER NOT NULL);
-CREATE TABLE document (
-  id INTEGER PRIMARY KEY, account_id TEXT NOT NULL, job_id TEXT NOT NULL, url TEXT NOT NULL,
-  origin TEXT NOT NULL
+_TABLES: Final = ("index_cursor", "indexed_page", "unreachable_site", "page_text")
+_SCHEMA: Final = """
+CREATE TABLE index_cursor (
+  job_id TEXT PRIMARY KEY, account_id TEXT NOT NULL, position INTEGER NOT NULL
 );
-CREATE INDEX document_job ON document (job_id);
-CREATE UNIQUE INDEX document_url ON document (account_id, url);
-CREATE INDEX document_origin ON document (account_id, origin);
-CREATE TABLE unreachable (
+CREATE INDEX index_cursor_account ON index_cursor (account_id);
+CREATE TABLE indexed_page (
+  id INTEGER PRIMARY KEY, account_id TEXT NOT NULL, job_id TEXT NOT NULL, url TEXT NOT NULL,
+  origin TEXT NOT NULL, title TEXT NOT NULL, text TEXT NOT NULL
+);
+CREATE INDEX indexed_page_job ON indexed_page (job_id);
+CREATE UNIQUE INDEX indexed_page_url ON indexed_page (account_id, url);
+CREATE INDEX indexed_page_site ON indexed_page (account_id, origin);
+CREATE TABLE unreachable_site (
   account_id TEXT, origin TEXT, PRIMARY KEY (account_id, origin)
 ) WITHOUT ROWID;
-CREATE VIRTUAL TABLE body USING fts5 (title, text, tokenize = 'unicode61 remove_diacritics 2');
-PRAGMA user_version = {VERSION};
-"""
-_FIND: Final = """
-SELECT document.url, body.title,
-  snippet(body, 1, '', '', ' … ', :tokens) AS snippet, unreachable.origin IS NOT NULL
-FROM body JOIN document ON document.id = body.rowid
-LEFT JOIN unreachable USING (account_id, origin)
-WHERE body MATCH :match AND document.account_id = :account_id
-ORDER BY unreachable.origin IS NOT NULL, bm25(body, :weight, 1.0), body.rowid LIMIT :limit
-"""
-_DELETE_PAGE: Final = """
-DELETE FROM body WHERE rowid IN (SELECT id FROM document WHERE account_id = ? AND url = ?)
-"""
-_DELETE_SITE: Final = """
-DELETE FROM body WHERE rowid IN (SELECT id FROM document WHERE account_id = ? AND origin = ?)
+CREATE VIRTUAL TABLE page_text USING fts5 (
+  title, text, content = 'indexed_page', content_rowid = 'id',
+  tokenize = 'unicode61 remove_diacritics 2'
+);
+CREATE TRIGGER page_added AFTER INSERT ON indexed_page BEGIN
+  INSERT INTO page_text (rowid, title, text) VALUES (new.id, new.title, new.text);
+END;
+CREATE TRIGGER page_deleted AFTER DELETE ON indexed_page BEGIN
+  INSERT INTO page_text (page_text, rowid, title, text)
+  VALUES ('delete', old.id, old.title, old.text);
+END;
 """
 
 
-def _replace_page(
-    connection: sqlite3.Connection, account_id: str, job_id: str, page: IndexedPage
-) -> None:
-    """Add a page in place of the account's earlier one with the same URL."""
-    connection.execute(_DELETE_PAGE, (account_id, page.url))
-    connection.execute(
-        "DELETE FROM document WHERE account_id = ? AND url = ?", (account_id, page.url)
-    )
-    added = connection.execute(
-        "INSERT INTO document (account_id, job_id, url, origin) VALUES (?, ?, ?, ?)",
-        (account_id, job_id, page.url, origin_of(page.url)),
-    )
-    connection.execute(
-        "INSERT INTO body (rowid, title, text) VALUES (?, ?, ?)",
-        (added.lastrowid, page.title, page.text),
-    )
-
-
-def _set_reachable(
-    connection: sqlite3.Connection, account_id: str, reachable: Mapping[str, bool]
-) -> None:
-    for origin, is_reachable in reachable.items():
-        statement = (
-            "DELETE FROM unreachable WHERE account_id = ? AND origin = ?"
-            if is_reachable
-            else "INSERT OR REPLACE INTO unreachable VALUES (?, ?)"
-        )
-        connection.execute(statement, (account_id, origin))
-
-
-class SqliteTextIndex(TextIndex):
+class SqliteTextIndex(SqlTextIndex):
     """A `TextIndex` in a SQLite file; ranks by bm25."""
 
     def __init__(self, path: Path) -> None:
@@ -118,110 +87,33 @@ class SqliteTextIndex(TextIndex):
         await self._run(self._open_connection().close)
         await asyncio.to_thread(self._thread.shutdown)
 
-    async def cursor(self, job_id: str) -> int:
-        def query() -> int:
-            row = (
-                self._open_connection()
-                .execute("SELECT position FROM cursor WHERE job_id = ?", (job_id,))
-                .fetchone()
-            )
-            return int(row[0]) if row else 0
+    async def _change(self, change: Callable[[Transaction], T]) -> T:
+        def in_transaction() -> T:
+            with self._open_connection() as connection:
+                connection.execute("BEGIN")
+                return change(SqliteTransaction(connection))
 
-        return await self._run(query)
+        return await self._run(in_transaction)
 
-    async def cursors(self) -> dict[str, int]:
+    async def _read(self, statement: str, /, **values: Any) -> Sequence[SqlRow]:
         return await self._run(
-            lambda: dict(
-                self._open_connection().execute("SELECT job_id, position FROM cursor").fetchall()
-            )
+            lambda: SqliteTransaction(self._open_connection()).rows(statement, **values)
         )
 
-    async def set_cursors(self, cursors: Mapping[str, int]) -> None:
-        def change() -> None:
-            with self._open_connection() as c:
-                c.execute("BEGIN")
-                c.executemany("INSERT OR REPLACE INTO cursor VALUES (?, ?)", cursors.items())
+    def _text_values(self, page: IndexedPage) -> dict[str, Any]:
+        return {"title": page.title, "text": page.text}
 
-        await self._run(change)
-
-    async def add(
-        self,
-        account_id: str,
-        job_id: str,
-        pages: Sequence[IndexedPage],
-        *,
-        upto: int,
-        reachable: Mapping[str, bool] = MappingProxyType({}),
-    ) -> None:
-        def change() -> None:
-            with self._open_connection() as c:
-                c.execute("BEGIN")
-                for page in pages:
-                    _replace_page(c, account_id, job_id, page)
-                _set_reachable(c, account_id, reachable)
-                c.execute("INSERT OR REPLACE INTO cursor VALUES (?, ?)", (job_id, upto))
-
-        await self._run(change)
-
-    async def remove_site(self, account_id: str, origin: str) -> int:
-        def change() -> int:
-            site = (account_id, origin)
-            with self._open_connection() as c:
-                c.execute("BEGIN")
-                c.execute(_DELETE_SITE, site)
-                removed = c.execute(
-                    "DELETE FROM document WHERE account_id = ? AND origin = ?", site
-                )
-                c.execute("DELETE FROM unreachable WHERE account_id = ? AND origin = ?", site)
-            return removed.rowcount
-
-        return await self._run(change)
-
-    async def delete(self, job_id: str) -> None:
-        def change() -> None:
-            with self._open_connection() as c:
-                c.execute("BEGIN")
-                c.execute(
-                    "DELETE FROM body WHERE rowid IN (SELECT id FROM document WHERE job_id = ?)",
-                    (job_id,),
-                )
-                c.execute("DELETE FROM document WHERE job_id = ?", (job_id,))
-                c.execute("DELETE FROM cursor WHERE job_id = ?", (job_id,))
-
-        await self._run(change)
-
-    async def find(self, account_id: str, query: str, *, limit: int) -> list[TextMatch]:
-        matches: list[TextMatch] = []
+    def _query_values(self, query: str, *, require_all: bool) -> dict[str, Any] | None:
         words = [f'"{word}"' for word in _WORD.findall(query)]
-        for operator in (" AND ", " OR "):
-            matches = await self._match(account_id, operator.join(words), limit)
-            if any(not match.unreachable for match in matches):
-                break
-        return matches
+        if not words:
+            return None
+        match = (" AND " if require_all else " OR ").join(words)
+        return {"match": match, "title_weight": _TITLE_WEIGHT}
 
     def _open_connection(self) -> sqlite3.Connection:
         if self._connection is None:  # it could not be opened again after damage
             self._connection = self._open_checked()
         return self._connection
-
-    async def _match(self, account_id: str, match: str, limit: int) -> list[TextMatch]:
-        if not match:
-            return []
-        values = {
-            "match": match,
-            "account_id": account_id,
-            "tokens": SNIPPET_TOKENS,
-            "weight": TITLE_WEIGHT,
-            "limit": limit,
-        }
-        return await self._run(
-            lambda: [
-                TextMatch(url, title, snippet, bool(unreachable))
-                for url, title, snippet, unreachable in self._open_connection().execute(
-                    _FIND, values
-                )
-            ]
-        )
 
     async def _run(self, work: Callable[[], T]) -> T:
         """Run `work` on the index's thread; replace a damaged file."""
@@ -253,7 +145,7 @@ class SqliteTextIndex(TextIndex):
         try:
             present = connection.execute("PRAGMA user_version").fetchone()[0]
             if present == VERSION:
-                for table in ("cursor", "document", "unreachable", "body"):
+                for table in _TABLES:
                     connection.execute(f"SELECT * FROM {table} LIMIT 1").fetchall()  # noqa: S608 - constant names
                 return connection
         except BaseException:
@@ -275,13 +167,14 @@ class SqliteTextIndex(TextIndex):
         for suffix in ("", "-wal", "-shm"):
             Path(f"{self._path}{suffix}").unlink(missing_ok=True)
         connection = self._connect()
-        connection.executescript(_SCHEMA)
+        connection.executescript(f"{_SCHEMA} PRAGMA user_version = {VERSION};")
         return connection
 
     def _connect(self) -> sqlite3.Connection:
         self._path.touch(mode=0o600)
         connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
         try:
+            connection.row_factory = sqlite3.Row
             connection.execute("PRAGMA journal_mode=wal")
             connection.execute("PRAGMA synchronous=normal")
         except BaseException:

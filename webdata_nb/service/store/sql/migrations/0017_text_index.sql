@@ -1,0 +1,29 @@
+-- The text index, which SQLite has in a file of its own. It is derived from the stored rows: where no
+-- cursor is left, it is filled again.
+-- on postgresql: CREATE TABLE index_cursor (
+-- on postgresql:   job_id TEXT PRIMARY KEY,
+-- on postgresql:   account_id TEXT NOT NULL,
+-- on postgresql:   position BIGINT NOT NULL
+-- on postgresql: );
+-- on postgresql: CREATE INDEX index_cursor_account ON index_cursor (account_id);
+-- `passages` is the text in pieces; a position in `words` is the number of a passage.
+-- on postgresql: CREATE TABLE indexed_page (
+-- on postgresql:   id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+-- on postgresql:   account_id TEXT NOT NULL,
+-- on postgresql:   job_id TEXT NOT NULL,
+-- on postgresql:   url TEXT NOT NULL,
+-- on postgresql:   origin TEXT NOT NULL,
+-- on postgresql:   title TEXT NOT NULL,
+-- on postgresql:   passages TEXT[] NOT NULL,
+-- on postgresql:   words TSVECTOR NOT NULL
+-- on postgresql: );
+-- on postgresql: CREATE INDEX indexed_page_words ON indexed_page USING GIN (words);
+-- A hash, as a search result may have a URL of any length.
+-- on postgresql: CREATE INDEX indexed_page_url ON indexed_page USING HASH (url);
+-- on postgresql: CREATE INDEX indexed_page_job ON indexed_page (job_id);
+-- on postgresql: CREATE INDEX indexed_page_site ON indexed_page (account_id, origin);
+-- on postgresql: CREATE TABLE unreachable_site (
+-- on postgresql:   account_id TEXT NOT NULL,
+-- on postgresql:   origin TEXT NOT NULL,
+-- on postgresql:   PRIMARY KEY (account_id, origin)
+-- on postgresql: );

@@ -1,0 +1,101 @@
+-- name: lock_index
+-- The index of an account is changed by one transaction at a time, so that a page has one text.
+-- A database with a single writer needs no lock.
+SELECT 1 AS locked;
+
+-- name: lock_index on postgresql
+SELECT 1 AS locked FROM pg_advisory_xact_lock(
+  hashtextextended(current_schema() || ' index ' || CAST(:account_id AS TEXT), 0)
+);
+
+-- name: index_cursor
+SELECT position FROM index_cursor WHERE job_id = :job_id;
+
+-- name: index_cursors
+SELECT job_id, position FROM index_cursor
+WHERE CAST(:account_id AS TEXT) IS NULL OR account_id = :account_id;
+
+-- name: set_index_cursor
+INSERT INTO index_cursor (job_id, account_id, position) VALUES (:job_id, :account_id, :position)
+ON CONFLICT (job_id) DO UPDATE SET position = excluded.position;
+
+-- name: delete_index_cursor
+DELETE FROM index_cursor WHERE job_id = :job_id;
+
+-- name: delete_indexed_page
+DELETE FROM indexed_page WHERE url = :url AND account_id = :account_id;
+
+-- name: add_indexed_page
+INSERT INTO indexed_page (account_id, job_id, url, origin, title, text)
+VALUES (:account_id, :job_id, :url, :origin, :title, :text);
+
+-- name: add_indexed_page on postgresql
+INSERT INTO indexed_page (account_id, job_id, url, origin, title, passages, words)
+VALUES (
+  :account_id, :job_id, :url, :origin, :title, CAST(:passages AS TEXT[]), CAST(:words AS TSVECTOR)
+);
+
+-- name: delete_indexed_job
+DELETE FROM indexed_page WHERE job_id = :job_id;
+
+-- name: delete_indexed_site
+DELETE FROM indexed_page WHERE account_id = :account_id AND origin = :origin;
+
+-- name: add_unreachable_site
+INSERT INTO unreachable_site (account_id, origin) VALUES (:account_id, :origin)
+ON CONFLICT (account_id, origin) DO NOTHING;
+
+-- name: delete_unreachable_site
+DELETE FROM unreachable_site WHERE account_id = :account_id AND origin = :origin;
+
+-- name: find_pages
+SELECT indexed_page.url, indexed_page.title,
+  snippet(page_text, 1, '', '', ' … ', 30) AS snippet,
+  unreachable_site.origin IS NOT NULL AS unreachable
+FROM page_text JOIN indexed_page ON indexed_page.id = page_text.rowid
+LEFT JOIN unreachable_site ON unreachable_site.account_id = indexed_page.account_id
+  AND unreachable_site.origin = indexed_page.origin
+WHERE page_text MATCH :match AND indexed_page.account_id = :account_id
+ORDER BY unreachable_site.origin IS NOT NULL, bm25(page_text, :title_weight, 1.0), page_text.rowid
+LIMIT :limit;
+
+-- name: find_pages on postgresql
+-- A page's score is the sum over the words of their rank in it, which grows ever less with the number
+-- of their passages, times the word's inverse document frequency among the candidates. Positions in
+-- `words` are numbers of passages; the words of the title have the weight A. Of very many matches the
+-- newest pages are candidates.
+WITH candidate AS MATERIALIZED (
+  SELECT id, account_id, origin, words FROM indexed_page
+  WHERE account_id = :account_id AND words @@ CAST(:match AS TSQUERY)
+  ORDER BY id DESC LIMIT :max_candidates
+), word AS MATERIALIZED (
+  SELECT CAST(each AS TSQUERY) AS query FROM unnest(CAST(:queries AS TEXT[])) AS each
+), frequency AS MATERIALIZED (
+  SELECT query,
+    (SELECT COUNT(*) FROM candidate) AS pages,
+    (SELECT COUNT(*) FROM candidate WHERE words @@ query) AS matches
+  FROM word
+), ranked AS (
+  SELECT candidate.id, unreachable_site.origin IS NOT NULL AS unreachable,
+    (
+      SELECT SUM(
+        ts_rank(CAST(:weights AS REAL[]), candidate.words, query, 1)
+        * LN(1 + (pages - matches + 0.5) / (matches + 0.5))
+      ) FROM frequency
+    ) AS score
+  FROM candidate LEFT JOIN unreachable_site USING (account_id, origin)
+  ORDER BY 2, 3 DESC, 1 LIMIT :limit
+)
+SELECT indexed_page.url, indexed_page.title, ranked.unreachable,
+  CASE WHEN best.position > 1 THEN '… ' ELSE '' END
+    || COALESCE(passages[COALESCE(best.position, 1)], '')
+    || CASE WHEN COALESCE(best.position, 1) < cardinality(passages) THEN ' …' ELSE '' END
+    AS snippet
+FROM ranked JOIN indexed_page USING (id)
+LEFT JOIN LATERAL (
+  SELECT place.position FROM unnest(words) AS entry (lexeme, positions, weights),
+    unnest(entry.positions, entry.weights) AS place (position, weight)
+  WHERE entry.lexeme = ANY(CAST(:words AS TEXT[])) AND place.weight = 'D'
+  GROUP BY place.position ORDER BY COUNT(*) DESC, place.position LIMIT 1
+) AS best ON TRUE
+ORDER BY ranked.unreachable, ranked.score DESC, ranked.id;

@@ -1,0 +1,130 @@
+"""The text index on a database that runs the named statements."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from webdata_nb.service.store.indexing import origin_of
+from webdata_nb.service.store.interface import TextIndex
+from webdata_nb.service.store.records import IndexedPage, TextMatch
+from webdata_nb.service.store.sql.connection import SqlRow, Transaction
+
+T = TypeVar("T")
+
+
+class SqlTextIndex(TextIndex):
+    """A `TextIndex` on a database; subclasses know how it stores and matches words."""
+
+    @abstractmethod
+    async def _change(self, change: Callable[[Transaction], T]) -> T:
+        """Run `change` in a transaction."""
+
+    @abstractmethod
+    async def _read(self, statement: str, /, **values: Any) -> Sequence[SqlRow]:
+        """Return the rows of one statement."""
+
+    @abstractmethod
+    def _text_values(self, page: IndexedPage) -> dict[str, Any]:
+        """Return the values of `add_indexed_page` for the title and text of a page."""
+
+    @abstractmethod
+    def _query_values(self, query: str, *, require_all: bool) -> dict[str, Any] | None:
+        """Return the values of `find_pages` for all or any words of a query; None without words."""
+
+    async def cursor(self, job_id: str) -> int:
+        return _position(await self._read("index_cursor", job_id=job_id))
+
+    async def cursors(self, account_id: str | None = None) -> dict[str, int]:
+        rows = await self._read("index_cursors", account_id=account_id)
+        return {row["job_id"]: row["position"] for row in rows}
+
+    async def set_cursors(self, account_id: str, cursors: Mapping[str, int]) -> None:
+        values = [
+            {"job_id": job_id, "account_id": account_id, "position": position}
+            for job_id, position in cursors.items()
+        ]
+        await self._change(lambda transaction: transaction.execute_many("set_index_cursor", values))
+
+    async def add(
+        self,
+        account_id: str,
+        job_id: str,
+        pages: Sequence[IndexedPage],
+        *,
+        start: int = 0,
+        upto: int,
+        reachable: Mapping[str, bool] = MappingProxyType({}),
+    ) -> int:
+        values = await asyncio.to_thread(self._page_values, account_id, job_id, pages)
+
+        def change(transaction: Transaction) -> int:
+            transaction.row("lock_index", account_id=account_id)
+            position = _position(transaction.rows("index_cursor", job_id=job_id))
+            if position != start:
+                return position
+            for each in values:
+                transaction.execute("delete_indexed_page", account_id=account_id, url=each["url"])
+                transaction.execute("add_indexed_page", **each)
+            for origin, is_reachable in sorted(reachable.items()):
+                statement = "delete_unreachable_site" if is_reachable else "add_unreachable_site"
+                transaction.execute(statement, account_id=account_id, origin=origin)
+            transaction.execute(
+                "set_index_cursor", job_id=job_id, account_id=account_id, position=upto
+            )
+            return upto
+
+        return await self._change(change)
+
+    def _page_values(
+        self, account_id: str, job_id: str, pages: Sequence[IndexedPage]
+    ) -> list[dict[str, Any]]:
+        return [
+            {
+                "account_id": account_id,
+                "job_id": job_id,
+                "url": page.url,
+                "origin": origin_of(page.url),
+                **self._text_values(page),
+            }
+            for page in pages
+        ]
+
+    async def remove_site(self, account_id: str, origin: str) -> int:
+        site = {"account_id": account_id, "origin": origin}
+
+        def change(transaction: Transaction) -> int:
+            transaction.row("lock_index", account_id=account_id)
+            transaction.execute("delete_unreachable_site", **site)
+            return transaction.execute("delete_indexed_site", **site)
+
+        return await self._change(change)
+
+    async def delete(self, job_id: str) -> None:
+        def change(transaction: Transaction) -> None:
+            transaction.execute("delete_indexed_job", job_id=job_id)
+            transaction.execute("delete_index_cursor", job_id=job_id)
+
+        await self._change(change)
+
+    async def find(self, account_id: str, query: str, *, limit: int) -> list[TextMatch]:
+        matches: list[TextMatch] = []
+        for require_all in (True, False):
+            values = self._query_values(query, require_all=require_all)
+            if values is None:
+                break
+            rows = await self._read("find_pages", account_id=account_id, limit=limit, **values)
+            matches = [
+                TextMatch(row["url"], row["title"], row["snippet"], bool(row["unreachable"]))
+                for row in rows
+            ]
+            if any(not match.unreachable for match in matches):
+                break
+        return matches
+
+
+def _position(rows: Sequence[SqlRow]) -> int:
+    return int(rows[0]["position"]) if rows else 0
