@@ -445,7 +445,7 @@ class TestJobContract:
         job = await accepted(store)
         _, lease = await claimed(store)
         assert await store.jobs_to_index() == []
-        page = b'{"url":"http://x/1","title":"One","markdown":"# One","html":"<h1>One</h1>"}'
+        page = b'{"url":"http://x/1","title":"One","markdown":"# One","html":"\\u0000<h1>One</h1>"}'
         rows = (entry(0, position=0), entry(1, position=1, success=False, page=page))
         await store.commit(lease, CommitBatch(entries=rows))
         assert [each.id for each in await store.jobs_to_index(ALICE)] == [job.id]

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import argparse
 import functools
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -89,15 +90,23 @@ def add_accounts_command(
 
 
 def _run_on_store(run: RunOnStore, create: bool, args: argparse.Namespace) -> int | None:
-    from webdata_nb.service.errors import ApplicationError
     from webdata_nb.service.settings import team_store_url
 
     directory = args.data_dir.absolute() if args.data_dir else default_data_dir("team")
-    try:
+    with service_errors():
         place = StorePlace(directory, team_store_url(args.store))
         if place.url is None:
             _check_directory(directory, create=create)
         return run(place, args)
+
+
+@contextmanager
+def service_errors() -> Iterator[None]:
+    """Raise the service's errors as the toolkit's, which commands print as one line."""
+    from webdata_nb.service.errors import ApplicationError
+
+    try:
+        yield
     except ApplicationError as error:
         raise WebdataError(str(error)) from None
     except ValueError as error:

@@ -24,7 +24,12 @@
     │   └── StoreBusy           503  another process holds its lock
     ├── StoreDamaged            500  the database file is damaged
     ├── MissingRows             -    a write names rows that are not stored; nothing was written
+    ├── MissingDriver           -    the driver of the store's database is not installed
+    ├── StoreForbidden          -    the role lacks rights in the store's database
+    ├── OtherKey                -    the store's secrets are encrypted with another key
     ├── NewerSchema             -    a newer release wrote the database
+    ├── StoreCopyError          -    a store cannot be copied, or the copy differs
+    ├── UnfinishedCopy          -    the database is the target of a copy that is not complete
     ├── NoSuchAccount           -    no such account or key (operator commands)
     ├── JobFailure              -    the whole job failed; the text becomes its `error`
     ├── JobStalled              -    an attempt made no progress; another attempt continues the job
@@ -189,6 +194,14 @@ class OtherKey(ApplicationError):
 
 class NewerSchema(ApplicationError):
     """A newer release wrote the database; only that release may open it."""
+
+
+class StoreCopyError(ApplicationError):
+    """A store cannot be copied, or its copy differs; the message says what to do."""
+
+
+class UnfinishedCopy(ApplicationError):
+    """The database is the target of a copy that is not complete; no service may use it."""
 
 
 class JobFailure(ApplicationError):

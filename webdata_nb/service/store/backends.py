@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final
 
-from webdata_nb.service.encryption import SecretCipher
+from webdata_nb.service.encryption import KEY_FILE, FixedKeys, KeyFile, SecretCipher
 from webdata_nb.service.errors import MissingDriver
 from webdata_nb.service.store.interface import AccountStore, Store, TextIndex
 from webdata_nb.service.store.sql.accounts import SqlAccountStore
@@ -20,13 +20,22 @@ from webdata_nb.service.store.sqlite.backup import back_up
 from webdata_nb.service.store.sqlite.check import check_database
 from webdata_nb.service.store.sqlite.database import SqliteDatabase
 from webdata_nb.service.store.sqlite.store import SqliteStore
+from webdata_nb.service.store.sqlite.table_source import SqliteTableSource
 from webdata_nb.service.store.sqlite.text_index import SqliteTextIndex
+from webdata_nb.service.store.table_copy import (
+    CopyProgress,
+    SecretConverter,
+    TableChecksum,
+    copy_tables,
+)
 
 __all__ = [
     "DATABASE_FILE",
     "CheckResult",
+    "CopyProgress",
     "back_up_store",
     "check_store",
+    "copy_store",
     "open_accounts",
     "open_store",
     "open_text_index",
@@ -53,15 +62,21 @@ def open_store(data_dir: Path, cipher: SecretCipher, url: str | None = None) -> 
 
 
 def _postgres_database(url: str) -> SqlDatabase:
-    try:
+    with _driver():
         from webdata_nb.service.store.postgres.database import (  # noqa: PLC0415 - an extra
             PostgresDatabase,
         )
+    return PostgresDatabase(url)
+
+
+@contextmanager
+def _driver() -> Iterator[None]:
+    try:
+        yield
     except ImportError:
         raise MissingDriver(
             'a store on PostgreSQL needs psycopg: pip install "webdata_nb[postgres]"'
         ) from None
-    return PostgresDatabase(url)
 
 
 @asynccontextmanager
@@ -112,3 +127,59 @@ async def check_store(data_dir: Path, url: str | None = None) -> list[CheckResul
 def back_up_store(data_dir: Path, target: Path) -> int:
     """Copy a data directory's store to a new file; return its bytes; see `back_up`."""
     return back_up(data_dir / DATABASE_FILE, target)
+
+
+def copy_store(
+    data_dir: Path,
+    url: str,
+    keys: tuple[str, ...],
+    *,
+    keep_unreadable: bool,
+    on_progress: Callable[[CopyProgress], None],
+) -> Mapping[str, TableChecksum] | None:
+    """Copy the store of a stopped service to an empty PostgreSQL database, or continue a copy.
+
+    Brings the schema of the data directory up to date first, as the start of a service does.
+
+    Parameters
+    ----------
+    keys
+        The encryption keys of the setting. The first encrypts the copy. They and those of the
+        directory's key file decrypt.
+    keep_unreadable
+        Whether to copy secrets that no key decrypts as they are.
+
+    Returns
+    -------
+    mapping or None
+        The checksums by table, equal on both sides; None if the copy was complete before.
+
+    Raises
+    ------
+    StoreCopyError
+        The directory cannot be copied to this database; the message says why.
+    NewerSchema, OtherKey, StoreForbidden, StoreUnavailable, MissingDriver
+        One of both stores cannot be opened.
+    """
+    with _driver():
+        from webdata_nb.service.store.postgres.table_target import (  # noqa: PLC0415 - an extra
+            PostgresTableTarget,
+        )
+    source_keys = (*KeyFile(data_dir / KEY_FILE).read(), *keys)
+    secrets = SecretConverter(
+        SecretCipher(FixedKeys(source_keys)), SecretCipher(FixedKeys(keys)), keep_unreadable
+    )
+    path = data_dir / DATABASE_FILE
+    with PostgresTableTarget.open(url) as target:
+        asyncio.run(_upgrade(path, secrets.source))
+        with SqliteTableSource.open(path) as source:
+            secrets.check(source.secrets())
+            target.begin(source.id, source.tables(), secrets.target)
+            if target.is_finished:
+                return None
+            return copy_tables(source, target, secrets, on_progress)
+
+
+async def _upgrade(path: Path, cipher: SecretCipher) -> None:
+    async with SqliteStore(path, cipher):
+        pass

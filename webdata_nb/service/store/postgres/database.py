@@ -27,6 +27,7 @@ from webdata_nb.service.store.postgres.signals import Signals
 from webdata_nb.service.store.sql.applied import wait_applied
 from webdata_nb.service.store.sql.connection import Lane, SqlDatabase, Transaction
 from webdata_nb.service.store.sql.named_statements import schema_version
+from webdata_nb.service.store.sql.unfinished_copy import COPY_TARGET, check_finished
 
 T = TypeVar("T")
 Change = Callable[[Transaction], Any]
@@ -217,11 +218,8 @@ class PostgresDatabase(SqlDatabase):
         with translated():
             # A pool hides why its connections fail: this one tells it.
             with self._connect() as connection:
-                _check_server(connection)
-                try:
-                    _migrate(connection, self._schema)
-                except (errors.InsufficientPrivilege, errors.InvalidSchemaName) as error:
-                    raise StoreForbidden(_missing_rights(connection)) from error
+                open_schema(connection, self._schema)
+                _check_copy(connection)
             self._pool.open(wait=True, timeout=POOL_WAIT_S)
             with self._pool.connection() as connection:
                 self._clock.synchronize(connection)
@@ -240,6 +238,27 @@ class PostgresDatabase(SqlDatabase):
         connection.execute(f"SET idle_in_transaction_session_timeout = '{IDLE_TRANSACTION_S}s'")
         if self._schema is not None:
             _select_schema(connection, self._schema)
+
+
+def open_schema(connection: psycopg.Connection[Any], schema: str | None = None) -> None:
+    """Create the tables of a store, or bring them up to date.
+
+    Raises
+    ------
+    StoreUnavailable, NewerSchema, StoreForbidden
+        The server is too old, a newer release wrote the schema, or the role lacks rights.
+    """
+    _check_server(connection)
+    try:
+        _migrate(connection, schema)
+    except (errors.InsufficientPrivilege, errors.InvalidSchemaName) as error:
+        raise StoreForbidden(_missing_rights(connection)) from error
+
+
+def _check_copy(connection: psycopg.Connection[Any]) -> None:
+    query = "SELECT value FROM setting WHERE name = %s"
+    for row in connection.execute(query, [COPY_TARGET]):
+        check_finished(row[0])
 
 
 def _missing_rights(connection: psycopg.Connection[Any]) -> str:

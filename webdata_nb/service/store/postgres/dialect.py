@@ -11,7 +11,9 @@ from webdata_nb.service.store.sql.named_statements import migrations, statements
 DIALECT: Final = "postgresql"
 _PLACEHOLDER: Final = re.compile(r"(?<![:\w]):([a-z_]+)")
 _COMMENT: Final = re.compile(r"^\s*--.*\n?", re.MULTILINE)
-_BINARY_TYPE: Final = re.compile(r"\bBLOB\b")
+_TYPE: Final = re.compile(r"\b(BLOB|TEXT)\b")
+# Texts are ordered by their bytes, as in SQLite, whatever the language of the database.
+_TYPES: Final = {"BLOB": "BYTEA", "TEXT": 'TEXT COLLATE "C"'}
 
 
 @cache
@@ -24,7 +26,8 @@ def postgres_statements() -> dict[str, str]:
 def postgres_migrations() -> tuple[tuple[int, str], ...]:
     """Return the migrations as (version, script), oldest first."""
     return tuple(
-        (version, _BINARY_TYPE.sub("BYTEA", script)) for version, script in migrations(DIALECT)
+        (version, _TYPE.sub(lambda match: _TYPES[match[1]], script))
+        for version, script in migrations(DIALECT)
     )
 
 

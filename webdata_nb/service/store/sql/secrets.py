@@ -15,8 +15,24 @@ from webdata_nb.service.store.sql.connection import SqlDatabase, SqlRow, Transac
 from webdata_nb.service.store.sql.sealed_fields import merge_secrets, split_secrets
 
 _SLICE: Final = 200
-_CANARY_NAME: Final = "canary"
+CANARY_NAME: Final = "canary"
 _CANARY: Final = {"purpose": "check of the key"}
+
+
+def new_canary(cipher: SecretCipher) -> str:
+    """Return the text by which processes recognize the key."""
+    return cipher.encrypt(_CANARY)
+
+
+def check_canary(cipher: SecretCipher, canary: str) -> None:
+    """Raise `OtherKey` unless the keys decrypt the text of `new_canary`."""
+    try:
+        cipher.decrypt(canary)
+    except UnreadableSecrets:
+        raise OtherKey(
+            "the store's secrets are encrypted with another key: start with the "
+            "WEBDATA_SECRET_KEY of the service's other processes"
+        ) from None
 
 
 class SqlSecretStore(SecretStore):
@@ -26,16 +42,10 @@ class SqlSecretStore(SecretStore):
         self._database, self._cipher = database, cipher
 
     async def check_key(self) -> None:
-        sealed = self._cipher.encrypt(_CANARY)
-        await self._database.write("add_setting", name=_CANARY_NAME, value=sealed)
-        [row] = await self._database.read("setting", name=_CANARY_NAME)
-        try:
-            self._cipher.decrypt(row["value"])
-        except UnreadableSecrets:
-            raise OtherKey(
-                "the store's secrets are encrypted with another key: start with the "
-                "WEBDATA_SECRET_KEY of the service's other processes"
-            ) from None
+        canary = new_canary(self._cipher)
+        await self._database.write("add_setting", name=CANARY_NAME, value=canary)
+        [row] = await self._database.read("setting", name=CANARY_NAME)
+        check_canary(self._cipher, row["value"])
 
     async def encrypt_plaintext(self) -> None:
         after = ""
@@ -49,10 +59,10 @@ class SqlSecretStore(SecretStore):
         return await self._database.read("plaintext_jobs", after=after, limit=_SLICE)
 
     async def reencrypt(self) -> tuple[int, int]:
-        for row in await self._database.read("setting", name=_CANARY_NAME):
+        for row in await self._database.read("setting", name=CANARY_NAME):
             sealed = self._cipher.reencrypt(row["value"])
             await self._database.write(
-                "replace_setting", name=_CANARY_NAME, value=sealed, before=row["value"]
+                "replace_setting", name=CANARY_NAME, value=sealed, before=row["value"]
             )
         encrypted, unreadable_count, after = 0, 0, ""
         while rows := await self._database.read("encrypted_jobs", after=after, limit=_SLICE):

@@ -185,13 +185,16 @@ SELECT position,
 WHERE job_id = :job_id AND position >= :start AND position < :stop ORDER BY position;
 
 -- name: unindexed_rows on postgresql
+-- PostgreSQL's functions refuse texts with NUL.
 SELECT position,
   convert_to(json_build_object(
     'url', page_json -> 'url', 'title', page_json -> 'title', 'markdown', page_json -> 'markdown'
   )::text, 'UTF8') AS page,
   journal, success
 FROM (
-  SELECT position, convert_from(page, 'UTF8')::json AS page_json, journal, success FROM entry
+  SELECT position, replace(convert_from(page, 'UTF8'), '\u0000', '\ufffd')::json AS page_json,
+    journal, success
+  FROM entry
   WHERE job_id = :job_id AND position >= :start AND position < :stop
 ) AS visible
 ORDER BY position;
