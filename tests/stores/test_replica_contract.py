@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import pytest
 
+from tests.stores.jobs import NOW, entry, new_job
+from webdata_nb.service.errors import LeaseLost
 from webdata_nb.service.store.interface import Store
-from webdata_nb.service.store.records import LIVE_S, Replica
+from webdata_nb.service.store.records import LIVE_S, CommitBatch, Replica
 from webdata_nb.service.store.sql.store import SqlStore
 
 FIRST = Replica("1", "first", 16, 1.0)
@@ -69,3 +71,84 @@ class TestReplicas:
         again = Replica("3", FIRST.name, 8, 3.0)
         await store.replicas.join(again)
         assert await store.replicas.live() == [again]
+
+
+class TestFairShares:
+    async def test_a_replica_leaves_work_to_those_that_wait(self, store: Store) -> None:
+        await start_jobs(store, {"alice": 10})
+        await store.replicas.join(FIRST)
+        await store.replicas.join(SECOND)
+        first = await claim(store, FIRST, max_jobs=16)
+        assert len(first) == 6
+        assert await claim(store, FIRST, max_jobs=10, held_jobs=first) == []
+        assert len(await claim(store, SECOND, max_jobs=4)) == 4
+
+    async def test_one_replica_alone_takes_all_jobs(
+        self, store: Store, at: Callable[[float], None]
+    ) -> None:
+        at(1000.0)
+        await start_jobs(store, {"alice": 10})
+        await store.replicas.join(SECOND)
+        at(1001.0 + LIVE_S)  # the second is dead
+        await store.replicas.join(FIRST)
+        assert len(await claim(store, FIRST, max_jobs=16)) == 10
+
+    async def test_replicas_use_all_slots_while_more_jobs_wait(self, store: Store) -> None:
+        await start_jobs(store, {"alice": 22, "bob": 1})
+        await store.replicas.join(FIRST)
+        await store.replicas.join(SECOND)
+        first = await claim(store, FIRST, max_jobs=16, spare_jobs=8)
+        assert len(first) == 16
+        assert len(await claim(store, SECOND, max_jobs=4, spare_jobs=2)) == 4
+
+    async def test_accounts_take_turns_over_replicas(self, store: Store) -> None:
+        jobs = await start_jobs(store, {"alice": 6, "bob": 2, "carol": 1})
+        await store.replicas.join(SECOND)
+        third = Replica("3", "third", 4, 3.0)
+        await store.replicas.join(third)
+        names = {job_id: name for name, ids in jobs.items() for job_id in ids}
+        turns = [await claim(store, SECOND, max_jobs=2), await claim(store, third, max_jobs=4)]
+        assert [sorted(names[job_id] for job_id in turn) for turn in turns] == [
+            ["alice", "bob"],
+            ["alice", "alice", "bob", "carol"],
+        ]
+
+    async def test_a_worker_cannot_write_to_a_job_that_it_released(self, store: Store) -> None:
+        await start_jobs(store, {"alice": 1})
+        [(_, lease)] = await store.claim("w", lease_s=60, now=NOW)
+        await store.release("w")
+        with pytest.raises(LeaseLost):
+            await store.renew(lease, lease_s=60, now=NOW)
+        with pytest.raises(LeaseLost):
+            await store.commit(lease, CommitBatch(entries=(entry(0),)))
+
+
+async def start_jobs(store: Store, counts: dict[str, int]) -> dict[str, list[str]]:
+    """Start jobs of each account, one account after the other."""
+    started: dict[str, list[str]] = {}
+    for number, (name, count) in enumerate(counts.items()):
+        await store.accounts.ensure(name, name, now=NOW)
+        jobs = [new_job(name) for _ in range(count)]
+        for job in jobs:
+            await store.accept(job, now=NOW + number)
+        started[name] = [job.id for job in jobs]
+    return started
+
+
+async def claim(
+    store: Store,
+    replica: Replica,
+    *,
+    max_jobs: int,
+    spare_jobs: int = 0,
+    held_jobs: Collection[str] = (),
+) -> list[str]:
+    jobs = await store.claim(
+        replica.id,
+        max_jobs=max_jobs,
+        spare_jobs=spare_jobs,
+        held_jobs=held_jobs,
+        lease_s=60,
+        now=NOW,
+    )
+    return [job.id for job, _ in jobs]

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import random
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,63 +15,19 @@ import httpx
 import pytest
 
 from tests.postgres import PostgresServer
+from tests.replica_process import HEADERS, ReplicaProcess, add_account
 from tests.site.graphs import link_tree
 from tests.site.server import Site
-from webdata_nb.service.api_keys import key_hash
-from webdata_nb.service.credits.plans import Terms
-from webdata_nb.service.encryption import FixedKeys, SecretCipher, new_key
-from webdata_nb.service.store.postgres.database import PostgresDatabase
-from webdata_nb.service.store.sql.store import SqlStore
+from webdata_nb.service.encryption import new_key
 
 CRAWLS = 6
-HEADERS = {"Authorization": "Bearer wdk_alice"}
-
-
-class ReplicaProcess:
-    """A `webdata serve` process on a port of its own."""
-
-    def __init__(self, folder: Path, url: str, key: str) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
-        self._folder = folder
-        self._variables = {"WEBDATA_STORE": url, "WEBDATA_SECRET_KEY": key}
-        self.url = f"http://127.0.0.1:{self.port}"
-
-    def start(self) -> None:
-        command = [sys.executable, "-m", "webdata_nb", "serve", "--mode", "team"]
-        options = ["--port", str(self.port), "--data-dir", str(self._folder)]
-        options += ["--allow-network", "127.0.0.0/8"]
-        with (self._folder.with_suffix(".log")).open("ab") as log:
-            self.process = subprocess.Popen(
-                [*command, *options], stdout=log, stderr=log, env=os.environ | self._variables
-            )
-        deadline = time.monotonic() + 60
-        while True:
-            with contextlib.suppress(httpx.HTTPError):
-                httpx.get(f"{self.url}/healthz").raise_for_status()
-                return
-            assert self.process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
 
 
 @pytest.fixture
 def replicas(postgres_server: PostgresServer, tmp_path: Path) -> Iterator[list[ReplicaProcess]]:
     """Start two processes on one store, which has the account of Alice."""
     url, key = postgres_server.new_schema(), new_key()
-
-    async def add_account() -> None:
-        async with SqlStore(PostgresDatabase(url), SecretCipher(FixedKeys((key,)))) as store:
-            now = store.now()
-            await store.accounts.add("alice", "alice", Terms("team", 100_000, 50), now=now)
-            await store.accounts.add_key("k", "alice", "pc", key_hash("wdk_alice"), now=now)
-
-    asyncio.run(add_account())
+    asyncio.run(add_account(url, key))
     started = [ReplicaProcess(tmp_path / f"replica-{n}", url, key) for n in range(2)]
     for replica in started:
         replica.start()

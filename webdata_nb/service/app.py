@@ -85,7 +85,8 @@ METRICS_TIMEOUT_S: Final = 5.0
 class RunningService:
     """An open service: its application, and what says whether it is in use.
 
-    `prepare` does what the first job would wait for, and runs until it is cancelled.
+    `prepare` does what the first job would wait for, and runs until it is cancelled. `drain` ends
+    the event streams and returns the running jobs to the queue.
     """
 
     app: ASGIApp
@@ -93,6 +94,7 @@ class RunningService:
     metrics: Metrics
     pending_work: Callable[[], Awaitable[int]]
     prepare: Callable[[], Coroutine[None, None, None]]
+    drain: Callable[[], Coroutine[None, None, None]]
 
 
 @asynccontextmanager
@@ -309,7 +311,13 @@ def _running_service(
         metrics,
         pending_work,
         prepare,
+        partial(_drain, state),
     )
+
+
+async def _drain(state: AppState) -> None:
+    state.events.close()
+    await state.runner.drain()
 
 
 def _callers_by_key(store: Store) -> CallerLookup:
@@ -385,8 +393,10 @@ async def _run(
                 shutdown_begins()
                 lifetime.retire()
                 server.should_exit = True
+                draining = asyncio.create_task(running.drain())
                 await _cancel(preparing)
                 await serving
+                await draining
                 await _cancel(watching)
 
 

@@ -32,6 +32,8 @@ KEEPALIVE_S: Final = 15.0
 # Shortest interval between updates; ten a second are enough for a progress bar.
 UPDATE_INTERVAL_S: Final = 0.1
 ROWS_PER_READ: Final = 500
+# The last bytes of a stream whose process stops: when to open it again. It is no event.
+_RECONNECT: Final = b": this process stops; open the stream again\nretry: 1000\n\n"
 
 
 router = strict_router()
@@ -40,8 +42,9 @@ router = strict_router()
 _STREAM: Final = "text/event-stream"
 _RESUME: Final = (
     "Events of rows have an id; a client that sends the last one as `Last-Event-ID` receives the "
-    "events after it. The stream sends a comment line after 15 seconds without an event. Clients "
-    "must ignore unknown event names."
+    "events after it. The stream sends a comment line after 15 seconds without an event. A process "
+    "that stops ends its streams without `done`, with `retry:` as the time in milliseconds after "
+    "which to open them again. Clients must ignore unknown event names."
 )
 _PROGRESS: Final = (
     "| `progress` | progress of the job: `job_id`, `type`, `status`, `completed` and `total` rows, "
@@ -162,10 +165,13 @@ async def _stream(
                 end = {"job_id": job_id, "status": job.state.value, "error": job.error}
                 yield _event(StreamEvent.DONE, end)
                 return
+            if state.events.closed:
+                yield _RECONNECT
+                return
             next_at = time.monotonic() + UPDATE_INTERVAL_S
             while not await listener.wait(KEEPALIVE_S):
                 yield b": still here\n\n"
-            await _wait_for_interval(listener, next_at)
+            await _wait_for_interval(state, listener, next_at)
 
 
 async def _crawl_row_events(
@@ -198,9 +204,12 @@ async def _search_row_events(
         yield b"".join(events), position
 
 
-async def _wait_for_interval(listener: JobListener, next_at: float) -> None:
+async def _wait_for_interval(state: AppState, listener: JobListener, next_at: float) -> None:
     """Wait until the next update is due; the end is sent at once."""
-    while listener.ended is None and (left_s := next_at - time.monotonic()) > 0:
+    while listener.ended is None and not state.events.closed:
+        left_s = next_at - time.monotonic()
+        if left_s <= 0:
+            return
         await listener.wait(left_s)
 
 

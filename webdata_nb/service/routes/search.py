@@ -130,7 +130,7 @@ async def _wait_for_result(
     deadline = time.monotonic() + wait_s
     row_range = _ALL_ROWS if include_data else None
     with state.events.listen(job.id) as listener:
-        while (left_s := deadline - time.monotonic()) > 0:
+        while (left_s := deadline - time.monotonic()) > 0 and not state.events.closed:
             if not job.state.terminal:  # a repeated idempotency key may return an ended job
                 await listener.wait(min(left_s, POLL_S))
             if (snapshot := listener.ended) is not None and _has_all_rows(snapshot):
@@ -157,7 +157,7 @@ async def _wait_for_end(state: AppState, job: JobRecord, wait_s: float) -> None:
             # Read after `listen`, so that an end in between is not missed.
             job = await state.store.job(job.account_id, job.id)
             left_s = deadline - time.monotonic()
-            if job.state.terminal or left_s <= 0:
+            if job.state.terminal or left_s <= 0 or state.events.closed:
                 return
             await listener.wait(min(left_s, POLL_S))
 

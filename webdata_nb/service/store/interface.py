@@ -130,15 +130,16 @@ class JobQueue(Protocol):
         """Claim jobs that are pending or whose lease ran out, taking turns between accounts.
 
         An account's first job comes before any account's second, running ones included; within a
-        turn the older job goes first. Fewer than `max_jobs` are all there are. Of jobs with
-        several attempts without progress only one runs at a time. A job whose `accept` began
-        before is found.
+        turn the older job goes first. Fewer than `max_jobs` are all there are for this worker: a
+        replica takes no more than its fair share while others wait for work. Of jobs with several
+        attempts without progress only one runs at a time. A job whose `accept` began before is
+        found.
 
         Parameters
         ----------
         worker
-            The name of the worker. Jobs that it holds itself are claimed again, unless they are
-            in `held_jobs`.
+            The name of the worker, or the id of the replica. Jobs that it holds itself are claimed
+            again, unless they are in `held_jobs`.
         max_jobs
             How many jobs to claim.
         spare_jobs
@@ -150,7 +151,10 @@ class JobQueue(Protocol):
         """
 
     async def release(self, worker: str, *, held_jobs: Collection[str] = ()) -> None:
-        """Return a worker's jobs to the queue, except `held_jobs`; the attempts do not count."""
+        """Return a worker's jobs to the queue, except `held_jobs`; the attempts do not count.
+
+        Other processes are notified. The worker's later writes to these jobs raise `LeaseLost`.
+        """
 
     async def expire_leases(self) -> None:
         """End the leases of all running jobs; only for a process that is alone on the store."""

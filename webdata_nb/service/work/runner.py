@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 
 POLL_S: Final = 2.0
 STOP_S: Final = 2.0
+# How long jobs may take to stop before their leases are released all the same.
+DRAIN_S: Final = 0.5
 
 
 class Runner(Protocol):
@@ -44,8 +46,14 @@ class Runner(Protocol):
     async def cancel(self, job_id: str) -> None:
         """Stop a job that was cancelled in the store."""
 
+    async def drain(self) -> None:
+        """Claim no more jobs, stop those that run and return them to the queue.
+
+        They continue at once in another process, or after the next start.
+        """
+
     async def close(self) -> None:
-        """Stop; running jobs continue after the next start."""
+        """Drain, and wait for the end of what runs here."""
 
 
 class LocalRunner(Runner):
@@ -102,6 +110,7 @@ class LocalRunner(Runner):
         self._cancelled: set[str] = set()
         self._claiming = asyncio.Lock()
         self._claim_in_doubt = False
+        self._draining: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         self._loop = asyncio.create_task(self._claim_forever())
@@ -124,12 +133,23 @@ class LocalRunner(Runner):
         self._delete_spooled(job_id)
         self._events.changed(job_id)
 
+    async def drain(self) -> None:
+        if self._draining is None:
+            self._draining = asyncio.create_task(self._drain())
+        await asyncio.shield(self._draining)
+
     async def close(self) -> None:
-        tasks = [self._loop, *self._tasks.values()]
+        await self.drain()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def _drain(self) -> None:
+        tasks = {self._loop, *self._tasks.values()}
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.wait(tasks, timeout=DRAIN_S)
         with suppress(StoreUnavailable):  # then their leases run out
+            if self._membership is not None:
+                await self._membership.leave()
             await self._queue.release(self._worker)
 
     async def _claim_forever(self) -> None:

@@ -10,6 +10,7 @@ import logging
 import secrets
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 import psycopg
@@ -67,6 +68,8 @@ class Signals:
         self._closing.set()
         self._sending.cancel()
         await asyncio.gather(self._sending, return_exceptions=True)
+        with suppress(psycopg.Error):
+            await self._send_names()
         await asyncio.to_thread(self._thread.join)
 
     def add(self, name: str) -> None:
@@ -82,16 +85,21 @@ class Signals:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            names, self._names = list(self._names), {}
-            for start in range(0, len(names), _MAX_NAMES):
-                payload = " ".join([self._sender, *names[start : start + _MAX_NAMES]])
-                try:
-                    await asyncio.to_thread(self._notify, payload)
-                except psycopg.Error:  # sent with the next ones
-                    self._names |= dict.fromkeys(names[start:])
-                    self._changed.set()
-                    break
+            try:
+                await self._send_names()
+            except psycopg.Error:  # sent with the next ones
+                self._changed.set()
             await asyncio.sleep(SEND_INTERVAL_S)
+
+    async def _send_names(self) -> None:
+        names, self._names = list(self._names), {}
+        try:
+            while names:
+                payload = " ".join([self._sender, *names[:_MAX_NAMES]])
+                await asyncio.to_thread(self._notify, payload)
+                names = names[_MAX_NAMES:]
+        finally:
+            self._names |= dict.fromkeys(names)
 
     def _notify(self, payload: str) -> None:
         with self._pool.connection() as connection:

@@ -9,9 +9,11 @@ from typing import Final
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.errors import LeaseLost
+from webdata_nb.service.store.fair_share import fair_share
 from webdata_nb.service.store.interface import IndexSource, JobQueue
 from webdata_nb.service.store.records import (
     EMPTY_BATCH,
+    LIVE_S,
     NO_CURSORS,
     CommitBatch,
     JobRecord,
@@ -51,11 +53,16 @@ class SqlJobQueue(JobQueue, IndexSource):
     ) -> list[tuple[JobRecord, Lease]]:
         def change(transaction: Transaction) -> Sequence[SqlRow]:
             transaction.row("lock_queue")
+            share = _fair_share(transaction, worker, self.database.now())
+            free = max_jobs if share is None else min(max_jobs, share - len(held_jobs))
+            spare = spare_jobs if share is None else 0
+            if free + spare <= 0:
+                return ()
             return transaction.rows(
                 "claim",
                 worker=worker,
-                max_jobs=max_jobs,
-                spare_jobs=spare_jobs,
+                max_jobs=free,
+                spare_jobs=spare,
                 held_jobs=" ".join(held_jobs),
                 suspect=SUSPECT_ATTEMPTS,
                 lease_s=lease_s,
@@ -69,7 +76,13 @@ class SqlJobQueue(JobQueue, IndexSource):
         return [(job, Lease(job.id, worker, job.attempt)) for job in jobs]
 
     async def release(self, worker: str, *, held_jobs: Collection[str] = ()) -> None:
-        await self.database.write("release", worker=worker, held_jobs=" ".join(held_jobs))
+        # In the lane of the queue: after the worker's claims, and other processes are notified.
+        await self.database.change(
+            lambda transaction: transaction.execute(
+                "release", worker=worker, held_jobs=" ".join(held_jobs)
+            ),
+            lane=QUEUE_LANE,
+        )
 
     async def expire_leases(self) -> None:
         await self.database.write("expire_leases")
@@ -139,6 +152,16 @@ class SqlJobQueue(JobQueue, IndexSource):
     async def is_expired(self, job_id: str) -> bool:
         rows = await self.database.read("job_by_id", id=job_id)
         return not rows or rows[0]["expired_at"] is not None
+
+
+def _fair_share(transaction: Transaction, worker: str, now: float) -> int | None:
+    """Return how many jobs a worker may run while other replicas wait for work; None if all."""
+    replicas = transaction.rows("replica_slots", since=now - LIVE_S)
+    own_slots = next((row["slots"] for row in replicas if row["id"] == worker), None)
+    if own_slots is None or len(replicas) == 1:
+        return None
+    share = fair_share(replicas[0]["active_jobs"], [row["slots"] for row in replicas])
+    return share if share < own_slots else None
 
 
 def settle_end(

@@ -76,8 +76,9 @@ RETURNING *;
 
 -- name: release
 -- Returns a worker's jobs to the queue, except those that it runs. For a worker that stops, or that
--- does not know whether its claim was written; the attempt does not count.
-UPDATE job SET lease_until = 0,
+-- does not know whether its claim was written; the attempt does not count. Without its name, no
+-- later write of the worker succeeds.
+UPDATE job SET worker = NULL, lease_until = 0,
   attempts_since_progress = CASE WHEN attempts_since_progress > 0
     THEN attempts_since_progress - 1 ELSE 0 END
 WHERE worker = :worker AND state = 'running' AND :held_jobs NOT LIKE '%' || id || '%';

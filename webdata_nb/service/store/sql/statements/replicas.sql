@@ -10,5 +10,10 @@ DELETE FROM replica WHERE id = :id;
 -- A process that starts again under its name replaces the one that was killed.
 DELETE FROM replica WHERE id <> :id AND (name = :name OR seen_at < :since);
 
+-- name: replica_slots
+-- The slots of each live replica, and the jobs to divide among them.
+SELECT id, slots, (SELECT COUNT(*) FROM job WHERE state IN ('pending', 'running')) AS active_jobs
+FROM replica WHERE seen_at >= :since;
+
 -- name: live_replicas
 SELECT id, name, slots, started_at FROM replica WHERE seen_at >= :since ORDER BY started_at, id;

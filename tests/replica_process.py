@@ -1,0 +1,72 @@
+"""A process of a service on PostgreSQL, which tests start, stop and kill."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+import httpx
+
+from webdata_nb.service.api_keys import key_hash
+from webdata_nb.service.credits.plans import Terms
+from webdata_nb.service.encryption import FixedKeys, SecretCipher
+from webdata_nb.service.store.postgres.database import PostgresDatabase
+from webdata_nb.service.store.sql.store import SqlStore
+
+HEADERS: Final = {"Authorization": "Bearer wdk_alice"}
+# The promise of the service.
+EXIT_S: Final = 10.0
+
+
+async def add_account(url: str, key: str) -> None:
+    """Add the account of Alice, whose key is in `HEADERS`."""
+    async with SqlStore(PostgresDatabase(url), SecretCipher(FixedKeys((key,)))) as store:
+        now = store.now()
+        await store.accounts.add("alice", "alice", Terms("team", 100_000, 50), now=now)
+        await store.accounts.add_key("k", "alice", "pc", key_hash("wdk_alice"), now=now)
+
+
+class ReplicaProcess:
+    """A `webdata serve` process on a port of its own."""
+
+    def __init__(self, folder: Path, url: str, key: str, *options: str) -> None:
+        self._options = options
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port: int = probe.getsockname()[1]
+        self._folder = folder
+        self._variables = {"WEBDATA_STORE": url, "WEBDATA_SECRET_KEY": key}
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "webdata_nb", "serve", "--mode", "team"]
+        options = ["--port", str(self.port), "--data-dir", str(self._folder)]
+        options += ["--allow-network", "127.0.0.0/8"]
+        options += self._options
+        with (self._folder.with_suffix(".log")).open("ab") as log:
+            self.process = subprocess.Popen(
+                [*command, *options], stdout=log, stderr=log, env=os.environ | self._variables
+            )
+        deadline = time.monotonic() + 60
+        while True:
+            with contextlib.suppress(httpx.HTTPError):
+                httpx.get(f"{self.url}/healthz").raise_for_status()
+                return
+            assert self.process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    def terminate(self) -> int:
+        """Send SIGTERM; return the exit code."""
+        self.process.terminate()
+        return self.process.wait(timeout=EXIT_S)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()

@@ -1,0 +1,163 @@
+"""SIGTERM to a process on PostgreSQL: it exits, and another one continues what it did."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+
+from tests.postgres import PostgresServer
+from tests.replica_process import HEADERS, ReplicaProcess, add_account
+from tests.requirements import require
+from tests.site.server import Site
+from webdata_nb.service.encryption import new_key
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+PAGES = 40
+NAMES = ("east", "west")
+
+
+class Stream:
+    """What one connection to an event stream received."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._grew = asyncio.Condition()
+
+    async def read(self, url: str, last_event_id: str = "0") -> None:
+        """Read to the end of the stream."""
+        headers = HEADERS | {"Last-Event-ID": last_event_id}
+        async with (
+            httpx.AsyncClient(timeout=60) as http,
+            http.stream("GET", url, headers=headers) as response,
+        ):
+            assert response.status_code == 200
+            async for line in response.aiter_lines():
+                async with self._grew:
+                    self.lines.append(line)
+                    self._grew.notify_all()
+
+    async def wait_for_pages(self, count: int) -> None:
+        async with self._grew:
+            await self._grew.wait_for(lambda: self.lines.count("event: page") >= count)
+
+    @property
+    def ids(self) -> list[str]:
+        return [line.removeprefix("id: ") for line in self.lines if line.startswith("id: ")]
+
+
+class Replicas:
+    """Two processes on one store."""
+
+    def __init__(self, url: str, processes: dict[str, ReplicaProcess]) -> None:
+        self.url, self.processes = url, processes
+
+    def read(self, query: str) -> Any:
+        with psycopg.connect(self.url) as connection:
+            row = connection.execute(query).fetchone()
+            return None if row is None else row[0]
+
+    async def runner_of_the_job(self, *others: str) -> str:
+        """Wait until a process, none of `others`, runs the only job; return its name."""
+        async with asyncio.timeout(60):
+            while True:
+                name = await asyncio.to_thread(
+                    self.read, "SELECT name FROM job JOIN replica ON replica.id = job.worker"
+                )
+                if name is not None and name not in others:
+                    return str(name)
+                await asyncio.sleep(0.02)
+
+
+@pytest.fixture
+async def replicas(postgres_server: PostgresServer, tmp_path: Path) -> AsyncIterator[Replicas]:
+    url, key = postgres_server.new_schema(), new_key()
+    await add_account(url, key)
+    processes = {
+        name: ReplicaProcess(tmp_path / name, url, key, "--replica", name) for name in NAMES
+    }
+    for process in processes.values():
+        await asyncio.to_thread(process.start)
+    yield Replicas(url, processes)
+    for process in processes.values():
+        process.kill()
+
+
+async def get(replica: ReplicaProcess, path: str) -> Any:
+    async with httpx.AsyncClient(timeout=60) as http:
+        return (await http.get(replica.url + path, headers=HEADERS)).raise_for_status().json()
+
+
+async def start_crawl(replica: ReplicaProcess, **body: Any) -> str:
+    async with httpx.AsyncClient(timeout=60) as http:
+        response = await http.post(f"{replica.url}/v1/crawl", json=body, headers=HEADERS)
+        return str(response.raise_for_status().json()["job_id"])
+
+
+async def test_another_replica_continues_a_crawl_and_its_stream(
+    replicas: Replicas, site: Site
+) -> None:
+    site.page("/", "".join(f'<a href="/{n}">{n}</a>' for n in range(PAGES - 1)))
+    for n in range(PAGES - 1):
+        site.page(f"/{n}", f"<title>Page {n}</title><p>The page number {n}.</p>", delay=0.3)
+    first = replicas.processes["east"]
+    job_id = await start_crawl(first, url=site.url, max_pages=PAGES, concurrency=2)
+    name = await replicas.runner_of_the_job()
+    running = replicas.processes[name]
+    [other_name] = set(NAMES) - {name}
+    other = replicas.processes[other_name]
+    before, after = Stream(), Stream()
+    path = f"/v1/crawl/{job_id}/events"
+    reading = asyncio.create_task(before.read(running.url + path))
+    await before.wait_for_pages(3)
+    lease_until = replicas.read("SELECT lease_until FROM job")
+
+    assert await asyncio.to_thread(running.terminate) == 0
+    await replicas.runner_of_the_job(name)
+    # Released, not run out; else it would be held until then.
+    assert replicas.read("SELECT EXTRACT(EPOCH FROM clock_timestamp())") < lease_until
+    await reading
+    assert "retry: 1000" in before.lines
+    assert "event: done" not in before.lines
+
+    await after.read(other.url + path, before.ids[-1])
+    assert after.lines.count("event: done") == 1
+    assert "retry: 1000" not in after.lines
+    assert len(before.ids + after.ids) == len(set(before.ids + after.ids)) == PAGES
+    reply = await get(other, f"/v1/crawl/{job_id}?per_page=100")
+    assert [row["url"] for row in reply["data"]] == [
+        site.url,
+        *(site.at(f"/{n}") for n in range(PAGES - 1)),
+    ]
+    assert replicas.read("SELECT COUNT(*) FROM replica") == 1
+
+
+async def test_sigterm_during_a_render(replicas: Replicas, site: Site) -> None:
+    require("chromium")
+    site.page("/", "late", delay=100)
+    job_id = await start_crawl(
+        replicas.processes["east"],
+        url=site.url,
+        max_pages=1,
+        respect_robots_txt=False,
+        scrape_options={"render": True, "timeout": 60_000},
+    )
+    name = await replicas.runner_of_the_job()
+    await asyncio.to_thread(site.wait_for, "/")
+    stream = Stream()
+    url = f"{replicas.processes[name].url}/v1/crawl/{job_id}/events"
+    reading = asyncio.create_task(stream.read(url))
+    assert await asyncio.to_thread(replicas.processes[name].terminate) == 0
+    await asyncio.wait([reading])
+    await replicas.runner_of_the_job(name)
+
+
+async def test_readiness_names_the_replica(replicas: Replicas) -> None:
+    for name, process in replicas.processes.items():
+        assert await get(process, "/readyz") == {"status": "ok", "replica": name}
