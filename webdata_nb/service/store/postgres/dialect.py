@@ -11,7 +11,7 @@ from webdata_nb.service.store.sql.named_statements import migrations, statements
 DIALECT: Final = "postgresql"
 _PLACEHOLDER: Final = re.compile(r"(?<![:\w]):([a-z_]+)")
 _COMMENT: Final = re.compile(r"^\s*--.*\n?", re.MULTILINE)
-_TYPE: Final = re.compile(r"\b(BLOB|TEXT)\b")
+_TYPE: Final = re.compile(r"\b(BLOB|TEXT)\b(?!\[)")
 # Texts are ordered by their bytes, as in SQLite, whatever the language of the database.
 _TYPES: Final = {"BLOB": "BYTEA", "TEXT": 'TEXT COLLATE "C"'}
 
