@@ -37,18 +37,17 @@ class ReplicaProcess:
 
     def __init__(self, folder: Path, url: str, key: str, *options: str) -> None:
         self._options = options
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
+        self.port, self._metrics_port = _free_port(), _free_port()
         self._folder = folder
         self._variables = {"WEBDATA_STORE": url, "WEBDATA_SECRET_KEY": key}
         self.url = f"http://127.0.0.1:{self.port}"
+        self.metrics_url = f"http://127.0.0.1:{self._metrics_port}/metrics"
 
     def start(self) -> None:
         command = [sys.executable, "-m", "webdata_nb", "serve", "--mode", "team"]
         options = ["--port", str(self.port), "--data-dir", str(self._folder)]
         options += ["--allow-network", "127.0.0.0/8"]
-        options += self._options
+        options += ["--metrics", f"127.0.0.1:{self._metrics_port}", *self._options]
         with (self._folder.with_suffix(".log")).open("ab") as log:
             self.process = subprocess.Popen(
                 [*command, *options], stdout=log, stderr=log, env=os.environ | self._variables
@@ -70,3 +69,10 @@ class ReplicaProcess:
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

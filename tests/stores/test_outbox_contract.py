@@ -11,7 +11,12 @@ from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.errors import InvalidJobState, NoSuchDelivery
 from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.records import CommitBatch
-from webdata_nb.service.store.webhook_records import WEBHOOK_CONTEXT, Delivery, DeliveryCount
+from webdata_nb.service.store.webhook_records import (
+    LANES_PER_ENDPOINT,
+    WEBHOOK_CONTEXT,
+    Delivery,
+    DeliveryCount,
+)
 
 URL = "https://hooks.test/secret"
 
@@ -54,10 +59,27 @@ async def test_leased_delivery_is_taken_once_until_the_lease_ends(store: Store) 
     taken = await asyncio.gather(*(take(store, now=NOW) for _ in range(5)))
     assert len([each for each in taken if each is not None]) == 1
     assert await take(store, now=NOW + 9) is None
-    assert await store.outbox.next_due() == NOW + 10
+    assert await store.outbox.next_due(after=NOW) == NOW + 10
     assert await take(store, now=NOW + 10) is not None
     await store.outbox.expire_leases()
     assert await take(store, now=NOW + 10) is not None
+
+
+async def test_leases_of_an_endpoint_are_limited(store: Store) -> None:
+    await ended_job(store, pages=5)
+    later = store.now() + NOW  # pages are delivered by the store's clock
+    taken = [await take(store, now=later) for _ in range(LANES_PER_ENDPOINT)]
+    [endpoint] = await store.outbox.due(now=later, lanes=100)
+    assert endpoint.count == 6 - LANES_PER_ENDPOINT
+    assert await store.outbox.due(now=later) == []
+    assert await store.outbox.take(endpoint, lease_s=10, now=later) is None
+    assert taken[0] is not None
+    await store.outbox.release(taken[0])
+    [endpoint] = await store.outbox.due(now=later)
+    assert endpoint.count == 1
+    again = await store.outbox.take(endpoint, lease_s=10, now=later)
+    assert again is not None
+    assert (again.id, again.attempts) == (taken[0].id, 0)
 
 
 async def test_attempt_is_recorded_only_under_its_lease(store: Store) -> None:

@@ -20,6 +20,7 @@ from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.credits.plans import Terms
 from webdata_nb.service.credits.weights import Charge
 from webdata_nb.service.errors import ConcurrencyReached, StoreUnavailable
+from webdata_nb.service.settings import Retention
 from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.records import (
     CommitBatch,
@@ -28,8 +29,15 @@ from webdata_nb.service.store.records import (
     Lease,
     UrlOutcome,
 )
+from webdata_nb.service.store.spool import SpoolDirectory
 from webdata_nb.service.store.sql.store import SqlStore
-from webdata_nb.service.store.webhook_records import WEBHOOK_CONTEXT, DueEndpoint
+from webdata_nb.service.store.sqlite.text_index import SqliteTextIndex
+from webdata_nb.service.store.webhook_records import (
+    LANES_PER_ENDPOINT,
+    WEBHOOK_CONTEXT,
+    DueEndpoint,
+)
+from webdata_nb.service.work.retention import Janitor
 
 REPLICAS: Final = 4
 CLAIMERS: Final = 8
@@ -208,6 +216,52 @@ async def test_a_delivery_is_taken_once(replicas: list[SqlStore]) -> None:
     )
     ids = [delivery_id for part in taken for delivery_id in part]
     assert len(ids) == len(set(ids)) == 60
+
+
+async def test_lanes_of_an_endpoint_are_counted_over_replicas(replicas: list[SqlStore]) -> None:
+    await accounts(replicas[0])
+    context = {WEBHOOK_CONTEXT: {"profile": "A"}}
+    request = {"url": "http://x/", "webhook_url": "https://hooks.test/secret"}
+    for _ in range(12):
+        await replicas[0].accept(new_job(request=request, context=context), now=NOW)
+    for _, lease in await replicas[0].claim("w", max_jobs=12, lease_s=60, now=NOW):
+        await replicas[0].finish(lease, JobStatus.COMPLETED, error=None, now=NOW)
+    [endpoint] = await replicas[0].outbox.due(now=NOW)
+    assert endpoint.count == LANES_PER_ENDPOINT
+    taken = await asyncio.gather(
+        *(replicas[n % REPLICAS].outbox.take(endpoint, lease_s=60, now=NOW) for n in range(16))
+    )
+    assert sum(delivery is not None for delivery in taken) == LANES_PER_ENDPOINT
+
+
+async def test_exclusive_work_is_done_by_one_replica(replicas: list[SqlStore]) -> None:
+    first, second = replicas[:2]
+    async with first.exclusive("sweep") as is_first:
+        assert is_first
+        async with second.exclusive("sweep") as is_second, second.exclusive("other") as is_other:
+            assert (is_second, is_other) == (False, True)
+    async with second.exclusive("sweep") as is_second:
+        assert is_second
+
+
+async def test_one_replica_clears_the_store_at_a_time(
+    replicas: list[SqlStore], tmp_path: Path
+) -> None:
+    first, second = replicas[:2]
+    await accounts(first)
+    job, _ = await first.accept(new_job(), now=NOW)
+    await first.cancel(ALICE, job.id, now=NOW)
+    spool = SpoolDirectory(tmp_path / "spool")
+    (tmp_path / "spool" / job.id).mkdir(parents=True)
+    async with SqliteTextIndex(tmp_path / "index.sqlite") as index:
+        much_later = NOW + 1e9
+        janitor = Janitor(second, index, spool, retention=Retention(), clock=lambda: much_later)
+        async with first.exclusive("janitor"):
+            await janitor.sweep()
+            assert [each.id for each in await first.jobs(ALICE, limit=9)] == [job.id]
+            assert spool.job_ids() == []  # its own files
+        await janitor.sweep()
+    assert await first.jobs(ALICE, limit=9) == []
 
 
 async def test_a_name_is_given_to_one_account(replicas: list[SqlStore]) -> None:

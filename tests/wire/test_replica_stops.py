@@ -158,6 +158,36 @@ async def test_sigterm_during_a_render(replicas: Replicas, site: Site) -> None:
     await replicas.runner_of_the_job(name)
 
 
+async def samples(replica: ReplicaProcess) -> dict[str, float]:
+    """Return the values of a process's metrics, by name and labels."""
+    async with httpx.AsyncClient(timeout=60) as http:
+        text = (await http.get(replica.metrics_url)).raise_for_status().text
+    lines = [line.rpartition(" ") for line in text.splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, _, value in lines}
+
+
+async def test_metrics_are_summed_over_replicas(replicas: Replicas, site: Site) -> None:
+    with site.hold("/"):
+        await start_crawl(replicas.processes["east"], url=site.url, max_pages=1)
+        await replicas.runner_of_the_job()
+        await asyncio.to_thread(site.wait_for, "/")
+        east, west = [await samples(process) for process in replicas.processes.values()]
+        sums = {name: east.get(name, 0) + west.get(name, 0) for name in east | west}
+        assert sums['webdata_jobs{kind="crawl",state="running"}'] == 1
+        assert sums["webdata_running_jobs"] == 1
+        assert sums["webdata_replicas"] == 2
+        assert sums["webdata_queue_depth"] == 0
+        for name, of_process in zip(NAMES, (east, west), strict=True):
+            assert of_process[f'webdata_replica_info{{replica="{name}"}}'] == 1
+            assert "webdata_store_retried_transactions_total" in of_process
+        [reporter] = [
+            name for name, own in zip(NAMES, (east, west), strict=True) if "webdata_replicas" in own
+        ]
+        assert await asyncio.to_thread(replicas.processes[reporter].terminate) == 0
+    [other] = set(NAMES) - {reporter}
+    assert (await samples(replicas.processes[other]))["webdata_replicas"] == 1
+
+
 async def test_readiness_names_the_replica(replicas: Replicas) -> None:
     for name, process in replicas.processes.items():
         assert await get(process, "/readyz") == {"status": "ok", "replica": name}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -33,7 +33,7 @@ from webdata_nb.service.http.request_log import RequestLogMiddleware
 from webdata_nb.service.local_lifetime import LocalLifetime
 from webdata_nb.service.observability import loop_lag
 from webdata_nb.service.observability.logs import Caller, LogFormat, configure_logging
-from webdata_nb.service.observability.metrics import Metrics, StoreCollector
+from webdata_nb.service.observability.metrics import Metrics, StoreCollector, StoreReport
 from webdata_nb.service.routes import health, local
 from webdata_nb.service.routes.app_state import AppState, LeasedSessions
 from webdata_nb.service.routes.application import Application
@@ -116,7 +116,8 @@ async def service(
         index = await stack.enter_async_context(open_text_index(settings.data_dir, store))
         spool = SpoolDirectory(settings.data_dir / "spool")
         throttle, events, retry, metrics = HostThrottle(), JobEvents(), StoreRetry(), Metrics()
-        metrics.registry.register(StoreCollector(_state_counts(store, asyncio.get_running_loop())))
+        membership = _membership(store, settings)
+        _report_store(metrics, store, membership)
         indexer = Indexer(store, index)
         background_indexer = BackgroundIndexer(store, indexer)
         pages = await stack.enter_async_context(PagePool(PAGE_WORKERS))
@@ -149,7 +150,7 @@ async def service(
                 delete_spooled=spool.delete,
                 retry=retry,
                 slots=settings.slots,
-                membership=_membership(store, settings),
+                membership=membership,
                 clock=store.now,
             ),
             events=events,
@@ -160,6 +161,7 @@ async def service(
             retention=settings.retention,
             clock=clock,
         )
+        metrics.report_running_jobs(lambda: state.runner.running_jobs)
         store.subscribe(partial(_on_signal, state))
         janitor = Janitor(store, index, spool, retention=settings.retention, clock=clock)
         _run_in_background(stack, janitor.run())
@@ -327,17 +329,26 @@ def _callers_by_key(store: Store) -> CallerLookup:
     return caller_of
 
 
-def _state_counts(
-    store: Store, loop: asyncio.AbstractEventLoop
-) -> Callable[[], Mapping[str, Mapping[tuple[str, ...], int]]]:
-    """Return what reads the store's counts from the metrics' thread; the store's loop is `loop`."""
+def _report_store(metrics: Metrics, store: Store, membership: Membership | None) -> None:
+    """Add the counts of the store to the metrics; of several processes the oldest reports them."""
+    loop = asyncio.get_running_loop()  # the metrics have a thread of their own
 
-    def read_counts() -> Mapping[str, Mapping[tuple[str, ...], int]]:
-        counts = asyncio.run_coroutine_threadsafe(store.state_counts(), loop)
-        result = counts.result(METRICS_TIMEOUT_S)
-        return {"jobs": result.jobs, "deliveries": result.deliveries}
+    async def read_report() -> StoreReport | None:
+        replicas = 1
+        if membership is not None:
+            position, replicas = await membership.position()
+            if position != 0:
+                return None
+        counts = await store.state_counts()
+        return StoreReport(counts.jobs, counts.deliveries, replicas)
 
-    return read_counts
+    def report() -> StoreReport | None:
+        reading = asyncio.run_coroutine_threadsafe(read_report(), loop)
+        return reading.result(METRICS_TIMEOUT_S)
+
+    metrics.registry.register(StoreCollector(report, store.retried_transactions))
+    if membership is not None:
+        metrics.describe_replica(membership.replica.name)
 
 
 def _count_job(metrics: Metrics, snapshot: JobSnapshot) -> None:

@@ -41,6 +41,7 @@ async def _clients(fleet: Fleet, job_id: str) -> None:
     assert await again(store.active_jobs) == 0
     [delivery, *_] = await again(lambda: outbox.deliveries(ALICE, job_id=job_id, limit=1))
     await again(lambda: outbox.replay(ALICE, delivery.id, now=fleet.clock()))
+    await again(lambda: outbox.release(delivery))
     await again(outbox.expire_leases)
 
 

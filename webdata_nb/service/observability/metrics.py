@@ -6,11 +6,12 @@ Labels have few fixed values; callers, hosts, queries and addresses are never la
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.metrics_core import GaugeMetricFamily
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE"})
@@ -108,6 +109,22 @@ class Metrics:
             registry=self.registry,
         ).set_function(self._longest_lag.value)
 
+    def describe_replica(self, name: str) -> None:
+        """Say which process of a service these metrics are of."""
+        info = Gauge(
+            "webdata_replica_info",
+            "The name of this process; always 1.",
+            ("replica",),
+            registry=self.registry,
+        )
+        info.labels(name).set(1)
+
+    def report_running_jobs(self, count: Callable[[], int]) -> None:
+        """Report the jobs that run in this process; `count` returns their number."""
+        Gauge(
+            "webdata_running_jobs", "Jobs that run in this process.", registry=self.registry
+        ).set_function(count)
+
     def observe_loop_lag(self, seconds: float) -> None:
         """Observe a lag of the event loop."""
         self._lag.observe(seconds)
@@ -142,32 +159,62 @@ class Metrics:
             self._attempts.labels(provider, status).inc()
 
 
+@dataclass(frozen=True, slots=True)
+class StoreReport:
+    """The counts of a store: jobs by (kind, state), deliveries by (state,), live replicas."""
+
+    jobs: Mapping[tuple[str, ...], int]
+    deliveries: Mapping[tuple[str, ...], int]
+    replicas: int
+
+
 class StoreCollector(Collector):
-    """Collects the counts of the store on each scrape; `counts` may be called from any thread."""
+    """Collects the counts of the store on each scrape.
 
-    def __init__(self, counts: Callable[[], Mapping[str, Mapping[tuple[str, ...], int]]]) -> None:
-        self._counts = counts
+    Parameters
+    ----------
+    report
+        Returns the counts; None if another process reports them, so that sums over all processes
+        count them once. It may be called from any thread.
+    retried_transactions
+        Returns how many transactions of this process were run again.
+    """
 
-    def describe(self) -> Iterable[GaugeMetricFamily]:
+    def __init__(
+        self, report: Callable[[], StoreReport | None], retried_transactions: Callable[[], int]
+    ) -> None:
+        self._report, self._retried_transactions = report, retried_transactions
+
+    def describe(self) -> Iterable[Metric]:
         """Return the metrics without reading the store."""
-        return self._families({"jobs": {}, "deliveries": {}})
+        return [*_store_gauges(StoreReport({}, {}, 0)), self._retried()]
 
-    def collect(self) -> Iterable[GaugeMetricFamily]:
+    def collect(self) -> Iterable[Metric]:
         """Return the metrics with the store's counts."""
-        return self._families(self._counts())
+        report = self._report()
+        return [*(() if report is None else _store_gauges(report)), self._retried()]
 
-    def _families(
-        self, counts: Mapping[str, Mapping[tuple[str, ...], int]]
-    ) -> list[GaugeMetricFamily]:
-        jobs = GaugeMetricFamily("webdata_jobs", "Jobs kept.", labels=("kind", "state"))
-        queue = GaugeMetricFamily("webdata_queue_depth", "Jobs that wait for a worker.")
-        deliveries = GaugeMetricFamily(
-            "webdata_webhook_deliveries", "Webhook deliveries kept.", labels=("state",)
+    def _retried(self) -> Metric:
+        return CounterMetricFamily(
+            "webdata_store_retried_transactions",
+            "Transactions run again because the database had ended them in favor of others.",
+            value=self._retried_transactions(),
         )
-        for labels, count in counts["jobs"].items():
-            jobs.add_metric(labels, count)
-        pending = [count for (_, state), count in counts["jobs"].items() if state == "pending"]
-        queue.add_metric((), sum(pending))
-        for labels, count in counts["deliveries"].items():
-            deliveries.add_metric(labels, count)
-        return [jobs, queue, deliveries]
+
+
+def _store_gauges(report: StoreReport) -> list[Metric]:
+    jobs = GaugeMetricFamily("webdata_jobs", "Jobs kept.", labels=("kind", "state"))
+    for labels, count in report.jobs.items():
+        jobs.add_metric(labels, count)
+    pending = sum(count for (_, state), count in report.jobs.items() if state == "pending")
+    deliveries = GaugeMetricFamily(
+        "webdata_webhook_deliveries", "Webhook deliveries kept.", labels=("state",)
+    )
+    for labels, count in report.deliveries.items():
+        deliveries.add_metric(labels, count)
+    return [
+        jobs,
+        GaugeMetricFamily("webdata_queue_depth", "Jobs that wait for a worker.", value=pending),
+        deliveries,
+        GaugeMetricFamily("webdata_replicas", "Live processes.", value=report.replicas),
+    ]

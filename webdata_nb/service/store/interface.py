@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from types import MappingProxyType, TracebackType
 from typing import Protocol, Self
 
@@ -38,7 +39,12 @@ from webdata_nb.service.store.records import (
     UnindexedRow,
     UrlOutcome,
 )
-from webdata_nb.service.store.webhook_records import Delivery, DeliveryCount, DueEndpoint
+from webdata_nb.service.store.webhook_records import (
+    LANES_PER_ENDPOINT,
+    Delivery,
+    DeliveryCount,
+    DueEndpoint,
+)
 
 
 class JobStore(Protocol):
@@ -297,14 +303,27 @@ class AccountStore(Protocol):
 class Outbox(Protocol):
     """Webhook deliveries, written in the transaction of what they report."""
 
-    async def due(self, *, now: float) -> list[DueEndpoint]:
-        """Return the endpoints with due deliveries, the one that waits longest first."""
+    async def due(self, *, now: float, lanes: int = LANES_PER_ENDPOINT) -> list[DueEndpoint]:
+        """Return the endpoints with due deliveries and free lanes, the longest waiting one first.
 
-    async def next_due(self) -> float | None:
-        """Return when the next delivery is due."""
+        Every leased delivery uses one of an endpoint's `lanes`, also those of other processes.
+        """
 
-    async def take(self, endpoint: DueEndpoint, *, lease_s: float, now: float) -> Delivery | None:
-        """Lease the oldest due delivery of an endpoint; None if there is none."""
+    async def next_due(self, *, after: float) -> float | None:
+        """Return the first time after `after` at which a delivery is due; None without one."""
+
+    async def take(
+        self,
+        endpoint: DueEndpoint,
+        *,
+        lease_s: float,
+        now: float,
+        lanes: int = LANES_PER_ENDPOINT,
+    ) -> Delivery | None:
+        """Lease the oldest due delivery of an endpoint; None without one, or without a lane."""
+
+    async def release(self, delivery: Delivery) -> None:
+        """Return a leased delivery without an attempt, if the lease holds."""
 
     async def record_attempt(
         self,
@@ -432,6 +451,17 @@ class Store(JobStore, JobQueue, IndexSource, Protocol):
     replicas: ReplicaStore
     retention: RetentionStore
     secrets: SecretStore
+
+    def exclusive(self, work: str) -> AbstractAsyncContextManager[bool]:
+        """Return a context for work that one process does at a time.
+
+        It yields False at once if another process does that work now. A process that dies leaves
+        its work to others. If the connection to the database breaks, another process may begin
+        meanwhile: the work has to be repeatable.
+        """
+
+    def retried_transactions(self) -> int:
+        """Return how many transactions were run again because the database had ended them."""
 
     async def state_counts(self) -> StateCounts:
         """Count jobs and deliveries by their state."""

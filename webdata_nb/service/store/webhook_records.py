@@ -9,6 +9,8 @@ from webdata_nb.contract.events import Profile
 
 # The key under which a job's context has the options of its webhook.
 WEBHOOK_CONTEXT: Final = "webhook"
+# Concurrent attempts at one account's endpoint, of all processes together.
+LANES_PER_ENDPOINT: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class DueEndpoint:
-    """An account's endpoint with `count` deliveries that are due."""
+    """An account's endpoint, at which `count` deliveries are due and have a free lane."""
 
     account_id: str
     endpoint: str

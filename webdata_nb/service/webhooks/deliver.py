@@ -18,14 +18,13 @@ from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
 from webdata_nb.service.store.interface import JobStore, Outbox
 from webdata_nb.service.store.records import JobRecord
 from webdata_nb.service.store.retry import StoreRetry
-from webdata_nb.service.store.webhook_records import Delivery, DueEndpoint
+from webdata_nb.service.store.webhook_records import LANES_PER_ENDPOINT, Delivery, DueEndpoint
 from webdata_nb.service.webhooks.schedule import POLICIES, DeliveryOutcome, next_delivery
 from webdata_nb.service.webhooks.sender import Sender
 
 log = logging.getLogger(__name__)
 
-# Concurrent attempts at one account's endpoint, and at all endpoints.
-LANES_PER_ENDPOINT: Final = 4
+# Concurrent attempts of this process at all endpoints.
 MAX_LANES: Final = 256
 POLL_S: Final = 2.0
 # Longer than any timeout: if a lease runs out, its process has died.
@@ -87,7 +86,7 @@ class Deliverer:
                 task = asyncio.create_task(self._run_lane(endpoint))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
-        next_due = await self._outbox.next_due()
+        next_due = await self._outbox.next_due(after=now)
         return POLL_S if next_due is None else min(POLL_S, max(0.05, next_due - now))
 
     async def _run_lane(self, endpoint: DueEndpoint) -> None:
@@ -112,7 +111,12 @@ class Deliverer:
         while (
             delivery := await self._outbox.take(endpoint, lease_s=LEASE_S, now=self._clock())
         ) is not None:
-            await self._attempt(delivery)
+            try:
+                await self._attempt(delivery)
+            except asyncio.CancelledError:  # the process stops
+                with suppress(StoreUnavailable):  # then the lease runs out
+                    await self._outbox.release(delivery)
+                raise
 
     async def _attempt(self, delivery: Delivery) -> None:
         try:

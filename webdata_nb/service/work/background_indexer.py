@@ -8,7 +8,7 @@ from typing import Final
 
 from webdata_nb.service.errors import StoreUnavailable
 from webdata_nb.service.store.indexing import Indexer
-from webdata_nb.service.store.interface import JobStore
+from webdata_nb.service.store.interface import Store
 
 log = logging.getLogger("webdata_nb.service")
 
@@ -19,7 +19,7 @@ RETRY_DELAY_S: Final = 10.0
 class BackgroundIndexer:
     """Brings the text index up to date after the end of a job, unless other jobs are active."""
 
-    def __init__(self, store: JobStore, indexer: Indexer) -> None:
+    def __init__(self, store: Store, indexer: Indexer) -> None:
         self._store, self._indexer = store, indexer
         self._due = asyncio.Event()
         self._due.set()
@@ -39,7 +39,10 @@ class BackgroundIndexer:
 
     async def _catch_up(self) -> bool:
         try:
-            return await self._indexer.catch_up(is_busy=self._is_busy)
+            if await self._is_busy():
+                return False
+            async with self._store.exclusive("indexer") as is_first:
+                return is_first and await self._indexer.catch_up(is_busy=self._is_busy)
         except StoreUnavailable as error:
             log.warning("pages are not indexed for local search: %s; trying again", error)
         except Exception:

@@ -37,6 +37,11 @@ class Membership:
         self._has_joined = True
         self._next_at = time.monotonic() + HEARTBEAT_S
 
+    async def position(self) -> tuple[int | None, int]:
+        """Return the position of this process among the live ones by age, and their number."""
+        ids = [replica.id for replica in await self._replicas.live()]
+        return (ids.index(self.replica.id) if self.replica.id in ids else None), len(ids)
+
     async def leave(self) -> None:
         """Tell the others that this process takes no more jobs."""
         await self._replicas.leave(self.replica)

@@ -37,7 +37,8 @@ def expired_at(retention: Retention, job: JobRecord, now: float) -> float | None
 class Janitor:
     """Deletes old rows, index entries, jobs, keys and spooled files.
 
-    It also returns the credits of calls whose process died. `clock` returns the time.
+    It also returns the credits of calls whose process died. Of several processes on a store, one
+    clears it at a time. `clock` returns the time.
     """
 
     def __init__(
@@ -63,9 +64,14 @@ class Janitor:
 
     async def sweep(self) -> None:
         """Delete everything that is past its time."""
+        await self._clear_spool()
+        async with self._store.exclusive("janitor") as is_first:
+            if is_first:
+                await self._clear_store()
+
+    async def _clear_store(self) -> None:
         now, hours, stored = self._clock(), self._retention, self._store.retention
         await self._store.accounts.release_expired_calls(now=now)
-        await self._clear_spool()
         searches_before = now - min(hours.search_hours, hours.job_hours) * HOUR_S
         crawls_before = now - min(hours.crawl_hours, hours.job_hours) * HOUR_S
         while job_ids := await stored.due_jobs(

@@ -34,6 +34,10 @@ DRAIN_S: Final = 0.5
 class Runner(Protocol):
     """Runs jobs. Durability is the store's: a runner may die at any time."""
 
+    @property
+    def running_jobs(self) -> int:
+        """The number of jobs that run here."""
+
     async def start(self) -> None:
         """Begin to claim jobs."""
 
@@ -111,6 +115,10 @@ class LocalRunner(Runner):
         self._claiming = asyncio.Lock()
         self._claim_in_doubt = False
         self._draining: asyncio.Task[None] | None = None
+
+    @property
+    def running_jobs(self) -> int:
+        return len(self._tasks)
 
     async def start(self) -> None:
         self._loop = asyncio.create_task(self._claim_forever())

@@ -6,8 +6,9 @@ import asyncio
 import itertools
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
@@ -51,6 +52,8 @@ MAX_IDENTIFIER: Final = 63
 POOL_WAIT_S: Final = 15.0
 STATEMENT_S: Final = 60
 IDLE_TRANSACTION_S: Final = 60
+# After this time, exclusive work passes to another process: a frozen one keeps its connection.
+EXCLUSIVE_S: Final = 600
 # How long a process waits at its start for the migration of another one.
 MIGRATION_LOCK_S: Final = 300
 RETRY: Final = BackoffPolicy(0.01, 1.0, max_attempts=10, jitter=(0.0, 1.0))
@@ -171,6 +174,16 @@ class PostgresDatabase(SqlDatabase):
 
         return await self._on_reader(in_transaction)
 
+    @asynccontextmanager
+    async def exclusive(self, work: str) -> AsyncIterator[bool]:
+        # A lock of a session: its connection is not one of the pool.
+        connection = await asyncio.to_thread(self._lock, work)
+        try:
+            yield connection is not None
+        finally:
+            if connection is not None:
+                await asyncio.to_thread(connection.close)
+
     def data_version(self) -> int:
         """Return a number that differs after each commit of this process, and each second."""
         return self._last_commit << 32 | int(time.monotonic())
@@ -226,6 +239,24 @@ class PostgresDatabase(SqlDatabase):
                 row = connection.execute("SELECT current_schema() AS name").fetchone()
                 # NOTIFY reaches every schema of a database.
                 self._channel = f"webdata_{row['name'] if row else ''}"[:MAX_IDENTIFIER]
+
+    def _lock(self, work: str) -> psycopg.Connection[Any] | None:
+        """Return a connection that holds the lock of some work; None if another one holds it."""
+        with translated():
+            connection = self._connect()
+            try:
+                connection.execute(f"SET idle_session_timeout = '{EXCLUSIVE_S}s'")
+                cursor = connection.execute(
+                    "SELECT pg_try_advisory_lock(hashtext(%s), hashtext(%s))", [self._channel, work]
+                )
+                row = cursor.fetchone()
+                if row is not None and row[0]:
+                    return connection
+            except BaseException:
+                connection.close()
+                raise
+            connection.close()
+            return None
 
     def _connect(self) -> psycopg.Connection[Any]:
         """Open a connection beside the pool."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
@@ -55,6 +56,8 @@ class SqlDatabase(Protocol):
         From every method: the database cannot be read or written now, or not at all.
     """
 
+    retried_transactions: int
+
     async def __aenter__(self) -> Self: ...
     async def __aexit__(
         self,
@@ -81,6 +84,9 @@ class SqlDatabase(Protocol):
 
     async def snapshot(self, query: Callable[[Transaction], T]) -> T:
         """Run reading statements that all see the same state of the database."""
+
+    def exclusive(self, work: str) -> AbstractAsyncContextManager[bool]:
+        """Return a context for work that one process does at a time; see `Store.exclusive`."""
 
     def data_version(self) -> int:
         """Return a number that differs from earlier ones after any commit.

@@ -18,6 +18,7 @@ from webdata_nb.service.store.interface import Outbox
 from webdata_nb.service.store.records import JobRecord
 from webdata_nb.service.store.sql.connection import SqlDatabase, SqlRow, Transaction
 from webdata_nb.service.store.webhook_records import (
+    LANES_PER_ENDPOINT,
     WEBHOOK_CONTEXT,
     Delivery,
     DeliveryCount,
@@ -108,26 +109,36 @@ class SqlOutbox(Outbox):
     def __init__(self, database: SqlDatabase) -> None:
         self._database = database
 
-    async def due(self, *, now: float) -> list[DueEndpoint]:
-        rows = await self._database.read("due_endpoints", now=now)
+    async def due(self, *, now: float, lanes: int = LANES_PER_ENDPOINT) -> list[DueEndpoint]:
+        rows = await self._database.read("due_endpoints", now=now, lanes=lanes)
         return [DueEndpoint(row["account_id"], row["endpoint"], row["n"]) for row in rows]
 
-    async def next_due(self) -> float | None:
-        [row] = await self._database.read("next_due")
+    async def next_due(self, *, after: float) -> float | None:
+        [row] = await self._database.read("next_due", now=after)
         return None if row["due"] is None else float(row["due"])
 
-    async def take(self, endpoint: DueEndpoint, *, lease_s: float, now: float) -> Delivery | None:
-        rows = await self._database.change(
-            lambda transaction: transaction.rows(
-                "take_delivery",
-                account_id=endpoint.account_id,
-                endpoint=endpoint.endpoint,
-                lease=secrets.token_hex(8),
-                lease_s=lease_s,
-                now=now,
+    async def take(
+        self,
+        endpoint: DueEndpoint,
+        *,
+        lease_s: float,
+        now: float,
+        lanes: int = LANES_PER_ENDPOINT,
+    ) -> Delivery | None:
+        place = {"account_id": endpoint.account_id, "endpoint": endpoint.endpoint}
+
+        def change(transaction: Transaction) -> SqlRow | None:
+            transaction.row("lock_endpoint", **place)
+            lease = secrets.token_hex(8)
+            return transaction.row(
+                "take_delivery", **place, lease=lease, lease_s=lease_s, now=now, lanes=lanes
             )
-        )
-        return _delivery(rows[0]) if rows else None
+
+        row = await self._database.change(change)
+        return None if row is None else _delivery(row)
+
+    async def release(self, delivery: Delivery) -> None:
+        await self._database.write("release_delivery", id=delivery.id, lease=delivery.lease)
 
     async def record_attempt(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Self
 
@@ -51,6 +52,12 @@ class SqlStore(SqlJobStore, SqlJobQueue, Store):
         trace: TracebackType | None,
     ) -> None:
         await self.database.__aexit__(kind, error, trace)
+
+    def exclusive(self, work: str) -> AbstractAsyncContextManager[bool]:
+        return self.database.exclusive(work)
+
+    def retried_transactions(self) -> int:
+        return self.database.retried_transactions
 
     async def state_counts(self) -> StateCounts:
         jobs = await self.database.read("job_counts")

@@ -8,6 +8,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from threading import local
 from types import TracebackType
@@ -70,6 +71,7 @@ class SqliteDatabase(SqlDatabase):
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self.retried_transactions = 0
         self._local = local()
         self._connections: list[sqlite3.Connection] = []
 
@@ -120,6 +122,9 @@ class SqliteDatabase(SqlDatabase):
                     connection.execute("ROLLBACK")
 
         return await self._on_reader(in_transaction)
+
+    def exclusive(self, work: str) -> nullcontext[bool]:  # noqa: ARG002 - there is one process
+        return nullcontext(True)  # noqa: FBT003 - the value of the context
 
     def data_version(self) -> int:
         # On the event loop's own thread: SQLite only reads memory that its processes share.
