@@ -1,46 +1,79 @@
 """Compares the processor time per page of this checkout with an earlier commit.
 
-One process for each checkout converts the same pages to the rows of a crawl, set by set, taking
-turns; the time of a set is the minimum of its rounds. `compare` is used by ``content_quality``; run
-as a program this file is the process of one checkout.
+One process for each checkout converts the same pages to the rows of a crawl, taking turns. The time
+of a page is the minimum of its rounds, since other programs can only add time. ``content_quality``
+compares labelled sets; this program compares any folder of HTML files, every third of them, as main
+content and as whole pages. The exit code is 1 if a ratio is above `MAX_RATIO`.
+
+Run it from the checkout, in the environment of the tests::
+
+    python -m benchmarks.page_cpu --base COMMIT FOLDER
+    python -m benchmarks.page_cpu --base 6ed243f /usr/share/doc/python3-doc/html/library
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
 import sys
-import tarfile
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 __all__ = ["compare"]
 
 CHECKOUT: Final = Path(__file__).resolve().parents[1]
-ROUNDS: Final = 3
-EVERY: Final = 3
-"""One of so many pages is measured."""
+CONVERTER: Final = Path(__file__).with_name("page_converter.py")
+MODES: Final = ("main content", "whole page")
+ROUNDS: Final = 5
+MAX_RATIO: Final = 1.1
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTimes:
+    """The processor seconds of the same pages with this checkout and with an earlier commit."""
+
+    pages: int
+    ours: float
+    theirs: float
+
+    @property
+    def ratio(self) -> float:
+        """The times of this checkout, relative to those of the earlier commit."""
+        return self.ours / self.theirs
 
 
 def compare(commit: str, sets: list[Path]) -> dict[str, float]:
     """Return the ratio of processor times, this checkout to `commit`, by set and for all."""
+    times = measure(commit, sets, MODES[0])
+    ours, theirs = (sum(getattr(each, side) for each in times) for side in ("ours", "theirs"))
+    ratios = {
+        path.name.partition(".")[0]: each.ratio for path, each in zip(sets, times, strict=True)
+    }
+    return ratios | {"all": ours / theirs}
+
+
+def measure(commit: str, sets: list[Path], mode: str) -> list[CpuTimes]:
+    """Return the processor times of each set."""
     with ExitStack() as stack:
         tree = stack.enter_context(worktree(commit))
         processes = [stack.enter_context(converter(path)) for path in (CHECKOUT, tree)]
-        seconds = [dict.fromkeys(sets, float("inf")) for _ in processes]
-        for index in range(ROUNDS):
-            for path in sets:
-                for side in (0, 1) if index % 2 else (1, 0):
-                    measured = ask(processes[side], path)
-                    seconds[side][path] = min(seconds[side][path], measured)
-    ratios = {path.name.partition(".")[0]: seconds[0][path] / seconds[1][path] for path in sets}
-    return ratios | {"all": sum(seconds[0].values()) / sum(seconds[1].values())}
+        return [measure_set(processes, path, mode) for path in sets]
+
+
+def measure_set(processes: list[subprocess.Popen[str]], path: Path, mode: str) -> CpuTimes:
+    """Return the processor times of a set; the processes take turns."""
+    rounds: tuple[list[list[float]], list[list[float]]] = ([], [])
+    for index in range(ROUNDS):
+        for side in (0, 1) if index % 2 else (1, 0):
+            rounds[side].append(ask(processes[side], path, mode))
+    ours, theirs = (sum(map(min, zip(*each, strict=True))) for each in rounds)
+    return CpuTimes(len(rounds[0][0]), ours, theirs)
 
 
 @contextmanager
@@ -60,7 +93,7 @@ def worktree(commit: str) -> Iterator[Path]:
 def converter(checkout: Path) -> Iterator[subprocess.Popen[str]]:
     """Start the process that converts pages with the code of `checkout`."""
     process = subprocess.Popen(
-        [sys.executable, __file__],
+        [sys.executable, str(CONVERTER)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -74,47 +107,36 @@ def converter(checkout: Path) -> Iterator[subprocess.Popen[str]]:
         process.wait()
 
 
-def ask(process: subprocess.Popen[str], path: Path) -> float:
-    """Return the processor seconds that a process needs for a set."""
+def ask(process: subprocess.Popen[str], path: Path, mode: str) -> list[float]:
+    """Return the processor seconds that a process needs for each page of a set."""
     if process.stdin is None or process.stdout is None:
         raise RuntimeError("the process has no pipes")
-    process.stdin.write(f"{path}\n")
+    process.stdin.write(f"{json.dumps([mode, str(path)])}\n")
     process.stdin.flush()
-    return float(process.stdout.readline())
+    seconds: list[float] = json.loads(process.stdout.readline())
+    return seconds
 
 
-def load(path: str) -> list[tuple[bytes, str]]:
-    """Return the measured pages of a set, with their URLs."""
-    with tarfile.open(path) as tar:
-        files = {
-            member.name.split("/", 1)[1]: file.read()
-            for member in tar
-            if (file := tar.extractfile(member)) is not None
-        }
-    truth = json.loads(files["truth.json"])
-    return [(files[f"pages/{key}.html"], truth[key]["url"]) for key in sorted(truth)[::EVERY]]
-
-
-def main() -> None:
-    """Convert the sets named on standard input; print the processor seconds of each."""
-    from webdata_nb.service.content.page_source import (  # noqa: PLC0415 - of either checkout
-        ConversionOptions,
-        PageSource,
-    )
-    from webdata_nb.service.scrape.page import scrape  # noqa: PLC0415
-
-    sets: dict[str, list[tuple[bytes, str]]] = {}
-    for line in sys.stdin:
-        path = line.strip()
-        pages = sets.get(path) or sets.setdefault(path, load(path))
-        start = time.process_time()
-        for html, url in pages:
-            scrape(
-                PageSource(url, url, 200, "text/html", html, (), datetime.now(UTC)),
-                ConversionOptions(),
-            )
-        print(time.process_time() - start, flush=True)
+def main() -> int:
+    """Print the times of a folder in both modes; return 1 if a ratio is too high."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--base", metavar="COMMIT", required=True, help="compare with it")
+    parser.add_argument("folder", type=Path, help="a folder with HTML files")
+    arguments = parser.parse_args()
+    folder = arguments.folder.resolve()
+    if next(folder.rglob("*.html"), None) is None:
+        parser.error(f"no HTML file in {arguments.folder}")
+    highest = 0.0
+    for mode in MODES:
+        (times,) = measure(arguments.base, [folder], mode)
+        highest = max(highest, times.ratio)
+        ours, theirs = (1000 * each / times.pages for each in (times.ours, times.theirs))
+        print(
+            f"{mode}: {ours:.2f} ms per page, {arguments.base} {theirs:.2f} ms, {times.pages}"
+            f" pages; CPU ratio {times.ratio:.3f} (at most {MAX_RATIO})"
+        )
+    return int(highest > MAX_RATIO)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

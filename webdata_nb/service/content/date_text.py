@@ -22,7 +22,9 @@ _BUDDHIST_YEARS: Final = range(2443, 2800)
 _BUDDHIST_ERA: Final = 543
 
 # A date is searched in a few characters on both sides of its year, which takes linear time.
-_YEAR: Final = re.compile(r"\d{4}")  # assertions about its neighbours would take longer
+# Years begin with 1 or 2. A search for few first characters is fast, and all other digits that the
+# web writes years with are beyond ASCII. Assertions about the neighbours would take longer.
+_YEAR: Final = re.compile(r"[12\u0660-\U0010ffff](?<=\d)\d{3}")
 _LEFT_LENGTH: Final = 40
 _RIGHT_LENGTH: Final = 30
 _NAME: Final = (

@@ -136,6 +136,7 @@ def _may_have_footnotes(document: Document, anchors: AnchorTable) -> bool:
             len(text) <= MAX_MARK_CHARACTERS
             and href
             and "#" in href
+            and mark_of(text) is not None
             and reference_mark(link) is not None
             for text, href, link in zip(anchors.texts, anchors.hrefs, anchors.elements, strict=True)
         )

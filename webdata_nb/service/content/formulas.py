@@ -11,7 +11,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from webdata_nb.service.content.parser import Element, Text, nearest_ancestor, parse
-from webdata_nb.service.content.raw_formulas import LATEX, formula_element, mark_raw_formulas
+from webdata_nb.service.content.raw_formulas import (
+    FORMULA_CLASSES,
+    LATEX,
+    formula_element,
+    mark_formulas_by_class,
+    mark_raw_formulas,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +40,8 @@ _MAX_SIBLINGS: Final = 4
 _MATH_SCRIPTS: Final = 'script[type^="math/"]'
 _LATEX_DATA: Final = ("data-latex", "data-tex", "data-math")
 _DATA_SELECTORS: Final = tuple(f"{tag}[{name}]" for tag in ("span", "div") for name in _LATEX_DATA)
+# One pass over the page, which most pages have nothing for; each selector above costs one more.
+_MARKED: Final = ",".join((*(f"[{name}]" for name in _LATEX_DATA), *FORMULA_CLASSES))
 # The names of custom elements cost a pass over the page, so these are sought with MathJax only.
 _MATHJAX: Final = ('style[id^="MJX"]', 'script[src*="athjax" i]', 'script[id*="MathJax"]')
 _MATHJAX_DATA: Final = ("mjx-math[data-latex]",)
@@ -63,6 +71,17 @@ def mark_formulas(document: Document) -> None:
         _replace_script(script)
     for math in document.select("math"):
         _unwrap_math(math)
+    if document.select_one(_MARKED) is not None:
+        _mark_by_data(document)
+        mark_formulas_by_class(document)
+    for selector in _IMAGES:
+        for image in document.select(selector):
+            _mark_image(image)
+    mark_raw_formulas(document)
+
+
+def _mark_by_data(document: Document) -> None:
+    """Replace the elements that have their LaTeX in an attribute."""
     carriers: set[Node] = set()
     selectors = _DATA_SELECTORS
     if any(document.select_one(mark) is not None for mark in _MATHJAX):
@@ -72,10 +91,6 @@ def mark_formulas(document: Document) -> None:
             if carriers.isdisjoint(islice(element.ancestors, _CARRIER_LEVELS)):
                 _replace_data(element)
             carriers.add(element)
-    for selector in _IMAGES:
-        for image in document.select(selector):
-            _mark_image(image)
-    mark_raw_formulas(document)
 
 
 def _replace_script(script: Element) -> None:

@@ -20,6 +20,8 @@ _RENDERERS: Final = (
     'script[src*="katex" i]',
     'script[id*="MathJax"]',
 )
+FORMULA_CLASSES: Final = ('[class*="math"]', '[class^="arithmatex"]')
+"""Selectors of all elements that `mark_formulas_by_class` may replace, and of some others."""
 _NAMED: Final = (
     'span[class*="math"]',
     'span[class^="arithmatex"]',
@@ -63,11 +65,15 @@ def formula_element(latex: str, *, display: bool) -> Element:
     return make_element("math", [make_element("mtext", [Text(latex)])], **attributes)
 
 
-def mark_raw_formulas(document: Document) -> None:
-    """Replace formulas that are still LaTeX source in the text of a page."""
+def mark_formulas_by_class(document: Document) -> None:
+    """Replace elements of a formula class whose text is LaTeX source."""
     for selector in _NAMED:
         for element in document.select(selector):
             _replace_named(element)
+
+
+def mark_raw_formulas(document: Document) -> None:
+    """Replace LaTeX source in the text of a page that loads a script for formulas."""
     if any(document.select_one(renderer) is not None for renderer in _RENDERERS):
         dollars = _accepts_dollars(document)
         texts = [node for node in document.descendants if type(node) is Text]

@@ -59,9 +59,10 @@ _UPDATE: Final = re.compile(
     re.IGNORECASE,
 )
 _COPYRIGHT: Final = re.compile(r"©|\(c\)|copyright", re.IGNORECASE)
+# With "[class]", an element without a class costs one test instead of six.
 _DATE_ELEMENTS: Final = (
-    "[itemprop~=datePublished i],[class*=date i],[id*=date i],[class*=publi i],"
-    "[class*=posted i],[class*=byline i],[class*=datum i],[class*=fecha i]"
+    "[itemprop~=datePublished i],[id*=date i],[class]:is([class*=date i],[class*=publi i],"
+    "[class*=posted i],[class*=byline i],[class*=datum i],[class*=fecha i])"
 )
 _PUBLISHED_CLASSES: Final = re.compile(r"publi|posted|entry-date", re.IGNORECASE)
 
