@@ -24,22 +24,22 @@ HEADERS: Final = {"Authorization": "Bearer wdk_alice"}
 EXIT_S: Final = 10.0
 
 
-async def add_account(url: str, key: str) -> None:
+async def add_account(url: str, key: str, *, concurrency: int = 50) -> None:
     """Add the account of Alice, whose key is in `HEADERS`."""
     async with SqlStore(PostgresDatabase(url), SecretCipher(FixedKeys((key,)))) as store:
         now = store.now()
-        await store.accounts.add("alice", "alice", Terms("team", 100_000, 50), now=now)
+        await store.accounts.add("alice", "alice", Terms("team", 100_000, concurrency), now=now)
         await store.accounts.add_key("k", "alice", "pc", key_hash("wdk_alice"), now=now)
 
 
 class ReplicaProcess:
-    """A `webdata serve` process on a port of its own."""
+    """A `webdata serve` process on a port of its own, with options and environment variables."""
 
-    def __init__(self, folder: Path, url: str, key: str, *options: str) -> None:
+    def __init__(self, folder: Path, url: str, key: str, *options: str, **variables: str) -> None:
         self._options = options
         self.port, self._metrics_port = _free_port(), _free_port()
         self._folder = folder
-        self._variables = {"WEBDATA_STORE": url, "WEBDATA_SECRET_KEY": key}
+        self._variables = variables | {"WEBDATA_STORE": url, "WEBDATA_SECRET_KEY": key}
         self.url = f"http://127.0.0.1:{self.port}"
         self.metrics_url = f"http://127.0.0.1:{self._metrics_port}/metrics"
 
@@ -52,7 +52,7 @@ class ReplicaProcess:
             self.process = subprocess.Popen(
                 [*command, *options], stdout=log, stderr=log, env=os.environ | self._variables
             )
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180  # on a loaded machine
         while True:
             with contextlib.suppress(httpx.HTTPError):
                 httpx.get(f"{self.url}/healthz").raise_for_status()

@@ -56,6 +56,7 @@ _FINDERS: Final[dict[str, Callable[[], Path | None]]] = {
     "nginx": lambda: _program("nginx"),
     "postgresql": _postgresql,
     "python-docs": _python_docs,
+    "systemd-analyze": lambda: _program("systemd-analyze"),
     "tesseract": lambda: _program("tesseract"),
     "wget": lambda: _program("wget"),
 }
@@ -69,8 +70,8 @@ def find(component: str) -> Path | None:
 def require(component: str) -> Path:
     """Return where a component is; skip the test without it, or fail it under `CI=true`.
 
-    Components: chromium, nginx, tesseract and wget (the program), corpora, postgresql (the folder
-    of the server's programs) and python-docs (the folder of its HTML).
+    Components: chromium, nginx, systemd-analyze, tesseract and wget (the program), corpora,
+    postgresql (the folder of the server's programs) and python-docs (the folder of its HTML).
     """
     return find(component) or missing(component)
 

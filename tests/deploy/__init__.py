@@ -1,0 +1,1 @@
+"""The files of `deploy/` are valid, and their commands work without containers."""
