@@ -86,6 +86,7 @@ async def open_service(
     stall_s: float = STALL_S,
     store_url: str | None = None,
     secret_keys: tuple[str, ...] = (),
+    blobs_url: str | None = None,
     replica: str | None = None,
     slots: int = SLOTS,
 ) -> AsyncIterator[Api]:
@@ -102,6 +103,7 @@ async def open_service(
         stall_s=stall_s,
         store_url=store_url,
         secret_keys=secret_keys,
+        blobs_url=blobs_url,
         replica=replica,
         slots=slots,
     )

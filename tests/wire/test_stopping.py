@@ -19,13 +19,13 @@ HANGING = """
 import signal, sys, threading
 from pathlib import Path
 from webdata_nb.service import app
-from webdata_nb.service.creatives.file_store import FileStore
+from webdata_nb.service.store.spool import SpoolDirectory
 
-def never(*_):
+def never(*_, **__):
     signal.raise_signal(signal.SIGTERM)
     threading.Event().wait()
 
-FileStore.delete_expired = never
+SpoolDirectory.job_ids = never
 signal.signal(signal.SIGTERM, signal.SIG_IGN)  # until the service has set its own
 sys.exit(app.serve(host=None, port=0, data_dir=Path(sys.argv[1]), store=None, mode="local",
                    allow_networks=(), managed=False))

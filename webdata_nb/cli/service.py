@@ -78,6 +78,12 @@ def _add_storage(add: AddArgument) -> None:
         "WEBDATA_REPLICA, or host name and process id)",
     )
     add(
+        "--blobs",
+        metavar="URL",
+        help="folder of downloaded files, file:///DIR or any URL of fsspec (default: "
+        "WEBDATA_BLOBS, or the data directory)",
+    )
+    add(
         "--retention-hours",
         type=float,
         metavar="H",

@@ -19,13 +19,14 @@ from starlette.types import ASGIApp
 from webdata_nb import __version__, malloc
 from webdata_nb.contract.events import Profile
 from webdata_nb.service.api_keys import key_hash
+from webdata_nb.service.blobs.store import BlobStore, open_blob_store
 from webdata_nb.service.browser.profile_folders import remove_stale_folders
 from webdata_nb.service.creatives.cursor import CursorSealer
 from webdata_nb.service.creatives.file_store import FileStore
 from webdata_nb.service.creatives.listing import CreativesListing
 from webdata_nb.service.creatives.ocr import OcrPool
 from webdata_nb.service.creatives.source_factory import SourceFactory
-from webdata_nb.service.errors import ApplicationError
+from webdata_nb.service.errors import ApplicationError, BlobsUnavailable
 from webdata_nb.service.http.compression import CompressionMiddleware
 from webdata_nb.service.http.connections import ConnectionLimiter, max_connections
 from webdata_nb.service.http.gate import CallerLookup, Gate, local_callers
@@ -111,6 +112,9 @@ async def service(
     `clock` replaces the store's clock in tests of retention and webhooks.
     """
     async with AsyncExitStack() as stack:
+        blobs = await stack.enter_async_context(
+            open_blob_store(settings.blobs_url, settings.data_dir)
+        )
         store = await _open_store(stack, settings)
         clock = clock or store.now
         index = await stack.enter_async_context(open_text_index(settings.data_dir, store))
@@ -155,7 +159,7 @@ async def service(
             ),
             events=events,
             webhooks=webhooks,
-            creatives=_creatives(settings, throttle),
+            creatives=_creatives(settings, throttle, blobs),
             sessions=LeasedSessions(lifetime, settings.providers.creatives),
             retry=retry,
             retention=settings.retention,
@@ -265,13 +269,14 @@ def _on_signal(state: AppState, signal: StoreSignal) -> None:
         state.events.all_changed()
 
 
-def _creatives(settings: ServiceSettings, throttle: HostThrottle) -> CreativesListing:
-    files = FileStore(settings.data_dir / "creatives")
+def _creatives(
+    settings: ServiceSettings, throttle: HostThrottle, blobs: BlobStore
+) -> CreativesListing:
     if settings.store_url is None:
         sealer = CursorSealer.load_or_create(settings.data_dir)
     else:  # another process may continue a listing
         sealer = CursorSealer.derive(settings.secret_keys[0])
-    return CreativesListing(SourceFactory(throttle), sealer, files, OcrPool())
+    return CreativesListing(SourceFactory(throttle), sealer, FileStore(blobs), OcrPool())
 
 
 def _running_service(
@@ -364,9 +369,9 @@ async def _sweep(state: AppState) -> None:
     while True:
         state.response_cache.clear()
         try:
-            await asyncio.to_thread(state.creatives.files.delete_expired, time())
-        except OSError:
-            log.exception("old files could not be removed; trying again later")
+            await state.creatives.files.delete_expired(time())
+        except BlobsUnavailable as error:
+            log.warning("old files are not deleted: %s; trying again later", error)
         await asyncio.sleep(SWEEP_INTERVAL_S)
 
 
@@ -444,6 +449,7 @@ def serve(
     ca_bundle: str | None = None,
     slots: int | None = None,
     replica: str | None = None,
+    blobs: str | None = None,
 ) -> int:
     """Run the service in the foreground until it is stopped.
 
@@ -489,6 +495,8 @@ def serve(
     replica
         The name of this process among those on one PostgreSQL database; its host name and process
         id when None.
+    blobs
+        The URL of the folder of downloaded files; `data_dir` when None.
 
     Returns
     -------
@@ -522,6 +530,7 @@ def serve(
             ca_bundle=ca_bundle,
             slots=slots,
             replica=replica,
+            blobs=blobs,
         )
         lifetime = LocalLifetime(
             data_dir, version=__version__, schema=schema_version(), managed=managed

@@ -172,6 +172,10 @@ class StoreBusy(StoreUnavailable):
     """Another process holds the database lock for longer than a statement waits."""
 
 
+class BlobsUnavailable(StoreUnavailable):
+    """The place of the downloaded files fails; its URL is not shown, as it may have a password."""
+
+
 class StoreDamaged(ApplicationError):
     """The database file is damaged; the message says what to do."""
 

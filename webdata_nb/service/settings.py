@@ -23,12 +23,14 @@ Mode = Literal["local", "team"]
 SECRET_KEY: Final = "WEBDATA_SECRET_KEY"  # noqa: S105 - the name of a setting
 STORE: Final = "WEBDATA_STORE"
 REPLICA: Final = "WEBDATA_REPLICA"
+BLOBS: Final = "WEBDATA_BLOBS"
 LOCAL_ACCOUNT: Final = "local"
 # Seconds without progress after which the watchdog ends an attempt at a job.
 STALL_S: Final = 600.0
 # Jobs that a process runs at a time.
 SLOTS: Final = 16
 MAX_SLOTS: Final = 256
+_URL_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*")
 _REPLICA_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 LAST_PORT: Final = 65_535
 _LOOPBACK: Final = frozenset({None, "127.0.0.1", "localhost", "::1"})
@@ -168,6 +170,7 @@ class ServiceSettings:
     store_url: str | None = field(default=None, repr=False)
     slots: int = SLOTS
     replica: str | None = None
+    blobs_url: str | None = field(default=None, repr=False)
 
     @classmethod
     def checked(
@@ -194,6 +197,7 @@ class ServiceSettings:
         ca_bundle: str | None = None,
         slots: int | None = None,
         replica: str | None = None,
+        blobs: str | None = None,
     ) -> ServiceSettings:
         """Validate the options of a command; raises `InvalidSetting`."""
         store_url, keys = team_store_url(store, mode), secret_keys()
@@ -234,6 +238,7 @@ class ServiceSettings:
             store_url=store_url,
             slots=_slots(slots),
             replica=replica_name(replica, mode, store_url),
+            blobs_url=blobs_url(blobs),
         )
 
     @property
@@ -265,6 +270,33 @@ def team_store_url(text: str | None, mode: Mode = "team") -> str | None:
         raise InvalidSetting(
             "--store on PostgreSQL is for services with accounts: add --mode team, or leave out "
             "--store"
+        )
+    return text
+
+
+def blobs_url(text: str | None) -> str | None:
+    """Return the URL of the folder of downloaded files; None for the data directory.
+
+    Without `text` it is that of the environment. No message shows a URL: it may have a password.
+
+    Raises
+    ------
+    InvalidSetting
+        It is no URL, a relative one, or one of several file systems.
+    """
+    text = text or os.environ.get(BLOBS) or None
+    if text is None:
+        return None
+    scheme, _, rest = text.partition("://")
+    if not _URL_SCHEME.fullmatch(scheme) or "::" in text or not (rest or scheme == "memory"):
+        raise InvalidSetting(
+            f"--blobs ({BLOBS}) takes the URL of a folder, such as file:///srv/webdata-files or "
+            "s3://BUCKET/FOLDER"
+        )
+    if scheme == "file" and (not rest.startswith("/") or not rest.strip("/")):
+        raise InvalidSetting(
+            f"--blobs ({BLOBS}) takes a file URL with three slashes and an absolute path, such as "
+            "file:///srv/webdata-files"
         )
     return text
 

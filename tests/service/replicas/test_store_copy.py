@@ -21,6 +21,7 @@ from tests.postgres import PostgresServer
 from tests.service.conftest import open_service
 from tests.service.replicas.every_get import every_reply
 from tests.stores.filled_store import ACCOUNTS, SECRET, bearer, fill_store
+from webdata_nb.service.blobs.store import open_blob_store
 from webdata_nb.service.creatives.file_store import FileStore
 from webdata_nb.service.encryption import FixedKeys, SecretCipher, new_key
 from webdata_nb.service.errors import UnfinishedCopy
@@ -81,8 +82,13 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> StoppedService:
             return await fill_store(store, job_count=JOBS, row_count=ROWS, row_bytes=ROW_BYTES)
 
     job_ids = asyncio.run(fill())
-    file = FileStore(directory / "creatives").put("alice", b"a picture")["sha256"]
-    return StoppedService(directory, job_ids, new_key(), file)
+    return StoppedService(directory, job_ids, new_key(), asyncio.run(store_file(directory)))
+
+
+async def store_file(directory: Path) -> str:
+    """Store a file of Alice's; return its hash."""
+    async with open_blob_store(None, directory) as blobs:
+        return str((await FileStore(blobs).put("alice", b"a picture"))["sha256"])
 
 
 @pytest.fixture

@@ -13,7 +13,13 @@ from webdata_nb.service.creatives.file_store import FileStore
 from webdata_nb.service.creatives.ocr import OcrPool
 from webdata_nb.service.creatives.source import AdCreative, CreativesSource
 from webdata_nb.service.creatives.source_client import CallDeadline
-from webdata_nb.service.errors import ApplicationError, BadInput, PageError, SourceError
+from webdata_nb.service.errors import (
+    ApplicationError,
+    BadInput,
+    BlobsUnavailable,
+    PageError,
+    SourceError,
+)
 
 MAX_CONCURRENT: Final = 4
 MAX_ASSETS: Final = limits.CREATIVE_FILES
@@ -123,7 +129,7 @@ class _CreativeEnrichment:
             for name, step in list(self._pending.items()):
                 try:
                     await step()
-                except (SourceError, PageError, BadInput) as error:
+                except (SourceError, PageError, BadInput, BlobsUnavailable) as error:
                     self._errors.append(f"{name}: {error}")
                 del self._pending[name]
 
@@ -150,7 +156,7 @@ class _CreativeEnrichment:
         for url in urls[:MAX_ASSETS]:
             try:
                 assets.append({"url": url, **await self._store(await self._download(url))})
-            except (ApplicationError, OSError) as error:
+            except ApplicationError as error:
                 errors.append(str(error))
                 assets.append({"url": url, "error": str(error)})
             # Assets that are stored before the deadline stay in the row.
@@ -190,7 +196,7 @@ class _CreativeEnrichment:
         return self._downloads[url]
 
     async def _store(self, data: bytes) -> Row:
-        return await asyncio.to_thread(self._enricher.files.put, self._enricher.account_id, data)
+        return await self._enricher.files.put(self._enricher.account_id, data)
 
 
 def creative_row(creative: AdCreative, position: int, enrichment: Row) -> Row:

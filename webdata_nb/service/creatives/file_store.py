@@ -5,25 +5,23 @@ A file is returned only to the account that downloaded it, and expires like ever
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import io
-import os
 import re
-import secrets
 import time
 import warnings
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from PIL import Image, UnidentifiedImageError
 
 from webdata_nb.contract import limits
+from webdata_nb.service.blobs.store import BlobStore
 
 RETENTION_S: Final = limits.RETENTION_HOURS * 3600.0
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
-_DRAFT_SUFFIX: Final = ".draft"
+_FOLDER: Final = "creatives"
 # Raster formats that every browser shows and that cannot run code; SVG can contain scripts.
 _IMAGE_MIMES: Final = {
     "PNG": "image/png",
@@ -56,25 +54,17 @@ def detect_image_type(data: bytes) -> ImageType:
 
 @dataclass(frozen=True, slots=True)
 class FileStore:
-    """The files of all accounts below one folder; its methods do blocking file I/O."""
+    """The downloaded files of all accounts."""
 
-    root: Path
+    blobs: BlobStore
 
-    def put(self, account_id: str, data: bytes) -> dict[str, Any]:
-        """Store a file and return its hash, media type, size in bytes and size in pixels."""
-        sha256 = hashlib.sha256(data).hexdigest()
-        path = self._path(account_id, sha256)
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if path.exists():
-            os.utime(path)  # retention counts from the last call that returned the file
-        else:
-            draft = path.with_name(f"{sha256}.{secrets.token_hex(4)}{_DRAFT_SUFFIX}")
-            with os.fdopen(
-                os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb"
-            ) as file:
-                file.write(data)
-            draft.replace(path)
-        image = detect_image_type(data)
+    async def put(self, account_id: str, data: bytes) -> dict[str, Any]:
+        """Store a file and return its hash, media type, size in bytes and size in pixels.
+
+        Its retention counts from the last call that returned it.
+        """
+        sha256, image = await asyncio.to_thread(_describe, data)
+        await self.blobs.write(_name(account_id, sha256), data)
         return {
             "sha256": sha256,
             "mime": image.mime,
@@ -83,29 +73,31 @@ class FileStore:
             "height": image.height,
         }
 
-    def get(self, account_id: str, sha256: str) -> bytes | None:
+    async def get(self, account_id: str, sha256: str) -> bytes | None:
         """Return a file of an account; None if there is none with that hash, or it has expired."""
         if not _SHA256.fullmatch(sha256):
             return None
-        path = self._path(account_id, sha256)
-        try:
-            if time.time() - path.stat().st_mtime > RETENTION_S:
-                return None
-            return path.read_bytes()
-        except FileNotFoundError:
+        blob = await self.blobs.read(_name(account_id, sha256))
+        if blob is None or time.time() - blob.modified_at > RETENTION_S:
             return None
+        # Where files do not appear at once, this one may still be written.
+        is_complete = await asyncio.to_thread(_has_hash, blob.data, sha256)
+        return blob.data if is_complete else None
 
-    def delete_expired(self, now: float) -> int:
+    async def delete_expired(self, now: float) -> int:
         """Delete expired files and return their count."""
-        deleted = 0
-        for path in self.root.glob("*/*/*"):
-            with suppress(OSError):
-                if now - path.stat().st_mtime > RETENTION_S:
-                    path.unlink()
-                    deleted += 1
-        return deleted
+        return await self.blobs.delete_older(_FOLDER, before=now - RETENTION_S)
 
-    def _path(self, account_id: str, sha256: str) -> Path:
-        # An account id may contain characters that a file name must not.
-        account_folder = hashlib.sha256(account_id.encode()).hexdigest()[:32]
-        return self.root / account_folder / sha256[:2] / sha256
+
+def _describe(data: bytes) -> tuple[str, ImageType]:
+    return hashlib.sha256(data).hexdigest(), detect_image_type(data)
+
+
+def _has_hash(data: bytes, sha256: str) -> bool:
+    return hashlib.sha256(data).hexdigest() == sha256
+
+
+def _name(account_id: str, sha256: str) -> str:
+    # An account id may contain characters that a file name must not.
+    account_folder = hashlib.sha256(account_id.encode()).hexdigest()[:32]
+    return f"{_FOLDER}/{account_folder}/{sha256[:2]}/{sha256}"

@@ -113,12 +113,12 @@ async def _session_source(request: Request, state: AppState) -> tuple[Creatives,
     response_class=Response,
     responses={
         200: {"content": {"*/*": {"schema": {"type": "string", "format": "binary"}}}},
-        **error_responses(404),
+        **error_responses(404, 503),
     },
 )
 async def get_creatives_file(state: StateDep, account_id: AccountId, sha256: Sha256) -> Response:
     """Download a file that a listing of creatives stored for the account, by its hash."""
-    data = state.creatives.files.get(account_id, sha256)
+    data = await state.creatives.files.get(account_id, sha256)
     if data is None:
         raise NoSuchJob("no such file, or it has expired")
     headers = {
