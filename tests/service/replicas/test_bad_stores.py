@@ -12,7 +12,7 @@ import pytest
 
 from tests.postgres import PostgresServer
 from webdata_nb.service.encryption import new_key
-from webdata_nb.service.settings import InvalidSetting, team_store_url
+from webdata_nb.service.settings import InvalidSetting, replica_name, team_store_url
 
 pytestmark = pytest.mark.slow
 
@@ -63,6 +63,46 @@ def test_the_store_of_the_environment_is_for_teams(monkeypatch: pytest.MonkeyPat
     assert team_store_url(None, "local") is None
     with pytest.raises(InvalidSetting, match="--mode team"):
         team_store_url(url, "local")
+
+
+URL = "postgresql://host/db"
+
+
+@pytest.mark.parametrize("name", ["", "-a", "a b", "a/b", "é", "a" * 65, "a\nb"])
+def test_bad_names_of_replicas_are_refused(name: str) -> None:
+    with pytest.raises(
+        InvalidSetting, match=r"--replica \(WEBDATA_REPLICA\) takes 1 to 64 letters"
+    ):
+        replica_name(name, "team", URL)
+
+
+def test_names_of_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
+    default = replica_name(None, "team", URL)
+    assert default is not None
+    assert default.endswith(f"-{os.getpid()}")
+    assert replica_name(default, "team", URL) == default  # is valid itself
+    monkeypatch.setenv("WEBDATA_REPLICA", "west.1")
+    assert replica_name(None, "team", URL) == "west.1"
+    assert replica_name("east", "team", URL) == "east"
+    with pytest.raises(InvalidSetting, match="--store postgresql://"):
+        replica_name(None, "team", None)
+    assert replica_name(None, "local", None) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--mode", "team", "--replica", "east"), ("--replica", "--store postgresql://")),
+        (("--replica", "east"), ("--replica", "--mode team")),
+        (("--slots", "0"), ("--slots", "1 to 256", "not 0")),
+        (("--slots", "257"), ("--slots", "1 to 256", "not 257")),
+    ],
+)
+def test_bad_replicas_and_slots_end_the_command(
+    tmp_path: Path, options: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    check_refusal(run(tmp_path, "serve", *options), *words)
+    assert not (tmp_path / "data").exists()
 
 
 @pytest.mark.smoke
