@@ -54,6 +54,7 @@ _FINDERS: Final[dict[str, Callable[[], Path | None]]] = {
     ),
     "corpora": _corpora,
     "nginx": lambda: _program("nginx"),
+    "pgbouncer": lambda: _program("pgbouncer"),
     "postgresql": _postgresql,
     "python-docs": _python_docs,
     "systemd-analyze": lambda: _program("systemd-analyze"),
@@ -70,8 +71,9 @@ def find(component: str) -> Path | None:
 def require(component: str) -> Path:
     """Return where a component is; skip the test without it, or fail it under `CI=true`.
 
-    Components: chromium, nginx, systemd-analyze, tesseract and wget (the program), corpora,
-    postgresql (the folder of the server's programs) and python-docs (the folder of its HTML).
+    Components: chromium, nginx, pgbouncer, systemd-analyze, tesseract and wget (the program),
+    corpora, postgresql (the folder of the server's programs) and python-docs (the folder of its
+    HTML).
     """
     return find(component) or missing(component)
 

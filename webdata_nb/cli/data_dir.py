@@ -62,9 +62,19 @@ class StorePlace:
 
 
 def add_store_command(
-    commands: Commands, name: str, run: RunOnStore, description: str, *, create: bool = False
+    commands: Commands,
+    name: str,
+    run: RunOnStore,
+    description: str,
+    *,
+    create: bool = False,
+    store_flag: bool = True,
 ) -> argparse.ArgumentParser:
-    """Add a command whose `run` takes a store; `create` permits a new data directory."""
+    """Add a command whose `run` takes a store.
+
+    `create` permits a new data directory. Without `store_flag` the command adds an argument
+    `store` itself.
+    """
     run_on_store = functools.partial(_run_on_store, run, create)
     parser = add_command(commands, name, run_on_store, description)
     parser.add_argument(
@@ -73,11 +83,12 @@ def add_store_command(
         metavar="DIR",
         help="data directory of the service (default: that of serve --mode team)",
     )
-    parser.add_argument(
-        "--store",
-        metavar="URL",
-        help="database of the service on PostgreSQL (default: WEBDATA_STORE, or SQLite in DIR)",
-    )
+    if store_flag:
+        parser.add_argument(
+            "--store",
+            metavar="URL",
+            help="database of the service on PostgreSQL (default: WEBDATA_STORE, or SQLite in DIR)",
+        )
     return parser
 
 

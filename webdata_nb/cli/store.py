@@ -74,8 +74,17 @@ def _print_new_secret_key(_args: argparse.Namespace) -> None:
 
 
 def _add_store(group: Commands) -> None:
-    text = "Look for damage and contradictions in the database; the service may run meanwhile."
-    add_store_command(group, "check", _check_store, text)
+    text = (
+        "Look for damage and contradictions in the database, and for wrong settings of a server; "
+        "the service may run meanwhile."
+    )
+    check = add_store_command(group, "check", _check_store, text, store_flag=False)
+    check.add_argument(
+        "store",
+        nargs="?",
+        metavar="URL",
+        help="database on PostgreSQL (default: WEBDATA_STORE, or SQLite in DIR)",
+    )
     text = "Copy the database to a new file; the service may run meanwhile."
     backup = add_store_command(group, "backup", _back_up_store, text)
     backup.add_argument("file", type=Path, metavar="FILE", help="a file that does not exist yet")
@@ -99,7 +108,8 @@ def _check_store(place: StorePlace, _args: argparse.Namespace) -> int:
 
     results = asyncio.run(check_store(place.directory, place.url))
     for result in results:
-        print(f"{result.check}: {f'{len(result.problems)} wrong' if result.problems else 'ok'}")
+        state = f"{len(result.problems)} wrong" if result.problems else "ok"
+        print(f"{result.check}: {state}{f', {result.detail}' if result.detail else ''}")
         for problem in result.problems:
             print(f"  {problem}")
     return int(any(result.problems for result in results))
@@ -194,5 +204,5 @@ def _report_files(directory: Path) -> None:
     if files:
         report(
             f"{len(files)} downloaded files of creatives stay in {directory / 'creatives'}: start "
-            f"a process with --data-dir {directory} to serve them until they expire"
+            f"the processes with --blobs {directory.as_uri()} to serve them until they expire"
         )

@@ -266,6 +266,7 @@ def team_store_url(text: str | None, mode: Mode = "team") -> str | None:
             f"--store ({STORE}) takes sqlite (the default: jobs in the data directory), or a URL "
             "such as postgresql://USER:PASSWORD@HOST/DATABASE"
         )
+    _check_store_url(text)
     if mode == "local":
         raise InvalidSetting(
             "--store on PostgreSQL is for services with accounts: add --mode team, or leave out "
@@ -299,6 +300,30 @@ def blobs_url(text: str | None) -> str | None:
             "file:///srv/webdata-files"
         )
     return text
+
+
+def _check_store_url(url: str) -> None:
+    """Raise `InvalidSetting` if libpq would take a part of the password for something else.
+
+    Its own errors would show that part.
+    """
+    rest = url.partition("://")[2]
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    _, has_user, hosts = authority.rpartition("@")
+    is_split = rest.count("@") > 1 or ("@" in rest and not has_user) or "#" in rest
+    if is_split or re.search(r"%(?![0-9A-Fa-f]{2})", rest):
+        raise InvalidSetting(
+            f"--store ({STORE}): the special characters of the password must be percent-encoded, "
+            "such as %40 for @, %2F for /, %23 for # and %25 for %"
+        )
+    for host in hosts.split(","):
+        port = re.fullmatch(r"(?:\[[^]]*\]|[^:]*)(?::(\d*))?", host)
+        if port is None or (port[1] and int(port[1]) > LAST_PORT):
+            raise InvalidSetting(
+                f"--store ({STORE}): the port is a number up to {LAST_PORT}, as in "
+                "postgresql://USER:PASSWORD@HOST:5432/DATABASE; special characters of the "
+                "password must be percent-encoded"
+            )
 
 
 def replica_name(text: str | None, mode: Mode, store_url: str | None) -> str | None:

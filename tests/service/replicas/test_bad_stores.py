@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
+import socket
+import socketserver
 import subprocess
 import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import psycopg
 import pytest
 
+from tests import postgres
 from tests.postgres import PostgresServer
-from webdata_nb.service.encryption import new_key
+from tests.requirements import require
+from webdata_nb.service.encryption import FixedKeys, SecretCipher, new_key
 from webdata_nb.service.settings import InvalidSetting, replica_name, team_store_url
+from webdata_nb.service.store.postgres.database import open_schema
+from webdata_nb.service.store.postgres.dialect import postgres_migrations
+from webdata_nb.service.store.sql.named_statements import schema_version
+from webdata_nb.service.store.sql.secrets import new_canary
 
 pytestmark = pytest.mark.slow
 
@@ -45,6 +61,12 @@ def check_refusal(result: subprocess.CompletedProcess[str], *words: str) -> None
     ("store", "words"),
     [
         (f"mysql://root:{PASSWORD}@host/db", ("--store", "sqlite", "postgresql://")),
+        (f"postgresql://u:a@{PASSWORD}@host/db", ("percent-encoded", "%40")),
+        (f"postgresql://u:a/{PASSWORD}@host/db", ("percent-encoded", "%2F")),
+        (f"postgresql://u:a#{PASSWORD}@host/db", ("percent-encoded", "%23")),
+        (f"postgresql://u:a%{PASSWORD}@host/db", ("percent-encoded", "%25")),
+        (f"postgresql://u:{PASSWORD}/db", ("port", "percent-encoded")),
+        ("postgresql://u@host:99999/db", ("port", "65535")),
         ("jobs.db", ("--store", "sqlite", "postgresql://")),
     ],
 )
@@ -53,6 +75,18 @@ def test_unknown_stores_are_refused(store: str, words: tuple[str, ...]) -> None:
         team_store_url(store)
     assert all(word in str(raised.value) for word in words)
     assert PASSWORD not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "store",
+    [
+        "postgresql://u:p%40ss:word@host:5432/db?options=-csearch_path%3Dx",
+        "postgresql://a:1,[::1]:2,b/db?target_session_attrs=primary",
+        "postgres:///db?host=/run/postgresql",
+    ],
+)
+def test_urls_of_libpq_are_accepted(store: str) -> None:
+    assert team_store_url(store) == store
 
 
 def test_the_store_of_the_environment_is_for_teams(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,11 +182,15 @@ def test_store_commands_work_on_a_database(tmp_path: Path, postgres_server: Post
     result = run(tmp_path, "keys", "create", "--name", "alice", "--store", url)
     assert result.returncode == 0, result.stderr
     checks = ("visible rows", "receipts", "ledger sums", "credits of jobs", "holds")
-    checked = run(tmp_path, "store", "check", "--store", url)
-    assert checked.stdout.splitlines() == [f"{name}: ok" for name in checks]
+    checked = run(tmp_path, "store", "check", url)
+    server, *others = checked.stdout.splitlines()
+    assert server.startswith("server: ok, PostgreSQL ")
+    schema = f"schema: ok, version {schema_version()}"
+    expected = ["settings: ok", "signals: ok", "rights: ok", schema]
+    assert others == [*expected, *(f"{name}: ok" for name in checks)]
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("UPDATE account SET topup_left = 7")
-    checked = run(tmp_path, "store", "check", "--store", url)
+    checked = run(tmp_path, "store", "check", url)
     assert checked.returncode == 1
     assert "account alice: balance" in checked.stdout
     check_refusal(run(tmp_path, "store", "backup", "copy", "--store", url), "pg_dump")
@@ -161,3 +199,274 @@ def test_store_commands_work_on_a_database(tmp_path: Path, postgres_server: Post
         tmp_path, "secrets", "rotate", "--store", url, WEBDATA_SECRET_KEY=f"{new_key()},{key}"
     )
     assert "encrypted the secrets of 0 jobs" in rotated.stderr
+
+
+def test_another_secret_key(tmp_path: Path, postgres_server: PostgresServer) -> None:
+    url = postgres_server.new_schema()
+    with psycopg.connect(url, autocommit=True) as connection:
+        open_schema(connection)
+        canary = new_canary(SecretCipher(FixedKeys((new_key(),))))
+        connection.execute("INSERT INTO setting VALUES ('canary', %s)", [canary])
+    serve = ("serve", "--mode", "team", "--port", "0", "--store", url)
+    result = run(tmp_path, *serve, WEBDATA_SECRET_KEY=new_key())
+    check_refusal(result, "another key", "WEBDATA_SECRET_KEY")
+    result = run(tmp_path, *serve, WEBDATA_SECRET_KEY="no key")
+    check_refusal(result, "WEBDATA_SECRET_KEY", "webdata secrets new-key")
+
+
+def test_a_newer_schema_is_not_served(tmp_path: Path, postgres_server: PostgresServer) -> None:
+    url = postgres_server.new_schema()
+    with psycopg.connect(url, autocommit=True) as connection:
+        open_schema(connection)
+        connection.execute("INSERT INTO schema_version VALUES (9999)")
+    serve = ("serve", "--mode", "team", "--port", "0", "--store", url)
+    check_refusal(run(tmp_path, *serve, WEBDATA_SECRET_KEY=new_key()), "9999", "newer release")
+    checked = run(tmp_path, "store", "check", url)
+    assert checked.returncode == 1
+    assert checked.stdout.splitlines()[-2] == "schema: 1 wrong"
+
+
+def test_a_replica_on_sqlite(tmp_path: Path) -> None:
+    result = run(tmp_path, "serve", "--mode", "team", "--replica", "a", "--port", "0")
+    check_refusal(result, "--replica", "--store postgresql://")
+
+
+def test_without_the_driver(tmp_path: Path) -> None:
+    (tmp_path / "psycopg").mkdir()
+    (tmp_path / "psycopg" / "__init__.py").write_text("raise ImportError")
+    url = f"postgresql://u:{PASSWORD}@127.0.0.1:1/db"
+    for command in (("serve", "--mode", "team", "--port", "0"), ("accounts", "list")):
+        result = run(
+            tmp_path,
+            *command,
+            WEBDATA_STORE=url,
+            WEBDATA_SECRET_KEY=new_key(),
+            PYTHONPATH=str(tmp_path),
+        )
+        check_refusal(result, 'pip install "webdata_nb[postgres]"')
+
+
+class OldVersionRelay(socketserver.BaseRequestHandler):
+    """Passes bytes on, and makes an old one of the server's version."""
+
+    server: OldServer
+
+    def handle(self) -> None:
+        with socket.create_connection(("127.0.0.1", self.server.upstream_port)) as upstream:
+            answers = Thread(target=self._pass_answers, args=[upstream])
+            answers.start()
+            with suppress(OSError):
+                while data := self.request.recv(65536):
+                    upstream.sendall(data)
+            with suppress(OSError):
+                upstream.shutdown(socket.SHUT_RDWR)
+            answers.join()
+
+    def _pass_answers(self, upstream: socket.socket) -> None:
+        with suppress(OSError):
+            while data := upstream.recv(65536):
+                self.request.sendall(re.sub(rb"(server_version\0)\d\d", rb"\g<1>14", data))
+
+
+class OldServer(socketserver.ThreadingTCPServer):
+    """A relay to a server that says it is PostgreSQL 14."""
+
+    def __init__(self, upstream_port: int) -> None:
+        self.upstream_port = upstream_port
+        super().__init__(("127.0.0.1", 0), OldVersionRelay)
+
+
+@contextmanager
+def old_server(server: PostgresServer) -> Iterator[str]:
+    """Run an `OldServer`; yield its URL."""
+    with OldServer(server.port) as relay:
+        thread = Thread(target=relay.serve_forever)
+        thread.start()
+        try:
+            yield server.url.replace(f":{server.port}/", f":{relay.server_address[1]}/")
+        finally:
+            relay.shutdown()
+            thread.join()
+
+
+def test_an_old_server(tmp_path: Path, postgres_server: PostgresServer) -> None:
+    with old_server(postgres_server) as url:
+        result = run(tmp_path, "accounts", "list", WEBDATA_STORE=url)
+        check_refusal(result, "PostgreSQL 14", "version 15 or newer")
+        checked = run(tmp_path, "store", "check", url)
+    assert checked.stdout.startswith("server: 1 wrong, PostgreSQL 14")
+
+
+@contextmanager
+def pooler(server: PostgresServer, folder: Path, mode: str) -> Iterator[str]:
+    """Run PgBouncer before the server; yield its URL."""
+    program = require("pgbouncer")
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    users, settings = folder / "users.txt", folder / "pgbouncer.ini"
+    users.write_text(f'"webdata" "{server.password}"\n')
+    settings.write_text(
+        f"[databases]\n* = host=127.0.0.1 port={server.port}\n[pgbouncer]\n"
+        f"listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
+        f"auth_type = plain\nauth_file = {users}\npool_mode = {mode}\n"
+    )
+    options: dict[str, Any] = {}
+    if os.geteuid() == 0:  # PgBouncer refuses to run as root
+        options = {"user": "nobody", "group": "nogroup", "extra_groups": []}
+    with subprocess.Popen(
+        [program, settings], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options
+    ) as process:
+        try:
+            wait_until_open(port, process)
+            yield server.url.replace(f":{server.port}/", f":{port}/")
+        finally:
+            process.terminate()
+
+
+def wait_until_open(port: int, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        assert process.poll() is None
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+            return
+    raise TimeoutError
+
+
+@pytest.fixture
+def public_folder() -> Iterator[Path]:
+    """Return a folder that other users may enter."""
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("mode", ["transaction", "session"])
+def test_a_pooler_that_drops_signals(
+    tmp_path: Path, postgres_server: PostgresServer, public_folder: Path, mode: str
+) -> None:
+    with psycopg.connect(postgres_server.url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE pooled_{mode}")
+    with pooler(postgres_server, public_folder, mode) as base:
+        url = base.replace("/postgres", f"/pooled_{mode}")
+        result = run(tmp_path, "accounts", "list", WEBDATA_STORE=url)
+        checked = run(tmp_path, "store", "check", url)
+    if mode == "session":
+        assert result.returncode == checked.returncode == 0, result.stderr + checked.stdout
+        return
+    check_refusal(result, "pooler", "LISTEN", "pool_mode = session")
+    assert checked.returncode == 1
+    assert "signals: 1 wrong" in checked.stdout
+
+
+def test_check_creates_nothing(tmp_path: Path, postgres_server: PostgresServer) -> None:
+    url = postgres_server.new_schema()
+    checked = run(tmp_path, "store", "check", url)
+    assert checked.returncode == 0
+    last = checked.stdout.splitlines()[-1]
+    assert last == "schema: ok, no tables yet; the first start creates them"
+    query = "SELECT 1 FROM pg_tables WHERE schemaname = current_schema()"
+    with psycopg.connect(url) as connection:
+        assert connection.execute(query).fetchall() == []
+        migrate_to(connection, 8)
+    checked = run(tmp_path, "store", "check", url)
+    assert checked.stdout.splitlines()[-1] == (
+        f"schema: ok, version 8; the next start changes it to {schema_version()}"
+    )
+
+
+def migrate_to(connection: psycopg.Connection[Any], last: int) -> None:
+    """Create the tables of an older release."""
+    connection.execute("CREATE TABLE schema_version (version BIGINT NOT NULL)")
+    for version, script in postgres_migrations():
+        if version <= last:
+            connection.execute(script)
+            connection.execute("INSERT INTO schema_version VALUES (%s)", [version])
+    connection.commit()
+
+
+def test_check_names_wrong_settings(tmp_path: Path) -> None:
+    wrong = {
+        "fsync": "off",
+        "full_page_writes": "off",
+        "synchronous_commit": "off",
+        "autovacuum": "off",
+        "max_connections": "20",
+        "idle_session_timeout": "60s",
+    }
+    with postgres.running() as server:
+        with psycopg.connect(server.url, autocommit=True) as connection:
+            for name, value in wrong.items():
+                connection.execute(f"ALTER SYSTEM SET {name} = '{value}'")
+            connection.execute("CREATE DATABASE old ENCODING 'SQL_ASCII' TEMPLATE template0")
+            connection.execute("ALTER DATABASE old SET default_transaction_read_only = on")
+        server.stop()
+        # The settings of the tests are at the end of the file, before these.
+        server.start()
+        url = server.url.replace("/postgres", "/old")
+        checked = run(tmp_path, "store", "check", url)
+    assert checked.returncode == 1
+    lines = checked.stdout.splitlines()
+    for word in (*wrong, "encoding SQL_ASCII", "read-only"):
+        assert any(line.startswith("  ") and word in line for line in lines), checked.stdout
+    assert "settings: 8 wrong" in lines
+
+
+def test_check_names_missing_rights(tmp_path: Path, postgres_server: PostgresServer) -> None:
+    url = postgres_server.new_schema()
+    with psycopg.connect(url, autocommit=True) as connection:
+        open_schema(connection)
+        connection.execute("DROP ROLE IF EXISTS guest")
+        connection.execute(f"CREATE ROLE guest LOGIN PASSWORD '{PASSWORD}'")
+        row = connection.execute("SELECT current_schema()").fetchone()
+        assert row is not None
+        connection.execute(f"GRANT USAGE, CREATE ON SCHEMA {row[0]} TO guest")
+    guest = url.replace(f"webdata:{postgres_server.password}", f"guest:{PASSWORD}")
+    checked = run(tmp_path, "store", "check", guest)
+    assert checked.returncode == 1
+    assert "may not read and write the table account" in checked.stdout
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("DROP OWNED BY guest")
+        connection.execute("DROP ROLE guest")
+
+
+@pytest.mark.parametrize("release", ["none", "older"])
+def test_five_replicas_start_together(
+    tmp_path: Path, postgres_server: PostgresServer, release: str
+) -> None:
+    url = postgres_server.new_schema()
+    if release == "older":
+        with psycopg.connect(url) as connection:
+            migrate_to(connection, 8)
+            connection.execute(
+                "INSERT INTO account (id, name, created_at) VALUES ('a', 'alice', 1)"
+            )
+    variables = os.environ | {
+        "WEBDATA_HOME": str(tmp_path),
+        "WEBDATA_STORE": url,
+        "WEBDATA_SECRET_KEY": new_key(),
+    }
+    words = [sys.executable, "-m", "webdata_nb", "serve", "--mode", "team", "--port", "0"]
+    processes = [
+        subprocess.Popen(
+            [*words, "--data-dir", str(tmp_path / str(number))],
+            env=variables,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(5)
+    ]
+    try:
+        for process in processes:
+            assert process.stderr is not None
+            assert any("serves http://" in line for line in process.stderr)
+    finally:
+        for process in processes:
+            process.terminate()
+            process.communicate(timeout=60)
+    assert [process.returncode for process in processes] == [0] * 5
+    with psycopg.connect(url) as connection:
+        versions = connection.execute("SELECT version FROM schema_version ORDER BY 1").fetchall()
+        names = connection.execute("SELECT name FROM account").fetchall()
+    assert [row[0] for row in versions] == [version for version, _ in postgres_migrations()]
+    assert names == ([("alice",)] if release == "older" else [])

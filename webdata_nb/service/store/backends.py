@@ -113,15 +113,25 @@ def open_text_index(data_dir: Path, store: Store) -> TextIndex:
 
 
 async def check_store(data_dir: Path, url: str | None = None) -> list[CheckResult]:
-    """Check the store of a data directory, or at a URL, for damage and contradictions.
+    """Check the store of a data directory, or a server and the store on it; change nothing.
 
-    PostgreSQL checks its files itself, so that only contradictions are looked for. See
-    `check_database`.
+    PostgreSQL checks its files itself. Contradictions are looked for in a store of this release.
+    See `check_database` and `check_server`.
     """
     if url is None:
         return await asyncio.to_thread(check_database, data_dir / DATABASE_FILE)
+    with _driver():
+        from webdata_nb.service.store.postgres.server_check import (  # noqa: PLC0415 - an extra
+            check_server,
+            has_current_schema,
+        )
+    results = await asyncio.to_thread(check_server, url)
+    if not has_current_schema(results):
+        return results
     async with _postgres_database(url) as database:
-        return await database.snapshot(lambda transaction: list(find_contradictions(transaction)))
+        return results + await database.snapshot(
+            lambda transaction: list(find_contradictions(transaction))
+        )
 
 
 def back_up_store(data_dir: Path, target: Path) -> int:

@@ -19,11 +19,13 @@ from psycopg.types.numeric import IntLoader
 from psycopg_pool import ConnectionPool
 
 from webdata_nb.pacing.backoff import BackoffPolicy
-from webdata_nb.service.errors import NewerSchema, StoreForbidden, StoreUnavailable
+from webdata_nb.service.errors import NewerSchema, StoreForbidden
 from webdata_nb.service.store.postgres.clock import ServerClock
+from webdata_nb.service.store.postgres.connections import CONNECTION, POOL_SIZE, READERS
 from webdata_nb.service.store.postgres.dialect import postgres_migrations, postgres_statements
 from webdata_nb.service.store.postgres.errors import is_retryable, translated
 from webdata_nb.service.store.postgres.lanes import OrderedLanes
+from webdata_nb.service.store.postgres.server_check import check_signals, check_version
 from webdata_nb.service.store.postgres.signals import Signals
 from webdata_nb.service.store.sql.applied import wait_applied
 from webdata_nb.service.store.sql.connection import Lane, SqlDatabase, Transaction
@@ -34,18 +36,6 @@ T = TypeVar("T")
 Change = Callable[[Transaction], Any]
 Connection = psycopg.Connection[DictRow]
 
-MIN_SERVER_VERSION: Final = 15_00_00
-POOL_SIZE: Final = 8
-READERS: Final = 4
-# A server that does not answer, or a network that loses everything, ends a call.
-CONNECTION: Final[dict[str, Any]] = {
-    "autocommit": True,
-    "connect_timeout": 10,
-    "keepalives_idle": 10,
-    "keepalives_interval": 10,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 30_000,
-}
 MAX_IDENTIFIER: Final = 63
 # How long a call waits for a connection, a statement runs, and a transaction may wait for its
 # process.
@@ -231,6 +221,8 @@ class PostgresDatabase(SqlDatabase):
         with translated():
             # A pool hides why its connections fail: this one tells it.
             with self._connect() as connection:
+                check_version(connection)
+                check_signals(self._connect)
                 open_schema(connection, self._schema)
                 _check_copy(connection)
             self._pool.open(wait=True, timeout=POOL_WAIT_S)
@@ -276,10 +268,9 @@ def open_schema(connection: psycopg.Connection[Any], schema: str | None = None) 
 
     Raises
     ------
-    StoreUnavailable, NewerSchema, StoreForbidden
-        The server is too old, a newer release wrote the schema, or the role lacks rights.
+    NewerSchema, StoreForbidden
+        A newer release wrote the schema, or the role lacks rights.
     """
-    _check_server(connection)
     try:
         _migrate(connection, schema)
     except (errors.InsufficientPrivilege, errors.InvalidSchemaName) as error:
@@ -298,15 +289,6 @@ def _missing_rights(connection: psycopg.Connection[Any]) -> str:
         f"the role {role} lacks rights in the database {connection.info.dbname}: it needs a schema "
         f"in which it may create tables, such as by CREATE SCHEMA {role} AUTHORIZATION {role}"
     )
-
-
-def _check_server(connection: psycopg.Connection[Any]) -> None:
-    version = connection.info.server_version
-    if version < MIN_SERVER_VERSION:
-        raise StoreUnavailable(
-            f"the server is PostgreSQL {version // 10_000}; version "
-            f"{MIN_SERVER_VERSION // 10_000} or newer is needed"
-        )
 
 
 def _select_schema(connection: psycopg.Connection[Any], schema: str) -> None:

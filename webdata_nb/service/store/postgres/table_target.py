@@ -12,9 +12,11 @@ from psycopg import sql
 
 from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.errors import StoreCopyError
-from webdata_nb.service.store.postgres.database import CONNECTION, open_schema
+from webdata_nb.service.store.postgres.connections import CONNECTION
+from webdata_nb.service.store.postgres.database import open_schema
 from webdata_nb.service.store.postgres.dialect import postgres_statements
 from webdata_nb.service.store.postgres.errors import translated
+from webdata_nb.service.store.postgres.server_check import check_signals, check_version
 from webdata_nb.service.store.sql.named_statements import schema_version
 from webdata_nb.service.store.sql.secrets import CANARY_NAME, check_canary, new_canary
 from webdata_nb.service.store.sql.unfinished_copy import COPY_TARGET, CopyRecord
@@ -69,6 +71,8 @@ class PostgresTableTarget(TableTarget):
             As for a service.
         """
         with translated(), psycopg.connect(conninfo, **CONNECTION) as connection:
+            check_version(connection)
+            check_signals(lambda: psycopg.connect(conninfo, **CONNECTION))
             open_schema(connection)
             _lock(connection)
             connection.execute(f"SET statement_timeout = '{_BATCH_S}s'")

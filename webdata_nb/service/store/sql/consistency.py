@@ -13,10 +13,11 @@ MAX_PROBLEMS: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One check with its problems, a line each."""
+    """One check with its problems, a line each, and what it found apart from them."""
 
     check: str
     problems: tuple[str, ...] = ()
+    detail: str = ""
 
 
 def find_contradictions(transaction: Transaction) -> Iterator[CheckResult]:
