@@ -103,6 +103,68 @@ def test_headline_starts_the_content(page: str, kind: str) -> None:
     assert [heading["text"] for heading in formats["headings"]] == ["Budget raised"]
 
 
+def test_header_with_text_is_content() -> None:
+    text, _ = text_and_rung(
+        f'<meta property="og:type" content="product"><body><main>{PARAGRAPH * 2}'
+        f"<article><header><p>She jumped higher than anybody. {SENTENCE * 2}</p></header></article>"
+        f"{PARAGRAPH * 2}</main>"
+    )
+    assert "She jumped higher" in text
+
+
+def test_form_with_the_description_of_a_product_is_content() -> None:
+    text, _ = text_and_rung(
+        f'<meta property="og:type" content="product"><body><div><h1>Blanket</h1>{PARAGRAPH * 12}'
+        f"<form><p>A soft blanket. {SENTENCE * 5}</p></form></div>"
+    )
+    assert "A soft blanket" in text
+
+
+def test_tab_of_a_page_that_is_no_article_is_content() -> None:
+    page = (
+        f"<body><main><h1>Pumps</h1><ul>{'<li>Pump</li>' * 100}</ul>{PARAGRAPH * 4}"
+        f'<div class="tab hidden"><p>The warranty lasts. {SENTENCE * 2}</p></div></main>'
+    )
+    text, _ = text_and_rung(page)
+    assert "The warranty lasts" in text
+    text, _ = text_and_rung(f"{ARTICLE}{page}")
+    assert "The warranty lasts" not in text
+
+
+@pytest.mark.parametrize("name", ["related_post", "sidebar", "sidebarright"])
+def test_related_texts_longer_than_the_article_are_dropped(name: str) -> None:
+    text, _ = text_and_rung(
+        f"{ARTICLE}<body><div><h1>The old harbour of Elm</h1><div class=entry>{PARAGRAPH * 4}"
+        f"<ul class={name}><li>Teaser: {SENTENCE * 6}</li><li>{SENTENCE * 7}</li></ul></div></div>"
+    )
+    assert "Teaser" not in text
+    assert text.count("The harbour was built") == 12
+
+
+def test_lead_is_found_if_the_whole_page_is_in_a_block_with_a_boilerplate_name() -> None:
+    text, _ = text_and_rung(
+        f"{ARTICLE}<body><div class=article-right-rail><div><h1>The old harbour of Elm</h1>"
+        f"<p>The lead. {SENTENCE}</p></div><div class=article-body>{PARAGRAPH * 6}</div></div>"
+    )
+    assert text.startswith("The old harbour of Elm The lead.")
+
+
+def test_body_named_as_that_of_an_article_is_an_article() -> None:
+    page = f"<body><div><ul>{'<li>Entry</li>' * 160}</ul><div class=%s>{PARAGRAPH * 2}</div></div>"
+    assert text_and_rung(page % "entry-content")[1] == "article"
+    assert text_and_rung(page % "box")[1] != "article"
+
+
+def test_trailer_line_is_dropped_unless_it_is_a_sentence() -> None:
+    text, _ = text_and_rung(
+        f"{ARTICLE}<body><div class=article-body>{PARAGRAPH * 4}<p>Related articles:</p>"
+        f"{PARAGRAPH}<p>More on that later.</p>{PARAGRAPH}</div>"
+    )
+    assert "Related articles" not in text
+    assert "More on that later." in text
+    assert text.count("The harbour was built") == 18
+
+
 def test_section_headings_of_level_1_are_kept() -> None:
     text, rung = text_and_rung(
         f"{ARTICLE}<body><article><h1>The old harbour of Elm</h1>{PARAGRAPH * 3}"

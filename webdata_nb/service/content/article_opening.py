@@ -74,9 +74,10 @@ def insert_opening(region: Block, headline: TextRun | None, leads: list[TextRun]
 
 def _leads(tree: BlockTree, region: Block, first: int, start: int) -> Iterator[TextRun]:
     last = min(start, first + _MAX_LEAD_DISTANCE)
+    around = 0 if region.parent is None else region.parent.inherited_traits
     for run in tree.all_text_runs[first:last]:
         present = run.block.is_active and _is_inside(run, region)
-        if not present and _is_lead(run) and not _is_in_aside(run.block):
+        if not present and _is_lead(run, ignored_traits=around) and not _is_in_aside(run.block):
             yield run
 
 
@@ -91,11 +92,12 @@ def _is_in_aside(block: Block) -> bool:
     return False
 
 
-def _is_lead(run: TextRun) -> bool:
+def _is_lead(run: TextRun, *, ignored_traits: int) -> bool:
+    """Return whether a text run is a lead; `ignored_traits` are those of blocks around the body."""
     traits, parent = run.block.inherited_traits, run.block.parent
     named = run.block.traits | (parent.traits if parent else 0)
     return (
-        not traits & _NEVER_LEAD
+        not traits & ~ignored_traits & _NEVER_LEAD
         and run.block.tag not in _NOT_LEAD_TAGS
         and run.link_words * 2 < run.words <= _MAX_LEAD_WORDS
         and (run.prose or (bool(named & LEAD) and run.words >= _MIN_NAMED_LEAD_WORDS))

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from webdata_nb.service.content.page_kind import PageKind
 
 _EXEMPT_TAGS: Final = word_set("body main article h1 p td tr tbody dt code pre em strong a")
-_STRONG_SIGNS: Final = OVERLAY | FOOTER | SIGN_UP | SIDEBAR | RELATED | SHARING | ASIDE
+_BESIDE_CONTENT: Final = SIDEBAR | RELATED
+_STRONG_SIGNS: Final = OVERLAY | FOOTER | SIGN_UP | SHARING | ASIDE
 _BOILERPLATE_TRAITS: Final = (
     NAVIGATION | SIDEBAR | FOOTER | CONSENT | OVERLAY | SHARING | RELATED | ADVERTISING
 ) | (TAGS | COMMENTS | SIGN_UP | UNSEEN)
@@ -48,7 +49,7 @@ _SENTENCE_WORDS = 15
 _MIN_SECTION_WORDS = 60
 _MAX_BOILERPLATE_PROSE = 200
 _MAX_HEADLINE_WORDS = 100
-_MAX_FORM_PROSE = 100
+_MAX_FORM_PROSE = 60
 _MAX_MEMBER_WORDS = 40
 
 
@@ -123,9 +124,9 @@ def _is_boilerplate(block: Block, totals: PageTotals) -> bool:
     if tag == "aside":
         return block.words < 0.75 * totals.words and not block.has_h1 and not _is_note(block)
     if tag == "header":
-        return not (block.has_h1 and block.words < _MAX_HEADLINE_WORDS) and _at_most(
-            block, 0.4, totals
-        )
+        holds_text = block.prose >= _SENTENCE_WORDS
+        holds_headline = block.has_h1 and block.words < _MAX_HEADLINE_WORDS
+        return not (holds_text or holds_headline) and _at_most(block, 0.4, totals)
     if tag == "form":
         return block.words < 0.3 * totals.words and block.prose < _MAX_FORM_PROSE
     return tag not in _EXEMPT_TAGS and _is_boilerplate_by_name(block, totals)
@@ -149,7 +150,7 @@ def _is_boilerplate_by_name(block: Block, totals: PageTotals) -> bool:
         traits &= ~COMMENTS
         if not traits or totals.kind == "article":
             return False
-    return _is_small(block, traits, totals)
+    return not _is_tab(block, traits, totals) and _is_small(block, traits, totals)
 
 
 def _is_forum_member(block: Block, totals: PageTotals) -> bool:
@@ -176,6 +177,11 @@ def _are_comments_beside_content(block: Block, totals: PageTotals) -> bool:
     return block.prose < 0.5 * totals.prose
 
 
+def _is_tab(block: Block, traits: int, totals: PageTotals) -> bool:
+    """Return whether a block with text waits for a click: a tab, an accordion."""
+    return traits == UNSEEN and totals.kind != "article" and block.prose >= _SENTENCE_WORDS
+
+
 def _is_small(block: Block, traits: int, totals: PageTotals) -> bool:
     if traits & CONSENT:
         return block.words < 0.8 * totals.words
@@ -183,8 +189,8 @@ def _is_small(block: Block, traits: int, totals: PageTotals) -> bool:
         return False
     if block.traits & CONTENT and block.tag not in {"ul", "ol"}:
         return False
-    if traits & _STRONG_SIGNS:
-        return _at_most(block, 0.4, totals)
+    if traits & (_BESIDE_CONTENT | _STRONG_SIGNS):
+        return _at_most(block, 0.6 if traits & _BESIDE_CONTENT else 0.4, totals)
     return (
         block.words <= 0.35 * totals.words
         and block.prose <= 0.3 * totals.prose

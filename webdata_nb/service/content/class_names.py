@@ -48,7 +48,8 @@ _VOCABULARY: Final = {
     NAVIGATION: "nav navbar navigation navi menu menubar submenu megamenu topbar breadcrumb"
     " breadcrumbs crumb crumbs pagination pager paging toc sitenav subnav topnav mainnav jumplinks"
     " skiplink skip navlinks tablist tabbar",
-    SIDEBAR: "sidebar sidenav sidebars aside rail",
+    SIDEBAR: "sidebar sidenav sidebars sidebarleft sidebarright leftsidebar rightsidebar aside"
+    " rail",
     FOOTER: "footer foot colophon copyright legal disclaimer",
     CONSENT: "cookie cookies consent gdpr onetrust ccpa cookiebot",
     OVERLAY: "modal popup popover overlay lightbox drawer offcanvas toast tooltip dropdown paywall"

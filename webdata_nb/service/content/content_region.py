@@ -22,9 +22,9 @@ _SHORT_TEXT = 300  # words; shorter texts keep sections without prose
 _MAX_SECTION_LINK_SHARE = 0.1
 _SECTION_TAGS: Final = word_set("pre h2 h3 h4")
 _MIN_ARTICLE_WORDS = 40
-_MIN_NAMED_BODY_PROSE = 40
-_MIN_BODY_PROSE = 60
+_MIN_BODY_PROSE = 30
 _MIN_UNDECLARED_PROSE = 150
+_MIN_UNDECLARED_NAMED_PROSE = 60
 _TAG_WEIGHTS: Final = {"p": 1.0, "blockquote": 1.0, "pre": 1.0, "td": 0.6, "li": 0.5}
 _OTHER_TAG_WEIGHT = 0.7
 _WEIGHT_BEFORE_HEADLINE = 0.3
@@ -117,17 +117,23 @@ def _outermost_articles(tree: BlockTree, top: Block) -> Iterable[Block]:
 
 
 def _holds_article(body: Block, region: Block) -> bool:
-    if body.traits & ARTICLE_BODY:
-        return body.prose > _MIN_NAMED_BODY_PROSE and body.prose > 0.25 * region.prose
-    return body.prose > _MIN_BODY_PROSE and body.prose > 0.6 * region.prose
+    min_share = 0.25 if body.traits & ARTICLE_BODY else 0.6
+    return body.prose > _MIN_BODY_PROSE and body.prose > min_share * region.prose
 
 
 def _is_undeclared_article(body: Block, region: Block) -> bool:
     """Return whether a page without a declared type is one text."""
-    return (
+    if (
         body.prose > _MIN_UNDECLARED_PROSE
         and body.prose > 0.75 * region.prose
-        and body.prose > 0.6 * body.words
+        and body.prose > 0.4 * body.words
+    ):
+        return True
+    return (
+        bool(body.traits & ARTICLE_BODY)
+        and body.prose > _MIN_UNDECLARED_NAMED_PROSE
+        and body.prose > 0.6 * region.prose
+        and body.prose > 0.5 * body.words
     )
 
 

@@ -37,6 +37,7 @@ _CONTROL_LABEL: Final = re.compile(
 )
 _TRAILER_TAGS: Final = word_set("h2 h3 h4 h5 h6 strong div span p")
 _MAX_TRAILER_WORDS = 12
+_SENTENCE_ENDS: Final = frozenset(".!?")
 _MAX_TRAILER_LENGTH = 70
 _SECTION_HEADINGS: Final = frozenset({"h1", "h2", "h3"})
 _MAX_TRAILER_BLOCKS = 100
@@ -170,7 +171,10 @@ def _drop_trailers(tree: BlockTree, region: Block) -> None:
 
 
 def _drop_trailer(tree: BlockTree, run: TextRun, region: Block, max_words: float) -> None:
-    """Drop the largest block that starts with `run`, or the blocks up to the next heading."""
+    """Drop the largest block that starts with `run`, or the blocks up to the next heading.
+
+    A line that is no heading is dropped alone, unless it is a sentence.
+    """
     section = heading = run.block
     while (
         section.parent is not None
@@ -189,6 +193,8 @@ def _drop_trailer(tree: BlockTree, run: TextRun, region: Block, max_words: float
         ):
             for block in (heading, *following):
                 block.dropped = True
+    elif heading.words == run.words and run.text[-1:] not in _SENTENCE_ENDS:
+        heading.dropped = True
 
 
 def _section_after(tree: BlockTree, heading: Block) -> Iterator[Block]:
