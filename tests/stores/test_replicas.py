@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -195,6 +196,50 @@ async def test_commits_of_a_job_are_applied_in_order(replicas: list[SqlStore]) -
         assert stored.published == 60
         assert len(await replicas[1].rows(ALICE, job.id, start=0, count=100)) == 60
         assert (await replicas[2].receipt(job.id, examples=0)).counts == {"fetched": 60}
+
+
+async def test_jobs_that_commit_at_once_do_not_fail(replicas: list[SqlStore]) -> None:
+    """Starts, commits and ends of 16 jobs at four replicas; accounts and URLs are shared."""
+    await start_jobs(replicas, 16)
+    claimed = await replicas[0].claim("w", max_jobs=16, lease_s=60, now=NOW)
+
+    async def crawl(number: int, lease: Lease) -> None:
+        store = replicas[number % REPLICAS]
+        batches = [
+            CommitBatch(
+                entries=(entry(n),),
+                published=((n, n),),
+                url_outcomes=(UrlOutcome(f"http://x/{n}", "fetched"), UrlOutcome("http://x", "ok")),
+            )
+            for n in range(40)
+        ]
+        await asyncio.gather(*(store.commit(lease, batch) for batch in batches))
+        other = replicas[(number + 1) % REPLICAS]
+        await other.finish(lease, JobStatus.COMPLETED, error=None, now=NOW)
+        await other.accept(new_job(f"account-{(number + 3) % MANY_ACCOUNTS}"), now=NOW)
+
+    await asyncio.gather(*(crawl(n, lease) for n, (_, lease) in enumerate(claimed)))
+    for job, _ in claimed:
+        stored = await replicas[0].job(job.account_id, job.id)
+        assert (stored.state, stored.published) == (JobStatus.COMPLETED, 40)
+        counts = (await replicas[0].receipt(job.id, examples=0)).counts
+        assert counts == {"fetched": 40, "ok": 1}
+
+
+async def test_no_lease_is_stolen_by_a_process_with_another_clock(
+    replicas: list[SqlStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [job_id] = await start_jobs(replicas, 1)
+    [(_, lease)] = await replicas[0].claim("w", lease_s=15, now=replicas[0].now())
+    wall_clock = time.time
+    for offset_s in (300.0, -300.0):
+        monkeypatch.setattr(time, "time", lambda offset_s=offset_s: wall_clock() + offset_s)
+        assert await replicas[1].claim("late", lease_s=15, now=replicas[1].now()) == []
+        assert abs(replicas[1].now() - wall_clock()) < 5
+        await replicas[0].renew(lease, lease_s=15, now=replicas[0].now())
+        assert await replicas[2].claim("later", lease_s=15, now=replicas[2].now()) == []
+    await replicas[0].commit(lease, CommitBatch(entries=(entry(0, position=0),)))
+    assert (await replicas[0].job("account-0", job_id)).published == 1
 
 
 async def test_a_delivery_is_taken_once(replicas: list[SqlStore]) -> None:

@@ -102,11 +102,15 @@ class JobRecord:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to write to a job, until another attempt begins."""
+    """The right to write to a job, until another attempt begins.
+
+    `page_events` says that each page of the job is reported to a webhook, or that it may be.
+    """
 
     job_id: str
     worker: str
     attempt: int
+    page_events: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from types import TracebackType
@@ -22,19 +22,26 @@ from webdata_nb.pacing.backoff import BackoffPolicy
 from webdata_nb.service.errors import NewerSchema, StoreForbidden
 from webdata_nb.service.store.postgres.clock import ServerClock
 from webdata_nb.service.store.postgres.connections import CONNECTION, POOL_SIZE, READERS
-from webdata_nb.service.store.postgres.dialect import postgres_migrations, postgres_statements
+from webdata_nb.service.store.postgres.dialect import postgres_migrations
 from webdata_nb.service.store.postgres.errors import is_retryable, translated
 from webdata_nb.service.store.postgres.lanes import OrderedLanes
 from webdata_nb.service.store.postgres.server_check import check_signals, check_version
 from webdata_nb.service.store.postgres.signals import Signals
+from webdata_nb.service.store.postgres.transactions import (
+    BEGIN_SNAPSHOT,
+    STATEMENTS,
+    Change,
+    Connection,
+    PostgresTransaction,
+    apply_changes,
+    transaction_block,
+)
 from webdata_nb.service.store.sql.applied import wait_applied
 from webdata_nb.service.store.sql.connection import Lane, SqlDatabase, Transaction
 from webdata_nb.service.store.sql.named_statements import schema_version
 from webdata_nb.service.store.sql.unfinished_copy import COPY_TARGET, check_finished
 
 T = TypeVar("T")
-Change = Callable[[Transaction], Any]
-Connection = psycopg.Connection[DictRow]
 
 MAX_IDENTIFIER: Final = 63
 # How long a call waits for a connection, a statement runs, and a transaction may wait for its
@@ -48,38 +55,7 @@ EXCLUSIVE_S: Final = 600
 MIGRATION_LOCK_S: Final = 300
 RETRY: Final = BackoffPolicy(0.01, 1.0, max_attempts=10, jitter=(0.0, 1.0))
 """For transactions that PostgreSQL rolled back in favour of others."""
-_STATEMENTS: Final = postgres_statements()
 _NEW_TABLE: Final = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)"
-
-
-class PostgresTransaction(Transaction):
-    """Runs named statements on a connection."""
-
-    __slots__ = ("_connection",)
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def row(self, statement: str, /, **values: Any) -> DictRow | None:
-        return self._connection.execute(_STATEMENTS[statement], values).fetchone()
-
-    def rows(self, statement: str, /, **values: Any) -> list[DictRow]:
-        return self._connection.execute(_STATEMENTS[statement], values).fetchall()
-
-    def execute(self, statement: str, /, **values: Any) -> int:
-        return self._connection.execute(_STATEMENTS[statement], values).rowcount
-
-    def execute_many(self, statement: str, values: Sequence[Mapping[str, Any]], /) -> int:
-        if not values:
-            return 0
-        if len(values) == 1:
-            return self.execute(statement, **values[0])
-        with self._connection.cursor() as cursor:
-            cursor.executemany(_STATEMENTS[statement], values)
-            return cursor.rowcount
-
-    def erase_replaced_data(self) -> None:
-        """Do nothing: PostgreSQL's VACUUM removes replaced rows."""
 
 
 class PostgresDatabase(SqlDatabase):
@@ -150,7 +126,7 @@ class PostgresDatabase(SqlDatabase):
 
     async def read(self, statement: str, /, **values: Any) -> Sequence[DictRow]:
         return await self._on_reader(
-            lambda connection: connection.execute(_STATEMENTS[statement], values).fetchall()
+            lambda connection: connection.execute(STATEMENTS[statement], values).fetchall()
         )
 
     async def query(self, query: Callable[[Transaction], T]) -> T:
@@ -158,9 +134,8 @@ class PostgresDatabase(SqlDatabase):
 
     async def snapshot(self, query: Callable[[Transaction], T]) -> T:
         def in_transaction(connection: Connection) -> T:
-            with connection.transaction():
-                connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-                return query(PostgresTransaction(connection))
+            with transaction_block(connection, BEGIN_SNAPSHOT) as transaction:
+                return query(transaction)
 
         return await self._on_reader(in_transaction)
 
@@ -200,11 +175,10 @@ class PostgresDatabase(SqlDatabase):
         """Apply changes in one transaction, again if PostgreSQL ends it in favour of another."""
         for attempt in itertools.count(1):
             try:
-                with self._pool.connection() as connection, connection.transaction():
-                    transaction = PostgresTransaction(connection)
+                with self._pool.connection() as connection:
                     if self._clock.is_due:
                         self._clock.synchronize(connection)
-                    values = [change(transaction) for change in changes]
+                    values = apply_changes(connection, changes)
             except psycopg.Error as error:
                 delay_s = RETRY.next_delay_s(attempt, random_fraction=random.random())  # noqa: S311 - jitter
                 if delay_s is None or not is_retryable(error):

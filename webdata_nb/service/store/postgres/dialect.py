@@ -10,6 +10,8 @@ from webdata_nb.service.store.sql.named_statements import migrations, statements
 
 DIALECT: Final = "postgresql"
 _PLACEHOLDER: Final = re.compile(r"(?<![:\w]):([a-z_]+)")
+# Arrays are sent in PostgreSQL's binary format: as text, a page takes four times the bytes.
+_ARRAY: Final = re.compile(r"(?<![:\w]):([a-z_]+)(::\w+\[\])")
 _COMMENT: Final = re.compile(r"^\s*--.*\n?", re.MULTILINE)
 _TYPE: Final = re.compile(r"\b(BLOB|TEXT)\b(?!\[)")
 # Texts are ordered by their bytes, as in SQLite, whatever the language of the database.
@@ -38,6 +40,9 @@ def _with_placeholders(statement: str) -> str:
     --------
     >>> _with_placeholders("SELECT 1 WHERE a LIKE '%' || :word")
     "SELECT 1 WHERE a LIKE '%%' || %(word)s"
+    >>> _with_placeholders("SELECT unnest(:urls::text[])")
+    'SELECT unnest(%(urls)b::text[])'
     """
     code = _COMMENT.sub("", statement)  # comments name placeholders too
-    return _PLACEHOLDER.sub(r"%(\1)s", code.replace("%", "%%"))
+    code = _ARRAY.sub(r"%(\1)b\2", code.replace("%", "%%"))
+    return _PLACEHOLDER.sub(r"%(\1)s", code)

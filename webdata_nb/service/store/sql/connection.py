@@ -29,6 +29,9 @@ class Transaction(Protocol):
     def execute(self, statement: str, /, **values: Any) -> int:
         """Run a statement; return how many rows it changed."""
 
+    def send(self, statement: str, /, **values: Any) -> None:
+        """Run a statement without a result; its error may be raised by a later call."""
+
     def execute_many(self, statement: str, values: Sequence[Mapping[str, Any]], /) -> int:
         """Run a statement for each of `values`; return how many rows changed in total."""
 

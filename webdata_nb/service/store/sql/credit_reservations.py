@@ -81,7 +81,7 @@ class LockedCredits:
                 retry_after=max(1, round(period_end - self._now)),
             )
         reservation, lines = reserved
-        self._transaction.execute(
+        self._transaction.send(
             "add_reservation",
             id=reservation_id,
             account_id=account_id,
@@ -121,7 +121,7 @@ class LockedCredits:
         if not lines and balance == self._stored_balance:
             return
         self._stored_balance = balance
-        self._transaction.execute(
+        self._transaction.send(
             "set_balance",
             id=self.account.id,
             monthly_left=balance.monthly_left,
@@ -132,7 +132,7 @@ class LockedCredits:
 
     def _add_line(self, line: LedgerLine, reservation_id: str | None) -> None:
         charge = line.charge
-        self._transaction.execute(
+        self._transaction.send(
             "add_ledger_line",
             account_id=self.account.id,
             line=self._line_count,
@@ -165,5 +165,5 @@ def settle_job(transaction: Transaction, job_row: SqlRow, now: float) -> int:
     )
     LockedCredits(transaction, job_row["account_id"], now).settle(job_row["id"], charges)
     cost = sum(charge.credits for charge in charges)
-    transaction.execute("set_job_credits", id=job_row["id"], credits=cost)
+    transaction.send("set_job_credits", id=job_row["id"], credits=cost)
     return cost

@@ -22,11 +22,11 @@ from webdata_nb.service.store.records import (
     StoredEntry,
     UnindexedRow,
 )
-from webdata_nb.service.store.sql.batches import write_batch
+from webdata_nb.service.store.sql.batch_commits import BatchCommit
 from webdata_nb.service.store.sql.connection import Lane, SqlDatabase, SqlRow, Transaction
 from webdata_nb.service.store.sql.credit_reservations import settle_job
 from webdata_nb.service.store.sql.job_rows import job_of_row, lease_values, read_receipt
-from webdata_nb.service.store.sql.outbox import add_end_delivery, add_page_deliveries
+from webdata_nb.service.store.sql.outbox import add_end_delivery, has_page_events
 
 # Jobs with this many attempts without progress run one at a time.
 SUSPECT_ATTEMPTS: Final = 2
@@ -52,7 +52,7 @@ class SqlJobQueue(JobQueue, IndexSource):
         now: float,
     ) -> list[tuple[JobRecord, Lease]]:
         def change(transaction: Transaction) -> Sequence[SqlRow]:
-            transaction.row("lock_queue")
+            transaction.send("lock_queue")
             share = _fair_share(transaction, worker, self.database.now())
             free = max_jobs if share is None else min(max_jobs, share - len(held_jobs))
             spare = spare_jobs if share is None else 0
@@ -73,7 +73,10 @@ class SqlJobQueue(JobQueue, IndexSource):
         jobs = sorted(
             (job_of_row(row, self.cipher) for row in rows), key=lambda job: (job.created_at, job.id)
         )
-        return [(job, Lease(job.id, worker, job.attempt)) for job in jobs]
+        return [
+            (job, Lease(job.id, worker, job.attempt, page_events=has_page_events(job)))
+            for job in jobs
+        ]
 
     async def release(self, worker: str, *, held_jobs: Collection[str] = ()) -> None:
         # In the lane of the queue: after the worker's claims, and other processes are notified.
@@ -92,12 +95,8 @@ class SqlJobQueue(JobQueue, IndexSource):
             raise LeaseLost(lease.job_id)
 
     async def commit(self, lease: Lease, batch: CommitBatch) -> None:
-        await self.database.change(
-            lambda transaction: _commit(
-                transaction, lease, batch, self.cipher, self.database.now()
-            ),
-            lane=Lane(lease.job_id),
-        )
+        commit = BatchCommit(lease, batch, self.cipher, self.database.now())
+        await self.database.change(commit, lane=Lane(lease.job_id))
 
     async def finish(
         self,
@@ -109,7 +108,10 @@ class SqlJobQueue(JobQueue, IndexSource):
         now: float,
     ) -> JobSnapshot:
         def change(transaction: Transaction) -> JobSnapshot:
-            new_entries = _commit(transaction, lease, batch, self.cipher, self.database.now())
+            new_entries = 0
+            if batch != EMPTY_BATCH:
+                commit = BatchCommit(lease, batch, self.cipher, self.database.now())
+                new_entries = commit(transaction)
             row = transaction.row(
                 "finish", **lease_values(lease), state=state.value, error=error, now=now
             )
@@ -172,17 +174,6 @@ def settle_end(
     cost = settle_job(transaction, row, now)
     add_end_delivery(transaction, job, now)
     return replace(job, credits=cost)
-
-
-def _commit(
-    transaction: Transaction, lease: Lease, batch: CommitBatch, cipher: SecretCipher, now: float
-) -> int:
-    """Write a batch and the deliveries of its published rows; return its number of new entries."""
-    new_entries = write_batch(transaction, lease, batch)
-    if batch.published and (row := transaction.row("job_by_id", id=lease.job_id)) is not None:
-        first = min(position for _, position in batch.published)
-        add_page_deliveries(transaction, job_of_row(row, cipher), first, now)
-    return new_entries
 
 
 def _all_rows(job: JobRecord, batch: CommitBatch) -> tuple[bytes, ...]:

@@ -55,7 +55,7 @@ class SqlJobStore(JobStore):
                 return load_job(transaction, job.account_id, earlier, self.cipher), False
             reserved = credits_.reserve(job.id, job.max_charges)
             reservation: dict[str, Any] = {"reserved": reserved, "unlimited": reserved is None}
-            transaction.execute("add_job", **values, **reservation)
+            transaction.send("add_job", **values, **reservation)
             if key is not None:
                 _remember_key(transaction, job, key, now)
             return replace(accepted, **reservation), True
@@ -194,7 +194,7 @@ def _replayed_job_id(
 
 
 def _remember_key(transaction: Transaction, job: NewJob, key: IdempotencyKey, now: float) -> None:
-    transaction.execute(
+    transaction.send(
         "remember_key",
         account_id=job.account_id,
         key=key.key,

@@ -2,7 +2,7 @@
 
 The files are written for SQLite. What differs on another database is marked in them: there, a
 line ``-- on postgresql: TEXT`` stands for its text, and a statement named ``NAME on postgresql``
-replaces the statement ``NAME``.
+replaces the statement ``NAME``. One named ``NAME only on postgresql`` exists there alone.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import Final
 
 _ROOT: Final = files("webdata_nb.service.store.sql")
-_NAME: Final = re.compile(r"^-- name: (\w+)(?: on (\w+))?\s*$", re.MULTILINE)
+_NAME: Final = re.compile(r"^-- name: (\w+)(?:( only)? on (\w+))?\s*$", re.MULTILINE)
 _DIALECT_LINE: Final = re.compile(r"^([ \t]*)-- on (\w+): (.*)$", re.MULTILINE)
 
 
@@ -24,8 +24,8 @@ def statements(dialect: str = "sqlite") -> dict[str, str]:
     of_dialect: dict[str, str] = {}
     for file in (_ROOT / "statements").iterdir():
         parts = _NAME.split(file.read_text("utf-8"))[1:]
-        for name, target, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
-            by_name = common if target is None else of_dialect
+        for name, only, target, text in zip(*(parts[n::4] for n in range(4)), strict=True):
+            by_name = common if target is None or only else of_dialect
             if target not in {None, dialect}:
                 continue
             if name in by_name:

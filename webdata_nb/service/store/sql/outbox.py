@@ -35,7 +35,13 @@ def add_end_delivery(transaction: Transaction, job: JobRecord, now: float) -> No
     notice = webhook_payloads.job_ended(
         webhook.profile, _webhook_job(job), datetime.fromtimestamp(now, UTC)
     )
-    transaction.execute("add_delivery", **_new_delivery(job, webhook, notice, "ended", now))
+    transaction.send("add_delivery", **_new_delivery(job, webhook, notice, "ended", now))
+
+
+def has_page_events(job: JobRecord) -> bool:
+    """Whether each page of a job is reported."""
+    webhook = _webhook_of(job)
+    return webhook is not None and webhook.pages and job.kind == "crawl"
 
 
 def add_page_deliveries(transaction: Transaction, job: JobRecord, first: int, now: float) -> None:
@@ -51,7 +57,7 @@ def add_page_deliveries(transaction: Transaction, job: JobRecord, first: int, no
             success=bool(row["success"]),
         )
         subject = f"page {row['position']}"
-        transaction.execute("add_delivery", **_new_delivery(job, webhook, notice, subject, now))
+        transaction.send("add_delivery", **_new_delivery(job, webhook, notice, subject, now))
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,9 @@ class SqliteTransaction(Transaction):
     def execute(self, statement: str, /, **values: Any) -> int:
         return self._connection.execute(_STATEMENTS[statement], values).rowcount
 
+    def send(self, statement: str, /, **values: Any) -> None:
+        self._connection.execute(_STATEMENTS[statement], values)
+
     def execute_many(self, statement: str, values: Sequence[Mapping[str, Any]], /) -> int:
         if not values:
             return 0

@@ -229,3 +229,38 @@ SELECT 1 AS locked;
 
 -- name: lock_queue on postgresql
 SELECT 1 AS locked FROM pg_advisory_xact_lock(hashtext(current_schema() || ' queue'));
+
+-- name: add_progress only on postgresql
+-- The fence and the counts of several batches of one lease. Like the next statements, it divides by
+-- zero unless it changes exactly the expected rows: the statements are sent together, and the
+-- transaction fails as a whole.
+WITH changed AS (
+  UPDATE job SET total = COALESCE(:total, total),
+    completed = CASE WHEN :completed > completed THEN :completed ELSE completed END,
+    outcome = COALESCE(:outcome, outcome), published = published + :published,
+    attempts_since_progress = CASE WHEN :is_progress THEN 0 ELSE attempts_since_progress END
+  WHERE id = :id AND worker = :worker AND attempt = :attempt AND state = 'running'
+  RETURNING published
+)
+SELECT 1 / (COUNT(*) = 1 AND MAX(published) >= :min_published)::int FROM changed;
+
+-- name: put_entries only on postgresql
+WITH changed AS (
+  INSERT INTO entry (job_id, ordinal, position, url, success, page, journal, charged)
+  SELECT :job_id, * FROM unnest(
+    :ordinals::bigint[], :positions::bigint[], :urls::text[], :successes::boolean[],
+    :pages::bytea[], :journals::bytea[], :charged::text[]
+  )
+  ON CONFLICT (job_id, ordinal) DO NOTHING
+  RETURNING 1
+)
+SELECT 1 / (COUNT(*) = :count)::int FROM changed;
+
+-- name: publish_entries only on postgresql
+WITH changed AS (
+  UPDATE entry SET position = new.position
+  FROM unnest(:ordinals::bigint[], :positions::bigint[]) AS new (ordinal, position)
+  WHERE entry.job_id = :job_id AND entry.ordinal = new.ordinal AND entry.position IS NULL
+  RETURNING 1
+)
+SELECT 1 / (COUNT(*) = :count)::int FROM changed;

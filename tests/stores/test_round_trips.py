@@ -1,0 +1,130 @@
+"""How often a store waits for its PostgreSQL server, counted on the wire."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from tests.postgres import PostgresServer
+from tests.stores.jobs import ALICE, NOW, accounts, claimed, entry, new_job
+from webdata_nb.service.encryption import FixedKeys, SecretCipher, new_key
+from webdata_nb.service.store.postgres.database import PostgresDatabase
+from webdata_nb.service.store.records import CommitBatch, UrlOutcome
+from webdata_nb.service.store.sql.store import SqlStore
+
+NOTIFY = b"pg_notify"
+
+
+class CountingProxy:
+    """Relays connections to a server, and counts how often a client waits for an answer.
+
+    Notifications, which other connections send, do not count.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._server_port = port
+        self.round_trips = 0
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[int]:
+        """Listen; yield the port."""
+        relays: set[asyncio.Task[None]] = set()
+
+        def on_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            relays.add(asyncio.create_task(self._relay(reader, writer)))
+
+        server = await asyncio.start_server(on_connection, "127.0.0.1", 0)
+        async with server:
+            yield server.sockets[0].getsockname()[1]
+            await asyncio.gather(*relays)
+
+    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self._server_port)
+        is_waiting = False
+
+        async def forward() -> None:
+            nonlocal is_waiting
+            while data := await reader.read(1 << 20):
+                if not is_waiting and NOTIFY not in data:
+                    self.round_trips += 1
+                is_waiting = True
+                server_writer.write(data)
+            server_writer.close()
+
+        async def backward() -> None:
+            nonlocal is_waiting
+            while data := await server_reader.read(1 << 20):
+                is_waiting = False
+                writer.write(data)
+            writer.close()
+
+        await asyncio.gather(forward(), backward())
+        for each in (writer, server_writer):
+            with suppress(OSError):
+                await each.wait_closed()
+
+
+@asynccontextmanager
+async def counted_store(server: PostgresServer) -> AsyncIterator[tuple[SqlStore, CountingProxy]]:
+    """Open a store behind a proxy."""
+    proxy = CountingProxy(server.port)
+    async with proxy.running() as port:
+        url = server.new_schema().replace(f":{server.port}/", f":{port}/")
+        async with SqlStore(PostgresDatabase(url), SecretCipher(FixedKeys((new_key(),)))) as store:
+            await accounts(store)
+            yield store, proxy
+
+
+def page_batch(number: int) -> CommitBatch:
+    """Return what a crawl commits for a page."""
+    url = f"http://x/{number}"
+    outcomes = (UrlOutcome(url, "fetched"), UrlOutcome(f"{url}?again", "duplicate"))
+    return CommitBatch(
+        entries=(entry(number),),
+        published=((number, number),),
+        url_outcomes=outcomes,
+        total=100,
+        completed=number + 1,
+    )
+
+
+async def test_commits_of_pages_take_one_round_trip_together(
+    postgres_server: PostgresServer,
+) -> None:
+    async with counted_store(postgres_server) as (store, proxy):
+        await store.accept(new_job(), now=NOW)
+        job, lease = await claimed(store)
+        for number in range(12):  # connections are made, statements prepared
+            await store.commit(lease, page_batch(number))
+        before = proxy.round_trips
+        await store.commit(lease, page_batch(12))
+        assert proxy.round_trips - before == 1
+        before = proxy.round_trips
+        await asyncio.gather(*(store.commit(lease, page_batch(number)) for number in range(13, 23)))
+        # The first goes alone, the others wait for it and go together.
+        assert proxy.round_trips - before <= 2
+        stored = await store.job(ALICE, job.id)
+        assert (stored.published, stored.completed, stored.total) == (23, 23, 100)
+        counts = (await store.receipt(job.id, examples=0)).counts
+        assert counts == {"fetched": 23, "duplicate": 23}
+
+
+async def test_a_batch_with_stored_parts_counts_only_new_ones(
+    postgres_server: PostgresServer,
+) -> None:
+    async with counted_store(postgres_server) as (store, _):
+        await store.accept(new_job(), now=NOW)
+        job, lease = await claimed(store)
+        await store.commit(lease, page_batch(0))
+        # With page 0 again, its outcomes, and a page whose row was stored without a position.
+        await store.commit(lease, CommitBatch(entries=(entry(1),)))
+        await asyncio.gather(
+            store.commit(lease, page_batch(0)),
+            store.commit(lease, page_batch(1)),
+            store.commit(lease, CommitBatch(url_outcomes=(UrlOutcome("http://x/0", "failed"),))),
+        )
+        assert (await store.job(ALICE, job.id)).published == 2
+        assert len(await store.rows(ALICE, job.id, start=0, count=9)) == 2
+        counts = (await store.receipt(job.id, examples=0)).counts
+        assert counts == {"fetched": 2, "duplicate": 2}

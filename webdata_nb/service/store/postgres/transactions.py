@@ -1,0 +1,101 @@
+"""Runs named statements on a connection, in as few round trips as their results allow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+
+import psycopg
+from psycopg import errors
+from psycopg.rows import DictRow
+
+from webdata_nb.service.store.postgres.dialect import postgres_statements
+from webdata_nb.service.store.sql.batch_commits import NamedStatement, merge_commits
+from webdata_nb.service.store.sql.connection import Transaction
+
+Change = Callable[[Transaction], Any]
+Connection = psycopg.Connection[DictRow]
+
+BEGIN_SNAPSHOT: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+STATEMENTS: Final = postgres_statements()
+
+
+class PostgresTransaction(Transaction):
+    """Runs named statements on a connection, or in its pipeline."""
+
+    __slots__ = ("_connection", "_pipeline")
+
+    def __init__(self, connection: Connection, pipeline: psycopg.Pipeline | None = None) -> None:
+        self._connection, self._pipeline = connection, pipeline
+
+    def row(self, statement: str, /, **values: Any) -> DictRow | None:
+        return self._connection.execute(STATEMENTS[statement], values).fetchone()
+
+    def rows(self, statement: str, /, **values: Any) -> list[DictRow]:
+        return self._connection.execute(STATEMENTS[statement], values).fetchall()
+
+    def execute(self, statement: str, /, **values: Any) -> int:
+        return self._row_count(self._connection.execute(STATEMENTS[statement], values))
+
+    def send(self, statement: str, /, **values: Any) -> None:
+        self._connection.execute(STATEMENTS[statement], values)
+
+    def execute_many(self, statement: str, values: Sequence[Mapping[str, Any]], /) -> int:
+        if not values:
+            return 0
+        if len(values) == 1:
+            return self.execute(statement, **values[0])
+        with self._connection.cursor() as cursor:
+            cursor.executemany(STATEMENTS[statement], values)
+            return self._row_count(cursor)
+
+    def _row_count(self, cursor: psycopg.Cursor[DictRow]) -> int:
+        if self._pipeline is not None:
+            self._pipeline.sync()  # receives the result
+        return cursor.rowcount
+
+    def erase_replaced_data(self) -> None:
+        """Do nothing: PostgreSQL's VACUUM removes replaced rows."""
+
+
+def apply_changes(connection: Connection, changes: Sequence[Change]) -> Sequence[Any]:
+    """Apply changes in one transaction: in one round trip if they can be merged."""
+    merged = merge_commits(changes)
+    if merged is not None:
+        try:
+            _run_at_once(connection, merged.statements)
+        except errors.DivisionByZero:
+            pass  # some rows are stored already, or the lease is lost
+        else:
+            return merged.values
+    with transaction_block(connection) as transaction:
+        return [change(transaction) for change in changes]
+
+
+def _run_at_once(connection: Connection, statements: Sequence[NamedStatement]) -> None:
+    with connection.pipeline():  # without BEGIN: its end commits all of it, or nothing
+        for name, values in statements:
+            connection.execute(STATEMENTS[name], values, prepare=True)
+
+
+@contextmanager
+def transaction_block(
+    connection: Connection, begin: str = "BEGIN"
+) -> Iterator[PostgresTransaction]:
+    """Begin a transaction with its first statement, and commit it, or roll it back after an error.
+
+    Statements are sent in a pipeline: only those whose result is used cost a round trip.
+    """
+    with connection.pipeline() as pipeline:
+        connection.execute(begin)
+        try:
+            yield PostgresTransaction(connection, pipeline)
+            connection.execute("COMMIT")
+            pipeline.sync()
+        except BaseException:
+            with suppress(psycopg.Error):
+                pipeline.sync()  # the server ignores everything up to here after an error
+                connection.execute("ROLLBACK")
+                pipeline.sync()
+            raise
