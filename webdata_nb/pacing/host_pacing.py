@@ -8,8 +8,9 @@ from typing import Final, Literal
 
 from webdata_nb.pacing.backoff import BackoffPolicy
 from webdata_nb.pacing.circuit_breaker import CLOSED, BreakerPolicy, Circuit
+from webdata_nb.pacing.shared_pacing import PacingState
 
-WaitReason = Literal["spacing", "slowed", "retry_after", "circuit_open"]
+WaitReason = Literal["spacing", "slowed", "retry_after", "circuit_open", "unreserved"]
 
 MAX_WAIT_S: Final = 30.0
 """Default of the longest wait for a host that asked for a pause or has failed."""
@@ -48,10 +49,10 @@ class StartDecision:
     ----------
     wait_s : float
         Seconds to wait before the next attempt; 0 to start.
-    reason : {"spacing", "slowed", "retry_after", "circuit_open"}
+    reason : {"spacing", "slowed", "retry_after", "circuit_open", "unreserved"}
         Why to wait: the crawl-delay of robots.txt, the interval after overload replies
-        and failures, a pause after an overload reply, or the host's
-        failures.
+        and failures, a pause after an overload reply, the host's failures, or that start times
+        have to be reserved first.
     is_trial : bool
         Whether this is the one request that tests a failed host: no other may start before it
         has ended.
@@ -63,6 +64,7 @@ class StartDecision:
 
 
 START_NOW: Final = StartDecision()
+UNRESERVED: Final = StartDecision(inf, "unreserved")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +90,33 @@ class HostHistory:
 
     def decide(self, now: float, delay_s: float) -> StartDecision:
         """Decide whether a request may start, with at least `delay_s` between two starts."""
-        if (open_s := self.circuit.remaining_s(now)) > 0:
-            return StartDecision(open_s, "circuit_open")
-        if now < self.paused_until:
-            return StartDecision(self.paused_until - now, "retry_after")
+        decision = self.decide_unspaced(now)
+        if decision.wait_s > 0:
+            return decision
         if now < self.last_start + delay_s:
             return StartDecision(self.last_start + delay_s - now, "spacing")
         if now < self.last_start + self.pause_s:
             return StartDecision(self.last_start + self.pause_s - now, "slowed")
+        return decision
+
+    def decide_unspaced(self, now: float) -> StartDecision:
+        """Decide by the requested pause and the circuit alone."""
+        if (open_s := self.circuit.remaining_s(now)) > 0:
+            return StartDecision(open_s, "circuit_open")
+        if now < self.paused_until:
+            return StartDecision(self.paused_until - now, "retry_after")
         return StartDecision(is_trial=True) if self.circuit.is_half_open(now) else START_NOW
+
+    @property
+    def state(self) -> PacingState:
+        """What other processes need to know."""
+        return PacingState(self.pause_s, self.paused_until, self.circuit)
+
+    def with_state(self, state: PacingState) -> HostHistory:
+        """Return the history with what all processes know together."""
+        return replace(
+            self, pause_s=state.pause_s, paused_until=state.paused_until, circuit=state.circuit
+        )
 
     def must_give_up(self, decision: StartDecision) -> bool:
         """Return whether to fail rather than wait: the host has failed after an open period.

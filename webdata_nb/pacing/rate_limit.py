@@ -1,4 +1,4 @@
-"""Limits the rate of requests: start times at a fixed interval, and an adaptive concurrency."""
+"""Limits requests: what a server allows, and an adaptive concurrency."""
 
 from __future__ import annotations
 
@@ -11,32 +11,6 @@ class RateLimitPolicy:
 
     max_concurrent: int = 16
     interval_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class StartSchedule:
-    """Start times of requests that keep an interval; `next_start` is the earliest free one."""
-
-    interval_s: float
-    next_start: float = 0.0
-
-    def reserve(self, now: float, max_wait_s: float) -> tuple[float | None, StartSchedule]:
-        """Reserve the next start time.
-
-        Returns
-        -------
-        tuple of float or None and StartSchedule
-            Seconds to wait, and the schedule with the reservation. None and the unchanged
-            schedule if the wait would exceed `max_wait_s`.
-        """
-        start = max(now, self.next_start)
-        if start - now > max_wait_s:
-            return None, self
-        return start - now, replace(self, next_start=start + self.interval_s)
-
-    def with_interval(self, interval_s: float) -> StartSchedule:
-        """Return the schedule with another interval for the reservations to come."""
-        return replace(self, interval_s=interval_s)
 
 
 @dataclass(frozen=True, slots=True)

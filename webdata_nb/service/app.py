@@ -39,6 +39,7 @@ from webdata_nb.service.routes import health, local
 from webdata_nb.service.routes.app_state import AppState, LeasedSessions
 from webdata_nb.service.routes.application import Application
 from webdata_nb.service.runtime import gc_tuning
+from webdata_nb.service.search.breaker import ProviderBreakers
 from webdata_nb.service.search.catalog import ProviderCatalog
 from webdata_nb.service.search.providers.http_provider import ProviderQueues
 from webdata_nb.service.search.providers.local import LocalProvider
@@ -52,7 +53,12 @@ from webdata_nb.service.server import (
     stop_on_signals,
 )
 from webdata_nb.service.settings import LOCAL_ACCOUNT, InvalidSetting, Mode, ServiceSettings
-from webdata_nb.service.store.backends import open_store, open_text_index, schema_version
+from webdata_nb.service.store.backends import (
+    open_pacing,
+    open_store,
+    open_text_index,
+    schema_version,
+)
 from webdata_nb.service.store.indexing import Indexer, origin_of
 from webdata_nb.service.store.interface import Store, TextIndex
 from webdata_nb.service.store.records import JobSnapshot, StoreSignal
@@ -119,7 +125,11 @@ async def service(
         clock = clock or store.now
         index = await stack.enter_async_context(open_text_index(settings.data_dir, store))
         spool = SpoolDirectory(settings.data_dir / "spool")
-        throttle, events, retry, metrics = HostThrottle(), JobEvents(), StoreRetry(), Metrics()
+        pacing = await stack.enter_async_context(
+            open_pacing(settings.store_url, store.replicas.count)
+        )
+        throttle = HostThrottle(pacing=pacing)
+        events, retry, metrics = JobEvents(), StoreRetry(), Metrics()
         membership = _membership(store, settings)
         _report_store(metrics, store, membership)
         indexer = Indexer(store, index)
@@ -128,9 +138,10 @@ async def service(
         egress = await _open_egress(stack, settings, port, throttle, pages)
         engines = JobEngines(
             egress,
-            ProviderCatalog(LocalProvider(index, indexer), ProviderQueues()),
+            ProviderCatalog(LocalProvider(index, indexer), ProviderQueues(pacing)),
             settings.providers,
             spool,
+            ProviderBreakers(pacing),
         )
         webhooks = await _open_webhooks(stack, settings, port, store, retry=retry, clock=clock)
 

@@ -3,23 +3,32 @@
 A provider that limits or blocks requests, or refuses the key, is avoided at once by all accounts.
 Timeouts and errors open its circuit after the third in a row. The queries of one account may
 cause those: its circuit alone opens until the searches of another account fail too.
+Processes share the circuits for all accounts, and have their own for each account.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 from webdata_nb.pacing.backoff import BackoffPolicy
 from webdata_nb.pacing.circuit_breaker import CLOSED, BreakerPolicy, Circuit
+from webdata_nb.pacing.shared_pacing import (
+    IN_PROCESS,
+    PROVIDER,
+    PacingState,
+    SharedPacing,
+    Transition,
+)
 from webdata_nb.service.search.providers.base import AttemptStatus
 
 _MAX_STATES: Final = 1000
 _FAULTS: Final[frozenset[AttemptStatus]] = frozenset({"timeout", "error"})
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
+_Change = Callable[["ProviderState", float], "ProviderState"]
 
 # Rate limits pass in minutes, a block for automation lasts longer; a refused key will be refused
 # again, but the same key may have been topped up.
@@ -55,18 +64,33 @@ class ProviderState:
         """Return the state with a failure that is counted and does not open the circuit."""
         return ProviderState(replace(self.circuit, failures=self.circuit.failures + 1), status)
 
+    @property
+    def shared(self) -> PacingState:
+        """What other processes need to know."""
+        return PacingState(circuit=self.circuit, status=self.status)
+
+    @classmethod
+    def from_shared(cls, state: PacingState) -> ProviderState:
+        """Return the state that the processes know together."""
+        return cls(state.circuit, cast("AttemptStatus", state.status or "ok"))
+
 
 HEALTHY: Final = ProviderState()
 
 
 class ProviderBreakers:
-    """The states of a process, by `Provider.identity`, for all accounts and for each."""
+    """The states of a process, by `Provider.identity`, for all accounts and for each.
 
-    def __init__(self) -> None:
+    `pacing` shares those for all accounts with the other processes.
+    """
+
+    def __init__(self, pacing: SharedPacing = IN_PROCESS) -> None:
+        self._pacing = pacing
         self._shared: dict[str, ProviderState] = {}
         self._by_account: dict[tuple[str, str], ProviderState] = {}
         # The account whose searches caused all failures in a row; None for several accounts.
         self._only_account: dict[str, str | None] = {}
+        pacing.subscribe(PROVIDER, self._on_state)
 
     def state(self, identity: str, account_id: str = "", now: float = 0.0) -> ProviderState:
         """Return the state that keeps an account from a provider the longest."""
@@ -84,24 +108,44 @@ class ProviderBreakers:
         account_id: str = "",
     ) -> None:
         """Record the status of an attempt for an account."""
-        shared = self._shared.get(identity, HEALTHY)
         if status in _FAULTS:
             key = (identity, account_id)
             account_state = self._by_account.get(key, HEALTHY)
             _put(self._by_account, key, account_state.after(status, now, retry_after_s))
             is_only = self._only_account.get(identity, account_id) == account_id
             _put(self._only_account, identity, account_id if is_only else None)
-            with_failure = shared.with_failure(status)
-            after_failure = shared.after(status, now, retry_after_s)
-            _put(self._shared, identity, with_failure if is_only else after_failure)
-            return
-        state = shared.after(status, now, retry_after_s)
-        if state == HEALTHY:
+            if is_only:
+                self._change(identity, now, lambda state, _: state.with_failure(status))
+                return
+        else:
+            self._only_account.pop(identity, None)
+        self._change(identity, now, lambda state, at: state.after(status, at, retry_after_s))
+        if self._shared.get(identity, HEALTHY) == HEALTHY:
             self._by_account.pop((identity, account_id), None)
+
+    def _change(self, identity: str, now: float, change: _Change) -> None:
+        """Apply the outcome of an attempt, here and at the other processes."""
+        before = self._shared.get(identity, HEALTHY)
+        after = change(before, now)
+        self._set_shared(identity, after)
+        if after != before:
+            urgent = after.shared.is_prolonged(before.shared)
+            self._pacing.update(PROVIDER + identity, _transition(change), urgent=urgent)
+
+    def _on_state(self, identity: str, state: PacingState) -> None:
+        """Take over what the processes know together."""
+        self._set_shared(identity, ProviderState.from_shared(state))
+
+    def _set_shared(self, identity: str, state: ProviderState) -> None:
+        if state == HEALTHY:
             self._shared.pop(identity, None)
         else:
             _put(self._shared, identity, state)
-        self._only_account.pop(identity, None)
+
+
+def _transition(change: _Change) -> Transition:
+    """Return a change of a provider's state as one of the state that processes share."""
+    return lambda state, now: change(ProviderState.from_shared(state), now).shared
 
 
 def _put(states: dict[_Key, _Value], key: _Key, value: _Value) -> None:

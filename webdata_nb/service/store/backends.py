@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final
 
+from webdata_nb.pacing.shared_pacing import IN_PROCESS, SharedPacing
 from webdata_nb.service.encryption import KEY_FILE, FixedKeys, KeyFile, SecretCipher
 from webdata_nb.service.errors import MissingDriver
 from webdata_nb.service.store.interface import AccountStore, Store, TextIndex
@@ -37,6 +38,7 @@ __all__ = [
     "check_store",
     "copy_store",
     "open_accounts",
+    "open_pacing",
     "open_store",
     "open_text_index",
     "schema_version",
@@ -77,6 +79,25 @@ def _driver() -> Iterator[None]:
         raise MissingDriver(
             'a store on PostgreSQL needs psycopg: pip install "webdata_nb[postgres]"'
         ) from None
+
+
+@asynccontextmanager
+async def open_pacing(
+    url: str | None, count_replicas: Callable[[], int]
+) -> AsyncIterator[SharedPacing]:
+    """Open what keeps the pacing of hosts and providers, for the processes of the store at a URL.
+
+    `count_replicas` returns how many processes serve the store.
+    """
+    if url is None:
+        yield IN_PROCESS
+        return
+    from webdata_nb.service.store.postgres.pacing import (  # noqa: PLC0415 - an extra
+        PostgresPacing,
+    )
+
+    async with PostgresPacing(url, count_replicas) as pacing:
+        yield pacing
 
 
 @asynccontextmanager

@@ -15,15 +15,26 @@ from webdata_nb.pacing.circuit_breaker import CLOSED, Circuit
 from webdata_nb.pacing.host_pacing import (
     MAX_WAIT_S,
     START_NOW,
+    UNRESERVED,
     HostHistory,
     HostPolicy,
     StartDecision,
     is_queue_too_long,
     queue_limit_s,
 )
+from webdata_nb.pacing.shared_pacing import (
+    HOST,
+    IN_PROCESS,
+    SHORTEST_INTERVAL_S,
+    UNKNOWN,
+    PacingState,
+    SharedPacing,
+    Transition,
+)
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.runtime.fair_scheduler import current_account
+from webdata_nb.service.web.start_slots import StartSlots
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -33,10 +44,14 @@ _MAX_HOSTS: Final = 4096
 _MAX_ACCOUNTS: Final = 256
 # So many accounts must meet server errors before the host is unavailable for all accounts.
 _ACCOUNTS_OF_OUTAGE: Final = 2
+# How long a process sleeps without looking at what others have learnt of the host.
+_MAX_SLEEP_S: Final = 1.0
+
+HistoryChange = Callable[[HostHistory, float], HostHistory]
 
 
 class Throttle(Protocol):
-    """Grants requests to hosts: the interface for a throttle that several workers share."""
+    """Grants requests to hosts."""
 
     def slot(
         self, host: str, *, delay_s: float = 0.0, max_wait_s: float = MAX_WAIT_S
@@ -124,6 +139,7 @@ _TRIAL_SLOTS: ContextVar[tuple[_TrialSlot, ...]] = ContextVar("trial_slots", def
 
 @dataclass(slots=True)
 class _HostQueue:
+    slots: StartSlots
     history: HostHistory = field(default_factory=HostHistory)
     gate: asyncio.Lock = field(default_factory=asyncio.Lock)
     length: int = 0
@@ -134,7 +150,7 @@ class _HostQueue:
 
 
 class HostThrottle:
-    """A `Throttle` for one process and one event loop.
+    """A `Throttle` for one event loop, which may share the hosts' pacing with other processes.
 
     Each host has a first-in, first-out queue. `pacing.host_pacing` makes the decisions.
 
@@ -142,6 +158,8 @@ class HostThrottle:
     ----------
     policy : HostPolicy
         Pauses and the circuit breaker of each host.
+    pacing : SharedPacing
+        Connects the processes of the service.
     clock, sleep, random_fraction : callable
         Monotonic seconds, waiting, and a random number from 0 to 1.
     """
@@ -150,15 +168,18 @@ class HostThrottle:
         self,
         policy: HostPolicy = HostPolicy(),  # noqa: B008 - frozen, so one default serves all
         *,
+        pacing: SharedPacing = IN_PROCESS,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         random_fraction: Callable[[], float] = random.random,
     ) -> None:
         self._policy = policy
+        self._pacing = pacing
         self._clock = clock
         self._sleep = sleep
         self._random_fraction = random_fraction
         self._queues: dict[str, _HostQueue] = {}
+        pacing.subscribe(HOST, self._on_state)
 
     @asynccontextmanager
     async def slot(
@@ -178,7 +199,7 @@ class HostThrottle:
             raise _queue_too_long(host, queue.length, delay_s)
         with ExitStack() as stack:
             queued_at = self._clock()
-            spacing_s = max(delay_s, queue.history.pause_s)
+            spacing_s = max(delay_s, queue.history.pause_s) * self._pacing.replicas
             limit_s = queue_limit_s(queue.length, spacing_s, max_wait_s)
             with waiting_for(f"a turn at {host}", limit_s + max_wait_s):
                 await self._enter_queue(host, queue, stack, limit_s)
@@ -201,7 +222,7 @@ class HostThrottle:
             return  # A page may name any number of hosts: do not store unknown ones.
         queue = queue or self._queue(host)
         max_wait_s -= await self._wait_for_own_circuit(host, queue, max_wait_s)
-        while (decision := self._try_start(queue, delay_s)).wait_s > 0:
+        while (decision := self._try_unqueued(queue, delay_s)).wait_s > 0:
             if decision.wait_s > max_wait_s:
                 raise _host_paused(host, decision, queue.history)
             max_wait_s -= decision.wait_s
@@ -210,15 +231,18 @@ class HostThrottle:
 
     async def report_overload(self, host: str, retry_after_s: float | None = None) -> None:
         """Pause the host's requests."""
-        queue = self._queue(host)
-        queue.history = queue.history.after_overload(
-            self._clock(), retry_after_s, self._policy, self._random_fraction()
+        policy, random_fraction = self._policy, self._random_fraction()
+        self._change(
+            host,
+            lambda history, now: history.after_overload(
+                now, retry_after_s, policy, random_fraction
+            ),
         )
 
     async def report_failure(self, host: str) -> None:
         """Count a failure in the host's circuit breaker."""
-        queue = self._queue(host)
-        queue.history = queue.history.after_failure(self._clock(), self._policy)
+        policy = self._policy
+        self._change(host, lambda history, now: history.after_failure(now, policy))
 
     async def report_error_reply(self, host: str) -> None:
         """Count an error reply in the circuit breaker of the account, or of all accounts."""
@@ -230,22 +254,39 @@ class HostThrottle:
         if len(queue.failed_accounts) < _ACCOUNTS_OF_OUTAGE:
             queue.failed_accounts.add(account)
         if len(queue.failed_accounts) == _ACCOUNTS_OF_OUTAGE:
-            queue.history = queue.history.after_failure(now, self._policy)
+            await self.report_failure(host)
 
     async def report_success(self, host: str) -> None:
         """Shorten the host's pause, and reset its circuit breakers."""
         queue = self._queues.get(host)
         if queue is not None:
-            queue.history = queue.history.after_success(self._policy)
+            policy = self._policy
+            self._change(host, lambda history, _: history.after_success(policy))
             queue.circuits.pop(current_account(), None)
             queue.failed_accounts.clear()
+
+    def _change(self, host: str, change: HistoryChange) -> None:
+        """Apply an event to the host's history, here and at the other processes."""
+        queue = self._queue(host)
+        before = queue.history
+        queue.history = after = change(before, self._clock())
+        if after is not before:
+            urgent = after.state.is_prolonged(before.state)
+            self._pacing.update(HOST + host, _transition(change), urgent=urgent)
+
+    def _on_state(self, host: str, state: PacingState) -> None:
+        """Take over what the processes know together."""
+        if host not in self._queues and state == UNKNOWN:
+            return
+        queue = self._queue(host)
+        queue.history = queue.history.with_state(state)
 
     def _queue(self, host: str) -> _HostQueue:
         queue = self._queues.get(host)
         if queue is None:
             if len(self._queues) >= _MAX_HOSTS:
                 self._forget_idle_hosts()
-            queue = self._queues[host] = _HostQueue()
+            queue = self._queues[host] = _HostQueue(StartSlots(HOST + host, self._pacing))
         return queue
 
     def _forget_idle_hosts(self) -> None:
@@ -257,6 +298,18 @@ class HostThrottle:
         }
 
     def _try_start(self, queue: _HostQueue, delay_s: float) -> StartDecision:
+        now = self._clock()
+        if self._pacing.is_shared:
+            decision = _decide_shared(queue, now, delay_s)
+        else:
+            decision = queue.history.decide(now, delay_s)
+        if decision == START_NOW:
+            queue.history = queue.history.after_start(now)
+            queue.slots.after_start()
+        return decision
+
+    def _try_unqueued(self, queue: _HostQueue, delay_s: float) -> StartDecision:
+        """Decide without the start times that queued requests reserve."""
         now = self._clock()
         decision = queue.history.decide(now, delay_s)
         if decision == START_NOW:
@@ -304,18 +357,45 @@ class HostThrottle:
         """Wait until a request may start; return whether it is a trial, and its spacing."""
         spaced_s = 0.0
         while (decision := self._try_start(queue, delay_s)).wait_s > 0:
+            if decision == UNRESERVED:
+                started = self._clock()
+                await queue.slots.reserve(max(delay_s, queue.history.pause_s))
+                spaced_s += self._clock() - started
+                continue
+            sleep_s = self._sleep_s(decision)
             if decision.reason != "spacing":
                 if decision.wait_s > max_wait_s or queue.history.must_give_up(decision):
                     raise _host_paused(host, decision, queue.history)
-                max_wait_s -= decision.wait_s
+                max_wait_s -= sleep_s
             else:
-                spaced_s += decision.wait_s
-                if spaced_s > max_spacing_s:
+                if spaced_s + decision.wait_s > max_spacing_s:
                     raise _queue_timeout(host, max_spacing_s, 0)
-            await self._sleep(decision.wait_s)
+                spaced_s += sleep_s
+            await self._sleep(sleep_s)
         if decision.is_trial:
             queue.history = queue.history.after_start(self._clock())
+            queue.slots.after_start()
         return decision.is_trial, spaced_s
+
+    def _sleep_s(self, decision: StartDecision) -> float:
+        """Return how long to sleep before the next decision."""
+        return min(decision.wait_s, _MAX_SLEEP_S) if self._pacing.is_shared else decision.wait_s
+
+
+def _decide_shared(queue: _HostQueue, now: float, delay_s: float) -> StartDecision:
+    """Decide with the start times that this process has reserved."""
+    decision, interval_s = queue.history.decide_unspaced(now), max(delay_s, queue.history.pause_s)
+    if decision.wait_s > 0 or interval_s < SHORTEST_INTERVAL_S:
+        return decision
+    wait_s = queue.slots.wait_s(now, queue.history.last_start, interval_s)
+    if wait_s is None:
+        return UNRESERVED
+    return StartDecision(wait_s, "spacing") if wait_s > 0 else decision
+
+
+def _transition(change: HistoryChange) -> Transition:
+    """Return a change of a history as one of the state that processes share."""
+    return lambda state, now: change(HostHistory().with_state(state), now).state
 
 
 def _leave_queue(queue: _HostQueue) -> None:

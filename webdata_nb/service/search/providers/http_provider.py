@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,8 +12,8 @@ from types import MappingProxyType
 from typing import Final
 
 from webdata_nb.contract.local import Access
-from webdata_nb.pacing.rate_limit import StartSchedule
 from webdata_nb.pacing.retry_after import parse_retry_after
+from webdata_nb.pacing.shared_pacing import IN_PROCESS, PROVIDER, SharedPacing
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore
 from webdata_nb.service.search.providers.api import (
@@ -33,6 +32,7 @@ from webdata_nb.service.search.providers.base import (
 )
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
 from webdata_nb.service.web.request import FetchedResponse, FetchLimits
+from webdata_nb.service.web.start_slots import PacedStarts
 
 # For each page of results: for the request, and for the wait in the provider's queue.
 REQUEST_TIMEOUT_S: Final = 10.0
@@ -62,21 +62,18 @@ _FETCH_PROBLEMS: Final[Mapping[str, tuple[AttemptStatus, str]]] = MappingProxyTy
 class ProviderQueue:
     """The queue for one provider with one key: round-robin over the accounts that search."""
 
-    schedule: StartSchedule
+    paced: PacedStarts
+    interval_s: float
     slots: FairSemaphore
     starts: FairSemaphore = field(default_factory=lambda: FairSemaphore(1))
 
     async def wait_for_start(self) -> None:
         """Wait until a request may start. Raises `QueueFull`."""
-        if self.starts.ahead() * self.schedule.interval_s > QUEUE_TIMEOUT_S:
+        if self.starts.ahead() * self.interval_s > QUEUE_TIMEOUT_S:
             raise QueueFull(_QUEUE_FULL)
         try:
             async with asyncio.timeout(QUEUE_TIMEOUT_S), self.starts:
-                wait_s, self.schedule = self.schedule.reserve(time.monotonic(), QUEUE_TIMEOUT_S)
-                if wait_s is None:
-                    raise QueueFull(_QUEUE_FULL)
-                if wait_s > 0:
-                    await asyncio.sleep(wait_s)
+                await self.paced.wait(self.interval_s, QUEUE_TIMEOUT_S)
         except TimeoutError:
             raise QueueFull(_QUEUE_FULL) from None
 
@@ -96,8 +93,9 @@ class ProviderQueue:
 
 @dataclass(frozen=True, slots=True)
 class ProviderQueues:
-    """The queues of a process, by `SearchProvider.identity`."""
+    """The queues of a process, by `SearchProvider.identity`; `pacing` connects the processes."""
 
+    pacing: SharedPacing = IN_PROCESS
     _queues: dict[str, ProviderQueue] = field(default_factory=dict)
 
     def queue(self, identity: str, api: SearchApi) -> ProviderQueue:
@@ -107,7 +105,9 @@ class ProviderQueues:
                 del self._queues[next(iter(self._queues))]
             limit = api.rate_limit
             self._queues[identity] = ProviderQueue(
-                StartSchedule(limit.interval_s), FairSemaphore(limit.max_concurrent)
+                PacedStarts(PROVIDER + identity, self.pacing),
+                limit.interval_s,
+                FairSemaphore(limit.max_concurrent),
             )
         return self._queues[identity]
 
@@ -143,7 +143,7 @@ class HttpProvider:
             reply = _to_reply(await self._fetch(request))
         interval_s = self._api.parse_interval_s(reply)
         if interval_s is not None:
-            self._queue.schedule = self._queue.schedule.with_interval(interval_s)
+            self._queue.interval_s = interval_s
         retry_after_s = parse_retry_after(reply.headers.get("retry-after"), datetime.now(UTC))
         problem = self._api.parse_problem(reply) or status_problem(
             reply, needs_key=self._api.needs_key, retry_after_s=retry_after_s

@@ -28,6 +28,11 @@ class ServerClock:
         return time.monotonic() + self._offset
 
     @property
+    def offset(self) -> float:
+        """Seconds by which the server's time is ahead of this process's monotonic clock."""
+        return self._offset
+
+    @property
     def is_due(self) -> bool:
         """Whether the offset should be measured again."""
         return time.monotonic() - self._measured_at > INTERVAL_S

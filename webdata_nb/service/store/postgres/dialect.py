@@ -21,7 +21,7 @@ _TYPES: Final = {"BLOB": "BYTEA", "TEXT": 'TEXT COLLATE "C"'}
 @cache
 def postgres_statements() -> dict[str, str]:
     """Return every statement by its name, with placeholders such as `%(job_id)s`."""
-    return {name: _with_placeholders(text) for name, text in statements(DIALECT).items()}
+    return {name: with_placeholders(text) for name, text in statements(DIALECT).items()}
 
 
 @cache
@@ -33,14 +33,14 @@ def postgres_migrations() -> tuple[tuple[int, str], ...]:
     )
 
 
-def _with_placeholders(statement: str) -> str:
+def with_placeholders(statement: str) -> str:
     r"""Return a statement for psycopg.
 
     Examples
     --------
-    >>> _with_placeholders("SELECT 1 WHERE a LIKE '%' || :word")
+    >>> with_placeholders("SELECT 1 WHERE a LIKE '%' || :word")
     "SELECT 1 WHERE a LIKE '%%' || %(word)s"
-    >>> _with_placeholders("SELECT unnest(:urls::text[])")
+    >>> with_placeholders("SELECT unnest(:urls::text[])")
     'SELECT unnest(%(urls)b::text[])'
     """
     code = _COMMENT.sub("", statement)  # comments name placeholders too

@@ -23,8 +23,7 @@ def statements(dialect: str = "sqlite") -> dict[str, str]:
     common: dict[str, str] = {}
     of_dialect: dict[str, str] = {}
     for file in (_ROOT / "statements").iterdir():
-        parts = _NAME.split(file.read_text("utf-8"))[1:]
-        for name, only, target, text in zip(*(parts[n::4] for n in range(4)), strict=True):
+        for name, only, target, text in _blocks(file.read_text("utf-8")):
             by_name = common if target is None or only else of_dialect
             if target not in {None, dialect}:
                 continue
@@ -34,6 +33,17 @@ def statements(dialect: str = "sqlite") -> dict[str, str]:
     if unknown := of_dialect.keys() - common.keys():
         raise ValueError(f"statements of {dialect} replace no other: {', '.join(sorted(unknown))}")
     return common | of_dialect
+
+
+def parse_statements(text: str) -> list[tuple[str, str]]:
+    """Return the names and the statements of a file for one dialect."""
+    return [(name, statement.strip()) for name, _, _, statement in _blocks(text)]
+
+
+def _blocks(text: str) -> list[tuple[str, str | None, str | None, str]]:
+    """Return name, mark of a single dialect, dialect and text of each block of a file."""
+    parts = _NAME.split(text)[1:]
+    return list(zip(*(parts[n::4] for n in range(4)), strict=True))
 
 
 @cache

@@ -1,0 +1,21 @@
+-- The next start, the pause and the failures of hosts and providers, which the processes of a
+-- service share. A crash of the database empties these tables. SQLite has one process and none.
+-- on postgresql: CREATE UNLOGGED TABLE pacing (
+-- on postgresql:   key TEXT PRIMARY KEY,
+-- on postgresql:   last_start DOUBLE PRECISION NOT NULL DEFAULT '-Infinity',
+-- on postgresql:   interval_s DOUBLE PRECISION NOT NULL DEFAULT 0,
+-- on postgresql:   count INTEGER NOT NULL DEFAULT 1,
+-- on postgresql:   pause_s DOUBLE PRECISION NOT NULL DEFAULT 0,
+-- on postgresql:   paused_until DOUBLE PRECISION NOT NULL DEFAULT '-Infinity',
+-- on postgresql:   failures INTEGER NOT NULL DEFAULT 0,
+-- on postgresql:   openings INTEGER NOT NULL DEFAULT 0,
+-- on postgresql:   open_until DOUBLE PRECISION,
+-- on postgresql:   status TEXT NOT NULL DEFAULT '',
+-- on postgresql:   changed_at DOUBLE PRECISION NOT NULL DEFAULT '-Infinity'
+-- on postgresql: ) WITH (fillfactor = 70);
+-- on postgresql: CREATE INDEX pacing_changed ON pacing (changed_at);
+-- on postgresql: CREATE UNLOGGED TABLE pacing_epoch (
+-- on postgresql:   id BOOLEAN PRIMARY KEY DEFAULT TRUE CHECK (id),
+-- on postgresql:   started_at DOUBLE PRECISION NOT NULL
+-- on postgresql: );
+-- on postgresql: INSERT INTO pacing_epoch (started_at) VALUES ('-Infinity');
