@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -23,6 +23,7 @@ from webdata_nb.service.credits.weights import Charge
 from webdata_nb.service.errors import ConcurrencyReached, StoreUnavailable
 from webdata_nb.service.settings import Retention
 from webdata_nb.service.store.interface import Store
+from webdata_nb.service.store.postgres.database import PostgresDatabase
 from webdata_nb.service.store.records import (
     CommitBatch,
     IdempotencyKey,
@@ -287,6 +288,32 @@ async def test_exclusive_work_is_done_by_one_replica(replicas: list[SqlStore]) -
             assert (is_second, is_other) == (False, True)
     async with second.exclusive("sweep") as is_second:
         assert is_second
+
+
+async def test_a_caller_that_is_cancelled_holds_no_lock(
+    replicas: list[SqlStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = replicas[0].database
+    assert isinstance(database, PostgresDatabase)
+    connect, opened = database._connect, []
+
+    def open_and_keep() -> Any:
+        opened.append(connect())
+        return opened[0]
+
+    async def enter() -> None:
+        async with database.exclusive("sweep"):
+            raise AssertionError("cancelled before")
+
+    monkeypatch.setattr(database, "_connect", open_and_keep)
+    entering = asyncio.create_task(enter())
+    await asyncio.sleep(0)  # its thread connects
+    entering.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await entering
+    async with asyncio.timeout(30):
+        while not (opened and opened[0].closed):  # noqa: ASYNC110 - a thread closes it
+            await asyncio.sleep(0.01)
 
 
 async def test_one_replica_clears_the_store_at_a_time(

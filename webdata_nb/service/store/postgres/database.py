@@ -142,7 +142,12 @@ class PostgresDatabase(SqlDatabase):
     @asynccontextmanager
     async def exclusive(self, work: str) -> AsyncIterator[bool]:
         # A lock of a session: its connection is not one of the pool.
-        connection = await asyncio.to_thread(self._lock, work)
+        locking = asyncio.ensure_future(asyncio.to_thread(self._lock, work))
+        try:
+            connection = await wait_applied(locking)
+        except asyncio.CancelledError:
+            locking.add_done_callback(_close_connection)
+            raise
         try:
             yield connection is not None
         finally:
@@ -235,6 +240,14 @@ class PostgresDatabase(SqlDatabase):
         connection.execute(f"SET idle_in_transaction_session_timeout = '{IDLE_TRANSACTION_S}s'")
         if self._schema is not None:
             _select_schema(connection, self._schema)
+
+
+def _close_connection(locking: asyncio.Future[psycopg.Connection[Any] | None]) -> None:
+    """Release the lock that a cancelled caller no longer wants."""
+    if locking.cancelled() or locking.exception() is not None:
+        return
+    if (connection := locking.result()) is not None:
+        connection.close()
 
 
 def open_schema(connection: psycopg.Connection[Any], schema: str | None = None) -> None:
