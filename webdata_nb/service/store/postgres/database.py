@@ -51,6 +51,9 @@ STATEMENT_S: Final = 60
 IDLE_TRANSACTION_S: Final = 60
 # After this time, exclusive work passes to another process: a frozen one keeps its connection.
 EXCLUSIVE_S: Final = 600
+# The pool tries lost connections again about once per second, however long the server is away: its
+# own delays would grow with the outage.
+RECONNECT_S: Final = 2.0
 # How long a process waits at its start for the migration of another one.
 MIGRATION_LOCK_S: Final = 300
 RETRY: Final = BackoffPolicy(0.01, 1.0, max_attempts=10, jitter=(0.0, 1.0))
@@ -86,6 +89,8 @@ class PostgresDatabase(SqlDatabase):
             min_size=1,
             max_size=POOL_SIZE + READERS,
             timeout=POOL_WAIT_S,
+            reconnect_timeout=RECONNECT_S,
+            reconnect_failed=ConnectionPool.check,
             open=False,
         )
         try:
