@@ -6,8 +6,8 @@ from typing import Any, Final
 
 POOL_SIZE: Final = 8
 READERS: Final = 4
-# The pool, a connection that listens for signals, one for the pacing, and one at the start.
-CONNECTIONS_PER_PROCESS: Final = POOL_SIZE + READERS + 3
+# The pool, a connection that listens for signals, one for the pacing, and two for locks.
+CONNECTIONS_PER_PROCESS: Final = POOL_SIZE + READERS + 4
 # A server that does not answer, or a network that loses everything, ends a call.
 CONNECTION: Final[dict[str, Any]] = {
     "autocommit": True,
