@@ -50,7 +50,7 @@ class _RawCell:
 
 
 @dataclass(slots=True)
-class _Sheet:
+class _WorksheetCells:
     name: str
     cells: dict[tuple[int, int], _RawCell] = field(default_factory=dict)
     merged: list[MergedRange] = field(default_factory=list)
@@ -90,8 +90,8 @@ class _WorkbookReader:
             metadata["truncated"] = True
         return ConvertedDocument(self._package.properties().to_html(html), metadata=metadata)
 
-    def _read_sheet(self, declaration: XmlElement) -> _Sheet:
-        sheet = _Sheet(attribute(declaration, "name") or "")
+    def _read_sheet(self, declaration: XmlElement) -> _WorksheetCells:
+        sheet = _WorksheetCells(attribute(declaration, "name") or "")
         relationships = self._package.relationships(self._main)
         related = relationships.get(relationship_id(declaration) or "")
         stream = self._package.archive.open(related.target) if related is not None else None
@@ -112,7 +112,7 @@ class _WorkbookReader:
                     break
         return sheet
 
-    def _read_row(self, row: XmlElement, index: int, sheet: _Sheet) -> None:
+    def _read_row(self, row: XmlElement, index: int, sheet: _WorksheetCells) -> None:
         row_number = to_int(row.get("r"), index + 1)
         column = 0
         for cell in children(row, "c"):
@@ -126,13 +126,13 @@ class _WorkbookReader:
             self._cells_left -= 1
             sheet.cells[row_number, column] = raw
 
-    def _add_link(self, element: XmlElement, part: str, sheet: _Sheet) -> None:
+    def _add_link(self, element: XmlElement, part: str, sheet: _WorksheetCells) -> None:
         place = _place((attribute(element, "ref") or "").partition(":")[0])
         target = self._package.external_target(part, relationship_id(element))
         if place in sheet.cells and target:
             sheet.cells[place].href = target
 
-    def _shared_strings(self, sheets: list[_Sheet]) -> dict[str, str]:
+    def _shared_strings(self, sheets: list[_WorksheetCells]) -> dict[str, str]:
         """Return the strings that cells refer to, by their indexes."""
         needed = {
             cell.text for sheet in sheets for cell in sheet.cells.values() if cell.kind == "s"
@@ -150,7 +150,9 @@ class _WorkbookReader:
                         break
         return strings
 
-    def _write(self, sheet: _Sheet, strings: dict[str, str], formats: NumberFormats) -> str:
+    def _write(
+        self, sheet: _WorksheetCells, strings: dict[str, str], formats: NumberFormats
+    ) -> str:
         cells = {}
         for place, cell in sheet.cells.items():
             text = _display(cell, strings, formats)
@@ -194,7 +196,7 @@ def _texts(element: XmlElement | None) -> Iterator[str]:
             yield text.text or ""
 
 
-def _add_merged(reference: str, sheet: _Sheet) -> None:
+def _add_merged(reference: str, sheet: _WorksheetCells) -> None:
     first, _, last = reference.partition(":")
     start, end = _place(first), _place(last)
     if start is not None and end is not None:

@@ -17,20 +17,20 @@ class ServerClock:
 
     The offset is measured by requests to the server: half of the fastest one's duration is its
     error. The time of this machine does not matter, nor whether someone changes it.
+
+    Attributes
+    ----------
+    offset : float
+        Seconds by which the server's time is ahead of this process's monotonic clock.
     """
 
     def __init__(self) -> None:
-        self._offset = 0.0
+        self.offset = 0.0
         self._measured_at = float("-inf")
 
     def now(self) -> float:
         """Return the server's time in Unix seconds."""
-        return time.monotonic() + self._offset
-
-    @property
-    def offset(self) -> float:
-        """Seconds by which the server's time is ahead of this process's monotonic clock."""
-        return self._offset
+        return time.monotonic() + self.offset
 
     @property
     def is_due(self) -> bool:
@@ -41,7 +41,7 @@ class ServerClock:
         """Measure the offset."""
         self._measured_at = time.monotonic()
         samples = [_sample(connection) for _ in range(_SAMPLES)]
-        self._offset = min(samples)[1]
+        self.offset = min(samples)[1]
 
 
 def _sample(connection: psycopg.Connection[Any]) -> tuple[float, float]:

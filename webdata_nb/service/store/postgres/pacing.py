@@ -108,7 +108,7 @@ class _Batch:
 
 
 @dataclass(slots=True)
-class _Reply:
+class _ExchangeResult:
     """What one exchange receives; times are those of the database."""
 
     first_starts: dict[str, float] = field(default_factory=dict)
@@ -227,7 +227,7 @@ class PostgresPacing(SharedPacing):
             for key, events in batch.events.items():
                 self._events[key][:0] = events
                 self._event_due[key] = time.monotonic() + _EVENT_INTERVAL_S
-            reply = _Reply()
+            reply = _ExchangeResult()
         else:
             self._duration_s = duration_s
         for key, future in futures.items():
@@ -251,7 +251,7 @@ class PostgresPacing(SharedPacing):
         futures = {key: future for key, (_, future) in waiting.items()}
         return _Batch(reservations, events, self.replicas, polls, reloads), futures
 
-    async def _run(self, batch: _Batch) -> _Reply | None:
+    async def _run(self, batch: _Batch) -> _ExchangeResult | None:
         """Exchange a batch on the thread; None if the database cannot be reached."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, self._send, batch)
@@ -291,12 +291,12 @@ class PostgresPacing(SharedPacing):
     def _to_local(self, server_time: float) -> float:
         return server_time - self._clock.offset
 
-    def _send(self, batch: _Batch) -> _Reply:
+    def _send(self, batch: _Batch) -> _ExchangeResult:
         """Exchange a batch; called on the thread."""
         connection = self._connection or self._connect()
         if self._clock.is_due:
             self._clock.synchronize(connection)
-        reply = _Reply()
+        reply = _ExchangeResult()
         if batch.reservations:
             reply.first_starts = self._reserve(connection, batch)
         if batch.events:

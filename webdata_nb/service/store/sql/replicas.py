@@ -26,12 +26,12 @@ class SqlReplicaStore(ReplicaStore):
             _write_heartbeat(transaction, replica, now)
 
         await self._database.change(change)
-        self._add_count(now, len(await self.live()))
+        await self._count_live(now)
 
     async def heartbeat(self, replica: Replica) -> None:
         now = self._database.now()
         await self._database.change(lambda transaction: _write_heartbeat(transaction, replica, now))
-        self._add_count(now, len(await self.live()))
+        await self._count_live(now)
 
     async def leave(self, replica: Replica) -> None:
         await self._database.write("delete_replica", id=replica.id)
@@ -43,9 +43,9 @@ class SqlReplicaStore(ReplicaStore):
     def count(self) -> int:
         return max((count for _, count in self._counts), default=1)
 
-    def _add_count(self, now: float, count: int) -> None:
+    async def _count_live(self, now: float) -> None:
         # A crash of the database empties the table: earlier counts are kept as long as its rows.
-        self._counts.append((now, count))
+        self._counts.append((now, len(await self.live())))
         while self._counts[0][0] < now - LIVE_S:
             self._counts.popleft()
 
