@@ -44,6 +44,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+# Retry-After of a reply without the store.
+STORE_RETRY_S: Final = 5
+
 
 class ApplicationError(Exception):
     """Root of the errors that the service raises on purpose."""

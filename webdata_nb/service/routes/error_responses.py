@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from webdata_nb.contract.error_messages import plain_message
 from webdata_nb.service.errors import (
+    STORE_RETRY_S,
     AccountLimitReached,
     ApplicationError,
     BadInput,
@@ -36,8 +37,6 @@ log = logging.getLogger(__name__)
 
 # nginx's status for a client that disconnected; only the log and metrics show it.
 CLIENT_DISCONNECTED: Final = 499
-# Retry-After of a start that the store rejected.
-STORE_RETRY_S: Final = 5
 
 # Entries of a 422; one further entry counts those left out.
 MAX_FIELD_PROBLEMS: Final = 100

@@ -94,8 +94,8 @@ def transaction_block(
             connection.execute("COMMIT")
             pipeline.sync()
         except BaseException:
+            # Not a ROLLBACK in the pipeline: after it, psycopg takes statements for prepared that
+            # the server has forgotten.
             with suppress(psycopg.Error):
-                pipeline.sync()  # the server ignores everything up to here after an error
-                connection.execute("ROLLBACK")
-                pipeline.sync()
+                connection.rollback()
             raise
