@@ -6,6 +6,7 @@ A run of the whole suite leaves out tests marked `slow` and not `smoke`, unless 
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -73,6 +74,17 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_BASELINE] = baseline(scratch, home)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Return the number of workers for `-n logical`: tests wait for processes half of their time.
+
+    The environment variable `PYTEST_XDIST_AUTO_NUM_WORKERS` sets another number.
+    """
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
+        return None
+    return round(1.5 * (os.cpu_count() or 1))
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect slow tests in a short run, and start with the files that take longest."""
     slow_files = {item.path for item in items if item.get_closest_marker("slow")}
@@ -83,6 +95,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=omitted)
     # Parallel workers take whole files in this order; a long file at the end would idle the others.
     items.sort(key=lambda item: item.path not in slow_files)
+
+
+def pytest_collection_finish() -> None:
+    """Exempt what the collection created from garbage collection, which shortens each one."""
+    gc.collect()
+    gc.freeze()
 
 
 def is_slow(item: pytest.Item) -> bool:
@@ -127,6 +145,17 @@ def default_session() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(connections._DEFAULT, "connection", None)
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def resources_are_closed() -> Iterator[None]:
+    """Let a socket, file or coroutine that a module's tests leave open fail in that module.
+
+    Its warning, an error here, comes when it is collected as garbage, so without this collection
+    it would fail an arbitrary later test.
+    """
+    yield
+    gc.collect()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -6,6 +6,7 @@ against the contract's models, keeps jobs, pages rows, and logs what it was aske
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 import uuid
@@ -119,6 +120,16 @@ class ReceivedRequest:
     body: Any
 
 
+class _UvicornServer(uvicorn.Server):
+    """Closes the connections of requests that are not answered yet when it is forced to exit."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+        await asyncio.sleep(0)  # the loop closes aborted sockets in its next round
+
+
 class WireService:
     """The service, served while the context is open; `requests` logs every request,
     `polled` tells that somebody waits for a job."""
@@ -128,7 +139,7 @@ class WireService:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         self._socket.bind(("127.0.0.1", 0))
         config = uvicorn.Config(self._app(), log_level="critical", lifespan="off", ws="none")
-        self._server = uvicorn.Server(config)
+        self._server = _UvicornServer(config)
         self._thread = threading.Thread(
             target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True
         )

@@ -7,7 +7,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -52,6 +53,13 @@ async def fetcher() -> AsyncIterator[Fetcher]:
 async def browser(chromium: None, fetcher: Fetcher) -> AsyncIterator[Browser]:  # noqa: ARG001 - it must be there
     async with Browser(POLICY, fetcher, lookup=look_up, pages_per_process=2) as opened:
         yield opened
+
+
+def kill_all(processes: Iterable[psutil.Process]) -> None:
+    """Kill processes; the end of one may end another."""
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 def chromiums(kind: str | None = None) -> set[psutil.Process]:
@@ -108,8 +116,7 @@ async def test_a_crashed_renderer_costs_its_own_page_alone(browser: Browser, sit
     with site.hold("/stuck"):
         crashing = asyncio.create_task(browser.render(RenderRequest(url)))
         await asyncio.to_thread(site.wait_for, "/stuck")
-        for process in chromiums("renderer"):
-            process.kill()
+        kill_all(chromiums("renderer"))
         with pytest.raises(ScrapeError, match="could not be rendered") as caught:
             await crashing
     assert caught.value.kind == "render"

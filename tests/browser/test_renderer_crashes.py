@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from tests.browser.conftest import POLICY, look_up
-from tests.browser.test_life import chromiums
+from tests.browser.test_life import chromiums, kill_all
 from tests.site.server import Site
 from webdata_nb.service.browser import chromium as chromium_module
 from webdata_nb.service.browser.renderer import Browser, RenderRequest
@@ -69,8 +69,7 @@ async def test_a_renderer_that_is_killed_fails_its_page_at_once(
         site.hold(f"/stuck/{number}")
         waiting = asyncio.create_task(browser.render(RenderRequest(url, timeout_s=300.0)))
         await asyncio.to_thread(site.wait_for, f"/stuck/{number}", timeout=60)
-        for process in chromiums("renderer"):
-            process.kill()
+        kill_all(chromiums("renderer"))
         async with asyncio.timeout(60):
             with pytest.raises(ScrapeError, match="could not be rendered"):
                 await waiting
@@ -104,8 +103,7 @@ async def test_pages_whose_browser_is_killed_are_opened_in_another(
     ]
     for n in range(2):
         await asyncio.to_thread(site.wait_for, f"/slow/{n}", timeout=60)
-    for process in chromiums() if victim == "browser" else drivers():
-        process.kill()
+    kill_all(chromiums() if victim == "browser" else drivers())
     for gate in gates:
         gate.release()
     async with asyncio.timeout(120):
@@ -120,8 +118,7 @@ async def test_a_page_that_ends_every_browser_fails(browser: Browser, site: Site
     def page(_request: object) -> str:
         nonlocal asked
         asked += 1
-        for process in chromiums():
-            process.kill()
+        kill_all(chromiums())
         return "let seen = 1;"
 
     url = site.page("/", "<p>page</p><script src=/kill></script>")
@@ -143,7 +140,7 @@ async def test_a_browser_that_is_killed_during_its_start_is_started_again(
     for _ in range(2):
         killed.append(await first_driver(but=killed))
         await asyncio.sleep(delay_s)
-        killed[-1].kill()
+        kill_all(killed[-1:])
     async with asyncio.timeout(120):
         assert b"page" in (await rendering).html
         while len(browser_profiles() - profiles) > 1:  # noqa: ASYNC110 - that of the last browser
@@ -156,9 +153,8 @@ async def test_a_browser_that_never_starts_fails_the_page(browser: Browser, site
     killed = 0
     async with asyncio.timeout(120):
         while not rendering.done():
-            for driver in drivers():
-                driver.kill()
-                killed += 1
+            kill_all(running := drivers())
+            killed += len(running)
             await asyncio.sleep(0.01)
         with pytest.raises(ScrapeError, match="could not be started"):
             await rendering

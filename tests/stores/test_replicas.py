@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -314,6 +315,36 @@ async def test_a_caller_that_is_cancelled_holds_no_lock(
     async with asyncio.timeout(30):
         while not (opened and opened[0].closed):  # noqa: ASYNC110 - a thread closes it
             await asyncio.sleep(0.01)
+
+
+async def test_closing_a_store_closes_the_connection_of_a_cancelled_lock(
+    postgres_server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Any] = []
+    is_cancelled = threading.Event()
+
+    async with open_postgres(postgres_server, tmp_path) as store:
+        database = store.database
+        assert isinstance(database, PostgresDatabase)
+        connect = database._connect
+
+        def connect_late() -> Any:
+            is_cancelled.wait()
+            opened.append(connect())
+            return opened[0]
+
+        async def enter() -> None:
+            async with database.exclusive("sweep"):
+                raise AssertionError("cancelled before")
+
+        monkeypatch.setattr(database, "_connect", connect_late)
+        entering = asyncio.create_task(enter())
+        await asyncio.sleep(0)  # its thread starts
+        entering.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await entering
+        is_cancelled.set()
+    assert [connection.closed for connection in opened] == [True]
 
 
 async def test_one_replica_clears_the_store_at_a_time(

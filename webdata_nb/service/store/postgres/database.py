@@ -78,6 +78,7 @@ class PostgresDatabase(SqlDatabase):
         self._commit_numbers = itertools.count(1)
         self._last_commit = 0
         self._clock = ServerClock()
+        self._locking = set[asyncio.Future[psycopg.Connection[Any] | None]]()
         self.retried_transactions = 0
 
     async def __aenter__(self) -> Self:
@@ -115,6 +116,7 @@ class PostgresDatabase(SqlDatabase):
     ) -> None:
         await self._lanes.close()
         await self._signals.__aexit__()
+        await asyncio.gather(*self._locking, return_exceptions=True)
         await asyncio.to_thread(self._writers.shutdown)
         await asyncio.to_thread(self._readers.shutdown)
         await asyncio.to_thread(self._pool.close)
@@ -148,6 +150,8 @@ class PostgresDatabase(SqlDatabase):
     async def exclusive(self, work: str) -> AsyncIterator[bool]:
         # A lock of a session: its connection is not one of the pool.
         locking = asyncio.ensure_future(asyncio.to_thread(self._lock, work))
+        self._locking.add(locking)
+        locking.add_done_callback(self._locking.discard)
         try:
             connection = await wait_applied(locking)
         except asyncio.CancelledError:
@@ -157,7 +161,7 @@ class PostgresDatabase(SqlDatabase):
             yield connection is not None
         finally:
             if connection is not None:
-                await asyncio.to_thread(connection.close)
+                connection.close()
 
     def data_version(self) -> int:
         """Return a number that differs after each commit of this process, and each second."""

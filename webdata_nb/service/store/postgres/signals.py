@@ -70,6 +70,8 @@ class Signals:
         await asyncio.gather(self._sending, return_exceptions=True)
         with suppress(psycopg.Error):
             await self._send_names()
+        with suppress(psycopg.Error):  # wakes the listening thread
+            await asyncio.to_thread(self._notify, self._sender, timeout_s=_CHECK_S)
         await asyncio.to_thread(self._thread.join)
 
     def add(self, name: str) -> None:
@@ -101,8 +103,8 @@ class Signals:
         finally:
             self._names |= dict.fromkeys(names)
 
-    def _notify(self, payload: str) -> None:
-        with self._pool.connection() as connection:
+    def _notify(self, payload: str, *, timeout_s: float | None = None) -> None:
+        with self._pool.connection(timeout=timeout_s) as connection:
             connection.execute("SELECT pg_notify(%s, %s)", [self._channel, payload])
 
     def _listen(self) -> None:
