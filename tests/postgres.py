@@ -6,7 +6,6 @@ import json
 import os
 import secrets
 import shutil
-import socket
 import subprocess
 import tempfile
 import uuid
@@ -21,6 +20,7 @@ import pytest
 from filelock import FileLock
 from psycopg import sql
 
+from tests.ports import free_port
 from tests.requirements import require
 
 USER: Final = "webdata"
@@ -32,6 +32,7 @@ _SETTINGS: Final = {
     "shared_buffers": "128MB",
     "log_min_messages": "fatal",
     "deadlock_timeout": "100ms",
+    "track_commit_timestamp": "on",
 }
 
 
@@ -85,18 +86,11 @@ def _run(command: list[str], **options: Any) -> None:
     )
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def create_server() -> PostgresServer:
     """Create a server in a new folder, and start it."""
     # Not in the folder of the tests: only its owner may enter that one.
     folder = Path(tempfile.mkdtemp(prefix="webdata-postgres-", dir=_PARENT))
-    server = PostgresServer(folder, _free_port(), secrets.token_hex(8))
+    server = PostgresServer(folder, free_port(), secrets.token_hex(8))
     password_file = folder / "password"
     password_file.write_text(server.password)
     if os.geteuid() == _ROOT:

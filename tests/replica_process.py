@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ from typing import Final
 
 import httpx
 
+from tests.ports import free_port
 from webdata_nb.service.api_keys import key_hash
 from webdata_nb.service.credits.plans import Terms
 from webdata_nb.service.encryption import FixedKeys, SecretCipher
@@ -37,13 +37,19 @@ class ReplicaProcess:
 
     def __init__(self, folder: Path, url: str, key: str, *options: str, **variables: str) -> None:
         self._options = options
-        self.port, self._metrics_port = _free_port(), _free_port()
+        self.port, self._metrics_port = free_port(), free_port()
         self._folder = folder
         self._variables = variables | {"WEBDATA_STORE": url, "WEBDATA_SECRET_KEY": key}
         self.url = f"http://127.0.0.1:{self.port}"
         self.metrics_url = f"http://127.0.0.1:{self._metrics_port}/metrics"
 
     def start(self) -> None:
+        """Start the process, and wait until it responds."""
+        self.launch()
+        self.wait_ready()
+
+    def launch(self) -> None:
+        """Start the process."""
         command = [sys.executable, "-m", "webdata_nb", "serve", "--mode", "team"]
         options = ["--port", str(self.port), "--data-dir", str(self._folder)]
         options += ["--allow-network", "127.0.0.0/8"]
@@ -52,6 +58,9 @@ class ReplicaProcess:
             self.process = subprocess.Popen(
                 [*command, *options], stdout=log, stderr=log, env=os.environ | self._variables
             )
+
+    def wait_ready(self) -> None:
+        """Wait until the process responds."""
         deadline = time.monotonic() + 180  # on a loaded machine
         while True:
             with contextlib.suppress(httpx.HTTPError):
@@ -69,10 +78,3 @@ class ReplicaProcess:
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -34,13 +34,6 @@ def configuration(ports: tuple[int, int], listen: str) -> str:
     return text
 
 
-def free_port() -> int:
-    """Return a port that was free a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
-
-
 class ReverseProxy:
     """nginx in front of two replicas of this machine, until the context is closed."""
 

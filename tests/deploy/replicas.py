@@ -49,7 +49,9 @@ def proxied_service(
     with ExitStack() as stack:
         for replica in (first, second):
             stack.callback(_end, replica)
-            replica.start()
+            replica.launch()
+        for replica in (first, second):
+            replica.wait_ready()
         proxy = stack.enter_context(ReverseProxy((first.port, second.port)))
         yield ProxiedService(proxy.url, (first, second), store_url, proxy)
 

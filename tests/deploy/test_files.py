@@ -18,7 +18,8 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from tests.deploy.dockerfile import instructions, stages
-from tests.deploy.proxy import DEPLOY, UPSTREAM, configuration, free_port
+from tests.deploy.proxy import DEPLOY, UPSTREAM, configuration
+from tests.ports import free_port
 from tests.requirements import require
 from tests.shell import CHECKOUT, Shell
 from webdata_nb.service.server import SHUTDOWN_S

@@ -19,8 +19,9 @@ from typing import Final
 import pytest
 
 from tests.deploy.dockerfile import Instruction, stages
-from tests.deploy.proxy import DEPLOY, free_port
+from tests.deploy.proxy import DEPLOY
 from tests.deploy.test_files import copied
+from tests.ports import free_port
 from tests.postgres import PostgresServer
 from tests.shell import CHECKOUT
 from webdata_nb.service.encryption import new_key

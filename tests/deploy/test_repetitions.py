@@ -11,7 +11,8 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from tests.deploy.proxy import ReverseProxy, free_port
+from tests.deploy.proxy import ReverseProxy
+from tests.ports import free_port
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
 STOPPING = (
