@@ -119,7 +119,6 @@ def english_database(server: PostgresServer) -> str:
     return server.url.replace("/postgres", f"/{name}")
 
 
-@pytest.mark.smoke
 async def test_a_killed_copy_is_continued_and_answers_alike(
     stopped: StoppedService, postgres_server: PostgresServer, tmp_path: Path
 ) -> None:
@@ -161,6 +160,7 @@ async def test_a_killed_copy_is_continued_and_answers_alike(
             assert replies[0].keys() == replies[1].keys()
 
 
+@pytest.mark.smoke
 async def test_secrets_are_encrypted_with_the_new_key(
     stopped: StoppedService, postgres_server: PostgresServer, tmp_path: Path
 ) -> None:

@@ -77,6 +77,7 @@ async def test_max_pages_is_exact(api: Api, site: Site, strategy: str, wanted: i
     assert {"redirect", "duplicate"} <= reply["receipt"]["counts"].keys()
 
 
+@pytest.mark.slow
 async def test_a_thousand_pages_are_a_thousand_rows(api: Api, site: Site) -> None:
     """Each tenth page is a redirect to its neighbour, each tenth a copy: both give budget back."""
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from time import time
 
 import pytest
+from starlette.types import Message
 
 from tests.service.conftest import Api, open_service
 from webdata_nb.service.api_keys import key_hash
@@ -80,6 +81,41 @@ async def test_large_bodies_are_413_whether_declared_or_not(api: Api) -> None:
         response = await api.http.post("/v1/crawl", content=content, headers=json)  # type: ignore[arg-type]
         assert response.status_code == 413
         assert "larger than" in response.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("size", "expect", "bytes_read"),
+    [
+        (MAX_BODY_BYTES + 1, "", MAX_BODY_BYTES + 1),
+        (100 * MAX_BODY_BYTES, "", 16 * MAX_BODY_BYTES),
+        (MAX_BODY_BYTES + 1, "100-continue", 0),
+    ],
+)
+async def test_refused_bodies_are_read_before_the_reply(
+    api: Api, size: int, expect: str, bytes_read: int
+) -> None:
+    """A proxy that is still sending answers 502 when the connection is closed."""
+    unread, statuses = size, list[int]()
+
+    async def receive() -> Message:
+        nonlocal unread
+        body = b"x" * min(unread, 65536)
+        unread -= len(body)
+        return {"type": "http.request", "body": body, "more_body": unread > 0}
+
+    async def send(message: Message) -> None:
+        nonlocal bytes_read
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
+            bytes_read -= size - unread
+
+    headers = {"host": "127.0.0.1", "content-length": str(size)}
+    if expect:
+        headers["expect"] = expect
+    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+    scope = {"type": "http", "method": "POST", "path": "/v1/crawl", "headers": raw}
+    await api.running.app(scope, receive, send)
+    assert (statuses, bytes_read) == ([413], 0)
 
 
 async def test_a_team_service_knows_accounts_by_their_keys(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import hmac
 import logging
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
@@ -26,6 +26,9 @@ from webdata_nb.service.runtime.fair_scheduler import SERVICE_ACCOUNT, on_behalf
 
 MAX_BODY_BYTES: Final = limits.BODY_BYTES
 BODY_TIMEOUT_S: Final = 10.0
+# How much of a body that is too large is read, and for how long, before it is refused.
+_DISCARDED_BYTES: Final = 16 * MAX_BODY_BYTES
+_DISCARD_TIMEOUT_S: Final = 2.0
 _OPEN_PATHS: Final = frozenset(
     {
         HEALTH,
@@ -97,6 +100,8 @@ class Gate:
                 state["account_id"], state["caller"] = caller.account_id, caller
                 CALLER.set(caller)
         except _Rejection as rejection:
+            if rejection is _TOO_LARGE and "expect" not in headers:
+                await _discard_body(receive)
             await _error_reply(rejection)(scope, receive, send)
             return
         except StoreUnavailable as error:
@@ -179,6 +184,22 @@ def _check_body(method: str, headers: Headers) -> None:
     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     if method in _BODY_METHODS and has_body and media_type != "application/json":
         raise _Rejection(415, "send JSON, with Content-Type: application/json")
+
+
+async def _discard_body(receive: Receive) -> None:
+    """Read and drop a refused body, up to a limit.
+
+    A connection that is closed with unread data is reset, and the client or proxy may then lose
+    the reply.
+    """
+    unread = _DISCARDED_BYTES
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_DISCARD_TIMEOUT_S):
+            while unread > 0:
+                message = await receive()
+                unread -= len(message.get("body", b""))
+                if not message.get("more_body", False):
+                    return
 
 
 def _too_many_requests(limit: int) -> JSONResponse:
