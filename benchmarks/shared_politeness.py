@@ -88,7 +88,7 @@ def measure(store: str, key: str, folder: Path) -> bool:
     """Run the jobs and print the figures; return whether all are within their limits."""
     with Site() as site, ExitStack() as stack:
         pausing = PausingSite(site)
-        slots = ("--slots", str(JOBS // REPLICAS))
+        slots = ("--slots", str(JOBS // REPLICAS * 3 // 2))
         replicas = [
             ReplicaProcess(folder / f"replica-{n}", store, key, *slots) for n in range(REPLICAS)
         ]

@@ -141,7 +141,12 @@ def _add_webhooks(add: AddArgument) -> None:
 
 
 def _add_limits(add: AddArgument) -> None:
-    add("--slots", type=int, metavar="N", help="jobs that run at a time (default 16)")
+    add(
+        "--slots",
+        type=int,
+        metavar="N",
+        help="jobs that run at a time (default 24), a third of them first jobs of accounts",
+    )
     add(
         "--trusted-proxy",
         action="append",

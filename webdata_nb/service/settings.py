@@ -28,7 +28,7 @@ LOCAL_ACCOUNT: Final = "local"
 # Seconds without progress after which the watchdog ends an attempt at a job.
 STALL_S: Final = 600.0
 # Jobs that a process runs at a time.
-SLOTS: Final = 16
+SLOTS: Final = 24
 MAX_SLOTS: Final = 256
 _URL_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*")
 _REPLICA_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -358,6 +358,15 @@ def replica_name(text: str | None, mode: Mode, store_url: str | None) -> str | N
 def _host_name() -> str:
     name = re.sub(r"[^A-Za-z0-9._-]", "-", platform.node()).lstrip("._-")[:48]
     return name or "replica"
+
+
+def unreserved_slots(slots: int) -> int:
+    """Return how many slots jobs of any account may take: two thirds.
+
+    The others are reserved for accounts without a running job, which need not wait for other
+    accounts' jobs.
+    """
+    return slots - slots // 3
 
 
 def _slots(count: int | None) -> int:

@@ -12,7 +12,7 @@ from tests.service.search.stubs import Result, stubs
 from tests.site.server import Site
 from webdata_nb.contract.choices import ENGINES
 from webdata_nb.contract.local import SessionSettings
-from webdata_nb.service.settings import SLOTS
+from webdata_nb.service.settings import SLOTS, unreserved_slots
 
 
 async def test_a_search_ends_while_sixteen_crawls_of_another_account_run(
@@ -38,7 +38,7 @@ async def test_a_search_ends_while_sixteen_crawls_of_another_account_run(
                 {"url": site.at(f"/endless/{n}"), "max_pages": 1000, "respect_robots_txt": False},
                 headers=alice,
             )
-            for n in range(SLOTS)
+            for n in range(unreserved_slots(SLOTS))
         ]
         for crawl in crawls:
             while (await api.get(f"/v1/crawl/{crawl}", headers=alice))["status"] != "running":  # noqa: ASYNC110

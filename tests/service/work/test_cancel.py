@@ -11,7 +11,7 @@ import pytest
 
 from tests.stores.jobs import ALICE, accounts, entry, new_job
 from webdata_nb.contract.states import JobStatus
-from webdata_nb.service.settings import SLOTS
+from webdata_nb.service.settings import SLOTS, unreserved_slots
 from webdata_nb.service.store.interface import JobContext
 from webdata_nb.service.store.records import EMPTY_BATCH, CommitBatch, JobRecord, JobSnapshot, Lease
 from webdata_nb.service.store.sqlite.store import SqliteStore
@@ -113,10 +113,11 @@ async def test_cancelled_jobs_free_their_slots(
 ) -> None:
     engine = Engine()
     runner = LocalRunner(store, JobEvents(), engine, on_end=nothing, delete_spooled=keep)
-    jobs = [(await store.accept(new_job(), now=time.time()))[0] for _ in range(SLOTS + 4)]
+    slots = unreserved_slots(SLOTS)
+    jobs = [(await store.accept(new_job(), now=time.time()))[0] for _ in range(slots + 4)]
     await runner.start()
     async with asyncio.timeout(60):
-        for claim in (jobs[:SLOTS], jobs[SLOTS:-1]):
+        for claim in (jobs[:slots], jobs[slots:-1]):
             await store.claimed.wait()
             store.claimed.clear()
             cancelling = [await begin_cancel(store, runner, job.id) for job in claim]

@@ -9,12 +9,14 @@ from pathlib import Path
 
 from tests.stores.jobs import new_job
 from webdata_nb.service.runtime.fair_scheduler import current_account
-from webdata_nb.service.settings import SLOTS
+from webdata_nb.service.settings import SLOTS, unreserved_slots
 from webdata_nb.service.store.interface import JobContext
 from webdata_nb.service.store.records import EMPTY_BATCH, CommitBatch, JobSnapshot
 from webdata_nb.service.store.sqlite.store import SqliteStore
 from webdata_nb.service.work.events import JobEvents
 from webdata_nb.service.work.runner import LocalRunner
+
+SHARED = unreserved_slots(SLOTS)
 
 
 class Endless:
@@ -22,6 +24,7 @@ class Endless:
 
     def __init__(self) -> None:
         self.running: Counter[str] = Counter()
+        self.most_running = 0
         self.ended: asyncio.Queue[str] = asyncio.Queue()
         self.go = {name: asyncio.Event() for name in ("alice", "bob", "carol")}
         self.changed = asyncio.Condition()
@@ -37,6 +40,7 @@ class Endless:
     async def _count(self, name: str, change: int) -> None:
         async with self.changed:
             self.running[name] += change
+            self.most_running = max(self.most_running, self.running.total())
             self.changed.notify_all()
 
     async def until(self, **running: int) -> None:
@@ -62,16 +66,43 @@ async def test_account_with_all_slots_does_not_block_others(tmp_path: Path) -> N
                 await store.accept(new_job(name), now=time.time())
             runner.wake()
 
-        await start("alice", SLOTS + 4)
-        await engine.until(alice=SLOTS)
+        await start("alice", SHARED + 4)
+        await engine.until(alice=SHARED)
         await start("bob", 2)
-        await engine.until(alice=SLOTS, bob=1)
+        await engine.until(alice=SHARED, bob=1)
         await start("carol", 1)
-        await engine.until(alice=SLOTS, bob=1, carol=1)
+        await engine.until(alice=SHARED, bob=1, carol=1)
         # Bob's first is over: his second takes its place, while all of Alice's still run.
         engine.go["carol"].set()
         engine.go["bob"].set()
         async with asyncio.timeout(60):
             assert sorted([await engine.ended.get() for _ in range(3)]) == ["bob", "bob", "carol"]
-        assert engine.running["alice"] == SLOTS
+        assert engine.running["alice"] == SHARED
         await runner.close()
+
+
+async def test_reserved_slots_are_not_exceeded(tmp_path: Path) -> None:
+    engine = Endless()
+    async with SqliteStore(tmp_path / "jobs.sqlite") as store:
+        for name in engine.go:
+            await store.accounts.ensure(name, name, now=time.time())
+        runner = LocalRunner(
+            store, JobEvents(), engine, on_end=engine.finished, delete_spooled=drop, slots=3
+        )
+        for name in ("alice", "alice", "alice", "bob", "carol"):
+            await store.accept(new_job(name), now=time.time())
+        await runner.start()
+        await engine.until(alice=1, bob=1, carol=1)
+        engine.go["carol"].set()
+        await engine.until(alice=1, bob=1)
+        # The reserved slot is not for the second job of an account.
+        await store.accept(new_job("carol"), now=time.time())
+        engine.go["carol"].clear()
+        runner.wake()
+        await engine.until(alice=1, bob=1, carol=1)
+        assert engine.most_running == 3
+        await runner.close()
+
+
+def drop(_path: str) -> None:
+    """Delete nothing."""

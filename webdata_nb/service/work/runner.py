@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from webdata_nb.service.errors import StoreUnavailable
 from webdata_nb.service.observability.logs import JOB_ID
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
-from webdata_nb.service.settings import SLOTS
+from webdata_nb.service.settings import SLOTS, unreserved_slots
 from webdata_nb.service.store.interface import JobQueue
 from webdata_nb.service.store.records import JobRecord, JobSnapshot, Lease
 from webdata_nb.service.store.retry import StoreRetry
@@ -78,8 +78,7 @@ class LocalRunner(Runner):
     retry
         Repeats operations while the store is unavailable.
     slots
-        How many jobs to run at a time, and half as many more of accounts without a running job, so
-        that they do not wait for other accounts' jobs.
+        How many jobs to run at a time; a third is reserved for accounts without a running job.
     membership
         This process among others on the store; None if it is alone.
     clock
@@ -106,6 +105,7 @@ class LocalRunner(Runner):
             clock,
         )
         self._slots, self._membership = slots, membership
+        self._unreserved_slots = unreserved_slots(slots)
         # Random for each start: a worker that died does not return under its old name.
         self._worker = secrets.token_hex(8) if membership is None else membership.replica.id
         self._wake = asyncio.Event()
@@ -182,16 +182,15 @@ class LocalRunner(Runner):
             await self._queue.release(self._worker, held_jobs=self._tasks.keys())
             self._claim_in_doubt = False
         while True:
-            free_slots = max(0, self._slots - len(self._tasks))
-            most = self._slots + self._slots // 2
-            spare = max(0, most - len(self._tasks) - free_slots)
-            if free_slots + spare == 0:
+            free_slots = max(0, self._unreserved_slots - len(self._tasks))
+            reserved_slots = self._slots - len(self._tasks) - free_slots
+            if free_slots + reserved_slots == 0:
                 return
             async with self._claiming:
                 jobs = await self._queue.claim(
                     self._worker,
                     max_jobs=free_slots,
-                    spare_jobs=spare,
+                    spare_jobs=reserved_slots,
                     held_jobs=self._tasks.keys(),
                     lease_s=LEASE_S,
                     now=self._clock(),
@@ -211,7 +210,7 @@ class LocalRunner(Runner):
         task.add_done_callback(lambda _: self._free_slot(job.id))
 
     def _free_slot(self, job_id: str) -> None:
-        if len(self._tasks) >= self._slots:  # a job may be waiting for the slot
+        if len(self._tasks) >= self._unreserved_slots:  # a job may be waiting for the slot
             self._wake.set()
         del self._tasks[job_id], self._contexts[job_id]
 

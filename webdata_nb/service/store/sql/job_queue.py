@@ -55,7 +55,7 @@ class SqlJobQueue(JobQueue, IndexSource):
             transaction.send("lock_queue")
             share = _fair_share(transaction, worker, self.database.now())
             free = max_jobs if share is None else min(max_jobs, share - len(held_jobs))
-            spare = spare_jobs if share is None else 0
+            spare = spare_jobs if share is None else min(spare_jobs, share - len(held_jobs) - free)
             if free + spare <= 0:
                 return ()
             return transaction.rows(
