@@ -11,6 +11,7 @@ from webdata_nb.service.errors import LeaseLost
 from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.records import LIVE_S, CommitBatch, Replica
 from webdata_nb.service.store.sql.store import SqlStore
+from webdata_nb.service.work import membership
 
 FIRST = Replica("1", "first", 16, 1.0)
 SECOND = Replica("2", "second", 4, 2.0)
@@ -74,6 +75,26 @@ class TestReplicas:
 
 
 class TestFairShares:
+    async def test_two_live_replicas_of_one_name_are_warned_of_once(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setattr(membership, "HEARTBEAT_S", 0.0)
+        killed, first, second = (
+            membership.Membership(store.replicas, "same", 16, now=started) for started in (1, 2, 3)
+        )
+        other = membership.Membership(store.replicas, "other", 16, now=4)
+        await killed.refresh()
+        for _ in range(3):
+            await first.refresh()
+            await other.refresh()
+        assert caplog.messages == []
+        for _ in range(3):
+            await second.refresh()
+            await first.refresh()
+            await other.refresh()
+        assert len(caplog.messages) == 2
+        assert all("another live replica is named same too" in each for each in caplog.messages)
+
     async def test_a_replica_leaves_work_to_those_that_wait(self, store: Store) -> None:
         await start_jobs(store, {"alice": 10})
         await store.replicas.join(FIRST)

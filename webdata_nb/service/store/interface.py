@@ -421,8 +421,8 @@ class ReplicaStore(Protocol):
     async def join(self, replica: Replica) -> None:
         """Add a process; it replaces an earlier one of its name."""
 
-    async def heartbeat(self, replica: Replica) -> None:
-        """Write that a process is alive."""
+    async def heartbeat(self, replica: Replica) -> list[Replica]:
+        """Write that a process is alive; return all live ones."""
 
     async def leave(self, replica: Replica) -> None:
         """Remove a process that stops."""

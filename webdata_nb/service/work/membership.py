@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import time
+from collections.abc import Sequence
 from typing import Final
 
 from webdata_nb.service.store.interface import ReplicaStore
 from webdata_nb.service.store.records import Replica
+
+log = logging.getLogger(__name__)
 
 # Four heartbeats may fail before the others count the process as dead.
 HEARTBEAT_S: Final = 2.0
@@ -25,17 +29,29 @@ class Membership:
         self._replicas = replicas
         self._next_at = float("-inf")
         self._has_joined = False
+        self._has_warned = False
 
     async def refresh(self) -> None:
         """Write a heartbeat if it is due."""
         if time.monotonic() < self._next_at:
             return
         if self._has_joined:
-            await self._replicas.heartbeat(self.replica)
+            self._warn_of_equal_name(await self._replicas.heartbeat(self.replica))
         else:
             await self._replicas.join(self.replica)
         self._has_joined = True
         self._next_at = time.monotonic() + HEARTBEAT_S
+
+    def _warn_of_equal_name(self, live: Sequence[Replica]) -> None:
+        name = self.replica.name
+        is_shared = any(each.name == name and each.id != self.replica.id for each in live)
+        if is_shared and not self._has_warned:
+            log.warning(
+                "another live replica is named %s too; start each with a --replica of its own, or "
+                "their logs and metrics cannot be told apart",
+                name,
+            )
+            self._has_warned = True
 
     async def position(self) -> tuple[int | None, int]:
         """Return the position of this process among the live ones by age, and their number."""

@@ -28,10 +28,10 @@ class SqlReplicaStore(ReplicaStore):
         await self._database.change(change)
         await self._count_live(now)
 
-    async def heartbeat(self, replica: Replica) -> None:
+    async def heartbeat(self, replica: Replica) -> list[Replica]:
         now = self._database.now()
         await self._database.change(lambda transaction: _write_heartbeat(transaction, replica, now))
-        await self._count_live(now)
+        return await self._count_live(now)
 
     async def leave(self, replica: Replica) -> None:
         await self._database.write("delete_replica", id=replica.id)
@@ -43,11 +43,13 @@ class SqlReplicaStore(ReplicaStore):
     def count(self) -> int:
         return max((count for _, count in self._counts), default=1)
 
-    async def _count_live(self, now: float) -> None:
+    async def _count_live(self, now: float) -> list[Replica]:
         # A crash of the database empties the table: earlier counts are kept as long as its rows.
-        self._counts.append((now, len(await self.live())))
+        live = await self.live()
+        self._counts.append((now, len(live)))
         while self._counts[0][0] < now - LIVE_S:
             self._counts.popleft()
+        return live
 
 
 def _write_heartbeat(transaction: Transaction, replica: Replica, now: float) -> None:
