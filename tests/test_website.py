@@ -50,6 +50,7 @@ def test_picture_shows_the_current_diagram(theme: str) -> None:
     assert shown == diagrams.digest(diagrams.architecture_diagram()), hint
 
 
+@pytest.mark.slow
 def test_http_reference_is_deterministic() -> None:
     code = "from website import http_reference; print(http_reference.page(), end='')"
     pages = [

@@ -111,6 +111,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_killed_writer_leaves_complete_files(tmp_path: Path) -> None:
     # The short form; benchmarks/cache_kills.py does it a hundred times.
     for run in range(3):

@@ -60,6 +60,7 @@ def test_tour_prints_tables_and_stores_files(
     assert (options.data_dir, options.engines) == (None, {})
 
 
+@pytest.mark.slow
 def test_tour_of_real_site_searches_first_title(
     home: Path, site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:

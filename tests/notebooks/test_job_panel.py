@@ -122,6 +122,7 @@ def test_where_nobody_watches_it_is_a_line_that_sends_nothing(
     kernel.run("job.cancel()")
 
 
+@pytest.mark.slow
 def test_the_kernel_ends_at_once_with_a_panel_in_it(running: WireService, tmp_path: Path) -> None:
     running.reset()
     running.crawl = JobScript(crawl_rows(3), total=10, running=True)

@@ -113,6 +113,7 @@ def test_a_folder_knows_only_its_own_site(folder: Folder) -> None:
     assert folder.file("http://site.test/sub") is None
 
 
+@pytest.mark.slow
 def test_the_documentation_is_read_as_one_site(python_docs: Docs) -> None:
     visits = Folder(python_docs.root, python_docs.url).crawl(python_docs.url, 25)
     assert len({visit.url for visit in visits}) == len(visits) == 25

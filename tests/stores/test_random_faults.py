@@ -13,6 +13,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -130,7 +131,7 @@ class Ownership(RuleBasedStateMachine):
             logging.disable(logging.NOTSET)
 
 
-TestOwnership = Ownership.TestCase
+TestOwnership = pytest.mark.slow(Ownership.TestCase)
 TestOwnership.settings = settings(
     max_examples=LIVES,
     stateful_step_count=25 if LIVES < 100 else 50,

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -292,7 +293,7 @@ class Lives(RuleBasedStateMachine):
             assert usage.reserved == held
 
 
-TestLives = Lives.TestCase
+TestLives = pytest.mark.slow(Lives.TestCase)
 TestLives.settings = settings(
     max_examples=LIVES,
     stateful_step_count=40 if LIVES < 100 else 50,

@@ -147,6 +147,7 @@ async def test_infinite_retention_deletes_nothing(store: Store, sweep: Sweep) ->
     assert await rows(store, job) == 1
 
 
+@pytest.mark.slow
 async def test_hundreds_of_jobs_are_cleared_in_one_sweep(store: Store, sweep: Sweep) -> None:
     jobs = [await ended_job(store, "search", [search_row(1)]) for _ in range(120)]
     await sweep(48)

@@ -60,8 +60,7 @@ async def check_crawl(api: Api, job_id: str, urls: list[str]) -> None:
     assert [row["url"] for row in reply["data"]] == urls
 
 
-@pytest.mark.smoke
-@pytest.mark.parametrize("mode", ["fast", "immediate"])
+@pytest.mark.parametrize("mode", [pytest.param("fast", marks=pytest.mark.smoke), "immediate"])
 async def test_requests_are_refused_and_crawls_go_on(
     own_server: PostgresServer,
     site: Site,

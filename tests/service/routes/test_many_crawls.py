@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from tests.service.conftest import open_service
 from tests.service.routes.endless import endless
 from tests.service.routes.teams import member
@@ -15,6 +17,7 @@ from webdata_nb.contract.local import SessionSettings
 from webdata_nb.service.settings import SLOTS, unreserved_slots
 
 
+@pytest.mark.slow
 async def test_a_search_ends_while_sixteen_crawls_of_another_account_run(
     tmp_path: Path, site: Site
 ) -> None:
