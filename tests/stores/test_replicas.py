@@ -32,6 +32,7 @@ from webdata_nb.service.store.records import (
     Lease,
     UrlOutcome,
 )
+from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.store.spool import SpoolDirectory
 from webdata_nb.service.store.sql.store import SqlStore
 from webdata_nb.service.store.sqlite.text_index import SqliteTextIndex
@@ -399,5 +400,7 @@ async def test_a_store_outlives_a_crash_of_the_server(tmp_path: Path) -> None:
                     await operation
                 assert server.password not in str(raised.value)
             server.start()
-            await store.commit(lease, CommitBatch(entries=(entry(1, position=1),)))
+            batch = CommitBatch(entries=(entry(1, position=1),))
+            async with asyncio.timeout(60):  # for the next attempt to connect
+                await StoreRetry().run(lambda: store.commit(lease, batch))
             assert len(await store.rows(ALICE, job.id, start=0, count=9)) == 2

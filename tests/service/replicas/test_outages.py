@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import httpx
@@ -12,13 +12,12 @@ import pytest
 
 from tests import postgres
 from tests.postgres import PostgresServer
-from tests.replica_process import HEADERS, add_account
+from tests.replica_process import HEADERS, ReplicaProcess, add_account
 from tests.service.conftest import Api, open_service
 from tests.site.graphs import link_tree
 from tests.site.server import Site
 from webdata_nb.contract.states import TERMINAL
 from webdata_nb.service.encryption import new_key
-from webdata_nb.service.store.postgres import database
 
 pytestmark = pytest.mark.slow
 
@@ -45,6 +44,7 @@ def check_refusal(response: httpx.Response) -> None:
     assert response.status_code == 503, response.text
     assert "not available" in response.json()["detail"]
     assert int(response.headers["Retry-After"]) > 0
+    assert "get a connection" not in response.text  # it did not wait for one until the timeout
 
 
 async def check_crawl(api: Api, job_id: str, urls: list[str]) -> None:
@@ -65,10 +65,8 @@ async def test_requests_are_refused_and_crawls_go_on(
     own_server: PostgresServer,
     site: Site,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     mode: str,
 ) -> None:
-    monkeypatch.setattr(database, "POOL_WAIT_S", 1.0)
     urls = [site.at(path) for path in link_tree(site, depth=2, fanout=10)[:PAGES]]
     url, key = own_server.new_schema(), new_key()
     await add_account(url, key)
@@ -81,11 +79,60 @@ async def test_requests_are_refused_and_crawls_go_on(
             job_id = await api.start_job("crawl", body)
             await wait_for_pages(site, 6)
             await asyncio.to_thread(own_server.stop, mode)
-        for _ in range(2):
-            check_refusal(await api.http.get(f"/v1/crawl/{job_id}"))
-            check_refusal(await api.http.post("/v1/crawl", json=body))
+        for _ in range(2):  # more at once than there are threads for them
+            reads = [api.http.get(f"/v1/crawl/{job_id}") for _ in range(20)]
+            starts = [api.http.post("/v1/crawl", json=body) for _ in range(20)]
+            for response in await asyncio.gather(*reads, *starts):
+                check_refusal(response)
         await asyncio.to_thread(own_server.start)
         await check_crawl(api, job_id, urls)
+
+
+async def read_until(lines: AsyncIterator[str], beginning: str) -> list[str]:
+    """Read lines of an event stream up to the first one with this beginning."""
+    received: list[str] = []
+    async for line in lines:
+        received.append(line)
+        if line.startswith(beginning):
+            return received
+    raise AssertionError(f"the stream ended without {beginning!r}: {received}")
+
+
+async def test_event_streams_stay_open_and_readiness_is_logged_once(
+    own_server: PostgresServer, site: Site, tmp_path: Path
+) -> None:
+    urls = [site.at(path) for path in link_tree(site, depth=1, fanout=30)]
+    url, key = own_server.new_schema(), new_key()
+    await add_account(url, key)
+    replica = ReplicaProcess(tmp_path / "a", url, key)
+    await asyncio.to_thread(replica.start)
+    try:
+        async with (
+            asyncio.timeout(DEADLINE_S),
+            httpx.AsyncClient(base_url=replica.url, headers=HEADERS, timeout=DEADLINE_S) as http,
+        ):
+            with site.hold("/tree/5"):
+                body = {"url": urls[0], "max_pages": len(urls), "concurrency": 1}
+                job_id = (await http.post("/v1/crawl", json=body)).json()["job_id"]
+                request = http.build_request("GET", f"/v1/crawl/{job_id}/events")
+                response = await http.send(request, stream=True)
+                lines = response.aiter_lines()
+                received = await read_until(lines, "event: page")
+                await asyncio.to_thread(own_server.stop)
+                for _ in range(3):
+                    received += await read_until(lines, ": the database is not available")
+                    assert (await http.get("/readyz")).status_code == 503
+            await asyncio.to_thread(own_server.start)
+            received += await read_until(lines, "event: done")
+            received += [line async for line in lines]
+    finally:
+        replica.kill()
+    ids = [line for line in received if line.startswith("id: ")]
+    assert ids == [f"id: {n}" for n in range(1, len(urls) + 1)]
+    assert '"completed"' in received[received.index("event: done") + 1]
+    log = (tmp_path / "a.log").read_text()
+    assert log.count("not ready") <= 1
+    assert "Traceback" not in log
 
 
 async def test_killed_sessions(postgres_server: PostgresServer, site: Site, tmp_path: Path) -> None:

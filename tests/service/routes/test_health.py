@@ -12,14 +12,19 @@ from webdata_nb.contract import paths
 from webdata_nb.service.routes import health
 
 
-async def test_full_disk_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_full_disk_is_not_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(health, "FRESH_S", 0.0)
     async with open_service(tmp_path / "data") as api:
         assert await api.get(paths.READY) == {"status": "ok"}
         (tmp_path / "data").rename(tmp_path / "away")
         nobody = {"Authorization": ""}
-        unready = await api.get(paths.READY, 503, headers=nobody)
-        assert unready == {"status": "unavailable", "reason": "database or disk unavailable"}
+        for _ in range(3):
+            unready = await api.get(paths.READY, 503, headers=nobody)
+            assert unready == {"status": "unavailable", "reason": "database or disk unavailable"}
+        [line] = [record for record in caplog.records if record.message.startswith("not ready")]
+        assert line.exc_info is None
         assert await api.get(paths.HEALTH, headers=nobody) == {"status": "ok"}
         shutil.move(tmp_path / "away", tmp_path / "data")
         assert await api.get(paths.READY) == {"status": "ok"}

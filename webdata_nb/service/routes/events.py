@@ -12,6 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from webdata_nb.contract import paths
 from webdata_nb.contract.events import STREAMED, StreamEvent
 from webdata_nb.contract.states import JobKind
+from webdata_nb.service.errors import StoreUnavailable
 from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.routes.expiry import expiry_of
 from webdata_nb.service.routes.parameters import JobId, LastEventId
@@ -32,8 +33,11 @@ KEEPALIVE_S: Final = 15.0
 # Shortest interval between updates; ten a second are enough for a progress bar.
 UPDATE_INTERVAL_S: Final = 0.1
 ROWS_PER_READ: Final = 500
+# How long a stream waits before it reads an unavailable store again.
+STORE_RETRY_S: Final = 1.0
 # The last bytes of a stream whose process stops: when to open it again. It is no event.
 _RECONNECT: Final = b": this process stops; open the stream again\nretry: 1000\n\n"
+_UNAVAILABLE: Final = b": the database is not available; the stream continues after it\n\n"
 
 
 router = strict_router()
@@ -42,9 +46,10 @@ router = strict_router()
 _STREAM: Final = "text/event-stream"
 _RESUME: Final = (
     "Events of rows have an id; a client that sends the last one as `Last-Event-ID` receives the "
-    "events after it. The stream sends a comment line after 15 seconds without an event. A process "
-    "that stops ends its streams without `done`, with `retry:` as the time in milliseconds after "
-    "which to open them again. Clients must ignore unknown event names."
+    "events after it. The stream sends a comment line after 15 seconds without an event, and stays "
+    "open while the database is not available. A process that stops ends its streams without "
+    "`done`, with `retry:` as the time in milliseconds after which to open them again. Clients "
+    "must ignore unknown event names."
 )
 _PROGRESS: Final = (
     "| `progress` | progress of the job: `job_id`, `type`, `status`, `completed` and `total` rows, "
@@ -154,13 +159,20 @@ async def _stream(
 ) -> AsyncIterator[bytes]:
     with state.events.listen(job_id) as listener:
         while True:
-            job = await state.store.job(account_id, job_id)
-            row_events = _crawl_row_events if job.kind == "crawl" else _search_row_events
-            if expiry_of(state, job) is None:
-                async for events, next_position in row_events(state, job, position):
+            try:
+                job = await state.store.job(account_id, job_id)
+                async for events, next_position in _row_events(state, job, position):
                     yield events
                     position = next_position
-            yield _event(StreamEvent.PROGRESS, await _progress(state, job))
+                progress = await _progress(state, job)
+            except StoreUnavailable:
+                yield _UNAVAILABLE
+                if state.events.closed:
+                    yield _RECONNECT
+                    return
+                await _wait_for_store(state, listener)
+                continue
+            yield _event(StreamEvent.PROGRESS, progress)
             if job.state.terminal:
                 end = {"job_id": job_id, "status": job.state.value, "error": job.error}
                 yield _event(StreamEvent.DONE, end)
@@ -172,6 +184,17 @@ async def _stream(
             while not await listener.wait(KEEPALIVE_S):
                 yield b": still here\n\n"
             await _wait_for_interval(state, listener, next_at)
+
+
+async def _row_events(
+    state: AppState, job: JobRecord, position: StreamPosition
+) -> AsyncIterator[tuple[bytes, StreamPosition]]:
+    """Yield events of rows that changed, each with the position after it."""
+    if expiry_of(state, job) is not None:
+        return
+    row_events = _crawl_row_events if job.kind == "crawl" else _search_row_events
+    async for update in row_events(state, job, position):
+        yield update
 
 
 async def _crawl_row_events(
@@ -202,6 +225,13 @@ async def _search_row_events(
             events.append(_page(job.id, row, position))
     if events:
         yield b"".join(events), position
+
+
+async def _wait_for_store(state: AppState, listener: JobListener) -> None:
+    """Wait until the store is read again; a process that stops does not wait."""
+    next_at = time.monotonic() + STORE_RETRY_S
+    while not state.events.closed and (left_s := next_at - time.monotonic()) > 0:
+        await listener.wait(left_s)
 
 
 async def _wait_for_interval(state: AppState, listener: JobListener, next_at: float) -> None:

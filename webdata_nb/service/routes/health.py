@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 
 from webdata_nb.contract import paths
 from webdata_nb.contract.replies import Health
-from webdata_nb.service.errors import DiskFull
+from webdata_nb.service.errors import DiskFull, StoreUnavailable
 from webdata_nb.service.routes.routing import NO_AUTHENTICATION, open_router
 from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.retry import StoreRetry
@@ -59,10 +59,20 @@ class Readiness:
             async with asyncio.timeout(CHECK_TIMEOUT_S):
                 await self._store.active_jobs()
                 await asyncio.to_thread(_write, self._data_dir)
+        except (StoreUnavailable, OSError) as error:
+            return self._not_ready(error)
         except Exception as error:
             log.exception("not ready")
             return _reason_of(error)
         return None
+
+    def _not_ready(self, error: Exception) -> str:
+        """Return the reason of a failed check; it is logged once while it lasts."""
+        reason = _reason_of(error)
+        if reason != self._reason:
+            late = f"no answer within {CHECK_TIMEOUT_S:g} s"
+            log.warning("not ready: %s", late if isinstance(error, TimeoutError) else error)
+        return reason
 
 
 def _reason_of(error: Exception) -> str:

@@ -14,9 +14,8 @@ from typing import Any, Final, Self, TypeVar
 
 import psycopg
 from psycopg import errors, sql
-from psycopg.rows import DictRow, dict_row
+from psycopg.rows import DictRow
 from psycopg.types.numeric import IntLoader
-from psycopg_pool import ConnectionPool
 
 from webdata_nb.pacing.backoff import BackoffPolicy
 from webdata_nb.service.errors import NewerSchema, StoreForbidden
@@ -25,6 +24,7 @@ from webdata_nb.service.store.postgres.connections import CONNECTION, POOL_SIZE,
 from webdata_nb.service.store.postgres.dialect import postgres_migrations
 from webdata_nb.service.store.postgres.errors import is_retryable, translated
 from webdata_nb.service.store.postgres.lanes import OrderedLanes
+from webdata_nb.service.store.postgres.pool import POOL_WAIT_S, FailFastPool
 from webdata_nb.service.store.postgres.server_check import check_signals, check_version
 from webdata_nb.service.store.postgres.signals import Signals
 from webdata_nb.service.store.postgres.transactions import (
@@ -44,16 +44,11 @@ from webdata_nb.service.store.sql.unfinished_copy import COPY_TARGET, check_fini
 T = TypeVar("T")
 
 MAX_IDENTIFIER: Final = 63
-# How long a call waits for a connection, a statement runs, and a transaction may wait for its
-# process.
-POOL_WAIT_S: Final = 15.0
+# How long a statement runs, and a transaction may wait for its process.
 STATEMENT_S: Final = 60
 IDLE_TRANSACTION_S: Final = 60
 # After this time, exclusive work passes to another process: a frozen one keeps its connection.
 EXCLUSIVE_S: Final = 600
-# The pool tries lost connections again about once per second, however long the server is away: its
-# own delays would grow with the outage.
-RECONNECT_S: Final = 2.0
 # How long a process waits at its start for the migration of another one.
 MIGRATION_LOCK_S: Final = 300
 RETRY: Final = BackoffPolicy(0.01, 1.0, max_attempts=10, jitter=(0.0, 1.0))
@@ -82,17 +77,8 @@ class PostgresDatabase(SqlDatabase):
         self.retried_transactions = 0
 
     async def __aenter__(self) -> Self:
-        self._pool = ConnectionPool(
-            self._conninfo,
-            connection_class=Connection,
-            kwargs={"row_factory": dict_row, **CONNECTION},
-            configure=self._configure,
-            min_size=1,
-            max_size=POOL_SIZE + READERS,
-            timeout=POOL_WAIT_S,
-            reconnect_timeout=RECONNECT_S,
-            reconnect_failed=ConnectionPool.check,
-            open=False,
+        self._pool = FailFastPool(
+            self._conninfo, configure=self._configure, max_size=POOL_SIZE + READERS
         )
         try:
             await asyncio.to_thread(self._open)

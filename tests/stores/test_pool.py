@@ -1,0 +1,86 @@
+"""Calls of a connection pool while PostgreSQL is away, and while it allows no more connections."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests import postgres
+from tests.postgres import PostgresServer
+from tests.stores.conftest import open_postgres
+from tests.stores.jobs import accounts
+from webdata_nb.service.errors import StoreUnavailable
+from webdata_nb.service.store.postgres.pool import Availability
+from webdata_nb.service.store.sql.store import SqlStore
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[PostgresServer]:
+    """Run a server that the tests stop."""
+    with postgres.running() as server:
+        yield server
+
+
+@pytest.fixture
+async def store(own_server: PostgresServer, tmp_path: Path) -> AsyncIterator[SqlStore]:
+    async with open_postgres(own_server, tmp_path) as opened:
+        await accounts(opened)
+        yield opened
+
+
+async def test_no_call_waits_for_a_server_that_is_away(
+    own_server: PostgresServer, store: SqlStore
+) -> None:
+    await asyncio.to_thread(own_server.stop)
+    calls = [store.active_jobs() for _ in range(100)]
+    errors = await asyncio.gather(*calls, return_exceptions=True)
+    assert {type(error) for error in errors} == {StoreUnavailable}
+    assert not [error for error in errors if "get a connection" in str(error)]
+    assert "accepts no connections" in str(errors[-1])
+    await asyncio.to_thread(own_server.start)
+    async with asyncio.timeout(60):
+        while True:
+            if not await is_away(store):
+                return
+            await asyncio.sleep(0.05)
+
+
+async def is_away(store: SqlStore) -> bool:
+    try:
+        await store.active_jobs()
+    except StoreUnavailable:
+        return True
+    return False
+
+
+async def test_calls_share_connections_if_the_server_allows_no_more(
+    own_server: PostgresServer, store: SqlStore
+) -> None:
+    with psycopg.connect(own_server.url, dbname="template1", autocommit=True) as connection:
+        connection.execute("ALTER DATABASE postgres ALLOW_CONNECTIONS false")
+        try:
+            for _ in range(5):
+                await asyncio.gather(*(store.active_jobs() for _ in range(100)))
+        finally:
+            connection.execute("ALTER DATABASE postgres ALLOW_CONNECTIONS true")
+
+
+def test_one_failed_attempt_is_no_outage_while_connections_work() -> None:
+    availability = Availability()
+    for _ in range(3):
+        availability.connection_worked()
+        availability.attempt_failed()
+        assert not availability.is_away
+    availability.attempt_failed()
+    assert availability.is_away
+    availability.connection_worked()
+    assert not availability.is_away
+    availability.connection_lost()
+    availability.attempt_failed()
+    assert availability.is_away

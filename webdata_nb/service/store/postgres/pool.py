@@ -1,0 +1,127 @@
+"""A connection pool whose callers do not wait for a server that is away."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Final, Self
+
+import psycopg
+from psycopg.rows import DictRow, dict_row
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from webdata_nb.service.store.postgres.connections import CONNECTION
+
+# How long a call waits for a connection while the server accepts connections.
+POOL_WAIT_S: Final = 15.0
+# A waiting call notices after this time that the server is away.
+_WAIT_STEP_S: Final = 0.2
+# Long enough to take an idle connection.
+_TAKE_IDLE_S: Final = 0.001
+# The pool tries lost connections again about once per second, however long the server is away: its
+# own delays would grow with the outage.
+RECONNECT_S: Final = 2.0
+
+
+class Availability:
+    """Whether the server accepts connections, by the last attempts.
+
+    It is away if an attempt to connect failed, and no connection has worked since the attempt
+    before it: a server that only allows no further connections is not away.
+    """
+
+    def __init__(self) -> None:
+        self.is_away = False
+        self._has_worked = False
+
+    def connection_worked(self) -> None:
+        """Note that a connection was opened, or used without losing it."""
+        self._has_worked, self.is_away = True, False
+
+    def connection_lost(self) -> None:
+        """Note that a connection was lost while it was used."""
+        self._has_worked = False
+
+    def attempt_failed(self) -> None:
+        """Note that a connection could not be opened."""
+        self._has_worked, self.is_away = False, not self._has_worked
+
+
+class PoolConnection(psycopg.Connection[DictRow]):
+    """A connection of a pool."""
+
+    @classmethod
+    def connect(  # type: ignore[override]
+        cls, conninfo: str = "", *, availability: Availability, **options: Any
+    ) -> Self:
+        """Open a connection, and note whether that was possible."""
+        try:
+            connection = super().connect(conninfo, **options)
+        except psycopg.Error:
+            availability.attempt_failed()
+            raise
+        availability.connection_worked()
+        return connection
+
+
+class FailFastPool(ConnectionPool[PoolConnection]):
+    """A connection pool whose callers do not wait while the server is away.
+
+    Its threads go on trying to connect. Meanwhile a call receives an idle connection, which may
+    still work, or an `OperationalError` at once.
+
+    Parameters
+    ----------
+    conninfo
+        A connection string or URL of libpq.
+    configure
+        Sets up a new connection.
+    max_size
+        The largest number of connections.
+    """
+
+    def __init__(
+        self, conninfo: str, *, configure: Callable[[PoolConnection], None], max_size: int
+    ) -> None:
+        self._availability = Availability()
+        super().__init__(
+            conninfo,
+            connection_class=PoolConnection,
+            kwargs={"row_factory": dict_row, "availability": self._availability, **CONNECTION},
+            configure=configure,
+            min_size=1,
+            max_size=max_size,
+            timeout=POOL_WAIT_S,
+            reconnect_timeout=RECONNECT_S,
+            reconnect_failed=ConnectionPool.check,
+            open=False,
+        )
+
+    def getconn(self, timeout: float | None = None) -> PoolConnection:
+        """Return an idle or a new connection.
+
+        Raises
+        ------
+        psycopg.OperationalError
+            The server is away, or every connection was in use until the timeout.
+        """
+        wait_s = self.timeout if timeout is None else timeout
+        deadline = time.monotonic() + wait_s
+        while True:
+            is_away = self._availability.is_away
+            left_s = deadline - time.monotonic()
+            try:
+                return super().getconn(_TAKE_IDLE_S if is_away else min(left_s, _WAIT_STEP_S))
+            except PoolTimeout:
+                if is_away:
+                    raise psycopg.OperationalError("it accepts no connections") from None
+                if time.monotonic() >= deadline:
+                    raise PoolTimeout(f"did not get a connection within {wait_s:g} s") from None
+
+    def putconn(self, conn: PoolConnection) -> None:
+        """Return a connection to the pool."""
+        if conn.broken:
+            self._availability.connection_lost()
+        else:
+            self._availability.connection_worked()
+        super().putconn(conn)
