@@ -44,9 +44,10 @@ from webdata_nb.service.store.sql.unfinished_copy import COPY_TARGET, check_fini
 T = TypeVar("T")
 
 MAX_IDENTIFIER: Final = 63
-# How long a statement runs, and a transaction may wait for its process.
+# How long a statement runs, and a transaction may wait for its process. The transaction of a
+# stopped process ends before the leases of its jobs do, so that another process can claim them.
 STATEMENT_S: Final = 60
-IDLE_TRANSACTION_S: Final = 60
+IDLE_TRANSACTION_S: Final = 8
 # After this time, exclusive work passes to another process: a frozen one keeps its connection.
 EXCLUSIVE_S: Final = 600
 # How long a process waits at its start for the migration of another one.

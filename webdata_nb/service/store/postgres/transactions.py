@@ -30,13 +30,13 @@ class PostgresTransaction(Transaction):
         self._connection, self._pipeline = connection, pipeline
 
     def row(self, statement: str, /, **values: Any) -> DictRow | None:
-        return self._connection.execute(STATEMENTS[statement], values).fetchone()
+        return self._run(statement, values).fetchone()
 
     def rows(self, statement: str, /, **values: Any) -> list[DictRow]:
-        return self._connection.execute(STATEMENTS[statement], values).fetchall()
+        return self._run(statement, values).fetchall()
 
     def execute(self, statement: str, /, **values: Any) -> int:
-        return self._row_count(self._connection.execute(STATEMENTS[statement], values))
+        return self._run(statement, values).rowcount
 
     def send(self, statement: str, /, **values: Any) -> None:
         self._connection.execute(STATEMENTS[statement], values)
@@ -48,12 +48,22 @@ class PostgresTransaction(Transaction):
             return self.execute(statement, **values[0])
         with self._connection.cursor() as cursor:
             cursor.executemany(STATEMENTS[statement], values)
-            return self._row_count(cursor)
+            self._receive()
+            return cursor.rowcount
 
-    def _row_count(self, cursor: psycopg.Cursor[DictRow]) -> int:
+    def _run(self, statement: str, values: Mapping[str, Any]) -> psycopg.Cursor[DictRow]:
+        cursor = self._connection.execute(STATEMENTS[statement], values)
+        self._receive()
+        return cursor
+
+    def _receive(self) -> None:
+        """Receive the results of a pipeline.
+
+        After a sync, the server ends the transaction of a process that does not go on: psycopg's
+        fetch methods send a flush, after which the server waits without a limit.
+        """
         if self._pipeline is not None:
-            self._pipeline.sync()  # receives the result
-        return cursor.rowcount
+            self._pipeline.sync()
 
     def erase_replaced_data(self) -> None:
         """Do nothing: PostgreSQL's VACUUM removes replaced rows."""

@@ -1,0 +1,50 @@
+"""A process that claims a job, locks its row in a transaction, and stops itself before the commit.
+
+Arguments: the URL of the store and its secret key. After SIGCONT it prints the outcome of the
+transaction and of a commit under its lease.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import threading
+
+from tests.stores.jobs import entry
+from webdata_nb.service.encryption import FixedKeys, SecretCipher
+from webdata_nb.service.errors import ApplicationError
+from webdata_nb.service.store.postgres.database import PostgresDatabase
+from webdata_nb.service.store.records import CommitBatch
+from webdata_nb.service.store.sql.batches import write_batch
+from webdata_nb.service.store.sql.connection import Transaction
+from webdata_nb.service.store.sql.store import SqlStore
+
+LEASE_S = 2.0
+
+
+async def main(url: str, key: str) -> None:
+    database = PostgresDatabase(url)
+    async with SqlStore(database, SecretCipher(FixedKeys((key,)))) as store:
+        [(_, lease)] = await store.claim("stopped", lease_s=LEASE_S, now=store.now())
+        await store.commit(lease, CommitBatch(entries=(entry(0),)))
+
+        def write_and_stop(transaction: Transaction) -> None:
+            write_batch(transaction, lease, CommitBatch(entries=(entry(1),)))
+            transaction.row("job_by_id", id=lease.job_id)
+            # Not os.kill: this thread might commit before the process stops.
+            signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
+
+        for outcome in (
+            database.change(write_and_stop),
+            store.commit(lease, CommitBatch(entries=(entry(2),))),
+        ):
+            try:
+                await outcome
+            except ApplicationError as error:
+                print(type(error).__name__, flush=True)  # noqa: T201
+            else:
+                print("committed", flush=True)  # noqa: T201
+
+
+asyncio.run(main(*sys.argv[1:]))
