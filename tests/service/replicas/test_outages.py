@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import httpx
@@ -18,6 +19,7 @@ from tests.site.graphs import link_tree
 from tests.site.server import Site
 from webdata_nb.contract.states import TERMINAL
 from webdata_nb.service.encryption import new_key
+from webdata_nb.service.work import runner, worker
 
 pytestmark = pytest.mark.slow
 
@@ -133,6 +135,59 @@ async def test_event_streams_stay_open_and_readiness_is_logged_once(
     log = (tmp_path / "a.log").read_text()
     assert log.count("not ready") <= 1
     assert "Traceback" not in log
+
+
+async def test_an_outage_longer_than_a_lease(
+    own_server: PostgresServer, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease_s = 6.0
+    monkeypatch.setattr(runner, "LEASE_S", lease_s)
+    monkeypatch.setattr(worker, "RENEW_S", 1000.0)
+    urls = [site.at(path) for path in link_tree(site, depth=1, fanout=PAGES - 1)]
+    url, key = own_server.new_schema(), new_key()
+    await add_account(url, key)
+    async with AsyncExitStack() as stack:
+        first, second = [
+            await stack.enter_async_context(
+                open_service(
+                    tmp_path / name,
+                    "team",
+                    networks=("127.0.0.0/8",),
+                    store_url=url,
+                    secret_keys=(key,),
+                    replica=name,
+                )
+            )
+            for name in ("first", "second")
+        ]
+        for api in (first, second):
+            api.http.headers.update(HEADERS)
+        with site.hold("/tree/20"):
+            body = {"url": urls[0], "max_pages": PAGES, "concurrency": 4}
+            job_id = await first.start_job("crawl", body)
+            await wait_for_pages(site, 6)
+            monkeypatch.setattr(runner, "LEASE_S", 600.0)  # of the next attempt
+            before = await asyncio.to_thread(read_attempt, url)
+            await asyncio.to_thread(own_server.stop)
+            await asyncio.sleep(lease_s)  # the length of the outage
+            await asyncio.to_thread(own_server.start)
+            async with asyncio.timeout(DEADLINE_S):
+                while True:
+                    if await asyncio.to_thread(read_attempt, url) > before:
+                        break
+                    await asyncio.sleep(0.05)
+        for api in (first, second):
+            await check_crawl(api, job_id, urls)
+            usage = await api.get("/v1/usage")
+            assert (usage["used"], usage["reserved"], usage["active"]) == (PAGES, 0, 0)
+
+
+def read_attempt(url: str) -> int:
+    """Return how often the only job was claimed."""
+    with psycopg.connect(url) as connection:
+        row = connection.execute("SELECT attempt FROM job").fetchone()
+        assert row is not None
+        return int(row[0])
 
 
 async def test_killed_sessions(postgres_server: PostgresServer, site: Site, tmp_path: Path) -> None:
