@@ -31,8 +31,14 @@ _OMITTED_TESTS: Final = pytest.StashKey[int]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that selects the full run."""
+    """Add the options that select the full run, and the store of the service's tests."""
     parser.addoption("--all", action="store_true", help="run slow tests too, as CI=true does")
+    parser.addoption(
+        "--store",
+        choices=("sqlite", "postgres"),
+        default="sqlite",
+        help="the store of tests/service; with sqlite, tests marked both_stores run on both",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -47,6 +53,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "smoke: one of its kind in a slow file, kept in the short run"
     )
+    config.addinivalue_line("markers", "both_stores: runs on SQLite and, if slow, on PostgreSQL")
+    config.addinivalue_line("markers", "sqlite(reason): skipped with --store postgres")
     config.stash[_OMITTED_TESTS] = 0
     # A loaded machine must not fail a test, and CI must not depend on random examples.
     settings.register_profile(

@@ -49,11 +49,12 @@ class PostgresServer:
         """The URL of its database, with the password."""
         return f"postgresql://{USER}:{self.password}@127.0.0.1:{self.port}/postgres"
 
-    def new_schema(self) -> str:
-        """Create an empty schema; return the URL of a store in it."""
-        name = f"test_{uuid.uuid4().hex}"
+    def new_schema(self, name: str | None = None) -> str:
+        """Create a schema unless it exists, by default a new one; return the URL of its store."""
+        name = name or f"test_{uuid.uuid4().hex}"
         with psycopg.connect(self.url, autocommit=True) as connection:
-            connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(name)))
+            identifier = sql.Identifier(name)
+            connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(identifier))
         return f"{self.url}?options=-csearch_path%3D{name}"
 
     def stop(self, mode: str = "fast") -> None:
@@ -67,6 +68,11 @@ class PostgresServer:
     def _control(self, action: str, *options: str) -> None:
         program = require("postgresql") / "pg_ctl"
         _run([str(program), action, "-w", "-D", str(self.folder / "data"), *options])
+
+
+def schema_name(folder: Path) -> str:
+    """Return the name of the schema that stands for a data directory."""
+    return f"test_{uuid.uuid5(uuid.NAMESPACE_URL, str(folder)).hex}"
 
 
 def _run(command: list[str], **options: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from ipaddress import ip_network
@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.service import job_stores
 from webdata_nb.contract.choices import ENGINES
 from webdata_nb.contract.local import SessionSettings
 from webdata_nb.contract.states import TERMINAL
@@ -90,7 +91,13 @@ async def open_service(
     replica: str | None = None,
     slots: int = SLOTS,
 ) -> AsyncIterator[Api]:
-    """Open a service over a data directory; a team's may fetch from `networks`."""
+    """Open a service over a data directory; a team's may fetch from `networks`.
+
+    Its store is the one that the test runs on, unless `store_url` names another one.
+    """
+    if store_url is None:
+        store_url = job_stores.store_url(data_dir)
+        secret_keys = secret_keys or job_stores.secret_keys()
     lifetime = LocalLifetime(data_dir, version="0", schema=1, managed=False)
     settings = ServiceSettings(
         data_dir,
@@ -112,6 +119,37 @@ async def open_service(
         bearer = {"Authorization": f"Bearer {lifetime.token}"}
         async with httpx.AsyncClient(transport=transport, base_url=BASE, headers=bearer) as http:
             yield Api(http, lifetime, running)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test with the marker `both_stores` on both, unless `--store` chose PostgreSQL."""
+    if metafunc.config.option.store == "sqlite" and metafunc.definition.get_closest_marker(
+        "both_stores"
+    ):
+        kinds = ["sqlite", pytest.param("postgres", marks=pytest.mark.slow)]
+        metafunc.parametrize("service_store", kinds, indirect=True)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def store_of_the_run(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Select the store of `--store`, also for services that several tests share."""
+    is_postgres = request.config.option.store == "postgres"
+    server = request.getfixturevalue("postgres_server") if is_postgres else None
+    with job_stores.stores_on(server):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def service_store(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Select the store of the services that one test opens, if it runs on both."""
+    marker = request.node.get_closest_marker("sqlite")
+    if marker and request.config.option.store == "postgres":
+        pytest.skip(f"SQLite only: {marker.args[0]}")
+    if getattr(request, "param", "sqlite") == "sqlite":
+        yield
+        return
+    with job_stores.stores_on(request.getfixturevalue("postgres_server")):
+        yield
 
 
 @pytest.fixture

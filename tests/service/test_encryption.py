@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.service.conftest import open_service
+from tests.service.job_stores import store_of
 from tests.site.server import Site
 from tests.stores.jobs import ALICE, NOW, accounts, claimed, new_job
 from webdata_nb.contract.local import Access, ModelAccess, SessionSettings
@@ -126,7 +127,7 @@ async def test_no_secret_is_in_any_file_reply_log_or_repr(
             replies += [await api.wait_for_end(kind, job_id), await api.get("/v1/jobs")]
             events = await api.http.get(f"/v1/{kind}/{job_id}/events")
             replies.append(events.text)
-        async with SqliteStore(tmp_path / "jobs.sqlite") as store:
+        async with store_of(tmp_path) as store:
             stored = [await store.job("local", job_id) for job_id in (crawl, search)]
             assert stored[0].request["scrape_options"] == secret
             assert stored[1].context["proxy"] == CONTEXT["proxy"]
@@ -147,11 +148,12 @@ async def test_retry_keeps_the_secrets_of_the_first_start(tmp_path: Path, site: 
         assert (await api.wait_for_end("crawl", first))["status"] == "failed"
         again = (await api.post(f"/v1/jobs/{first}/retry"))["job_id"]
         await api.wait_for_end("crawl", again)
-        async with SqliteStore(tmp_path / "jobs.sqlite") as store:
+        async with store_of(tmp_path) as store:
             jobs = [await store.job("local", job_id) for job_id in (first, again)]
         assert jobs[0].request == jobs[1].request == body
 
 
+@pytest.mark.sqlite("uses the key file of the data directory")
 async def test_rotation_reencrypts_all_jobs_while_the_service_runs(tmp_path: Path) -> None:
     path = tmp_path / "jobs.sqlite"
     secret = {"url": "http://x/", "webhook_secret": CANARIES[2]}
@@ -173,9 +175,10 @@ async def test_rotation_reencrypts_all_jobs_while_the_service_runs(tmp_path: Pat
         assert (await store.job(ALICE, late.id)).request == {"url": "http://x/"}
 
 
+@pytest.mark.sqlite("deletes the key file of the data directory")
 async def test_job_with_a_lost_key_fails_with_a_clear_error(tmp_path: Path, site: Site) -> None:
     site.page("/", "text")
-    async with SqliteStore(tmp_path / "jobs.sqlite") as store:
+    async with store_of(tmp_path) as store:
         await store.accounts.ensure("local", "me", now=NOW)
         request = {"url": site.url, "scrape_options": {"headers": HEADERS}}
         job, _ = await store.accept(new_job("local", request=request), now=NOW)
@@ -188,6 +191,7 @@ async def test_job_with_a_lost_key_fails_with_a_clear_error(tmp_path: Path, site
     assert site.paths == ()
 
 
+@pytest.mark.sqlite("plaintext is of releases that had SQLite alone")
 async def test_opening_the_store_encrypts_plaintext(tmp_path: Path) -> None:
     path = tmp_path / "jobs.sqlite"
     async with SqliteStore(path) as store:

@@ -22,6 +22,7 @@ from tests.planted_secrets import PlantedSecrets, files, unpacked
 from tests.service.conftest import Api, open_service
 from tests.service.creatives.stubs import MetaStub
 from tests.service.extract.stub_model import StubModel, always_fail, reply_from_page
+from tests.service.job_stores import store_of
 from tests.service.routes.test_search import magazine
 from tests.service.search.stubs import Result, stubs
 from tests.service.webhooks.endpoint import Endpoint
@@ -32,7 +33,6 @@ from webdata_nb.contract.local import SessionSettings
 from webdata_nb.service.api_keys import key_hash
 from webdata_nb.service.credits.plans import Terms
 from webdata_nb.service.settings import ServiceSettings, Upstream
-from webdata_nb.service.store.sqlite.store import SqliteStore
 
 pytestmark = pytest.mark.slow
 
@@ -204,7 +204,7 @@ async def test_api_key_is_not_stored_or_logged(
     caplog.set_level(logging.DEBUG)
     planted_secrets = PlantedSecrets("key", "wrong", "url")
     key = f"wdk_{planted_secrets.plain('key')}"
-    async with SqliteStore(tmp_path / "jobs.sqlite") as store:
+    async with store_of(tmp_path) as store:
         accounts = store.accounts
         await accounts.add("a", "alice", Terms("team", 100, 2), now=time())
         await accounts.add_key("key_a", "a", "laptop", key_hash(key), now=time())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from tests.postgres import PostgresServer
+from tests.postgres import PostgresServer, schema_name
 from webdata_nb.service.encryption import KEY_FILE, KeyFile, SecretCipher
 from webdata_nb.service.store.backends import open_text_index
 from webdata_nb.service.store.interface import Store, TextIndex
@@ -27,10 +26,8 @@ def _sqlite(folder: Path) -> Store:
 
 def open_postgres(server: PostgresServer, folder: Path) -> SqlStore:
     """Return the store of a folder, in a schema of its own."""
-    schema = f"test_{uuid.uuid5(uuid.NAMESPACE_URL, str(folder)).hex}"
-    return SqlStore(
-        PostgresDatabase(server.url, schema=schema), SecretCipher(KeyFile(folder / KEY_FILE))
-    )
+    database = PostgresDatabase(server.url, schema=schema_name(folder))
+    return SqlStore(database, SecretCipher(KeyFile(folder / KEY_FILE)))
 
 
 # The kinds of stores; add the next one here.

@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.service.job_stores import store_of
 from tests.site.document import document
 from tests.site.server import Site
 from tests.stores.jobs import ALICE, new_job
@@ -22,8 +23,8 @@ from webdata_nb.service.crawl.frontier import Candidate, DepthFirst
 from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.scrape.page import scrape
 from webdata_nb.service.scrape.scraped import Scraped
+from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.spool import SpoolDirectory
-from webdata_nb.service.store.sqlite.store import SqliteStore
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.throttle import HostThrottle
 from webdata_nb.service.work.engines import EgressRoutes
@@ -62,7 +63,7 @@ class CrawlAttempts:
         self.request = CrawlRequest.model_validate({"url": site.url, **options})
 
     async def rows(self) -> list[dict[str, Any]]:
-        async with SqliteStore(self._data / "jobs.sqlite") as store:
+        async with store_of(self._data) as store:
             job = (await store.jobs(ALICE, limit=1))[0]
             pages = await store.rows(ALICE, job.id, start=0, count=99)
         return [orjson.loads(page) for page in pages]
@@ -77,7 +78,7 @@ class CrawlAttempts:
         """Run the crawl until the block ends, which leaves the files that a kill leaves."""
         scraper, spool = BlockingScraper(), SpoolDirectory(self.spool_dir, max_bytes=max_bytes)
         ways = EgressRoutes(EgressPolicy("local"), "test", HostThrottle(), scraper)
-        async with SqliteStore(self._data / "jobs.sqlite") as store, ways:
+        async with store_of(self._data) as store, ways:
             context = await self._context(store)
             way = await ways.route_for({})
             with suppress(asyncio.CancelledError), spool.open(context.job.id) as files:
@@ -89,7 +90,7 @@ class CrawlAttempts:
                     await asyncio.gather(task, return_exceptions=True)
                     raise asyncio.CancelledError
 
-    async def _context(self, store: SqliteStore) -> LeasedJob:
+    async def _context(self, store: Store) -> LeasedJob:
         now = time.time()
         await store.accounts.ensure(ALICE, "Alice", now=now)
         if not await store.jobs(ALICE, limit=1):

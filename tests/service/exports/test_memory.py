@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.service.exports.jobs import crawl_row, ended_job
+from tests.service.job_stores import store_of
 from webdata_nb.service.exports import csv_export, json_export, zip_export
 from webdata_nb.service.exports.stored_rows import BATCH_SIZE, StoredRows
-from webdata_nb.service.store.sqlite.store import SqliteStore
 
 MIB = 1024 * 1024
 ROWS = 96
@@ -30,7 +30,7 @@ async def count_bytes(stream: AsyncIterator[bytes]) -> int:
 @pytest.mark.parametrize("write", [json_export.stream, csv_export.stream, zip_export.stream])
 async def test_export_of_large_job_uses_little_memory(tmp_path: Path, write: Stream) -> None:
     text = "lorem ipsum, dolor " * (MIB // 19)
-    async with SqliteStore(tmp_path / "jobs.sqlite") as store:
+    async with store_of(tmp_path) as store:
         job = await ended_job(store, "crawl", (crawl_row(n, markdown=text) for n in range(ROWS)))
         tracemalloc.start()
         try:

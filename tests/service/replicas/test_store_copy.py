@@ -30,7 +30,7 @@ from webdata_nb.service.store.backends import open_store
 from webdata_nb.service.store.sql.named_statements import migrations
 from webdata_nb.service.store.sqlite.store import SqliteStore
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.sqlite("copies a SQLite store")]
 
 JOBS, ROWS, ROW_BYTES = 12, 600, 20_000
 

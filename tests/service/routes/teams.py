@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from time import time
 
+from tests.service.job_stores import store_of
 from webdata_nb.service.api_keys import key_hash
 from webdata_nb.service.credits.plans import Terms
-from webdata_nb.service.store.sqlite.store import SqliteStore
 
 
 async def member(
     data_dir: Path, name: str, *, monthly: int | None = None, concurrency: int = 100
 ) -> dict[str, str]:
     """Add an account with one key to a data directory; return its request headers."""
-    async with SqliteStore(data_dir / "jobs.sqlite") as store:
+    async with store_of(data_dir) as store:
         accounts, key = store.accounts, f"wdk_{name}"
         await accounts.add(name, name, Terms("team", monthly, concurrency), now=time())
         await accounts.add_key(f"key_{name}", name, "laptop", key_hash(key), now=time())

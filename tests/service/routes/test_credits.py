@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from tests.service.conftest import Api, open_service
+from tests.service.job_stores import store_of
 from tests.service.routes.teams import member
 from tests.site.server import Site
 from webdata_nb.service.credits.plans import Terms
@@ -18,7 +19,6 @@ from webdata_nb.service.credits.weights import CREATIVES, Charge
 from webdata_nb.service.errors import ConcurrencyReached
 from webdata_nb.service.routes.charge import charged
 from webdata_nb.service.store.interface import Store
-from webdata_nb.service.store.sqlite.store import SqliteStore
 
 LOOPBACK = ("127.0.0.0/8",)
 DISCOVERY = {"query": "q", "formats": []}
@@ -41,6 +41,7 @@ async def all_over(api: Api, mine: dict[str, str]) -> Any:
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.both_stores
 async def test_the_users_own_account_has_no_limit_and_is_counted(api: Api, site: Site) -> None:
     for path in ("/", "/a"):
         site.page(path, '<a href="/a">a</a>' if path == "/" else "text")
@@ -57,6 +58,7 @@ async def test_the_users_own_account_has_no_limit_and_is_counted(api: Api, site:
     assert usage["period_start"] < usage["period_end"]
 
 
+@pytest.mark.both_stores
 async def test_failed_pages_cost_nothing(tmp_path: Path, site: Site) -> None:
     mine = await member(tmp_path, "alice", monthly=10)
     site.page("/", '<a href="/good">good</a><a href="/bad">bad</a>')
@@ -81,7 +83,7 @@ async def test_credit_for_ten_of_200_simultaneous_starts(tmp_path: Path) -> None
     mine = await member(tmp_path, "alice", monthly=0, concurrency=1000)
     async with (
         open_service(tmp_path, "team") as api,
-        SqliteStore(tmp_path / "jobs.sqlite") as store,
+        store_of(tmp_path) as store,
     ):
         accounts = store.accounts
         for turn in range(1, 21):
@@ -156,7 +158,7 @@ async def test_a_failed_job_costs_nothing_and_its_retry_is_charged_like_a_start(
         job_id = await api.start_job("crawl", body, headers=mine)
         usage = await all_over(api, mine)
         assert (usage["used"], usage["monthly_left"]) == (0.0, 3.0)
-        async with SqliteStore(tmp_path / "jobs.sqlite") as store:
+        async with store_of(tmp_path) as store:
             await store.accounts.set_terms("alice", Terms("team", 2, 9), now=time.time())
         reply = await api.post(f"/v1/jobs/{job_id}/retry", {}, 429, headers=mine)
         assert "may cost 3 credits and 2 are left" in reply["detail"]
@@ -175,7 +177,7 @@ async def break_off(store: Store, most: tuple[Charge, ...]) -> None:
 
 
 async def test_call_is_charged_for_added_units(tmp_path: Path) -> None:
-    async with SqliteStore(tmp_path / "jobs.sqlite") as store:
+    async with store_of(tmp_path) as store:
         accounts = store.accounts
         await accounts.add("a", "Alice", Terms("team", 100, 1), now=time.time())
         most = (Charge(CREATIVES, "creatives", 1), Charge(CREATIVES, "ocr", 40))
@@ -187,7 +189,7 @@ async def test_call_is_charged_for_added_units(tmp_path: Path) -> None:
 
 async def test_service_start_releases_reservations_of_dead_calls(tmp_path: Path) -> None:
     mine = await member(tmp_path, "alice", monthly=10)
-    async with SqliteStore(tmp_path / "jobs.sqlite") as store:
+    async with store_of(tmp_path) as store:
         most, now = (Charge(CREATIVES, "creatives", 3),), time.time()
         await store.accounts.open_call("alice", "call", most, until=now + 900, now=now)
     async with open_service(tmp_path, "team") as api:

@@ -99,6 +99,7 @@ Disk = tuple[Callable[[], None], Callable[[], None]]
 
 
 @pytest.mark.slow
+@pytest.mark.sqlite("fills the disk of the database file")
 @pytest.mark.parametrize("disk", [bounded_database, small_disk])
 async def test_jobs_wait_for_space_and_lose_nothing(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disk: Any

@@ -9,9 +9,9 @@ import pytest
 from starlette.types import Message
 
 from tests.service.conftest import Api, open_service
+from tests.service.job_stores import store_of
 from webdata_nb.service.api_keys import key_hash
 from webdata_nb.service.http.gate import MAX_BODY_BYTES
-from webdata_nb.service.store.sqlite.store import SqliteStore
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ async def test_refused_bodies_are_read_before_the_reply(
 
 
 async def test_a_team_service_knows_accounts_by_their_keys(tmp_path: Path) -> None:
-    async with SqliteStore(tmp_path / "jobs.sqlite") as store:
+    async with store_of(tmp_path) as store:
         for name in ("alice", "bob"):
             await store.accounts.ensure(name, name, now=time())
             await store.accounts.add_key(

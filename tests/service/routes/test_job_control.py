@@ -33,6 +33,7 @@ async def run_failing_job(api: Api, site: Site) -> str:
     return job_id
 
 
+@pytest.mark.both_stores
 async def test_cancel_and_retry_replies_of_crawls(api: Api, site: Site) -> None:
     site.page("/", "text")
     job_id = await cancelled(api, "crawl", site)
@@ -95,6 +96,7 @@ async def test_a_failed_job_refuses_to_be_cancelled_and_can_be_retried(
     assert (await api.post(f"/v1/jobs/{job_id}/retry"))["status"] == "pending"
 
 
+@pytest.mark.both_stores
 async def test_a_running_job_refuses_to_be_retried(api: Api, site: Site) -> None:
     with site.hold("/robots.txt"), site.hold("/"):
         job_id = await api.start_job("crawl", body_of("crawl", site))

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.service.conftest import open_service
+from tests.service.job_stores import store_of
 from tests.site.server import Site
 from webdata_nb.service.settings import LOCAL_ACCOUNT
 from webdata_nb.service.store.records import NewJob
-from webdata_nb.service.store.sqlite.store import SqliteStore
 
 BEYOND: tuple[tuple[str, dict[str, Any], str], ...] = (
     (
@@ -34,7 +34,7 @@ async def store_job(data_dir: Path, kind: Any, request: dict[str, Any]) -> str:
     """Put a job into the store as a service that accepted it would have."""
     data_dir.mkdir()  # noqa: ASYNC240 - a test
     job = NewJob(str(uuid.uuid4()), LOCAL_ACCOUNT, kind, "subject", request)
-    async with SqliteStore(data_dir / "jobs.sqlite") as store:
+    async with store_of(data_dir) as store:
         await store.accounts.ensure(LOCAL_ACCOUNT, "the user", now=1.0)
         await store.accept(job, now=1.0)
     return job.id

@@ -18,6 +18,7 @@ def links(site: Site) -> list[str]:
     return [*(site.at(path) for path in ["/", *paths]), *outside]
 
 
+@pytest.mark.both_stores
 async def test_every_url_once_page_by_page(api: Api, site: Site, links: list[str]) -> None:
     reply = await api.run_job("crawl", url=site.url, max_pages=3)
     path = f"/v1/crawl/{reply['job_id']}/receipt"

@@ -8,10 +8,12 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import psycopg
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.service.conftest import Api, open_service
+from tests.service.job_stores import store_of, store_url
 from tests.service.routes.teams import member
 from tests.service.routes.test_retention import HOUR, Clock
 from tests.service.routes.test_search import magazine
@@ -19,7 +21,6 @@ from tests.site.server import Site
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.routes.response_cache import MAX_BODY_BYTES, ResponseCache, ResponseKey
 from webdata_nb.service.store.records import JobRecord
-from webdata_nb.service.store.sqlite.store import SqliteStore
 
 JOB = JobRecord(
     id="j",
@@ -43,6 +44,10 @@ JOB = JobRecord(
 
 def alter(data_dir: Path, statement: str) -> None:
     """Change the database from another connection."""
+    if (url := store_url(data_dir)) is not None:
+        with psycopg.connect(url) as session:
+            assert session.execute(statement.encode()).rowcount > 0
+        return
     with closing(sqlite3.connect(data_dir / "jobs.sqlite", isolation_level=None)) as other:
         assert other.execute(statement).rowcount > 0
 
@@ -96,7 +101,7 @@ async def test_cached_reply_is_dropped_when_another_process_deletes_rows(
     async with open_service(tmp_path) as api:
         path = await crawled(api, site)
         await read_repeatedly(api, path)
-        async with SqliteStore(tmp_path / "jobs.sqlite") as other:
+        async with store_of(tmp_path) as other:
             await other.retention.mark_expired(path.rpartition("/")[2], now=time.time())
         gone = await api.get(path)
         assert (gone["data"], gone["result_expired"]) == ([], True)
@@ -120,7 +125,7 @@ async def test_cached_reply_is_only_for_its_owner(tmp_path: Path, site: Site) ->
         for _ in range(3):
             assert await api.get(path, 404, headers=bob) == {"detail": "no such job"}
             await api.get(path, 401, headers={"Authorization": "Bearer wdk_nobody"})
-        async with SqliteStore(tmp_path / "jobs.sqlite") as other:
+        async with store_of(tmp_path) as other:
             await other.accounts.end_key("key_alice", at=time.time())
         await api.get(path, 401)
 

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from tests.service.conftest import Api, open_service
+from tests.service.job_stores import store_of
 from tests.service.routes.test_search import magazine
 from tests.site.server import Site
 from webdata_nb.contract.replies import SearchStatus
 from webdata_nb.service.settings import InvalidSetting, Retention, ServiceSettings
-from webdata_nb.service.store.sqlite.store import SqliteStore
 
 MINUTE = 60.0
 HOUR = 60 * MINUTE
@@ -48,6 +48,7 @@ async def run_both(api: Api, site: Site) -> tuple[dict[str, Any], dict[str, Any]
     return crawl, await api.run_job("search", query="northern lights")
 
 
+@pytest.mark.both_stores
 async def test_a_search_is_there_at_47_59_and_gone_at_48_01(
     timed: Api, site: Site, clock: Clock
 ) -> None:
@@ -98,10 +99,11 @@ async def test_the_stream_of_an_expired_job_is_its_end(
     assert events == ["event: progress", "event: done"]
 
 
+@pytest.mark.both_stores
 async def test_job_marked_as_expired_stays_expired(tmp_path: Path, site: Site) -> None:
     async with open_service(tmp_path / "data") as api:
         _, search = await run_both(api, site)
-    async with SqliteStore(tmp_path / "data" / "jobs.sqlite") as store:
+    async with store_of(tmp_path / "data") as store:
         await store.retention.mark_expired(search["job_id"], now=time.time())
     async with open_service(tmp_path / "data") as api:
         expired = await api.get(f"/v1/search/{search['job_id']}")
@@ -109,6 +111,7 @@ async def test_job_marked_as_expired_stays_expired(tmp_path: Path, site: Site) -
         await api.get(f"/v1/search/{search['job_id']}/export", 410, params={"format": "json"})
 
 
+@pytest.mark.both_stores
 async def test_service_deletes_expired_rows(tmp_path: Path, site: Site) -> None:
     async with open_service(tmp_path / "data") as api:
         crawl, search = await run_both(api, site)
@@ -116,7 +119,7 @@ async def test_service_deletes_expired_rows(tmp_path: Path, site: Site) -> None:
         open_service(tmp_path / "data", clock=Clock(ahead=49 * HOUR)) as api,
         asyncio.timeout(60),
     ):
-        async with SqliteStore(tmp_path / "data" / "jobs.sqlite") as store:
+        async with store_of(tmp_path / "data") as store:
             while await store.journal(search["job_id"]):  # noqa: ASYNC110 - the janitor tells nobody
                 await asyncio.sleep(0.02)
             assert len(await store.journal(crawl["job_id"])) == 4

@@ -13,10 +13,10 @@ import pytest
 
 from tests.openapi.described import DOCUMENT
 from tests.service.conftest import Api, open_service
+from tests.service.job_stores import store_of
 from tests.service.routes.teams import member
 from webdata_nb.contract import paths
 from webdata_nb.service.creatives.sample import advertiser_ids
-from webdata_nb.service.store.sqlite.store import SqliteStore
 
 # What an operation is: method, path, body, and the kind of thing that it is about, if any.
 OPERATIONS = {
@@ -77,7 +77,7 @@ async def team(tmp_path: Path) -> AsyncIterator[Team]:
     alice = await member(tmp_path, "alice")
     await member(tmp_path, "bob")
     await member(tmp_path, "mallory")
-    async with SqliteStore(tmp_path / "jobs.sqlite") as store:
+    async with store_of(tmp_path) as store:
         await store.accounts.end_key("key_mallory", at=time.time())
     async with open_service(tmp_path, "team") as api:
         del api.http.headers["Authorization"]
@@ -113,6 +113,7 @@ async def test_without_a_valid_key_every_operation_is_the_same_401(team: Team, w
         assert answer.headers["www-authenticate"] == "Bearer"
 
 
+@pytest.mark.both_stores
 async def test_job_of_other_account_is_byte_for_byte_unknown(team: Team) -> None:
     for name in [name for name, each in OPERATIONS.items() if each[3]]:
         anothers = await team.ask(name, None, "Bearer wdk_bob")
@@ -133,6 +134,7 @@ async def test_owner_has_access(team: Team) -> None:
             assert answer.status_code in {200, 400, 409, 501}, name
 
 
+@pytest.mark.both_stores
 async def test_listings_show_only_own_jobs(team: Team) -> None:
     bob = {"Authorization": "Bearer wdk_bob"}
     assert (await team.api.get(paths.JOBS, headers=bob))["jobs"] == []

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.service.job_stores import store_of
 from tests.service.webhooks.endpoint import Endpoint
 from tests.stores.jobs import ALICE, BOB, NOW, accounts, new_job
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.retry import StoreRetry
-from webdata_nb.service.store.sqlite.store import SqliteStore
 from webdata_nb.service.store.webhook_records import WEBHOOK_CONTEXT
 from webdata_nb.service.web import resolver
 from webdata_nb.service.webhooks.deliver import Deliverer
@@ -72,7 +72,7 @@ async def test_silent_names_of_one_account_do_not_delay_deliveries_of_others(
 ) -> None:
     policy = webhook_policy((), own_port=None, loopback=True)
     async with (
-        SqliteStore(tmp_path / "jobs.sqlite") as store,
+        store_of(tmp_path) as store,
         Sender(policy, "webdata-tests/1.0", loopback=True) as sender,
         Endpoint() as endpoint,
     ):

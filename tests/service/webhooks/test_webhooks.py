@@ -64,6 +64,7 @@ async def deliveries(api: Api, job_id: str, status: str, count: int = 1) -> list
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.both_stores
 async def test_completed_crawl_is_delivered_once_and_signed(
     api: Api, site: Site, endpoint: Endpoint
 ) -> None:
@@ -92,6 +93,7 @@ async def test_completed_crawl_is_delivered_once_and_signed(
     assert len(endpoint.webhooks) == 1
 
 
+@pytest.mark.both_stores
 async def test_failed_and_cancelled_jobs_are_delivered(
     api: Api, site: Site, endpoint: Endpoint
 ) -> None:
@@ -110,6 +112,7 @@ async def test_failed_and_cancelled_jobs_are_delivered(
     assert len(endpoint.webhooks) == 2
 
 
+@pytest.mark.both_stores
 async def test_cancelled_pending_job_is_delivered(api: Api, endpoint: Endpoint) -> None:
     job_id = await api.start_job("search", {"query": "nothing", **hook(endpoint)})
     answer = await api.http.post(f"/v1/jobs/{job_id}/cancel", json={})
@@ -139,6 +142,7 @@ async def test_profile_b_delivers_searches_and_crawls(
     assert search["data"] == {"total_results": 2, "completed_results": 2}
 
 
+@pytest.mark.both_stores
 async def test_each_page_is_delivered_once_if_enabled(
     tmp_path: Path, site: Site, endpoint: Endpoint
 ) -> None:
@@ -160,6 +164,7 @@ async def test_delivery_without_a_secret_is_not_signed(api: Api, endpoint: Endpo
     assert not [name for name in got.headers if "signature" in name.lower()]
 
 
+@pytest.mark.both_stores
 @pytest.mark.slow
 async def test_retry_has_the_same_event_id(timed: Api, clock: Clock, endpoint: Endpoint) -> None:
     endpoint.answers = [500, 503]

@@ -9,17 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.service.job_stores import cipher_of, database_of
 from tests.stores.jobs import ALICE, accounts, entry, new_job
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.settings import SLOTS, unreserved_slots
 from webdata_nb.service.store.interface import JobContext
 from webdata_nb.service.store.records import EMPTY_BATCH, CommitBatch, JobRecord, JobSnapshot, Lease
-from webdata_nb.service.store.sqlite.store import SqliteStore
+from webdata_nb.service.store.sql.store import SqlStore
 from webdata_nb.service.work.events import JobEvents
 from webdata_nb.service.work.runner import LocalRunner
 
 
-class Slow(SqliteStore):
+class Slow(SqlStore):
     """A store whose claims are noticed late, each once `held` is set."""
 
     claimed: asyncio.Event
@@ -52,7 +53,7 @@ class Slow(SqliteStore):
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[Slow]:
-    async with Slow(tmp_path / "jobs.sqlite") as opened:
+    async with Slow(database_of(tmp_path), cipher_of(tmp_path)) as opened:
         opened.claimed, opened.held = asyncio.Event(), asyncio.Event()
         await accounts(opened)
         yield opened
@@ -81,7 +82,7 @@ def nothing(_ended: JobSnapshot) -> None:
     pass
 
 
-async def begin_cancel(store: SqliteStore, runner: LocalRunner, job_id: str) -> asyncio.Task[None]:
+async def begin_cancel(store: SqlStore, runner: LocalRunner, job_id: str) -> asyncio.Task[None]:
     """Do what the route does, as far as possible during a claim; the task is the rest."""
     await store.cancel(ALICE, job_id, now=time.time())
     cancelling = asyncio.create_task(runner.cancel(job_id))

@@ -7,12 +7,12 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from tests.service.job_stores import store_of
 from tests.stores.jobs import new_job
 from webdata_nb.service.runtime.fair_scheduler import current_account
 from webdata_nb.service.settings import SLOTS, unreserved_slots
 from webdata_nb.service.store.interface import JobContext
 from webdata_nb.service.store.records import EMPTY_BATCH, CommitBatch, JobSnapshot
-from webdata_nb.service.store.sqlite.store import SqliteStore
 from webdata_nb.service.work.events import JobEvents
 from webdata_nb.service.work.runner import LocalRunner
 
@@ -53,7 +53,7 @@ class Endless:
 
 async def test_account_with_all_slots_does_not_block_others(tmp_path: Path) -> None:
     engine = Endless()
-    async with SqliteStore(tmp_path / "jobs.sqlite") as store:
+    async with store_of(tmp_path) as store:
         for name in engine.go:
             await store.accounts.ensure(name, name, now=time.time())
         runner = LocalRunner(
@@ -83,7 +83,7 @@ async def test_account_with_all_slots_does_not_block_others(tmp_path: Path) -> N
 
 async def test_reserved_slots_are_not_exceeded(tmp_path: Path) -> None:
     engine = Endless()
-    async with SqliteStore(tmp_path / "jobs.sqlite") as store:
+    async with store_of(tmp_path) as store:
         for name in engine.go:
             await store.accounts.ensure(name, name, now=time.time())
         runner = LocalRunner(
