@@ -292,6 +292,20 @@ async def test_exclusive_work_is_done_by_one_replica(replicas: list[SqlStore]) -
         assert is_second
 
 
+async def cancel_while_connecting(database: PostgresDatabase) -> None:
+    """Cancel exclusive work while its thread connects."""
+
+    async def enter() -> None:
+        async with database.exclusive("sweep"):
+            raise AssertionError("cancelled before")
+
+    entering = asyncio.create_task(enter())
+    await asyncio.sleep(0)  # its thread starts
+    entering.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await entering
+
+
 async def test_a_caller_that_is_cancelled_holds_no_lock(
     replicas: list[SqlStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -303,16 +317,8 @@ async def test_a_caller_that_is_cancelled_holds_no_lock(
         opened.append(connect())
         return opened[0]
 
-    async def enter() -> None:
-        async with database.exclusive("sweep"):
-            raise AssertionError("cancelled before")
-
     monkeypatch.setattr(database, "_connect", open_and_keep)
-    entering = asyncio.create_task(enter())
-    await asyncio.sleep(0)  # its thread connects
-    entering.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await entering
+    await cancel_while_connecting(database)
     async with asyncio.timeout(30):
         while not (opened and opened[0].closed):  # noqa: ASYNC110 - a thread closes it
             await asyncio.sleep(0.01)
@@ -334,16 +340,8 @@ async def test_closing_a_store_closes_the_connection_of_a_cancelled_lock(
             opened.append(connect())
             return opened[0]
 
-        async def enter() -> None:
-            async with database.exclusive("sweep"):
-                raise AssertionError("cancelled before")
-
         monkeypatch.setattr(database, "_connect", connect_late)
-        entering = asyncio.create_task(enter())
-        await asyncio.sleep(0)  # its thread starts
-        entering.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await entering
+        await cancel_while_connecting(database)
         is_cancelled.set()
     assert [connection.closed for connection in opened] == [True]
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tests.service.job_stores import store_of
 from tests.stores.jobs import new_job
 from webdata_nb.service.runtime.fair_scheduler import current_account
 from webdata_nb.service.settings import SLOTS, unreserved_slots
-from webdata_nb.service.store.interface import JobContext
+from webdata_nb.service.store.interface import JobContext, Store
 from webdata_nb.service.store.records import EMPTY_BATCH, CommitBatch, JobSnapshot
 from webdata_nb.service.work.events import JobEvents
 from webdata_nb.service.work.runner import LocalRunner
@@ -51,14 +53,29 @@ class Endless:
         self.ended.put_nowait(ended.job.account_id)
 
 
-async def test_account_with_all_slots_does_not_block_others(tmp_path: Path) -> None:
-    engine = Endless()
-    async with store_of(tmp_path) as store:
+@asynccontextmanager
+async def open_runner(
+    folder: Path, engine: Endless, *, slots: int
+) -> AsyncIterator[tuple[Store, LocalRunner]]:
+    """Yield a store that has the accounts of `engine`, and a runner of its jobs."""
+    async with store_of(folder) as store:
         for name in engine.go:
             await store.accounts.ensure(name, name, now=time.time())
         runner = LocalRunner(
-            store, JobEvents(), engine, on_end=engine.finished, delete_spooled=lambda _: None
+            store,
+            JobEvents(),
+            engine,
+            on_end=engine.finished,
+            delete_spooled=lambda _: None,
+            slots=slots,
         )
+        yield store, runner
+        await runner.close()
+
+
+async def test_account_with_all_slots_does_not_block_others(tmp_path: Path) -> None:
+    engine = Endless()
+    async with open_runner(tmp_path, engine, slots=SLOTS) as (store, runner):
         await runner.start()
 
         async def start(name: str, jobs: int) -> None:
@@ -78,17 +95,11 @@ async def test_account_with_all_slots_does_not_block_others(tmp_path: Path) -> N
         async with asyncio.timeout(60):
             assert sorted([await engine.ended.get() for _ in range(3)]) == ["bob", "bob", "carol"]
         assert engine.running["alice"] == SHARED
-        await runner.close()
 
 
 async def test_reserved_slots_are_not_exceeded(tmp_path: Path) -> None:
     engine = Endless()
-    async with store_of(tmp_path) as store:
-        for name in engine.go:
-            await store.accounts.ensure(name, name, now=time.time())
-        runner = LocalRunner(
-            store, JobEvents(), engine, on_end=engine.finished, delete_spooled=drop, slots=3
-        )
+    async with open_runner(tmp_path, engine, slots=3) as (store, runner):
         for name in ("alice", "alice", "alice", "bob", "carol"):
             await store.accept(new_job(name), now=time.time())
         await runner.start()
@@ -101,8 +112,3 @@ async def test_reserved_slots_are_not_exceeded(tmp_path: Path) -> None:
         runner.wake()
         await engine.until(alice=1, bob=1, carol=1)
         assert engine.most_running == 3
-        await runner.close()
-
-
-def drop(_path: str) -> None:
-    """Delete nothing."""

@@ -34,7 +34,7 @@ KEEPALIVE_S: Final = 15.0
 UPDATE_INTERVAL_S: Final = 0.1
 ROWS_PER_READ: Final = 500
 # How long a stream waits before it reads an unavailable store again.
-STORE_RETRY_S: Final = 1.0
+_STORE_READ_INTERVAL_S: Final = 1.0
 # The last bytes of a stream whose process stops: when to open it again. It is no event.
 _RECONNECT: Final = b": this process stops; open the stream again\nretry: 1000\n\n"
 _UNAVAILABLE: Final = b": the database is not available; the stream continues after it\n\n"
@@ -229,7 +229,7 @@ async def _search_row_events(
 
 async def _wait_for_store(state: AppState, listener: JobListener) -> None:
     """Wait until the store is read again; a process that stops does not wait."""
-    next_at = time.monotonic() + STORE_RETRY_S
+    next_at = time.monotonic() + _STORE_READ_INTERVAL_S
     while not state.events.closed and (left_s := next_at - time.monotonic()) > 0:
         await listener.wait(left_s)
 
