@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -38,6 +37,7 @@ from webdata_nb.service.browser.tab import Tab
 from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore
+from webdata_nb.service.runtime.processors import available_processors
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import FetchedResponse, Fetcher, FetchRequest
 from webdata_nb.service.web.forward_proxy import ForwardProxy
@@ -118,7 +118,7 @@ class Browser:
         self._fetcher, self._throttle = fetcher, throttle
         self._defaults = {} if user_agent is None else {"user_agent": user_agent}
         self._program = program
-        self._slots = FairSemaphore(max_concurrent or os.cpu_count() or 1)
+        self._slots = FairSemaphore(max_concurrent or available_processors())
         self._traffic_limits = traffic_limits
         new_proxy = partial(
             ForwardProxy, policy, lookup=lookup, upstream=upstream, ca_bundle=ca_bundle

@@ -17,6 +17,7 @@ from webdata_nb.service.creatives.text_layout import OcrText, layout_text
 from webdata_nb.service.errors import MissingSetting, ScrapeError
 from webdata_nb.service.runtime.child_process import python_command, python_environment
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore
+from webdata_nb.service.runtime.processors import available_processors
 
 # Limits for hostile pictures: most need 0.2 s with tesseract and 2 s with rapidocr.
 CPU_SECONDS: Final = 15
@@ -50,7 +51,7 @@ class OcrPool:
 
     cpu_seconds: int = CPU_SECONDS
     memory_bytes: int = MEMORY_BYTES
-    slots: FairSemaphore = field(default_factory=lambda: FairSemaphore(os.cpu_count() or 1))
+    slots: FairSemaphore = field(default_factory=lambda: FairSemaphore(available_processors()))
 
     async def read(self, picture: bytes, engine: str) -> OcrText:
         """Return the text of a picture.

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import time
 from types import TracebackType
 from typing import Final, Self
@@ -24,6 +23,7 @@ from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.runtime.awake_timeout import awake_timeout
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore, current_account
+from webdata_nb.service.runtime.processors import available_processors
 from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.workers.body_files import body_in_file
 from webdata_nb.service.workers.messages import PageReply, encode_job
@@ -265,6 +265,6 @@ def _must_be_replaced(worker: WorkerProcess) -> bool:
 
 
 def default_workers() -> int:
-    """Return one worker per core, less one for the service itself where there are several."""
-    cores = os.cpu_count() or 1
-    return max(min(cores, 2), cores - 1)
+    """Return one worker per usable processor, less one for the service where there are several."""
+    processors = available_processors()
+    return max(min(processors, 2), processors - 1)
