@@ -31,9 +31,9 @@ from webdata_nb.service.store.records import (
 JOBS: Final = 16
 WORKERS: Final = 4
 """Pages of one job that are fetched at the same time."""
-PAGES: Final = 80
+PAGES: Final = 400
 ROW_BYTES: Final = 20_000
-ENDED_JOBS: Final = 320
+ENDED_JOBS: Final = 2000
 SMALL_JOB, LARGE_JOB = 100, 50_000
 DEPTH_COMMITS: Final = 60
 LEASE_S: Final = 3600.0

@@ -8,9 +8,10 @@ from contextlib import asynccontextmanager, suppress
 
 from tests.postgres import PostgresServer
 from tests.stores.jobs import ALICE, NOW, accounts, claimed, entry, new_job
+from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.encryption import FixedKeys, SecretCipher, new_key
 from webdata_nb.service.store.postgres.database import PostgresDatabase
-from webdata_nb.service.store.records import CommitBatch, UrlOutcome
+from webdata_nb.service.store.records import EMPTY_BATCH, CommitBatch, UrlOutcome
 from webdata_nb.service.store.sql.store import SqlStore
 
 NOTIFY = b"pg_notify"
@@ -128,3 +129,27 @@ async def test_a_batch_with_stored_parts_counts_only_new_ones(
         assert len(await store.rows(ALICE, job.id, start=0, count=9)) == 2
         counts = (await store.receipt(job.id, examples=0)).counts
         assert counts == {"fetched": 2, "duplicate": 2}
+
+
+async def test_starts_and_ends_of_jobs_take_few_round_trips(
+    postgres_server: PostgresServer,
+) -> None:
+    async with counted_store(postgres_server) as (store, proxy):
+        for _ in range(12):  # connections are made, statements prepared
+            await store.accept(new_job(), now=NOW)
+        before = proxy.round_trips
+        await store.accept(new_job(), now=NOW)
+        assert proxy.round_trips - before <= 3  # the account, its active jobs, the commit
+        outcomes = page_batch(0).url_outcomes
+        ends = [
+            {"batch": EMPTY_BATCH},
+            {"batch": CommitBatch(entries=(entry(0, position=0),), url_outcomes=outcomes)},
+        ] * 6
+        for number, end in enumerate(ends):
+            _, lease = await claimed(store)
+            before = proxy.round_trips
+            snapshot = await store.finish(lease, JobStatus.COMPLETED, error=None, now=NOW, **end)
+            if number > len(ends) - 3:
+                assert proxy.round_trips - before <= 2  # what the end finds, what it writes
+            assert snapshot.receipt.counts == ({"duplicate": 1, "fetched": 1} if number % 2 else {})
+            assert len(snapshot.rows) == number % 2

@@ -11,8 +11,8 @@ from psycopg import errors
 from psycopg.rows import DictRow
 
 from webdata_nb.service.store.postgres.dialect import postgres_statements
-from webdata_nb.service.store.sql.batch_commits import NamedStatement, merge_commits
-from webdata_nb.service.store.sql.connection import Transaction
+from webdata_nb.service.store.sql.connection import NamedStatement, SqlRow, Transaction
+from webdata_nb.service.store.sql.merged_commits import MergedCommits, merge_commits
 
 Change = Callable[[Transaction], Any]
 Connection = psycopg.Connection[DictRow]
@@ -34,6 +34,13 @@ class PostgresTransaction(Transaction):
 
     def rows(self, statement: str, /, **values: Any) -> list[DictRow]:
         return self._run(statement, values).fetchall()
+
+    def rows_of_each(self, statements: Sequence[NamedStatement], /) -> list[Sequence[SqlRow]]:
+        cursors = [
+            self._connection.execute(STATEMENTS[name], values) for name, values in statements
+        ]
+        self._receive()
+        return [cursor.fetchall() for cursor in cursors]
 
     def execute(self, statement: str, /, **values: Any) -> int:
         return self._run(statement, values).rowcount
@@ -70,23 +77,28 @@ class PostgresTransaction(Transaction):
 
 
 def apply_changes(connection: Connection, changes: Sequence[Change]) -> Sequence[Any]:
-    """Apply changes in one transaction: in one round trip if they can be merged."""
+    """Apply changes in one transaction: in one or two round trips if they can be merged."""
     merged = merge_commits(changes)
     if merged is not None:
         try:
-            _run_at_once(connection, merged.statements)
+            return _apply_merged(connection, merged)
         except errors.DivisionByZero:
             pass  # some rows are stored already, or the lease is lost
-        else:
-            return merged.values
     with transaction_block(connection) as transaction:
         return [change(transaction) for change in changes]
 
 
-def _run_at_once(connection: Connection, statements: Sequence[NamedStatement]) -> None:
+def _apply_merged(connection: Connection, merged: MergedCommits) -> Sequence[Any]:
+    if merged.job_finish is not None:
+        with transaction_block(connection) as transaction:
+            snapshot = merged.job_finish.end(
+                transaction, *merged.statements, new_entries=merged.new_entries[-1]
+            )
+        return [*merged.new_entries[:-1], snapshot]
     with connection.pipeline():  # without BEGIN: its end commits all of it, or nothing
-        for name, values in statements:
+        for name, values in merged.statements:
             connection.execute(STATEMENTS[name], values, prepare=True)
+    return merged.new_entries
 
 
 @contextmanager
@@ -97,15 +109,14 @@ def transaction_block(
 
     Statements are sent in a pipeline: only those whose result is used cost a round trip.
     """
-    with connection.pipeline() as pipeline:
-        connection.execute(begin)
-        try:
+    try:
+        with connection.pipeline() as pipeline:
+            connection.execute(begin)
             yield PostgresTransaction(connection, pipeline)
             connection.execute("COMMIT")
-            pipeline.sync()
-        except BaseException:
-            # Not a ROLLBACK in the pipeline: after it, psycopg takes statements for prepared that
-            # the server has forgotten.
-            with suppress(psycopg.Error):
-                connection.rollback()
-            raise
+    except BaseException:
+        # Not a ROLLBACK in the pipeline: after it, psycopg takes statements for prepared that the
+        # server has forgotten.
+        with suppress(psycopg.Error):
+            connection.rollback()
+        raise

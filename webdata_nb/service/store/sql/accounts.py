@@ -46,7 +46,7 @@ class SqlAccountStore(AccountStore):
                     f"there is an account named {name!r} already; `webdata keys create --account "
                     f"{name}` makes another key for it"
                 )
-            LockedCredits(transaction, account_id, now)
+            LockedCredits.lock(transaction, account_id, now)
 
         await self._database.change(change)
 
@@ -58,7 +58,9 @@ class SqlAccountStore(AccountStore):
 
     async def set_terms(self, name: str, terms: Terms, *, now: float) -> None:
         def change(transaction: Transaction) -> None:
-            credits_ = LockedCredits(transaction, _load_account(transaction, name, now).id, now)
+            credits_ = LockedCredits.lock(
+                transaction, _load_account(transaction, name, now).id, now
+            )
             account = credits_.account
             credits_.post(ledger.change_terms(account.balance, account.terms, terms))
             transaction.execute("set_terms", id=account.id, **_terms_values(terms))
@@ -67,7 +69,9 @@ class SqlAccountStore(AccountStore):
 
     async def top_up(self, name: str, amount: int, *, now: float) -> Account:
         def change(transaction: Transaction) -> Account:
-            credits_ = LockedCredits(transaction, _load_account(transaction, name, now).id, now)
+            credits_ = LockedCredits.lock(
+                transaction, _load_account(transaction, name, now).id, now
+            )
             credits_.post([LedgerLine("topup", 0, amount)])
             return credits_.account
 
@@ -144,7 +148,9 @@ class SqlAccountStore(AccountStore):
         now: float,
     ) -> None:
         def change(transaction: Transaction) -> None:
-            LockedCredits(transaction, account_id, now).reserve(call_id, max_charges, until=until)
+            LockedCredits.lock(transaction, account_id, now).reserve(
+                call_id, max_charges, until=until
+            )
 
         await self._database.change(change)
 
@@ -152,7 +158,7 @@ class SqlAccountStore(AccountStore):
         self, account_id: str, call_id: str, charges: Sequence[Charge], *, now: float
     ) -> None:
         def change(transaction: Transaction) -> None:
-            LockedCredits(transaction, account_id, now).settle(call_id, charges)
+            LockedCredits.lock(transaction, account_id, now).settle(call_id, charges)
 
         await self._database.change(change)
 
@@ -165,7 +171,7 @@ class SqlAccountStore(AccountStore):
 
     async def _release_expired_calls(self, account_id: str, now: float) -> None:
         await self._database.change(
-            lambda transaction: LockedCredits(transaction, account_id, now).release_expired()
+            lambda transaction: LockedCredits.lock(transaction, account_id, now).release_expired()
         )
 
     async def usage(self, account_id: str, *, now: float) -> AccountUsage:

@@ -11,6 +11,10 @@ from typing import Any, Protocol, Self, TypeVar
 T = TypeVar("T")
 
 
+NamedStatement = tuple[str, Mapping[str, Any]]
+"""The name of a statement, and its values."""
+
+
 class SqlRow(Protocol):
     """One row of a result, by column name."""
 
@@ -25,6 +29,9 @@ class Transaction(Protocol):
 
     def rows(self, statement: str, /, **values: Any) -> Sequence[SqlRow]:
         """Run a statement; return its rows."""
+
+    def rows_of_each(self, statements: Sequence[NamedStatement], /) -> list[Sequence[SqlRow]]:
+        """Run statements in order, in one round trip; return the rows of each."""
 
     def execute(self, statement: str, /, **values: Any) -> int:
         """Run a statement; return how many rows it changed."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Self
 
 from webdata_nb.contract.states import JobKind, JobStatus
 from webdata_nb.service.credits import ledger, tariff
@@ -16,7 +16,7 @@ from webdata_nb.service.credits.plans import Terms
 from webdata_nb.service.credits.weights import Charge
 from webdata_nb.service.errors import ConcurrencyReached, CreditsUsedUp, NoSuchAccount
 from webdata_nb.service.store.account_records import Account
-from webdata_nb.service.store.sql.connection import SqlRow, Transaction
+from webdata_nb.service.store.sql.connection import NamedStatement, SqlRow, Transaction
 
 # Nobody knows when a job ends: this only spreads the callers' next attempts.
 RETRY_S: Final = 2
@@ -39,15 +39,21 @@ class LockedCredits:
     Locking begins the account's billing period, if it is a new one.
     """
 
-    def __init__(self, transaction: Transaction, account_id: str, now: float) -> None:
+    def __init__(self, transaction: Transaction, locked_row: SqlRow, now: float) -> None:
         self._transaction, self._now = transaction, now
-        row = transaction.row("lock_account", id=account_id)
-        if row is None:
-            raise NoSuchAccount(f"no account {account_id}")
+        row = locked_row
         self._line_count: int = row["lines"]
         self._stored_balance = _balance_of_row(row)
         self.account, period_lines = account_of_row(row, now)
         self._post(self.account.balance, period_lines, None)
+
+    @classmethod
+    def lock(cls, transaction: Transaction, account_id: str, now: float) -> Self:
+        """Lock an account; raises `NoSuchAccount`."""
+        row = transaction.row("lock_account", id=account_id)
+        if row is None:
+            raise NoSuchAccount(f"no account {account_id}")
+        return cls(transaction, row, now)
 
     def reserve(
         self, reservation_id: str, charges: Sequence[Charge], *, until: float | None = None
@@ -64,9 +70,13 @@ class LockedCredits:
         ConcurrencyReached, CreditsUsedUp
             Nothing was changed.
         """
-        self.release_expired()
         account_id, terms = self.account.id, self.account.terms
-        active = self._count_active()
+        values = {"account_id": account_id, "now": self._now}
+        expired, active_rows = self._transaction.rows_of_each(
+            [("expired_reservations", values), ("active_reservations", values)]
+        )
+        self._release(expired)
+        active = int(active_rows[0]["active"])
         if terms.concurrency is not None and active >= terms.concurrency:
             raise ConcurrencyReached(limit=terms.concurrency, active=active, retry_after=RETRY_S)
         credits_needed = sum(charge.credits for charge in charges)
@@ -95,16 +105,24 @@ class LockedCredits:
 
     def settle(self, reservation_id: str, charges: Sequence[Charge]) -> None:
         """End a reservation and charge for what was used; one that has ended stays settled."""
-        row = self._transaction.row("end_reservation", id=reservation_id)
-        if row is not None:
+        self.charge(self._transaction.rows("end_reservation", id=reservation_id), charges)
+
+    def charge(self, ended: Sequence[SqlRow], charges: Sequence[Charge]) -> None:
+        """Charge for what was used of a reservation that this transaction ends, if it does."""
+        for row in ended:
             reservation = Reservation(row["monthly"], row["topup"], row["period_start"])
-            self.post(ledger.settle(self.account.balance, reservation, charges), reservation_id)
+            self.post(ledger.settle(self.account.balance, reservation, charges), row["id"])
 
     def release_expired(self) -> None:
         """Settle the calls past their time without a charge: their process has died."""
-        for row in self._transaction.rows(
-            "expired_reservations", account_id=self.account.id, now=self._now
-        ):
+        self._release(
+            self._transaction.rows(
+                "expired_reservations", account_id=self.account.id, now=self._now
+            )
+        )
+
+    def _release(self, expired: Sequence[SqlRow]) -> None:
+        for row in expired:
             self.settle(row["id"], ())
 
     def post(self, lines: Sequence[LedgerLine], reservation_id: str | None = None) -> None:
@@ -147,23 +165,30 @@ class LockedCredits:
             credits=charge.credits if charge else 0,
         )
 
-    def _count_active(self) -> int:
-        row = self._transaction.row(
-            "active_reservations", account_id=self.account.id, now=self._now
-        )
-        return 0 if row is None else int(row["active"])
+
+def settlement_statements(job_id: str) -> list[NamedStatement]:
+    """Return the statements whose rows `settle_job` receives: they lock the job's account."""
+    return [
+        ("charged_rows", {"job_id": job_id}),
+        ("lock_account_of_job", {"id": job_id}),
+        ("end_reservation", {"id": job_id}),
+    ]
 
 
-def settle_job(transaction: Transaction, job_row: SqlRow, now: float) -> int:
-    """Charge for the visible rows of a job that has just ended; return its credits."""
-    row_counts = {
-        row["charged"]: row["n"] for row in transaction.rows("charged_rows", job_id=job_row["id"])
-    }
+def settle_job(
+    transaction: Transaction, job_row: SqlRow, settlement: Sequence[Sequence[SqlRow]], now: float
+) -> int:
+    """Charge for the visible rows of a job that has just ended; return its credits.
+
+    `settlement` has the rows of the `settlement_statements`, run after the job's end.
+    """
+    charged_rows, [account_row], ended = settlement
+    row_counts = {row["charged"]: row["n"] for row in charged_rows}
     kind: JobKind = job_row["kind"]
     charges = tariff.final_charges(
         kind, JobStatus(job_row["state"]), row_counts, any_row=job_row["published"] > 0
     )
-    LockedCredits(transaction, job_row["account_id"], now).settle(job_row["id"], charges)
+    LockedCredits(transaction, account_row, now).charge(ended, charges)
     cost = sum(charge.credits for charge in charges)
     transaction.send("set_job_credits", id=job_row["id"], credits=cost)
     return cost

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from webdata_nb.contract.states import JobStatus
@@ -24,9 +23,9 @@ from webdata_nb.service.store.records import (
 )
 from webdata_nb.service.store.sql.batch_commits import BatchCommit
 from webdata_nb.service.store.sql.connection import Lane, SqlDatabase, SqlRow, Transaction
-from webdata_nb.service.store.sql.credit_reservations import settle_job
-from webdata_nb.service.store.sql.job_rows import job_of_row, lease_values, read_receipt
-from webdata_nb.service.store.sql.outbox import add_end_delivery, has_page_events
+from webdata_nb.service.store.sql.job_finish import JobFinish
+from webdata_nb.service.store.sql.job_rows import job_of_row, lease_values
+from webdata_nb.service.store.sql.outbox import has_page_events
 
 # Jobs with this many attempts without progress run one at a time.
 SUSPECT_ATTEMPTS: Final = 2
@@ -107,21 +106,11 @@ class SqlJobQueue(JobQueue, IndexSource):
         batch: CommitBatch = EMPTY_BATCH,
         now: float,
     ) -> JobSnapshot:
-        def change(transaction: Transaction) -> JobSnapshot:
-            new_entries = 0
-            if batch != EMPTY_BATCH:
-                commit = BatchCommit(lease, batch, self.cipher, self.database.now())
-                new_entries = commit(transaction)
-            row = transaction.row(
-                "finish", **lease_values(lease), state=state.value, error=error, now=now
-            )
-            if row is None:
-                raise LeaseLost(lease.job_id)
-            job = settle_end(transaction, row, self.cipher, now)
-            rows = _all_rows(job, batch) if new_entries == len(batch.entries) else ()
-            return JobSnapshot(job, rows, read_receipt(transaction, job.id, examples=0))
-
-        return await self.database.change(change, lane=Lane(lease.job_id))
+        commit = BatchCommit(lease, batch, self.cipher, self.database.now())
+        job_finish = JobFinish(
+            lease, state, error, None if batch == EMPTY_BATCH else commit, self.cipher, now
+        )
+        return await self.database.change(job_finish, lane=Lane(lease.job_id))
 
     async def journal(self, job_id: str) -> Sequence[StoredEntry]:
         rows = await self.database.read("journal", job_id=job_id)
@@ -164,24 +153,3 @@ def _fair_share(transaction: Transaction, worker: str, now: float) -> int | None
         return None
     share = fair_share(replicas[0]["active_jobs"], [row["slots"] for row in replicas])
     return share if share < own_slots else None
-
-
-def settle_end(
-    transaction: Transaction, row: SqlRow, cipher: SecretCipher, now: float
-) -> JobRecord:
-    """Settle the credits of a job that has just ended, and write its webhook delivery."""
-    job = job_of_row(row, cipher)
-    cost = settle_job(transaction, row, now)
-    add_end_delivery(transaction, job, now)
-    return replace(job, credits=cost)
-
-
-def _all_rows(job: JobRecord, batch: CommitBatch) -> tuple[bytes, ...]:
-    """Return the visible rows of a job if its last batch has all of them."""
-    visible = sorted(
-        (entry for entry in batch.entries if entry.position is not None),
-        key=lambda entry: entry.position or 0,
-    )
-    if len(visible) != job.published:
-        return ()
-    return tuple(entry.page or b"" for entry in visible)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -101,7 +102,7 @@ def load_job(
 
 def read_receipt(transaction: Transaction, job_id: str, examples: int) -> Receipt:
     """Return the counts of a job's receipt, with up to `examples` URLs of each outcome."""
-    counts = {row["outcome"]: row["n"] for row in transaction.rows("receipt_counts", job_id=job_id)}
+    counts = receipt_counts(transaction.rows("receipt_counts", job_id=job_id))
     urls = {
         outcome: [
             row["url"]
@@ -113,6 +114,11 @@ def read_receipt(transaction: Transaction, job_id: str, examples: int) -> Receip
         if examples
     }
     return Receipt(counts=counts, examples=urls)
+
+
+def receipt_counts(rows: Sequence[SqlRow]) -> dict[str, int]:
+    """Return the counts of a receipt by outcome."""
+    return {row["outcome"]: row["n"] for row in rows}
 
 
 def lease_values(lease: Lease) -> dict[str, Any]:

@@ -23,8 +23,9 @@ from webdata_nb.service.store.records import (
     UrlOutcome,
 )
 from webdata_nb.service.store.sql.connection import Lane, SqlDatabase, SqlRow, Transaction
-from webdata_nb.service.store.sql.credit_reservations import LockedCredits
-from webdata_nb.service.store.sql.job_queue import QUEUE_LANE, settle_end
+from webdata_nb.service.store.sql.credit_reservations import LockedCredits, settlement_statements
+from webdata_nb.service.store.sql.job_finish import settle_end
+from webdata_nb.service.store.sql.job_queue import QUEUE_LANE
 from webdata_nb.service.store.sql.job_rows import (
     accepted_job,
     job_of_row,
@@ -50,7 +51,7 @@ class SqlJobStore(JobStore):
 
         def change(transaction: Transaction) -> tuple[JobRecord, bool]:
             # Locked first: of two starts with one key, the second finds the job of the first.
-            credits_ = LockedCredits(transaction, job.account_id, now)
+            credits_ = LockedCredits.lock(transaction, job.account_id, now)
             if key is not None and (earlier := _replayed_job_id(transaction, job, key, now)):
                 return load_job(transaction, job.account_id, earlier, self.cipher), False
             reserved = credits_.reserve(job.id, job.max_charges)
@@ -130,7 +131,8 @@ class SqlJobStore(JobStore):
         def change(transaction: Transaction) -> None:
             row = transaction.row("cancel", id=job_id, account_id=account_id, now=now)
             if row is not None:
-                settle_end(transaction, row, self.cipher, now)
+                settlement = transaction.rows_of_each(settlement_statements(job_id))
+                settle_end(transaction, row, settlement, self.cipher, now)
 
         await self.database.change(change, lane=Lane(job_id))
         job = await self.job(account_id, job_id)

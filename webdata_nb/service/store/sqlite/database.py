@@ -15,7 +15,13 @@ from types import TracebackType
 from typing import Any, ClassVar, Final, Self, TypeVar
 
 from webdata_nb.service.errors import NewerSchema
-from webdata_nb.service.store.sql.connection import Lane, SqlDatabase, Transaction
+from webdata_nb.service.store.sql.connection import (
+    Lane,
+    NamedStatement,
+    SqlDatabase,
+    SqlRow,
+    Transaction,
+)
 from webdata_nb.service.store.sql.named_statements import migrations, schema_version, statements
 from webdata_nb.service.store.sqlite.errors import primary_code, translated
 from webdata_nb.service.store.sqlite.writer import GroupCommitWriter
@@ -48,6 +54,9 @@ class SqliteTransaction(Transaction):
 
     def rows(self, statement: str, /, **values: Any) -> list[sqlite3.Row]:
         return self._connection.execute(_STATEMENTS[statement], values).fetchall()
+
+    def rows_of_each(self, statements: Sequence[NamedStatement], /) -> list[Sequence[SqlRow]]:
+        return [self.rows(name, **values) for name, values in statements]
 
     def execute(self, statement: str, /, **values: Any) -> int:
         return self._connection.execute(_STATEMENTS[statement], values).rowcount

@@ -2,6 +2,9 @@
 -- Changes nothing, but makes other changes of this account's credits wait.
 UPDATE account SET lines = lines WHERE id = :id RETURNING *;
 
+-- name: lock_account_of_job
+UPDATE account SET lines = lines WHERE id = (SELECT account_id FROM job WHERE id = :id) RETURNING *;
+
 -- name: account
 SELECT * FROM account WHERE id = :id;
 
