@@ -40,7 +40,7 @@ class PostgresTransaction(Transaction):
             self._connection.execute(STATEMENTS[name], values) for name, values in statements
         ]
         self._receive()
-        return [cursor.fetchall() for cursor in cursors]
+        return [cursor.fetchall() if cursor.description else () for cursor in cursors]
 
     def execute(self, statement: str, /, **values: Any) -> int:
         return self._run(statement, values).rowcount
@@ -82,7 +82,7 @@ def apply_changes(connection: Connection, changes: Sequence[Change]) -> Sequence
     if merged is not None:
         try:
             return _apply_merged(connection, merged)
-        except errors.DivisionByZero:
+        except (errors.DivisionByZero, errors.UniqueViolation):
             pass  # some rows are stored already, or the lease is lost
     with transaction_block(connection) as transaction:
         return [change(transaction) for change in changes]

@@ -31,7 +31,7 @@ class Transaction(Protocol):
         """Run a statement; return its rows."""
 
     def rows_of_each(self, statements: Sequence[NamedStatement], /) -> list[Sequence[SqlRow]]:
-        """Run statements in order, in one round trip; return the rows of each."""
+        """Run statements in order, in one round trip; return the rows of each, if it has any."""
 
     def execute(self, statement: str, /, **values: Any) -> int:
         """Run a statement; return how many rows it changed."""

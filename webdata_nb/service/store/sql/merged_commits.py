@@ -6,6 +6,7 @@ fails if it does not change the expected rows; the batches are then written one 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +24,8 @@ from webdata_nb.service.store.sql.job_rows import lease_values
 class MergedCommits:
     """Statements that write the batches of several changes, of which the last may end the job.
 
-    Each statement fails with a division by zero if a row is not as a first attempt finds it.
+    They fail with a division by zero or a unique violation if a row is not as a first attempt finds
+    it.
     `new_entries` has the number of entries of each change.
     """
 
@@ -120,15 +122,16 @@ class _MergedBatches:
             "pages": [entry.page for entry in entries],
             "journals": [entry.journal for entry in entries],
             "charged": [",".join(entry.charged) for entry in entries],
-            "count": len(entries),
         }
 
     def _outcome_arrays(self, job_id: str) -> dict[str, Any]:
         outcomes = self.url_outcomes.values()
+        counts = Counter(each.outcome for each in outcomes)
         return {
             "job_id": job_id,
             "urls": [each.url for each in outcomes],
             "outcomes": [each.outcome for each in outcomes],
             "details": [each.detail for each in outcomes],
-            "count": len(outcomes),
+            "counted": list(counts),
+            "counts": list(counts.values()),
         }

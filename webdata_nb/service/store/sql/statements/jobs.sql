@@ -231,9 +231,9 @@ SELECT 1 AS locked;
 SELECT 1 AS locked FROM pg_advisory_xact_lock(hashtext(current_schema() || ' queue'));
 
 -- name: add_progress only on postgresql
--- The fence and the counts of several batches of one lease. Like the next statements, it divides by
--- zero unless it changes exactly the expected rows: the statements are sent together, and the
--- transaction fails as a whole.
+-- The fence and the counts of several batches of one lease. Like `publish_entries`, it divides by zero
+-- unless it changes exactly the expected rows: the statements are sent together, and the transaction
+-- fails as a whole.
 WITH changed AS (
   UPDATE job SET total = COALESCE(:total, total),
     completed = CASE WHEN :completed > completed THEN :completed ELSE completed END,
@@ -245,16 +245,12 @@ WITH changed AS (
 SELECT 1 / (COUNT(*) = 1 AND MAX(published) >= :min_published)::int FROM changed;
 
 -- name: put_entries only on postgresql
-WITH changed AS (
-  INSERT INTO entry (job_id, ordinal, position, url, success, page, journal, charged)
-  SELECT :job_id, * FROM unnest(
-    :ordinals::bigint[], :positions::bigint[], :urls::text[], :successes::boolean[],
-    :pages::bytea[], :journals::bytea[], :charged::text[]
-  )
-  ON CONFLICT (job_id, ordinal) DO NOTHING
-  RETURNING 1
-)
-SELECT 1 / (COUNT(*) = :count)::int FROM changed;
+-- Fails if one of them is stored already.
+INSERT INTO entry (job_id, ordinal, position, url, success, page, journal, charged)
+SELECT :job_id, * FROM unnest(
+  :ordinals::bigint[], :positions::bigint[], :urls::text[], :successes::boolean[],
+  :pages::bytea[], :journals::bytea[], :charged::text[]
+);
 
 -- name: publish_entries only on postgresql
 WITH changed AS (

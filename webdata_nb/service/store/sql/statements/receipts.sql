@@ -27,15 +27,11 @@ ORDER BY url LIMIT :limit OFFSET :offset;
 SELECT url, outcome, detail FROM receipt WHERE job_id = :job_id AND url = :url;
 
 -- name: add_url_outcomes only on postgresql
--- New entries of the receipt and their counts; divides by zero if one of them is stored already.
-WITH changed AS (
+-- New entries of the receipt, and their number by outcome; fails if one of them is stored already.
+WITH added AS (
   INSERT INTO receipt (job_id, url, outcome, detail)
   SELECT :job_id, * FROM unnest(:urls::text[], :outcomes::text[], :details::text[])
-  ON CONFLICT (job_id, url) DO NOTHING
-  RETURNING outcome
-), counted AS (
-  INSERT INTO receipt_count (job_id, outcome, n)
-  SELECT :job_id, outcome, COUNT(*) FROM changed GROUP BY outcome
-  ON CONFLICT (job_id, outcome) DO UPDATE SET n = receipt_count.n + excluded.n
 )
-SELECT 1 / (COUNT(*) = :count)::int FROM changed;
+INSERT INTO receipt_count (job_id, outcome, n)
+SELECT :job_id, * FROM unnest(:counted::text[], :counts::bigint[])
+ON CONFLICT (job_id, outcome) DO UPDATE SET n = receipt_count.n + excluded.n;
