@@ -65,6 +65,28 @@ class PostgresServer:
         """Start the server, and wait until it accepts connections."""
         self._control("start", "-l", str(self.folder / "log"), "-t", str(int(_START_S)))
 
+    def is_running(self) -> bool:
+        """Whether the server runs: it stops by itself when it cannot write its WAL."""
+        try:
+            self._control("status")
+        except subprocess.CalledProcessError:
+            return False
+        return True
+
+    def promote(self) -> None:
+        """Make a standby the primary."""
+        self._control("promote")
+
+    def configure(self, **settings: str) -> None:
+        """Append settings to the configuration; those of a running server need `reload`."""
+        with (self.folder / "data" / "postgresql.conf").open("a") as file:
+            file.writelines(f"{name} = {value}\n" for name, value in settings.items())
+
+    def reload(self) -> None:
+        """Let the running server read its configuration again."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute("SELECT pg_reload_conf()")
+
     def _control(self, action: str, *options: str) -> None:
         program = require("postgresql") / "pg_ctl"
         _run([str(program), action, "-w", "-D", str(self.folder / "data"), *options])
@@ -92,38 +114,66 @@ def _run(command: list[str], **options: Any) -> None:
     )
 
 
-def create_server() -> PostgresServer:
-    """Create a server in a new folder, and start it."""
+def give_to_server(path: Path) -> None:
+    """Make the user of the servers the owner of a file or folder."""
+    if os.geteuid() == _ROOT:
+        shutil.chown(path, "nobody", "nogroup")
+
+
+def _new_folder() -> Path:
     # Not in the folder of the tests: only its owner may enter that one.
     folder = Path(tempfile.mkdtemp(prefix="webdata-postgres-", dir=_PARENT))
-    server = PostgresServer(folder, free_port(), secrets.token_hex(8))
-    password_file = folder / "password"
+    give_to_server(folder)
+    return folder
+
+
+def create_server(*initdb_options: str) -> PostgresServer:
+    """Create a server in a new folder, and start it."""
+    server = PostgresServer(_new_folder(), free_port(), secrets.token_hex(8))
+    password_file = server.folder / "password"
     password_file.write_text(server.password)
-    if os.geteuid() == _ROOT:
-        for path in (folder, password_file):
-            shutil.chown(path, "nobody", "nogroup")
-    initdb = [str(require("postgresql") / "initdb"), "-D", str(folder / "data"), "-U", USER]
-    _run([*initdb, "-A", "scram-sha-256", "--pwfile", str(password_file), "-E", "UTF8"])
-    settings = {
-        **_SETTINGS,
-        "port": str(server.port),
-        "listen_addresses": "'127.0.0.1'",
-        "unix_socket_directories": f"'{folder}'",
-    }
-    with (folder / "data" / "postgresql.conf").open("a") as file:
-        file.writelines(f"{name} = {value}\n" for name, value in settings.items())
+    give_to_server(password_file)
+    command = [str(require("postgresql") / "initdb"), "-D", str(server.folder / "data")]
+    command += ["-U", USER, "-A", "scram-sha-256", "--pwfile", str(password_file), "-E", "UTF8"]
+    _run([*command, *initdb_options])
+    server.configure(**_SETTINGS, **_address(server))
     server.start()
     return server
 
 
+def _address(server: PostgresServer) -> dict[str, str]:
+    return {
+        "port": str(server.port),
+        "listen_addresses": "'127.0.0.1'",
+        "unix_socket_directories": f"'{server.folder}'",
+    }
+
+
 @contextmanager
-def running() -> Iterator[PostgresServer]:
+def running(*initdb_options: str) -> Iterator[PostgresServer]:
     """Run a server of the caller's own, which it may stop and start."""
-    server = create_server()
+    server = create_server(*initdb_options)
     try:
         yield server
     finally:
         remove_server(server)
+
+
+@contextmanager
+def running_standby(primary: PostgresServer) -> Iterator[PostgresServer]:
+    """Run a standby of a server, which confirms each commit of it."""
+    standby = PostgresServer(_new_folder(), free_port(), primary.password)
+    program = str(require("postgresql") / "pg_basebackup")
+    source = f"postgresql://{USER}:{primary.password}@127.0.0.1:{primary.port}/"
+    _run([program, "-d", source, "-D", str(standby.folder / "data"), "-R", "-c", "fast"])
+    standby.configure(**_address(standby))
+    try:
+        standby.start()
+        primary.configure(synchronous_standby_names="'*'")
+        primary.reload()
+        yield standby
+    finally:
+        remove_server(standby)
 
 
 def remove_server(server: PostgresServer) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -56,7 +57,11 @@ class ReplicaProcess:
         options += ["--metrics", f"127.0.0.1:{self._metrics_port}", *self._options]
         with (self._folder.with_suffix(".log")).open("ab") as log:
             self.process = subprocess.Popen(
-                [*command, *options], stdout=log, stderr=log, env=os.environ | self._variables
+                [*command, *options],
+                stdout=log,
+                stderr=log,
+                env=os.environ | self._variables,
+                process_group=0,
             )
 
     def wait_ready(self) -> None:
@@ -74,6 +79,10 @@ class ReplicaProcess:
         """Send SIGTERM; return the exit code."""
         self.process.terminate()
         return self.process.wait(timeout=EXIT_S)
+
+    def signal_group(self, number: signal.Signals) -> None:
+        """Send a signal to the process and to its page workers."""
+        os.killpg(self.process.pid, number)
 
     def kill(self) -> None:
         self.process.kill()

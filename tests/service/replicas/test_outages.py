@@ -14,17 +14,21 @@ import pytest
 from tests import postgres
 from tests.postgres import PostgresServer
 from tests.replica_process import HEADERS, ReplicaProcess, add_account
-from tests.service.conftest import Api, open_service
+from tests.service.replicas.outages import (
+    DEADLINE_S,
+    check_crawl,
+    check_refusal,
+    open_replica,
+    wait_for_pages,
+)
 from tests.site.graphs import link_tree
 from tests.site.server import Site
-from webdata_nb.contract.states import TERMINAL
 from webdata_nb.service.encryption import new_key
 from webdata_nb.service.work import runner, worker
 
 pytestmark = pytest.mark.slow
 
 PAGES = 100
-DEADLINE_S = 120.0
 
 
 @pytest.fixture
@@ -32,34 +36,6 @@ def own_server() -> Iterator[PostgresServer]:
     """Run a server that the test stops."""
     with postgres.running() as server:
         yield server
-
-
-async def wait_for_pages(site: Site, count: int) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        while True:
-            if len(site.paths) >= count:
-                return
-            await asyncio.sleep(0.02)
-
-
-def check_refusal(response: httpx.Response) -> None:
-    assert response.status_code == 503, response.text
-    assert "not available" in response.json()["detail"]
-    assert int(response.headers["Retry-After"]) > 0
-    assert "get a connection" not in response.text  # it did not wait for one until the timeout
-
-
-async def check_crawl(api: Api, job_id: str, urls: list[str]) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        while True:
-            response = await api.http.get(f"/v1/crawl/{job_id}?per_page=1000")
-            if response.status_code == 503:  # the sessions were killed just now
-                check_refusal(response)
-            elif (reply := Api._checked(response, 200))["status"] in TERMINAL:
-                break
-            await asyncio.sleep(0.05)
-    assert (reply["status"], reply["error"]) == ("completed", None)
-    assert [row["url"] for row in reply["data"]] == urls
 
 
 @pytest.mark.parametrize("mode", [pytest.param("fast", marks=pytest.mark.smoke), "immediate"])
@@ -72,10 +48,7 @@ async def test_requests_are_refused_and_crawls_go_on(
     urls = [site.at(path) for path in link_tree(site, depth=2, fanout=10)[:PAGES]]
     url, key = own_server.new_schema(), new_key()
     await add_account(url, key)
-    async with open_service(
-        tmp_path / "a", "team", networks=("127.0.0.0/8",), store_url=url, secret_keys=(key,)
-    ) as api:
-        api.http.headers.update(HEADERS)
+    async with open_replica(tmp_path / "a", url, key) as api:
         body = {"url": urls[0], "max_pages": PAGES, "concurrency": 4}
         with site.hold("/tree/5"):
             job_id = await api.start_job("crawl", body)
@@ -148,20 +121,9 @@ async def test_an_outage_longer_than_a_lease(
     await add_account(url, key)
     async with AsyncExitStack() as stack:
         first, second = [
-            await stack.enter_async_context(
-                open_service(
-                    tmp_path / name,
-                    "team",
-                    networks=("127.0.0.0/8",),
-                    store_url=url,
-                    secret_keys=(key,),
-                    replica=name,
-                )
-            )
+            await stack.enter_async_context(open_replica(tmp_path / name, url, key, replica=name))
             for name in ("first", "second")
         ]
-        for api in (first, second):
-            api.http.headers.update(HEADERS)
         with site.hold("/tree/20"):
             body = {"url": urls[0], "max_pages": PAGES, "concurrency": 4}
             job_id = await first.start_job("crawl", body)
@@ -195,10 +157,7 @@ async def test_killed_sessions(postgres_server: PostgresServer, site: Site, tmp_
     url, key = postgres_server.new_schema(), new_key()
     await add_account(url, key)
     named = f"{url}&application_name=killed"
-    async with open_service(
-        tmp_path / "a", "team", networks=("127.0.0.0/8",), store_url=named, secret_keys=(key,)
-    ) as api:
-        api.http.headers.update(HEADERS)
+    async with open_replica(tmp_path / "a", named, key) as api:
         body = {"url": urls[0], "max_pages": PAGES, "concurrency": 4}
         job_ids = [await api.start_job("crawl", body) for _ in range(4)]
         for fetched in range(20, 400, 40):

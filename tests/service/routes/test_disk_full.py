@@ -6,8 +6,6 @@ import asyncio
 import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +16,7 @@ import pytest
 from tests.service.conftest import Api, open_service
 from tests.site.document import document
 from tests.site.server import Site
+from tests.small_disk import small_disk
 from webdata_nb.contract import paths
 from webdata_nb.pacing.backoff import BackoffPolicy
 from webdata_nb.service.routes import health
@@ -70,29 +69,11 @@ def bounded_database(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 
 @contextmanager
-def small_disk(data_dir: Path, _monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
-    if sys.platform != "linux" or os.geteuid() != 0:
-        pytest.skip("only root may mount a file system")
+def mounted_disk(data_dir: Path, _monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
     shutil.rmtree(data_dir)
     data_dir.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(data_dir)],
-        check=False,
-        capture_output=True,
-    )
-    if mounted.returncode:
-        pytest.skip("this machine does not let root mount a file system")
-    ballast = data_dir / "ballast"
-
-    def fill() -> None:
-        room = shutil.disk_usage(data_dir).free - 600_000
-        with ballast.open("wb") as file:
-            os.posix_fallocate(file.fileno(), 0, room)
-
-    try:
-        yield fill, ballast.unlink
-    finally:
-        subprocess.run(["umount", "-l", str(data_dir)], check=True)
+    with small_disk(data_dir, megabytes=24) as disk:
+        yield lambda: disk.fill(but=600_000), disk.free
 
 
 Disk = tuple[Callable[[], None], Callable[[], None]]
@@ -100,7 +81,7 @@ Disk = tuple[Callable[[], None], Callable[[], None]]
 
 @pytest.mark.slow
 @pytest.mark.sqlite("fills the disk of the database file")
-@pytest.mark.parametrize("disk", [bounded_database, small_disk])
+@pytest.mark.parametrize("disk", [bounded_database, mounted_disk])
 async def test_jobs_wait_for_space_and_lose_nothing(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disk: Any
 ) -> None:
