@@ -75,12 +75,12 @@ def test_one_failed_attempt_is_no_outage_while_connections_work() -> None:
     availability = Availability()
     for _ in range(3):
         availability.connection_worked()
-        availability.attempt_failed()
+        availability.attempt_failed("refused")
         assert not availability.is_away
-    availability.attempt_failed()
+    availability.attempt_failed("refused")
     assert availability.is_away
     availability.connection_worked()
     assert not availability.is_away
     availability.connection_lost()
-    availability.attempt_failed()
+    availability.attempt_failed("refused")
     assert availability.is_away

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+import psycopg
 import pytest
 
 from tests import postgres
@@ -344,6 +345,26 @@ async def test_closing_a_store_closes_the_connection_of_a_cancelled_lock(
         await cancel_while_connecting(database)
         is_cancelled.set()
     assert [connection.closed for connection in opened] == [True]
+
+
+async def test_a_killed_session_releases_its_lock(
+    postgres_server: PostgresServer, replicas: list[SqlStore]
+) -> None:
+    async with replicas[0].exclusive("work") as is_first:
+        assert is_first
+        with psycopg.connect(postgres_server.url, autocommit=True) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE query LIKE 'SELECT pg_try_advisory_lock%' AND state = 'idle'"
+            )
+        async with asyncio.timeout(60):
+            while True:
+                async with replicas[1].exclusive("work") as is_second:
+                    if is_second:
+                        break
+                await asyncio.sleep(0.05)
+    async with replicas[0].exclusive("work") as is_first:
+        assert is_first
 
 
 async def test_one_replica_clears_the_store_at_a_time(

@@ -94,6 +94,8 @@ def configure_logging(log_format: LogFormat) -> None:
     handler.setFormatter(_JsonFormatter() if log_format == "json" else text)
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     logging.getLogger("asyncio").addFilter(_is_not_disconnect)
+    # During an outage it logs several lines per second; the store logs the begin and the end.
+    logging.getLogger("psycopg").setLevel(logging.ERROR)
     # Text logs omit the line of each request.
     requests = logging.INFO if log_format == "json" else logging.WARNING
     logging.getLogger("webdata_nb.service.requests").setLevel(requests)

@@ -47,6 +47,7 @@ class Deliverer:
         self._wake = asyncio.Event()
         self._lanes: Counter[tuple[str, str]] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_store_away = False
 
     def wake(self) -> None:
         """Hint that a delivery is due; else it is found within seconds."""
@@ -59,8 +60,9 @@ class Deliverer:
                 self._wake.clear()
                 try:
                     wait_s = await self._open_lanes()
+                    self._is_store_away = False
                 except StoreUnavailable as error:
-                    log.warning("webhooks wait: %s", error)
+                    self._warn(error)
                     wait_s = POLL_S
                 except Exception:
                     log.exception("the outbox could not be read; trying again")
@@ -89,6 +91,12 @@ class Deliverer:
         next_due = await self._outbox.next_due(after=now)
         return POLL_S if next_due is None else min(POLL_S, max(0.05, next_due - now))
 
+    def _warn(self, error: StoreUnavailable) -> None:
+        """Log that deliveries wait for the store, once per outage."""
+        if not self._is_store_away:
+            log.warning("webhooks wait: %s", error)
+        self._is_store_away = True
+
     async def _run_lane(self, endpoint: DueEndpoint) -> None:
         """Send to an endpoint until nothing is due there."""
         key = (endpoint.account_id, endpoint.endpoint)
@@ -97,7 +105,7 @@ class Deliverer:
                 await self._send_due(endpoint)
         except Exception as error:
             if isinstance(error, StoreUnavailable):
-                log.warning("webhooks wait: %s", error)
+                self._warn(error)
             else:
                 log.exception("a webhook could not be sent; it is tried again")
             await asyncio.sleep(POLL_S)  # the end of a lane wakes the loop, which opens another one

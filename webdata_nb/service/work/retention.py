@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from webdata_nb.service.errors import StoreUnavailable
 from webdata_nb.service.settings import Retention
 from webdata_nb.service.store.interface import Store, TextIndex
 from webdata_nb.service.store.records import IDEMPOTENCY_S, JobRecord
@@ -58,6 +59,8 @@ class Janitor:
         while True:
             try:
                 await self.sweep()
+            except StoreUnavailable as error:
+                log.warning("old results are not cleared: %s; trying again later", error)
             except Exception:
                 log.exception("old results could not be cleared; trying again later")
             await asyncio.sleep(SWEEP_INTERVAL_S)

@@ -167,8 +167,9 @@ class LocalRunner(Runner):
                     await self._membership.refresh()
                 await self._fill_slots()
             except StoreUnavailable as error:
+                if not self._claim_in_doubt:  # once per outage
+                    log.warning("no job can be taken: %s; trying again", error)
                 self._claim_in_doubt = True
-                log.warning("no job can be taken: %s; trying again", error)
             except Exception:
                 log.exception("the queue could not be read; trying again")
             # Not wait_for: on Python 3.11 it can lose a cancellation that meets a wake-up.

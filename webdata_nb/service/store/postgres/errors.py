@@ -54,7 +54,7 @@ def translated() -> Iterator[None]:
 
 
 def _service_error(error: psycopg.Error) -> ApplicationError | None:
-    reason = _first_line(error)
+    reason = first_line(error)
     if isinstance(error, _DAMAGED):
         return StoreDamaged(
             f"the service's database is damaged ({reason}): restore it from a backup"
@@ -68,6 +68,6 @@ def _service_error(error: psycopg.Error) -> ApplicationError | None:
     return None
 
 
-def _first_line(error: psycopg.Error) -> str:
+def first_line(error: psycopg.Error) -> str:
     """Return the beginning of a message; later lines may quote a statement."""
     return (str(error).splitlines() or [type(error).__name__])[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from typing import Any, Final, Self
@@ -11,6 +12,9 @@ from psycopg.rows import DictRow, dict_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from webdata_nb.service.store.postgres.connections import CONNECTION
+from webdata_nb.service.store.postgres.errors import first_line
+
+log = logging.getLogger(__name__)
 
 # How long a call waits for a connection while the server accepts connections.
 POOL_WAIT_S: Final = 15.0
@@ -36,15 +40,20 @@ class Availability:
 
     def connection_worked(self) -> None:
         """Note that a connection was opened, or used without losing it."""
-        self._has_worked, self.is_away = True, False
+        was_away, self._has_worked, self.is_away = self.is_away, True, False
+        if was_away:
+            log.info("the database accepts connections again")
 
     def connection_lost(self) -> None:
         """Note that a connection was lost while it was used."""
         self._has_worked = False
 
-    def attempt_failed(self) -> None:
-        """Note that a connection could not be opened."""
-        self._has_worked, self.is_away = False, not self._has_worked
+    def attempt_failed(self, reason: str) -> None:
+        """Note that a connection could not be opened; the first failure of an outage is logged."""
+        was_away, self.is_away = self.is_away, not self._has_worked
+        self._has_worked = False
+        if self.is_away and not was_away:
+            log.warning("the database accepts no connections: %s", reason)
 
 
 class PoolConnection(psycopg.Connection[DictRow]):
@@ -57,8 +66,8 @@ class PoolConnection(psycopg.Connection[DictRow]):
         """Open a connection, and note whether that was possible."""
         try:
             connection = super().connect(conninfo, **options)
-        except psycopg.Error:
-            availability.attempt_failed()
+        except psycopg.Error as error:
+            availability.attempt_failed(first_line(error))
             raise
         availability.connection_worked()
         return connection
