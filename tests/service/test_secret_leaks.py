@@ -18,11 +18,11 @@ from aiohttp import web
 from prometheus_client import generate_latest
 
 from tests.openapi.described import DOCUMENT
-from tests.planted_secrets import PlantedSecrets, files, unpacked
+from tests.planted_secrets import PlantedSecrets, unpacked
 from tests.service.conftest import Api, open_service
 from tests.service.creatives.stubs import MetaStub
 from tests.service.extract.stub_model import StubModel, always_fail, reply_from_page
-from tests.service.job_stores import store_of
+from tests.service.job_stores import store_of, stored_bytes
 from tests.service.routes.test_search import magazine
 from tests.service.search.stubs import Result, stubs
 from tests.service.webhooks.endpoint import Endpoint
@@ -179,10 +179,10 @@ async def test_job_secrets_are_not_exposed(
         found |= await all_that_can_be_read(api, [job["job_id"] for job in done], deliveries[0])
         found["metrics"] = await asyncio.to_thread(generate_latest, api.running.metrics.registry)
         found |= {f"webhook {n}: body": got.body for n, got in enumerate(endpoint.webhooks)}
-        # While the store is open, and so while there is a write-ahead log.
-        with_log = files(tmp_path / "data")
-        assert any(name.endswith("-wal") for name in with_log)
-        assert planted_secrets.traces(with_log) == []
+        # While the store is open, and so while SQLite has a write-ahead log.
+        stored = stored_bytes(tmp_path / "data")
+        assert any(name.endswith("-wal") or name == "table job" for name in stored)
+        assert planted_secrets.traces(stored) == []
     # Each of them was in use.
     assert site.hits("/rain")[0].headers["X-Key"] == planted_secrets["header"]
     assert [len(providers.stubs[name].requests) > 0 for name in KEYED] == [True] * len(KEYED)
@@ -195,7 +195,7 @@ async def test_job_secrets_are_not_exposed(
     lines = {f"log {n}": line.encode() for n, line in enumerate(caplog.text.splitlines())}
     assert len(lines) > 20
     assert planted_secrets.traces(lines) == []
-    assert planted_secrets.traces(files(tmp_path / "data")) == []
+    assert planted_secrets.traces(stored_bytes(tmp_path / "data")) == []
 
 
 async def test_api_key_is_not_stored_or_logged(
@@ -220,7 +220,7 @@ async def test_api_key_is_not_stored_or_logged(
         found["metrics"] = await asyncio.to_thread(generate_latest, api.running.metrics.registry)
     # The test's own client logs the addresses that it asks.
     lines = [each.getMessage() for each in caplog.records if not each.name.startswith("http")]
-    found |= {"log": "\n".join(lines).encode(), **files(tmp_path)}
+    found |= {"log": "\n".join(lines).encode(), **stored_bytes(tmp_path)}
     assert {"start 200", "start 401", "/v1/usage 200", "/v1/usage 401"} <= set(found)
     assert planted_secrets.traces(found) == []
 

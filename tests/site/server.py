@@ -27,6 +27,8 @@ _HTML: Final = "text/html; charset=utf-8"
 _ROBOTS: Final = "/robots.txt"
 _START_SECONDS: Final = 60.0
 _PATIENCE: Final = 0.02  # seconds for handlers to end; aiohttp reads 0 as "for ever"
+_BACKLOG: Final = 128
+_ACCEPT_STEPS: Final = 5  # of the event loop, from an accepted connection to its handler
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,16 +210,16 @@ class Site:
         runner = web.ServerRunner(server, shutdown_timeout=_PATIENCE)
         try:
             await runner.setup()
-            listener = web.TCPSite(runner, _HOST, 0)
-            await listener.start()
-            self._port = runner.addresses[0][1]
-            ready.set_result(None)
-            await self._stopping.wait()
+            listener = await self._loop.create_server(server, _HOST, 0, backlog=_BACKLOG)
         except BaseException as error:
-            if not ready.done():
-                ready.set_exception(error)
+            ready.set_exception(error)
             raise
+        self._port = listener.sockets[0].getsockname()[1]
+        ready.set_result(None)
+        try:
+            await self._stopping.wait()
         finally:
+            await _stop_listening(listener)
             await runner.cleanup()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -269,6 +271,19 @@ class Site:
 
     def _draw(self, purpose: str, path: str) -> float:
         return random.Random(f"{self._seed} {purpose} {path}").random()
+
+
+async def _stop_listening(listener: asyncio.Server) -> None:
+    """Close a listener, after connections that are accepted already have their handlers.
+
+    On Python 3.11 others would leave their sockets open.
+    """
+    loop = asyncio.get_running_loop()
+    for sock in listener.sockets:
+        loop.remove_reader(sock.fileno())
+    for _ in range(_ACCEPT_STEPS):
+        await asyncio.sleep(0)
+    listener.close()
 
 
 class Gate:

@@ -156,6 +156,7 @@ async def test_cursor_is_bound_to_listing(api: Api) -> None:
         assert (await refusal(api, cursor=cursor_text))[0] == "cursor"
 
 
+@pytest.mark.sqlite("its cursors have a key in the data directory, not the replicas' secret key")
 async def test_cursor_survives_restart_of_same_service_only(tmp_path: Path) -> None:
     async with open_service(tmp_path / "one") as api:
         cursor = (await list_creatives(api, limit=5))["cursor"]

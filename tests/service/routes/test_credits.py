@@ -187,6 +187,7 @@ async def test_call_is_charged_for_added_units(tmp_path: Path) -> None:
         assert (usage.active, usage.account.balance.monthly_left) == (0, 93)
 
 
+@pytest.mark.sqlite("the calls of a dead replica expire: another one may be alive")
 async def test_service_start_releases_reservations_of_dead_calls(tmp_path: Path) -> None:
     mine = await member(tmp_path, "alice", monthly=10)
     async with store_of(tmp_path) as store:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.service.conftest import Api, open_service
-from tests.service.job_stores import store_of, store_url
+from tests.service.job_stores import store_of, store_url, wait_for_other_processes
 from tests.service.routes.teams import member
 from tests.service.routes.test_retention import HOUR, Clock
 from tests.service.routes.test_search import magazine
@@ -103,6 +103,7 @@ async def test_cached_reply_is_dropped_when_another_process_deletes_rows(
         await read_repeatedly(api, path)
         async with store_of(tmp_path) as other:
             await other.retention.mark_expired(path.rpartition("/")[2], now=time.time())
+        await wait_for_other_processes()
         gone = await api.get(path)
         assert (gone["data"], gone["result_expired"]) == ([], True)
 
@@ -112,6 +113,7 @@ async def test_cached_reply_is_dropped_with_its_job(tmp_path: Path, site: Site) 
         path = await crawled(api, site)
         await read_repeatedly(api, path)
         alter(tmp_path, "DELETE FROM job")
+        await wait_for_other_processes()
         for _ in range(2):
             assert await api.get(path, 404) == {"detail": "no such job"}
 
@@ -127,6 +129,7 @@ async def test_cached_reply_is_only_for_its_owner(tmp_path: Path, site: Site) ->
             await api.get(path, 401, headers={"Authorization": "Bearer wdk_nobody"})
         async with store_of(tmp_path) as other:
             await other.accounts.end_key("key_alice", at=time.time())
+        await wait_for_other_processes()
         await api.get(path, 401)
 
 
