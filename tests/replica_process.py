@@ -25,12 +25,19 @@ HEADERS: Final = {"Authorization": "Bearer wdk_alice"}
 EXIT_S: Final = 10.0
 
 
-async def add_account(url: str, key: str, *, concurrency: int = 50) -> None:
-    """Add the account of Alice, whose key is in `HEADERS`."""
+def headers_of(account: str) -> dict[str, str]:
+    """Return the headers of a request of an account."""
+    return {"Authorization": f"Bearer wdk_{account}"}
+
+
+async def add_account(url: str, key: str, *, account: str = "alice", concurrency: int = 50) -> None:
+    """Add an account, by default that of Alice, whose key is in `HEADERS`."""
     async with SqlStore(PostgresDatabase(url), SecretCipher(FixedKeys((key,)))) as store:
         now = store.now()
-        await store.accounts.add("alice", "alice", Terms("team", 100_000, concurrency), now=now)
-        await store.accounts.add_key("k", "alice", "pc", key_hash("wdk_alice"), now=now)
+        await store.accounts.add(account, account, Terms("team", 100_000, concurrency), now=now)
+        await store.accounts.add_key(
+            f"key_{account}", account, "pc", key_hash(f"wdk_{account}"), now=now
+        )
 
 
 class ReplicaProcess:
@@ -40,6 +47,7 @@ class ReplicaProcess:
         self._options = options
         self.port, self._metrics_port = free_port(), free_port()
         self._folder = folder
+        self.store_url = url
         self._variables = variables | {"WEBDATA_STORE": url, "WEBDATA_SECRET_KEY": key}
         self.url = f"http://127.0.0.1:{self.port}"
         self.metrics_url = f"http://127.0.0.1:{self._metrics_port}/metrics"
@@ -55,6 +63,7 @@ class ReplicaProcess:
         options = ["--port", str(self.port), "--data-dir", str(self._folder)]
         options += ["--allow-network", "127.0.0.0/8"]
         options += ["--metrics", f"127.0.0.1:{self._metrics_port}", *self._options]
+        self.launched_at = time.time()
         with (self._folder.with_suffix(".log")).open("ab") as log:
             self.process = subprocess.Popen(
                 [*command, *options],

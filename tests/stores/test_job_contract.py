@@ -257,6 +257,19 @@ class TestJobContract:
         taken, _ = await claimed(store, "w2", now=NOW + 1)
         assert taken.id == job.id
 
+    async def test_next_lease_end(self, store: Store) -> None:
+        await accounts(store)
+        for number in range(3):
+            await accepted(store, now=NOW + number)
+        assert await store.next_lease_end(after=NOW) is None
+        for number in range(3):
+            await claimed(store, f"w{number}", now=NOW + number)
+        await store.release("w0")
+        ends = NOW + 1 + 10
+        assert await store.next_lease_end(after=NOW) == ends
+        assert await store.next_lease_end(after=ends) == ends + 1
+        assert await store.next_lease_end(after=ends + 1) is None
+
     async def test_batch_is_atomic(self, store: Store) -> None:
         await accounts(store)
         job = await accepted(store)

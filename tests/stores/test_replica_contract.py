@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,10 @@ from webdata_nb.service.work import membership
 
 FIRST = Replica("1", "first", 16, 1.0)
 SECOND = Replica("2", "second", 4, 2.0)
+
+
+def open_membership(store: Store, name: str, id_file: Path) -> membership.Membership:
+    return membership.Membership(store.replicas, name, 16, id_file=id_file, now=store.now())
 
 
 @pytest.fixture
@@ -73,16 +78,49 @@ class TestReplicas:
         await store.replicas.join(again)
         assert await store.replicas.live() == [again]
 
+    async def test_a_replica_continues_the_jobs_of_its_killed_process_at_once(
+        self, store: Store, tmp_path: Path
+    ) -> None:
+        await start_jobs(store, {"alice": 2})
+        for attempt in (1, 2):  # each process is killed after its claim
+            process = open_membership(store, "first", tmp_path / "id")
+            await process.refresh()
+            jobs = await store.claim(process.replica.id, max_jobs=9, lease_s=15, now=NOW)
+            assert [job.attempts_since_progress for job, _ in jobs] == [attempt] * 2
+
+    async def test_jobs_of_others_keep_their_leases_when_a_replica_starts(
+        self, store: Store, tmp_path: Path
+    ) -> None:
+        await start_jobs(store, {"alice": 2})
+        claims = []
+        for name in ("first", "second"):
+            process = open_membership(store, name, tmp_path / name)
+            await process.refresh()
+            claims += await store.claim(process.replica.id, max_jobs=9, lease_s=15, now=NOW)
+        assert len(claims) == 2
+
+    async def test_an_unreadable_id_file_is_as_none(self, store: Store, tmp_path: Path) -> None:
+        file = tmp_path / "id"
+        for content in (b"", b"\xff"):
+            file.write_bytes(content)
+            await open_membership(store, "first", file).refresh()
+        await open_membership(store, "first", tmp_path / "missing" / "id").refresh()
+        assert [each.name for each in await store.replicas.live()] == ["first"]
+
 
 class TestFairShares:
     async def test_two_live_replicas_of_one_name_are_warned_of_once(
-        self, store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+        self,
+        store: Store,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
     ) -> None:
         monkeypatch.setattr(membership, "HEARTBEAT_S", 0.0)
         killed, first, second = (
-            membership.Membership(store.replicas, "same", 16, now=started) for started in (1, 2, 3)
+            open_membership(store, "same", tmp_path / str(number)) for number in range(3)
         )
-        other = membership.Membership(store.replicas, "other", 16, now=4)
+        other = open_membership(store, "other", tmp_path / "other")
         await killed.refresh()
         for _ in range(3):
             await first.refresh()

@@ -12,13 +12,16 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
+import psycopg
 import pytest
+from psycopg.rows import namedtuple_row
 
 from tests.postgres import PostgresServer
 from tests.replica_process import HEADERS, ReplicaProcess, add_account
 from tests.site.graphs import link_tree
 from tests.site.server import Site
 from webdata_nb.service.encryption import new_key
+from webdata_nb.service.work.worker import LEASE_S
 
 CRAWLS = 6
 
@@ -79,3 +82,37 @@ def test_rows_are_exact_after_kills_of_replicas(
     usage = read(replicas, "/v1/usage")
     page_count = sum(map(len, trees))
     assert (usage["used"], usage["active"], usage["reserved"]) == (page_count, 0, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_a_killed_replica_continues_its_own_jobs_at_once(
+    replicas: list[ReplicaProcess], site: Site
+) -> None:
+    paths = link_tree(site, depth=2, fanout=5)
+    replicas[1].terminate()
+    with site.hold(paths[10]):
+        body = {"url": site.at(paths[0]), "max_pages": len(paths), "concurrency": 2}
+        reply = httpx.post(f"{replicas[0].url}/v1/crawl", json=body, headers=HEADERS)
+        site.wait_for(paths[10])
+        replicas[0].kill()
+        lease_end = read_job(replicas[0].store_url).lease_until
+        replicas[0].start()
+        deadline = time.monotonic() + 300
+        while (job := read_job(replicas[0].store_url)).attempt == 1:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    assert job.lease_until - LEASE_S < lease_end, "it waited for the end of the lease"
+    job_id = reply.json()["job_id"]
+    while read(replicas[:1], f"/v1/crawl/{job_id}", include_data=False)["status"] != "completed":
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    rows = read(replicas[:1], f"/v1/crawl/{job_id}", per_page=100)["data"]
+    assert [urlsplit(row["url"]).path for row in rows] == list(paths)
+    assert len(site.paths) - len(set(site.paths)) <= 2  # those in flight
+
+
+def read_job(store_url: str) -> Any:
+    """Return the attempt and the lease of the only job."""
+    with psycopg.connect(store_url, row_factory=namedtuple_row) as connection:
+        return connection.execute("SELECT attempt, lease_until FROM job").fetchone()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import platform
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -18,6 +19,7 @@ from starlette.types import ASGIApp
 
 from webdata_nb import __version__, malloc
 from webdata_nb.contract.events import Profile
+from webdata_nb.contract.local import service_lock_name
 from webdata_nb.service.api_keys import key_hash
 from webdata_nb.service.blobs.store import BlobStore, open_blob_store
 from webdata_nb.service.browser.profile_folders import remove_stale_folders
@@ -218,7 +220,15 @@ def _membership(store: Store, settings: ServiceSettings) -> Membership | None:
     """Return this process as one of several; None if it is alone on its store."""
     if settings.replica is None:
         return None
-    return Membership(store.replicas, settings.replica, settings.slots, now=store.now())
+    # Beside the lock of the data directory.
+    lock_file = settings.data_dir / service_lock_name(platform.node())
+    return Membership(
+        store.replicas,
+        settings.replica,
+        settings.slots,
+        id_file=lock_file.with_suffix(".replica"),
+        now=store.now(),
+    )
 
 
 async def _open_egress(

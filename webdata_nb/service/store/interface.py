@@ -165,6 +165,9 @@ class JobQueue(Protocol):
     async def expire_leases(self) -> None:
         """End the leases of all running jobs; only for a process that is alone on the store."""
 
+    async def next_lease_end(self, *, after: float) -> float | None:
+        """Return the first time after `after` at which a lease ends; None without one."""
+
     async def renew(self, lease: Lease, *, lease_s: float, now: float) -> None:
         """Extend a lease; raises `LeaseLost`."""
 
@@ -418,8 +421,11 @@ class ReplicaStore(Protocol):
     A process whose last heartbeat is older than `LIVE_S` counts as dead.
     """
 
-    async def join(self, replica: Replica) -> None:
-        """Add a process; it replaces an earlier one of its name."""
+    async def join(self, replica: Replica, *, previous: str | None = None) -> None:
+        """Add a process; it replaces an earlier one of its name.
+
+        `previous` is the id of a process that has ended: its jobs can be claimed at once.
+        """
 
     async def heartbeat(self, replica: Replica) -> list[Replica]:
         """Write that a process is alive; return all live ones."""

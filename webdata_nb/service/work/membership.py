@@ -6,6 +6,8 @@ import logging
 import secrets
 import time
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 from webdata_nb.service.store.interface import ReplicaStore
@@ -21,12 +23,28 @@ class Membership:
     """The entry of this process among the replicas.
 
     The loop that claims jobs calls `refresh`, so that a replica that is alive also takes jobs.
+
+    Parameters
+    ----------
+    replicas
+        The processes on the store.
+    name, slots
+        Of this process.
+    id_file
+        Keeps the id for the next process of this data directory, which continues the jobs of a
+        killed one at once. The process holds the lock of the directory, so the earlier one has
+        ended.
+    now
+        The time by the store's clock.
     """
 
-    def __init__(self, replicas: ReplicaStore, name: str, slots: int, *, now: float) -> None:
+    def __init__(
+        self, replicas: ReplicaStore, name: str, slots: int, *, id_file: Path, now: float
+    ) -> None:
         # The id is random for each start: a process that died does not return under its old one.
         self.replica = Replica(secrets.token_hex(8), name, slots, now)
-        self._replicas = replicas
+        self._replicas, self._id_file = replicas, id_file
+        self._previous = _read_id(id_file)
         self._next_at = float("-inf")
         self._has_joined = False
         self._has_warned = False
@@ -38,7 +56,8 @@ class Membership:
         if self._has_joined:
             self._warn_of_equal_name(await self._replicas.heartbeat(self.replica))
         else:
-            await self._replicas.join(self.replica)
+            await self._replicas.join(self.replica, previous=self._previous)
+            _write_id(self._id_file, self.replica.id)
         self._has_joined = True
         self._next_at = time.monotonic() + HEARTBEAT_S
 
@@ -61,3 +80,15 @@ class Membership:
     async def leave(self) -> None:
         """Tell the others that this process takes no more jobs."""
         await self._replicas.leave(self.replica)
+
+
+def _read_id(file: Path) -> str | None:
+    try:
+        return file.read_text("ascii") or None
+    except (OSError, ValueError):
+        return None
+
+
+def _write_id(file: Path, replica_id: str) -> None:
+    with suppress(OSError):  # then the jobs of a killed process wait for the ends of their leases
+        file.write_text(replica_id, "ascii")

@@ -26,6 +26,8 @@ from webdata_nb.service.work.worker import LEASE_S, Engine, run_job
 log = logging.getLogger(__name__)
 
 POLL_S: Final = 2.0
+# How long after the end of a lease to claim its job, so that the lease has ended by any timer.
+LEASE_END_MARGIN_S: Final = 0.01
 STOP_S: Final = 2.0
 # How long jobs may take to stop before their leases are released all the same.
 DRAIN_S: Final = 0.5
@@ -162,10 +164,12 @@ class LocalRunner(Runner):
 
     async def _claim_forever(self) -> None:
         while True:
+            wait_s = POLL_S
             try:
                 if self._membership is not None:
                     await self._membership.refresh()
                 await self._fill_slots()
+                wait_s = await self._seconds_to_lease_end()
             except StoreUnavailable as error:
                 if not self._claim_in_doubt:  # once per outage
                     log.warning("no job can be taken: %s; trying again", error)
@@ -174,9 +178,17 @@ class LocalRunner(Runner):
                 log.exception("the queue could not be read; trying again")
             # Not wait_for: on Python 3.11 it can lose a cancellation that meets a wake-up.
             with suppress(TimeoutError):
-                async with asyncio.timeout(POLL_S):
+                async with asyncio.timeout(wait_s):
                     await self._wake.wait()
             self._wake.clear()
+
+    async def _seconds_to_lease_end(self) -> float:
+        """Return when to look for jobs again: as soon as the lease of a dead process ends."""
+        if self._membership is None:  # no other process has leases
+            return POLL_S
+        now = self._clock()
+        ends_at = await self._queue.next_lease_end(after=now)
+        return POLL_S if ends_at is None else min(POLL_S, ends_at - now + LEASE_END_MARGIN_S)
 
     async def _fill_slots(self) -> None:
         if self._claim_in_doubt:  # the last claim may be stored all the same

@@ -89,6 +89,10 @@ class SqlJobQueue(JobQueue, IndexSource):
     async def expire_leases(self) -> None:
         await self.database.write("expire_leases")
 
+    async def next_lease_end(self, *, after: float) -> float | None:
+        [row] = await self.database.read("next_lease_end", now=after)
+        return None if row["ends_at"] is None else float(row["ends_at"])
+
     async def renew(self, lease: Lease, *, lease_s: float, now: float) -> None:
         if not await self.database.write("renew", **lease_values(lease), lease_s=lease_s, now=now):
             raise LeaseLost(lease.job_id)

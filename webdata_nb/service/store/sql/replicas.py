@@ -7,6 +7,7 @@ from collections import deque
 from webdata_nb.service.store.interface import ReplicaStore
 from webdata_nb.service.store.records import LIVE_S, Replica
 from webdata_nb.service.store.sql.connection import SqlDatabase, Transaction
+from webdata_nb.service.store.sql.job_queue import QUEUE_LANE
 
 
 class SqlReplicaStore(ReplicaStore):
@@ -16,16 +17,19 @@ class SqlReplicaStore(ReplicaStore):
         self._database = database
         self._counts: deque[tuple[float, int]] = deque()
 
-    async def join(self, replica: Replica) -> None:
+    async def join(self, replica: Replica, *, previous: str | None = None) -> None:
         now = self._database.now()
 
         def change(transaction: Transaction) -> None:
             transaction.execute(
                 "delete_old_replicas", id=replica.id, name=replica.name, since=now - LIVE_S
             )
+            if previous is not None:
+                transaction.execute("expire_leases_of", worker=previous)
             _write_heartbeat(transaction, replica, now)
 
-        await self._database.change(change)
+        # In the lane of the queue: other processes look for the jobs that this one does not take.
+        await self._database.change(change, lane=QUEUE_LANE)
         await self._count_live(now)
 
     async def heartbeat(self, replica: Replica) -> list[Replica]:

@@ -87,6 +87,14 @@ WHERE worker = :worker AND state = 'running' AND :held_jobs NOT LIKE '%' || id |
 -- Only for a process that is alone on the store: all running jobs are free at once.
 UPDATE job SET lease_until = 0 WHERE state = 'running';
 
+-- name: expire_leases_of
+-- Of a process that has ended; unlike after a release, the attempts count.
+UPDATE job SET lease_until = 0 WHERE state = 'running' AND worker = :worker;
+
+-- name: next_lease_end
+-- Until then, only pending jobs can be claimed.
+SELECT MIN(lease_until) AS ends_at FROM job WHERE state = 'running' AND lease_until > :now;
+
 -- name: renew
 -- Extends a lease that is still held.
 UPDATE job SET lease_until = :now + :lease_s

@@ -1,0 +1,425 @@
+"""Crawls of two replicas on one PostgreSQL server, which are killed and started again.
+
+Triggers of the database record each claim of a job and each start of a replica, so that the log
+shows who held which job when.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import httpx
+import orjson
+import psycopg
+from psycopg.rows import namedtuple_row
+
+from tests.postgres import PostgresServer
+from tests.replica_process import ReplicaProcess, add_account, headers_of
+from tests.site.graphs import link_tree
+from tests.site.server import Site
+from webdata_nb.service.encryption import FixedKeys, SecretCipher, new_key
+from webdata_nb.service.store.postgres.database import PostgresDatabase
+from webdata_nb.service.store.sql.store import SqlStore
+
+KillKind = Literal["replica", "database", "both"]
+
+ACCOUNTS: Final = ("alice", "bob", "carol", "dave")
+# Another machine does not have the spool: it fetches these pages of a job again too.
+SPOOLED_PAGES: Final = 32
+_DEADLINE_S: Final = 600.0
+_GAP_S: Final = (0.5, 8.0)
+_RESTART_S: Final = (2.0, 18.0)
+_LOGS: Final = """
+CREATE TABLE claim_log (job_id text, worker text, at float8);
+CREATE TABLE replica_log (id text, name text, at float8);
+CREATE FUNCTION log_claim() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+  INSERT INTO claim_log VALUES (NEW.id, NEW.worker, EXTRACT(EPOCH FROM clock_timestamp()));
+  RETURN NULL;
+END $$;
+CREATE FUNCTION log_replica() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+  INSERT INTO replica_log VALUES (NEW.id, NEW.name, EXTRACT(EPOCH FROM clock_timestamp()));
+  RETURN NULL;
+END $$;
+CREATE TRIGGER log_claim AFTER UPDATE OF attempt ON job
+  FOR EACH ROW EXECUTE FUNCTION log_claim();
+CREATE TRIGGER log_replica AFTER INSERT ON replica
+  FOR EACH ROW EXECUTE FUNCTION log_replica();
+"""
+_CLAIMS: Final = """
+SELECT job_id, (SELECT name FROM replica_log WHERE id = worker LIMIT 1) AS replica, at
+FROM claim_log ORDER BY at
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlLoad:
+    """Crawls of `pages` pages each, of several accounts."""
+
+    crawls: int
+    pages: int
+    concurrency: int = 4
+
+    @property
+    def slots(self) -> int:
+        """Slots with which one replica runs all crawls: a third is reserved for other accounts."""
+        return -(-self.crawls * 3 // 2) + 1
+
+    def serve(self, site: Site) -> list[tuple[str, ...]]:
+        """Let a site serve a tree for each crawl; return the paths of each, breadth first."""
+        trees = []
+        for number in range(self.crawls):
+            paths = link_tree(site, depth=3, fanout=6, root=f"/crawl{number}")
+            trees.append(paths[: self.pages])
+        return trees
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """What was killed when; `replica` is the name of the killed replica, if there is one."""
+
+    kind: KillKind
+    replica: str | None
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A claim of a job by a replica."""
+
+    job_id: str
+    replica: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Takeover:
+    """A claim of a job that another process held before.
+
+    Attributes
+    ----------
+    seconds
+        The time from the last kill before the claim; None if the earlier process was alive.
+    is_same_replica
+        Whether the earlier process had the same name, and so the same data directory.
+    """
+
+    job_id: str
+    seconds: float | None
+    is_same_replica: bool
+
+
+def find_takeovers(claims: Iterable[Claim], kills: Sequence[Kill]) -> list[Takeover]:
+    """Return all claims of jobs that were claimed before."""
+    claims_of: dict[str, list[Claim]] = defaultdict(list)
+    for claim in sorted(claims, key=lambda each: each.at):
+        claims_of[claim.job_id].append(claim)
+    takeovers = []
+    for job_id, claims_of_job in claims_of.items():
+        for previous, claim in pairwise(claims_of_job):
+            since = [kill for kill in kills if previous.at < kill.at < claim.at]
+            has_died = any(kill.replica == previous.replica for kill in since)
+            seconds = claim.at - since[-1].at if has_died else None
+            takeovers.append(Takeover(job_id, seconds, claim.replica == previous.replica))
+    return takeovers
+
+
+@dataclass(slots=True)
+class CrawlRun:
+    """What came of the crawls of one run.
+
+    Attributes
+    ----------
+    rows
+        The rows of each crawl, without what differs between two runs.
+    usage, ledgers
+        The credits of each account, and the lines of its ledger without times and ids.
+    event_ids
+        The ids of the webhooks of each crawl, one per delivery.
+    refetched
+        By crawl, the requests for pages that had been requested before.
+    exits
+        Replicas that ended by themselves although they had joined the others.
+    """
+
+    seconds: float
+    rows: list[list[dict[str, Any]]]
+    states: list[str]
+    usage: dict[str, tuple[float, float, int]]
+    ledgers: dict[str, list[tuple[Any, ...]]]
+    event_ids: list[list[str]]
+    refetched: list[int]
+    kills: list[Kill]
+    takeovers: list[list[Takeover]]
+    exits: list[str]
+
+    def refetch_limit(self, crawl: int, concurrency: int) -> int:
+        """Return how many pages of a crawl may have been fetched twice."""
+        return sum(
+            concurrency if takeover.is_same_replica else concurrency + SPOOLED_PAGES
+            for takeover in self.takeovers[crawl]
+        )
+
+    def errors(self, expected: CrawlRun, concurrency: int, held_s: float | None) -> list[str]:
+        """Return what differs from an undisturbed run, or exceeds a limit; `held_s` has one."""
+        errors = [f"{name} ended by itself" for name in self.exits]
+        for number, (rows, expected_rows) in enumerate(zip(self.rows, expected.rows, strict=True)):
+            if self.states[number] != "completed":
+                errors.append(f"crawl {number} is {self.states[number]}")
+            elif rows != expected_rows:
+                errors.append(f"the rows of crawl {number} differ")
+            limit = self.refetch_limit(number, concurrency)
+            if self.refetched[number] > limit:
+                errors.append(f"crawl {number}: {self.refetched[number]} pages fetched again")
+            if len(set(self.event_ids[number])) != 1:
+                errors.append(f"crawl {number}: event ids {self.event_ids[number]}")
+            slowest = max((each.seconds or 0.0 for each in self.takeovers[number]), default=0.0)
+            if held_s is not None and slowest > held_s:
+                errors.append(f"crawl {number} was held after {slowest:.1f} s")
+        if self.usage != expected.usage or self.ledgers != expected.ledgers:
+            errors.append(f"the credits differ: {self.usage}, not {expected.usage}")
+        return errors
+
+
+@dataclass(slots=True)
+class ReplicaTeam:
+    """Two replicas on a store of their own; `expected_running` are those that were not stopped."""
+
+    server: PostgresServer
+    store_url: str = field(repr=False)
+    key: str = field(repr=False)
+    replicas: dict[str, ReplicaProcess]
+    chance: random.Random
+    kills: list[Kill] = field(default_factory=list)
+    exits: list[str] = field(default_factory=list)
+
+    def query(self, statement: str) -> list[Any]:
+        """Return the rows of a statement."""
+        with psycopg.connect(self.store_url, row_factory=namedtuple_row) as connection:
+            return connection.execute(statement.encode()).fetchall()
+
+    def count(self, condition: str) -> int:
+        """Count rows: `condition` is a table with its WHERE."""
+        [row] = self.query(f"SELECT COUNT(*) AS n FROM {condition}")
+        return int(row.n)
+
+    def kill(self, kind: KillKind) -> None:
+        """Kill a replica, the database or both, and start again what was killed."""
+        name = self.chance.choice(list(self.replicas)) if kind != "database" else None
+        is_database_first = self.chance.random() < 0.5
+        if kind != "replica" and is_database_first:
+            self.server.stop("immediate")
+        if name is not None:
+            self.replicas[name].kill()
+        if kind != "replica" and not is_database_first:
+            self.server.stop("immediate")
+        self.kills.append(Kill(kind, name, time.time()))
+        if kind != "replica":
+            self.server.start()
+        if name is not None:
+            # At once, or so late that the other replica may have taken the jobs.
+            time.sleep(self.chance.choice([0.0, self.chance.uniform(*_RESTART_S)]))
+            self.replicas[name].launch()
+
+    def restart_ended(self) -> None:
+        """Start replicas again that ended by themselves, as a supervisor does.
+
+        One that is started while the database is away ends; one that runs does not.
+        """
+        for name, replica in self.replicas.items():
+            if replica.process.poll() is None:
+                continue
+            launched_at = replica.launched_at
+            if self.count(f"replica_log WHERE name = '{name}' AND at > {launched_at}"):
+                self.exits.append(name)
+            replica.launch()
+
+    def wait_until_settled(self) -> None:
+        """Wait until a living process holds each job, and has stored something of it."""
+        lives = " OR ".join(
+            f"(name = '{name}' AND at > {replica.launched_at})"
+            for name, replica in self.replicas.items()
+        )
+        self.wait_until_empty(
+            "job WHERE state = 'pending' OR state = 'running' AND (attempts_since_progress > 0"
+            f" OR worker IS NULL OR worker NOT IN (SELECT id FROM replica_log WHERE {lives}))"
+        )
+
+    def wait_until_empty(self, condition: str) -> None:
+        """Wait until a table has no rows of a condition."""
+        deadline = time.monotonic() + _DEADLINE_S
+        while left := self.count(condition):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{left} rows of {condition} are left")
+            self.restart_ended()
+            time.sleep(0.3)
+
+    def read(self, path: str, account: str) -> Any:
+        """Read from any replica."""
+        replica = self.chance.choice(list(self.replicas.values()))
+        replica.wait_ready()
+        response = httpx.get(replica.url + path, headers=headers_of(account), timeout=60)
+        return response.raise_for_status().json()
+
+
+@contextmanager
+def replica_team(
+    server: PostgresServer, home: Path, slots: int, chance: random.Random
+) -> Iterator[ReplicaTeam]:
+    """Run two replicas, and log the claims of jobs."""
+    home.mkdir()
+    store_url, key = server.new_schema(), new_key()
+    for account in ACCOUNTS:
+        asyncio.run(add_account(store_url, key, account=account))
+    with psycopg.connect(store_url, autocommit=True) as connection:
+        connection.execute(_LOGS.encode())
+    options = ("--slots", str(slots), "--webhook-loopback")
+    replicas = {
+        name: ReplicaProcess(home / name, store_url, key, *options, "--replica", name)
+        for name in ("first", "second")
+    }
+    team = ReplicaTeam(server, store_url, key, replicas, chance)
+    with ExitStack() as stack:
+        for replica in replicas.values():
+            replica.launch()
+            stack.callback(replica.kill)
+        for replica in replicas.values():
+            replica.wait_ready()
+        yield team
+
+
+def run_crawls(
+    server: PostgresServer,
+    home: Path,
+    site: Site,
+    load: CrawlLoad,
+    kills: list[KillKind],
+    *,
+    seed: int = 0,
+    is_rapid: bool = False,
+) -> CrawlRun:
+    """Run all crawls, kill during them, and return what came of them.
+
+    Kills are taken from the end of `kills`; those that are left when the crawls end remain there.
+    Each happens at a random moment after the jobs that the last one interrupted continue; rapid
+    ones do not wait for that.
+    """
+    chance = random.Random(seed)
+    with Site() as receiver, replica_team(server, home, load.slots, chance) as team:
+        receiver.under("/", "", status=204)
+        site.forget()
+        started_at = time.monotonic()
+        job_ids = start_crawls(team, site, load, receiver.at("/hook"))
+        unfinished = "job WHERE state IN ('pending', 'running')"
+        while kills:
+            if not is_rapid:
+                team.wait_until_settled()
+            time.sleep(chance.uniform(*_GAP_S))
+            team.restart_ended()
+            if not team.count(unfinished):
+                break
+            team.kill(kills.pop())
+        team.wait_until_empty(unfinished)
+        seconds = time.monotonic() - started_at
+        team.wait_until_empty("delivery WHERE state = 'pending'")
+        return _result(team, site, receiver, job_ids, seconds)
+
+
+def start_crawls(team: ReplicaTeam, site: Site, load: CrawlLoad, webhook_url: str) -> list[str]:
+    """Start the crawls of all accounts in turn, at both replicas in turn; return their ids."""
+    urls = [replica.url for replica in team.replicas.values()]
+    job_ids = []
+    for number in range(load.crawls):
+        body = {
+            "url": site.at(f"/crawl{number}"),
+            "max_pages": load.pages,
+            "concurrency": load.concurrency,
+            "webhook_url": webhook_url,
+        }
+        reply = httpx.post(
+            f"{urls[number % 2]}/v1/crawl",
+            json=body,
+            headers=headers_of(account_of(number)),
+            timeout=60,
+        )
+        job_ids.append(reply.raise_for_status().json()["job_id"])
+    return job_ids
+
+
+def account_of(crawl: int) -> str:
+    """Return the account of a crawl."""
+    return ACCOUNTS[crawl % len(ACCOUNTS)]
+
+
+def _result(
+    team: ReplicaTeam, site: Site, receiver: Site, job_ids: list[str], seconds: float
+) -> CrawlRun:
+    replies = [
+        team.read(f"/v1/crawl/{job_id}?per_page=1000", account_of(number))
+        for number, job_id in enumerate(job_ids)
+    ]
+    claims = [Claim(row.job_id, row.replica, row.at) for row in team.query(_CLAIMS)]
+    takeovers = find_takeovers(claims, team.kills)
+    event_ids: dict[str, list[str]] = defaultdict(list)
+    for hit in receiver.requests:
+        event_ids[orjson.loads(hit.body)["job_id"]].append(hit.headers["X-Webhook-Id"])
+    refetched = _refetched(site)
+    return CrawlRun(
+        seconds=seconds,
+        rows=[[_comparable(row) for row in reply["data"]] for reply in replies],
+        states=[reply["status"] for reply in replies],
+        usage={account: _usage(team.read("/v1/usage", account)) for account in ACCOUNTS},
+        ledgers=asyncio.run(_ledgers(team)),
+        event_ids=[event_ids[job_id] for job_id in job_ids],
+        refetched=[refetched[f"crawl{number}"] for number in range(len(job_ids))],
+        kills=team.kills,
+        takeovers=[[each for each in takeovers if each.job_id == job_id] for job_id in job_ids],
+        exits=team.exits,
+    )
+
+
+def _refetched(site: Site) -> Counter[str]:
+    """Return, by the first part of the path, the requests beyond the first of each page."""
+    counts = Counter(site.paths)
+    refetched: Counter[str] = Counter()
+    for path, count in counts.items():
+        refetched[path.split("/")[1]] += count - 1
+    return refetched
+
+
+def _comparable(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row without the times of its fetch."""
+    times = ("fetched_at", "time_taken")
+    metadata = {key: value for key, value in row["metadata"].items() if key not in times}
+    return {key: value for key, value in row.items() if key not in times} | {"metadata": metadata}
+
+
+def _usage(reply: Mapping[str, Any]) -> tuple[float, float, int]:
+    return reply["used"], reply["reserved"], reply["active"]
+
+
+async def _ledgers(team: ReplicaTeam) -> dict[str, list[tuple[Any, ...]]]:
+    cipher = SecretCipher(FixedKeys((team.key,)))
+    async with SqlStore(PostgresDatabase(team.store_url), cipher) as store:
+        return {
+            account: sorted(
+                (
+                    line.kind,
+                    line.monthly,
+                    line.topup,
+                    line.operation or "",
+                    line.units,
+                    line.credits,
+                )
+                for line in await store.accounts.ledger(account)
+            )
+            for account in ACCOUNTS
+        }
