@@ -67,13 +67,14 @@ def run(
     *,
     seed: int,
     held_s: float | None = HELD_S,
+    latency_s: float = LATENCY_S,
 ) -> list[str]:
     """Run crawls until all kills have happened; return what was wrong.
 
     Without `held_s`, kills are rapid.
     """
     errors: list[str] = []
-    with Site(latency=LATENCY_S) as site:
+    with Site(latency=latency_s) as site:
         load.serve(site)
         expected = run_crawls(server, home / "undisturbed", site, load, [])
         print(f"undisturbed: {describe(expected)}", flush=True)

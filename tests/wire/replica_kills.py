@@ -224,26 +224,40 @@ class ReplicaTeam:
         self.kills.append(Kill(kind, name, time.time()))
         if kind != "replica":
             self.server.start()
+            self.restart_ended(except_for=name)
         if name is not None:
             # At once, or so late that the other replica may have taken the jobs.
             time.sleep(self.chance.choice([0.0, self.chance.uniform(*_RESTART_S)]))
             self.replicas[name].launch()
 
-    def restart_ended(self) -> None:
+    def restart_ended(self, *, except_for: str | None = None) -> None:
         """Start replicas again that ended by themselves, as a supervisor does.
 
         One that is started while the database is away ends; one that runs does not.
         """
         for name, replica in self.replicas.items():
-            if replica.process.poll() is None:
+            if name == except_for or replica.process.poll() is None:
                 continue
             launched_at = replica.launched_at
             if self.count(f"replica_log WHERE name = '{name}' AND at > {launched_at}"):
                 self.exits.append(name)
             replica.launch()
 
+    def wait_until_joined(self, name: str) -> None:
+        """Wait until a replica looks for jobs."""
+        deadline = time.monotonic() + _DEADLINE_S
+        while not self.count(
+            f"replica_log WHERE name = '{name}' AND at > {self.replicas[name].launched_at}"
+        ):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{name} does not start")
+            self.restart_ended()
+            time.sleep(0.1)
+
     def wait_until_settled(self) -> None:
-        """Wait until a living process holds each job, and has stored something of it."""
+        """Wait until both replicas run, and have stored something of each job."""
+        for name in self.replicas:
+            self.wait_until_joined(name)
         lives = " OR ".join(
             f"(name = '{name}' AND at > {replica.launched_at})"
             for name, replica in self.replicas.items()

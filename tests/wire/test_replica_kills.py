@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import random
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import urlsplit
 
 import httpx
@@ -16,10 +17,13 @@ import psycopg
 import pytest
 from psycopg.rows import namedtuple_row
 
+from benchmarks.replica_kills import run
+from tests import postgres
 from tests.postgres import PostgresServer
 from tests.replica_process import HEADERS, ReplicaProcess, add_account
 from tests.site.graphs import link_tree
 from tests.site.server import Site
+from tests.wire.replica_kills import CrawlLoad, KillKind
 from webdata_nb.service.encryption import new_key
 from webdata_nb.service.work.worker import LEASE_S
 
@@ -116,3 +120,16 @@ def read_job(store_url: str) -> Any:
     """Return the attempt and the lease of the only job."""
     with psycopg.connect(store_url, row_factory=namedtuple_row) as connection:
         return connection.execute("SELECT attempt, lease_until FROM job").fetchone()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_rows_webhooks_and_credits_are_exact_after_kills(tmp_path: Path) -> None:
+    # The short version of `python -m benchmarks.replica_kills`.
+    kills: list[KillKind] = [*get_args(KillKind)]
+    with postgres.running() as server:
+        # The crawls are so slow that the kills happen before their end. Other tests share the
+        # machine: no limit of seconds.
+        load = CrawlLoad(6, 100)
+        errors = run(server, tmp_path, load, kills, seed=1, held_s=math.inf, latency_s=0.8)
+    assert errors == []
