@@ -24,7 +24,7 @@ class TeamService:
     url: str
 
     def run(self, *words: str) -> Completed:
-        result = self.shell.run(*words)
+        result = self.shell.call(*words)
         assert "Traceback" not in result.stderr
         return result
 
@@ -139,7 +139,7 @@ def test_account_names_are_unique(team: TeamService) -> None:
 def test_key_is_created_before_first_start(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     directory = tmp_path / "new"
-    result = shell.run("keys", "create", "--name", "first", "--data-dir", str(directory))
+    result = shell.call("keys", "create", "--name", "first", "--data-dir", str(directory))
     assert result.returncode == 0
     assert directory.stat().st_mode & 0o077 == 0
     assert (directory / "jobs.sqlite").stat().st_mode & 0o077 == 0

@@ -271,7 +271,7 @@ def test_api_key_is_never_printed(shell: Shell, site: Site) -> None:
 
 
 def test_crawl_prints_table_and_receipt(served: Shell, site: Site) -> None:
-    result = served.run("crawl", three_pages(site))
+    result = served.call("crawl", three_pages(site))
     assert result.returncode == 0, result.stderr
     head, *rows = result.stdout.splitlines()
     assert head.split() == ["url", "title", "status", "status_code", "depth"]
@@ -301,7 +301,7 @@ def test_crawl_writes_file(served: Shell, site: Site, tmp_path: Path, suffix: st
 
 def test_search_finds_crawled_pages(served: Shell, site: Site) -> None:
     site.page("/", document("Zymurgy", text="Everything about zymurgy and yeast."))
-    assert served.run("crawl", site.url).returncode == 0
+    assert served.call("crawl", site.url).returncode == 0
     found = served.run("search", "zymurgy", "--formats", "", WEBDATA_ENGINE_ONE="local")
     assert found.returncode == 0, found.stderr
     assert site.url in found.stdout
@@ -310,7 +310,7 @@ def test_search_finds_crawled_pages(served: Shell, site: Site) -> None:
 
 def test_page_cannot_send_control_characters_to_terminal(served: Shell, site: Site) -> None:
     url = site.page("/", document("a\x1b]0;owned\x07\x1b[2Jb\u202ec"))
-    result = served.run("crawl", url)
+    result = served.call("crawl", url)
     assert result.returncode == 0, result.stderr
     assert not {"\x1b", "\x07", "\u202e"} & set(result.stdout + result.stderr)
 
@@ -318,7 +318,7 @@ def test_page_cannot_send_control_characters_to_terminal(served: Shell, site: Si
 def test_failed_job_is_one_line_with_reason(served: Shell, site: Site) -> None:
     url = site.url
     site.close()
-    result = served.run("crawl", url)
+    result = served.call("crawl", url)
     assert (result.returncode, result.stdout) == (1, "")
     assert "could not be reached" in one_line(result.stderr)
 
@@ -341,7 +341,7 @@ def test_interrupt_cancels_job(served: Shell, site: Site) -> None:
     assert process.returncode == 130
     assert err.splitlines()[-1] == "webdata: interrupted"
     assert "Traceback" not in err
-    jobs = served.run("jobs", "--limit", "1")
+    jobs = served.call("jobs", "--limit", "1")
     assert "cancelled" in jobs.stdout
     assert url in jobs.stdout
 
@@ -384,7 +384,7 @@ def test_cache_commands(served: Shell, site: Site) -> None:
 
 
 def test_stop_reports_whether_service_ran(shell: Shell) -> None:
-    assert shell.run("stop").stderr == "webdata: no local service runs\n"
+    assert shell.call("stop").stderr == "webdata: no local service runs\n"
     with shell.serving() as service:
         result = shell.run("stop")
         assert (result.returncode, result.stderr) == (0, "webdata: stopped the local service\n")

@@ -119,7 +119,7 @@ def test_standard_output_is_json_alone(served: Shell, site: Site) -> None:
 
 
 def test_standard_output_is_csv_alone(served: Shell, site: Site, tmp_path: Path) -> None:
-    result = served.run("crawl", two_pages(site), "--format", "csv")
+    result = served.call("crawl", two_pages(site), "--format", "csv")
     head, *rows = csv.reader(io.StringIO(result.stdout))
     assert [dict(zip(head, row, strict=True))["title"] for row in rows] == ["One", "'=HYPERLINK(1)"]
     (tmp_path / "rows.csv").write_text(result.stdout)
@@ -133,7 +133,7 @@ def test_unknown_format_is_wrong_usage(served: Shell) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX pipes")
-@pytest.mark.parametrize("output_format", ["table", "json"])
+@pytest.mark.parametrize("output_format", ["table", pytest.param("json", marks=pytest.mark.slow)])
 def test_closed_pipe_ends_quietly(served: Shell, site: Site, output_format: str) -> None:
     url = site.page("/", document("Large", text="word " * 60_000))
     with served.start("crawl", url, "--format", output_format) as process:
@@ -147,7 +147,7 @@ def test_closed_pipe_ends_quietly(served: Shell, site: Site, output_format: str)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a pseudo-terminal")
-@pytest.mark.parametrize("width", [60, 100])
+@pytest.mark.parametrize("width", [60, pytest.param(100, marks=pytest.mark.slow)])
 def test_table_fits_a_terminal(served: Shell, site: Site, width: int) -> None:
     site.page(LONG_PATH, document("A long title " * 10))
     url = site.page("/", document("One", links=[LONG_PATH]))
@@ -197,10 +197,10 @@ def test_completion_scripts_know_commands_and_flags(served: Shell) -> None:
 def test_bash_completes_commands_and_values(served: Shell, tmp_path: Path) -> None:
     script = tmp_path / "webdata.bash"
     script.write_text(served.call("completion", "bash").stdout)
-    for words, expected in (("webdata cra", "crawl"), ("webdata jobs --format js", "json")):
-        code = (
-            f"source {script}; COMP_WORDS=({words}); COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 )); "
-            "_shtab_webdata; echo ${COMPREPLY[@]}"
-        )
-        done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=False)
-        assert done.stdout.split() == [expected], done.stderr
+    code = f"source {script}\n" + "".join(
+        f"COMP_WORDS=({words}); COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 )); "
+        "_shtab_webdata; echo ${COMPREPLY[@]}\n"
+        for words in ("webdata cra", "webdata jobs --format js")
+    )
+    done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["crawl", "json"], done.stderr

@@ -50,11 +50,11 @@ def data(shell: Shell, crawled: Path) -> Iterator[Path]:
     """Return a copy of that directory as the data of the shell's local service."""
     shutil.copytree(crawled, shell.home / "data")
     yield shell.home / "data"
-    shell.run("stop")
+    shell.call("stop")
 
 
 def check(shell: Shell, data: Path) -> tuple[int, list[str]]:
-    result = shell.run("store", "check", "--data-dir", str(data))
+    result = shell.call("store", "check", "--data-dir", str(data))
     assert "Traceback" not in result.stderr
     return result.returncode, result.stdout.splitlines()
 
@@ -115,7 +115,7 @@ def test_backup_never_replaces_a_file(
         target.mkdir()
     else:
         target.symlink_to(tmp_path / "nowhere")
-    result = shell.run("store", "backup", str(target), "--data-dir", str(data))
+    result = shell.call("store", "backup", str(target), "--data-dir", str(data))
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr.splitlines() == [f"webdata: {target} exists already; give another name"]
     assert target.is_symlink() == (existing == "broken link")
@@ -124,7 +124,7 @@ def test_backup_never_replaces_a_file(
 
 def test_failed_backup_leaves_no_file(shell: Shell, data: Path, tmp_path: Path) -> None:
     target = tmp_path / "nowhere" / "copy.sqlite"
-    result = shell.run("store", "backup", str(target), "--data-dir", str(data))
+    result = shell.call("store", "backup", str(target), "--data-dir", str(data))
     assert result.returncode == 1
     assert "Traceback" not in result.stderr
     assert not target.parent.exists()
@@ -159,11 +159,11 @@ def test_damaged_database_is_reported_in_one_line(shell: Shell, data: Path, kind
     exit_code, lines = check(shell, data)
     assert exit_code == 1
     assert lines[0].startswith("file: ")
-    listed = shell.run("accounts", "list", "--data-dir", str(data))
+    listed = shell.call("accounts", "list", "--data-dir", str(data))
     assert listed.returncode == 1
     assert "is damaged" in listed.stderr
     copy = data.with_name("copy.sqlite")
-    refused = shell.run("store", "backup", str(copy), "--data-dir", str(data))
+    refused = shell.call("store", "backup", str(copy), "--data-dir", str(data))
     assert refused.returncode == 1
     assert "is damaged" in refused.stderr
     assert [path.name for path in copy.parent.iterdir() if "copy" in path.name] == []

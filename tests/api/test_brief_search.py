@@ -18,6 +18,7 @@ from webdata_nb.api import search_df
 from webdata_nb.bridge import synced
 from webdata_nb.contract.choices import ENGINES
 from webdata_nb.jobs import runner
+from webdata_nb.settings import Options
 
 stop = synced(local.stop)
 
@@ -42,15 +43,22 @@ class Wire:
         monkeypatch.setattr(httpx.AsyncHTTPTransport, "handle_async_request", seen)
 
 
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Give a home whose service the tests of this module share."""
+    home = tmp_path_factory.mktemp("home")
+    yield home
+    stop(settings.current(Options(home=home)))
+
+
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+def site(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     with Site() as site:
-        monkeypatch.setenv("WEBDATA_HOME", str(tmp_path))
+        monkeypatch.setenv("WEBDATA_HOME", str(home))
         monkeypatch.setenv("WEBDATA_SEARXNG_URL", site.url)
         for engine in ENGINES:
             monkeypatch.setenv(f"WEBDATA_{engine.upper()}", "searxng")
         yield site
-        stop(settings.current())
 
 
 def answer(request: web.BaseRequest) -> web.Response:

@@ -94,6 +94,7 @@ def test_first_search_of_a_home_names_the_providers(caplog: pytest.LogCaptureFix
     assert rest.startswith("To add a provider, set its key, such as WEBDATA_BRAVE_KEY;")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("connected", "default_providers")
 def test_several_inputs_name_the_providers_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "webdata_nb")
@@ -103,7 +104,11 @@ def test_several_inputs_name_the_providers_once(caplog: pytest.LogCaptureFixture
 
 @pytest.mark.usefixtures("connected", "default_providers")
 @pytest.mark.parametrize(
-    ("variable", "value"), [("WEBDATA_BRAVE_KEY", "k"), ("WEBDATA_ENGINE_ONE", "local")]
+    ("variable", "value"),
+    [
+        ("WEBDATA_BRAVE_KEY", "k"),
+        pytest.param("WEBDATA_ENGINE_ONE", "local", marks=pytest.mark.slow),
+    ],
 )
 def test_home_with_own_providers_gets_no_notice(
     variable: str,

@@ -18,17 +18,25 @@ from webdata_nb.cache import receipt_files
 from webdata_nb.contract import outcomes
 from webdata_nb.contract.replies import ReceiptEntry
 from webdata_nb.errors import InvalidArgument, NotFound, OfflineError
+from webdata_nb.settings import Options
 
 stop = synced(local.stop)
 
 
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Give a home whose service the tests of this module share."""
+    home = tmp_path_factory.mktemp("home")
+    yield home
+    stop(settings.current(Options(home=home)))
+
+
 @pytest.fixture
-def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
-    """Give a session on a local service with a data directory of its own."""
-    monkeypatch.setenv("WEBDATA_HOME", str(tmp_path))
+def at_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    """Give a session on a local service."""
+    monkeypatch.setenv("WEBDATA_HOME", str(home))
     with connect() as made:
         yield made
-    stop(settings.current())
 
 
 @pytest.fixture

@@ -80,12 +80,13 @@ def check_run(path: Path, home: Path, tmp_path: Path) -> None:
     shutil.copy(path, copy)
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "pytest", "--nbmake", "--overwrite", "--nbmake-timeout=300"),
-            *("-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(copy)),
+            *(sys.executable, "-m", "pytest", "-p", "nbmake.pytest_plugin", "--nbmake"),
+            *("--overwrite", "--nbmake-timeout=300", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(copy)),
         ],
         cwd=tmp_path,
         env=os.environ
-        | {"PYTHONPATH": str(CHECKOUT), "WEBDATA_HOME": str(home), "TMPDIR": str(tmp_path)},
+        | {"PYTHONPATH": str(CHECKOUT), "WEBDATA_HOME": str(home), "TMPDIR": str(tmp_path)}
+        | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         check=False,

@@ -33,6 +33,7 @@ from webdata_nb.service.settings import (
 BASE = "http://127.0.0.1"
 # A loaded machine must not fail a test; a hanging job does.
 TIMEOUT_S = 120.0
+MAX_POLL_INTERVAL_S = 0.2
 # No test asks a search provider that it did not start itself.
 LOCAL_ONLY = SessionSettings(engines=dict.fromkeys(ENGINES, ("local",)))
 
@@ -57,12 +58,14 @@ class Api:
         return str(reply["job_id"])
 
     async def wait_for_end(self, kind: str, job_id: str) -> Any:
+        interval_s = 0.02  # each poll costs the processor time of a whole request
         async with asyncio.timeout(TIMEOUT_S):
             while True:
                 reply = await self.get(f"/v1/{kind}/{job_id}")
                 if reply["status"] in TERMINAL:
                     return reply
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(interval_s)
+                interval_s = min(2 * interval_s, MAX_POLL_INTERVAL_S)
 
     async def run_job(self, kind: str, **body: Any) -> Any:
         return await self.wait_for_end(kind, await self.start_job(kind, body))

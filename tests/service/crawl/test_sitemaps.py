@@ -168,7 +168,14 @@ def chain(site: Site) -> None:
     site.page("/sitemap.xml", urlset(site.at("/three")))
 
 
-@pytest.mark.parametrize("strategy", ["bfs", "dfs", "bff"])
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        "bfs",
+        pytest.param("dfs", marks=pytest.mark.slow),
+        pytest.param("bff", marks=pytest.mark.slow),
+    ],
+)
 async def test_seeds_follow_start_page_links(api: Api, site: Site, strategy: str) -> None:
     chain(site)
     reply = await api.run_job("crawl", url=site.url, sitemap=True, crawl_strategy=strategy)
@@ -272,7 +279,7 @@ async def test_llms_txt_that_robots_txt_disallows_is_not_read(api: Api, site: Si
 @pytest.mark.parametrize(
     ("status", "body", "problem"),
     [
-        (404, "no", None),
+        pytest.param(404, "no", None, marks=pytest.mark.slow),
         (403, "no", "HTTP 403"),
         (200, "<!DOCTYPE html><title>x</title><a href=/never>x</a>", "it is no Markdown"),
     ],

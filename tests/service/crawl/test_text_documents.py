@@ -65,7 +65,14 @@ def rows_of(result: dict[str, Any]) -> list[tuple[str, str | None, int]]:
     ]
 
 
-@pytest.mark.parametrize("strategy", ["bfs", "dfs", "bff"])
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        "bfs",
+        pytest.param("dfs", marks=pytest.mark.slow),
+        pytest.param("bff", marks=pytest.mark.slow),
+    ],
+)
 async def test_links_of_text_documents_are_followed(api: Api, site: Site, strategy: str) -> None:
     manual(site)
     result = await api.run_job("crawl", url=site.at("/docs/index.md"), crawl_strategy=strategy)
@@ -123,7 +130,15 @@ async def test_rows_of_documents_have_formats_and_metadata(api: Api, site: Site)
     assert row["metadata"]["front_matter"]["date"] == "2026-02-03"
 
 
-@pytest.mark.parametrize("content_type", [None, "", "text/plain", "text/markdown; charset=latin1"])
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        None,
+        "text/markdown; charset=latin1",
+        pytest.param("", marks=pytest.mark.slow),
+        pytest.param("text/plain", marks=pytest.mark.slow),
+    ],
+)
 async def test_types_of_servers_that_do_not_know_markdown(
     api: Api, site: Site, content_type: str | None
 ) -> None:

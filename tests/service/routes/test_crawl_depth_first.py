@@ -41,7 +41,9 @@ def random_web(site: Site, pages: int = 40) -> dict[str, tuple[str, ...]]:
     return links
 
 
-@pytest.mark.parametrize("concurrency", CONCURRENCIES)
+@pytest.mark.parametrize(
+    "concurrency", [1, 5, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 10))]
+)
 async def test_eight_pages_of_a_ternary_tree_reach_depth_seven(api: Api, concurrency: int) -> None:
     with Site(seed=concurrency, latency=0.05) as site:
         endless_tree(site)

@@ -7,8 +7,6 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-import pytest
-
 from tests.service.conftest import Api
 from tests.site.server import Site
 from webdata_nb.service.routes.stream_position import StreamPosition
@@ -126,11 +124,10 @@ async def test_rows_of_a_cancelled_search_are_final_as_they_are(api: Api, site: 
     assert (events[-1].name, events[-1].data["status"]) == ("done", "cancelled")
 
 
-@pytest.mark.parametrize("wrong", ["x", "-1", "1.", "1.g", "1.00000000000000001", "1 2"])
-async def test_invalid_event_id_is_rejected(api: Api, site: Site, wrong: str) -> None:
-    await crawled(api, site, pages=1)
+async def test_invalid_event_id_is_rejected(api: Api) -> None:
     job_id = await api.start_job("search", {"query": "northern lights"})
-    await api.get(f"/v1/search/{job_id}/events", status=422, headers={"Last-Event-ID": wrong})
+    for wrong in ("x", "-1", "1.", "1.g", "1.00000000000000001", "1 2"):
+        await api.get(f"/v1/search/{job_id}/events", status=422, headers={"Last-Event-ID": wrong})
 
 
 def test_stream_position_round_trips() -> None:
