@@ -81,7 +81,16 @@ def check_run(path: Path, home: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-p", "nbmake.pytest_plugin", "--nbmake"),
-            *("--overwrite", "--nbmake-timeout=300", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(copy)),
+            *(
+                "--overwrite",
+                "--nbmake-timeout=300",
+                "-q",
+                "-p",
+                "no:cacheprovider",
+                "--rootdir",
+                str(tmp_path),
+                str(copy),
+            ),
         ],
         cwd=tmp_path,
         env=os.environ

@@ -93,8 +93,11 @@ async def open_service(
     blobs_url: str | None = None,
     replica: str | None = None,
     slots: int = SLOTS,
+    page_workers: int = 1,
 ) -> AsyncIterator[Api]:
     """Open a service over a data directory; a team's may fetch from `networks`.
+
+    It has one page worker, whose start takes most of the processor time of a test.
 
     Its store is the one that the test runs on, unless `store_url` names another one.
     """
@@ -116,6 +119,7 @@ async def open_service(
         blobs_url=blobs_url,
         replica=replica,
         slots=slots,
+        page_workers=page_workers,
     )
     async with service(settings, 1, lifetime, lambda: None, clock=clock) as running:
         transport = httpx.ASGITransport(running.app)
@@ -156,6 +160,12 @@ def service_store(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture
-async def api(tmp_path: Path) -> AsyncIterator[Api]:
-    async with open_service(tmp_path / "data") as client:
+def page_workers() -> int:
+    """The page workers of `api`; a module whose tests need several overrides it."""
+    return 1
+
+
+@pytest.fixture
+async def api(tmp_path: Path, page_workers: int) -> AsyncIterator[Api]:
+    async with open_service(tmp_path / "data", page_workers=page_workers) as client:
         yield client

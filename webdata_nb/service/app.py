@@ -136,7 +136,7 @@ async def service(
         _report_store(metrics, store, membership)
         indexer = Indexer(store, index)
         background_indexer = BackgroundIndexer(store, indexer)
-        pages = await stack.enter_async_context(PagePool(PAGE_WORKERS))
+        pages = await stack.enter_async_context(PagePool(settings.page_workers or PAGE_WORKERS))
         egress = await _open_egress(stack, settings, port, throttle, pages)
         engines = JobEngines(
             egress,

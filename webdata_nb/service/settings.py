@@ -169,6 +169,7 @@ class ServiceSettings:
     stall_s: float = STALL_S
     store_url: str | None = field(default=None, repr=False)
     slots: int = SLOTS
+    page_workers: int | None = None
     replica: str | None = None
     blobs_url: str | None = field(default=None, repr=False)
 

@@ -370,6 +370,7 @@ async def test_jobs_are_listed_with_a_cursor(api: Api, site: Site) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("page_workers", [2])
 async def test_the_stream_of_rows_is_the_same_at_any_concurrency(api: Api) -> None:
     with Site(seed=3, latency=0.05) as site:
         link_tree(site, depth=3, fanout=4)

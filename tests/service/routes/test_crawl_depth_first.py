@@ -17,6 +17,11 @@ from webdata_nb.service.crawl.prefetch import PREFETCHED_PER_FETCH
 CONCURRENCIES = [1, 2, 5, 10]
 
 
+@pytest.fixture
+def page_workers() -> int:
+    return 2  # pages may be done in another order than fetched
+
+
 async def crawled(api: Api, url: str, **options: Any) -> Any:
     return await api.run_job("crawl", url=url, crawl_strategy="dfs", **options)
 

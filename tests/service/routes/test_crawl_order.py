@@ -18,6 +18,11 @@ from webdata_nb.service.crawl.traps import MAX_SIMILAR_PAGES
 TIMINGS = {"time_taken", "fetched_at"}
 
 
+@pytest.fixture
+def page_workers() -> int:
+    return 2  # pages may be done in another order than fetched
+
+
 def troubled(site: Site) -> None:
     """Make 26 pages that link to each other, to redirects, to copies and to variants."""
     paths = [f"/p{n}" for n in range(24)]

@@ -58,7 +58,7 @@ async def test_a_running_job_exports_what_is_published_so_far(api: Api, site: Si
     magazine(site)
     site.page("/tides", "slow", delay=60.0)
     job_id = await api.start_job("crawl", {"url": site.url, "max_pages": 4})
-    while (await api.get(f"/v1/crawl/{job_id}"))["total_results"] < 3:
+    while (await api.get(f"/v1/crawl/{job_id}"))["total_results"] < 3:  # noqa: ASYNC110
         await asyncio.sleep(0.02)
     export = await api.get(f"/v1/crawl/{job_id}/export", params={"format": "json"})
     assert [row["url"] for row in export] == [site.at(p) for p in ("/", "/aurora", "/rain")]

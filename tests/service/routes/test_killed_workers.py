@@ -7,6 +7,7 @@ import random
 import signal
 
 import psutil
+import pytest
 
 from tests.service.conftest import Api
 from tests.service.scrape.test_pool import workers
@@ -16,6 +17,11 @@ from webdata_nb.contract.states import TERMINAL
 
 KILLS = 8
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP)
+
+
+@pytest.fixture
+def page_workers() -> int:
+    return 2
 
 
 async def test_a_crawl_loses_no_page_to_killed_and_stopped_page_workers(api: Api) -> None:

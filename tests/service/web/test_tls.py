@@ -9,6 +9,7 @@ import pytest
 
 from tests.service.web.wire import WireServer
 from webdata_nb.service.errors import FetchError
+from webdata_nb.service.web.ca_bundle import tls_context
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
 
@@ -100,3 +101,17 @@ async def test_missing_bundle_fails(tmp_path: Path) -> None:
     fetcher = Fetcher(EgressPolicy("local"), user_agent="x", ca_bundle=tmp_path / "none.pem")
     with pytest.raises(FileNotFoundError):
         await fetcher.__aenter__()
+
+
+def test_context_is_shared_until_the_bundle_changes(tmp_path: Path) -> None:
+    bundle = tmp_path / "ca.pem"
+    bundle.write_bytes((CERTIFICATES / "ca.pem").read_bytes())
+    assert tls_context(bundle) is tls_context(bundle)
+    assert tls_context() is tls_context()
+    assert tls_context() is not tls_context(bundle)
+    before = tls_context(bundle)
+    bundle.write_bytes(bundle.read_bytes() + b"\n")
+    assert tls_context(bundle) is not before
+    bundle.unlink()
+    with pytest.raises(OSError, match="No such file"):
+        tls_context(bundle)
