@@ -1,18 +1,25 @@
-"""A database of the first release, with data in it, opened by this one."""
+"""Databases of earlier releases, with data in them, opened by this one."""
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
-from contextlib import closing
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
 
 import orjson
+import psycopg
 import pytest
 
+from tests.postgres import PostgresServer
 from tests.stores.jobs import account_of
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.encryption import KEY_FILE, FixedKeys, KeyFile, SecretCipher, new_key
+from webdata_nb.service.store.postgres.database import PostgresDatabase
+from webdata_nb.service.store.postgres.dialect import postgres_migrations
 from webdata_nb.service.store.sql.named_statements import migrations, schema_version
+from webdata_nb.service.store.sql.store import SqlStore
 from webdata_nb.service.store.sqlite.store import SqliteStore
 
 DATA = """
@@ -23,7 +30,7 @@ INSERT INTO job VALUES ('j1', 'a1', 'crawl', 'completed', 'https://x.test/',
   2.0, 3.0, 4.0, NULL, NULL, 1, 1, 1, 1, NULL, '{}');
 INSERT INTO job VALUES ('j2', 'a1', 'search', 'running', 'q', '{"query": "q"}', '{}',
   5.0, 6.0, NULL, 'a dead worker', 7.0, 1, 0, 0, 0, NULL, '{}');
-INSERT INTO entry VALUES ('j1', 0, 0, 'https://x.test/', 1, '{"url": "https://x.test/"}', '{}');
+INSERT INTO entry VALUES ('j1', 0, 0, 'https://x.test/', TRUE, '{"url": "https://x.test/"}', '{}');
 INSERT INTO receipt (job_id, url, outcome) VALUES ('j1', 'https://x.test/', 'fetched');
 """
 
@@ -100,3 +107,64 @@ async def test_webhook_urls_of_older_jobs_are_encrypted(tmp_path: Path) -> None:
             assert jobs["lost"].request["webhook_url"].endswith("lost-path")
         assert b"secret-path" not in path.read_bytes()
         assert b"lost-path" in path.read_bytes()
+
+
+def data_of(path: Path, released: int) -> None:
+    """Write a file as an earlier release did, with data of the first one."""
+    with closing(sqlite3.connect(path)) as database:
+        for number, script in migrations():
+            if number <= released:
+                data = DATA if number == 1 else ""
+                database.executescript(f"{script}; {data}; PRAGMA user_version = {number};")
+
+
+def tables_of(url: str, released: int) -> None:
+    """Write a PostgreSQL database as an earlier release did, with data of the first one."""
+    with psycopg.connect(url) as connection:
+        connection.execute("CREATE TABLE schema_version (version BIGINT NOT NULL)")
+        for number, script in postgres_migrations():
+            if number <= released:
+                connection.execute(script + (DATA if number == 1 else ""))
+                connection.execute("INSERT INTO schema_version VALUES (%s)", [number])
+
+
+async def check_data(stores: Sequence[SqlStore]) -> None:
+    """Check that the data of the first release can be read, and its running job continued."""
+    for store in stores:
+        assert await account_of(store, "the hash", now=10.0) == "a1"
+        assert (await store.job("a1", "j1")).state == JobStatus.COMPLETED
+        rows = await store.rows("a1", "j1", start=0, count=10)
+        assert [orjson.loads(row) for row in rows] == [{"url": "https://x.test/"}]
+        assert (await store.receipt("j1", examples=1)).counts == {"fetched": 1}
+    claims = [store.claim(f"worker {n}", lease_s=15.0, now=10.0) for n, store in enumerate(stores)]
+    claimed = [job.id for jobs in await asyncio.gather(*claims) for job, _ in jobs]
+    assert claimed == ["j2"]
+
+
+RELEASED = [number for number, _ in migrations()][:-1]
+
+
+@pytest.mark.parametrize("released", RELEASED)
+async def test_a_file_of_any_release_opens_with_all_data(tmp_path: Path, released: int) -> None:
+    data_of(tmp_path / "jobs.sqlite", released)
+    async with SqliteStore(tmp_path / "jobs.sqlite") as store:
+        await check_data([store])
+
+
+@pytest.mark.parametrize(
+    "released", [pytest.param(number, marks=pytest.mark.slow) for number in RELEASED]
+)
+async def test_five_replicas_upgrade_a_database_of_any_release_together(
+    postgres_server: PostgresServer, released: int
+) -> None:
+    url, key = postgres_server.new_schema(), new_key()
+    tables_of(url, released)
+    async with AsyncExitStack() as stack:
+        stores = [
+            SqlStore(PostgresDatabase(url), SecretCipher(FixedKeys((key,)))) for _ in range(5)
+        ]
+        await asyncio.gather(*map(stack.enter_async_context, stores))
+        await check_data(stores)
+    with psycopg.connect(url) as connection:
+        versions = connection.execute("SELECT version FROM schema_version ORDER BY 1").fetchall()
+    assert [row[0] for row in versions] == [number for number, _ in postgres_migrations()]
