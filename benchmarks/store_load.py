@@ -40,15 +40,19 @@ LEASE_S: Final = 3600.0
 
 
 def sample_rows() -> list[bytes]:
-    """Return rows of ROW_BYTES with the words of this project's guides."""
+    """Return rows of about ROW_BYTES with passages of this project's guides."""
     folder = Path(__file__).resolve().parents[1] / "docs"
-    words = " ".join(path.read_text("utf-8") for path in sorted(folder.rglob("*.md"))).split()
+    text = "".join(path.read_text("utf-8") for path in sorted(folder.rglob("*.md")))
     chance = random.Random(1)
     rows = []
     for number in range(50):
-        text = " ".join(chance.choices(words, k=ROW_BYTES // 4))
-        row = {"url": f"https://site.test/{number}", "title": "A page", "markdown": text}
-        rows.append(json.dumps(row, ensure_ascii=False).encode()[: ROW_BYTES - 2] + b'"}')
+        start = chance.randrange(len(text) - ROW_BYTES)
+        row = {
+            "url": f"https://site.test/{number}",
+            "title": "A page",
+            "markdown": text[start : start + ROW_BYTES],
+        }
+        rows.append(json.dumps(row, ensure_ascii=False).encode())
     return rows
 
 

@@ -95,9 +95,10 @@ def _apply_merged(connection: Connection, merged: MergedCommits) -> Sequence[Any
                 transaction, *merged.statements, new_entries=merged.new_entries[-1]
             )
         return [*merged.new_entries[:-1], snapshot]
-    with connection.pipeline():  # without BEGIN: its end commits all of it, or nothing
+    with connection.pipeline(), connection.cursor() as cursor:
+        # Without BEGIN: the end of the pipeline commits all of it, or nothing.
         for name, values in merged.statements:
-            connection.execute(STATEMENTS[name], values, prepare=True)
+            cursor.execute(STATEMENTS[name], values, prepare=True)
     return merged.new_entries
 
 

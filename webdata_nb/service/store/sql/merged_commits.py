@@ -102,36 +102,41 @@ class _MergedBatches:
         }
         statements: list[NamedStatement] = [("add_progress", progress)]
         if self.entries:
-            statements.append(("put_entries", self._entry_arrays(lease.job_id)))
+            statements.append(("put_entries", {"job_id": lease.job_id, **self._entry_values()}))
         if stored:
-            ordinals, positions = map(list, zip(*stored, strict=True))
-            arrays = {"ordinals": ordinals, "positions": positions, "count": len(stored)}
-            statements.append(("publish_entries", {"job_id": lease.job_id, **arrays}))
+            rows = [{"ordinal": ordinal, "position": position} for ordinal, position in stored]
+            values = {"rows": _json(rows), "count": len(rows)}
+            statements.append(("publish_entries", {"job_id": lease.job_id, **values}))
         if self.url_outcomes:
-            statements.append(("add_url_outcomes", self._outcome_arrays(lease.job_id)))
+            statements.append(("add_url_outcomes", {"job_id": lease.job_id, **self._outcomes()}))
         return statements
 
-    def _entry_arrays(self, job_id: str) -> dict[str, Any]:
+    def _entry_values(self) -> dict[str, Any]:
         entries = self.entries.values()
+        rows = [
+            {
+                "ordinal": entry.ordinal,
+                "position": self.positions.get(entry.ordinal),
+                "url": entry.url,
+                "success": entry.success,
+                "charged": ",".join(entry.charged),
+            }
+            for entry in entries
+        ]
         return {
-            "job_id": job_id,
-            "ordinals": list(self.entries),
-            "positions": [self.positions.get(ordinal) for ordinal in self.entries],
-            "urls": [entry.url for entry in entries],
-            "successes": [entry.success for entry in entries],
+            "rows": _json(rows),
             "pages": [entry.page for entry in entries],
             "journals": [entry.journal for entry in entries],
-            "charged": [",".join(entry.charged) for entry in entries],
         }
 
-    def _outcome_arrays(self, job_id: str) -> dict[str, Any]:
+    def _outcomes(self) -> dict[str, Any]:
         outcomes = self.url_outcomes.values()
-        counts = Counter(each.outcome for each in outcomes)
-        return {
-            "job_id": job_id,
-            "urls": [each.url for each in outcomes],
-            "outcomes": [each.outcome for each in outcomes],
-            "details": [each.detail for each in outcomes],
-            "counted": list(counts),
-            "counts": list(counts.values()),
-        }
+        rows = [
+            {"url": each.url, "outcome": each.outcome, "detail": each.detail} for each in outcomes
+        ]
+        return {"rows": _json(rows), "counts": _json(Counter(each.outcome for each in outcomes))}
+
+
+def _json(value: object) -> str:
+    """Return values as one JSON text: psycopg encodes each value of an array in Python."""
+    return orjson.dumps(value).decode()

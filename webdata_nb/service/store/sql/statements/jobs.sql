@@ -255,15 +255,18 @@ SELECT 1 / (COUNT(*) = 1 AND MAX(published) >= :min_published)::int FROM changed
 -- name: put_entries only on postgresql
 -- Fails if one of them is stored already.
 INSERT INTO entry (job_id, ordinal, position, url, success, page, journal, charged)
-SELECT :job_id, * FROM unnest(
-  :ordinals::bigint[], :positions::bigint[], :urls::text[], :successes::boolean[],
-  :pages::bytea[], :journals::bytea[], :charged::text[]
-);
+SELECT :job_id, ordinal, position, url, success, page, journal, charged
+FROM ROWS FROM (
+  json_to_recordset(:rows::json)
+    AS (ordinal bigint, position bigint, url text, success boolean, charged text),
+  unnest(:pages::bytea[]),
+  unnest(:journals::bytea[])
+) AS new (ordinal, position, url, success, charged, page, journal);
 
 -- name: publish_entries only on postgresql
 WITH changed AS (
   UPDATE entry SET position = new.position
-  FROM unnest(:ordinals::bigint[], :positions::bigint[]) AS new (ordinal, position)
+  FROM json_to_recordset(:rows::json) AS new (ordinal bigint, position bigint)
   WHERE entry.job_id = :job_id AND entry.ordinal = new.ordinal AND entry.position IS NULL
   RETURNING 1
 )

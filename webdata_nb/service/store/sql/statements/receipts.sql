@@ -30,8 +30,8 @@ SELECT url, outcome, detail FROM receipt WHERE job_id = :job_id AND url = :url;
 -- New entries of the receipt, and their number by outcome; fails if one of them is stored already.
 WITH added AS (
   INSERT INTO receipt (job_id, url, outcome, detail)
-  SELECT :job_id, * FROM unnest(:urls::text[], :outcomes::text[], :details::text[])
+  SELECT :job_id, * FROM json_to_recordset(:rows::json) AS new (url text, outcome text, detail text)
 )
 INSERT INTO receipt_count (job_id, outcome, n)
-SELECT :job_id, * FROM unnest(:counted::text[], :counts::bigint[])
+SELECT :job_id, key, value::bigint FROM json_each_text(:counts::json)
 ON CONFLICT (job_id, outcome) DO UPDATE SET n = receipt_count.n + excluded.n;
