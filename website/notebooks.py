@@ -72,7 +72,12 @@ def comparable_outputs(notebook: Mapping[str, Any]) -> Iterator[tuple[str, list[
     """
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
-            parts = [part for output in cell["outputs"] for part in _comparable_parts(output)]
+            outputs = cell["outputs"]
+            # A kernel may send one line in two pieces.
+            streams = (output for output in outputs if output["output_type"] == "stream")
+            printed = "".join("".join(output["text"]) for output in streams)
+            parts = [part for output in outputs for part in _comparable_parts(output)]
+            parts += map(_comparable, printed.splitlines())
             yield "".join(cell["source"]), sorted(parts)
 
 
@@ -81,7 +86,7 @@ def _comparable_parts(output: Mapping[str, Any]) -> Iterator[str]:
     if "image/png" in data:
         yield "picture"
     elif output["output_type"] == "stream":
-        yield from map(_comparable, "".join(output["text"]).splitlines())
+        return
     elif not (text := _comparable("".join(data.get("text/plain", "")))).startswith(_PROGRESS):
         yield text
 

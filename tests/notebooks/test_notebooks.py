@@ -55,6 +55,15 @@ def plots(path: Path) -> list[dict[str, Any]]:
     return [cell for cell in cells(path) if "".join(cell["source"]).startswith("plot_")]
 
 
+def test_a_line_sent_in_two_pieces_is_compared_as_one() -> None:
+    def notebook(*texts: str) -> dict[str, Any]:
+        outputs = [{"output_type": "stream", "name": "stdout", "text": text} for text in texts]
+        return {"cells": [{"cell_type": "code", "source": "x", "outputs": outputs}]}
+
+    whole, pieces = notebook("one two\n"), notebook("one", " two\n")
+    assert [*comparable_outputs(whole)] == [*comparable_outputs(pieces)] == [("x", ["one two"])]
+
+
 def test_there_are_notebooks() -> None:
     assert [path.name[:2] for path in NOTEBOOKS] == ["01", "02", "03", "04", "05", "06"]
 
