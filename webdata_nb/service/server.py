@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry, start_http_server
 from starlette.types import ASGIApp
 
 from webdata_nb.service.http.connections import AdmissionMiddleware, ConnectionLimiter
+from webdata_nb.service.http.unavailable import CancelledRequestMiddleware
 
 log = logging.getLogger("webdata_nb.service")
 
@@ -54,7 +55,7 @@ class Server(uvicorn.Server):
     def __init__(self, app: ASGIApp, connections: ConnectionLimiter) -> None:
         super().__init__(
             uvicorn.Config(
-                AdmissionMiddleware(app, connections),
+                CancelledRequestMiddleware(AdmissionMiddleware(app, connections)),
                 # uvicorn calls it like a class.
                 http=cast("type[asyncio.Protocol]", connections.protocol),
                 proxy_headers=False,

@@ -19,8 +19,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from webdata_nb.contract import limits
 from webdata_nb.contract.paths import DOCS, DOCS_FILES, HEALTH, LOCAL_PREFIX, OPENAPI, READY
-from webdata_nb.service.errors import STORE_RETRY_S, StoreUnavailable
+from webdata_nb.service.errors import StoreUnavailable
 from webdata_nb.service.http.client_limits import PER_ACCOUNT, RequestCounter, TooManyRequests
+from webdata_nb.service.http.unavailable import store_unavailable
 from webdata_nb.service.observability.logs import CALLER, Caller
 from webdata_nb.service.runtime.fair_scheduler import SERVICE_ACCOUNT, on_behalf_of
 
@@ -105,7 +106,7 @@ class Gate:
             await _error_reply(rejection)(scope, receive, send)
             return
         except StoreUnavailable as error:
-            await _store_unavailable(error)(scope, receive, send)
+            await store_unavailable(error)(scope, receive, send)
             return
         except Exception:
             log.exception("the gate failed")
@@ -213,10 +214,6 @@ def _too_many_requests(limit: int) -> JSONResponse:
         "X-Concurrency-Active": str(limit),
     }
     return JSONResponse({"detail": detail, "code": "rate"}, 429, headers)
-
-
-def _store_unavailable(error: StoreUnavailable) -> JSONResponse:
-    return JSONResponse({"detail": str(error)}, 503, {"Retry-After": str(STORE_RETRY_S)})
 
 
 def _error_reply(rejection: _Rejection) -> JSONResponse:

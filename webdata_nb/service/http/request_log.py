@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import time
@@ -12,10 +13,12 @@ from typing import Any, Final
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from webdata_nb.service.http.unavailable import SERVICE_UNAVAILABLE
 from webdata_nb.service.observability.logs import REQUEST_ID, EventThrottle
 from webdata_nb.service.observability.metrics import METHODS, OTHER, Metrics
 
 HEADER: Final = "X-Request-ID"
+_NO_REPLY: Final = 500
 # Ids of proxies have this form; other values could be secrets or forge log lines.
 _VALID_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
@@ -40,7 +43,7 @@ class RequestLogMiddleware:
             return
         client_id = Headers(scope=scope).get(HEADER, "")
         request_id = client_id if _VALID_ID.fullmatch(client_id) else uuid.uuid4().hex
-        status = 500
+        status: int | None = None
         started_at = time.perf_counter()
 
         async def send_with_id(message: Message) -> None:
@@ -56,8 +59,11 @@ class RequestLogMiddleware:
         token = REQUEST_ID.set(request_id)
         try:
             await self._app(scope, receive, send_with_id)
+        except asyncio.CancelledError:  # by the server, which stops
+            status = status or SERVICE_UNAVAILABLE
+            raise
         finally:
-            self._record(scope, status, time.perf_counter() - started_at)
+            self._record(scope, status or _NO_REPLY, time.perf_counter() - started_at)
             REQUEST_ID.reset(token)
 
     def _record(self, scope: Scope, status: int, seconds: float) -> None:

@@ -14,7 +14,6 @@ from starlette.responses import JSONResponse, Response
 
 from webdata_nb.contract.error_messages import plain_message
 from webdata_nb.service.errors import (
-    STORE_RETRY_S,
     AccountLimitReached,
     ApplicationError,
     BadInput,
@@ -32,6 +31,7 @@ from webdata_nb.service.errors import (
     UnreadableSecrets,
 )
 from webdata_nb.service.http.json_bodies import InvalidJson, parse_strict_json
+from webdata_nb.service.http.unavailable import SERVICE_UNAVAILABLE, store_unavailable
 
 log = logging.getLogger(__name__)
 
@@ -51,9 +51,9 @@ STATUS: Final[dict[type[ApplicationError], int]] = {
     IdempotencyConflict: 409,
     AccountLimitReached: 429,
     UnreadableSecrets: 409,
-    StoreUnavailable: 503,
+    StoreUnavailable: SERVICE_UNAVAILABLE,
     MissingSetting: 501,
-    SourceBusy: 503,
+    SourceBusy: SERVICE_UNAVAILABLE,
     SourceTimeout: 504,
     SourceError: 502,  # the first match counts, so the base class comes last
 }
@@ -89,6 +89,8 @@ def _is_union_branch(part: str | int) -> bool:
 async def on_service_error(request: Request, error: Exception) -> JSONResponse:
     """Convert an `ApplicationError`; its class name is stored for the request log."""
     request.scope.setdefault("state", {})["refusal"] = type(error).__name__
+    if isinstance(error, StoreUnavailable):
+        return store_unavailable(error)
     status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
     if isinstance(error, BadInput):
         return JSONResponse(
@@ -99,8 +101,6 @@ async def on_service_error(request: Request, error: Exception) -> JSONResponse:
 
 
 def _headers(error: Exception) -> dict[str, str] | None:
-    if isinstance(error, StoreUnavailable):
-        return {"Retry-After": str(STORE_RETRY_S)}
     if isinstance(error, SourceBusy):
         return {"Retry-After": str(math.ceil(error.retry_after_s))}
     return _limit_headers(error) if isinstance(error, AccountLimitReached) else None
