@@ -259,16 +259,16 @@ class TestJobContract:
 
     async def test_next_lease_end(self, store: Store) -> None:
         await accounts(store)
-        for number in range(3):
+        for number in range(4):
             await accepted(store, now=NOW + number)
-        assert await store.next_lease_end(after=NOW) is None
-        for number in range(3):
-            await claimed(store, f"w{number}", now=NOW + number)
-        await store.release("w0")
-        ends = NOW + 1 + 10
-        assert await store.next_lease_end(after=NOW) == ends
-        assert await store.next_lease_end(after=ends) == ends + 1
-        assert await store.next_lease_end(after=ends + 1) is None
+        assert await store.next_lease_end("me", after=NOW) is None
+        for number, worker in enumerate(("me", "released", "w2", "w3")):
+            await claimed(store, worker, now=NOW + number)
+        await store.release("released")
+        ends = NOW + 2 + 10
+        assert await store.next_lease_end("me", after=NOW) == ends
+        assert await store.next_lease_end("me", after=ends) == ends + 1
+        assert await store.next_lease_end("me", after=ends + 1) is None
 
     async def test_batch_is_atomic(self, store: Store) -> None:
         await accounts(store)

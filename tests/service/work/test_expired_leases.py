@@ -1,51 +1,86 @@
-"""Jobs of a process that died: another one claims them as soon as their leases end."""
+"""Jobs of processes that died: another one claims them without waiting for its next poll."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.service.job_stores import store_of
-from tests.stores.jobs import new_job
-from webdata_nb.service.store.interface import JobContext
+from tests.stores.jobs import entry, new_job
+from webdata_nb.service.store.interface import JobContext, Store
 from webdata_nb.service.store.records import EMPTY_BATCH, CommitBatch
 from webdata_nb.service.work import runner
 from webdata_nb.service.work.events import JobEvents
 from webdata_nb.service.work.membership import Membership
+from webdata_nb.service.work.worker import Engine
+
+
+@pytest.fixture(autouse=True)
+def no_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "POLL_S", 1000.0)
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    async with store_of(tmp_path) as opened:
+        await opened.accounts.ensure("alice", "Alice", now=opened.now())
+        yield opened
+
+
+@asynccontextmanager
+async def running(store: Store, engine: Engine, id_file: Path) -> AsyncIterator[None]:
+    """Run jobs as one of several processes."""
+    membership = Membership(store.replicas, "alive", 16, id_file=id_file, now=store.now())
+    local = runner.LocalRunner(
+        store,
+        JobEvents(),
+        engine,
+        on_end=lambda _: None,
+        delete_spooled=lambda _: None,
+        membership=membership,
+        clock=store.now,
+    )
+    await local.start()
+    yield
+    await local.close()
 
 
 @pytest.mark.both_stores
-async def test_jobs_are_claimed_when_their_leases_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(runner, "POLL_S", 1000.0)
+async def test_jobs_are_claimed_when_their_leases_end(store: Store, tmp_path: Path) -> None:
     claimed: asyncio.Queue[str] = asyncio.Queue()
 
     async def engine(context: JobContext) -> CommitBatch:
         await claimed.put(context.job.id)
         return EMPTY_BATCH
 
-    async with store_of(tmp_path) as store:
-        await store.accounts.ensure("alice", "Alice", now=store.now())
-        jobs: list[str] = []
-        for lease_s in (0.5, 1.0):
-            await store.accept(new_job("alice"), now=store.now())
-            [(job, _)] = await store.claim("dead", held_jobs=jobs, lease_s=lease_s, now=store.now())
-            jobs.append(job.id)
-        running = runner.LocalRunner(
-            store,
-            JobEvents(),
-            engine,
-            on_end=lambda _: None,
-            delete_spooled=lambda _: None,
-            membership=Membership(
-                store.replicas, "alive", 16, id_file=tmp_path / "id", now=store.now()
-            ),
-            clock=store.now,
-        )
-        await running.start()
-        async with asyncio.timeout(60):
-            assert [await claimed.get() for _ in jobs] == jobs
-        await running.close()
+    jobs: list[str] = []
+    for lease_s in (0.5, 1.0):
+        await store.accept(new_job("alice"), now=store.now())
+        [(job, _)] = await store.claim("dead", held_jobs=jobs, lease_s=lease_s, now=store.now())
+        jobs.append(job.id)
+    async with running(store, engine, tmp_path / "id"), asyncio.timeout(60):
+        assert [await claimed.get() for _ in jobs] == jobs
+
+
+@pytest.mark.both_stores
+async def test_jobs_without_progress_follow_each_other_at_once(
+    store: Store, tmp_path: Path
+) -> None:
+    progressed: asyncio.Queue[str] = asyncio.Queue()
+
+    async def engine(context: JobContext) -> CommitBatch:
+        await context.commit(CommitBatch(entries=(entry(0),)))
+        await progressed.put(context.job.id)
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    jobs = [(await store.accept(new_job("alice"), now=store.now()))[0].id for _ in range(4)]
+    for process in ("killed", "killed as well"):
+        claims = await store.claim(process, max_jobs=9, lease_s=-1, now=store.now())
+        assert len(claims) == len(jobs)
+    async with running(store, engine, tmp_path / "id"), asyncio.timeout(60):
+        assert {await progressed.get() for _ in jobs} == set(jobs)

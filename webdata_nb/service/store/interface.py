@@ -165,8 +165,8 @@ class JobQueue(Protocol):
     async def expire_leases(self) -> None:
         """End the leases of all running jobs; only for a process that is alone on the store."""
 
-    async def next_lease_end(self, *, after: float) -> float | None:
-        """Return the first time after `after` at which a lease ends; None without one."""
+    async def next_lease_end(self, worker: str, *, after: float) -> float | None:
+        """Return the first time after `after` at which another worker's lease ends, or None."""
 
     async def renew(self, lease: Lease, *, lease_s: float, now: float) -> None:
         """Extend a lease; raises `LeaseLost`."""

@@ -19,6 +19,8 @@ IDEMPOTENCY_S: Final = 24 * 3600.0
 # How long after its last heartbeat a replica counts as alive. Less than a lease, whose end gives
 # its jobs to the others.
 LIVE_S: Final = 10.0
+# Jobs with this many attempts without progress run one at a time.
+SUSPECT_ATTEMPTS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)

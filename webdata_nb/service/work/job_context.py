@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -20,6 +20,7 @@ class LeasedJob(JobContext):
     """A `JobContext` on a queue. While the store is unavailable, its calls and the job wait.
 
     `changed_elsewhere` is set when another process changes the job: the lease may be lost.
+    `after_commit` is called after each commit.
     """
 
     claimed_job: JobRecord
@@ -27,6 +28,7 @@ class LeasedJob(JobContext):
     queue: JobQueue
     events: JobEvents
     retry: StoreRetry = field(default_factory=StoreRetry)
+    after_commit: Callable[[], None] = lambda: None
     changed_elsewhere: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
     _open_commits: dict[asyncio.Event, None] = field(default_factory=dict, repr=False)
 
@@ -51,6 +53,7 @@ class LeasedJob(JobContext):
         with waiting_for("the database", inf):
             await self._commit(batch)
         self.events.changed(self.job.id)
+        self.after_commit()
 
     async def _commit(self, batch: CommitBatch) -> None:
         earlier, finished = tuple(self._open_commits), asyncio.Event()

@@ -8,6 +8,7 @@ import secrets
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final, Protocol
 
 from webdata_nb.service.errors import StoreUnavailable
@@ -15,7 +16,7 @@ from webdata_nb.service.observability.logs import JOB_ID
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
 from webdata_nb.service.settings import SLOTS, unreserved_slots
 from webdata_nb.service.store.interface import JobQueue
-from webdata_nb.service.store.records import JobRecord, JobSnapshot, Lease
+from webdata_nb.service.store.records import SUSPECT_ATTEMPTS, JobRecord, JobSnapshot, Lease
 from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.work import job_log
 from webdata_nb.service.work.events import JobEvents
@@ -187,7 +188,7 @@ class LocalRunner(Runner):
         if self._membership is None:  # no other process has leases
             return POLL_S
         now = self._clock()
-        ends_at = await self._queue.next_lease_end(after=now)
+        ends_at = await self._queue.next_lease_end(self._worker, after=now)
         return POLL_S if ends_at is None else min(POLL_S, ends_at - now + LEASE_END_MARGIN_S)
 
     async def _fill_slots(self) -> None:
@@ -216,6 +217,8 @@ class LocalRunner(Runner):
 
     def _begin(self, job: JobRecord, lease: Lease) -> None:
         context = LeasedJob(job, lease, self._queue, self._events, self._retry)
+        if job.attempts_since_progress > SUSPECT_ATTEMPTS:  # after its progress the next may run
+            context = replace(context, after_commit=self.wake)
         task = asyncio.create_task(self._run(context), name=f"job {job.id}")
         self._tasks[job.id] = task
         self._contexts[job.id] = context

@@ -14,6 +14,7 @@ from webdata_nb.service.store.records import (
     EMPTY_BATCH,
     LIVE_S,
     NO_CURSORS,
+    SUSPECT_ATTEMPTS,
     CommitBatch,
     JobRecord,
     JobSnapshot,
@@ -27,8 +28,6 @@ from webdata_nb.service.store.sql.job_finish import JobFinish
 from webdata_nb.service.store.sql.job_rows import job_of_row, lease_values
 from webdata_nb.service.store.sql.outbox import has_page_events
 
-# Jobs with this many attempts without progress run one at a time.
-SUSPECT_ATTEMPTS: Final = 2
 # Starts and claims: a claim finds the jobs whose start began before it.
 QUEUE_LANE: Final = Lane("queue", grouped=False)
 
@@ -89,8 +88,8 @@ class SqlJobQueue(JobQueue, IndexSource):
     async def expire_leases(self) -> None:
         await self.database.write("expire_leases")
 
-    async def next_lease_end(self, *, after: float) -> float | None:
-        [row] = await self.database.read("next_lease_end", now=after)
+    async def next_lease_end(self, worker: str, *, after: float) -> float | None:
+        [row] = await self.database.read("next_lease_end", worker=worker, now=after)
         return None if row["ends_at"] is None else float(row["ends_at"])
 
     async def renew(self, lease: Lease, *, lease_s: float, now: float) -> None:

@@ -92,8 +92,9 @@ UPDATE job SET lease_until = 0 WHERE state = 'running';
 UPDATE job SET lease_until = 0 WHERE state = 'running' AND worker = :worker;
 
 -- name: next_lease_end
--- Until then, only pending jobs can be claimed.
-SELECT MIN(lease_until) AS ends_at FROM job WHERE state = 'running' AND lease_until > :now;
+-- Until then, no other worker's job becomes free.
+SELECT MIN(lease_until) AS ends_at FROM job
+WHERE state = 'running' AND lease_until > :now AND worker <> :worker;
 
 -- name: renew
 -- Extends a lease that is still held.
