@@ -35,6 +35,7 @@ RENEW_RETRY_S: Final = 1.0
 # Attempts without progress before a job fails.
 MAX_ATTEMPTS: Final = 5
 
+_LEASE_LOST: Final = "job %s was taken from this worker"
 _INTERNAL_ERROR: Final = "the service made an error; its log has the details"
 
 Engine = Callable[[JobContext], Awaitable[CommitBatch]]
@@ -54,7 +55,7 @@ async def run_job(
         state, job_error, batch = await _wait_for_engine(context, engine_task)
         snapshot = await _finish(context, state, job_error, batch, clock)
     except LeaseLost:
-        log.info("job %s was taken from this worker", context.job.id)
+        log.info(_LEASE_LOST, context.job.id)
     except (StoreUnavailable, JobStalled) as error:
         log.warning("job %s is taken up again: %s", context.job.id, error)
     finally:
@@ -137,6 +138,7 @@ async def _renew_lease(
         try:
             await context.queue.renew(context.lease, lease_s=LEASE_S, now=clock())
         except LeaseLost:
+            log.info(_LEASE_LOST, context.job.id)
             engine_task.cancel()
             return
         except StoreUnavailable:  # the writers of the job log it
