@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,6 +65,30 @@ async def test_jobs_are_claimed_when_their_leases_end(store: Store, tmp_path: Pa
         jobs.append(job.id)
     async with running(store, engine, tmp_path / "id"), asyncio.timeout(60):
         assert [await claimed.get() for _ in jobs] == jobs
+
+
+async def test_a_lease_that_ends_during_a_claim_is_not_overlooked(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claimed = asyncio.Event()
+
+    async def engine(_context: JobContext) -> CommitBatch:
+        claimed.set()
+        return EMPTY_BATCH
+
+    await store.accept(new_job("alice"), now=store.now())
+    await store.claim("dead", lease_s=3.0, now=store.now())
+    lease_end = store.now() + 3.0
+    claim = store.claim
+
+    async def slow_claim(*arguments: Any, **options: Any) -> Any:
+        found = await claim(*arguments, **options)
+        await asyncio.sleep(max(0.0, lease_end + 0.1 - store.now()))
+        return found
+
+    monkeypatch.setattr(store, "claim", slow_claim)
+    async with running(store, engine, tmp_path / "id"), asyncio.timeout(60):
+        await claimed.wait()
 
 
 @pytest.mark.both_stores

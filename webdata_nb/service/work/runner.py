@@ -169,8 +169,10 @@ class LocalRunner(Runner):
             try:
                 if self._membership is not None:
                     await self._membership.refresh()
+                # Before the claim: a lease that ends during it is not overlooked.
+                now = self._clock()
                 await self._fill_slots()
-                wait_s = await self._seconds_to_lease_end()
+                wait_s = await self._seconds_to_lease_end(now)
             except StoreUnavailable as error:
                 if not self._claim_in_doubt:  # once per outage
                     log.warning("no job can be taken: %s; trying again", error)
@@ -183,13 +185,14 @@ class LocalRunner(Runner):
                     await self._wake.wait()
             self._wake.clear()
 
-    async def _seconds_to_lease_end(self) -> float:
+    async def _seconds_to_lease_end(self, after: float) -> float:
         """Return when to look for jobs again: as soon as the lease of a dead process ends."""
         if self._membership is None:  # no other process has leases
             return POLL_S
-        now = self._clock()
-        ends_at = await self._queue.next_lease_end(self._worker, after=now)
-        return POLL_S if ends_at is None else min(POLL_S, ends_at - now + LEASE_END_MARGIN_S)
+        ends_at = await self._queue.next_lease_end(self._worker, after=after)
+        if ends_at is None:
+            return POLL_S
+        return min(POLL_S, max(0.0, ends_at - self._clock()) + LEASE_END_MARGIN_S)
 
     async def _fill_slots(self) -> None:
         if self._claim_in_doubt:  # the last claim may be stored all the same
