@@ -347,6 +347,7 @@ def test_interrupt_cancels_job(served: Shell, site: Site) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX pipes")
+@pytest.mark.slow
 def test_closed_output_prints_no_error(served: Shell) -> None:
     process = served.start("cache", "path")
     assert process.stdout is not None

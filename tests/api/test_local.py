@@ -150,6 +150,7 @@ def test_removed_site_is_neither_cached_nor_found(sample_site: SampleSite) -> No
 
 
 @pytest.mark.usefixtures("connected")
+@pytest.mark.slow
 def test_pages_of_a_site_that_is_gone_are_marked(sample_site: SampleSite) -> None:
     with SampleSite() as gone:
         crawl_df(gone.url, max_pages=12)
@@ -189,6 +190,7 @@ def test_a_service_that_went_away_is_started_again(
 
 
 @pytest.mark.usefixtures("connected")
+@pytest.mark.slow
 def test_a_jobs_end_is_told_to_the_notebook_that_started_it(sample_site: SampleSite) -> None:
     for start, subject in ((crawl_job, sample_site.url), (search_job, "aurora forecast")):
         with receive_webhooks(timeout=60) as hooks:

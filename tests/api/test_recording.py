@@ -191,6 +191,7 @@ def test_replay_from_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.usefixtures("connected")
+@pytest.mark.slow
 def test_frame_round_trip_through_any_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     df = crawl_df(SITE, scrape_options={"formats": ["markdown", "links"]})
     df["mine"] = range(len(df))

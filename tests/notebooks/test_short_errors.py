@@ -33,6 +33,7 @@ MESSAGE: Final = "max_pages must be a whole number from 1 to 1000; it is 5000"
 _ANSI: Final = re.compile(r"\x1b\[[\d;]*m")
 
 
+@pytest.mark.slow
 def test_a_kernel_sends_the_message_and_the_line(kernel: Kernel) -> None:
     kernel.run("import webdata_nb")
     cell = kernel.run("1\nwebdata_nb.crawl_df('https://site.test/', max_pages=5000)")

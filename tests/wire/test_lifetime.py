@@ -427,6 +427,7 @@ async def test_one_in_use_stops_only_by_force(
     assert stand_in.server.should_exit
 
 
+@pytest.mark.slow
 async def test_one_that_is_stopping_grants_no_lease(
     service: tuple[StandIn, httpx.AsyncClient],
 ) -> None:

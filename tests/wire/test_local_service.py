@@ -207,7 +207,6 @@ async def test_crawl_continues_without_kernel(local_settings: Settings, site: Si
     await last.close()
 
 
-@pytest.mark.smoke
 @pytest.mark.usefixtures("quick")
 async def test_killed_service_is_restarted(local_settings: Settings) -> None:
     service = await local.ensure(local_settings)

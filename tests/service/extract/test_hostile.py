@@ -121,6 +121,7 @@ def test_wide_schema_for_items_stops_at_field_limit(fields: dict[str, Any]) -> N
     assert time.process_time() - begun < 5  # 100 s and more without the limit
 
 
+@pytest.mark.slow
 def test_lookups_of_chained_names_are_limited() -> None:
     person = {"@type": "Person", "name": [f"n{n}" for n in range(100)]}
     page = {"json_ld": [{"@type": "Product", "name": "x", "author": [person] * 1000}]}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tests.requirements import require
 
 # In its own process, because `serve` sets a timer that ends the process.
@@ -68,6 +70,7 @@ def output(program: str, *arguments: str) -> int:
     return int(done.stdout)
 
 
+@pytest.mark.slow
 def test_worker_trims_memory_after_each_long_page() -> None:
     assert output(LONG_PAGES) == 2
 
