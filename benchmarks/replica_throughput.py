@@ -17,27 +17,25 @@ processors; it takes about 15 minutes::
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import httpx
 import psutil
 import psycopg
 
 from tests import postgres
-from tests.replica_process import ReplicaProcess, add_account, headers_of
+from tests.replica_process import ReplicaProcess
 from tests.site.process import SiteProcess
 from tests.site.server import Site
-from tests.wire.replica_kills import ACCOUNTS, CrawlLoad, account_of
+from tests.wire.replica_kills import CrawlLoad, add_accounts, start_crawls
 from webdata_nb.service.encryption import new_key
 
 CRAWLS, PAGES = 40, 250
@@ -60,13 +58,13 @@ class ReplicaSide:
     processors: tuple[frozenset[int], ...]
 
 
-def forest(site: Site) -> None:
+def crawl_trees(site: Site) -> None:
     """Recipe: a tree of more than 250 pages for each crawl."""
     CrawlLoad(CRAWLS, PAGES).serve(site)
 
 
 @contextmanager
-def restricted(processors: frozenset[int]) -> Iterator[None]:
+def processor_affinity(processors: frozenset[int]) -> Iterator[None]:
     """Let this process, and those that it starts meanwhile, use some processors only."""
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, processors)
@@ -81,14 +79,13 @@ def run_side(
 ) -> tuple[float, float]:
     """Run all crawls; return the pages per second, and the processor seconds of the replicas."""
     store_url, key = server.new_schema(), new_key()
-    for account in ACCOUNTS:
-        asyncio.run(add_account(store_url, key, account=account))
+    add_accounts(store_url, key)
     replicas = []
     with ExitStack() as stack:
         for number, processors in enumerate(side.processors):
             options = ("--slots", str(load.slots), "--replica", f"replica-{number}")
             replica = ReplicaProcess(home / f"replica-{number}", store_url, key, *options)
-            with restricted(processors):
+            with processor_affinity(processors):
                 replica.launch()
             stack.callback(replica.kill)
             replicas.append(replica)
@@ -99,19 +96,6 @@ def run_side(
         start_crawls(replicas, site_url, load)
         wait_for_end(store_url)
         return _pages_per_s(store_url, load), sum(map(_processor_s, replicas)) - before
-
-
-def start_crawls(replicas: Sequence[ReplicaProcess], site_url: str, load: CrawlLoad) -> None:
-    """Start the crawls of all accounts in turn, at all replicas in turn."""
-    for number in range(load.crawls):
-        body = {
-            "url": f"{site_url}crawl{number}",
-            "max_pages": load.pages,
-            "concurrency": load.concurrency,
-        }
-        url = replicas[number % len(replicas)].url + "/v1/crawl"
-        headers = headers_of(account_of(number))
-        httpx.post(url, json=body, headers=headers, timeout=60).raise_for_status()
 
 
 def wait_for_end(store_url: str) -> None:
@@ -155,9 +139,9 @@ def main() -> int:
     figures: dict[str, list[float]] = {one.label: [], two.label: []}
     with (
         tempfile.TemporaryDirectory() as folder,
-        restricted(frozenset({first, second})),
+        processor_affinity(frozenset({first, second})),
         postgres.running() as server,
-        SiteProcess("benchmarks.replica_throughput:forest") as site,
+        SiteProcess("benchmarks.replica_throughput:crawl_trees") as site,
     ):
         for number in range(options.rounds):
             for side in (one, two) if number % 2 else (two, one):

@@ -76,7 +76,8 @@ def comparable_outputs(notebook: Mapping[str, Any]) -> Iterator[tuple[str, list[
             # A kernel may send one line in two pieces.
             streams = (output for output in outputs if output["output_type"] == "stream")
             printed = "".join("".join(output["text"]) for output in streams)
-            parts = [part for output in outputs for part in _comparable_parts(output)]
+            others = (output for output in outputs if output["output_type"] != "stream")
+            parts = [part for output in others for part in _comparable_parts(output)]
             parts += map(_comparable, printed.splitlines())
             yield "".join(cell["source"]), sorted(parts)
 
@@ -85,8 +86,6 @@ def _comparable_parts(output: Mapping[str, Any]) -> Iterator[str]:
     data = output.get("data", {})
     if "image/png" in data:
         yield "picture"
-    elif output["output_type"] == "stream":
-        return
     elif not (text := _comparable("".join(data.get("text/plain", "")))).startswith(_PROGRESS):
         yield text
 

@@ -291,8 +291,7 @@ def replica_team(
     """Run two replicas, and log the claims of jobs."""
     home.mkdir()
     store_url, key = server.new_schema(), new_key()
-    for account in ACCOUNTS:
-        asyncio.run(add_account(store_url, key, account=account))
+    add_accounts(store_url, key)
     with psycopg.connect(store_url, autocommit=True) as connection:
         connection.execute(_LOGS.encode())
     options = ("--slots", str(slots), "--webhook-loopback")
@@ -331,7 +330,8 @@ def run_crawls(
         receiver.under("/", "", status=204)
         site.forget()
         started_at = time.monotonic()
-        job_ids = start_crawls(team, site, load, receiver.at("/hook"))
+        replicas = [*team.replicas.values()]
+        job_ids = start_crawls(replicas, site.url, load, webhook_url=receiver.at("/hook"))
         unfinished = "job WHERE state IN ('pending', 'running')"
         while kills:
             if not is_rapid:
@@ -347,25 +347,32 @@ def run_crawls(
         return _result(team, site, receiver, job_ids, seconds)
 
 
-def start_crawls(team: ReplicaTeam, site: Site, load: CrawlLoad, webhook_url: str) -> list[str]:
-    """Start the crawls of all accounts in turn, at both replicas in turn; return their ids."""
-    urls = [replica.url for replica in team.replicas.values()]
+def start_crawls(
+    replicas: Sequence[ReplicaProcess], site_url: str, load: CrawlLoad, **options: str
+) -> list[str]:
+    """Start the crawls of all accounts in turn, at all replicas in turn; return their ids."""
     job_ids = []
     for number in range(load.crawls):
         body = {
-            "url": site.at(f"/crawl{number}"),
+            "url": f"{site_url}crawl{number}",
             "max_pages": load.pages,
             "concurrency": load.concurrency,
-            "webhook_url": webhook_url,
+            **options,
         }
         reply = httpx.post(
-            f"{urls[number % 2]}/v1/crawl",
+            f"{replicas[number % len(replicas)].url}/v1/crawl",
             json=body,
             headers=headers_of(account_of(number)),
             timeout=60,
         )
         job_ids.append(reply.raise_for_status().json()["job_id"])
     return job_ids
+
+
+def add_accounts(store_url: str, key: str) -> None:
+    """Add all accounts to a new store."""
+    for account in ACCOUNTS:
+        asyncio.run(add_account(store_url, key, account=account))
 
 
 def account_of(crawl: int) -> str:

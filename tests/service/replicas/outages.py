@@ -12,6 +12,7 @@ import httpx
 
 from tests.replica_process import HEADERS
 from tests.service.conftest import Api, open_service
+from tests.service.webhooks.endpoint import Endpoint
 from tests.site.server import Site
 from webdata_nb.contract.states import TERMINAL
 
@@ -35,6 +36,24 @@ async def wait_for_pages(site: Site, count: int) -> None:
             if len(site.paths) >= count:
                 return
             await asyncio.sleep(0.02)
+
+
+def crawl_body(urls: list[str], endpoint: Endpoint) -> dict[str, Any]:
+    """Return the request of a crawl of all pages that reports its end."""
+    return {
+        "url": urls[0],
+        "max_pages": len(urls),
+        "concurrency": 4,
+        "webhook_url": endpoint.url,
+        "webhook_secret": "secret",
+    }
+
+
+async def check_webhooks(endpoint: Endpoint, job_ids: list[str]) -> None:
+    """Check that each job was reported, with one event id."""
+    webhooks = await endpoint.received(len(job_ids))
+    assert {webhook.payload["job_id"] for webhook in webhooks} == set(job_ids)
+    assert len({webhook.event_id for webhook in webhooks}) == len(job_ids)
 
 
 def check_refusal(response: httpx.Response) -> None:

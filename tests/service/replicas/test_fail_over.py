@@ -19,6 +19,8 @@ from tests.service.replicas.outages import (
     DEADLINE_S,
     check_crawl,
     check_refusal,
+    check_webhooks,
+    crawl_body,
     open_replica,
     wait_for_pages,
 )
@@ -73,13 +75,7 @@ async def test_crawls_go_on_at_a_promoted_standby(
             await stack.enter_async_context(open_replica(tmp_path / name, url, key, replica=name))
             for name in ("first", "second")
         ]
-        body = {
-            "url": urls[0],
-            "max_pages": PAGES,
-            "concurrency": 4,
-            "webhook_url": endpoint.url,
-            "webhook_secret": "secret",
-        }
+        body = crawl_body(urls, endpoint)
         with site.hold("/tree/5"):
             job_ids = [await replicas[n % 2].start_job("crawl", body) for n in range(CRAWLS)]
             await wait_for_pages(site, 6 * CRAWLS)
@@ -97,6 +93,4 @@ async def test_crawls_go_on_at_a_promoted_standby(
             usage = await api.get("/v1/usage")
             charged = PAGES * len(job_ids)
             assert (usage["used"], usage["reserved"], usage["active"]) == (charged, 0, 0)
-        webhooks = await endpoint.received(len(job_ids))
-        assert {webhook.payload["job_id"] for webhook in webhooks} == set(job_ids)
-        assert len({webhook.event_id for webhook in webhooks}) == len(job_ids)
+        await check_webhooks(endpoint, job_ids)

@@ -21,7 +21,7 @@ from tests.service.replicas.outages import (
     check_refusal,
     open_replica,
 )
-from tests.service.routes.test_disk_full import big_site
+from tests.service.routes.test_disk_full import big_site, check_starts_are_refused
 from tests.site.server import Site
 from tests.small_disk import SmallDisk, small_disk
 from webdata_nb.contract import paths
@@ -89,11 +89,7 @@ async def check_full_disk(
         disk.fill()
         await wait_until_full(api)
         shown = [(await api.get(f"/v1/crawl/{job_id}"))["data"] for job_id in job_ids]
-        refused = await api.http.post("/v1/crawl", json=body)
-        assert refused.status_code == 503
-        assert "full" in refused.json()["detail"]
-        assert int(refused.headers["Retry-After"]) > 0
-        assert (await api.post("/v1/search", {"query": "x"}, 503))["detail"]
+        await check_starts_are_refused(api, body)
         await asyncio.sleep(1)
         for each in (api, other):
             for job_id, rows in zip(job_ids, shown, strict=True):

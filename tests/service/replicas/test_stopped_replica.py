@@ -13,7 +13,12 @@ import pytest
 
 from tests.postgres import PostgresServer
 from tests.replica_process import HEADERS, ReplicaProcess, add_account
-from tests.service.replicas.outages import DEADLINE_S, wait_for_pages
+from tests.service.replicas.outages import (
+    DEADLINE_S,
+    check_webhooks,
+    crawl_body,
+    wait_for_pages,
+)
 from tests.service.webhooks.endpoint import Endpoint
 from tests.site.graphs import link_tree
 from tests.site.server import Site
@@ -63,13 +68,7 @@ async def test_jobs_of_a_stopped_replica_are_taken_over(
             ) as at_second,
         ):
             await asyncio.to_thread(first.start)
-            body = {
-                "url": urls[0],
-                "max_pages": PAGES,
-                "concurrency": 4,
-                "webhook_url": endpoint.url,
-                "webhook_secret": "secret",
-            }
+            body = crawl_body(urls, endpoint)
             with site.hold("/tree/5/0"):
                 with site.hold("/tree/5"):
                     job_ids = []
@@ -101,9 +100,7 @@ async def test_jobs_of_a_stopped_replica_are_taken_over(
             usage = (await at_first.get("/v1/usage")).json()
             charged = PAGES * len(job_ids)
             assert (usage["used"], usage["reserved"], usage["active"]) == (charged, 0, 0)
-            webhooks = await endpoint.received(len(job_ids))
-            assert {webhook.payload["job_id"] for webhook in webhooks} == set(job_ids)
-            assert len({webhook.event_id for webhook in webhooks}) == len(job_ids)
+            await check_webhooks(endpoint, job_ids)
     finally:
         for replica in replicas:
             replica.kill()

@@ -37,6 +37,15 @@ def big_site(site: Site) -> list[str]:
     return [site.at(f"/p{number}") for number in range(PAGES)]
 
 
+async def check_starts_are_refused(api: Api, body: dict[str, Any]) -> None:
+    """Check the replies to starts of jobs while the disk is full."""
+    refused = await api.http.post("/v1/crawl", json=body)
+    assert refused.status_code == 503
+    assert "full" in refused.json()["detail"]
+    assert int(refused.headers["Retry-After"]) > 0
+    assert (await api.post("/v1/search", {"query": "x"}, 503))["detail"]
+
+
 class Bounded(sqlite3.Connection):
     """A connection to a database that may not grow beyond `pages`, where that is set."""
 
@@ -94,11 +103,7 @@ async def test_jobs_wait_for_space_and_lose_nothing(
             fill()
             job_id = await api.start_job("crawl", body)
             shown = await full(api, job_id)
-            refused = await api.http.post("/v1/crawl", json=body)
-            assert refused.status_code == 503
-            assert "full" in refused.json()["detail"]
-            assert int(refused.headers["Retry-After"]) > 0
-            assert (await api.post("/v1/search", {"query": "x"}, 503))["detail"]
+            await check_starts_are_refused(api, body)
             await asyncio.sleep(1)
             still = await api.get(f"/v1/crawl/{job_id}")
             assert (still["status"], still["error"]) == ("running", None)

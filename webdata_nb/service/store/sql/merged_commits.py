@@ -95,7 +95,7 @@ class _MergedBatches:
             **lease_values(lease),
             "total": self.total,
             "completed": self.completed,
-            "outcome": None if self.outcome is None else orjson.dumps(self.outcome).decode(),
+            "outcome": None if self.outcome is None else _json(self.outcome),
             "is_progress": bool(self.entries or self.positions or self.url_outcomes),
             "published": len(self.positions),
             "min_published": max(self.positions.values(), default=-1) + 1,
@@ -108,7 +108,9 @@ class _MergedBatches:
             values = {"rows": _json(rows), "count": len(rows)}
             statements.append(("publish_entries", {"job_id": lease.job_id, **values}))
         if self.url_outcomes:
-            statements.append(("add_url_outcomes", {"job_id": lease.job_id, **self._outcomes()}))
+            statements.append(
+                ("add_url_outcomes", {"job_id": lease.job_id, **self._outcome_values()})
+            )
         return statements
 
     def _entry_values(self) -> dict[str, Any]:
@@ -129,7 +131,7 @@ class _MergedBatches:
             "journals": [entry.journal for entry in entries],
         }
 
-    def _outcomes(self) -> dict[str, Any]:
+    def _outcome_values(self) -> dict[str, Any]:
         outcomes = self.url_outcomes.values()
         rows = [
             {"url": each.url, "outcome": each.outcome, "detail": each.detail} for each in outcomes
@@ -138,5 +140,5 @@ class _MergedBatches:
 
 
 def _json(value: object) -> str:
-    """Return values as one JSON text: psycopg encodes each value of an array in Python."""
+    """Return values as one JSON text: psycopg would encode each value of an array in Python."""
     return orjson.dumps(value).decode()
