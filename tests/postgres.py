@@ -21,6 +21,7 @@ import pytest
 from filelock import FileLock
 from psycopg import sql
 
+from tests.leftovers import MARK
 from tests.ports import free_port
 from tests.requirements import require
 
@@ -197,7 +198,10 @@ def shared(folder: Path) -> Iterator[PostgresServer]:
     with lock:
         users, server = _read(record)
         if server is None:
-            server = create_server()
+            # It is no leftover of this process, which may end before the others.
+            with pytest.MonkeyPatch.context() as patch:
+                patch.delenv(MARK, raising=False)
+                server = create_server()
         _write(record, users + 1, server)
     try:
         yield server

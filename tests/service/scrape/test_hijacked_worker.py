@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import sys
+from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +19,9 @@ from webdata_nb.service.content.page_source import PageSource
 from webdata_nb.service.creatives.ocr import OcrPool
 from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.runtime.child_process import INHERITED
+from webdata_nb.service.runtime.cooperative import run_cooperatively
 from webdata_nb.service.workers import process
+from webdata_nb.service.workers.messages import PageReply
 from webdata_nb.service.workers.pool import PagePool
 
 BROKEN = (
@@ -58,6 +61,15 @@ def running() -> set[int]:
     return found
 
 
+def pipes() -> set[str]:
+    """Return the pipes that this process has open."""
+    found = set()
+    for each in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            found.add(str(each.readlink()))
+    return {target for target in found if target.startswith("pipe:")}
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("hijacked")
 @pytest.mark.parametrize("path", BROKEN)
@@ -86,6 +98,22 @@ async def test_an_answer_nobody_asked_for_ends_the_worker(path: str) -> None:
         assert (await pages.scrape(at(path), FULL_PAGE)).title == "Title"
         await until(lambda: before not in running())
         assert (await pages.scrape(at("/good", "After"), FULL_PAGE)).title == "After"
+
+
+@linux
+@pytest.mark.usefixtures("hijacked")
+async def test_no_pipe_stays_open_after_a_flood(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def decode_late(steps: Generator[None, None, PageReply]) -> PageReply:
+        # The buffer becomes full, so no end of the pipe is read.
+        await asyncio.sleep(1)
+        return await run_cooperatively(steps)
+
+    monkeypatch.setattr(process, "run_cooperatively", decode_late)
+    before = pipes()
+    async with PagePool(1) as pages:
+        await pages.scrape(at("/flood"), FULL_PAGE)
+        await until(lambda: not running())
+        await until(lambda: pipes() == before)
 
 
 @pytest.mark.usefixtures("hijacked")

@@ -175,6 +175,9 @@ class WorkerProcess:
             fault = True
         self.ended = True
         self._kill()
+        # The end of the process closes a pipe only if nothing is left in it to be read.
+        for pipe in _pipes(self._process):
+            pipe.close()
         exit_code = await self._exit_code()
         self._fail_pending(FAULT_EXIT if fault else exit_code, first_not_started=out_of_memory)
 
@@ -208,8 +211,14 @@ def _enlarge_pipes(process: asyncio.subprocess.Process) -> None:
         return
     import fcntl  # noqa: PLC0415 - POSIX only
 
-    transport: Any = getattr(process, "_transport", None)
-    for number in (0, 1):
+    for pipe in _pipes(process):
         with contextlib.suppress(OSError, AttributeError):
-            pipe = transport.get_pipe_transport(number).get_extra_info("pipe")
-            fcntl.fcntl(pipe.fileno(), _SET_PIPE_SIZE, PIPE_BYTES)
+            file: Any = pipe.get_extra_info("pipe")
+            fcntl.fcntl(file.fileno(), _SET_PIPE_SIZE, PIPE_BYTES)
+
+
+def _pipes(process: asyncio.subprocess.Process) -> list[asyncio.BaseTransport]:
+    """Return the transports of the standard input and output."""
+    transport: asyncio.SubprocessTransport | None = getattr(process, "_transport", None)
+    pipes = (transport and transport.get_pipe_transport(number) for number in (0, 1))
+    return [pipe for pipe in pipes if pipe]
