@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import platform
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -19,10 +18,8 @@ from starlette.types import ASGIApp
 
 from webdata_nb import __version__, malloc
 from webdata_nb.contract.events import Profile
-from webdata_nb.contract.local import service_lock_name
 from webdata_nb.service.api_keys import key_hash
 from webdata_nb.service.blobs.store import BlobStore, open_blob_store
-from webdata_nb.service.browser.profile_folders import remove_stale_folders
 from webdata_nb.service.creatives.cursor import CursorSealer
 from webdata_nb.service.creatives.file_store import FileStore
 from webdata_nb.service.creatives.listing import CreativesListing
@@ -34,17 +31,13 @@ from webdata_nb.service.http.connections import ConnectionLimiter, max_connectio
 from webdata_nb.service.http.gate import CallerLookup, Gate, local_callers
 from webdata_nb.service.http.request_log import RequestLogMiddleware
 from webdata_nb.service.local_lifetime import LocalLifetime
-from webdata_nb.service.observability import loop_lag
 from webdata_nb.service.observability.logs import Caller, LogFormat, configure_logging
 from webdata_nb.service.observability.metrics import Metrics, StoreCollector, StoreReport
 from webdata_nb.service.routes import health, local
 from webdata_nb.service.routes.app_state import AppState, LeasedSessions
 from webdata_nb.service.routes.application import Application
 from webdata_nb.service.runtime import gc_tuning
-from webdata_nb.service.search.breaker import ProviderBreakers
-from webdata_nb.service.search.catalog import ProviderCatalog
-from webdata_nb.service.search.providers.http_provider import ProviderQueues
-from webdata_nb.service.search.providers.local import LocalProvider
+from webdata_nb.service.runtime.background import cancel, run_in_background
 from webdata_nb.service.server import (
     GC_THRESHOLDS,
     SWITCH_INTERVAL_S,
@@ -56,34 +49,23 @@ from webdata_nb.service.server import (
 )
 from webdata_nb.service.settings import LOCAL_ACCOUNT, InvalidSetting, Mode, ServiceSettings
 from webdata_nb.service.store.backends import (
-    open_pacing,
-    open_store,
-    open_text_index,
     schema_version,
 )
 from webdata_nb.service.store.indexing import Indexer, origin_of
 from webdata_nb.service.store.interface import Store, TextIndex
-from webdata_nb.service.store.records import JobSnapshot, StoreSignal
+from webdata_nb.service.store.records import JobSnapshot
 from webdata_nb.service.store.retry import StoreRetry
-from webdata_nb.service.store.spool import SpoolDirectory
-from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.throttle import HostThrottle
 from webdata_nb.service.web.urls import canonical_url
 from webdata_nb.service.webhooks.callbacks import Webhooks
 from webdata_nb.service.webhooks.deliver import Deliverer
 from webdata_nb.service.webhooks.sender import Sender, webhook_policy
-from webdata_nb.service.work.background_indexer import BackgroundIndexer
-from webdata_nb.service.work.engines import EgressRoutes, JobEngines
-from webdata_nb.service.work.events import JobEvents
+from webdata_nb.service.work.job_processor import JobProcessor, open_job_processor
 from webdata_nb.service.work.membership import Membership
 from webdata_nb.service.work.retention import Janitor
-from webdata_nb.service.work.runner import LocalRunner
-from webdata_nb.service.work.watchdog import Watchdog
-from webdata_nb.service.workers.pool import PagePool, default_workers
 
 log = logging.getLogger("webdata_nb.service")
 
-PAGE_WORKERS: Final = default_workers()
 # Between two deletions of old files of creatives and of cached replies.
 SWEEP_INTERVAL_S: Final = 600.0
 # How long a request for the metrics may wait for the store.
@@ -123,130 +105,37 @@ async def service(
         blobs = await stack.enter_async_context(
             open_blob_store(settings.blobs_url, settings.data_dir)
         )
-        store = await _open_store(stack, settings)
-        clock = clock or store.now
-        index = await stack.enter_async_context(open_text_index(settings.data_dir, store))
-        spool = SpoolDirectory(settings.data_dir / "spool")
-        pacing = await stack.enter_async_context(
-            open_pacing(settings.store_url, store.replicas.count)
-        )
-        throttle = HostThrottle(pacing=pacing)
-        events, retry, metrics = JobEvents(), StoreRetry(), Metrics()
-        membership = _membership(store, settings)
-        _report_store(metrics, store, membership)
-        indexer = Indexer(store, index)
-        background_indexer = BackgroundIndexer(store, indexer)
-        pages = await stack.enter_async_context(PagePool(settings.page_workers or PAGE_WORKERS))
-        egress = await _open_egress(stack, settings, port, throttle, pages)
-        engines = JobEngines(
-            egress,
-            ProviderCatalog(LocalProvider(index, indexer), ProviderQueues(pacing)),
-            settings.providers,
-            spool,
-            ProviderBreakers(pacing),
-        )
-        webhooks = await _open_webhooks(stack, settings, port, store, retry=retry, clock=clock)
 
         def on_job_end(ended: JobSnapshot) -> None:
-            background_indexer.notify()
             if ended.job.request.get("webhook_url") is not None:
                 webhooks.wake()
-            _count_job(metrics, ended)
 
-        watchdog = Watchdog(
-            engines.run, fired=metrics.count_stalled_attempt, stall_s=settings.stall_s
+        jobs = await stack.enter_async_context(
+            open_job_processor(settings, port, on_end=on_job_end)
         )
+        store = jobs.store
+        clock = clock or store.now
+        _report_store(jobs.metrics, store, jobs.membership)
+        webhooks = await _open_webhooks(stack, settings, port, store, retry=jobs.retry, clock=clock)
         state = AppState(
             store=store,
-            engines=engines,
-            runner=LocalRunner(
-                store,
-                events,
-                watchdog.run,
-                on_end=on_job_end,
-                delete_spooled=spool.delete,
-                retry=retry,
-                slots=settings.slots,
-                membership=membership,
-                clock=store.now,
-            ),
-            events=events,
+            engines=jobs.engines,
+            runner=jobs.runner,
+            events=jobs.events,
             webhooks=webhooks,
-            creatives=_creatives(settings, throttle, blobs),
+            creatives=_creatives(settings, jobs.throttle, blobs),
             sessions=LeasedSessions(lifetime, settings.providers.creatives),
-            retry=retry,
+            retry=jobs.retry,
             retention=settings.retention,
             clock=clock,
         )
-        metrics.report_running_jobs(lambda: state.runner.running_jobs)
-        store.subscribe(partial(_on_signal, state))
-        janitor = Janitor(store, index, spool, retention=settings.retention, clock=clock)
-        _run_in_background(stack, janitor.run())
-        _run_in_background(stack, background_indexer.run())
-        _run_in_background(stack, loop_lag.measure(metrics.observe_loop_lag))
-        _run_in_background(stack, _sweep(state))
-        await state.runner.start()
-        stack.push_async_callback(state.runner.close)
+        janitor = Janitor(store, jobs.index, jobs.spool, retention=settings.retention, clock=clock)
+        run_in_background(stack, janitor.run())
+        run_in_background(stack, _sweep(state))
+        await jobs.runner.start()
+        stack.push_async_callback(jobs.runner.close)
 
-        yield _running_service(
-            settings,
-            lifetime,
-            stop,
-            state,
-            metrics,
-            prepare=partial(_prepare, egress, pages),
-            remove_site=partial(_remove_site, index, indexer),
-        )
-
-
-async def _open_store(stack: AsyncExitStack, settings: ServiceSettings) -> Store:
-    """Open the store; take over the work of the process before this one if it was alone."""
-    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    store = await stack.enter_async_context(
-        open_store(settings.data_dir, settings.cipher, settings.store_url)
-    )
-    if settings.store_url is None:  # no other process works on it
-        await store.expire_leases()
-        await store.accounts.expire_calls()
-        await store.outbox.expire_leases()
-    else:
-        await store.secrets.check_key()
-    if settings.mode == "local":
-        await store.accounts.ensure(LOCAL_ACCOUNT, "the user of this machine", now=store.now())
-    return store
-
-
-def _membership(store: Store, settings: ServiceSettings) -> Membership | None:
-    """Return this process as one of several; None if it is alone on its store."""
-    if settings.replica is None:
-        return None
-    # Beside the lock of the data directory.
-    lock_file = settings.data_dir / service_lock_name(platform.node())
-    return Membership(
-        store.replicas,
-        settings.replica,
-        settings.slots,
-        id_file=lock_file.with_suffix(".replica"),
-        now=store.now(),
-    )
-
-
-async def _open_egress(
-    stack: AsyncExitStack,
-    settings: ServiceSettings,
-    port: int,
-    throttle: HostThrottle,
-    pages: PagePool,
-) -> EgressRoutes:
-    policy = EgressPolicy(settings.mode, settings.allow_networks, own_port=port)
-    await asyncio.to_thread(remove_stale_folders)
-    routes = EgressRoutes(policy, settings.user_agent, throttle, pages, settings.upstream)
-    return await stack.enter_async_context(routes)
-
-
-async def _prepare(egress: EgressRoutes, pages: PagePool) -> None:
-    await egress.route_for({})
-    await pages.keep_ready()
+        yield _running_service(settings, lifetime, stop, state, jobs)
 
 
 async def _remove_site(index: TextIndex, indexer: Indexer, url: str) -> int:
@@ -275,19 +164,8 @@ async def _open_webhooks(
         )
     )
     deliverer = Deliverer(store.outbox, store, sender, clock, retry)
-    _run_in_background(stack, deliverer.run())
+    run_in_background(stack, deliverer.run())
     return Webhooks(store.outbox, sender, Profile(choice.profile), choice.pages, deliverer.wake)
-
-
-def _on_signal(state: AppState, signal: StoreSignal) -> None:
-    """Look for what another process changed."""
-    if signal.job_id is not None:
-        state.events.changed(signal.job_id)
-        state.runner.check_lease(signal.job_id)
-        return
-    state.runner.wake()
-    if not signal.is_queue:
-        state.events.all_changed()
 
 
 def _creatives(
@@ -305,13 +183,11 @@ def _running_service(
     lifetime: LocalLifetime,
     stop: Callable[[], None],
     state: AppState,
-    metrics: Metrics,
-    *,
-    prepare: Callable[[], Coroutine[None, None, None]],
-    remove_site: Callable[[str], Awaitable[int]],
+    jobs: JobProcessor,
 ) -> RunningService:
     """Return the application behind gate, compression and request log."""
     is_local = settings.mode == "local"
+    remove_site = partial(_remove_site, jobs.index, jobs.indexer)
     control = local.routes(lifetime, state.store.active_jobs, stop, schema_version(), remove_site)
     app = Application(control if is_local else ())
     app.state.app_state = state
@@ -334,11 +210,11 @@ def _running_service(
         return await state.store.active_jobs() + await state.store.outbox.pending()
 
     return RunningService(
-        RequestLogMiddleware(CompressionMiddleware(gate), templates, metrics),
+        RequestLogMiddleware(CompressionMiddleware(gate), templates, jobs.metrics),
         app.routes,
-        metrics,
+        jobs.metrics,
         pending_work,
-        prepare,
+        jobs.prepare,
         partial(_drain, state),
     )
 
@@ -377,14 +253,6 @@ def _report_store(metrics: Metrics, store: Store, membership: Membership | None)
         metrics.describe_replica(membership.replica.name)
 
 
-def _count_job(metrics: Metrics, snapshot: JobSnapshot) -> None:
-    chain = snapshot.job.outcome.get("fallback_chain", [])
-    attempts = [(attempt["provider"], attempt["status"]) for attempt in chain]
-    metrics.count_ended_job(
-        snapshot.job.kind, snapshot.job.state.value, snapshot.receipt.counts, attempts
-    )
-
-
 async def _sweep(state: AppState) -> None:
     """Delete old files of creatives and all cached replies, forever."""
     while True:
@@ -394,16 +262,6 @@ async def _sweep(state: AppState) -> None:
         except BlobsUnavailable as error:
             log.warning("old files are not deleted: %s; trying again later", error)
         await asyncio.sleep(SWEEP_INTERVAL_S)
-
-
-def _run_in_background(stack: AsyncExitStack, work: Coroutine[None, None, None]) -> None:
-    """Run `work` until the stack is closed."""
-    stack.push_async_callback(_cancel, asyncio.create_task(work))
-
-
-async def _cancel(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
 
 
 async def _run(
@@ -431,10 +289,10 @@ async def _run(
                 lifetime.retire()
                 server.should_exit = True
                 draining = asyncio.create_task(running.drain())
-                await _cancel(preparing)
+                await cancel(preparing)
                 await serving
                 await draining
-                await _cancel(watching)
+                await cancel(watching)
 
 
 def _announce(settings: ServiceSettings, port: int, lifetime: LocalLifetime) -> None:

@@ -1,0 +1,206 @@
+"""Opens the parts of a process that run jobs, with and without the HTTP application."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from webdata_nb.contract.local import service_lock_name
+from webdata_nb.service.browser.profile_folders import remove_stale_folders
+from webdata_nb.service.observability import loop_lag
+from webdata_nb.service.observability.metrics import Metrics
+from webdata_nb.service.runtime.background import run_in_background
+from webdata_nb.service.search.breaker import ProviderBreakers
+from webdata_nb.service.search.catalog import ProviderCatalog
+from webdata_nb.service.search.providers.http_provider import ProviderQueues
+from webdata_nb.service.search.providers.local import LocalProvider
+from webdata_nb.service.settings import LOCAL_ACCOUNT, ServiceSettings
+from webdata_nb.service.store.backends import open_pacing, open_store, open_text_index
+from webdata_nb.service.store.indexing import Indexer
+from webdata_nb.service.store.interface import Store, TextIndex
+from webdata_nb.service.store.records import JobSnapshot, StoreSignal
+from webdata_nb.service.store.retry import StoreRetry
+from webdata_nb.service.store.spool import SpoolDirectory
+from webdata_nb.service.web.egress_policy import EgressPolicy
+from webdata_nb.service.web.throttle import HostThrottle
+from webdata_nb.service.work.background_indexer import BackgroundIndexer
+from webdata_nb.service.work.engines import EgressRoutes, JobEngines
+from webdata_nb.service.work.events import JobEvents
+from webdata_nb.service.work.membership import Membership
+from webdata_nb.service.work.runner import LocalRunner
+from webdata_nb.service.work.watchdog import Watchdog
+from webdata_nb.service.workers.pool import PagePool, default_workers
+
+PAGE_WORKERS: Final = default_workers()
+
+
+@dataclass(frozen=True, slots=True)
+class JobProcessor:
+    """What runs the jobs of a store in this process: its parts are open, its runner not started.
+
+    `membership` is None in a process that is alone on its store.
+    """
+
+    store: Store
+    index: TextIndex
+    indexer: Indexer
+    spool: SpoolDirectory
+    throttle: HostThrottle
+    events: JobEvents
+    retry: StoreRetry
+    metrics: Metrics
+    membership: Membership | None
+    pages: PagePool
+    egress: EgressRoutes
+    engines: JobEngines
+    runner: LocalRunner
+
+    async def prepare(self) -> None:
+        """Do what the first job would wait for; runs until it is cancelled."""
+        await self.egress.route_for({})
+        await self.pages.keep_ready()
+
+    def notify(self, signal: StoreSignal) -> None:
+        """Look for what another process changed."""
+        if signal.job_id is not None:
+            self.events.changed(signal.job_id)
+            self.runner.check_lease(signal.job_id)
+            return
+        self.runner.wake()
+        if not signal.is_queue:
+            self.events.all_changed()
+
+
+@asynccontextmanager
+async def open_job_processor(
+    settings: ServiceSettings, port: int | None, *, on_end: Callable[[JobSnapshot], None]
+) -> AsyncIterator[JobProcessor]:
+    """Open all parts in order, close them in reverse order.
+
+    Parameters
+    ----------
+    settings
+        Of this process.
+    port
+        The port of this process's HTTP server, which no job may fetch from; None without one.
+    on_end
+        Called with every job that ended here.
+    """
+    async with AsyncExitStack() as stack:
+        store = await _open_store(stack, settings)
+        index = await stack.enter_async_context(open_text_index(settings.data_dir, store))
+        spool = SpoolDirectory(settings.data_dir / "spool")
+        pacing = await stack.enter_async_context(
+            open_pacing(settings.store_url, store.replicas.count)
+        )
+        throttle = HostThrottle(pacing=pacing)
+        events, retry, metrics = JobEvents(), StoreRetry(), Metrics()
+        membership = _membership(store, settings)
+        indexer = Indexer(store, index)
+        background_indexer = BackgroundIndexer(store, indexer)
+        pages = await stack.enter_async_context(PagePool(settings.page_workers or PAGE_WORKERS))
+        egress = await _open_egress(stack, settings, port, throttle, pages)
+        engines = JobEngines(
+            egress,
+            ProviderCatalog(LocalProvider(index, indexer), ProviderQueues(pacing)),
+            settings.providers,
+            spool,
+            ProviderBreakers(pacing),
+        )
+        watchdog = Watchdog(
+            engines.run, fired=metrics.count_stalled_attempt, stall_s=settings.stall_s
+        )
+
+        def on_job_end(ended: JobSnapshot) -> None:
+            background_indexer.notify()
+            on_end(ended)
+            _count_job(metrics, ended)
+
+        runner = LocalRunner(
+            store,
+            events,
+            watchdog.run,
+            on_end=on_job_end,
+            delete_spooled=spool.delete,
+            retry=retry,
+            slots=settings.slots,
+            membership=membership,
+            clock=store.now,
+        )
+        metrics.report_running_jobs(lambda: runner.running_jobs)
+        processor = JobProcessor(
+            store=store,
+            index=index,
+            indexer=indexer,
+            spool=spool,
+            throttle=throttle,
+            events=events,
+            retry=retry,
+            metrics=metrics,
+            membership=membership,
+            pages=pages,
+            egress=egress,
+            engines=engines,
+            runner=runner,
+        )
+        store.subscribe(processor.notify)
+        run_in_background(stack, background_indexer.run())
+        run_in_background(stack, loop_lag.measure(metrics.observe_loop_lag))
+        yield processor
+
+
+async def _open_store(stack: AsyncExitStack, settings: ServiceSettings) -> Store:
+    """Open the store; take over the work of the process before this one if it was alone."""
+    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    store = await stack.enter_async_context(
+        open_store(settings.data_dir, settings.cipher, settings.store_url)
+    )
+    if settings.store_url is None:  # no other process works on it
+        await store.expire_leases()
+        await store.accounts.expire_calls()
+        await store.outbox.expire_leases()
+    else:
+        await store.secrets.check_key()
+    if settings.mode == "local":
+        await store.accounts.ensure(LOCAL_ACCOUNT, "the user of this machine", now=store.now())
+    return store
+
+
+def _membership(store: Store, settings: ServiceSettings) -> Membership | None:
+    """Return this process as one of several; None if it is alone on its store."""
+    if settings.replica is None:
+        return None
+    # Beside the lock of the data directory.
+    lock_file = settings.data_dir / service_lock_name(platform.node())
+    return Membership(
+        store.replicas,
+        settings.replica,
+        settings.slots,
+        id_file=lock_file.with_suffix(".replica"),
+        now=store.now(),
+    )
+
+
+async def _open_egress(
+    stack: AsyncExitStack,
+    settings: ServiceSettings,
+    port: int | None,
+    throttle: HostThrottle,
+    pages: PagePool,
+) -> EgressRoutes:
+    policy = EgressPolicy(settings.mode, settings.allow_networks, own_port=port)
+    await asyncio.to_thread(remove_stale_folders)
+    routes = EgressRoutes(policy, settings.user_agent, throttle, pages, settings.upstream)
+    return await stack.enter_async_context(routes)
+
+
+def _count_job(metrics: Metrics, snapshot: JobSnapshot) -> None:
+    chain = snapshot.job.outcome.get("fallback_chain", [])
+    attempts = [(attempt["provider"], attempt["status"]) for attempt in chain]
+    metrics.count_ended_job(
+        snapshot.job.kind, snapshot.job.state.value, snapshot.receipt.counts, attempts
+    )
