@@ -20,7 +20,9 @@ from webdata_nb.service.errors import (
 from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.records import (
     CommitBatch,
+    CrawlState,
     IdempotencyKey,
+    LegEnd,
     UrlOutcome,
 )
 
@@ -484,3 +486,55 @@ class TestJobContract:
         )
         for job in jobs:
             assert (await store.job(ALICE, job.id)).published == 50
+
+
+class TestLegContract:
+    async def test_a_leg_is_stored_and_the_lease_continues(self, store: Store) -> None:
+        await accounts(store)
+        job = await accepted(store)
+        _, lease = await claimed(store)
+        assert await store.crawl_state(job.id) is None
+        entries = tuple(entry(n, position=n, charged=("page",)) for n in range(3))
+        await store.commit(lease, CommitBatch(entries=entries))
+        leg_end = LegEnd(b"one", 3, pinned_files=(("robots:x", b"r"),))
+        for _ in range(2):  # repeated after a commit whose result was lost
+            assert await store.end_leg(lease, leg_end, now=NOW)
+        assert await store.crawl_state(job.id) == CrawlState(b"one", 3)
+        assert await store.pinned_files(job.id) == {"robots:x": b"r"}
+        await store.commit(lease, CommitBatch(entries=(entry(3, position=3, charged=("page",)),)))
+        assert [each.ordinal for each in await store.journal(job.id, start=3)] == [3]
+        assert await store.end_leg(lease, LegEnd(b"two", 4), now=NOW)
+        assert await store.crawl_state(job.id) == CrawlState(b"two", 4)
+        assert (await store.job(ALICE, job.id)).settled_rows == 4
+        ended = await store.finish(lease, JobStatus.COMPLETED, error=None, now=NOW + 1)
+        assert ended.job.credits == (await store.job(ALICE, job.id)).credits == 4
+        usage = await store.accounts.usage(ALICE, now=NOW + 1)
+        assert [(used.operation, used.units) for used in usage.used] == [("page", 4)]
+        assert await store.crawl_state(job.id) is None
+
+    async def test_a_job_returns_to_the_queue_behind_those_that_wait(self, store: Store) -> None:
+        await accounts(store)
+        first = await accepted(store)
+        _, lease = await claimed(store)
+        second = await accepted(store, now=NOW + 1)
+        assert not await store.end_leg(lease, LegEnd(b"one", 0), now=NOW + 2)
+        assert (await store.job(ALICE, first.id)).state is JobStatus.PENDING
+        for write in (
+            store.commit(lease, CommitBatch(total=1)),
+            store.end_leg(lease, LegEnd(b"late", 0), now=NOW + 2),
+            store.renew(lease, lease_s=9, now=NOW + 2),
+        ):
+            with pytest.raises(LeaseLost):
+                await write
+        assert await store.crawl_state(first.id) == CrawlState(b"one", 0)
+        again = [(await claimed(store, worker, now=NOW + 3))[0].id for worker in ("w2", "w3")]
+        assert again == [second.id, first.id]
+
+    async def test_a_cancelled_job_ends_no_leg(self, store: Store) -> None:
+        await accounts(store)
+        job = await accepted(store)
+        _, lease = await claimed(store)
+        await store.cancel(ALICE, job.id, now=NOW)
+        with pytest.raises(LeaseLost):
+            await store.end_leg(lease, LegEnd(b"one", 0), now=NOW)
+        assert await store.crawl_state(job.id) is None

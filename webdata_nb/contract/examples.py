@@ -35,6 +35,14 @@ EXAMPLES: Final[Mapping[str, Mapping[str, Any]]] = {
             **_WEBHOOK,
         },
     },
+    "startLongCrawl": {
+        "a large site": {
+            "url": "https://example.com/",
+            "max_pages": 50_000,
+            "sitemap": True,
+            "scrape_options": {"formats": ["markdown"]},
+        },
+    },
     "cancelJob": {"nothing": {}},
     "retryJob": {"nothing": {}},
     "listCreatives": {

@@ -431,6 +431,7 @@ DeviceName = Annotated[str, Field(min_length=1, max_length=limits.DEVICE_LENGTH)
 WebhookSecret = Annotated[str, Field(min_length=1, max_length=limits.WEBHOOK_SECRET_LENGTH)]
 NumResults = Annotated[int, *whole(limits.NUM_RESULTS)]
 MaxPages = Annotated[int, *whole(limits.MAX_PAGES)]
+LongCrawlPages = Annotated[int, *whole(limits.LONG_CRAWL_PAGES)]
 MaxDepth = Annotated[int, *whole(limits.MAX_DEPTH)]
 Concurrency = Annotated[int, *whole(limits.CONCURRENCY)]
 CreativesLimit = Annotated[int, *whole(limits.CREATIVES_LIMIT)]

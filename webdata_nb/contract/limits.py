@@ -9,6 +9,10 @@ NUM_RESULTS_DEFAULT: Final = 10
 QUERY_LENGTH: Final = (1, 2048)
 MAX_PAGES: Final = (1, 1000)
 MAX_PAGES_DEFAULT: Final = 100
+# Of a long crawl (ours), and the pages of one of its legs. The state of a crawl is in memory, about
+# 2 kB for each page and 150 bytes for each URL that waits, so that more pages need a bound.
+LONG_CRAWL_PAGES: Final = (1, 100_000)
+LEG_PAGES: Final = 1000
 MAX_DEPTH: Final = (1, 10)
 MAX_DEPTH_DEFAULT: Final = 10
 CONCURRENCY: Final = (1, 10)

@@ -25,7 +25,8 @@ MEANINGS: Final[dict[str, str]] = {
     "llms_txt": "it is an llms.txt that could not be read",
     "over_budget": "the crawl reached max_pages before it",
     "over_requests": "the crawl reached its limit of requests, 3 x max_pages + 50, before it",
-    "over_urls": "the crawl had reached its limit of 100 x max_pages + 50,000 known URLs",
+    "over_urls": "the crawl had reached its limit of known URLs: 100 x max_pages + 50,000, and at "
+    "most 500,000",
 }
 
 

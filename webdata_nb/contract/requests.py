@@ -26,6 +26,7 @@ from webdata_nb.contract.fields import (
     Headers,
     HttpUrl,
     Language,
+    LongCrawlPages,
     MaxDepth,
     MaxPages,
     NumResults,
@@ -321,6 +322,12 @@ class CrawlRequest(Strict):
     )
     webhook_url: WebhookUrl = None
     webhook_secret: JobWebhookSecret = None
+
+
+class LongCrawlRequest(CrawlRequest):
+    """POST /v1/long-crawls (ours): a crawl of up to 100,000 pages, which runs in legs."""
+
+    max_pages: LongCrawlPages = Field(description="Rows at most, failed pages included.")
 
 
 class NoParameters(Strict):

@@ -33,6 +33,7 @@
     ├── NoSuchAccount           -    no such account or key (operator commands)
     ├── JobFailure              -    the whole job failed; the text becomes its `error`
     ├── JobStalled              -    an attempt made no progress; another attempt continues the job
+    ├── JobRequeued             -    a leg of a long crawl ended, and another job waits for its turn
     ├── LeaseLost               -    another worker owns the job now; its writes are rejected
     └── PageError               -    one page failed: its row carries `kind` and the text
         ├── FetchError               the transfer failed
@@ -219,6 +220,10 @@ class JobFailure(ApplicationError):
 
 class JobStalled(ApplicationError):
     """An attempt made no progress and was ended; another attempt continues the job."""
+
+
+class JobRequeued(ApplicationError):
+    """A leg of a long crawl ended, and the job was returned to the queue: another one waits."""
 
 
 class LeaseLost(ApplicationError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -12,6 +12,8 @@ from webdata_nb.service.crawl.frontier import BreadthFirst, Frontier
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
 from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan, SettledTarget
 from webdata_nb.service.crawl.scope import CrawlScope, site_of
+from webdata_nb.service.crawl.state_record import decode_record, encode_record
+from webdata_nb.service.runtime.steps import run_to_completion
 from webdata_nb.service.web.urls import canonical_key
 
 NOT_FOUND: Final = CrawlResult("failed", "", reason="http_404")
@@ -26,6 +28,7 @@ class SimulatedCrawl:
     details: dict[str, str] = field(default_factory=dict)
     fetched: list[str] = field(default_factory=list)
     scores: list[float | None] = field(default_factory=list)
+    records: list[bytes] = field(default_factory=list)
 
     def record(self, settled: list[SettledTarget]) -> None:
         """Record settled targets."""
@@ -50,19 +53,38 @@ def simulate_crawl(
     obey_nofollow: bool = False,
     facets: FacetDetector | None = None,
     stored: Mapping[int, tuple[str, CrawlResult]] | None = None,
+    scope: CrawlScope | None = None,
+    seeds: Sequence[str] = (),
+    leg_rows: int | None = None,
 ) -> SimulatedCrawl:
     """Crawl a table (or a function) of results, which are received in a random order.
 
-    `stored` has the results of an earlier attempt by ordinal: they are not fetched again.
+    `stored` has the results of an earlier attempt by ordinal: they are not fetched again. With
+    `leg_rows`, the crawl runs in legs of so many rows: each is a new plan, which continues from
+    the record of the one before.
     """
     rng = random.Random(seed)
     read = site if callable(site) else lambda url: site.get(url, NOT_FOUND)
-    plan = CrawlPlan(
-        start, limits or CrawlLimits(100, 10), CrawlScope(frozenset({site_of(start)})), frontier(),
-        canonical_key, obey_nofollow=obey_nofollow, facets=facets,
-    )  # fmt: skip
+
+    def new_plan(facets: FacetDetector | None) -> CrawlPlan:
+        return CrawlPlan(
+            start, limits or CrawlLimits(100, 10),
+            scope or CrawlScope(frozenset({site_of(start)})), frontier(), canonical_key,
+            obey_nofollow=obey_nofollow, facets=facets,
+        )  # fmt: skip
+
+    plan = new_plan(facets)
+    plan.set_seeds(seeds)
     done, in_flight = SimulatedCrawl(), list[CrawlTarget]()
-    while not plan.is_over:
+    if leg_rows is not None:
+        plan.begin_leg(leg_rows)
+    while not plan.is_over or plan.is_leg_over:
+        if plan.is_leg_over and leg_rows is not None:
+            record = run_to_completion(encode_record(plan.state()))
+            plan = new_plan(None if facets is None else FacetDetector())
+            run_to_completion(plan.restore(decode_record(record)))
+            plan.begin_leg(plan.rows + leg_rows)
+            done.records.append(record)
         while len(in_flight) < concurrency and (target := plan.next_target()) is not None:
             in_flight.append(target)
         target = in_flight.pop(rng.randrange(len(in_flight)))

@@ -7,16 +7,31 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from webdata_nb.service.crawl.anchor_grading import LINK_WEIGHTS
-from webdata_nb.service.crawl.facets import FacetDetector, PageFingerprint, UrlVariant
-from webdata_nb.service.crawl.frontier import Candidate, Frontier
+from webdata_nb.service.crawl.facets import FACETS, FacetDetector, PageFingerprint, UrlVariant
+from webdata_nb.service.crawl.frontier import (
+    Candidate,
+    Frontier,
+    decode_candidate,
+    encode_candidate,
+)
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
 from webdata_nb.service.crawl.scope import CrawlScope, site_of
-from webdata_nb.service.crawl.traps import MAX_LINKS_PER_PAGE, TrapDetector
+from webdata_nb.service.crawl.state_record import Section, sections
+from webdata_nb.service.crawl.traps import MAX_LINKS_PER_PAGE, TRAPS, TrapDetector
+from webdata_nb.service.crawl.url_hashes import HASH_BYTES, UrlHashes
 from webdata_nb.service.runtime.steps import Steps
 from webdata_nb.service.store.records import UrlOutcome
 
 # URLs that are classified in one step: some milliseconds.
 URLS_PER_STEP: Final = 100
+# Hashes of known URLs in one item of a state.
+HASHES_PER_ITEM: Final = 64
+# Sections of a state.
+_SCOPE: Final = "discovery"
+_KNOWN: Final = "known"
+_TOO_DEEP: Final = "too deep"
+_NOFOLLOW: Final = "nofollow"
+_UNDECIDED: Final = "undecided"
 
 
 @dataclass(slots=True)
@@ -69,7 +84,7 @@ class UrlDiscovery:
         self._obey_nofollow = obey_nofollow
         self._facets, self._traps = facets, TrapDetector()
         # Keys of the URLs that are queued, fetched or accounted for.
-        self._known: set[str] = set()
+        self._known = UrlHashes()
         # Links as written that lead to known URLs: most links of a site. The key is only stored
         # where the frontier needs it again.
         self._key_by_link: dict[str, str] = {}
@@ -151,7 +166,6 @@ class UrlDiscovery:
             links = [link for link in links if link not in self._key_by_link]
         for number, url in enumerate(links):
             if number % URLS_PER_STEP == 0:
-                self._check_size()
                 yield
             key = self._key_by_link.get(url) or self._key_of(url)
             if key in self._known:
@@ -159,7 +173,7 @@ class UrlDiscovery:
                 if self._frontier.can_move(key):
                     discovered.candidates.append(Candidate(url, page.depth + 1, key))
                     discovered.requeued += 1
-            elif self._is_full and not self._is_tracked(key):
+            elif self._check_size() and not self._is_tracked(key):
                 discovered.outcomes.append(UrlOutcome(url, "over_urls"))
             else:
                 self._add_link(
@@ -227,6 +241,49 @@ class UrlDiscovery:
             if index not in nofollow and (key := self._key_of(url)) in self._known
         ]
 
+    def state(self) -> Iterator[Section]:
+        """Yield the state as sections: all but the cache of links, which fills again."""
+        yield _SCOPE, [sorted(self.scope.sites), self._is_full, self._facets_version]
+        table = self._known.to_bytes()
+        blocks = range(0, len(table), HASHES_PER_ITEM * HASH_BYTES)
+        yield from sections(
+            _KNOWN,
+            (table[at : at + HASHES_PER_ITEM * HASH_BYTES].decode("latin-1") for at in blocks),
+        )
+        yield from sections(_TOO_DEEP, self._too_deep.items())
+        yield from sections(_NOFOLLOW, ((key, *link) for key, link in self._nofollow.items()))
+        yield from sections(_UNDECIDED, map(encode_candidate, self._undecided.values()))
+        yield from self._traps.state()
+        if self._facets is not None:
+            yield from self._facets.state()
+
+    def restore(self, parts: Iterable[Section]) -> Iterator[Section]:
+        """Restore an earlier state instead of `start`; yield the sections of other parts."""
+        known = bytearray()
+        for name, items in parts:
+            if name == _SCOPE:
+                sites, self._is_full, self._facets_version = items
+                self.scope = replace(self.scope, sites=frozenset(sites))
+            elif name == _KNOWN:
+                known += b"".join(item.encode("latin-1") for item in items)
+            elif name == _TOO_DEEP:
+                self._too_deep.update(items)
+            elif name == _NOFOLLOW:
+                self._nofollow.update((key, (url, detail)) for key, url, detail in items)
+            elif name == _UNDECIDED:
+                self._undecided.update((each.key, each) for each in map(decode_candidate, items))
+            elif name.startswith(TRAPS):
+                self._traps.restore(name, items)
+            elif name.startswith(FACETS) and self._facets is not None:
+                self._facets.restore(name, items)
+            else:
+                yield name, items
+        self._known = UrlHashes.from_bytes(bytes(known))
+
+    def forget_links(self) -> None:
+        """Empty the cache of links, to bound its memory."""
+        self._key_by_link.clear()
+
     def _unknown(self, links: Iterable[str]) -> Iterator[str]:
         return (
             url
@@ -261,9 +318,12 @@ class UrlDiscovery:
             or key in self._nofollow
         )
 
-    def _check_size(self) -> None:
-        tracked = (self._known, self._undecided, self._too_deep, self._nofollow)
-        self._is_full = self._is_full or sum(map(len, tracked)) >= self._max_known_urls
+    def _check_size(self) -> bool:
+        """Return whether the crawl tracks as many URLs as it may."""
+        if not self._is_full:
+            deferred = len(self._undecided) + len(self._too_deep) + len(self._nofollow)
+            self._is_full = len(self._known) + deferred >= self._max_known_urls
+        return self._is_full
 
     def _add_link(
         self,

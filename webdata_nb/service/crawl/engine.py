@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
+from webdata_nb.contract import limits
 from webdata_nb.contract.requests import CrawlRequest
 from webdata_nb.service.crawl import spooled_page
 from webdata_nb.service.crawl.discovery import URLS_PER_STEP
@@ -22,17 +24,20 @@ from webdata_nb.service.crawl.robots import JobRobots, RobotsCache
 from webdata_nb.service.crawl.robots_rules import product_token
 from webdata_nb.service.crawl.scope import CrawlScope, site_of
 from webdata_nb.service.crawl.sitemaps import SitemapReader, SitemapSeeds
-from webdata_nb.service.credits.tariff import page_operations
-from webdata_nb.service.errors import JobFailure
+from webdata_nb.service.crawl.state_record import UnusableRecord, decode_record, encode_record
+from webdata_nb.service.credits import tariff
+from webdata_nb.service.errors import CreditsUsedUp, JobFailure, JobRequeued
 from webdata_nb.service.extract.extraction import Extractor
 from webdata_nb.service.pages.page_pipeline import FetchedPage, PagePipeline, PageVisit
 from webdata_nb.service.runtime.cooperative import run_cooperatively
 from webdata_nb.service.runtime.steps import Steps
 from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.store.interface import JobContext, PageSpool
-from webdata_nb.service.store.records import CommitBatch, JournalEntry, UrlOutcome
+from webdata_nb.service.store.records import CommitBatch, JournalEntry, LegEnd, UrlOutcome
 from webdata_nb.service.web.polite_fetcher import PoliteFetcher
 from webdata_nb.service.web.urls import canonical_key, canonical_url
+
+log = logging.getLogger(__name__)
 
 FRONTIERS: Final[dict[str, Callable[[], Frontier]]] = {
     "bfs": BreadthFirst,
@@ -73,7 +78,7 @@ async def run(context: JobContext, request: CrawlRequest, resources: CrawlResour
     robots = JobRobots(resources.robots, token, pinned_files)
     seeds = SitemapSeeds.from_snapshots(pinned_files)
     crawl = _CrawlRun(context, request, resources, robots, seeds)
-    await crawl.load_journal()
+    await crawl.load()
     await crawl.work()
     await crawl.account_for_leftovers()
     return crawl.last_batch()
@@ -116,15 +121,61 @@ class _CrawlRun:
         self._failure: str | None = None
         self._plan_changed = asyncio.Event()
 
-    async def load_journal(self) -> None:
-        """Load the results of earlier attempts; the plan receives them again in their order."""
-        for entry in await self._context.journal():
+    async def load(self) -> None:
+        """Load the state after the last leg, and the results that earlier attempts stored since.
+
+        The plan receives the results again in their order.
+        """
+        start = await self._load_state()
+        for entry in await self._context.journal(start=start):
             self._stored[entry.ordinal] = decode_entry(entry.journal)
             self._spool.drop(entry.ordinal)
         await self._prefetcher.restore({url for url, _ in self._stored.values()})
 
+    async def _load_state(self) -> int:
+        """Continue from the state after the last leg; return the ordinal of the next entry."""
+        state = await self._context.crawl_state()
+        if state is None:
+            return 0
+        try:
+            parts = decode_record(state.record)
+        except UnusableRecord as error:
+            log.warning("job %s: %s; its journal is replayed", self._context.job.id, error)
+            return 0
+        await run_cooperatively(self._plan.restore(parts))
+        return state.next_ordinal
+
     async def work(self) -> None:
-        """Run the workers until the plan is over."""
+        """Run the workers until the plan is over, leg by leg."""
+        leg_start = self._context.job.settled_rows
+        while True:
+            self._plan.begin_leg(leg_start + limits.LEG_PAGES)
+            await self._run_leg()
+            if not self._plan.is_leg_over:
+                return
+            await self._end_leg()
+            leg_start = self._plan.rows
+
+    async def _end_leg(self) -> None:
+        """Store the state; raises `JobRequeued` if other jobs wait."""
+        rows, max_pages = self._plan.rows, self._request.max_pages
+        leg_end = LegEnd(
+            await run_cooperatively(encode_record(self._plan.state())),
+            self._plan.next_ordinal,
+            tariff.leg_charges(self._request, max_pages - rows),
+            self._robots.pop_unsaved(),
+        )
+        try:
+            runs_on = await self._context.end_leg(leg_end)
+        except CreditsUsedUp as error:
+            raise JobFailure(
+                f"the crawl ended after {rows:,} of {max_pages:,} pages, because the account's "
+                f"credits do not suffice for more: {error}"
+            ) from None
+        if not runs_on:
+            raise JobRequeued(self._context.job.id)
+
+    async def _run_leg(self) -> None:
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self._request.concurrency):
@@ -167,7 +218,8 @@ class _CrawlRun:
         while (work := self._next_target(group) or self._next_prefetch()) is None:
             if self._plan.is_over:
                 self._wake_workers()
-                self._prefetcher.stop()
+                if not self._plan.is_leg_over:
+                    self._prefetcher.stop()
                 return None
             await self._plan_changed.wait()
         return work
@@ -264,7 +316,7 @@ class _CrawlRun:
             content = await self._content(visit.scraped)
             row = encode_row(visit, target, content)
             extracted = bool(content.get("extract"))
-            charged = page_operations(rendered=visit.rendered, extracted=extracted)
+            charged = tariff.page_operations(rendered=visit.rendered, extracted=extracted)
         journal = encode_entry(target, result, self._text_to_index(visit))
         success = result.kind == "page"
         entry = JournalEntry(target.ordinal, target.url, success, journal, row, charged=charged)

@@ -10,13 +10,18 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Final
+from itertools import chain
+from typing import Any, Final, Literal
 
 from webdata_nb.service.crawl.query_string import QueryParameter, normalized_url, split_query
 from webdata_nb.service.crawl.similarity import HASH_BYTES, similarity
+from webdata_nb.service.crawl.state_record import Section, sections
+
+# The sections of a state whose names start so belong to the detector.
+FACETS: Final = "facets"
 
 # Texts at least this similar are one text.
 DUPLICATE_SIMILARITY: Final = 0.95
@@ -130,8 +135,88 @@ class FacetDetector:
         self._pages_by_path: dict[str, deque[PageFingerprint]] = {}
         self._pages_by_text: dict[bytes, PageFingerprint] = {}
         self._pages_read: dict[str, PageFingerprint] = {}
+        # Only while a state is restored.
+        self._restored_pages: list[PageFingerprint] = []
         self.version = 0
         """Incremented whenever a parameter is decided: undecided URLs are then classified anew."""
+
+    def state(self) -> Iterator[Section]:
+        """Yield the state as sections, whose names start with `FACETS`."""
+        pages = self._distinct_pages()
+        numbers = {id(page): number for number, page in enumerate(pages)}
+        yield f"{FACETS} version", [self.version]
+        yield from sections(
+            f"{FACETS} evidence",
+            ([*key, *_encode_evidence(each)] for key, each in self._evidence.items()),
+        )
+        yield from sections(
+            f"{FACETS} originals",
+            ([key, None if url == key else url] for key, url in self._originals.items()),
+        )
+        yield from sections(f"{FACETS} pages", map(_encode_page, pages))
+        yield from sections(
+            f"{FACETS} siblings",
+            ([*key, numbers[id(page)]] for key, page in self._siblings.items()),
+        )
+        yield from sections(
+            f"{FACETS} paths",
+            (
+                [path, [numbers[id(page)] for page in same_path]]
+                for path, same_path in self._pages_by_path.items()
+            ),
+        )
+        yield from sections(
+            f"{FACETS} texts", (numbers[id(page)] for page in self._pages_by_text.values())
+        )
+        yield from sections(
+            f"{FACETS} read", (numbers[id(page)] for page in self._pages_read.values())
+        )
+        # The last section: the numbers of the pages are not needed any more.
+        yield f"{FACETS} end", []
+
+    def restore(self, name: str, items: list[Any]) -> None:
+        """Add a section of an earlier state; those of `state` in their order."""
+        match name.removeprefix(FACETS).strip():
+            case "version":
+                [self.version] = items
+            case "evidence":
+                self._evidence.update(
+                    ((site, parameter), _decode_evidence(*rest)) for site, parameter, *rest in items
+                )
+            case "originals":
+                self._originals.update((key, url or key) for key, url in items)
+            case section:
+                self._restore_pages(section, items)
+
+    def _restore_pages(self, section: str, items: list[Any]) -> None:
+        pages = self._restored_pages
+        match section:
+            case "pages":
+                pages.extend(_decode_page(*item) for item in items)
+            case "siblings":
+                self._siblings.update(((base, by), pages[number]) for base, by, number in items)
+            case "paths":
+                for path, numbers in items:
+                    same_path = (pages[number] for number in numbers)
+                    self._pages_by_path[path] = deque(same_path, maxlen=PAGES_COMPARED)
+            case "texts":
+                self._pages_by_text.update(
+                    (pages[number].sketch, pages[number]) for number in items
+                )
+            case "read":
+                self._pages_read.update((pages[number].url, pages[number]) for number in items)
+            case "end":
+                pages.clear()
+
+    def _distinct_pages(self) -> list[PageFingerprint]:
+        """Return the fingerprints that are stored anywhere, each once."""
+        stored = chain(
+            self._siblings.values(),
+            chain.from_iterable(self._pages_by_path.values()),
+            self._pages_by_text.values(),
+            self._pages_read.values(),
+        )
+        return list({id(page): page for page in stored}.values())
 
     def classify(self, url: str) -> UrlVariant | Undecided | None:
         """Classify a URL; None means a page of its own, which then represents its variants."""
@@ -276,6 +361,24 @@ class FacetDetector:
             kind = ParameterKind.SUSPECTED if suspected else ParameterKind.UNKNOWN
             evidence = self._evidence[(site, name)] = ParameterEvidence(kind)
         return evidence
+
+
+def _encode_evidence(evidence: ParameterEvidence) -> list[Any]:
+    counts = evidence.probes, evidence.probe_pages, evidence.own_canonicals, evidence.matches
+    return [evidence.kind.name, *counts]
+
+
+def _decode_evidence(kind: str, *counts: int) -> ParameterEvidence:
+    return ParameterEvidence(ParameterKind[kind], *counts)
+
+
+def _encode_page(page: PageFingerprint) -> list[Any]:
+    canonical = 0 if page.canonical == page.url else page.canonical
+    return [page.url, page.sketch.decode("latin-1"), canonical]
+
+
+def _decode_page(url: str, sketch: str, canonical: str | Literal[0] | None) -> PageFingerprint:
+    return PageFingerprint(url, sketch.encode("latin-1"), url if canonical == 0 else canonical)
 
 
 def _is_tracking(parameter: QueryParameter) -> bool:

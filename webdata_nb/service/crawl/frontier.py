@@ -6,9 +6,10 @@ import heapq
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from webdata_nb.service.crawl.anchor_grading import url_prior
+from webdata_nb.service.crawl.state_record import Section, sections
 
 # URLs that best first pops before it considers their links. A constant, so that the order does
 # not depend on `concurrency`.
@@ -18,6 +19,12 @@ ROUND_SIZE: Final = 8
 DAMPING: Final = 0.85
 # Less cash than this is not worth distributing.
 _MIN_CASH: Final = 1e-9
+# Sections of a state.
+_QUEUE: Final = "frontier queue"
+_COUNT: Final = "frontier count"
+_CASH: Final = "frontier cash"
+_INLINKS: Final = "frontier inlinks"
+_OUTLINKS: Final = "frontier outlinks"
 
 LinkWeights = Sequence[tuple[str, float]]
 """The keys that the links of a page lead to, each with the weight of its link."""
@@ -72,6 +79,24 @@ class Frontier(Protocol):
     def __iter__(self) -> Iterator[Candidate]:
         """Iterate over the queued candidates, in the order of `pop` if that is known."""
 
+    def state(self) -> Iterator[Section]:
+        """Yield the state as sections, whose names start with `frontier`."""
+
+    def restore(self, name: str, items: list[Any]) -> None:
+        """Add a section of an earlier state; the frontier is new, and its start page popped."""
+
+
+def encode_candidate(candidate: Candidate) -> list[Any]:
+    """Return a candidate as JSON; a key that is the URL is not repeated."""
+    key = None if candidate.key == candidate.url else candidate.key
+    return [candidate.url, candidate.depth, key]
+
+
+def decode_candidate(item: list[Any]) -> Candidate:
+    """Return the candidate that `encode_candidate` encoded."""
+    url, depth, key = item
+    return Candidate(url, depth, url if key is None else key)
+
 
 class BreadthFirst:
     """First in, first out. Later candidates never change the order of earlier ones."""
@@ -103,6 +128,14 @@ class BreadthFirst:
 
     def __iter__(self) -> Iterator[Candidate]:
         return iter(self._queue)
+
+    def state(self) -> Iterator[Section]:
+        """Yield the queue in order."""
+        return sections(_QUEUE, map(encode_candidate, self._queue))
+
+    def restore(self, name: str, items: list[Any]) -> None:  # noqa: ARG002 - there is one section
+        """Append to the queue."""
+        self._queue.extend(map(decode_candidate, items))
 
 
 class DepthFirst:
@@ -148,6 +181,14 @@ class DepthFirst:
 
     def __iter__(self) -> Iterator[Candidate]:
         return reversed(self._stack.values())
+
+    def state(self) -> Iterator[Section]:
+        """Yield the stack from the bottom."""
+        return sections(_QUEUE, map(encode_candidate, self._stack.values()))
+
+    def restore(self, name: str, items: list[Any]) -> None:  # noqa: ARG002 - there is one section
+        """Push to the stack."""
+        self._stack.update((each.key, each) for each in map(decode_candidate, items))
 
 
 class BestFirst:
@@ -231,3 +272,43 @@ class BestFirst:
 
     def __iter__(self) -> Iterator[Candidate]:
         return iter(self._waiting.values())
+
+    def state(self) -> Iterator[Section]:
+        """Yield the queue, the cash, the weights of the links, and the links of the pages read.
+
+        The heap follows from them: each waiting candidate has one entry with its present score.
+        """
+        yield _COUNT, [self._added_count]
+        yield from sections(_CASH, self._cash.items())
+        yield from sections(_INLINKS, self._inlink_weight.items())
+        yield from sections(_OUTLINKS, ((page, *links) for page, links in self._outlinks.items()))
+        yield from sections(
+            _QUEUE,
+            (
+                [*encode_candidate(each), self._insertion_order[key]]
+                for key, each in self._waiting.items()
+            ),
+        )
+
+    def restore(self, name: str, items: list[Any]) -> None:
+        """Add a section; those of `state` in their order."""
+        if name == _COUNT:
+            [self._added_count] = items
+            self._cash.clear()
+        elif name == _CASH:
+            self._cash.update(items)
+        elif name == _INLINKS:
+            self._inlink_weight.update(items)
+        elif name == _OUTLINKS:
+            for page, links, total_weight in items:
+                self._outlinks[page] = [tuple(link) for link in links], total_weight
+        else:
+            for *candidate, insertion_order in items:
+                self._restore_candidate(decode_candidate(candidate), insertion_order)
+
+    def _restore_candidate(self, candidate: Candidate, insertion_order: int) -> None:
+        key = candidate.key
+        self._waiting[key] = candidate
+        self._insertion_order[key] = insertion_order
+        self._prior[key] = url_prior(candidate.url)
+        self._push(key)

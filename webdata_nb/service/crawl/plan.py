@@ -19,6 +19,7 @@ from webdata_nb.service.crawl.facets import FacetDetector
 from webdata_nb.service.crawl.frontier import Candidate, Frontier
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
 from webdata_nb.service.crawl.scope import CrawlScope, site_of
+from webdata_nb.service.crawl.state_record import Section, sections
 from webdata_nb.service.crawl.traps import MAX_LINKS_PER_PAGE
 from webdata_nb.service.runtime.steps import Steps, run_to_completion
 from webdata_nb.service.store.records import UrlOutcome
@@ -35,6 +36,10 @@ EXTRA_TARGETS: Final = 100
 # URLs that a crawl keeps in memory; those discovered later are in the receipt alone.
 KNOWN_URLS_PER_ROW: Final = 100
 EXTRA_KNOWN_URLS: Final = 50_000
+MAX_KNOWN_URLS: Final = 500_000
+# Sections of a state.
+_PLAN: Final = "plan"
+_CONTENT: Final = "content"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,7 @@ class CrawlLimits:
     @property
     def max_known_urls(self) -> int:
         """The number of URLs that the crawl keeps track of."""
-        return KNOWN_URLS_PER_ROW * self.max_pages + EXTRA_KNOWN_URLS
+        return min(MAX_KNOWN_URLS, KNOWN_URLS_PER_ROW * self.max_pages + EXTRA_KNOWN_URLS)
 
 
 class TargetOutcome(NamedTuple):
@@ -140,6 +145,8 @@ class CrawlPlan:
         self._requests = 0
         self._url_by_content: dict[str, str] = {}
         self._seeds: tuple[str, ...] = ()
+        # The rows at the begin of the leg in progress, and those after which it ends.
+        self._leg_start, self._leg_end = 0, limits.max_pages
         self.rows = 0
         frontier.add([self._discovery.start(start)])
 
@@ -156,8 +163,48 @@ class CrawlPlan:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is in flight and nothing more may be fetched."""
+        """Whether nothing is in flight and nothing more may be fetched, in this leg at least."""
         return not self._is_settling and not self._outstanding and not self._may_pop()
+
+    @property
+    def is_leg_over(self) -> bool:
+        """Whether nothing is in flight, and another leg would fetch more."""
+        return self.is_over and self._has_budget()
+
+    @property
+    def next_ordinal(self) -> int:
+        """The ordinal of the next URL; no earlier one is in flight when a leg is over."""
+        return self._next_ordinal
+
+    def begin_leg(self, end: int) -> None:
+        """Fetch on until there are about `end` rows: not more, unless a round has more.
+
+        The end of a leg has no effect on the order: it falls between two rounds.
+        """
+        self._leg_start, self._leg_end = self.rows, end
+        self._discovery.forget_links()
+
+    def state(self) -> Iterator[Section]:
+        """Yield the state as sections when a leg is over."""
+        if self._outstanding or self._round or self._results:
+            raise RuntimeError("pages are in flight")
+        yield _PLAN, [self._next_ordinal, self._requests, self.rows]
+        yield from sections(_CONTENT, self._url_by_content.items())
+        yield from self._discovery.state()
+        yield from self._frontier.state()
+
+    def restore(self, parts: Iterable[Section]) -> Steps[None]:
+        """Continue from an earlier state; called before anything else, and once."""
+        self._frontier.pop()  # the start page, which the constructor added
+        for name, items in self._discovery.restore(parts):
+            yield
+            if name == _PLAN:
+                self._next_ordinal, self._requests, self.rows = items
+                self._next_to_settle = self._next_ordinal
+            elif name == _CONTENT:
+                self._url_by_content.update(items)
+            else:
+                self._frontier.restore(name, items)
 
     def set_seeds(self, urls: Iterable[str]) -> None:
         """Set pages to add behind the start page's links; called before the start page settles."""
@@ -171,7 +218,8 @@ class CrawlPlan:
 
     def upcoming(self, limit: int) -> Iterator[Candidate]:
         """Return the URLs that come next if no result adds one, within the budget."""
-        rows_left = self._limits.max_pages - self.rows - len(self._outstanding)
+        last_row = min(self._leg_end, self._limits.max_pages)
+        rows_left = last_row - self.rows - len(self._outstanding)
         pages_left = self._requests_left() // MAX_REQUESTS_PER_PAGE
         return islice(self._frontier, max(0, min(limit, rows_left, pages_left)))
 
@@ -222,7 +270,9 @@ class CrawlPlan:
         round_size = self._frontier.round_size
         if round_size is not None and self._outstanding:
             return
-        while len(self._round) < (round_size or 1) and self._may_pop():
+        if self._is_leg_full():
+            return
+        while len(self._round) < (round_size or 1) and self._has_budget():
             candidate = self._frontier.pop()
             target = CrawlTarget(
                 self._next_ordinal, candidate.url, candidate.depth, candidate.score
@@ -232,6 +282,17 @@ class CrawlPlan:
             self._round.append(target)
 
     def _may_pop(self) -> bool:
+        return self._has_budget() and not self._is_leg_full()
+
+    def _is_leg_full(self) -> bool:
+        """Return whether another round could exceed the leg; a leg has at least one row."""
+        if self._leg_end >= self._limits.max_pages:
+            return False
+        rows = self.rows + len(self._outstanding)
+        round_size = self._frontier.round_size or 1
+        return rows > self._leg_start and rows + round_size > self._leg_end
+
+    def _has_budget(self) -> bool:
         # The start page determines the scope, so nothing else is fetched until it is settled.
         start_is_outstanding = 0 in self._outstanding
         return (

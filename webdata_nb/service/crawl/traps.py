@@ -9,12 +9,16 @@ thread links on but has new text on each page.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from webdata_nb.service.crawl.query_string import split_query
 from webdata_nb.service.crawl.similarity import similarity
+from webdata_nb.service.crawl.state_record import Section, sections
+
+# The sections of a state whose names start so belong to the detector.
+TRAPS: Final = "traps"
 
 MAX_URL_CHARACTERS: Final = 2000
 MAX_SEGMENTS: Final = 30
@@ -86,6 +90,30 @@ class TrapDetector:
         self._series_by_shape: dict[bytes, SimilarPages] = {}
         self._closed_patterns: dict[str, str] = {}
 
+    def state(self) -> Iterator[Section]:
+        """Yield the state as sections, whose names start with `TRAPS`."""
+        yield from sections(f"{TRAPS} sessions", self._urls_by_session.items())
+        yield from sections(f"{TRAPS} closed", self._closed_patterns.items())
+        yield from sections(
+            f"{TRAPS} patterns",
+            ([key, *_encode_series(each)] for key, each in self._series_by_pattern.items()),
+        )
+        yield from sections(f"{TRAPS} shapes", map(_encode_series, self._series_by_shape.values()))
+
+    def restore(self, name: str, items: list[Any]) -> None:
+        """Add a section of an earlier state."""
+        match name.removeprefix(TRAPS).strip():
+            case "sessions":
+                self._urls_by_session.update(items)
+            case "closed":
+                self._closed_patterns.update(items)
+            case "patterns":
+                self._series_by_pattern.update((key, _decode_series(*one)) for key, *one in items)
+            case "shapes":
+                # The key is the shape that the first page of the series had.
+                each = (_decode_series(*item) for item in items)
+                self._series_by_shape.update((series.shape, series) for series in each)
+
     def trap_of_url(self, url: str, is_known: Callable[[str], bool]) -> str | None:
         """Describe the trap that a new URL belongs to, or return None.
 
@@ -138,6 +166,14 @@ class TrapDetector:
         if not trapped:
             return None
         return self._closed_patterns.get(pattern) or f"soft 404: the text of {same_shape.url}"
+
+
+def _encode_series(series: SimilarPages) -> list[Any]:
+    return [series.url, series.shape.decode("latin-1"), series.count, series.with_new_links]
+
+
+def _decode_series(url: str, shape: str, count: int, with_new_links: int) -> SimilarPages:
+    return SimilarPages(url, shape.encode("latin-1"), count, with_new_links)
 
 
 def _trap_in_path(url: str) -> str | None:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from webdata_nb.contract import limits
 from webdata_nb.contract.requests import CrawlRequest, SearchRequest
 from webdata_nb.contract.states import JobKind, JobStatus
 from webdata_nb.service.credits.weights import Charge
 
 
 def max_charges(request: SearchRequest | CrawlRequest) -> tuple[Charge, ...]:
-    """Return what a request costs if every page succeeds; this is reserved at the start."""
-    return (
-        _crawl_charges(request) if isinstance(request, CrawlRequest) else _search_charges(request)
-    )
+    """Return what a request costs if every page succeeds; this is reserved at the start.
+
+    A long crawl reserves the credits of one leg at a time.
+    """
+    if isinstance(request, CrawlRequest):
+        return leg_charges(request, request.max_pages)
+    return _search_charges(request)
 
 
 def _search_charges(request: SearchRequest) -> tuple[Charge, ...]:
@@ -26,8 +30,9 @@ def _search_charges(request: SearchRequest) -> tuple[Charge, ...]:
     )
 
 
-def _crawl_charges(request: CrawlRequest) -> tuple[Charge, ...]:
-    pages, options = request.max_pages, request.scrape_options
+def leg_charges(request: CrawlRequest, pages_left: int) -> tuple[Charge, ...]:
+    """Return what the next leg of a crawl costs at most."""
+    pages, options = min(pages_left, limits.LEG_PAGES), request.scrape_options
     return (
         Charge("crawl", "page", pages),
         Charge("crawl", "extract", pages if options.extract is not None else 0),

@@ -9,9 +9,10 @@ from starlette.responses import JSONResponse, Response
 
 from webdata_nb.contract import limits, outcomes, paths
 from webdata_nb.contract.replies import CrawlStatus, StartReply
-from webdata_nb.contract.requests import CrawlRequest
+from webdata_nb.contract.requests import CrawlRequest, LongCrawlRequest
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.content.page_source import check_selectors
+from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.routes.job_start import check_extract, check_rendering, check_url, start
 from webdata_nb.service.routes.parameters import (
     IdempotencyKey,
@@ -66,6 +67,34 @@ async def start_crawl(
     The job is stored before the reply is sent, and continues after a restart of the service.
     Its rows are pages in the order in which the crawl found them.
     """
+    return await _start(request, state, crawl_request, idempotency_key)
+
+
+@router.post(
+    paths.LONG_CRAWLS,
+    summary="Start a crawl of up to 100,000 pages (ours)",
+    response_model=StartReply,
+    responses={200: {"links": _LINKS}, **error_responses(409, 429)},
+)
+async def start_long_crawl(
+    request: Request,
+    state: StateDep,
+    crawl_request: Annotated[LongCrawlRequest, examples("startLongCrawl")],
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Start a crawl that runs in legs of 1,000 pages.
+
+    Its job is like that of any crawl: status, rows, receipt, events, exports and the cancellation
+    use the same id and paths. Rows and order are those of a crawl without legs. After each leg the
+    credits of its rows are charged and those of the next leg reserved, and other jobs that wait
+    run first. If the credits do not suffice for the next leg, the job fails and keeps its rows.
+    """
+    return await _start(request, state, crawl_request, idempotency_key)
+
+
+async def _start(
+    request: Request, state: AppState, crawl_request: CrawlRequest, idempotency_key: str | None
+) -> Response:
     check_url(state.engines.egress.policy, crawl_request.url, field="url")
     for name in _SELECTOR_FIELDS:
         selectors = getattr(crawl_request.scrape_options, name)

@@ -22,11 +22,13 @@ from webdata_nb.service.store.records import (
     EMPTY_BATCH,
     NO_CURSORS,
     CommitBatch,
+    CrawlState,
     IdempotencyKey,
     IndexedPage,
     JobRecord,
     JobSnapshot,
     Lease,
+    LegEnd,
     NewJob,
     Replica,
     RowRange,
@@ -200,8 +202,31 @@ class JobQueue(Protocol):
             The job and its receipt without examples; its rows only if `batch` has all of them.
         """
 
-    async def journal(self, job_id: str) -> Sequence[StoredEntry]:
-        """Return a job's journal in order."""
+    async def end_leg(self, lease: Lease, leg_end: LegEnd, *, now: float) -> bool:
+        """End a leg of a long crawl in one transaction, and begin the next one.
+
+        Stores the state, charges for the visible rows of the leg, and reserves the credits of the
+        next one. Repeating it changes nothing.
+
+        Returns
+        -------
+        bool
+            Whether the lease continues. If other jobs wait, the job was returned to the queue,
+            behind them.
+
+        Raises
+        ------
+        LeaseLost
+            Another attempt has begun, or the job is over.
+        CreditsUsedUp
+            The account's credits do not suffice for the next leg; nothing was changed.
+        """
+
+    async def crawl_state(self, job_id: str) -> CrawlState | None:
+        """Return the state at the end of a long crawl's last leg; None if none has ended."""
+
+    async def journal(self, job_id: str, *, start: int = 0) -> Sequence[StoredEntry]:
+        """Return a job's journal in order, from ordinal `start`."""
 
     async def pinned_files(self, job_id: str) -> dict[str, bytes]:
         """Return the files that earlier attempts pinned, such as robots.txt, by name."""
@@ -548,8 +573,17 @@ class JobContext(Protocol):
     def job(self) -> JobRecord:
         """The job as claimed."""
 
-    async def journal(self) -> Sequence[StoredEntry]:
-        """Return the entries that earlier attempts stored."""
+    async def crawl_state(self) -> CrawlState | None:
+        """Return the state that the last leg stored; None if none has ended."""
+
+    async def end_leg(self, leg_end: LegEnd) -> bool:
+        """End a leg; return whether the job runs on.
+
+        Raises `LeaseLost`, and `CreditsUsedUp` if the account cannot pay for the next leg.
+        """
+
+    async def journal(self, *, start: int = 0) -> Sequence[StoredEntry]:
+        """Return the entries that earlier attempts stored, from ordinal `start`."""
 
     async def pinned_files(self) -> dict[str, bytes]:
         """Return the files that earlier attempts pinned."""

@@ -55,6 +55,8 @@ class JobRecord:
         reserved; and what the job cost, known from its end on.
     attempts_since_progress
         Claims since the job last stored anything, the present one included.
+    settled_rows
+        The rows of the legs of a long crawl that have ended; their credits are charged.
     """
 
     id: str
@@ -80,6 +82,7 @@ class JobRecord:
     credits: int | None = None
     attempts_since_progress: int = 0
     key_id: str | None = None
+    settled_rows: int = 0
 
     @property
     def credit_fields(self) -> dict[str, Any]:
@@ -191,6 +194,36 @@ class CommitBatch:
     total: int | None = None
     completed: int | None = None
     outcome: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LegEnd:
+    """The end of a leg of a long crawl.
+
+    Attributes
+    ----------
+    record
+        The state of the crawl, from which the next leg continues.
+    next_ordinal
+        The ordinal of the next journal entry.
+    max_charges
+        What the next leg may cost at most.
+    pinned_files
+        As in a batch.
+    """
+
+    record: bytes = field(repr=False)
+    next_ordinal: int
+    max_charges: tuple[Charge, ...] = ()
+    pinned_files: tuple[tuple[str, bytes], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlState:
+    """The state of a long crawl at the end of its last leg."""
+
+    record: bytes = field(repr=False)
+    next_ordinal: int
 
 
 EMPTY_BATCH: Final = CommitBatch()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
@@ -10,7 +11,14 @@ from math import inf
 from webdata_nb.service.errors import MissingRows, StoreUnavailable
 from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.store.interface import JobContext, JobQueue
-from webdata_nb.service.store.records import CommitBatch, JobRecord, Lease, StoredEntry
+from webdata_nb.service.store.records import (
+    CommitBatch,
+    CrawlState,
+    JobRecord,
+    Lease,
+    LegEnd,
+    StoredEntry,
+)
 from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.work.events import JobEvents
 
@@ -20,7 +28,8 @@ class LeasedJob(JobContext):
     """A `JobContext` on a queue. While the store is unavailable, its calls and the job wait.
 
     `changed_elsewhere` is set when another process changes the job: the lease may be lost.
-    `after_commit` is called after each commit.
+    `after_commit` is called after each commit. `requeued` is set when a leg of a long crawl ended
+    and the job was returned to the queue. `clock` returns the time.
     """
 
     claimed_job: JobRecord
@@ -30,17 +39,36 @@ class LeasedJob(JobContext):
     retry: StoreRetry = field(default_factory=StoreRetry)
     after_commit: Callable[[], None] = lambda: None
     changed_elsewhere: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
+    requeued: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
+    clock: Callable[[], float] = time.time
     _open_commits: dict[asyncio.Event, None] = field(default_factory=dict, repr=False)
 
     @property
     def job(self) -> JobRecord:
         return self.claimed_job
 
-    async def journal(self) -> Sequence[StoredEntry]:
+    async def crawl_state(self) -> CrawlState | None:
+        if self.job.attempt == 1:  # there is none
+            return None
+        with waiting_for("the database", inf):
+            return await self.retry.run(lambda: self.queue.crawl_state(self.job.id))
+
+    async def end_leg(self, leg_end: LegEnd) -> bool:
+        async def end() -> bool:
+            return await self.queue.end_leg(self.lease, leg_end, now=self.clock())
+
+        with waiting_for("the database", inf):
+            runs_on = await self.retry.run(end)
+        if not runs_on:
+            self.requeued.set()
+        self.events.changed(self.job.id)
+        return runs_on
+
+    async def journal(self, *, start: int = 0) -> Sequence[StoredEntry]:
         if self.job.attempt == 1:  # there is none
             return ()
         with waiting_for("the database", inf):
-            return await self.retry.run(lambda: self.queue.journal(self.job.id))
+            return await self.retry.run(lambda: self.queue.journal(self.job.id, start=start))
 
     async def pinned_files(self) -> dict[str, bytes]:
         if self.job.attempt == 1:

@@ -219,7 +219,7 @@ class LocalRunner(Runner):
                 return
 
     def _begin(self, job: JobRecord, lease: Lease) -> None:
-        context = LeasedJob(job, lease, self._queue, self._events, self._retry)
+        context = LeasedJob(job, lease, self._queue, self._events, self._retry, clock=self._clock)
         if job.attempts_since_progress > SUSPECT_ATTEMPTS:  # after its progress the next may run
             context = replace(context, after_commit=self.wake)
         task = asyncio.create_task(self._run(context), name=f"job {job.id}")
@@ -229,7 +229,9 @@ class LocalRunner(Runner):
         task.add_done_callback(lambda _: self._free_slot(job.id))
 
     def _free_slot(self, job_id: str) -> None:
-        if len(self._tasks) >= self._unreserved_slots:  # a job may be waiting for the slot
+        requeued = self._contexts[job_id].requeued.is_set()
+        # A job may be waiting for the slot.
+        if requeued or len(self._tasks) >= self._unreserved_slots:
             self._wake.set()
         del self._tasks[job_id], self._contexts[job_id]
 

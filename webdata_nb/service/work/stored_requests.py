@@ -6,8 +6,9 @@ from typing import Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from webdata_nb.contract import limits
 from webdata_nb.contract.error_messages import plain_message
-from webdata_nb.contract.requests import CrawlRequest, SearchRequest
+from webdata_nb.contract.requests import CrawlRequest, LongCrawlRequest, SearchRequest
 from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.store.records import JobRecord
 
@@ -23,7 +24,9 @@ def crawl_request(job: JobRecord) -> CrawlRequest:
     JobFailure
         The request exceeds the limits of this release; the message names the fields.
     """
-    return _validate(CrawlRequest, job)
+    max_pages = job.request.get("max_pages")
+    is_long = isinstance(max_pages, int) and max_pages > limits.MAX_PAGES[1]
+    return _validate(LongCrawlRequest if is_long else CrawlRequest, job)
 
 
 def search_request(job: JobRecord) -> SearchRequest:

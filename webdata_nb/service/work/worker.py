@@ -1,8 +1,9 @@
 """Runs one claimed job to its end, and writes the end.
 
-A run of a job has one of four results: the end of the job is written; another attempt or a
-cancellation has taken the job; the worker stops and releases the job; or the end cannot be written
-although the store is available, and the next claim continues the job.
+A run of a job has one of five results: the end of the job is written; a leg of a long crawl ends
+while other jobs wait; another attempt or a cancellation has taken the job; the worker stops and
+releases the job; or the end cannot be written although the store is available, and the next claim
+continues the job.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.errors import (
     ApplicationError,
     JobFailure,
+    JobRequeued,
     JobStalled,
     LeaseLost,
     StoreUnavailable,
@@ -56,6 +58,8 @@ async def run_job(
         snapshot = await _finish(context, state, job_error, batch, clock)
     except LeaseLost:
         log.info(_LEASE_LOST, context.job.id)
+    except JobRequeued:
+        log.info("job %s ended a leg, and waits for its next turn", context.job.id)
     except (StoreUnavailable, JobStalled) as error:
         log.warning("job %s is taken up again: %s", context.job.id, error)
     finally:
@@ -85,7 +89,7 @@ async def _wait_for_engine(
 ) -> tuple[JobStatus, str | None, CommitBatch]:
     try:
         return JobStatus.COMPLETED, None, await engine_task
-    except (LeaseLost, StoreUnavailable, JobStalled):
+    except (LeaseLost, StoreUnavailable, JobStalled, JobRequeued):
         raise
     except ApplicationError as failure:
         return JobStatus.FAILED, str(failure), EMPTY_BATCH

@@ -56,9 +56,16 @@ class LockedCredits:
         return cls(transaction, row, now)
 
     def reserve(
-        self, reservation_id: str, charges: Sequence[Charge], *, until: float | None = None
+        self,
+        reservation_id: str,
+        charges: Sequence[Charge],
+        *,
+        until: float | None = None,
+        is_renewal: bool = False,
     ) -> int | None:
         """Count one more job or call, and reserve its credits.
+
+        A renewal is of a job that runs already: the limit of active jobs does not apply.
 
         Returns
         -------
@@ -77,8 +84,9 @@ class LockedCredits:
         )
         self._release(expired)
         active = int(active_rows[0]["active"])
-        if terms.concurrency is not None and active >= terms.concurrency:
-            raise ConcurrencyReached(limit=terms.concurrency, active=active, retry_after=RETRY_S)
+        limit = None if is_renewal else terms.concurrency
+        if limit is not None and active >= limit:
+            raise ConcurrencyReached(limit=limit, active=active, retry_after=RETRY_S)
         credits_needed = sum(charge.credits for charge in charges)
         reserved = ledger.reserve(self.account.balance, terms, credits_needed)
         if reserved is None:
@@ -189,6 +197,6 @@ def settle_job(
         kind, JobStatus(job_row["state"]), row_counts, any_row=job_row["published"] > 0
     )
     LockedCredits(transaction, account_row, now).charge(ended, charges)
-    cost = sum(charge.credits for charge in charges)
+    cost: int = job_row["settled_credits"] + sum(charge.credits for charge in charges)
     transaction.send("set_job_credits", id=job_row["id"], credits=cost)
     return cost

@@ -73,5 +73,7 @@ def settle_end(
     """Settle the credits of a job that has just ended, and write its webhook delivery."""
     job = job_of_row(row, cipher)
     cost = settle_job(transaction, row, settlement, now)
+    if job.settled_rows:
+        transaction.send("delete_crawl_state", job_id=job.id)
     add_end_delivery(transaction, job, now)
     return replace(job, credits=cost)

@@ -16,9 +16,11 @@ from webdata_nb.service.store.records import (
     NO_CURSORS,
     SUSPECT_ATTEMPTS,
     CommitBatch,
+    CrawlState,
     JobRecord,
     JobSnapshot,
     Lease,
+    LegEnd,
     StoredEntry,
     UnindexedRow,
 )
@@ -26,6 +28,7 @@ from webdata_nb.service.store.sql.batch_commits import BatchCommit
 from webdata_nb.service.store.sql.connection import Lane, SqlDatabase, SqlRow, Transaction
 from webdata_nb.service.store.sql.job_finish import JobFinish
 from webdata_nb.service.store.sql.job_rows import job_of_row, lease_values
+from webdata_nb.service.store.sql.leg_end import LegChange
 from webdata_nb.service.store.sql.outbox import has_page_events
 
 # Starts and claims: a claim finds the jobs whose start began before it.
@@ -115,8 +118,16 @@ class SqlJobQueue(JobQueue, IndexSource):
         )
         return await self.database.change(job_finish, lane=Lane(lease.job_id))
 
-    async def journal(self, job_id: str) -> Sequence[StoredEntry]:
-        rows = await self.database.read("journal", job_id=job_id)
+    async def end_leg(self, lease: Lease, leg_end: LegEnd, *, now: float) -> bool:
+        change = LegChange(lease, leg_end, now)
+        return await self.database.change(change, lane=Lane(lease.job_id))
+
+    async def crawl_state(self, job_id: str) -> CrawlState | None:
+        rows = await self.database.read("crawl_state", job_id=job_id)
+        return CrawlState(bytes(rows[0]["record"]), rows[0]["next_ordinal"]) if rows else None
+
+    async def journal(self, job_id: str, *, start: int = 0) -> Sequence[StoredEntry]:
+        rows = await self.database.read("journal", job_id=job_id, start=start)
         return [StoredEntry(row["ordinal"], row["position"], row["journal"]) for row in rows]
 
     async def pinned_files(self, job_id: str) -> dict[str, bytes]:

@@ -87,6 +87,7 @@ def job_of_row(row: SqlRow, cipher: SecretCipher) -> JobRecord:
         credits=row["credits"],
         attempts_since_progress=row["attempts_since_progress"],
         key_id=row["key_id"],
+        settled_rows=row["settled_rows"],
     )
 
 

@@ -38,7 +38,7 @@ ORDER BY created_at DESC, id DESC LIMIT :limit;
 -- Accounts take turns: an account's first job comes before any account's second, running ones
 -- included, and within a turn the older job goes first. `:spare_jobs` places are for first jobs alone.
 WITH queue AS (
-  SELECT id, account_id, created_at, attempts_since_progress,
+  SELECT id, account_id, COALESCE(queued_at, created_at) AS created_at, attempts_since_progress,
     (state = 'pending' OR lease_until < :now OR worker = :worker)
       AND :held_jobs NOT LIKE '%' || id || '%' AS is_free
   FROM job WHERE state IN ('pending', 'running')
@@ -145,6 +145,30 @@ ON CONFLICT (job_id, name) DO NOTHING;
 -- name: pinned_files
 SELECT name, body FROM snapshot WHERE job_id = :job_id;
 
+-- name: put_crawl_state
+INSERT INTO crawl_state (job_id, next_ordinal, record) VALUES (:job_id, :next_ordinal, :record)
+ON CONFLICT (job_id) DO UPDATE
+SET next_ordinal = excluded.next_ordinal, record = excluded.record;
+
+-- name: crawl_state
+SELECT next_ordinal, record FROM crawl_state WHERE job_id = :job_id;
+
+-- name: delete_crawl_state
+-- Of a job that has ended: nothing continues it.
+DELETE FROM crawl_state WHERE job_id = :job_id;
+
+-- name: end_leg
+-- If another job waits, the job returns to the queue, behind it.
+UPDATE job SET settled_rows = published, settled_credits = settled_credits + :credits,
+  reserved = :reserved, attempts_since_progress = 0,
+  state = CASE WHEN waiting.jobs > 0 THEN 'pending' ELSE state END,
+  worker = CASE WHEN waiting.jobs > 0 THEN NULL ELSE worker END,
+  lease_until = CASE WHEN waiting.jobs > 0 THEN NULL ELSE lease_until END,
+  queued_at = CASE WHEN waiting.jobs > 0 THEN :now ELSE queued_at END
+FROM (SELECT COUNT(*) AS jobs FROM job AS other WHERE other.state = 'pending') AS waiting
+WHERE id = :id AND worker = :worker AND attempt = :attempt AND state = 'running'
+RETURNING state;
+
 -- name: finish
 -- Only the holder of the lease ends a running job.
 UPDATE job SET state = :state, error = :error, finished_at = :now,
@@ -160,7 +184,8 @@ RETURNING *;
 
 -- name: journal
 -- The journal of a job in order, to continue the job after a restart.
-SELECT ordinal, position, journal FROM entry WHERE job_id = :job_id ORDER BY ordinal;
+SELECT ordinal, position, journal FROM entry
+WHERE job_id = :job_id AND ordinal >= :start ORDER BY ordinal;
 
 -- name: rows
 -- Visible rows of an account's job in order.
