@@ -81,6 +81,8 @@ def pytest_configure(config: pytest.Config) -> None:
     tempfile.tempdir = str(scratch)
     # Processes that tests start would compile the package again and again.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    # IPython warns of an active environment that is not its own.
+    os.environ.pop("VIRTUAL_ENV", None)
     # No test calls a search provider that it did not start itself.
     os.environ |= {
         f"WEBDATA_{name}": "local" for name in ("ENGINE_ONE", "ENGINE_TWO", "ENGINE_THREE")
