@@ -42,7 +42,7 @@ NETWORK: Final = frozenset(
 )
 # Parts of a declared one: of ipywidgets (used in a kernel, where it runs already), of pydantic.
 # Extras whose libraries the package imports, when they are there and asked for.
-USED_EXTRAS: Final = ("browser", "documents", "plot", "polars", "postgres", "remote")
+USED_EXTRAS: Final = ("browser", "dask", "documents", "plot", "polars", "postgres", "remote")
 COME_ALONG: Final = frozenset({"IPython", "psycopg_pool", "pydantic_core"})
 # Who touches the environment: the settings, and those who hand it on to a process of ours.
 ENVIRONMENT: Final = frozenset(
@@ -77,6 +77,8 @@ VIOLATIONS: Final = {
     "service/search/breaker.py": ("import time", "Decisions are pure"),
     "pacing/backoff.py": ("import random", "Decisions are pure"),
     "client/paging.py": ("import pandas", "know DataFrames"),
+    "calls/partitioned.py": ("import distributed", "One module of the toolkit knows the Dask"),
+    "frames/receipt.py": ("import dask", "Only lazy frames and the cluster know Dask"),
     "frames/rows.py": ("import ipywidgets", "Only display knows bars and widgets"),
     "service/scrape/page.py": ("import aiohttp", "One way out"),
     "service/markdown/tables.py": ("import turbohtml", "One file knows the parser"),

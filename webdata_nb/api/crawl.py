@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pandas as pd
+    from dask.dataframe import DataFrame as DaskFrame
 
     from webdata_nb.api.frame_functions import AsyncCrawlDf, CrawlDf
     from webdata_nb.calls.batches import FrameStream
@@ -26,8 +27,9 @@ async def _acrawl_df(
     *,
     stream: bool = False,
     batch_rows: int | None = None,
+    lazy: bool = False,
     **options: Unpack[CrawlDfOptions],
-) -> pd.DataFrame | FrameStream:
+) -> pd.DataFrame | DaskFrame | FrameStream:
     """Crawl a site from a start page and return its pages, one row each.
 
     `acrawl_df` is the same for async code. An omitted argument is not sent, so the service's
@@ -44,12 +46,16 @@ async def _acrawl_df(
         Streamed rows come from the cache if it has them, but are not stored in it.
     batch_rows
         With `stream`: rows of each frame but the last, 1 to 1000 (default 20).
+    lazy
+        Return a `dask.dataframe` over the Parquet parts in `out`, without reading a row: for more
+        rows than memory holds. Each part is a partition; the columns are those of a call with
+        lists. Without Dask as `executor`, the partitions run here, one after the other.
 
     Returns
     -------
-    pandas.DataFrame or FrameStream
+    pandas.DataFrame, FrameStream or dask.dataframe.DataFrame
         The frame; with `stream`, a stream of such frames for `for` and `async for`. After the
-        loop, its `receipt` is that of the whole call.
+        loop, its `receipt` is that of the whole call. With `lazy`, a lazy frame.
         In the order of the crawl. The columns depend on `formats` and `extract`, never on what
         was found. A page that could not be read is a row with `success` False and its `error`. The
         receipt is `df.attrs["webdata"]`: its `line` says in one line what happened, its
@@ -85,8 +91,8 @@ async def _acrawl_df(
     >>> df["success"].all()
     np.True_
     """
-    inputs = crawl_inputs(url, options)
-    return await frame_or_stream(inputs, options, stream=stream, batch_rows=batch_rows)
+    inputs = crawl_inputs(url, options, lazy=lazy)
+    return await frame_or_stream(inputs, options, stream=stream, batch_rows=batch_rows, lazy=lazy)
 
 
 acrawl_df = cast("AsyncCrawlDf", _acrawl_df)

@@ -113,9 +113,10 @@ async def _acreatives_df(
     inputs = creatives_inputs(advertiser, options)
     limit = options["limit"]
     page_rows = limits.CREATIVES_LIMIT_DEFAULT if limit is None else limit
-    return await frame_or_stream(
+    frame = await frame_or_stream(
         inputs, options, stream=stream, batch_rows=page_rows if stream else None
     )
+    return cast("pd.DataFrame | FrameStream", frame)
 
 
 acreatives_df = cast("AsyncCreativesDf", _acreatives_df)

@@ -5,32 +5,48 @@ from __future__ import annotations
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, Unpack, overload
 
-from webdata_nb.calls import budget, multi_input, single_call
+from webdata_nb.calls import budget, multi_input, partitioned, single_call
 from webdata_nb.calls.batches import FrameStream, open_stream
+from webdata_nb.errors import InvalidArgument
 from webdata_nb.requests import arguments
 from webdata_nb.requests.call_options import CallOptions, FanOutOptions
 from webdata_nb.requests.inputs import valid_specs
 from webdata_nb.requests.options import (
+    CallArguments,
     CrawlDfOptions,
     CreativesDfOptions,
+    OnIncomplete,
     SearchDfOptions,
     TableOptions,
 )
 
 if TYPE_CHECKING:
     import pandas as pd
+    from dask.dataframe import DataFrame as DaskFrame
 
     from webdata_nb.requests.inputs import Input
 
 FrameT_co = TypeVar("FrameT_co", covariant=True)
 StreamT_co = TypeVar("StreamT_co", covariant=True)
+LazyT_co = TypeVar("LazyT_co", covariant=True)
 
 
 async def frame_or_stream(
-    inputs: Sequence[Input], options: TableOptions, *, stream: bool, batch_rows: int | None
-) -> pd.DataFrame | FrameStream:
-    """Return the frame of a call's inputs, or the stream of its batches."""
+    inputs: Sequence[Input],
+    options: TableOptions,
+    *,
+    stream: bool,
+    batch_rows: int | None,
+    lazy: bool = False,
+) -> pd.DataFrame | DaskFrame | FrameStream:
+    """Return the frame of a call's inputs, lazy or not, or the stream of its batches."""
     fan_out = FanOutOptions.check(options)
+    if arguments.check_flag("lazy", lazy) or fan_out.dask is not None:
+        if arguments.check_flag("stream", stream):
+            raise InvalidArgument("stream=True runs its inputs here: without Dask and lazy=True")
+        arguments.check_requirement("batch_rows", batch_rows, "stream=True")
+        on_incomplete = options["on_incomplete"]
+        return await run_partitions(inputs, options, fan_out, on_incomplete, lazy=lazy)
     if not arguments.check_flag("stream", stream):
         arguments.check_requirement("batch_rows", batch_rows, "stream=True")
         call = CallOptions.check(options, options["on_incomplete"])
@@ -44,7 +60,27 @@ async def frame_or_stream(
     return await open_stream(inputs, call, fan_out, out=options["out"], batch_rows=batch_rows)
 
 
-class SearchFunction(Protocol[FrameT_co, StreamT_co]):
+async def run_partitions(
+    inputs: Sequence[Input],
+    options: CallArguments,
+    fan_out: FanOutOptions,
+    on_incomplete: OnIncomplete = "raise",
+    *,
+    lazy: bool = False,
+) -> pd.DataFrame | DaskFrame:
+    """Return the frame of a call in partitions, on a Dask cluster or here."""
+    cause = "lazy=True" if lazy else "a Dask executor"
+    if fan_out.executor is not None:
+        raise InvalidArgument("with lazy=True, executor must be a Dask client, 'dask' or None")
+    out = arguments.check_dataset_path(options.get("out"), cause)
+    if out is None:
+        raise InvalidArgument(f"{cause} needs out=: a directory or fsspec URL for the parts")
+    call_arguments: CallArguments = {**options, "out": None}
+    call = CallOptions.check(call_arguments, on_incomplete)
+    return await partitioned.run(inputs, call, fan_out, out=out, lazy=lazy)
+
+
+class SearchFunction(Protocol[FrameT_co, StreamT_co, LazyT_co]):
     """The type of `search_df` and its other forms."""
 
     @overload
@@ -54,6 +90,7 @@ class SearchFunction(Protocol[FrameT_co, StreamT_co]):
         *,
         stream: Literal[False] = False,
         batch_rows: int | None = None,
+        lazy: Literal[False] = False,
         **options: Unpack[SearchDfOptions],
     ) -> FrameT_co: ...
 
@@ -64,11 +101,23 @@ class SearchFunction(Protocol[FrameT_co, StreamT_co]):
         *,
         stream: Literal[True],
         batch_rows: int | None = None,
+        lazy: Literal[False] = False,
         **options: Unpack[SearchDfOptions],
     ) -> StreamT_co: ...
 
+    @overload
+    def __call__(
+        self,
+        query: str | Sequence[str],
+        *,
+        stream: Literal[False] = False,
+        batch_rows: None = None,
+        lazy: Literal[True],
+        **options: Unpack[SearchDfOptions],
+    ) -> LazyT_co: ...
 
-class CrawlFunction(Protocol[FrameT_co, StreamT_co]):
+
+class CrawlFunction(Protocol[FrameT_co, StreamT_co, LazyT_co]):
     """The type of `crawl_df` and its other forms."""
 
     @overload
@@ -78,6 +127,7 @@ class CrawlFunction(Protocol[FrameT_co, StreamT_co]):
         *,
         stream: Literal[False] = False,
         batch_rows: int | None = None,
+        lazy: Literal[False] = False,
         **options: Unpack[CrawlDfOptions],
     ) -> FrameT_co: ...
 
@@ -88,8 +138,20 @@ class CrawlFunction(Protocol[FrameT_co, StreamT_co]):
         *,
         stream: Literal[True],
         batch_rows: int | None = None,
+        lazy: Literal[False] = False,
         **options: Unpack[CrawlDfOptions],
     ) -> StreamT_co: ...
+
+    @overload
+    def __call__(
+        self,
+        url: str | Sequence[str],
+        *,
+        stream: Literal[False] = False,
+        batch_rows: None = None,
+        lazy: Literal[True],
+        **options: Unpack[CrawlDfOptions],
+    ) -> LazyT_co: ...
 
 
 class CreativesFunction(Protocol[FrameT_co, StreamT_co]):
@@ -117,9 +179,10 @@ class CreativesFunction(Protocol[FrameT_co, StreamT_co]):
 if TYPE_CHECKING:
     AsyncFrame: TypeAlias = Coroutine[Any, Any, pd.DataFrame]
     AsyncStream: TypeAlias = Coroutine[Any, Any, FrameStream]
-    SearchDf: TypeAlias = SearchFunction[pd.DataFrame, FrameStream]
-    AsyncSearchDf: TypeAlias = SearchFunction[AsyncFrame, AsyncStream]
-    CrawlDf: TypeAlias = CrawlFunction[pd.DataFrame, FrameStream]
-    AsyncCrawlDf: TypeAlias = CrawlFunction[AsyncFrame, AsyncStream]
+    AsyncLazyFrame: TypeAlias = Coroutine[Any, Any, DaskFrame]
+    SearchDf: TypeAlias = SearchFunction[pd.DataFrame, FrameStream, DaskFrame]
+    AsyncSearchDf: TypeAlias = SearchFunction[AsyncFrame, AsyncStream, AsyncLazyFrame]
+    CrawlDf: TypeAlias = CrawlFunction[pd.DataFrame, FrameStream, DaskFrame]
+    AsyncCrawlDf: TypeAlias = CrawlFunction[AsyncFrame, AsyncStream, AsyncLazyFrame]
     CreativesDf: TypeAlias = CreativesFunction[pd.DataFrame, FrameStream]
     AsyncCreativesDf: TypeAlias = CreativesFunction[AsyncFrame, AsyncStream]

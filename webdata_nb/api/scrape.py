@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Unpack, cast
 
+from webdata_nb.api.frame_functions import run_partitions
 from webdata_nb.bridge import blocking
 from webdata_nb.calls import budget, multi_input
 from webdata_nb.requests.call_options import CallOptions, FanOutOptions
@@ -56,8 +57,12 @@ async def ascrape_df(urls: str | Sequence[str], **options: Unpack[ScrapeDfOption
     >>> len(df)
     2
     """
-    call, fan_out = CallOptions.check(options), FanOutOptions.check(options)
-    return await scrape_pages(urls, options, call, fan_out)
+    fan_out = FanOutOptions.check(options)
+    if fan_out.dask is not None:
+        inputs = page_inputs(urls, options)
+        partitions = replace(fan_out, row_each=True)
+        return cast("pd.DataFrame", await run_partitions(inputs, options, partitions))
+    return await scrape_pages(urls, options, CallOptions.check(options), fan_out)
 
 
 scrape_df = blocking(ascrape_df)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pandas as pd
+    from dask.dataframe import DataFrame as DaskFrame
 
     from webdata_nb.api.frame_functions import AsyncSearchDf, SearchDf
     from webdata_nb.calls.batches import FrameStream
@@ -26,8 +27,9 @@ async def _asearch_df(
     *,
     stream: bool = False,
     batch_rows: int | None = None,
+    lazy: bool = False,
     **options: Unpack[SearchDfOptions],
-) -> pd.DataFrame | FrameStream:
+) -> pd.DataFrame | DaskFrame | FrameStream:
     """Search the web and return the ranked results, one row each.
 
     `asearch_df` is the same for async code. An omitted argument is not sent, so the
@@ -45,12 +47,16 @@ async def _asearch_df(
         from the cache if it has them, but are not stored in it.
     batch_rows
         With `stream`: rows of a frame at most, 1 to 1000 (default 20).
+    lazy
+        Return a `dask.dataframe` over the Parquet parts in `out`, without reading a row: for more
+        rows than memory holds. Each part is a partition; the columns are those of a call with
+        lists. Without Dask as `executor`, the partitions run here, one after the other.
 
     Returns
     -------
-    pandas.DataFrame or FrameStream
+    pandas.DataFrame, FrameStream or dask.dataframe.DataFrame
         The frame; with `stream`, a stream of such frames for `for` and `async for`. After the
-        loop, its `receipt` is that of the whole call.
+        loop, its `receipt` is that of the whole call. With `lazy`, a lazy frame.
         With lists, `query`, each other list's column and `fetched_at` come first. The other
         columns depend on `formats` and `extract`, never on what was found. The receipt is
         `df.attrs["webdata"]`; its `line` says in one line what happened.
@@ -85,8 +91,8 @@ async def _asearch_df(
     >>> df.attrs["webdata"]["status"]
     'completed'
     """
-    inputs = search_inputs(query, options)
-    return await frame_or_stream(inputs, options, stream=stream, batch_rows=batch_rows)
+    inputs = search_inputs(query, options, lazy=lazy)
+    return await frame_or_stream(inputs, options, stream=stream, batch_rows=batch_rows, lazy=lazy)
 
 
 asearch_df = cast("AsyncSearchDf", _asearch_df)

@@ -34,7 +34,7 @@ from webdata_nb.frames.stacked import InputRows
 from webdata_nb.jobs.progress_scope import show_progress
 from webdata_nb.recording import recorder
 from webdata_nb.requests import arguments
-from webdata_nb.requests.call_options import CallOptions, FanOutOptions
+from webdata_nb.requests.call_options import PARTITION_NEEDS, CallOptions, FanOutOptions
 from webdata_nb.requests.inputs import (
     Input,
     refuse_invalid_inputs,
@@ -130,7 +130,8 @@ async def open_stream(
     OverBudget
         The inputs may cost more than the call allows.
     """
-    arguments.check_requirement("executor", fan_out.executor, "stream=False")
+    arguments.check_requirement("executor", fan_out.executor or fan_out.dask, "stream=False")
+    arguments.check_requirement("partition", fan_out.partition, PARTITION_NEEDS)
     size = BATCH_ROWS
     if batch_rows is not None:
         size = arguments.check_integer("batch_rows", batch_rows, minimum=1)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb import caller
 from webdata_nb.bridge import set_partial_result
@@ -21,6 +21,7 @@ from webdata_nb.display.progress_view import UNITS
 from webdata_nb.errors import (
     AuthError,
     IncompleteResult,
+    InvalidArgument,
     JobCancelled,
     LocalServiceError,
     WebdataError,
@@ -28,7 +29,8 @@ from webdata_nb.errors import (
 from webdata_nb.frames import receipt, stacked
 from webdata_nb.frames.stacked import InputRows
 from webdata_nb.jobs.progress_scope import show_progress
-from webdata_nb.requests.call_options import CallOptions, FanOutOptions
+from webdata_nb.requests import arguments
+from webdata_nb.requests.call_options import PARTITION_NEEDS, CallOptions, FanOutOptions
 from webdata_nb.requests.inputs import Input, refuse_invalid_inputs, representative
 from webdata_nb.requests.job_spec import JobSpec
 
@@ -52,17 +54,20 @@ async def run(
     InvalidArgument
         An input is invalid, and `on_error` is `"raise"`; nothing was sent.
     """
+    if fan_out.dask is not None:
+        raise InvalidArgument(
+            "executor must be a concurrent.futures.Executor or None here: this function runs "
+            "nothing on a Dask cluster"
+        )
+    arguments.check_requirement("partition", fan_out.partition, PARTITION_NEEDS)
     if fan_out.on_error == "raise":
         refuse_invalid_inputs(inputs)
     started_at = datetime.now(UTC)
     op = inputs[0].spec.op
     async with show_progress(f"{op} of {len(inputs)} inputs", None, options, unit=UNITS[op]) as bar:
         results, interrupted = await _run_all(inputs, options, fan_out, bar)
-        parts = [_part(item, result, options) for item, result in zip(inputs, results, strict=True)]
-        if fan_out.row_each:
-            parts = [_with_one_row(*pair) for pair in zip(parts, results, strict=True)]
         combined_result = await asyncio.to_thread(
-            _stack, inputs, parts, results, options, started_at
+            stack, inputs, results, options, fan_out, started_at
         )
         line = str(combined_result.attrs["line"]).partition(": ")[2]
         bar.ended("cancelled" if interrupted else "completed", line)
@@ -85,10 +90,10 @@ async def _run_all(
 ) -> tuple[list[InputResult | None], bool]:
     """Return each input's result, and whether an interrupt left some of them None."""
     if fan_out.executor is None:
-        return await _gather(inputs, options, _run_input, fan_out, bar)
+        return await _gather(inputs, options, run_input, fan_out, bar)
     token = await asyncio.to_thread(CancelToken.create, options.settings.cache_dir)
     try:
-        run = partial(run_on_executor, fan_out.executor, _run_input, token)
+        run = partial(run_on_executor, fan_out.executor, run_input, token)
         return await _gather(inputs, options, run, fan_out, bar)
     finally:
         token.cancel()
@@ -120,33 +125,35 @@ async def _gather(
                 result = await run(item.spec, replace(input_options, also=also))
         rows = result.table.num_rows if isinstance(result, CallResult) else None
         progress.finish(number, rows)
-        await _raise_fatal_error(result, options, fan_out)
+        await raise_fatal_error(result, options, fan_out)
         return result
 
     tasks = [asyncio.create_task(run_one(number, item)) for number, item in enumerate(inputs)]
     try:
         return list(await asyncio.gather(*tasks)), False
     except BaseException as error:
-        await _cancel_and_wait(tasks)
+        await cancel_and_wait(tasks)
         cancelled = isinstance(error, asyncio.CancelledError)
         if not cancelled or options.on_cancel != "partial":
             raise
         return [_result_of(task) for task in tasks], True
 
 
-async def _cancel_and_wait(tasks: Sequence[asyncio.Task[InputResult]]) -> None:
+async def cancel_and_wait(tasks: Collection[asyncio.Task[Any]]) -> None:
+    """Cancel tasks that were not cancelled yet, and wait for their clean-up."""
     for task in tasks:
         # A second cancellation would abort the clean-up that the first one began.
         if not task.cancelling():
             task.cancel()
-    await asyncio.wait(tasks)
+    if tasks:
+        await asyncio.wait(tasks)
 
 
 def _result_of(task: asyncio.Task[InputResult]) -> InputResult | None:
     return None if task.cancelled() or task.exception() is not None else task.result()
 
 
-async def _raise_fatal_error(
+async def raise_fatal_error(
     result: InputResult, options: CallOptions, fan_out: FanOutOptions
 ) -> None:
     """Raise an error that ends the whole call, by `on_error` or since every input would meet it."""
@@ -159,7 +166,8 @@ async def _raise_fatal_error(
     await deliver(result, replace(options, out=None))  # raises as a single call would
 
 
-async def _run_input(spec: JobSpec, options: CallOptions) -> InputResult:
+async def run_input(spec: JobSpec, options: CallOptions) -> InputResult:
+    """Return the result of one input; an error is returned, not raised."""
     try:
         result = await single_call.fetch_result(spec, options)
     except WebdataError as error:
@@ -206,13 +214,17 @@ def _message(error: WebdataError) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _stack(
+def stack(
     inputs: Sequence[Input],
-    parts: Sequence[InputRows],
     results: Sequence[InputResult | None],
     options: CallOptions,
+    fan_out: FanOutOptions,
     started_at: datetime,
 ) -> CallResult:
+    """Return the rows of all inputs, and the receipt of the call."""
+    parts = [_part(item, result, options) for item, result in zip(inputs, results, strict=True)]
+    if fan_out.row_each:
+        parts = [_with_one_row(*pair) for pair in zip(parts, results, strict=True)]
     first = representative(inputs)
     spec = first.spec
     table = stacked.stack(spec.op, spec.columns, parts)

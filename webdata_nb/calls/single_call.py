@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -12,6 +13,8 @@ from webdata_nb import caller
 from webdata_nb.cache.result import CallResult, deliver
 from webdata_nb.cache.result_cache import ResultCache
 from webdata_nb.calls.provider_notice import announce_providers
+from webdata_nb.contract.events import Progress
+from webdata_nb.display.progress import Listener
 from webdata_nb.display.progress_view import UNITS
 from webdata_nb.errors import (
     BadAnswer,
@@ -138,6 +141,24 @@ async def stale_result(spec: JobSpec, cache: ResultCache, error: WebdataError) -
     return CallResult.from_snapshot(snapshot, "stale")
 
 
+@dataclass(frozen=True, slots=True)
+class _JobListener:
+    """Shows a job, and remembers its id in the cache where the call uses it."""
+
+    listener: Listener
+    spec: JobSpec
+    cache: ResultCache
+
+    def started(self, job_id: str) -> None:
+        self.listener.job_id = job_id
+        self.listener.update(phase="")
+        if self.cache.options.cache:
+            self.cache.write_job_ref(self.cache.job_ref_of(self.spec, job_id))
+
+    def report(self, progress: Progress) -> None:
+        self.listener.report(progress)
+
+
 async def _run(spec: JobSpec, options: CallOptions, cache: ResultCache) -> CallResult:
     """Run the job or the listing of a request at the service."""
     description = f"{spec.op} {receipt.shorten(spec.subject)}"
@@ -150,12 +171,8 @@ async def _run(spec: JobSpec, options: CallOptions, cache: ResultCache) -> CallR
             if spec.op == "creatives":
                 result = await creatives_listing.fetch(client, spec, options, listener)
             else:
-                reply = await runner.start_call(client, spec, options)
-                listener.job_id = reply.job_id
-                listener.update(phase="")
-                if options.cache:
-                    cache.write_job_ref(cache.job_ref_of(spec, reply.job_id))
-                result = await runner.finish_call(client, spec, options, reply, listener.report)
+                job = _JobListener(listener, spec, cache)
+                result = await runner.run_call(client, spec, options, job)
         if result.outcome is not None:
             line = receipt.summary(result.outcome, listener.elapsed_s)
             listener.ended(result.outcome.status, line)

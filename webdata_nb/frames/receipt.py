@@ -375,6 +375,60 @@ def of_runs(
     return _as_json(receipt)
 
 
+def of_partitions(
+    receipts: Sequence[Mapping[str, Any]],
+    *,
+    request: Mapping[str, Any],
+    inputs: int,
+    unfinished: int,
+    found: int,
+    started_at: datetime,
+    finished_at: datetime,
+) -> dict[str, Any]:
+    """Return the receipt of a call whose partitions have receipts of `of_runs`.
+
+    `unfinished` counts inputs of partitions without a part, `found` those of parts that existed
+    before the call. `credits` are those of all parts, whichever call paid them.
+    """
+    elapsed = (finished_at - started_at).total_seconds()
+    first = receipts[0] if receipts else {}
+    rows, ok, failed = (
+        sum(each["counts"][name] for each in receipts) for name in ("rows", "ok", "failed")
+    )
+    failed_inputs = sum(each["inputs"]["failed"] for each in receipts)
+    reported = [each["credits"] for each in receipts if each["credits"] is not None]
+    extraction = extractions.summed(*(each.get("extraction", {}) for each in receipts))
+    kind = first.get("kind", "")
+    parts = [f"{kind} of {inputs} inputs: {_row_counts(rows, ok, failed)}"]
+    parts += [f"{failed_inputs} of {inputs} inputs failed"] if failed_inputs else []
+    parts += [f"{unfinished} of {inputs} inputs not finished"] if unfinished else []
+    parts += [failures] if (failures := extractions.failure_text(extraction)) else []
+    parts += [f"{found} inputs from existing parts", f"{elapsed:.1f} s"]
+    complete = not unfinished and all(each["status"] == "completed" for each in receipts)
+    runs = [run for each in receipts for run in each["runs"]]
+    receipt = {
+        "kind": kind,
+        "status": "completed" if complete else "partial",
+        "service": first.get("service"),
+        "request": {k: v for k, v in request.items() if k not in first.get("labels", ())},
+        "labels": first.get("labels", []),
+        "inputs": {"total": inputs, "failed": failed_inputs, "cached": 0, "found": found},
+        "counts": {"rows": rows, "ok": ok, "failed": failed},
+        "credits": sum(reported) if reported else None,
+        **({"extraction": extraction} if extraction else {}),
+        "timings": {
+            "elapsed_s": round(elapsed, 3),
+            "started_at": _iso(started_at),
+            "finished_at": _iso(finished_at),
+        },
+        "runs": runs[:MAX_LISTED_RUNS],
+        "cache": "off",
+        "file": None,
+        "line": "; ".join(parts),
+    }
+    return _as_json(receipt)
+
+
 def _total_credits(receipts: Sequence[Mapping[str, Any]]) -> float | None:
     """Return the credits of all results that came from the service."""
     fresh = [attrs.get("credits") for attrs in receipts if attrs.get("cache") not in _STORED]

@@ -61,6 +61,12 @@ def write_part(folder: str, name: str, data: pa.Buffer | bytes, *, first: bool) 
     system.pipe_file(f"{path}/{name}", bytes(memoryview(data)))
 
 
+def file_system(target: str) -> tuple[Any, str]:
+    """Return the fsspec file system of a path or URL, and the path in it."""
+    system, path = _fsspec().core.url_to_fs(target)
+    return system, path
+
+
 def _fsspec() -> Any:
     try:
         return import_module("fsspec")

@@ -7,16 +7,18 @@ import logging
 from contextlib import nullcontext
 from dataclasses import replace
 from http import HTTPStatus
-from typing import Final
+from typing import Final, Protocol
 
 from webdata_nb.cache.result import CallResult
 from webdata_nb.client import job_wait, paging
 from webdata_nb.client.client import Client
+from webdata_nb.contract.events import Progress
 from webdata_nb.contract.replies import ReceiptEntry, SearchStart, SearchStatus, StartReply
-from webdata_nb.contract.states import JobKind
+from webdata_nb.contract.states import JobKind, JobStatus
 from webdata_nb.errors import (
     Expired,
     IncompleteResult,
+    JobCancelled,
     JobTimeout,
     NotFound,
     NotSupported,
@@ -35,8 +37,20 @@ _LONG_POLL_S: Final = 5
 # Short, so that a call that is interrupted during the start still learns its job's id: the client
 # waits for the reply of a cancelled start for `LATE_REPLY_S`.
 START_WAIT_S: Final = 1
+# Jobs of one idempotency key that were cancelled or deleted before another call found them.
+_MAX_JOBS_OF_KEY: Final = 20
 
 log = logging.getLogger("webdata_nb")
+
+
+class RunListener(Protocol):
+    """Is told of the job of a call."""
+
+    def started(self, job_id: str) -> None:
+        """Take the id of the job, before it is waited for."""
+
+    def report(self, progress: Progress) -> None:
+        """Take a progress event."""
 
 
 def kind_of(spec: JobSpec) -> JobKind:
@@ -44,11 +58,55 @@ def kind_of(spec: JobSpec) -> JobKind:
     return "search" if spec.op == "search" else "crawl"
 
 
-async def start(client: Client, spec: JobSpec, *, wait_s: int = 0) -> StartReply:
+async def start(
+    client: Client, spec: JobSpec, *, wait_s: int = 0, idempotency_key: str | None = None
+) -> StartReply:
     """Start the job of a request; the reply to a search may hold its result."""
+    key = idempotency_key
     if spec.op == "search":
-        return await client.start_search(spec.body, wait_s=wait_s)
-    return await client.start_crawl(spec.body)
+        return await client.start_search(spec.body, wait_s=wait_s, idempotency_key=key)
+    return await client.start_crawl(spec.body, idempotency_key=key)
+
+
+async def run_call(
+    client: Client, spec: JobSpec, options: CallOptions, listener: RunListener
+) -> CallResult:
+    """Start the job of a call and return its rows.
+
+    With an idempotency key, the job may be one that an earlier call started. If that call
+    cancelled it, or the service has deleted its rows, another job is started.
+    """
+    key = options.idempotency_key
+    for attempt in range(0 if key is None else _MAX_JOBS_OF_KEY):
+        keyed = replace(options, idempotency_key=f"{key}-{attempt}")
+        result = await _run_or_find(client, spec, keyed, listener)
+        if result is not None:
+            return result
+    reply = await start_call(client, spec, replace(options, idempotency_key=None))
+    listener.started(reply.job_id)
+    return await finish_call(client, spec, options, reply, listener.report)
+
+
+async def _run_or_find(
+    client: Client, spec: JobSpec, options: CallOptions, listener: RunListener
+) -> CallResult | None:
+    """Return the rows of the key's job; None where it was cancelled or deleted before."""
+    was_active = False
+
+    def report(progress: Progress) -> None:
+        nonlocal was_active
+        was_active |= progress.status != JobStatus.CANCELLED
+        listener.report(progress)
+
+    reply = await start_call(client, spec, options)
+    listener.started(reply.job_id)
+    try:
+        result = await finish_call(client, spec, options, reply, report)
+    except (Expired, NotFound):
+        return None
+    outcome = result.outcome
+    is_cancelled = outcome is not None and isinstance(outcome.error(), JobCancelled)
+    return None if is_cancelled and not was_active else result
 
 
 async def start_call(client: Client, spec: JobSpec, options: CallOptions) -> StartReply:
@@ -56,7 +114,8 @@ async def start_call(client: Client, spec: JobSpec, options: CallOptions) -> Sta
     # The timeout bounds the whole job: a short one leaves no time to wait within the start.
     has_time = options.timeout_s is None or options.timeout_s > _LONG_POLL_S
     wait_s = START_WAIT_S if spec.brief and has_time else 0
-    reply: StartReply = await within(options.timeout_s, start(client, spec, wait_s=wait_s))
+    starting = start(client, spec, wait_s=wait_s, idempotency_key=options.idempotency_key)
+    reply: StartReply = await within(options.timeout_s, starting)
     return reply
 
 

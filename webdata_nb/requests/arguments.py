@@ -327,7 +327,7 @@ def check_requirement(name: str, value: object, required: str) -> None:
         raise InvalidArgument(f"{name} has a meaning only with {required}")
 
 
-def check_dataset_path(value: object) -> Path | str | None:
+def check_dataset_path(value: object, cause: str = "stream=True") -> Path | str | None:
     """Return the directory or URL that a dataset is written to; the first part creates it."""
     if value is None:
         return None
@@ -336,7 +336,7 @@ def check_dataset_path(value: object) -> Path | str | None:
     is_file = isinstance(path, Path) and path.is_file()
     if str(path).rstrip("/").endswith(exports.SUFFIXES) or is_file:
         raise InvalidArgument(
-            "with stream=True, out must name a directory for a dataset; "
+            f"with {cause}, out must name a directory for a dataset; "
             f"it is {format_value(str(value))}"
         )
     if isinstance(path, str):

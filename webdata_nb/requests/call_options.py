@@ -6,11 +6,12 @@ import asyncio
 import math
 from collections.abc import Awaitable
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar, Unpack, get_args
 
 from webdata_nb import session as sessions
+from webdata_nb.dask_executor import DaskExecutor, is_dask
 from webdata_nb.display import progress as display
 from webdata_nb.errors import ConnectionFailed, InvalidArgument
 from webdata_nb.requests import arguments
@@ -33,6 +34,7 @@ T = TypeVar("T")
 # Seconds for which a cached answer is fresh, unless the call or the settings say otherwise.
 TTL_S: Final = {"search": 86_400.0, "creatives": 86_400.0, "crawl": 7 * 86_400.0}
 _BACKENDS: Final = ("pandas", "pyarrow")
+PARTITION_NEEDS: Final = "a Dask executor, or lazy=True"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ class CallOptions:
     # for again, and the listener that adds up their progress.
     seen_s: float = 0.0
     also: display.OnChange | None = None
+    # Of a partition: calls with one key find the same job.
+    idempotency_key: str | None = None
 
     @classmethod
     def of(
@@ -141,6 +145,8 @@ class FanOutOptions:
 
     on_error: OnError = "row"
     executor: Executor | None = None
+    dask: DaskExecutor | None = None
+    partition: int | None = None
     budget: float | None = None
     row_each: bool = False
     warns: bool = True
@@ -156,12 +162,22 @@ class FanOutOptions:
         """
         on_error, executor = options.get("on_error", "row"), options.get("executor")
         arguments.check_choice("on_error", on_error, get_args(OnError))
-        if executor is not None and not isinstance(executor, Executor):
-            raise InvalidArgument(
-                "executor must be a concurrent.futures.Executor, or None; "
-                f"it is {format_value(executor)}"
-            )
-        return cls(on_error, executor, arguments.check_credits("budget", options.get("budget")))
+        partition = options.get("partition")
+        if partition is not None:
+            partition = arguments.check_integer("partition", partition, minimum=1)
+        own = cls(
+            on_error,
+            partition=partition,
+            budget=arguments.check_credits("budget", options.get("budget")),
+        )
+        if is_dask(executor):
+            return replace(own, dask=DaskExecutor(executor))
+        if executor is None or isinstance(executor, Executor):
+            return replace(own, executor=executor)
+        raise InvalidArgument(
+            "executor must be a concurrent.futures.Executor, a Dask client, 'dask' or None; "
+            f"it is {format_value(executor)}"
+        )
 
 
 async def within(timeout_s: float | None, work: Awaitable[T]) -> T:

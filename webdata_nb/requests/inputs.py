@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
+from webdata_nb.dask_executor import is_dask
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames.stacked import Label
 from webdata_nb.requests import arguments
@@ -21,6 +22,8 @@ from webdata_nb.requests.options import (
 from webdata_nb.suggestions import format_value
 
 MAX_INPUTS: Final = 10_000
+# Of a call in partitions, which keeps no row of them in memory.
+MAX_PARTITIONED_INPUTS: Final = 1_000_000
 
 # The arguments that may be lists, and the columns that hold their values.
 _SEARCH_LABELS: Final = {name: name for name in ("query", "engine", "language", "country")}
@@ -69,8 +72,13 @@ def refuse_invalid_inputs(inputs: Sequence[Input]) -> None:
             raise InvalidArgument(f"input {number} of {len(inputs)}: {item.error}")
 
 
-def search_inputs(query: str | Sequence[str], options: SearchOptions) -> list[Input]:
+def search_inputs(
+    query: str | Sequence[str], options: SearchOptions, *, lazy: bool = False
+) -> list[Input]:
     """Return the searches of a call; an invalid query of a list is an input with an error.
+
+    A call in partitions, which Dask runs or whose frame is `lazy`, may have more inputs than
+    others, and a single input is one of a list.
 
     Raises
     ------
@@ -78,13 +86,15 @@ def search_inputs(query: str | Sequence[str], options: SearchOptions) -> list[In
         A list is empty, or the contract does not allow an option; nothing was sent.
     """
     values = {"query": query, **request_values(options, SearchOptions)}
-    return _combinations(JobSpec.search, values, _SEARCH_LABELS)
+    return _combinations(JobSpec.search, values, _SEARCH_LABELS, in_partitions(options, lazy=lazy))
 
 
-def crawl_inputs(url: str | Sequence[str], options: CrawlOptions) -> list[Input]:
+def crawl_inputs(
+    url: str | Sequence[str], options: CrawlOptions, *, lazy: bool = False
+) -> list[Input]:
     """Return the crawls of a call; raises as `search_inputs`."""
     values = {"url": url, **request_values(options, CrawlOptions)}
-    return _combinations(JobSpec.crawl, values, _CRAWL_LABELS)
+    return _combinations(JobSpec.crawl, values, _CRAWL_LABELS, in_partitions(options, lazy=lazy))
 
 
 def page_inputs(urls: str | Sequence[str], options: SinglePageOptions) -> list[Input]:
@@ -94,13 +104,18 @@ def page_inputs(urls: str | Sequence[str], options: SinglePageOptions) -> list[I
         raise InvalidArgument(f"urls must be a URL or a list of URLs; it is {format_value(urls)}")
     pages = request_values(options, SinglePageOptions)
     values = {"url": url_list, "max_pages": 1, "max_depth": 1, **pages}
-    return _combinations(JobSpec.crawl, values, _CRAWL_LABELS)
+    return _combinations(JobSpec.crawl, values, _CRAWL_LABELS, in_partitions(options))
 
 
 def creatives_inputs(advertiser: str | Sequence[str], options: CreativesOptions) -> list[Input]:
     """Return the listings of a call; raises as `search_inputs`."""
     values = {"advertiser": advertiser, **request_values(options, CreativesOptions)}
-    return _combinations(JobSpec.creatives, values, _CREATIVES_LABELS)
+    return _combinations(JobSpec.creatives, values, _CREATIVES_LABELS, in_partitions(options))
+
+
+def in_partitions(options: object, *, lazy: bool = False) -> bool:
+    """Return whether a call runs its inputs in partitions."""
+    return lazy or is_dask(cast("Mapping[str, Any]", options).get("executor"))
 
 
 def request_values(options: object, group: type) -> dict[str, Any]:
@@ -110,17 +125,22 @@ def request_values(options: object, group: type) -> dict[str, Any]:
 
 
 def _combinations(
-    make: Callable[..., JobSpec], values: Mapping[str, Any], labels: Mapping[str, str]
+    make: Callable[..., JobSpec],
+    values: Mapping[str, Any],
+    labels: Mapping[str, str],
+    partitioned: bool,
 ) -> list[Input]:
     lists = {name: arguments.list_items(name, values.get(name)) for name in labels}
     axes = {name: entries for name, entries in lists.items() if entries is not None}
-    if not axes:
+    if not axes and not partitioned:
         return [Input({}, make(**values))]
     first = next(iter(labels))
     axes = {first: axes.get(first, [values.get(first)]), **axes}
     count = math.prod(len(entries) for entries in axes.values())
-    if count > MAX_INPUTS:
-        raise InvalidArgument(f"the lists make {count} inputs: {MAX_INPUTS} at most in one call")
+    limit = MAX_PARTITIONED_INPUTS if partitioned else MAX_INPUTS
+    if count > limit:
+        hint = "" if partitioned else f", or {MAX_PARTITIONED_INPUTS} with Dask or lazy=True"
+        raise InvalidArgument(f"the lists make {count} inputs: {limit} at most in one call{hint}")
     return [
         _input(make, values, labels, dict(zip(axes, combination, strict=True)))
         for combination in itertools.product(*axes.values())

@@ -44,6 +44,11 @@ class JobSpec:
     only_new: bool = False
 
     @property
+    def has_credentials(self) -> bool:
+        """Whether its URL has a user name and password, which `subject` masks."""
+        return isinstance(self.request, CrawlRequest) and self.request.url != self.subject
+
+    @property
     def brief(self) -> bool:
         """Whether its rows are few and small: a search that visits no page."""
         return isinstance(self.request, SearchRequest) and not self.request.formats

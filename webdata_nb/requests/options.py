@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webdata_nb.contract.choices import Engine, Format, Strategy
+    from webdata_nb.dask_executor import DaskClient
     from webdata_nb.frames.frame import DtypeBackend
     from webdata_nb.session import Connection
 
@@ -373,14 +374,20 @@ class InputListOptions(TypedDict, total=False):
         its `error`; `"raise"` ends the call with it.
     executor
         With several inputs: a `concurrent.futures.Executor` that runs them, such as a process
-        pool; by default up to 16 run side by side here.
+        pool; by default up to 16 run side by side here. A Dask `Client`, or `"dask"` for the one
+        of this process, runs partitions of the inputs on the workers of a cluster, up to 1,000,000
+        inputs; it needs `out`, a directory or fsspec URL that gets one Parquet part for each
+        partition. Where the call is repeated, existing parts are not run again.
+    partition
+        With Dask: the number of inputs in one partition (default: about 10 seconds of work).
     budget
         Credits that this call may cost at most, by the service's catalog; where it may cost
         more, OverBudget, and nothing was started.
     """
 
     on_error: OnError
-    executor: Executor | None
+    executor: Executor | DaskClient | Literal["dask"] | None
+    partition: int | None
     budget: float | None
 
 
@@ -411,7 +418,7 @@ class TableOptions(
         A `.parquet`, `.jsonl`, `.csv` or `.xlsx` file, or fsspec URL, to write the rows to as
         well. A warning says once what CSV and Excel lose. With `stream`, a directory, here or at
         such a URL, that gets a Parquet dataset, partitioned by job (by listing for creatives), for
-        more rows than memory holds.
+        more rows than memory holds. With Dask, a directory for the parts.
     """
 
 
