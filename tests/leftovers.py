@@ -22,6 +22,8 @@ from webdata_nb.bridge import PORTAL
 MARK: Final = "PYTEST_RUN_OF_WEBDATA"
 # A local service lingers for some seconds after its last client; a machine may be busy.
 _GRACE_S: Final = 30.0
+# Daemon threads that distributed starts once in a process, for all clients.
+_DASK_THREADS: Final = ("Dask-Offload", "Profile", "IO loop")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,11 @@ async def _tasks() -> list[str]:
 
 
 def _threads(before: Baseline) -> list[str]:
-    return [repr(thread) for thread in threading.enumerate() if thread.ident not in before.threads]
+    return [
+        repr(thread)
+        for thread in threading.enumerate()
+        if thread.ident not in before.threads and not thread.name.startswith(_DASK_THREADS)
+    ]
 
 
 def _processes(before: Baseline) -> Iterator[psutil.Process]:

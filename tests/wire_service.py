@@ -172,6 +172,9 @@ class WireService:
         self.cut_exports = False
         self.exported: bytes | None = None
         self.has_receipts = False
+        self.honours_idempotency_keys = False
+        self.api_keys = {KEY}
+        self._jobs_by_key: dict[tuple[str | None, str], str] = {}
         self.jobs: dict[str, Job] = {}
         self.requests: list[ReceivedRequest] = []
         self.polled = threading.Event()
@@ -240,7 +243,7 @@ class WireService:
                     body,
                 )
             )
-            if request.headers.get("authorization") != f"Bearer {KEY}":
+            if request.headers.get("authorization") not in {f"Bearer {k}" for k in self.api_keys}:
                 return JSONResponse({"detail": "no such key"}, 401)
             if self.silent:
                 await request.receive()  # until the caller has had enough
@@ -258,18 +261,23 @@ class WireService:
 
         return endpoint
 
-    def _start(self, kind: str, model: type[Strict], body: Any, script: JobScript) -> Response:
+    def _start(self, request: Request, model: type[Strict], body: Any) -> Response:
         model.model_validate(body)
+        kind, script = ("search", self.search) if model is SearchRequest else ("crawl", self.crawl)
         job_id = str(uuid.uuid4())
-        self.jobs[job_id] = Job(kind, body, script)
+        key = request.headers.get("idempotency-key")
+        if key is not None and self.honours_idempotency_keys:
+            account = request.headers.get("authorization")
+            job_id = self._jobs_by_key.setdefault((account, key), job_id)
+        self.jobs.setdefault(job_id, Job(kind, body, script))
         started = {"success": True, "job_id": job_id, "status": "started", "message": kind}
         return JSONResponse(started)
 
-    def _start_search(self, _request: Request, body: Any) -> Response:
-        return self._start("search", SearchRequest, body, self.search)
+    def _start_search(self, request: Request, body: Any) -> Response:
+        return self._start(request, SearchRequest, body)
 
-    def _start_crawl(self, _request: Request, body: Any) -> Response:
-        return self._start("crawl", CrawlRequest, body, self.crawl)
+    def _start_crawl(self, request: Request, body: Any) -> Response:
+        return self._start(request, CrawlRequest, body)
 
     def _search_status(self, request: Request, _body: Any) -> Response:
         job_id, job = self._job(request, "search")

@@ -119,7 +119,8 @@ def test_signatures_keep_argument_order_and_defaults() -> None:
         "ttl: 'float | None' = None, refresh: 'bool' = False, offline: 'bool | None' = None, "
         "stale_if_error: 'bool | float' = False, timeout: 'float | None' = None, "
         "on_cancel: 'OnCancel' = 'raise', on_error: 'OnError' = 'row', "
-        "executor: 'Executor | None' = None, budget: 'float | None' = None, "
+        "executor: 'Executor | DaskClient | Literal[\"dask\"] | None' = None, "
+        "partition: 'int | None' = None, budget: 'float | None' = None, "
         "dtype_backend: 'DtypeBackend' = 'pandas', out: 'str | Path | None' = None) "
         "-> 'pd.DataFrame'"
     )
