@@ -80,8 +80,8 @@ def test_session_methods_have_same_signature_without_session(
 @pytest.mark.parametrize(
     ("function", "group", "others"),
     [
-        (api.search_df, options.SearchDfOptions, {"query", "stream", "batch_rows"}),
-        (api.crawl_df, options.CrawlDfOptions, {"url", "stream", "batch_rows"}),
+        (api.search_df, options.SearchDfOptions, {"query", "stream", "batch_rows", "lazy"}),
+        (api.crawl_df, options.CrawlDfOptions, {"url", "stream", "batch_rows", "lazy"}),
         (api.creatives_df, options.CreativesDfOptions, {"advertiser", "stream"}),
         (api.scrape_df, options.ScrapeDfOptions, {"urls"}),
         (api.search_job, options.SearchJobOptions, {"query"}),
@@ -119,7 +119,7 @@ def test_signatures_keep_argument_order_and_defaults() -> None:
         "ttl: 'float | None' = None, refresh: 'bool' = False, offline: 'bool | None' = None, "
         "stale_if_error: 'bool | float' = False, timeout: 'float | None' = None, "
         "on_cancel: 'OnCancel' = 'raise', on_error: 'OnError' = 'row', "
-        "executor: 'Executor | DaskClient | Literal[\"dask\"] | None' = None, "
+        "executor: \"Executor | DaskClient | Literal['dask'] | None\" = None, "
         "partition: 'int | None' = None, budget: 'float | None' = None, "
         "dtype_backend: 'DtypeBackend' = 'pandas', out: 'str | Path | None' = None) "
         "-> 'pd.DataFrame'"

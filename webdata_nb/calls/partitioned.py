@@ -53,7 +53,7 @@ _SECRET_OPTIONS: Final = ("headers", "cookies")
 
 
 @dataclass(frozen=True, slots=True)
-class _Batch:
+class PartitionedCall:
     """A checked call: its inputs, options and files."""
 
     inputs: Sequence[Input]
@@ -140,7 +140,7 @@ def _refuse_unsupported_settings(options: CallOptions) -> None:
 
 def _open(
     inputs: Sequence[Input], options: CallOptions, fan_out: FanOutOptions, out: Path | str
-) -> _Batch:
+) -> PartitionedCall:
     """Open or create the directory of the call."""
     dataset = PartDataset(out)
     manifest = _in_out(out, dataset.read_manifest)
@@ -165,7 +165,7 @@ def _open(
             f"partition must be {manifest.partition} or None, as in the call that began the parts "
             f"in out; it is {fan_out.partition}"
         )
-    return _Batch(inputs, options, fan_out, dataset, manifest)
+    return PartitionedCall(inputs, options, fan_out, dataset, manifest)
 
 
 def _in_out(out: Path | str, work: Any) -> Any:
@@ -209,7 +209,7 @@ def _default_partition(spec: JobSpec) -> int:
     return _PAGES if spec.total == 1 else 1
 
 
-async def _check_before_start(batch: _Batch, missing: Sequence[int]) -> None:
+async def _check_before_start(batch: PartitionedCall, missing: Sequence[int]) -> None:
     """Check the cluster and the budget, before any work."""
     if batch.options.settings.offline:
         raise OfflineError(
@@ -225,7 +225,7 @@ async def _check_before_start(batch: _Batch, missing: Sequence[int]) -> None:
         await budget.check(valid_specs(inputs), batch.options, batch.fan_out.budget)
 
 
-def _refuse_secrets(batch: _Batch) -> None:
+def _refuse_secrets(batch: PartitionedCall) -> None:
     """Refuse values that a scheduler would keep and that workers cannot read elsewhere."""
     body = batch.inputs[0].spec.body
     for name in _SECRET_OPTIONS:
@@ -241,7 +241,7 @@ def _refuse_secrets(batch: _Batch) -> None:
         )
 
 
-def _check_cluster(batch: _Batch, executor: DaskExecutor) -> None:
+def _check_cluster(batch: PartitionedCall, executor: DaskExecutor) -> None:
     executor.check()
     call = batch.call
     partition_task.lend_connection(call, batch.options.connection)
@@ -280,7 +280,7 @@ def _is_loopback(base_url: str | None) -> bool:
 
 
 async def _run_missing(
-    batch: _Batch, missing: Sequence[int], figures: dict[int, dict[str, Any]]
+    batch: PartitionedCall, missing: Sequence[int], figures: dict[int, dict[str, Any]]
 ) -> bool:
     """Run partitions, and add their figures; return whether an interrupt ended the call."""
     op, total = batch.manifest.op, batch.manifest.inputs
@@ -301,7 +301,7 @@ async def _run_missing(
     return False
 
 
-def _show(bar: Listener, batch: _Batch, figures: Mapping[int, Mapping[str, Any]]) -> None:
+def _show(bar: Listener, batch: PartitionedCall, figures: Mapping[int, Mapping[str, Any]]) -> None:
     size, total = batch.manifest.partition, batch.manifest.inputs
     ended = sum(min(size, total - number * size) for number in figures)
     used = [each["credits"] for each in figures.values() if each["credits"] is not None]
@@ -318,7 +318,9 @@ class _PartitionRun:
     The limit of concurrent inputs is divided among the partitions in flight.
     """
 
-    def __init__(self, batch: _Batch, bar: Listener, figures: dict[int, dict[str, Any]]) -> None:
+    def __init__(
+        self, batch: PartitionedCall, bar: Listener, figures: dict[int, dict[str, Any]]
+    ) -> None:
         self._batch, self._bar, self._figures = batch, bar, figures
         self._call = batch.call
         self._executor = batch.fan_out.dask
@@ -391,7 +393,7 @@ class _PartitionRun:
 
 
 def _receipt(
-    batch: _Batch,
+    batch: PartitionedCall,
     figures: Mapping[int, Mapping[str, Any]],
     found: set[int],
     started_at: datetime,
@@ -413,7 +415,7 @@ def _receipt(
 
 
 async def _frame(
-    batch: _Batch, rows: Mapping[int, int], attrs: dict[str, Any], *, lazy: bool
+    batch: PartitionedCall, rows: Mapping[int, int], attrs: dict[str, Any], *, lazy: bool
 ) -> pd.DataFrame | DaskFrame:
     first = representative(batch.inputs)
     if lazy:
