@@ -64,6 +64,7 @@ class PartitionedCall:
 
     @property
     def call(self) -> PartitionCall:
+        """What its partitions have in common."""
         connection = self.options.connection
         return PartitionCall(
             run_id=self.manifest.run_id,
@@ -77,6 +78,7 @@ class PartitionedCall:
         )
 
     def partition(self, number: int) -> Partition:
+        """Return a partition by its number."""
         first = number * self.manifest.partition
         inputs = self.inputs[first : first + self.manifest.partition]
         return Partition(number, first, tuple(inputs))
