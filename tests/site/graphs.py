@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -35,6 +36,24 @@ def link_tree(site: Site, *, depth: int, fanout: int, root: str = "/tree") -> tu
     for path in levels[-1]:
         site.page(path, document(f"Page {path}", links=[root]))
     return tuple(itertools.chain.from_iterable(levels))
+
+
+def large_tree(site: Site, *, fanout: int = 8, root: str = "/page/") -> str:
+    """Add a tree without end, whose pages are numbered in breadth-first order; return its start.
+
+    Page n links to its children, to pages before it, and has a text of its own.
+    """
+
+    def page(request: web.BaseRequest) -> str:
+        number = int(request.path.removeprefix(root))
+        chance = random.Random(number)
+        before = [chance.randrange(number + 1) for _ in range(12)]
+        children = range(fanout * number + 1, fanout * number + fanout + 1)
+        links = [f"{root}{other}" for other in (0, *before, *children)]
+        return document(f"Page {number}", text=prose(f"{root}{number}", 250), links=links)
+
+    site.under(root, page)
+    return f"{root}0"
 
 
 def chain(site: Site, length: int, *, root: str = "/chain") -> tuple[str, ...]:

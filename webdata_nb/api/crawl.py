@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Unpack, cast
 
 from webdata_nb.api.frame_functions import frame_or_stream
 from webdata_nb.bridge import blocking
+from webdata_nb.calls import long_crawl
 from webdata_nb.frames.schemas import CRAWL_COLUMNS
 from webdata_nb.requests.inputs import crawl_inputs
 from webdata_nb.requests.options import CrawlDfOptions
@@ -61,6 +62,11 @@ async def _acrawl_df(
         receipt is `df.attrs["webdata"]`: its `line` says in one line what happened, its
         `receipt` counts every URL that was seen.
 
+        With `max_pages` above 1,000, `out` must be a folder or a URL. The rows are written there
+        as they arrive, in Parquet files of 500 rows, and the frame has their columns without the
+        content. The same call continues a crawl that was interrupted, and returns a finished one
+        from its files; with `refresh=True` it starts anew. Not every service offers this.
+
         {columns}
 
     Raises
@@ -91,6 +97,8 @@ async def _acrawl_df(
     >>> df["success"].all()
     np.True_
     """
+    if long_crawl.is_long(options):
+        return await long_crawl.run(url, options, stream=stream, lazy=lazy)
     inputs = crawl_inputs(url, options, lazy=lazy)
     return await frame_or_stream(inputs, options, stream=stream, batch_rows=batch_rows, lazy=lazy)
 

@@ -152,6 +152,23 @@ class Client:
         request = _creating(paths.CRAWL, body, _key(idempotency_key), on_pause)
         return self._parse(StartReply, await self._start(request))
 
+    async def start_long_crawl(
+        self,
+        body: Mapping[str, Any],
+        *,
+        idempotency_key: str | None = None,
+        on_pause: Callable[[RequestPause], object] | None = None,
+    ) -> StartReply:
+        """POST /v1/long-crawls (ours): up to 100,000 pages; parameters as `start_search`.
+
+        Raises
+        ------
+        NotFound, NotSupported
+            The service offers no long crawls; nothing was started.
+        """
+        request = _creating(paths.LONG_CRAWLS, body, _key(idempotency_key), on_pause)
+        return self._parse(StartReply, await self._start(request))
+
     async def _start(self, request: ApiRequest) -> Any:
         try:
             return await self._create(replace(request, idempotent=bool(self._honours_keys)))

@@ -67,6 +67,36 @@ def file_system(target: str) -> tuple[Any, str]:
     return system, path
 
 
+class DatasetFolder:
+    """The files of a folder at a URL; most object stores show a file only when it is complete."""
+
+    def __init__(self, url: str) -> None:
+        self._system, self._path = _fsspec().core.url_to_fs(url.rstrip("/"))
+
+    def names(self, pattern: str) -> list[str]:
+        """Return the names of the files that match a pattern."""
+        # A cached listing would miss files of other processes.
+        self._system.invalidate_cache()
+        paths = self._system.glob(f"{self._path}/{pattern}")
+        return [str(path).rpartition("/")[2] for path in paths]
+
+    def read(self, name: str) -> bytes | None:
+        """Return a file; None if there is none of this name."""
+        try:
+            return bytes(self._system.cat_file(f"{self._path}/{name}"))
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file."""
+        self._system.makedirs(self._path, exist_ok=True)
+        self._system.pipe_file(f"{self._path}/{name}", data)
+
+    def delete(self, name: str) -> None:
+        """Delete a file."""
+        self._system.rm_file(f"{self._path}/{name}")
+
+
 def _fsspec() -> Any:
     try:
         return import_module("fsspec")

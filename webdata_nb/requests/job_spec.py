@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from webdata_nb import caller
 from webdata_nb.contract.fields import Strict
-from webdata_nb.contract.requests import CrawlRequest, CreativesRequest, SearchRequest
+from webdata_nb.contract.requests import (
+    CrawlRequest,
+    CreativesRequest,
+    LongCrawlRequest,
+    SearchRequest,
+)
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import schemas
 from webdata_nb.requests import arguments, page_options
@@ -86,8 +91,17 @@ class JobSpec:
     @classmethod
     def crawl(cls, url: str, **options: Unpack[CrawlRequestOptions]) -> Self:
         """Build a crawl; raises as `search`."""
+        return cls._crawl(CrawlRequest, url, options)
+
+    @classmethod
+    def long_crawl(cls, url: str, **options: Unpack[CrawlRequestOptions]) -> Self:
+        """Build a crawl of more than 1,000 pages; raises as `search`."""
+        return cls._crawl(LongCrawlRequest, url, options)
+
+    @classmethod
+    def _crawl(cls, model: type[CrawlRequest], url: str, options: CrawlRequestOptions) -> Self:
         merged = page_options.merge({"url": url, **options})
-        request = arguments.build_request(CrawlRequest, merged.values, merged.argument_names)
+        request = arguments.build_request(model, merged.values, merged.argument_names)
         scraped = request.scrape_options
         columns = schemas.shown(
             "crawl", formats=scraped.formats, extract=scraped.extract is not None, metadata=True

@@ -185,7 +185,8 @@ class SiteOptions(TypedDict, total=False):
     """Choose which pages of a site a crawl visits.
 
     max_pages
-        Pages at most, 1 to 1000 (default 100); pages that failed count.
+        Pages at most, 1 to 1000 (default 100); pages that failed count. With `crawl_df` and a
+        folder as `out`, up to 100,000.
     max_depth
         Links away from the start at most, 1 to 10 (default 10).
     concurrency
