@@ -51,6 +51,7 @@ ENVIRONMENT: Final = frozenset(
         "local/process.py",
         "service/runtime/child_process.py",
         "service/local_lifetime.py",
+        "service/job_workers/worker_settings.py",
         "service/settings.py",
         "service/browser/chromium.py",
     }
@@ -77,12 +78,13 @@ VIOLATIONS: Final = {
     "service/search/breaker.py": ("import time", "Decisions are pure"),
     "pacing/backoff.py": ("import random", "Decisions are pure"),
     "client/paging.py": ("import pandas", "know DataFrames"),
-    "calls/partitioned.py": ("import distributed", "One module of the toolkit knows the Dask"),
+    "calls/partitioned.py": ("import distributed", "know the Dask cluster"),
     "frames/receipt.py": ("import dask", "Only lazy frames and the cluster know Dask"),
     "frames/rows.py": ("import ipywidgets", "Only display knows bars and widgets"),
     "service/scrape/page.py": ("import aiohttp", "One way out"),
     "service/markdown/tables.py": ("import turbohtml", "One file knows the parser"),
     "service/crawl/engine.py": ("import sqlite3", "Only the store knows its databases"),
+    "service/work/worker.py": ("import distributed", "know the Dask cluster"),
     "service/routes/jobs.py": (
         "import webdata_nb.service.store.sqlite.store",
         "Only one module chooses the store",

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from webdata_nb import __version__
-from webdata_nb.cli import accounts, completion, doctor, service, store, tables
+from webdata_nb.cli import accounts, completion, doctor, service, store, tables, worker
 from webdata_nb.cli.command_parser import CommandParser
 from webdata_nb.cli.commands import report
 from webdata_nb.errors import InvalidArgument, WebdataError
@@ -63,6 +63,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     tables.add_commands(commands)
     service.add_commands(commands)
+    worker.add_commands(commands)
     accounts.add_commands(commands)
     store.add_commands(commands)
     doctor.add_commands(commands)

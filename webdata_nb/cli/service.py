@@ -38,23 +38,44 @@ def _add_serve(commands: Commands) -> None:
         help="one user without keys, or accounts with API keys",
     )
     _add_storage(parser.add_argument_group("address and storage").add_argument)
-    _add_egress(parser.add_argument_group("requests to web sites").add_argument)
+    add_egress(parser.add_argument_group("requests to web sites").add_argument)
     _add_webhooks(parser.add_argument_group("webhooks").add_argument)
     _add_limits(parser.add_argument_group("limits").add_argument)
+    add_dask(parser.add_argument_group("workers").add_argument)
     add = parser.add_argument_group("observation").add_argument
     add(
         "--metrics",
         metavar="HOST:PORT",
         help="address that serves Prometheus metrics (default: none)",
     )
+    add_log_format(add)
+    # Toolkits set it when they start the service: it exits when no client needs it.
+    parser.add_argument("--managed", action="store_true", help=argparse.SUPPRESS)
+
+
+def add_log_format(add: AddArgument) -> None:
+    """Add the option for the format of logs."""
     add(
         "--log-format",
         choices=("text", "json"),
         default="text",
         help="json writes one object per line",
     )
-    # Toolkits set it when they start the service: it exits when no client needs it.
-    parser.add_argument("--managed", action="store_true", help=argparse.SUPPRESS)
+
+
+def add_dask(add: AddArgument) -> None:
+    """Add the options for a Dask cluster."""
+    add(
+        "--dask",
+        metavar="ADDRESS",
+        help="run jobs in the workers of a Dask cluster: tls://HOST:PORT of its scheduler, or "
+        "local:N for N worker processes on this machine",
+    )
+    add(
+        "--dask-insecure",
+        action="store_true",
+        help="allow tcp:// to a scheduler on another machine; whoever reaches it can run code",
+    )
 
 
 def _add_storage(add: AddArgument) -> None:
@@ -103,7 +124,8 @@ def _add_storage(add: AddArgument) -> None:
     )
 
 
-def _add_egress(add: AddArgument) -> None:
+def add_egress(add: AddArgument) -> None:
+    """Add the options for requests to web sites."""
     add(
         "--allow-network",
         dest="allow_networks",

@@ -16,7 +16,7 @@ from typing import Final
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
-from webdata_nb import __version__, malloc
+from webdata_nb import __version__
 from webdata_nb.contract.events import Profile
 from webdata_nb.service.api_keys import key_hash
 from webdata_nb.service.blobs.store import BlobStore, open_blob_store
@@ -30,22 +30,22 @@ from webdata_nb.service.http.compression import CompressionMiddleware
 from webdata_nb.service.http.connections import ConnectionLimiter, max_connections
 from webdata_nb.service.http.gate import CallerLookup, Gate, local_callers
 from webdata_nb.service.http.request_log import RequestLogMiddleware
+from webdata_nb.service.job_workers.cluster_monitor import ClusterMonitor
+from webdata_nb.service.job_workers.command import dask_cluster
 from webdata_nb.service.local_lifetime import LocalLifetime
 from webdata_nb.service.observability.logs import Caller, LogFormat, configure_logging
 from webdata_nb.service.observability.metrics import Metrics, StoreCollector, StoreReport
 from webdata_nb.service.routes import health, local
 from webdata_nb.service.routes.app_state import AppState, LeasedSessions
 from webdata_nb.service.routes.application import Application
-from webdata_nb.service.runtime import gc_tuning
 from webdata_nb.service.runtime.background import cancel, run_in_background
 from webdata_nb.service.server import (
-    GC_THRESHOLDS,
-    SWITCH_INTERVAL_S,
     Server,
     limited_shutdown,
     listen,
     serve_metrics,
     stop_on_signals,
+    tune_process,
 )
 from webdata_nb.service.settings import LOCAL_ACCOUNT, InvalidSetting, Mode, ServiceSettings
 from webdata_nb.service.store.backends import (
@@ -132,10 +132,25 @@ async def service(
         janitor = Janitor(store, jobs.index, jobs.spool, retention=settings.retention, clock=clock)
         run_in_background(stack, janitor.run())
         run_in_background(stack, _sweep(state))
+        monitor = await _open_cluster(stack, settings, jobs)
         await jobs.runner.start()
         stack.push_async_callback(jobs.runner.close)
 
-        yield _running_service(settings, lifetime, stop, state, jobs)
+        yield _running_service(settings, lifetime, stop, state, jobs, monitor=monitor)
+
+
+async def _open_cluster(
+    stack: AsyncExitStack, settings: ServiceSettings, jobs: JobProcessor
+) -> ClusterMonitor | None:
+    """Keep claim loops in the workers of a Dask cluster; they stay when the service stops."""
+    if settings.dask is None:
+        return None
+    monitor = ClusterMonitor(jobs.runner, jobs.metrics)
+    cluster = await stack.enter_async_context(
+        dask_cluster(settings, jobs.store.replicas, monitor.update, unregister=False)
+    )
+    run_in_background(stack, cluster.run())
+    return monitor
 
 
 async def _remove_site(index: TextIndex, indexer: Indexer, url: str) -> int:
@@ -184,6 +199,8 @@ def _running_service(
     stop: Callable[[], None],
     state: AppState,
     jobs: JobProcessor,
+    *,
+    monitor: ClusterMonitor | None,
 ) -> RunningService:
     """Return the application behind gate, compression and request log."""
     is_local = settings.mode == "local"
@@ -192,7 +209,11 @@ def _running_service(
     app = Application(control if is_local else ())
     app.state.app_state = state
     app.state.readiness = health.Readiness(
-        state.store, settings.data_dir, state.retry, replica=settings.replica
+        state.store,
+        settings.data_dir,
+        state.retry,
+        replica=settings.replica,
+        dask=None if monitor is None else monitor.health,
     )
     gate = Gate(
         app,
@@ -329,6 +350,8 @@ def serve(
     slots: int | None = None,
     replica: str | None = None,
     blobs: str | None = None,
+    dask: str | None = None,
+    dask_insecure: bool = False,
 ) -> int:
     """Run the service in the foreground until it is stopped.
 
@@ -376,6 +399,10 @@ def serve(
         id when None.
     blobs
         The URL of the folder of downloaded files; `data_dir` when None.
+    dask
+        The address of a Dask cluster whose workers run the jobs; this process when None.
+    dask_insecure
+        Whether a scheduler without TLS may be on another machine.
 
     Returns
     -------
@@ -383,9 +410,7 @@ def serve(
         The exit code: 0 after a regular stop, 1 if the service could not start.
     """
     configure_logging(log_format)
-    malloc.tune()
-    gc_tuning.configure_gc(*GC_THRESHOLDS)
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    tune_process()
     try:
         settings = ServiceSettings.checked(
             host=host,
@@ -410,6 +435,8 @@ def serve(
             slots=slots,
             replica=replica,
             blobs=blobs,
+            dask=dask,
+            dask_insecure=dask_insecure,
         )
         lifetime = LocalLifetime(
             data_dir, version=__version__, schema=schema_version(), managed=managed

@@ -25,6 +25,7 @@
     ├── StoreDamaged            500  the database file is damaged
     ├── MissingRows             -    a write names rows that are not stored; nothing was written
     ├── MissingDriver           -    the driver of the store's database is not installed
+    ├── ClusterError            -    the Dask cluster cannot be used
     ├── StoreForbidden          -    the role lacks rights in the store's database
     ├── OtherKey                -    the store's secrets are encrypted with another key
     ├── NewerSchema             -    a newer release wrote the database
@@ -192,6 +193,10 @@ class MissingRows(ApplicationError):
 
 class MissingDriver(ApplicationError):
     """The driver of the store's database is not installed; the message says how to install it."""
+
+
+class ClusterError(ApplicationError):
+    """The Dask cluster cannot be used; the message says what to do."""
 
 
 class StoreForbidden(ApplicationError):

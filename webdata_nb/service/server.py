@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,8 +17,10 @@ import uvicorn
 from prometheus_client import CollectorRegistry, start_http_server
 from starlette.types import ASGIApp
 
+from webdata_nb import malloc
 from webdata_nb.service.http.connections import AdmissionMiddleware, ConnectionLimiter
 from webdata_nb.service.http.unavailable import CancelledRequestMiddleware
+from webdata_nb.service.runtime import gc_tuning
 
 log = logging.getLogger("webdata_nb.service")
 
@@ -31,6 +34,13 @@ GC_THRESHOLDS: Final = (10_000, 20, 50)
 # For `sys.setswitchinterval`: the event loop may wait that long for a busy thread each time it
 # uses a socket, several times a request. Python's own value is 5 ms.
 SWITCH_INTERVAL_S: Final = 0.001
+
+
+def tune_process() -> None:
+    """Set allocator, garbage collector and thread switches for a process that runs jobs."""
+    malloc.tune()
+    gc_tuning.configure_gc(*GC_THRESHOLDS)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
 
 
 def listen(host: str, port: int) -> socket.socket:

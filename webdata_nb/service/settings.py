@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from webdata_nb import __version__
 from webdata_nb.contract import fields, limits, variables
 from webdata_nb.contract.local import SOURCES, SessionSettings
+from webdata_nb.service.dask_address import DaskAddress, parse_dask_address
 from webdata_nb.service.encryption import KEY_FILE, FixedKeys, KeyFile, SecretCipher, check_keys
 from webdata_nb.service.http.client_limits import LOOPBACK, PER_ACCOUNT, PER_ADDRESS, ClientLimits
 
@@ -24,6 +25,8 @@ SECRET_KEY: Final = "WEBDATA_SECRET_KEY"  # noqa: S105 - the name of a setting
 STORE: Final = "WEBDATA_STORE"
 REPLICA: Final = "WEBDATA_REPLICA"
 BLOBS: Final = "WEBDATA_BLOBS"
+PROXY: Final = "WEBDATA_PROXY"
+CA_BUNDLE: Final = "WEBDATA_CA_BUNDLE"
 LOCAL_ACCOUNT: Final = "local"
 # Seconds without progress after which the watchdog ends an attempt at a job.
 STALL_S: Final = 600.0
@@ -172,6 +175,7 @@ class ServiceSettings:
     page_workers: int | None = None
     replica: str | None = None
     blobs_url: str | None = field(default=None, repr=False)
+    dask: DaskAddress | None = None
 
     @classmethod
     def checked(
@@ -199,6 +203,8 @@ class ServiceSettings:
         slots: int | None = None,
         replica: str | None = None,
         blobs: str | None = None,
+        dask: str | None = None,
+        dask_insecure: bool = False,
     ) -> ServiceSettings:
         """Validate the options of a command; raises `InvalidSetting`."""
         store_url, keys = team_store_url(store, mode), secret_keys()
@@ -240,12 +246,31 @@ class ServiceSettings:
             slots=_slots(slots),
             replica=replica_name(replica, mode, store_url),
             blobs_url=blobs_url(blobs),
+            dask=dask_address(dask, store_url, insecure=dask_insecure),
         )
 
     @property
     def cipher(self) -> SecretCipher:
         """The cipher of jobs' secrets, from the configured keys or the key file."""
         return secret_cipher_for(self.data_dir, self.secret_keys)
+
+
+def dask_address(text: str | None, store_url: str | None, *, insecure: bool) -> DaskAddress | None:
+    """Return the address of the cluster that runs jobs, or None; raises `InvalidSetting`."""
+    if text is None:
+        if insecure:
+            raise InvalidSetting("--dask-insecure is for --dask tcp://HOST:PORT")
+        return None
+    try:
+        address = parse_dask_address(text, insecure=insecure)
+    except ValueError as error:
+        raise InvalidSetting(f"--dask {error}") from None
+    if store_url is None:
+        raise InvalidSetting(
+            "--dask needs --mode team and --store postgresql://...: its workers are processes of "
+            "their own, and SQLite is for one process"
+        )
+    return address
 
 
 def team_store_url(text: str | None, mode: Mode = "team") -> str | None:

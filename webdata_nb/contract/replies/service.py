@@ -88,6 +88,15 @@ class EngineList(SuccessReply):
     )
 
 
+class DaskHealth(Reply):
+    """The Dask cluster of a service that was started with ``--dask``."""
+
+    scheduler: Literal["connected", "lost"] = Field(
+        description="Whether the scheduler answers. The service itself runs jobs without it."
+    )
+    workers: int = Field(description="Number of workers that run jobs of this service.")
+
+
 class Health(Reply):
     """GET /healthz and /readyz (ours): a status, and why the service is not ready."""
 
@@ -100,6 +109,10 @@ class Health(Reply):
     replica: str | None = Field(
         default=None,
         description="Of /readyz: which process of a service on PostgreSQL answered.",
+    )
+    dask: DaskHealth | None = Field(
+        default=None,
+        description="Of /readyz: the Dask cluster that runs the jobs, if any.",
     )
 
 

@@ -125,6 +125,24 @@ class Metrics:
             "webdata_running_jobs", "Jobs that run in this process.", registry=self.registry
         ).set_function(count)
 
+    def report_dask(
+        self, is_connected: Callable[[], bool], workers: Mapping[str, Callable[[], int]]
+    ) -> None:
+        """Report the Dask cluster; `workers` return the number of workers of each state."""
+        Gauge(
+            "webdata_dask_connected",
+            "Whether the Dask scheduler answers: 1, or 0.",
+            registry=self.registry,
+        ).set_function(is_connected)
+        gauge = Gauge(
+            "webdata_dask_workers",
+            "Dask workers, by what their claim loop does.",
+            ("state",),
+            registry=self.registry,
+        )
+        for state, count in workers.items():
+            gauge.labels(state).set_function(count)
+
     def observe_loop_lag(self, seconds: float) -> None:
         """Observe a lag of the event loop."""
         self._lag.observe(seconds)

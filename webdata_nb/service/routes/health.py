@@ -7,14 +7,16 @@ import errno
 import logging
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from webdata_nb.contract import paths
 from webdata_nb.contract.replies import Health
+from webdata_nb.contract.replies.service import DaskHealth
 from webdata_nb.service.errors import DiskFull, StoreUnavailable
 from webdata_nb.service.routes.routing import NO_AUTHENTICATION, open_router
 from webdata_nb.service.store.interface import Store
@@ -36,9 +38,15 @@ class Readiness:
     """Checks that the store answers and that its disk is writable."""
 
     def __init__(
-        self, store: Store, data_dir: Path, retry: StoreRetry, *, replica: str | None
+        self,
+        store: Store,
+        data_dir: Path,
+        retry: StoreRetry,
+        *,
+        replica: str | None,
+        dask: Callable[[], DaskHealth] | None = None,
     ) -> None:
-        self.replica = replica
+        self._replica, self._dask = replica, dask
         self._store, self._data_dir, self._retry = store, data_dir, retry
         self._lock = asyncio.Lock()
         self._checked_at = -FRESH_S
@@ -51,6 +59,11 @@ class Readiness:
                 self._reason = await self._check()
                 self._checked_at = time.monotonic()
             return self._reason
+
+    def details(self) -> dict[str, Any]:
+        """Return the fields of a reply that do not depend on the checks."""
+        replica = {} if self._replica is None else {"replica": self._replica}
+        return replica if self._dask is None else {**replica, "dask": self._dask().model_dump()}
 
     async def _check(self) -> str | None:
         if (trouble := self._retry.trouble) is not None:  # logged by the retry
@@ -110,7 +123,7 @@ async def get_health() -> Response:
 async def get_readiness(request: Request) -> Response:
     """Answer whether jobs can be stored and read; checked at most once a second."""
     readiness: Readiness = request.app.state.readiness
-    name = {} if readiness.replica is None else {"replica": readiness.replica}
-    if (reason := await readiness.reason()) is None:
-        return JSONResponse({"status": "ok"} | name)
-    return JSONResponse({"status": "unavailable", "reason": reason} | name, 503)
+    reason, details = await readiness.reason(), readiness.details()
+    if reason is None:
+        return JSONResponse({"status": "ok"} | details)
+    return JSONResponse({"status": "unavailable", "reason": reason} | details, 503)

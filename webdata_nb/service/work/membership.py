@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -76,6 +77,12 @@ class Membership:
         """Return the position of this process among the live ones by age, and their number."""
         ids = [replica.id for replica in await self._replicas.live()]
         return (ids.index(self.replica.id) if self.replica.id in ids else None), len(ids)
+
+    def set_slots(self, slots: int) -> None:
+        """Change how many jobs this process runs at a time; the next `refresh` writes it."""
+        if slots != self.replica.slots:
+            self.replica = replace(self.replica, slots=slots)
+            self._next_at = float("-inf")
 
     async def leave(self) -> None:
         """Tell the others that this process takes no more jobs."""

@@ -39,7 +39,8 @@ class Janitor:
     """Deletes old rows, index entries, jobs, keys and spooled files.
 
     It also returns the credits of calls whose process died. Of several processes on a store, one
-    clears it at a time. `clock` returns the time.
+    clears it at a time. Without `retention` it deletes spooled files only: a worker does not know
+    the retention of its service. `clock` returns the time.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class Janitor:
         index: TextIndex,
         spool: SpoolDirectory,
         *,
-        retention: Retention,
+        retention: Retention | None,
         clock: Callable[[], float],
     ) -> None:
         self._store, self._index, self._spool = store, index, spool
@@ -68,12 +69,14 @@ class Janitor:
     async def sweep(self) -> None:
         """Delete everything that is past its time."""
         await self._clear_spool()
+        if self._retention is None:
+            return
         async with self._store.exclusive("janitor") as is_first:
             if is_first:
-                await self._clear_store()
+                await self._clear_store(self._retention)
 
-    async def _clear_store(self) -> None:
-        now, hours, stored = self._clock(), self._retention, self._store.retention
+    async def _clear_store(self, hours: Retention) -> None:
+        now, stored = self._clock(), self._store.retention
         await self._store.accounts.release_expired_calls(now=now)
         searches_before = now - min(hours.search_hours, hours.job_hours) * HOUR_S
         crawls_before = now - min(hours.crawl_hours, hours.job_hours) * HOUR_S

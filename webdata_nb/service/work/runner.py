@@ -118,6 +118,7 @@ class LocalRunner(Runner):
         self._claiming = asyncio.Lock()
         self._claim_in_doubt = False
         self._draining: asyncio.Task[None] | None = None
+        self._is_paused = False
 
     @property
     def running_jobs(self) -> int:
@@ -127,6 +128,22 @@ class LocalRunner(Runner):
         self._loop = asyncio.create_task(self._claim_forever())
 
     def wake(self) -> None:
+        self._wake.set()
+
+    def pause(self) -> None:
+        """Claim no more jobs; those that run here continue."""
+        self._set_paused(is_paused=True)
+
+    def resume(self) -> None:
+        """Claim jobs again."""
+        self._set_paused(is_paused=False)
+
+    def _set_paused(self, *, is_paused: bool) -> None:
+        if is_paused == self._is_paused:
+            return
+        self._is_paused = is_paused
+        if self._membership is not None:  # the others divide the jobs among themselves
+            self._membership.set_slots(0 if is_paused else self._slots)
         self._wake.set()
 
     def check_lease(self, job_id: str) -> None:
@@ -171,8 +188,9 @@ class LocalRunner(Runner):
                     await self._membership.refresh()
                 # Before the claim: a lease that ends during it is not overlooked.
                 now = self._clock()
-                await self._fill_slots()
-                wait_s = await self._seconds_to_lease_end(now)
+                if not self._is_paused:
+                    await self._fill_slots()
+                    wait_s = await self._seconds_to_lease_end(now)
             except StoreUnavailable as error:
                 if not self._claim_in_doubt:  # once per outage
                     log.warning("no job can be taken: %s; trying again", error)

@@ -1,0 +1,1 @@
+"""Processes that run the jobs of a service on PostgreSQL, without HTTP."""

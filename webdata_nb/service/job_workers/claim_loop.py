@@ -1,0 +1,150 @@
+"""Claims jobs of a store and runs them until it is stopped, in a process or in a thread of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import AsyncExitStack, suppress
+from typing import Final
+
+from webdata_nb.service.errors import ApplicationError, StoreUnavailable
+from webdata_nb.service.job_workers.reports import LoopReport
+from webdata_nb.service.runtime.background import run_in_background
+from webdata_nb.service.settings import InvalidSetting, ServiceSettings
+from webdata_nb.service.store.records import JobSnapshot
+from webdata_nb.service.work.job_processor import open_job_processor
+from webdata_nb.service.work.retention import Janitor
+
+log = logging.getLogger(__name__)
+
+RETRY_S: Final = 5.0
+# Leases are released in the first second; what remains after that are processes to end. A Dask
+# nanny waits for its worker for 5 s.
+STOP_S: Final = 4.0
+
+
+async def run_claim_loop(
+    settings: ServiceSettings, stopping: asyncio.Event, on_join: Callable[[str], None]
+) -> None:
+    """Run jobs until `stopping` is set, then return those that run to the queue.
+
+    Parameters
+    ----------
+    settings
+        With a store on PostgreSQL.
+    stopping
+        Set to stop.
+    on_join
+        Called with the id of this replica once it claims jobs.
+    """
+    async with AsyncExitStack() as stack:
+        jobs = await stack.enter_async_context(
+            open_job_processor(settings, None, on_end=_leave_webhooks_to_the_service)
+        )
+        janitor = Janitor(jobs.store, jobs.index, jobs.spool, retention=None, clock=jobs.store.now)
+        run_in_background(stack, janitor.run())
+        if jobs.membership is None:
+            raise TypeError("a claim loop is one of several processes on a store")
+        await jobs.membership.refresh()
+        await jobs.runner.start()
+        stack.push_async_callback(jobs.runner.close)
+        run_in_background(stack, jobs.prepare())
+        on_join(jobs.membership.replica.id)
+        await stopping.wait()
+        await jobs.runner.drain()
+
+
+def _leave_webhooks_to_the_service(_ended: JobSnapshot) -> None:
+    """Do nothing: the processes with HTTP look for due webhooks every two seconds."""
+
+
+class ClaimLoopThread:
+    """A claim loop in a thread with an event loop of its own.
+
+    It is opened again while its store is unavailable. Wrong settings are final.
+
+    Parameters
+    ----------
+    read_settings
+        Returns the settings; raises `InvalidSetting`.
+    """
+
+    def __init__(self, read_settings: Callable[[], ServiceSettings]) -> None:
+        self._read_settings = read_settings
+        self._report = LoopReport("starting")
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping: asyncio.Event | None = None
+        self._must_stop = False
+        # A daemon: a thread that hangs must not keep the process from its end.
+        self._thread = threading.Thread(target=self._run, name="webdata claim loop", daemon=True)
+
+    @property
+    def report(self) -> LoopReport:
+        """The present state."""
+        return self._report
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    async def stop(self) -> None:
+        """Release the leases and end the thread, within `STOP_S`."""
+        with self._lock:
+            self._must_stop = True
+            if self._loop is not None and self._stopping is not None:
+                self._loop.call_soon_threadsafe(self._stopping.set)
+        await asyncio.to_thread(self._thread.join, STOP_S)
+        if self._thread.is_alive():
+            log.warning("the claim loop did not end within %g s", STOP_S)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._run_until_stopped())
+        except Exception:
+            log.exception("the claim loop ended")
+            self._report = LoopReport("refused", error="its claim loop ended; its log says why")
+        finally:
+            with self._lock:
+                self._loop = None
+
+    async def _run_until_stopped(self) -> None:
+        stopping = asyncio.Event()
+        with self._lock:
+            self._loop, self._stopping = asyncio.get_running_loop(), stopping
+            if self._must_stop:
+                return
+        while not stopping.is_set():
+            error = await self._try_to_run(stopping)
+            if error is None:
+                break
+            is_new = error != self._report.error
+            is_final = self._report.state == "refused"
+            if is_new or is_final:
+                log.error("this worker runs no jobs: %s", error)
+            if is_final:
+                return
+            self._report = LoopReport("waiting", error=error)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(RETRY_S):
+                    await stopping.wait()
+        self._report = LoopReport("stopped")
+
+    async def _try_to_run(self, stopping: asyncio.Event) -> str | None:
+        """Run the claim loop; return why it could not run, or None after a regular stop."""
+        try:
+            await run_claim_loop(self._read_settings(), stopping, self._note_joined)
+        except (StoreUnavailable, OSError) as error:
+            return str(error)
+        except (InvalidSetting, ApplicationError) as error:
+            self._report = LoopReport("refused", error=str(error))
+            return str(error)
+        except Exception:
+            log.exception("the claim loop failed; it starts again in %g s", RETRY_S)
+            return "its claim loop failed; its log says why"
+        return None
+
+    def _note_joined(self, replica: str) -> None:
+        self._report = LoopReport("running", replica)

@@ -1,0 +1,288 @@
+"""A connection to a Dask cluster that keeps a claim loop in each of its workers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from importlib.metadata import version
+from typing import Any, Final
+
+from distributed import Client, LocalCluster
+from distributed.security import Security
+
+from webdata_nb.service.dask_address import DaskAddress
+from webdata_nb.service.errors import ClusterError, StoreUnavailable
+from webdata_nb.service.job_workers.plugin import ClaimLoopPlugin
+from webdata_nb.service.job_workers.reports import (
+    METRIC,
+    NOT_CONNECTED,
+    ClusterStatus,
+    LoopReport,
+    WorkerState,
+    worker_state,
+)
+from webdata_nb.service.job_workers.worker_settings import WorkerOptions
+from webdata_nb.service.runtime.processors import available_processors
+
+log = logging.getLogger(__name__)
+
+CONNECT_S: Final = 10.0
+CHECK_S: Final = 2.0
+RPC_S: Final = 10.0
+# A new worker starts its loop, and sends its first reports, within this number of checks.
+_CHECKS_BEFORE_WARNING: Final = 5
+_FLOOR: Final = (2026, 1)
+_PROBLEMS: Final = {
+    "failed": "does not run jobs",
+    "other_store": "runs jobs of another database: WEBDATA_STORE in its environment differs",
+    "no_loop": "has no claim loop: install webdata_nb[dask,postgres] there, of this release",
+}
+
+LiveReplicas = Callable[[], Awaitable[Collection[str]]]
+
+
+class DaskCluster:
+    """Keeps the plugin on a scheduler, also on one that was started again.
+
+    Parameters
+    ----------
+    scheduler
+        The address.
+    security
+        The certificates.
+    options
+        What the service tells its workers.
+    live_replicas
+        Returns the ids of the live replicas of the service's store.
+    on_status
+        Called with the status after each check.
+    """
+
+    def __init__(
+        self,
+        scheduler: str,
+        security: Security,
+        options: WorkerOptions,
+        *,
+        live_replicas: LiveReplicas,
+        on_status: Callable[[ClusterStatus], None],
+    ) -> None:
+        self._address, self._security = scheduler, security
+        self._plugin = ClaimLoopPlugin.create(options)
+        self._live_replicas, self._on_status = live_replicas, on_status
+        self._client: Client | None = None
+        self._scheduler_id = ""
+        self._live: Collection[str] = ()
+        self._checks: Counter[tuple[str, WorkerState]] = Counter()
+
+    @property
+    def address(self) -> str:
+        """The address of the scheduler."""
+        return self._address
+
+    async def connect(self) -> None:
+        """Connect, and register the plugin; raises `ClusterError`."""
+        try:
+            async with asyncio.timeout(CONNECT_S + RPC_S):
+                self._client = await Client(
+                    self._address,
+                    asynchronous=True,
+                    security=self._security,
+                    timeout=CONNECT_S,
+                    set_as_default=False,
+                )
+                _check_versions(self._address, await self._scheduler.versions())
+                self._scheduler_id = (await self._identity())["id"]
+                await self._register()
+        except (OSError, TimeoutError) as error:
+            await self._disconnect()
+            log.debug("no connection to the Dask scheduler", exc_info=error)
+            raise ClusterError(
+                f"no Dask scheduler answers at {self._address} within {CONNECT_S:g} s: start one "
+                "with `dask scheduler`, or correct --dask and the certificates of Dask's "
+                "configuration"
+            ) from None
+        except ClusterError:
+            await self._disconnect()
+            raise
+
+    async def run(self) -> None:
+        """Check the cluster until it is cancelled; connect again after the scheduler was lost."""
+        while True:
+            if self._client is None:
+                await self._reconnect()
+            else:
+                await self._check()
+            await asyncio.sleep(CHECK_S)
+
+    async def close(self, *, unregister: bool) -> None:
+        """Disconnect; with `unregister`, the workers stop their claim loops."""
+        if unregister and self._client is not None:
+            with suppress(OSError, TimeoutError, ValueError):
+                async with asyncio.timeout(RPC_S):
+                    await self._client.unregister_worker_plugin(self._plugin.name)
+        await self._disconnect()
+
+    async def _check(self) -> None:
+        try:
+            async with asyncio.timeout(RPC_S):
+                identity = await self._identity()
+                if identity["id"] != self._scheduler_id:  # another one at the same address
+                    self._scheduler_id = identity["id"]
+                    await self._register()
+        except (OSError, TimeoutError) as error:
+            log.warning(
+                "the Dask scheduler at %s is lost (%s); connecting again",
+                self._address,
+                type(error).__name__,
+            )
+            self._on_status(NOT_CONNECTED)
+            await self._disconnect()
+            return
+        with suppress(StoreUnavailable):  # logged by others; the last answer is good enough
+            self._live = await self._live_replicas()
+        self._on_status(self._status(identity["workers"]))
+
+    async def _reconnect(self) -> None:
+        self._on_status(NOT_CONNECTED)
+        try:
+            await self.connect()
+        except ClusterError as error:
+            log.debug("%s", error)
+        else:
+            log.info("connected to the Dask scheduler at %s again", self._address)
+
+    async def _register(self) -> None:
+        if self._client is None:
+            return
+        try:
+            await self._client.register_plugin(self._plugin)
+        except (OSError, TimeoutError):
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a worker raised
+            # The other workers have it; the status names those without.
+            log.warning("a Dask worker could not load the claim loop: %s", type(error).__name__)
+
+    @property
+    def _scheduler(self) -> Any:
+        if self._client is None:
+            raise OSError("not connected")
+        return self._client.scheduler
+
+    async def _identity(self) -> dict[str, Any]:
+        identity: dict[str, Any] = await self._scheduler.identity(n_workers=-1)
+        return identity
+
+    async def _disconnect(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            with suppress(OSError, TimeoutError):
+                async with asyncio.timeout(RPC_S):
+                    await client.close(timeout=CHECK_S)
+
+    def _status(self, workers: dict[str, Any]) -> ClusterStatus:
+        reports = {
+            address: LoopReport.from_metric(worker["metrics"].get(METRIC))
+            for address, worker in workers.items()
+        }
+        states = {address: worker_state(report, self._live) for address, report in reports.items()}
+        self._warn(states, reports)
+        return ClusterStatus(is_connected=True, workers=states)
+
+    def _warn(self, states: dict[str, WorkerState], reports: dict[str, LoopReport | None]) -> None:
+        """Log each lasting problem of a worker once."""
+        self._checks = Counter({key: self._checks[key] + 1 for key in states.items()})
+        for (address, state), checks in self._checks.items():
+            if checks == _CHECKS_BEFORE_WARNING and state in _PROBLEMS:
+                report = reports[address]
+                reason = f": {report.error}" if report is not None and report.error else ""
+                log.warning("the Dask worker %s %s%s", address, _PROBLEMS[state], reason)
+
+
+@asynccontextmanager
+async def open_cluster(
+    address: DaskAddress,
+    options: WorkerOptions,
+    *,
+    live_replicas: LiveReplicas,
+    on_status: Callable[[ClusterStatus], None],
+    unregister: bool,
+) -> AsyncIterator[DaskCluster]:
+    """Connect to a scheduler, or start worker processes on this machine.
+
+    With `unregister`, the workers stop their claim loops at the end.
+
+    Raises
+    ------
+    ClusterError
+        No scheduler answers, or its release of Dask does not fit.
+    """
+    _check_own_version()
+    async with AsyncExitStack() as stack:
+        if address.scheduler is None:
+            # With certificates of its own: other users of this machine cannot connect.
+            processes = await stack.enter_async_context(
+                LocalCluster(
+                    n_workers=address.local_workers,
+                    threads_per_worker=max(1, available_processors() // address.local_workers),
+                    asynchronous=True,
+                    dashboard_address="127.0.0.1:0",
+                    security=True,
+                )
+            )
+            scheduler, security = processes.scheduler_address, processes.security
+        else:
+            scheduler, security = address.scheduler, _security(address)
+        cluster = DaskCluster(
+            scheduler, security, options, live_replicas=live_replicas, on_status=on_status
+        )
+        await cluster.connect()
+        try:
+            yield cluster
+        finally:
+            await cluster.close(unregister=unregister)
+
+
+def _security(address: DaskAddress) -> Security:
+    """Return the certificates of Dask's configuration; raises `ClusterError`."""
+    if not address.is_encrypted:
+        return Security(require_encryption=False)
+    try:
+        security = Security(require_encryption=True)
+        has_certificates = security.get_connection_args("client")["ssl_context"] is not None
+    except (OSError, ValueError) as error:
+        raise ClusterError(f"Dask's TLS certificates cannot be read: {error}") from None
+    if not has_certificates:
+        raise ClusterError(
+            "tls:// needs certificates in Dask's configuration: set "
+            "DASK_DISTRIBUTED__COMM__TLS__CA_FILE, DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT and "
+            "DASK_DISTRIBUTED__COMM__TLS__CLIENT__KEY"
+        )
+    return security
+
+
+def _release(text: str) -> tuple[int, ...]:
+    """Return year and month of a release of Dask."""
+    return tuple(int(part) for part in text.split(".")[:2] if part.isdecimal())
+
+
+def _check_own_version() -> None:
+    own = version("distributed")
+    if _release(own) < _FLOOR:
+        raise ClusterError(
+            f"--dask needs distributed 2026.1 or later, not {own}: "
+            'pip install --upgrade "webdata_nb[dask]"'
+        )
+
+
+def _check_versions(address: str, versions: dict[str, Any]) -> None:
+    """Raise `ClusterError` for a scheduler of another release of Dask."""
+    theirs, own = versions["packages"]["distributed"], version("distributed")
+    if _release(str(theirs)) != _release(own):
+        raise ClusterError(
+            f"the Dask scheduler at {address} runs distributed {theirs}, this process {own}: "
+            "install one release on all machines"
+        )

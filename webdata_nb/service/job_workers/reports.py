@@ -1,0 +1,82 @@
+"""Reports of the claim loops of Dask workers, and the status of their cluster."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal
+
+# The name of the reports among the metrics that a Dask worker sends with its heartbeat.
+METRIC: Final = "webdata"
+
+LoopState = Literal["starting", "running", "waiting", "refused", "stopped"]
+WorkerState = Literal["running", "starting", "failed", "other_store", "no_loop"]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopReport:
+    """The state of the claim loop of a worker.
+
+    Attributes
+    ----------
+    state
+        `waiting` is after an error, until the next try; `refused` is final.
+    replica
+        The id under which it is among the replicas of its store; None before it joined.
+    error
+        Why it does not run.
+    """
+
+    state: LoopState
+    replica: str | None = None
+    error: str | None = None
+
+    def to_metric(self) -> dict[str, Any]:
+        """Return the report as a value that Dask can send."""
+        return asdict(self)
+
+    @classmethod
+    def from_metric(cls, value: object) -> LoopReport | None:
+        """Return the report in what a worker has sent; None if there is none."""
+        if not isinstance(value, Mapping) or not {"state", "replica", "error"} <= set(value):
+            return None
+        return cls(value["state"], value["replica"], value["error"])
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStatus:
+    """Whether the scheduler answers, and the state of each worker by its address."""
+
+    is_connected: bool
+    workers: Mapping[str, WorkerState]
+
+    @property
+    def running(self) -> int:
+        """The number of workers that claim jobs of the service's store."""
+        return self.counts["running"]
+
+    @property
+    def counts(self) -> Counter[WorkerState]:
+        """The number of workers by state."""
+        return Counter(self.workers.values())
+
+
+NOT_CONNECTED: Final = ClusterStatus(is_connected=False, workers={})
+
+
+def worker_state(report: LoopReport | None, live_replicas: Collection[str]) -> WorkerState:
+    """Return the state of a worker as the service sees it.
+
+    Parameters
+    ----------
+    report
+        What the worker has sent; None if it has no claim loop.
+    live_replicas
+        The ids of the live replicas of the service's store.
+    """
+    if report is None:
+        return "no_loop"
+    if report.state == "running":
+        return "running" if report.replica in live_replicas else "other_store"
+    return "starting" if report.state == "starting" else "failed"

@@ -1,0 +1,107 @@
+"""What a service tells its workers, and what they take from their own environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from webdata_nb.service.settings import (
+    CA_BUNDLE,
+    PROXY,
+    SLOTS,
+    STORE,
+    USER_AGENT,
+    InvalidSetting,
+    ServiceSettings,
+    team_store_url,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """What a service tells its workers. Anyone who reaches the scheduler can read it.
+
+    Attributes
+    ----------
+    slots
+        How many jobs a worker runs at a time.
+    allow_networks
+        Private networks, as CIDR texts, that jobs may fetch from.
+    user_agent
+        The user agent for web sites.
+    needs_proxy
+        Whether a worker must have a proxy in its environment, because the service has one.
+    """
+
+    slots: int = SLOTS
+    allow_networks: tuple[str, ...] = ()
+    user_agent: str = USER_AGENT
+    needs_proxy: bool = False
+
+    @classmethod
+    def of(cls, settings: ServiceSettings) -> WorkerOptions:
+        """Return the options for the workers of a service."""
+        networks = tuple(map(str, settings.allow_networks))
+        has_proxy = settings.upstream.proxy is not None
+        return cls(settings.slots, networks, settings.user_agent, has_proxy)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as values of JSON."""
+        return asdict(self) | {"allow_networks": list(self.allow_networks)}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> WorkerOptions:
+        """Return the options of another process of this release."""
+        return cls(**{**values, "allow_networks": tuple(values["allow_networks"])})
+
+
+def worker_settings(
+    options: WorkerOptions, data_dir: Path, name: str, *, page_workers: int
+) -> ServiceSettings:
+    """Return the settings of a worker: database, keys and proxy are those of its environment.
+
+    Raises
+    ------
+    InvalidSetting
+        The environment has an invalid value, or none that is needed.
+    """
+    proxy = os.environ.get(PROXY) or None
+    if options.needs_proxy and proxy is None:
+        raise InvalidSetting(f"the service uses a proxy: set {PROXY} in the worker's environment")
+    require_shared_store(team_store_url(None))
+    settings = ServiceSettings.checked(
+        host=None,
+        port=0,
+        data_dir=data_dir,
+        store=None,
+        mode="team",
+        allow_networks=options.allow_networks,
+        user_agent=options.user_agent,
+        proxy=proxy,
+        ca_bundle=os.environ.get(CA_BUNDLE) or None,
+        slots=options.slots,
+        replica=name,
+    )
+    return replace(settings, page_workers=page_workers)
+
+
+def require_shared_store(store_url: str | None) -> None:
+    """Raise `InvalidSetting` without a store that several processes can use."""
+    if store_url is None:
+        raise InvalidSetting(
+            f"a worker needs the PostgreSQL database of its service, in {STORE} or --store: SQLite "
+            "is for one process"
+        )
+
+
+def export_to_children(settings: ServiceSettings) -> None:
+    """Put what worker processes on this machine need into the environment that they inherit."""
+    values = {
+        STORE: settings.store_url,
+        PROXY: settings.upstream.proxy,
+        CA_BUNDLE: settings.upstream.ca_bundle,
+    }
+    os.environ.update({name: value for name, value in values.items() if value is not None})
