@@ -126,19 +126,16 @@ def _rate(samples: list[Sample], start_s: float, end_s: float) -> float:
 def _report(samples: list[Sample], pages: int, strategy: str, out: Path) -> None:
     working = [each for each in samples if each.rows < pages]
     end_s = working[-1].at_s
-    rates = [_rate(samples, at, at + 60) for at in range(0, int(end_s) - 60, 60)]
+    step_s = min(60.0, end_s / 10)
+    rates = [_rate(samples, n * step_s, (n + 1) * step_s) for n in range(int(end_s / step_s))]
     half = len(samples) // 2
     first, second = (max(each.memory for each in part) for part in (samples[:half], samples[half:]))
     urls = ds.dataset(out, format="parquet", exclude_invalid_files=True).to_table(["url"])["url"]
     in_order = [int(str(url).rpartition("/")[2]) for url in urls.to_pylist()] == list(range(pages))
     print(f"{strategy}: {len(urls):,} rows in {end_s:.0f} s; in breadth-first order: {in_order}")
-    print(f"pages per second by minute: {' '.join(f'{rate:.0f}' for rate in rates)}")
-    if len(rates) > 2:
-        second_minute, last_minute = rates[1], _rate(samples, end_s - 60, end_s)
-        print(
-            f"median {statistics.median(rates):.1f}, last minute / second minute "
-            f"{last_minute / second_minute:.2f}"
-        )
+    print(f"pages per second by {step_s:.0f} s: {' '.join(f'{rate:.0f}' for rate in rates)}")
+    last = _rate(samples, end_s - step_s, end_s)
+    print(f"median {statistics.median(rates):.1f}, last / second {last / rates[1]:.2f}")
     print(
         f"peak memory {max(first, second) / MIB:.0f} MiB; second half / first {second / first:.2f}"
     )
