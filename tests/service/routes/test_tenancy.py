@@ -25,6 +25,12 @@ OPERATIONS = {
     "search events": ("GET", paths.SEARCH_EVENTS, None, "search"),
     "search export": ("GET", paths.SEARCH_EXPORT + "?format=json", None, "search"),
     "crawl": ("POST", paths.CRAWL, {"url": "https://example.com/"}, None),
+    "long crawl": (
+        "POST",
+        paths.LONG_CRAWLS,
+        {"url": "https://example.com/", "max_pages": 5000},
+        None,
+    ),
     "crawl status": ("GET", paths.CRAWL_JOB, None, "crawl"),
     "crawl events": ("GET", paths.CRAWL_EVENTS, None, "crawl"),
     "crawl export": ("GET", paths.CRAWL_EXPORT + "?format=csv", None, "crawl"),
