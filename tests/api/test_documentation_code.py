@@ -1,4 +1,7 @@
-"""The Python code in the README and the guide runs, page by page."""
+"""The Python code in the README and the guide runs, page by page.
+
+Blocks marked `py` instead of `python` need what these tests lack, such as a Dask cluster.
+"""
 
 from __future__ import annotations
 

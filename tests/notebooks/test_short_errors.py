@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 SITE: Final = "https://site.test/"
 CELLS: Final = (
     "from webdata_nb import crawl_df, options",
-    "url = 'https://site.test/'\ncrawl_df(url, max_pages=5000)",
+    "url = 'https://site.test/'\ncrawl_df(url, max_pages=0)",
     "crawl_df('site.test/docs')",
     "crawl_df(url, max_page=10)",
     "%load_ext webdata_nb\n%webcrawl site.test",
     "%tb",
-    "options.tracebacks = 'full'\ncrawl_df(url, max_pages=5000)",
+    "options.tracebacks = 'full'\ncrawl_df(url, max_pages=0)",
 )
-MESSAGE: Final = "max_pages must be a whole number from 1 to 1000; it is 5000"
+MESSAGE: Final = "max_pages must be a whole number from 1 to 1000; it is 0"
 _ANSI: Final = re.compile(r"\x1b\[[\d;]*m")
 
 
 @pytest.mark.slow
 def test_a_kernel_sends_the_message_and_the_line(kernel: Kernel) -> None:
     kernel.run("import webdata_nb")
-    cell = kernel.run("1\nwebdata_nb.crawl_df('https://site.test/', max_pages=5000)")
+    cell = kernel.run("1\nwebdata_nb.crawl_df('https://site.test/', max_pages=0)")
     assert cell.error is not None
     assert (cell.error["ename"], cell.error["evalue"]) == ("InvalidArgument", MESSAGE)
     lines = [_ANSI.sub("", line) for line in cell.error["traceback"]]
@@ -50,7 +50,7 @@ def test_a_kernel_sends_the_message_and_the_line(kernel: Kernel) -> None:
 
 def test_an_unattended_kernel_sends_the_whole_traceback(kernel: Kernel) -> None:
     kernel.run("import webdata_nb", live=False)
-    cell = kernel.run("webdata_nb.crawl_df('https://site.test/', max_pages=5000)", live=False)
+    cell = kernel.run("webdata_nb.crawl_df('https://site.test/', max_pages=0)", live=False)
     assert cell.error is not None
     text = _ANSI.sub("", "\n".join(cell.error["traceback"]))
     assert "build_request" in text
@@ -138,7 +138,7 @@ def test_an_error_is_as_readable_in_the_dark_theme(lab: Lab, browser: Browser) -
 @pytest.mark.slow
 def test_marimo_shows_the_message(browser: Browser, tmp_path: Path) -> None:
     require_module("marimo")
-    cells = ("import webdata_nb", "webdata_nb.crawl_df('https://site.test/', max_pages=5000)")
+    cells = ("import webdata_nb", "webdata_nb.crawl_df('https://site.test/', max_pages=0)")
     page = new_page(browser, 1000)
     with editor.running(tmp_path, cells) as url:
         page.goto(url)

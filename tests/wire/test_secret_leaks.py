@@ -194,7 +194,7 @@ def test_a_notebook_and_a_service_elsewhere(
     shown, visit = Shown(), secrets_of(planted_secrets)
     with WireService() as service:
         service.search = JobScript(search_rows(2))
-        monkeypatch.setattr("tests.wire_service.KEY", planted_secrets.plain("key"))
+        service.api_keys = {planted_secrets.plain("key")}
         with connect(base_url=service.url) as session, record(tmp_path / "tape"):
             shown.add("found", session.search_df("q", **visit))
             shown.add("job", session.search_job("again", **visit))
