@@ -142,7 +142,7 @@ async def stale_result(spec: JobSpec, cache: ResultCache, error: WebdataError) -
 
 
 @dataclass(frozen=True, slots=True)
-class _JobListener:
+class _StartedJobListener:
     """Shows a job, and remembers its id in the cache where the call uses it."""
 
     listener: Listener
@@ -171,7 +171,7 @@ async def _run(spec: JobSpec, options: CallOptions, cache: ResultCache) -> CallR
             if spec.op == "creatives":
                 result = await creatives_listing.fetch(client, spec, options, listener)
             else:
-                job = _JobListener(listener, spec, cache)
+                job = _StartedJobListener(listener, spec, cache)
                 result = await runner.run_call(client, spec, options, job)
         if result.outcome is not None:
             line = receipt.summary(result.outcome, listener.elapsed_s)

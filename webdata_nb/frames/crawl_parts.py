@@ -47,8 +47,8 @@ class CrawlParts:
     """The files of one long crawl: `part-00000.parquet` and on, in the order of the rows."""
 
     def __init__(self, target: Path | str) -> None:
-        self._folder: _LocalFolder | DatasetFolder = (
-            remote.DatasetFolder(target) if isinstance(target, str) else _LocalFolder(target)
+        self._folder: _LocalDatasetFolder | DatasetFolder = (
+            remote.DatasetFolder(target) if isinstance(target, str) else _LocalDatasetFolder(target)
         )
 
     def manifest(self) -> CrawlManifest | None:
@@ -101,7 +101,7 @@ class CrawlParts:
         return parquet.ParquetDocument(data or b"").read(columns)
 
 
-class _LocalFolder:
+class _LocalDatasetFolder:
     """The files of a folder on this machine."""
 
     def __init__(self, path: Path) -> None:

@@ -44,13 +44,13 @@ log = logging.getLogger("webdata_nb")
 
 
 class RunListener(Protocol):
-    """Is told of the job of a call."""
+    """Receives the job of a call and its progress."""
 
     def started(self, job_id: str) -> None:
-        """Take the id of the job, before it is waited for."""
+        """Receive the id of the job, before the call waits for it."""
 
     def report(self, progress: Progress) -> None:
-        """Take a progress event."""
+        """Receive a progress event."""
 
 
 def kind_of(spec: JobSpec) -> JobKind:
