@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, cast
 
 from webdata_nb.bridge import PORTAL
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 
-_INPUTS: Final[Mapping[str, Callable[..., list[Input]]]] = {
+_INPUTS: Final[Mapping[str, Callable[..., Sequence[Input]]]] = {
     "search_df": search_inputs,
     "crawl_df": crawl_inputs,
     "creatives_df": creatives_inputs,
@@ -115,7 +115,7 @@ def history_df(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs)
 
 def _inputs(
     function: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
-) -> tuple[list[Input], CallOptions]:
+) -> tuple[Sequence[Input], CallOptions]:
     """Return the inputs and the checked options of a call."""
     inputs = _INPUTS.get(str(getattr(function, "__name__", "")).removeprefix("a"))
     if inputs is None:

@@ -32,7 +32,13 @@ from webdata_nb.frames import lazy_frame, part_dataset, receipt, stacked
 from webdata_nb.frames.part_dataset import Manifest, PartDataset
 from webdata_nb.jobs.progress_scope import show_progress
 from webdata_nb.requests.call_options import CallOptions, FanOutOptions
-from webdata_nb.requests.inputs import Input, refuse_invalid_inputs, representative, valid_specs
+from webdata_nb.requests.inputs import (
+    Input,
+    identity,
+    refuse_invalid_inputs,
+    representative,
+    valid_specs,
+)
 from webdata_nb.requests.job_spec import JobSpec
 from webdata_nb.suggestions import format_value
 
@@ -198,8 +204,8 @@ def _fingerprint(
         "request": spec.params(local=False),
     }
     digest = hashlib.sha256(orjson.dumps(common, option=orjson.OPT_SORT_KEYS))
-    for item in inputs:
-        digest.update(orjson.dumps([item.labels, item.spec.subject]))
+    for values in identity(inputs):
+        digest.update(orjson.dumps(values))
     return digest.hexdigest()
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, cast, overload
 
 from webdata_nb.dask_executor import is_dask
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames.stacked import Label
 from webdata_nb.requests import arguments
-from webdata_nb.requests.job_spec import JobSpec
+from webdata_nb.requests.job_spec import JobSpec, subject_fields
 from webdata_nb.requests.options import (
     CrawlOptions,
     CreativesOptions,
@@ -55,6 +55,13 @@ class Input:
         return {name: value for name, value in request.items() if name not in hidden}
 
 
+def identity(inputs: Sequence[Input]) -> Iterator[object]:
+    """Yield the values that tell apart two lists with the same options, without a password."""
+    if isinstance(inputs, InputList):
+        return inputs.identity()
+    return ([item.labels, item.error is None] for item in inputs)
+
+
 def valid_specs(inputs: Sequence[Input]) -> list[JobSpec]:
     """Return the requests of the inputs that can be run."""
     return [item.spec for item in inputs if item.error is None]
@@ -74,7 +81,7 @@ def refuse_invalid_inputs(inputs: Sequence[Input]) -> None:
 
 def search_inputs(
     query: str | Sequence[str], options: SearchOptions, *, lazy: bool = False
-) -> list[Input]:
+) -> Sequence[Input]:
     """Return the searches of a call; an invalid query of a list is an input with an error.
 
     A call in partitions, which Dask runs or whose frame is `lazy`, may have more inputs than
@@ -91,13 +98,13 @@ def search_inputs(
 
 def crawl_inputs(
     url: str | Sequence[str], options: CrawlOptions, *, lazy: bool = False
-) -> list[Input]:
+) -> Sequence[Input]:
     """Return the crawls of a call; raises as `search_inputs`."""
     values = {"url": url, **request_values(options, CrawlOptions)}
     return _combinations(JobSpec.crawl, values, _CRAWL_LABELS, in_partitions(options, lazy=lazy))
 
 
-def page_inputs(urls: str | Sequence[str], options: SinglePageOptions) -> list[Input]:
+def page_inputs(urls: str | Sequence[str], options: SinglePageOptions) -> Sequence[Input]:
     """Return a crawl of one page for each URL; raises as `search_inputs`."""
     url_list = arguments.list_items("urls", [urls] if isinstance(urls, str) else urls)
     if url_list is None:
@@ -107,7 +114,7 @@ def page_inputs(urls: str | Sequence[str], options: SinglePageOptions) -> list[I
     return _combinations(JobSpec.crawl, values, _CRAWL_LABELS, in_partitions(options))
 
 
-def creatives_inputs(advertiser: str | Sequence[str], options: CreativesOptions) -> list[Input]:
+def creatives_inputs(advertiser: str | Sequence[str], options: CreativesOptions) -> Sequence[Input]:
     """Return the listings of a call; raises as `search_inputs`."""
     values = {"advertiser": advertiser, **request_values(options, CreativesOptions)}
     return _combinations(JobSpec.creatives, values, _CREATIVES_LABELS, in_partitions(options))
@@ -124,59 +131,92 @@ def request_values(options: object, group: type) -> dict[str, Any]:
     return {name: values[name] for name in group.__annotations__ if name in values}
 
 
+class InputList(Sequence[Input]):
+    """Every subject with every combination of the other list arguments, in this order.
+
+    An input is built when it is read: a call in partitions may have a million of them. `templates`
+    are the inputs of the combinations, with a valid subject in place of the real ones.
+    """
+
+    def __init__(self, label: str, subjects: Sequence[object], templates: Sequence[Input]) -> None:
+        self._label, self._templates = label, templates
+        self._labels = [_label(subject) for subject in subjects]
+        self._errors: dict[int, InvalidArgument] = {}
+        self._fields = [self._checked(number, subject) for number, subject in enumerate(subjects)]
+
+    def _checked(self, number: int, subject: object) -> Mapping[str, Any] | None:
+        try:
+            return subject_fields(self._templates[0].spec.op, subject)
+        except InvalidArgument as error:
+            self._errors[number] = error
+            return None
+
+    def __len__(self) -> int:
+        return len(self._fields) * len(self._templates)
+
+    @overload
+    def __getitem__(self, index: int) -> Input: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Input]: ...
+
+    def __getitem__(self, index: int | slice) -> Input | Sequence[Input]:
+        positions = range(len(self))[index]
+        return self._at(positions) if isinstance(positions, int) else list(map(self._at, positions))
+
+    def _at(self, position: int) -> Input:
+        number, combination = divmod(position, len(self._templates))
+        template, fields = self._templates[combination], self._fields[number]
+        columns = {self._label: self._labels[number], **template.labels}
+        if fields is None:
+            return Input(columns, template.spec, self._errors[number])
+        return Input(columns, template.spec.with_subject(fields))
+
+    def identity(self) -> Iterator[object]:
+        """Yield the values that tell apart two lists with the same options, without a password."""
+        for template in self._templates:
+            yield template.labels
+        for label, fields in zip(self._labels, self._fields, strict=True):
+            yield [label, fields is not None]
+
+
 def _combinations(
     make: Callable[..., JobSpec],
     values: Mapping[str, Any],
     labels: Mapping[str, str],
     partitioned: bool,
-) -> list[Input]:
+) -> Sequence[Input]:
     lists = {name: arguments.list_items(name, values.get(name)) for name in labels}
     axes = {name: entries for name, entries in lists.items() if entries is not None}
     if not axes and not partitioned:
         return [Input({}, make(**values))]
-    first = next(iter(labels))
-    axes = {first: axes.get(first, [values.get(first)]), **axes}
-    count = math.prod(len(entries) for entries in axes.values())
+    subject, *others = labels
+    subjects = axes.get(subject, [values.get(subject)])
+    options = {name: axes[name] for name in others if name in axes}
+    count = math.prod([len(subjects), *map(len, options.values())])
     limit = MAX_PARTITIONED_INPUTS if partitioned else MAX_INPUTS
     if count > limit:
         hint = "" if partitioned else f", or {MAX_PARTITIONED_INPUTS} with Dask or lazy=True"
         raise InvalidArgument(f"the lists make {count} inputs: {limit} at most in one call{hint}")
-    return [
-        _input(make, values, labels, dict(zip(axes, combination, strict=True)))
-        for combination in itertools.product(*axes.values())
+    # Options are checked once, with a valid subject, and subjects without options.
+    templates = [
+        _template(make, {**values, subject: _STAND_INS[subject]}, labels, chosen)
+        for chosen in itertools.product(
+            *([(name, one) for one in options[name]] for name in options)
+        )
     ]
+    combinations = InputList(labels[subject], subjects, templates)
+    return combinations if partitioned else list(combinations)
 
 
-def _input(
+def _template(
     make: Callable[..., JobSpec],
     values: Mapping[str, Any],
     labels: Mapping[str, str],
-    combination: Mapping[str, Any],
+    chosen: Sequence[tuple[str, Any]],
 ) -> Input:
-    columns = {labels[name]: _label(value) for name, value in combination.items()}
-    try:
-        return Input(columns, make(**{**values, **combination}))
-    except InvalidArgument:
-        subject = next(iter(labels))
-        error = _subject_error(make, subject, combination[subject])
-        if error is None:  # the options are wrong, for every input
-            raise
-        return Input(columns, make(**{**values, **combination, **_stand_in(subject)}), error)
-
-
-def _subject_error(
-    make: Callable[..., JobSpec], subject: str, value: object
-) -> InvalidArgument | None:
-    """Return the error of a subject that no options make valid."""
-    try:
-        make(**{subject: value})
-    except InvalidArgument as error:
-        return error
-    return None
-
-
-def _stand_in(subject: str) -> dict[str, str]:
-    return {subject: _STAND_INS[subject]}
+    columns = {labels[name]: _label(value) for name, value in chosen}
+    return Input(columns, make(**{**values, **dict(chosen)}))
 
 
 def _label(value: object) -> Label:

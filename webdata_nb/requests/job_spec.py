@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
+
+from pydantic import ValidationError
 
 from webdata_nb import caller
 from webdata_nb.contract.fields import Strict
@@ -27,6 +30,12 @@ from webdata_nb.suggestions import format_value
 
 if TYPE_CHECKING:
     from webdata_nb.frames.schemas import TableName
+
+_MODELS: Final[Mapping[str, type[SearchRequest | CrawlRequest | CreativesRequest]]] = {
+    "search": SearchRequest,
+    "crawl": CrawlRequest,
+    "creatives": CreativesRequest,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +91,7 @@ class JobSpec:
         return cls(
             "search",
             request,
-            request.query,
+            _subject(request),
             columns,
             request.num_results,
             has_contract_defaults=True,
@@ -108,7 +117,7 @@ class JobSpec:
         )
         # The site decides how many pages there are; the start page is always a row.
         total = 1 if request.max_pages == 1 else None
-        return cls("crawl", request, arguments.mask_credentials(request.url), columns, total)
+        return cls("crawl", request, _subject(request), columns, total)
 
     @classmethod
     def creatives(cls, advertiser: str, **options: Unpack[CreativesOptions]) -> Self:
@@ -120,12 +129,17 @@ class JobSpec:
         return cls(
             "creatives",
             request,
-            request.advertiser,
+            _subject(request),
             schemas.shown_creatives(_enrichment(request)),
             max_rows,
             max_rows=max_rows,
             only_new=arguments.check_flag("only_new", only_new),
         )
+
+    def with_subject(self, fields: Mapping[str, Any]) -> Self:
+        """Return the same request for the subject that `subject_fields` checked."""
+        request = self.request.model_copy(update=fields)
+        return replace(self, request=request, subject=_subject(request))
 
     @property
     def body(self) -> dict[str, Any]:
@@ -145,6 +159,40 @@ class JobSpec:
 
     def _with_max_rows(self, params: dict[str, Any]) -> dict[str, Any]:
         return params if self.max_rows is None else {**params, "max_rows": self.max_rows}
+
+
+def subject_fields(op: TableName, subject: object) -> dict[str, Any]:
+    """Return the checked request fields of a query, URL or advertiser.
+
+    Raises
+    ------
+    InvalidArgument
+        The contract does not allow the subject.
+    """
+    model = _MODELS[op]
+    if op == "creatives":
+        fields = _advertiser(subject)
+    else:
+        fields = {"query" if op == "search" else "url": subject}
+    try:
+        request = model.model_validate(fields)
+    except ValidationError:
+        request = arguments.build_request(model, fields)
+    if isinstance(request, CreativesRequest):
+        return {"advertiser_id": request.advertiser_id, "url": request.url}
+    return {name: getattr(request, name) for name in fields}
+
+
+def _subject(request: Strict) -> str:
+    """Return the text that names the subject of a request, without a password."""
+    match request:
+        case SearchRequest():
+            return request.query
+        case CreativesRequest():
+            return request.advertiser
+        case CrawlRequest():
+            return arguments.mask_credentials(request.url)
+    raise TypeError(f"{type(request).__name__} has no subject")
 
 
 def _advertiser(advertiser: object) -> dict[str, object]:
