@@ -197,7 +197,7 @@ def test_unusable_records() -> None:
     assert dict(decode_record(record))
     damaged = [
         b"", record[:10], record[:-1], record + b"x", bytes([*record[:-1], record[-1] ^ 1]),
-        b"x" * 30, record.replace(b"webdata crawl\x00\x01", b"webdata crawl\x00\x02"),
+        b"x" * 30, record.replace(b"webdata crawl\x00\x02", b"webdata crawl\x00\x03"),
     ]  # fmt: skip
     for other in damaged:
         with pytest.raises(UnusableRecord, match="record of the crawl"):

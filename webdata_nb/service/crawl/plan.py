@@ -21,6 +21,7 @@ from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
 from webdata_nb.service.crawl.scope import CrawlScope, site_of
 from webdata_nb.service.crawl.state_record import Section, sections
 from webdata_nb.service.crawl.traps import MAX_LINKS_PER_PAGE
+from webdata_nb.service.crawl.url_hashes import hash_of
 from webdata_nb.service.runtime.steps import Steps, run_to_completion
 from webdata_nb.service.store.records import UrlOutcome
 
@@ -143,7 +144,8 @@ class CrawlPlan:
         self._is_settling = False
         # Requests of all results received, settled or not.
         self._requests = 0
-        self._url_by_content: dict[str, str] = {}
+        # By a hash of 8 bytes of the content's hash, to save memory.
+        self._url_by_content: dict[int, str] = {}
         self._seeds: tuple[str, ...] = ()
         # The rows at the begin of the leg in progress, and those after which it ends.
         self._leg_start, self._leg_end = 0, limits.max_pages
@@ -354,7 +356,8 @@ class CrawlPlan:
     def _outcome_of_page(self, target: CrawlTarget, result: CrawlResult) -> TargetOutcome:
         variant = self._discovery.variant_of(target, result)
         if result.content_hash is not None:
-            first_url = self._url_by_content.setdefault(result.content_hash, target.url)
+            content = hash_of(result.content_hash.encode())
+            first_url = self._url_by_content.setdefault(content, target.url)
             if first_url != target.url:
                 return TargetOutcome("duplicate", first_url)
         if variant is not None:

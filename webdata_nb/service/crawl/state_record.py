@@ -28,7 +28,7 @@ else:
 Section: TypeAlias = tuple[str, list[Any]]
 """The name of a section, and some of its items."""
 
-VERSION: Final = 1
+VERSION: Final = 2
 # Items that are encoded in one step: some milliseconds.
 ITEMS_PER_CHUNK: Final = 500
 _MAGIC: Final = b"webdata crawl"

@@ -16,6 +16,7 @@ from typing import Any, Final
 from webdata_nb.service.crawl.query_string import split_query
 from webdata_nb.service.crawl.similarity import similarity
 from webdata_nb.service.crawl.state_record import Section, sections
+from webdata_nb.service.crawl.url_hashes import hash_of
 
 # The sections of a state whose names start so belong to the detector.
 TRAPS: Final = "traps"
@@ -67,10 +68,13 @@ def without_session(url: str) -> str:
 
 @dataclass(slots=True)
 class SimilarPages:
-    """A series of similar pages: the first, their number, and how many linked to new URLs."""
+    """A series of similar pages: the first, their number, and how many linked to new URLs.
+
+    `shape` is that of the first page, where later pages are compared with it.
+    """
 
     url: str
-    shape: bytes
+    shape: bytes = b""
     count: int = 0
     with_new_links: int = 0
 
@@ -87,7 +91,8 @@ class TrapDetector:
     def __init__(self) -> None:
         self._urls_by_session: dict[str, str] = {}
         self._series_by_pattern: dict[str, SimilarPages] = {}
-        self._series_by_shape: dict[bytes, SimilarPages] = {}
+        # By the hash of the shape: most pages of a large site begin a series of their own.
+        self._series_by_shape: dict[int, SimilarPages] = {}
         self._closed_patterns: dict[str, str] = {}
 
     def state(self) -> Iterator[Section]:
@@ -98,7 +103,10 @@ class TrapDetector:
             f"{TRAPS} patterns",
             ([key, *_encode_series(each)] for key, each in self._series_by_pattern.items()),
         )
-        yield from sections(f"{TRAPS} shapes", map(_encode_series, self._series_by_shape.values()))
+        yield from sections(
+            f"{TRAPS} shapes",
+            ([key, *_encode_series(each)] for key, each in self._series_by_shape.items()),
+        )
 
     def restore(self, name: str, items: list[Any]) -> None:
         """Add a section of an earlier state."""
@@ -110,9 +118,7 @@ class TrapDetector:
             case "patterns":
                 self._series_by_pattern.update((key, _decode_series(*one)) for key, *one in items)
             case "shapes":
-                # The key is the shape that the first page of the series had.
-                each = (_decode_series(*item) for item in items)
-                self._series_by_shape.update((series.shape, series) for series in each)
+                self._series_by_shape.update((key, _decode_series(*one)) for key, *one in items)
 
     def trap_of_url(self, url: str, is_known: Callable[[str], bool]) -> str | None:
         """Describe the trap that a new URL belongs to, or return None.
@@ -151,7 +157,7 @@ class TrapDetector:
         same_pattern = self._series_by_pattern.get(pattern)
         if same_pattern is None or similarity(same_pattern.shape, shape) < TRAP_SIMILARITY:
             same_pattern = self._series_by_pattern[pattern] = SimilarPages(url, shape)
-        same_shape = self._series_by_shape.setdefault(shape, SimilarPages(url, shape))
+        same_shape = self._series_by_shape.setdefault(hash_of(shape), SimilarPages(url))
         trapped = same_pattern.is_endless or same_shape.is_endless
         suspicious = max(same_pattern.count, same_shape.count) >= _SUSPICIOUS_PAGES
         links = list(new_links()) if suspicious else []
