@@ -21,7 +21,7 @@ from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
 from webdata_nb.service.crawl.scope import CrawlScope, site_of
 from webdata_nb.service.crawl.state_record import Section, sections
 from webdata_nb.service.crawl.traps import MAX_LINKS_PER_PAGE
-from webdata_nb.service.crawl.url_hashes import hash_of
+from webdata_nb.service.crawl.url_hashes import hash64
 from webdata_nb.service.runtime.steps import Steps, run_to_completion
 from webdata_nb.service.store.records import UrlOutcome
 
@@ -356,7 +356,7 @@ class CrawlPlan:
     def _outcome_of_page(self, target: CrawlTarget, result: CrawlResult) -> TargetOutcome:
         variant = self._discovery.variant_of(target, result)
         if result.content_hash is not None:
-            content = hash_of(result.content_hash.encode())
+            content = hash64(result.content_hash.encode())
             first_url = self._url_by_content.setdefault(content, target.url)
             if first_url != target.url:
                 return TargetOutcome("duplicate", first_url)

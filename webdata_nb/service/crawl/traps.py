@@ -16,7 +16,7 @@ from typing import Any, Final
 from webdata_nb.service.crawl.query_string import split_query
 from webdata_nb.service.crawl.similarity import similarity
 from webdata_nb.service.crawl.state_record import Section, sections
-from webdata_nb.service.crawl.url_hashes import hash_of
+from webdata_nb.service.crawl.url_hashes import hash64
 
 # The sections of a state whose names start so belong to the detector.
 TRAPS: Final = "traps"
@@ -157,7 +157,7 @@ class TrapDetector:
         same_pattern = self._series_by_pattern.get(pattern)
         if same_pattern is None or similarity(same_pattern.shape, shape) < TRAP_SIMILARITY:
             same_pattern = self._series_by_pattern[pattern] = SimilarPages(url, shape)
-        same_shape = self._series_by_shape.setdefault(hash_of(shape), SimilarPages(url))
+        same_shape = self._series_by_shape.setdefault(hash64(shape), SimilarPages(url))
         trapped = same_pattern.is_endless or same_shape.is_endless
         suspicious = max(same_pattern.count, same_shape.count) >= _SUSPICIOUS_PAGES
         links = list(new_links()) if suspicious else []

@@ -27,7 +27,7 @@ class UrlHashes:
 
     def add(self, key: str) -> None:
         """Add a key, unless it is there."""
-        number = hash_of(key.encode())
+        number = hash64(key.encode())
         slot = self._slot_of(number)
         if self._slots[slot] == number:
             return
@@ -37,7 +37,7 @@ class UrlHashes:
             self._grow()
 
     def __contains__(self, key: str) -> bool:
-        number = hash_of(key.encode())
+        number = hash64(key.encode())
         return self._slots[self._slot_of(number)] == number
 
     def __len__(self) -> int:
@@ -79,6 +79,6 @@ def _little_endian(numbers: array[int]) -> array[int]:
     return numbers
 
 
-def hash_of(data: bytes) -> int:
+def hash64(data: bytes) -> int:
     """Return a hash of 8 bytes, never 0."""
     return int.from_bytes(blake2b(data, digest_size=HASH_BYTES).digest(), "big") or 1
