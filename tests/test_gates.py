@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import os
 import shutil
@@ -78,3 +79,22 @@ def check(name: str, processes: dict[str, subprocess.Popen[str]]) -> None:
     output, _ = processes[name].communicate()
     if processes[name].returncode:
         pytest.fail(f"{' '.join(COMMANDS[name])}\n{output}", pytrace=False)
+
+
+def test_pytest_collects_every_test() -> None:
+    """Tests are in modules named `test_*` and in classes named `Test*`."""
+    hidden = []
+    for path in sorted((CHECKOUT / "tests").rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for parent in ast.walk(tree):
+            collected = path.name.startswith("test_") and (
+                not isinstance(parent, ast.ClassDef) or parent.name.startswith("Test")
+            )
+            hidden += [
+                f"{path.relative_to(CHECKOUT)}: {node.name}"
+                for node in ast.iter_child_nodes(parent)
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+                and node.name.startswith("test_")
+                and not collected
+            ]
+    assert hidden == []

@@ -33,7 +33,7 @@ async def sums_up(accounts: AccountStore, account_id: str = "a", now: float = NO
     assert [line.number for line in lines] == list(range(1, len(lines) + 1))
 
 
-class AccountsSuite:
+class TestAccountContract:
     """The contract of `AccountStore`."""
 
     async def test_key_is_valid_until_it_ends(self, store: Store) -> None:
@@ -52,6 +52,23 @@ class AccountsSuite:
             ("k1", "laptop", "Alice", NOW + 60),
             ("k2", "laptop", "Alice", NOW + 9),
         ]
+
+    async def test_usage_is_of_one_state_while_calls_end(self, store: Store) -> None:
+        accounts = await opened(store, monthly=1000)
+        charge = (Charge("crawl", "page", 1),)
+
+        async def calls() -> None:
+            for number in range(60):
+                call_id = f"call-{number}"
+                await accounts.open_call("a", call_id, PAGES_5, until=NOW + 60, now=NOW)
+                await accounts.close_call("a", call_id, charge, now=NOW)
+
+        async with asyncio.TaskGroup() as group:
+            work = group.create_task(calls())
+            while not work.done():
+                usage = await accounts.usage("a", now=NOW)
+                used = sum(operation.credits for operation in usage.used)
+                assert usage.account.balance.left + usage.reserved + used == 1000
 
     async def test_unknown_and_taken_names_are_refused(self, store: Store) -> None:
         accounts = await opened(store)

@@ -150,7 +150,7 @@ async def check_store(data_dir: Path, url: str | None = None) -> list[CheckResul
     if not has_current_schema(results):
         return results
     async with _postgres_database(url) as database:
-        return results + await database.snapshot(
+        return results + await database.query(
             lambda transaction: list(find_contradictions(transaction))
         )
 

@@ -32,7 +32,6 @@ from webdata_nb.service.store.postgres.transactions import (
     STATEMENTS,
     Change,
     Connection,
-    PostgresTransaction,
     apply_changes,
     transaction_block,
 )
@@ -124,9 +123,6 @@ class PostgresDatabase(SqlDatabase):
         )
 
     async def query(self, query: Callable[[Transaction], T]) -> T:
-        return await self._on_reader(lambda connection: query(PostgresTransaction(connection)))
-
-    async def snapshot(self, query: Callable[[Transaction], T]) -> T:
         def in_transaction(connection: Connection) -> T:
             with transaction_block(connection, BEGIN_SNAPSHOT) as transaction:
                 return query(transaction)

@@ -90,9 +90,6 @@ class SqlDatabase(Protocol):
         """Return the rows of one statement."""
 
     async def query(self, query: Callable[[Transaction], T]) -> T:
-        """Run reading statements; each sees what is committed when it starts."""
-
-    async def snapshot(self, query: Callable[[Transaction], T]) -> T:
         """Run reading statements that all see the same state of the database."""
 
     def exclusive(self, work: str) -> AbstractAsyncContextManager[bool]:

@@ -106,7 +106,7 @@ class SqlJobStore(JobStore):
             rows = _rows_in_range(transaction, job, row_range(job))
             return JobSnapshot(job, rows, read_receipt(transaction, job_id, examples))
 
-        return await self.database.snapshot(query)
+        return await self.database.query(query)
 
     async def receipt(self, job_id: str, *, examples: int) -> Receipt:
         return await self.database.query(

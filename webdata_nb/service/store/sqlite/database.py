@@ -122,9 +122,6 @@ class SqliteDatabase(SqlDatabase):
         )
 
     async def query(self, query: Callable[[Transaction], T]) -> T:
-        return await self._on_reader(lambda connection: query(SqliteTransaction(connection)))
-
-    async def snapshot(self, query: Callable[[Transaction], T]) -> T:
         def in_transaction(connection: sqlite3.Connection) -> T:
             connection.execute("BEGIN")
             try:
