@@ -17,6 +17,7 @@ from tests.ports import free_port
 from webdata_nb.service.api_keys import key_hash
 from webdata_nb.service.credits.plans import Terms
 from webdata_nb.service.encryption import FixedKeys, SecretCipher
+from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.postgres.database import PostgresDatabase
 from webdata_nb.service.store.sql.store import SqlStore
 
@@ -33,11 +34,16 @@ def headers_of(account: str) -> dict[str, str]:
 async def add_account(url: str, key: str, *, account: str = "alice", concurrency: int = 50) -> None:
     """Add an account, by default that of Alice, whose key is in `HEADERS`."""
     async with SqlStore(PostgresDatabase(url), SecretCipher(FixedKeys((key,)))) as store:
-        now = store.now()
-        await store.accounts.add(account, account, Terms("team", 100_000, concurrency), now=now)
-        await store.accounts.add_key(
-            f"key_{account}", account, "pc", key_hash(f"wdk_{account}"), now=now
-        )
+        await add_account_to(store, account, concurrency=concurrency)
+
+
+async def add_account_to(store: Store, account: str, *, concurrency: int = 50) -> None:
+    """Add an account to an open store; `headers_of` has its key."""
+    now = store.now()
+    await store.accounts.add(account, account, Terms("team", 100_000, concurrency), now=now)
+    await store.accounts.add_key(
+        f"key_{account}", account, "pc", key_hash(f"wdk_{account}"), now=now
+    )
 
 
 class ReplicaProcess:
