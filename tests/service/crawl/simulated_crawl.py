@@ -12,7 +12,7 @@ from webdata_nb.service.crawl.frontier import BreadthFirst, Frontier
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
 from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan, SettledTarget
 from webdata_nb.service.crawl.scope import CrawlScope, site_of
-from webdata_nb.service.crawl.state_record import decode_record, encode_record
+from webdata_nb.service.crawl.state_record import RecordChain, decode_records, encode_record
 from webdata_nb.service.runtime.steps import run_to_completion
 from webdata_nb.service.web.urls import canonical_key
 
@@ -56,12 +56,13 @@ def simulate_crawl(
     scope: CrawlScope | None = None,
     seeds: Sequence[str] = (),
     leg_rows: int | None = None,
+    restart: float | None = None,
 ) -> SimulatedCrawl:
     """Crawl a table (or a function) of results, which are received in a random order.
 
     `stored` has the results of an earlier attempt by ordinal: they are not fetched again. With
     `leg_rows`, the crawl runs in legs of so many rows: each is a new plan, which continues from
-    the record of the one before.
+    the records of the ones before, or only with the probability `restart`.
     """
     rng = random.Random(seed)
     read = site if callable(site) else lambda url: site.get(url, NOT_FOUND)
@@ -76,15 +77,23 @@ def simulate_crawl(
     plan = new_plan(facets)
     plan.set_seeds(seeds)
     done, in_flight = SimulatedCrawl(), list[CrawlTarget]()
+    chain, kept = RecordChain(), list[bytes]()
     if leg_rows is not None:
         plan.begin_leg(leg_rows)
     while not plan.is_over or plan.is_leg_over:
         if plan.is_leg_over and leg_rows is not None:
-            record = run_to_completion(encode_record(plan.state()))
-            plan = new_plan(None if facets is None else FacetDetector())
-            run_to_completion(plan.restore(decode_record(record)))
-            plan.begin_leg(plan.rows + leg_rows)
+            whole = chain.needs_whole_state or rng.random() < 0.2
+            after = 0 if whole else chain.checksum
+            record = run_to_completion(encode_record(plan.state(whole=whole), after=after))
+            kept = [record] if whole else [*kept, record]
+            chain = chain.followed_by(record, whole=whole)
             done.records.append(record)
+            if restart is None or rng.random() < restart:
+                plan = new_plan(None if facets is None else FacetDetector())
+                parts, restored_chain = decode_records(kept)
+                assert restored_chain == chain
+                run_to_completion(plan.restore(parts))
+            plan.begin_leg(plan.rows + leg_rows)
         while len(in_flight) < concurrency and (target := plan.next_target()) is not None:
             in_flight.append(target)
         target = in_flight.pop(rng.randrange(len(in_flight)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -20,8 +21,13 @@ from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, DepthFirs
 from webdata_nb.service.crawl.journal import CrawlResult
 from webdata_nb.service.crawl.plan import CrawlLimits
 from webdata_nb.service.crawl.scope import CrawlScope
-from webdata_nb.service.crawl.state_record import UnusableRecord, decode_record
-from webdata_nb.service.crawl.url_hashes import UrlHashes
+from webdata_nb.service.crawl.state_record import (
+    RecordChain,
+    UnusableRecord,
+    decode_records,
+    sections_of,
+)
+from webdata_nb.service.crawl.url_hashes import UrlHashes, hashes_of
 
 BASE = "http://x.test"
 STRATEGIES = [BreadthFirst, DepthFirst, BestFirst]
@@ -96,6 +102,7 @@ def _web(seed: int) -> dict[str, CrawlResult]:
         ]
     ),
     seeds=st.booleans(),
+    restart=st.sampled_from([None, 0.3]),
 )
 def test_rows_order_and_receipt_do_not_depend_on_legs(
     *,
@@ -109,6 +116,7 @@ def test_rows_order_and_receipt_do_not_depend_on_legs(
     facets: bool,
     nofollow: bool,
     seeds: bool,
+    restart: float | None,
 ) -> None:
     site = _web(seed)
 
@@ -117,7 +125,7 @@ def test_rows_order_and_receipt_do_not_depend_on_legs(
             site, f"{BASE}/", frontier=frontier, limits=CrawlLimits(max_pages, max_depth),
             concurrency=concurrency, seed=seed, obey_nofollow=nofollow, scope=scope,
             facets=FacetDetector() if facets else None, leg_rows=leg_rows,
-            seeds=list(site)[::3] if seeds else (),
+            seeds=list(site)[::3] if seeds else (), restart=restart,
         )  # fmt: skip
         return done.rows, done.scores, done.receipt, done.details, sorted(done.fetched)
 
@@ -166,6 +174,11 @@ def test_limit_of_known_urls_in_legs(
     assert "over_urls" in whole.receipt.values()
 
 
+def _sections_of(record: bytes) -> list[tuple[str, list[Any]]]:
+    """Return the sections of one record, also one of changes."""
+    return list(sections_of(record))
+
+
 def _chain_of(length: int) -> dict[str, CrawlResult]:
     urls = [f"{BASE}/{n}" for n in range(length)]
     return {
@@ -183,7 +196,7 @@ def test_a_leg_has_no_more_rows_than_it_may(strategy: Callable[[], Frontier]) ->
         {f"{BASE}/": start, **leaves}, f"{BASE}/", frontier=strategy, leg_rows=25,
         limits=CrawlLimits(90, 3), concurrency=10,
     )  # fmt: skip
-    rows = [next(items for name, items in decode_record(record) if name == "plan")[2]
+    rows = [next(items for name, items in _sections_of(record) if name == "plan")[2]
             for record in done.records]  # fmt: skip
     steps = [after - before for before, after in zip([0, *rows], rows, strict=False)]
     assert all(17 < step <= 25 for step in steps), steps
@@ -194,14 +207,41 @@ def test_unusable_records() -> None:
     site = _chain_of(30)
     limits = CrawlLimits(30, 40)
     record = simulate_crawl(site, f"{BASE}/0", limits=limits, leg_rows=20).records[0]
-    assert dict(decode_record(record))
+    assert dict(decode_records([record])[0])
     damaged = [
         b"", record[:10], record[:-1], record + b"x", bytes([*record[:-1], record[-1] ^ 1]),
-        b"x" * 30, record.replace(b"webdata crawl\x00\x02", b"webdata crawl\x00\x03"),
+        b"x" * 30, record.replace(b"webdata crawl\x00\x03", b"webdata crawl\x00\x02"),
     ]  # fmt: skip
     for other in damaged:
         with pytest.raises(UnusableRecord, match="record of the crawl"):
-            next(decode_record(other))
+            decode_records([other])
+
+
+def test_a_missing_record_is_noticed() -> None:
+    def plan(leg_rows: int) -> list[bytes]:
+        done = simulate_crawl(
+            _chain_of(30), f"{BASE}/0", limits=CrawlLimits(30, 40), leg_rows=leg_rows, seed=3
+        )
+        return done.records
+
+    first, second, third = plan(8)[:3]
+    assert decode_records([first, second])[1].whole_bytes == len(first)
+    parts, chain = decode_records([first, second, third])
+    assert [name for name, _ in parts].count("plan") == 3
+    assert chain.change_bytes == len(second) + len(third)
+    for damaged in ([first, third], [second, third], [first, second, second]):
+        with pytest.raises(UnusableRecord, match="a record of the crawl is missing"):
+            decode_records(damaged)
+
+
+def test_records_are_bounded_by_a_whole_state() -> None:
+    chain = RecordChain().followed_by(b"x" * 5_000_000, whole=True)
+    assert not chain.needs_whole_state
+    for number in range(11):
+        assert not chain.needs_whole_state, number
+        chain = chain.followed_by(b"y" * 1_000_000, whole=False)
+    assert chain.needs_whole_state
+    assert not chain.followed_by(b"z", whole=True).needs_whole_state
 
 
 def test_url_hashes() -> None:
@@ -210,12 +250,17 @@ def test_url_hashes() -> None:
     for url in urls[:3000] * 2:
         hashes.add(url)
     assert len(hashes) == 3000
-    again = UrlHashes.from_bytes(hashes.to_bytes())
+    again = hashes_of(hashes.changes(whole=True, block=8))
     for known in (hashes, again):
         assert [url in known for url in urls] == [True] * 3000 + [False] * 2000
     again.add(urls[-1])
     assert (len(again), urls[-1] in again, urls[-1] in hashes) == (3001, True, False)
-    assert len(hashes.to_bytes()) <= 27 * 3000
+    assert len(list(again.changes(whole=False, block=8))) == 1
+    assert list(again.changes(whole=False, block=8)) == []
+    hashes.add(urls[-2])
+    [change] = hashes.changes(whole=False, block=8)
+    again.restore(change)
+    assert (len(again), urls[-2] in again) == (3002, True)
 
 
 def test_state_is_refused_while_pages_are_in_flight() -> None:

@@ -19,7 +19,8 @@ from tests.stores.jobs import ALICE, new_job
 from webdata_nb.contract.requests import CrawlRequest
 from webdata_nb.service.content.page_source import ConversionOptions, PageSource
 from webdata_nb.service.crawl import engine as crawl
-from webdata_nb.service.crawl.frontier import Candidate, DepthFirst
+from webdata_nb.service.crawl.candidate import Candidate
+from webdata_nb.service.crawl.frontier import DepthFirst
 from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.scrape.page import scrape
 from webdata_nb.service.scrape.scraped import Scraped

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from webdata_nb.service.crawl.anchor_grading import LINK_WEIGHTS
+from webdata_nb.service.crawl.candidate import Candidate, decode_candidate, encode_candidate
 from webdata_nb.service.crawl.facets import FACETS, FacetDetector, PageFingerprint, UrlVariant
-from webdata_nb.service.crawl.frontier import (
-    Candidate,
-    Frontier,
-    decode_candidate,
-    encode_candidate,
-)
+from webdata_nb.service.crawl.frontier import Frontier
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
+from webdata_nb.service.crawl.recorded_dict import REMOVED, RecordedDict
 from webdata_nb.service.crawl.scope import CrawlScope, site_of
 from webdata_nb.service.crawl.state_record import Section, sections
 from webdata_nb.service.crawl.traps import MAX_LINKS_PER_PAGE, TRAPS, TrapDetector
-from webdata_nb.service.crawl.url_hashes import HASH_BYTES, UrlHashes
+from webdata_nb.service.crawl.url_hashes import UrlHashes
 from webdata_nb.service.runtime.steps import Steps
 from webdata_nb.service.store.records import UrlOutcome
 
 # URLs that are classified in one step: some milliseconds.
 URLS_PER_STEP: Final = 100
 # Hashes of known URLs in one item of a state.
-HASHES_PER_ITEM: Final = 64
+HASHES_PER_ITEM: Final = 8
 # Sections of a state.
 _SCOPE: Final = "discovery"
 _KNOWN: Final = "known"
@@ -89,10 +86,10 @@ class UrlDiscovery:
         # where the frontier needs it again.
         self._key_by_link: dict[str, str] = {}
         # Not final, by key: a shorter path, or a link without nofollow, may still be discovered.
-        self._too_deep: dict[str, str] = {}
-        self._nofollow: dict[str, tuple[str, str]] = {}
+        self._too_deep = RecordedDict[str, str]()
+        self._nofollow = RecordedDict[str, tuple[str, str]]()
         # Possible variants of pages, by key, until the site's parameters are known.
-        self._undecided: dict[str, Candidate] = {}
+        self._undecided = RecordedDict[str, Candidate]()
         self._facets_version = 0
         # Set for good when `max_known_urls` is reached.
         self._is_full = False
@@ -168,6 +165,8 @@ class UrlDiscovery:
             if number % URLS_PER_STEP == 0:
                 yield
             key = self._key_by_link.get(url) or self._key_of(url)
+            if key == url:
+                key = url  # one object in memory
             if key in self._known:
                 self._key_by_link[url] = key if requeues else ""
                 if self._frontier.can_move(key):
@@ -241,44 +240,47 @@ class UrlDiscovery:
             if index not in nofollow and (key := self._key_of(url)) in self._known
         ]
 
-    def state(self) -> Iterator[Section]:
-        """Yield the state as sections: all but the cache of links, which fills again."""
+    def state(self, *, whole: bool) -> Iterator[Section]:
+        """Yield the state or its changes: all but the cache of links, which fills again."""
         yield _SCOPE, [sorted(self.scope.sites), self._is_full, self._facets_version]
-        table = self._known.to_bytes()
-        blocks = range(0, len(table), HASHES_PER_ITEM * HASH_BYTES)
-        yield from sections(
-            _KNOWN,
-            (table[at : at + HASHES_PER_ITEM * HASH_BYTES].decode("latin-1") for at in blocks),
+        blocks = self._known.changes(whole=whole, block=HASHES_PER_ITEM)
+        yield from sections(_KNOWN, (block.decode("latin-1") for block in blocks))
+        yield from self._too_deep.changes(_TOO_DEEP, lambda *item: item, whole=whole)
+        yield from self._nofollow.changes(_NOFOLLOW, lambda key, link: (key, *link), whole=whole)
+        yield from self._undecided.changes(
+            _UNDECIDED, lambda _, candidate: encode_candidate(candidate), whole=whole
         )
-        yield from sections(_TOO_DEEP, self._too_deep.items())
-        yield from sections(_NOFOLLOW, ((key, *link) for key, link in self._nofollow.items()))
-        yield from sections(_UNDECIDED, map(encode_candidate, self._undecided.values()))
-        yield from self._traps.state()
+        yield from self._traps.state(whole=whole)
         if self._facets is not None:
-            yield from self._facets.state()
+            yield from self._facets.state(whole=whole)
 
     def restore(self, parts: Iterable[Section]) -> Iterator[Section]:
         """Restore an earlier state instead of `start`; yield the sections of other parts."""
-        known = bytearray()
+        deferred: dict[str, RecordedDict[str, Any]] = {
+            _TOO_DEEP + REMOVED: self._too_deep,
+            _NOFOLLOW + REMOVED: self._nofollow,
+            _UNDECIDED + REMOVED: self._undecided,
+        }
         for name, items in parts:
             if name == _SCOPE:
                 sites, self._is_full, self._facets_version = items
                 self.scope = replace(self.scope, sites=frozenset(sites))
             elif name == _KNOWN:
-                known += b"".join(item.encode("latin-1") for item in items)
+                self._known.restore(b"".join(item.encode("latin-1") for item in items))
+            elif name in deferred:
+                deferred[name].restore_removals(items)
             elif name == _TOO_DEEP:
-                self._too_deep.update(items)
+                self._too_deep.restore(items)
             elif name == _NOFOLLOW:
-                self._nofollow.update((key, (url, detail)) for key, url, detail in items)
+                self._nofollow.restore((key, (url, detail)) for key, url, detail in items)
             elif name == _UNDECIDED:
-                self._undecided.update((each.key, each) for each in map(decode_candidate, items))
+                self._undecided.restore((each.key, each) for each in map(decode_candidate, items))
             elif name.startswith(TRAPS):
                 self._traps.restore(name, items)
             elif name.startswith(FACETS) and self._facets is not None:
                 self._facets.restore(name, items)
             else:
                 yield name, items
-        self._known = UrlHashes.from_bytes(bytes(known))
 
     def forget_links(self) -> None:
         """Empty the cache of links, to bound its memory."""

@@ -24,7 +24,12 @@ from webdata_nb.service.crawl.robots import JobRobots, RobotsCache
 from webdata_nb.service.crawl.robots_rules import product_token
 from webdata_nb.service.crawl.scope import CrawlScope, site_of
 from webdata_nb.service.crawl.sitemaps import SitemapReader, SitemapSeeds
-from webdata_nb.service.crawl.state_record import UnusableRecord, decode_record, encode_record
+from webdata_nb.service.crawl.state_record import (
+    RecordChain,
+    UnusableRecord,
+    decode_records,
+    encode_record,
+)
 from webdata_nb.service.credits import tariff
 from webdata_nb.service.errors import CreditsUsedUp, JobFailure, JobRequeued
 from webdata_nb.service.extract.extraction import Extractor
@@ -120,6 +125,7 @@ class _CrawlRun:
         self._unsaved_seeds: SitemapSeeds | None = None
         self._failure: str | None = None
         self._plan_changed = asyncio.Event()
+        self._records = RecordChain()
 
     async def load(self) -> None:
         """Load the state after the last leg, and the results that earlier attempts stored since.
@@ -133,12 +139,15 @@ class _CrawlRun:
         await self._prefetcher.restore({url for url, _ in self._stored.values()})
 
     async def _load_state(self) -> int:
-        """Continue from the state after the last leg; return the ordinal of the next entry."""
+        """Continue from the state after the last leg; return the ordinal of the next entry.
+
+        If its records cannot be used, the next one has the whole state, and replaces them.
+        """
         state = await self._context.crawl_state()
         if state is None:
             return 0
         try:
-            parts = decode_record(state.record)
+            parts, self._records = decode_records(state.records)
         except UnusableRecord as error:
             log.warning("job %s: %s; its journal is replayed", self._context.job.id, error)
             return 0
@@ -157,13 +166,21 @@ class _CrawlRun:
             leg_start = self._plan.rows
 
     async def _end_leg(self) -> None:
-        """Store the state; raises `JobRequeued` if other jobs wait."""
+        """Store the changes of the state; raises `JobRequeued` if other jobs wait."""
         rows, max_pages = self._plan.rows, self._request.max_pages
+        whole = self._records.needs_whole_state
+        record = await run_cooperatively(
+            encode_record(
+                self._plan.state(whole=whole), after=0 if whole else self._records.checksum
+            )
+        )
+        self._records = self._records.followed_by(record, whole=whole)
         leg_end = LegEnd(
-            await run_cooperatively(encode_record(self._plan.state())),
+            record,
             self._plan.next_ordinal,
-            tariff.leg_charges(self._request, max_pages - rows),
-            self._robots.pop_unsaved(),
+            is_whole=whole,
+            max_charges=tariff.leg_charges(self._request, max_pages - rows),
+            pinned_files=self._robots.pop_unsaved(),
         )
         try:
             runs_on = await self._context.end_leg(leg_end)

@@ -9,14 +9,13 @@ several pages with it turn out equal to their siblings without it.
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
-from itertools import chain
 from typing import Any, Final, Literal
 
 from webdata_nb.service.crawl.query_string import QueryParameter, normalized_url, split_query
+from webdata_nb.service.crawl.recorded_dict import RecordedDict
 from webdata_nb.service.crawl.similarity import HASH_BYTES, similarity
 from webdata_nb.service.crawl.state_record import Section, sections
 
@@ -91,6 +90,17 @@ class PageFingerprint:
     canonical: str | None
 
 
+@dataclass(slots=True)
+class StoredPage:
+    """A page that was learnt, and by what the detector finds it again."""
+
+    page: PageFingerprint
+    siblings: list[tuple[str, str]] = field(default_factory=list)
+    by_path: bool = False
+    by_text: bool = False
+    is_read: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class UrlVariant:
     """A URL that need not be fetched, because `original` shows the same page."""
@@ -127,52 +137,29 @@ class FacetDetector:
     """
 
     def __init__(self) -> None:
-        self._evidence: dict[tuple[str, str], ParameterEvidence] = {}
+        self._evidence = RecordedDict[tuple[str, str], ParameterEvidence]()
         # The URL that represents each page, by its URL without ignored parameters.
-        self._originals: dict[str, str] = {}
+        self._originals = RecordedDict[str, str]()
         # Pages that siblings are compared with, by URL without one parameter and that name.
         self._siblings: dict[tuple[str, str], PageFingerprint] = {}
-        self._pages_by_path: dict[str, deque[PageFingerprint]] = {}
+        self._pages_by_path: dict[str, tuple[PageFingerprint, ...]] = {}
         self._pages_by_text: dict[bytes, PageFingerprint] = {}
         self._pages_read: dict[str, PageFingerprint] = {}
-        # Only while a state is restored.
-        self._restored_pages: list[PageFingerprint] = []
+        # Learnt since the last record.
+        self._new_pages: list[StoredPage] = []
         self.version = 0
         """Incremented whenever a parameter is decided: undecided URLs are then classified anew."""
 
-    def state(self) -> Iterator[Section]:
-        """Yield the state as sections, whose names start with `FACETS`."""
-        pages = self._distinct_pages()
-        numbers = {id(page): number for number, page in enumerate(pages)}
+    def state(self, *, whole: bool) -> Iterator[Section]:
+        """Yield the state or its changes as sections, whose names start with `FACETS`."""
+        new_pages, self._new_pages = self._new_pages, []
         yield f"{FACETS} version", [self.version]
-        yield from sections(
-            f"{FACETS} evidence",
-            ([*key, *_encode_evidence(each)] for key, each in self._evidence.items()),
+        yield from self._evidence.changes(f"{FACETS} evidence", _encode_evidence, whole=whole)
+        yield from self._originals.changes(
+            f"{FACETS} originals", lambda key, url: (key, None if url == key else url), whole=whole
         )
-        yield from sections(
-            f"{FACETS} originals",
-            ([key, None if url == key else url] for key, url in self._originals.items()),
-        )
+        pages = self._stored_pages() if whole else new_pages
         yield from sections(f"{FACETS} pages", map(_encode_page, pages))
-        yield from sections(
-            f"{FACETS} siblings",
-            ([*key, numbers[id(page)]] for key, page in self._siblings.items()),
-        )
-        yield from sections(
-            f"{FACETS} paths",
-            (
-                [path, [numbers[id(page)] for page in same_path]]
-                for path, same_path in self._pages_by_path.items()
-            ),
-        )
-        yield from sections(
-            f"{FACETS} texts", (numbers[id(page)] for page in self._pages_by_text.values())
-        )
-        yield from sections(
-            f"{FACETS} read", (numbers[id(page)] for page in self._pages_read.values())
-        )
-        # The last section: the numbers of the pages are not needed any more.
-        yield f"{FACETS} end", []
 
     def restore(self, name: str, items: list[Any]) -> None:
         """Add a section of an earlier state; those of `state` in their order."""
@@ -180,43 +167,42 @@ class FacetDetector:
             case "version":
                 [self.version] = items
             case "evidence":
-                self._evidence.update(
+                self._evidence.restore(
                     ((site, parameter), _decode_evidence(*rest)) for site, parameter, *rest in items
                 )
             case "originals":
-                self._originals.update((key, url or key) for key, url in items)
-            case section:
-                self._restore_pages(section, items)
-
-    def _restore_pages(self, section: str, items: list[Any]) -> None:
-        pages = self._restored_pages
-        match section:
+                self._originals.restore((key, url or key) for key, url in items)
             case "pages":
-                pages.extend(_decode_page(*item) for item in items)
-            case "siblings":
-                self._siblings.update(((base, by), pages[number]) for base, by, number in items)
-            case "paths":
-                for path, numbers in items:
-                    same_path = (pages[number] for number in numbers)
-                    self._pages_by_path[path] = deque(same_path, maxlen=PAGES_COMPARED)
-            case "texts":
-                self._pages_by_text.update(
-                    (pages[number].sketch, pages[number]) for number in items
-                )
-            case "read":
-                self._pages_read.update((pages[number].url, pages[number]) for number in items)
-            case "end":
-                pages.clear()
+                for item in items:
+                    self._restore_page(_decode_page(*item))
 
-    def _distinct_pages(self) -> list[PageFingerprint]:
-        """Return the fingerprints that are stored anywhere, each once."""
-        stored = chain(
-            self._siblings.values(),
-            chain.from_iterable(self._pages_by_path.values()),
-            self._pages_by_text.values(),
-            self._pages_read.values(),
-        )
-        return list({id(page): page for page in stored}.values())
+    def _restore_page(self, stored: StoredPage) -> None:
+        page = stored.page
+        self._siblings.update(((base, name), page) for base, name in stored.siblings)
+        if stored.by_path:
+            self._append_to_path(_relevant(page.url)[0], page)
+        if stored.by_text:
+            self._pages_by_text[page.sketch] = page
+        if stored.is_read:
+            self._pages_read[page.url] = page
+
+    def _stored_pages(self) -> Iterable[StoredPage]:
+        """Return the pages that are stored anywhere, those of one path in their order."""
+        stored: dict[int, StoredPage] = {}
+
+        def entry(page: PageFingerprint) -> StoredPage:
+            return stored.setdefault(id(page), StoredPage(page))
+
+        for same_path in self._pages_by_path.values():
+            for page in same_path:
+                entry(page).by_path = True
+        for key, page in self._siblings.items():
+            entry(page).siblings.append(key)
+        for page in self._pages_by_text.values():
+            entry(page).by_text = True
+        for page in self._pages_read.values():
+            entry(page).is_read = True
+        return stored.values()
 
     def classify(self, url: str) -> UrlVariant | Undecided | None:
         """Classify a URL; None means a page of its own, which then represents its variants."""
@@ -274,17 +260,23 @@ class FacetDetector:
         None when it is a page of its own.
         """
         path, parameters = _relevant(page.url)
+        stored = StoredPage(page)
+        self._new_pages.append(stored)
         for parameter in parameters:
             base = normalized_url(
                 path, [sibling for sibling in parameters if sibling is not parameter]
             )
-            self._compare_with_sibling(path, parameter.name, base, page)
-        self._siblings.setdefault((normalized_url(path, parameters), ""), page)
+            self._compare_with_sibling(path, parameter.name, base, stored)
+        own_key = normalized_url(path, parameters), ""
+        if own_key not in self._siblings:
+            self._siblings[own_key] = page
+            stored.siblings.append(own_key)
         if (canonical := self._canonical_page(path, page)) is not None:
             return "canonical", canonical.url
-        if (duplicate := self._duplicate_page(path, page)) is not None:
+        if (duplicate := self._duplicate_page(path, stored)) is not None:
             return "duplicate", f"the text of {duplicate.url}"
         self._pages_read[page.url] = page
+        stored.is_read = True
         return None
 
     def _canonical_page(self, path: str, page: PageFingerprint) -> PageFingerprint | None:
@@ -303,10 +295,12 @@ class FacetDetector:
         similar = similarity(canonical.sketch, page.sketch) >= CANONICAL_SIMILARITY
         return canonical if similar else None
 
-    def _compare_with_sibling(self, path: str, name: str, base: str, page: PageFingerprint) -> None:
+    def _compare_with_sibling(self, path: str, name: str, base: str, stored: StoredPage) -> None:
         """Update the evidence for one parameter of a page; `base` is the URL without it."""
-        evidence = self._evidence_of(path, name)
+        evidence, page = self._evidence_of(path, name), stored.page
         sibling = self._siblings.get((base, "")) or self._siblings.setdefault((base, name), page)
+        if sibling is page:
+            stored.siblings.append((base, name))
         if evidence.kind is ParameterKind.SUSPECTED:
             evidence.probe_pages += 1
             evidence.own_canonicals += page.canonical == page.url
@@ -327,16 +321,23 @@ class FacetDetector:
         evidence.kind = kind
         self.version += 1
 
-    def _duplicate_page(self, path: str, page: PageFingerprint) -> PageFingerprint | None:
+    def _duplicate_page(self, path: str, stored: StoredPage) -> PageFingerprint | None:
         """Find an earlier page with the same text: similar at the same path, equal at any."""
+        page = stored.page
         is_long = len(page.sketch) >= _MIN_HASHES * HASH_BYTES
         same_sketch = self._pages_by_text.setdefault(page.sketch, page) if is_long else page
-        same_path = self._pages_by_path.setdefault(path, deque(maxlen=PAGES_COMPARED))
+        stored.by_text = is_long and same_sketch is page
+        same_path = self._pages_by_path.get(path, ())
         for earlier in (same_sketch, *same_path):
             if earlier is not page and _is_duplicate(earlier, page):
                 return earlier
-        same_path.append(page)
+        self._append_to_path(path, page)
+        stored.by_path = True
         return None
+
+    def _append_to_path(self, path: str, page: PageFingerprint) -> None:
+        same_path = self._pages_by_path.get(path, ())
+        self._pages_by_path[path] = (*same_path[1 - PAGES_COMPARED :], page)
 
     def _register(self, normalized: str, url: str) -> UrlVariant | None:
         original = self._originals.setdefault(normalized, url)
@@ -354,31 +355,47 @@ class FacetDetector:
         return None
 
     def _evidence_of(self, path: str, name: str) -> ParameterEvidence:
-        site = path.split("/", 3)[2]
-        evidence = self._evidence.get((site, name))
+        """Return the evidence on a name, which the caller may change."""
+        key = path.split("/", 3)[2], name
+        evidence = self._evidence.get(key)
         if evidence is None:
             suspected = _SUSPECTED_NAMES.fullmatch(name) is not None
             kind = ParameterKind.SUSPECTED if suspected else ParameterKind.UNKNOWN
-            evidence = self._evidence[(site, name)] = ParameterEvidence(kind)
+            evidence = self._evidence[key] = ParameterEvidence(kind)
+        else:
+            self._evidence.touch(key)
         return evidence
 
 
-def _encode_evidence(evidence: ParameterEvidence) -> list[Any]:
+def _encode_evidence(key: tuple[str, str], evidence: ParameterEvidence) -> list[Any]:
     counts = evidence.probes, evidence.probe_pages, evidence.own_canonicals, evidence.matches
-    return [evidence.kind.name, *counts]
+    return [*key, evidence.kind.name, *counts]
 
 
 def _decode_evidence(kind: str, *counts: int) -> ParameterEvidence:
     return ParameterEvidence(ParameterKind[kind], *counts)
 
 
-def _encode_page(page: PageFingerprint) -> list[Any]:
+def _encode_page(stored: StoredPage) -> list[Any]:
+    page = stored.page
     canonical = 0 if page.canonical == page.url else page.canonical
-    return [page.url, page.sketch.decode("latin-1"), canonical]
+    # 0 is the most frequent sibling: the page's own URL.
+    siblings = [0 if key == (page.url, "") else key for key in stored.siblings]
+    flags = int(stored.by_path) + 2 * stored.by_text + 4 * stored.is_read
+    return [page.url, page.sketch.decode("latin-1"), canonical, siblings, flags]
 
 
-def _decode_page(url: str, sketch: str, canonical: str | Literal[0] | None) -> PageFingerprint:
-    return PageFingerprint(url, sketch.encode("latin-1"), url if canonical == 0 else canonical)
+def _decode_page(
+    url: str,
+    sketch: str,
+    canonical: str | Literal[0] | None,
+    siblings: list[Literal[0] | tuple[str, str]],
+    flags: int,
+) -> StoredPage:
+    page = PageFingerprint(url, sketch.encode("latin-1"), url if canonical == 0 else canonical)
+    keys = [(url, "") if key == 0 else (key[0], key[1]) for key in siblings]
+    by_path, by_text, is_read = (bool(flags & bit) for bit in (1, 2, 4))
+    return StoredPage(page, keys, by_path=by_path, by_text=by_text, is_read=is_read)
 
 
 def _is_tracking(parameter: QueryParameter) -> bool:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import heapq
-from collections import deque
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from webdata_nb.service.crawl.anchor_grading import url_prior
+from webdata_nb.service.crawl.candidate import Candidate, decode_candidate, encode_candidate
+from webdata_nb.service.crawl.candidate_queue import CandidateQueue
+from webdata_nb.service.crawl.recorded_dict import REMOVED, RecordedDict
 from webdata_nb.service.crawl.state_record import Section, sections
 
 # URLs that best first pops before it considers their links. A constant, so that the order does
@@ -21,27 +24,16 @@ DAMPING: Final = 0.85
 _MIN_CASH: Final = 1e-9
 # Sections of a state.
 _QUEUE: Final = "frontier queue"
+_POPPED: Final = "frontier popped"
 _COUNT: Final = "frontier count"
-_CASH: Final = "frontier cash"
-_INLINKS: Final = "frontier inlinks"
+_KEYS: Final = "frontier keys"
+_WEIGHTS: Final = "frontier weights"
 _OUTLINKS: Final = "frontier outlinks"
+# A heap is built anew when it has more stale entries than others, and than this.
+_MIN_STALE: Final = 1000
 
 LinkWeights = Sequence[tuple[str, float]]
 """The keys that the links of a page lead to, each with the weight of its link."""
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A URL that may be fetched.
-
-    `depth` is the link depth from the start page. URLs with equal `key` are spellings of one URL.
-    `score` is the importance that best first gave it.
-    """
-
-    url: str
-    depth: int
-    key: str = ""
-    score: float | None = None
 
 
 class Frontier(Protocol):
@@ -79,23 +71,14 @@ class Frontier(Protocol):
     def __iter__(self) -> Iterator[Candidate]:
         """Iterate over the queued candidates, in the order of `pop` if that is known."""
 
-    def state(self) -> Iterator[Section]:
-        """Yield the state as sections, whose names start with `frontier`."""
+    def state(self, *, whole: bool) -> Iterator[Section]:
+        """Yield the state, or what changed since the last call, as sections.
+
+        Their names start with `frontier`.
+        """
 
     def restore(self, name: str, items: list[Any]) -> None:
         """Add a section of an earlier state; the frontier is new, and its start page popped."""
-
-
-def encode_candidate(candidate: Candidate) -> list[Any]:
-    """Return a candidate as JSON; a key that is the URL is not repeated."""
-    key = None if candidate.key == candidate.url else candidate.key
-    return [candidate.url, candidate.depth, key]
-
-
-def decode_candidate(item: list[Any]) -> Candidate:
-    """Return the candidate that `encode_candidate` encoded."""
-    url, depth, key = item
-    return Candidate(url, depth, url if key is None else key)
 
 
 class BreadthFirst:
@@ -106,7 +89,9 @@ class BreadthFirst:
     requeues = False
 
     def __init__(self) -> None:
-        self._queue: deque[Candidate] = deque()
+        self._queue = CandidateQueue()
+        # At the last record: its length; and what was popped since.
+        self._recorded = self._popped = 0
 
     def add(self, candidates: Iterable[Candidate]) -> None:
         """Append in document order."""
@@ -114,7 +99,9 @@ class BreadthFirst:
 
     def pop(self) -> Candidate:
         """Remove and return the oldest candidate."""
-        return self._queue.popleft()
+        candidate = self._queue.popleft()
+        self._popped += 1
+        return candidate
 
     def record_links(self, page: str, links: LinkWeights) -> None:
         """Do nothing: links do not affect the order."""
@@ -129,13 +116,24 @@ class BreadthFirst:
     def __iter__(self) -> Iterator[Candidate]:
         return iter(self._queue)
 
-    def state(self) -> Iterator[Section]:
-        """Yield the queue in order."""
-        return sections(_QUEUE, map(encode_candidate, self._queue))
+    def state(self, *, whole: bool) -> Iterator[Section]:
+        """Yield how many of the recorded candidates were popped, and those added since."""
+        popped = min(self._popped, self._recorded)
+        added = len(self._queue) - (self._recorded - popped)
+        self._recorded, self._popped = len(self._queue), 0
+        if whole:
+            popped, added = 0, len(self._queue)
+        yield _POPPED, [popped]
+        yield from sections(_QUEUE, map(encode_candidate, self._queue.newest(added)))
 
-    def restore(self, name: str, items: list[Any]) -> None:  # noqa: ARG002 - there is one section
-        """Append to the queue."""
-        self._queue.extend(map(decode_candidate, items))
+    def restore(self, name: str, items: list[Any]) -> None:
+        """Append to the queue, or remove its oldest candidates."""
+        if name == _POPPED:
+            for _ in range(items[0]):
+                self._queue.popleft()
+        else:
+            self._queue.extend(map(decode_candidate, items))
+        self._recorded, self._popped = len(self._queue), 0
 
 
 class DepthFirst:
@@ -152,7 +150,7 @@ class DepthFirst:
 
     def __init__(self) -> None:
         # By key; a dictionary keeps the order of insertion, so the top of the stack is last.
-        self._stack: dict[str, Candidate] = {}
+        self._stack = RecordedDict[str, Candidate]()
 
     def add(self, candidates: Iterable[Candidate]) -> None:
         """Push in reverse, so that the page's first link is popped first; move waiting URLs up."""
@@ -182,13 +180,27 @@ class DepthFirst:
     def __iter__(self) -> Iterator[Candidate]:
         return reversed(self._stack.values())
 
-    def state(self) -> Iterator[Section]:
-        """Yield the stack from the bottom."""
-        return sections(_QUEUE, map(encode_candidate, self._stack.values()))
+    def state(self, *, whole: bool) -> Iterator[Section]:
+        """Yield the stack from the bottom; a URL that was moved is one removed and pushed."""
+        return self._stack.changes(
+            _QUEUE, lambda _, candidate: encode_candidate(candidate), whole=whole
+        )
 
-    def restore(self, name: str, items: list[Any]) -> None:  # noqa: ARG002 - there is one section
-        """Push to the stack."""
-        self._stack.update((each.key, each) for each in map(decode_candidate, items))
+    def restore(self, name: str, items: list[Any]) -> None:
+        """Push to the stack, or remove URLs from it."""
+        if name == _QUEUE + REMOVED:
+            self._stack.restore_removals(items)
+        else:
+            self._stack.restore((each.key, each) for each in map(decode_candidate, items))
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedLinks:
+    """The links of a page read, by the numbers of their keys."""
+
+    numbers: array[int]
+    weights: array[float]
+    total_weight: float
 
 
 class BestFirst:
@@ -200,7 +212,7 @@ class BestFirst:
     alone favours the links of the last page read, so the score multiplies it by the weighted
     number of links to a page and by the prior of its URL.
 
-    Memory: one number for each link of each page read.
+    Memory: 12 bytes for each link of each page read. Time: some heap operations for each link.
     """
 
     round_size: int | None = ROUND_SIZE
@@ -208,64 +220,129 @@ class BestFirst:
     requeues = False
 
     def __init__(self) -> None:
-        self._waiting: dict[str, Candidate] = {}
-        self._insertion_order: dict[str, int] = {}
-        self._cash: dict[str, float] = {}
-        self._prior: dict[str, float] = {}
-        self._inlink_weight: dict[str, float] = {}
-        self._heap: list[tuple[float, int, str]] = []
-        self._outlinks: dict[str, tuple[LinkWeights, float]] = {}
+        # Keys have numbers, in the order in which they were first met.
+        self._keys: list[str] = []
+        self._number_by_key: dict[str, int] = {}
+        self._recorded_keys = 0
+        # By the number of a key.
+        self._cash = array("d")
+        self._inlink_weight = array("d")
+        self._changed_weights: set[int] = set()
+        self._waiting = RecordedDict[int, Candidate]()
+        self._insertion_order: dict[int, int] = {}
+        self._prior: dict[int, float] = {}
+        # The pages read, in their order.
+        self._outlinks = RecordedDict[int, WeightedLinks]()
+        self._reading_order: dict[int, int] = {}
+        # Entries are not removed when a score or cash changes: such an entry is stale.
+        self._heap: list[tuple[float, int, int]] = []
+        self._richest: list[tuple[float, int, int]] = []
         self._added_count = 0
 
     def add(self, candidates: Iterable[Candidate]) -> None:
         """Add candidates; the very first one, the start page, receives all the cash."""
         for candidate in candidates:
-            key = candidate.key
-            self._waiting[key] = candidate
-            self._insertion_order[key] = self._added_count
-            self._prior[key] = url_prior(candidate.url)
-            self._cash.setdefault(key, 0.0 if self._added_count else 1.0)
+            number = self._number_of(candidate.key)
+            if not self._added_count:
+                self._set_cash(number, 1.0)
+            self._wait(number, candidate, self._added_count)
             self._added_count += 1
-            self._push(key)
 
     def pop(self) -> Candidate:
         """Remove and return the candidate with the highest score."""
         while True:
-            negative_score, _, key = heapq.heappop(self._heap)
-            # A candidate is pushed again whenever its score grows: its older entries are stale.
-            if key in self._waiting and -negative_score == self._score(key):
-                del self._insertion_order[key], self._prior[key]
-                return replace(self._waiting.pop(key), score=-negative_score)
+            negative_score, _, number = heapq.heappop(self._heap)
+            if number in self._waiting and -negative_score == self._score(number):
+                del self._insertion_order[number], self._prior[number]
+                candidate: Candidate = self._waiting.pop(number)
+                return replace(candidate, score=-negative_score)
 
     def record_links(self, page: str, links: LinkWeights) -> None:
         """Distribute the cash of the page just read, then that of the richest page read before."""
-        outlinks = [(key, weight) for key, weight in links if key != page and weight > 0]
-        self._outlinks[page] = (outlinks, sum(weight for _, weight in outlinks))
-        for key, weight in outlinks:
-            self._inlink_weight[key] = self._inlink_weight.get(key, 0.0) + weight
-        self._distribute_cash(page, 1.0)
-        richest = max(self._outlinks, key=lambda key: self._cash.get(key, 0.0))
-        if self._cash.get(richest, 0.0) > _MIN_CASH:
+        number = self._number_of(page)
+        outlinks = [
+            (self._number_of(key), weight) for key, weight in links if key != page and weight > 0
+        ]
+        self._read(
+            number,
+            WeightedLinks(
+                array("I", [other for other, _ in outlinks]),
+                array("d", [weight for _, weight in outlinks]),
+                sum(weight for _, weight in outlinks),
+            ),
+        )
+        for other, weight in outlinks:
+            self._inlink_weight[other] += weight
+        self._distribute_cash(number, 1.0)
+        richest = self._richest_page()
+        if richest is not None:
             self._distribute_cash(richest, DAMPING)
+        self._drop_stale_entries()
 
     def can_move(self, key: str) -> bool:  # noqa: ARG002 - the protocol's parameter
         """Return False: `record_links` changes scores, another `add` does not."""
         return False
 
-    def _distribute_cash(self, page: str, share: float) -> None:
-        links, total_weight = self._outlinks[page]
-        cash, waiting = self._cash, self._waiting
-        amount = cash.pop(page, 0.0) * share
-        for key, weight in links:
-            cash[key] = cash.get(key, 0.0) + amount * weight / total_weight
-            if key in waiting:
-                self._push(key)
+    def _number_of(self, key: str) -> int:
+        number = self._number_by_key.setdefault(key, len(self._keys))
+        if number == len(self._keys):
+            self._keys.append(key)
+            self._cash.append(0.0)
+            self._inlink_weight.append(0.0)
+        return number
 
-    def _score(self, key: str) -> float:
-        return self._cash[key] * (1.0 + self._inlink_weight.get(key, 0.0)) * self._prior[key]
+    def _wait(self, number: int, candidate: Candidate, insertion_order: int) -> None:
+        self._waiting[number] = candidate
+        self._insertion_order[number] = insertion_order
+        self._prior[number] = url_prior(candidate.url)
+        self._push(number)
 
-    def _push(self, key: str) -> None:
-        heapq.heappush(self._heap, (-self._score(key), self._insertion_order[key], key))
+    def _read(self, number: int, links: WeightedLinks) -> None:
+        self._reading_order.setdefault(number, len(self._reading_order))
+        self._outlinks[number] = links
+
+    def _distribute_cash(self, page: int, share: float) -> None:
+        links = self._outlinks[page]
+        amount = self._cash[page] * share
+        self._set_cash(page, 0.0)
+        for number, weight in zip(links.numbers, links.weights, strict=True):
+            self._set_cash(number, self._cash[number] + amount * weight / links.total_weight)
+
+    def _set_cash(self, number: int, cash: float) -> None:
+        self._cash[number] = cash
+        self._changed_weights.add(number)
+        self._push(number)
+
+    def _score(self, number: int) -> float:
+        return self._cash[number] * (1.0 + self._inlink_weight[number]) * self._prior[number]
+
+    def _push(self, number: int) -> None:
+        """Add entries with the present score of a page, or its cash if it was read."""
+        if number in self._waiting:
+            entry = -self._score(number), self._insertion_order[number], number
+            heapq.heappush(self._heap, entry)
+        elif number in self._reading_order and self._cash[number] > _MIN_CASH:
+            entry = -self._cash[number], self._reading_order[number], number
+            heapq.heappush(self._richest, entry)
+
+    def _richest_page(self) -> int | None:
+        """Return the page read with the most cash, the first of several; None if it is little."""
+        while self._richest:
+            negative_cash, _, number = self._richest[0]
+            if -negative_cash == self._cash[number]:
+                return number
+            heapq.heappop(self._richest)
+        return None
+
+    def _drop_stale_entries(self) -> None:
+        if len(self._heap) > 2 * len(self._waiting) + _MIN_STALE:
+            self._heap.clear()
+            for number in self._waiting:
+                self._push(number)
+        if len(self._richest) > 2 * len(self._outlinks) + _MIN_STALE:
+            self._richest.clear()
+            for number in self._outlinks:
+                self._push(number)
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -273,42 +350,61 @@ class BestFirst:
     def __iter__(self) -> Iterator[Candidate]:
         return iter(self._waiting.values())
 
-    def state(self) -> Iterator[Section]:
-        """Yield the queue, the cash, the weights of the links, and the links of the pages read.
+    def state(self, *, whole: bool) -> Iterator[Section]:
+        """Yield the keys, their weights, the queue, and the links of the pages read.
 
-        The heap follows from them: each waiting candidate has one entry with its present score.
+        The heaps follow from them.
         """
+        keys = self._keys if whole else self._keys[self._recorded_keys :]
+        self._recorded_keys = len(self._keys)
+        numbers = range(len(self._keys)) if whole else sorted(self._changed_weights)
+        self._changed_weights = set()
         yield _COUNT, [self._added_count]
-        yield from sections(_CASH, self._cash.items())
-        yield from sections(_INLINKS, self._inlink_weight.items())
-        yield from sections(_OUTLINKS, ((page, *links) for page, links in self._outlinks.items()))
+        yield from sections(_KEYS, keys)
         yield from sections(
-            _QUEUE,
-            (
-                [*encode_candidate(each), self._insertion_order[key]]
-                for key, each in self._waiting.items()
-            ),
+            _WEIGHTS, ((each, self._cash[each], self._inlink_weight[each]) for each in numbers)
         )
+        yield from self._waiting.changes(
+            _QUEUE,
+            lambda number, each: [number, self._insertion_order[number], *encode_candidate(each)],
+            whole=whole,
+        )
+        yield from self._outlinks.changes(_OUTLINKS, _encode_links, whole=whole)
 
     def restore(self, name: str, items: list[Any]) -> None:
         """Add a section; those of `state` in their order."""
         if name == _COUNT:
             [self._added_count] = items
-            self._cash.clear()
-        elif name == _CASH:
-            self._cash.update(items)
-        elif name == _INLINKS:
-            self._inlink_weight.update(items)
+        elif name == _KEYS:
+            for key in items:
+                self._number_of(key)
+            self._recorded_keys = len(self._keys)
+        elif name == _WEIGHTS:
+            for number, cash, inlink_weight in items:
+                self._cash[number], self._inlink_weight[number] = cash, inlink_weight
+                self._push(number)
         elif name == _OUTLINKS:
-            for page, links, total_weight in items:
-                self._outlinks[page] = [tuple(link) for link in links], total_weight
+            for number, numbers, weights, total_weight in items:
+                links = WeightedLinks(array("I", numbers), array("d", weights), total_weight)
+                self._reading_order[number] = len(self._reading_order)
+                self._outlinks.restore([(number, links)])
+                self._push(number)
+        elif name == _QUEUE + REMOVED:
+            self._waiting.restore_removals(items)
+            for number in items:
+                self._insertion_order.pop(number, None)
+                self._prior.pop(number, None)
         else:
-            for *candidate, insertion_order in items:
-                self._restore_candidate(decode_candidate(candidate), insertion_order)
+            self._restore_queue(items)
 
-    def _restore_candidate(self, candidate: Candidate, insertion_order: int) -> None:
-        key = candidate.key
-        self._waiting[key] = candidate
-        self._insertion_order[key] = insertion_order
-        self._prior[key] = url_prior(candidate.url)
-        self._push(key)
+    def _restore_queue(self, items: list[Any]) -> None:
+        for number, insertion_order, *encoded in items:
+            candidate = decode_candidate(encoded)
+            self._waiting.restore([(number, candidate)])
+            self._insertion_order[number] = insertion_order
+            self._prior[number] = url_prior(candidate.url)
+            self._push(number)
+
+
+def _encode_links(number: int, links: WeightedLinks) -> list[Any]:
+    return [number, links.numbers.tolist(), links.weights.tolist(), links.total_weight]

@@ -14,12 +14,14 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final, NamedTuple
 
+from webdata_nb.service.crawl.candidate import Candidate
 from webdata_nb.service.crawl.discovery import DiscoveredUrls, UrlDiscovery
 from webdata_nb.service.crawl.facets import FacetDetector
-from webdata_nb.service.crawl.frontier import Candidate, Frontier
+from webdata_nb.service.crawl.frontier import Frontier
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
+from webdata_nb.service.crawl.recorded_dict import RecordedDict
 from webdata_nb.service.crawl.scope import CrawlScope, site_of
-from webdata_nb.service.crawl.state_record import Section, sections
+from webdata_nb.service.crawl.state_record import Section
 from webdata_nb.service.crawl.traps import MAX_LINKS_PER_PAGE
 from webdata_nb.service.crawl.url_hashes import hash64
 from webdata_nb.service.runtime.steps import Steps, run_to_completion
@@ -145,7 +147,7 @@ class CrawlPlan:
         # Requests of all results received, settled or not.
         self._requests = 0
         # By a hash of 8 bytes of the content's hash, to save memory.
-        self._url_by_content: dict[int, str] = {}
+        self._url_by_content = RecordedDict[int, str]()
         self._seeds: tuple[str, ...] = ()
         # The rows at the begin of the leg in progress, and those after which it ends.
         self._leg_start, self._leg_end = 0, limits.max_pages
@@ -186,17 +188,20 @@ class CrawlPlan:
         self._leg_start, self._leg_end = self.rows, end
         self._discovery.forget_links()
 
-    def state(self) -> Iterator[Section]:
-        """Yield the state as sections when a leg is over."""
+    def state(self, *, whole: bool = True) -> Iterator[Section]:
+        """Yield the state as sections when a leg is over, or what changed since the last call."""
         if self._outstanding or self._round or self._results:
             raise RuntimeError("pages are in flight")
         yield _PLAN, [self._next_ordinal, self._requests, self.rows]
-        yield from sections(_CONTENT, self._url_by_content.items())
-        yield from self._discovery.state()
-        yield from self._frontier.state()
+        yield from self._url_by_content.changes(_CONTENT, lambda *item: item, whole=whole)
+        yield from self._discovery.state(whole=whole)
+        yield from self._frontier.state(whole=whole)
 
     def restore(self, parts: Iterable[Section]) -> Steps[None]:
-        """Continue from an earlier state; called before anything else, and once."""
+        """Continue from an earlier state; called before anything else, and once.
+
+        The parts are those of a whole state, and of the changes after it in their order.
+        """
         self._frontier.pop()  # the start page, which the constructor added
         for name, items in self._discovery.restore(parts):
             yield
@@ -204,7 +209,7 @@ class CrawlPlan:
                 self._next_ordinal, self._requests, self.rows = items
                 self._next_to_settle = self._next_ordinal
             elif name == _CONTENT:
-                self._url_by_content.update(items)
+                self._url_by_content.restore(items)
             else:
                 self._frontier.restore(name, items)
 

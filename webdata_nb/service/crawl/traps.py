@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from webdata_nb.service.crawl.query_string import split_query
+from webdata_nb.service.crawl.recorded_dict import RecordedDict
 from webdata_nb.service.crawl.similarity import similarity
-from webdata_nb.service.crawl.state_record import Section, sections
+from webdata_nb.service.crawl.state_record import Section
 from webdata_nb.service.crawl.url_hashes import hash64
 
 # The sections of a state whose names start so belong to the detector.
@@ -89,36 +90,30 @@ class TrapDetector:
     """Learns the traps of a crawl's sites, in the order of the crawl."""
 
     def __init__(self) -> None:
-        self._urls_by_session: dict[str, str] = {}
-        self._series_by_pattern: dict[str, SimilarPages] = {}
+        self._urls_by_session = RecordedDict[str, str]()
+        self._series_by_pattern = RecordedDict[str, SimilarPages]()
         # By the hash of the shape: most pages of a large site begin a series of their own.
-        self._series_by_shape: dict[int, SimilarPages] = {}
-        self._closed_patterns: dict[str, str] = {}
+        self._series_by_shape = RecordedDict[int, SimilarPages]()
+        self._closed_patterns = RecordedDict[str, str]()
 
-    def state(self) -> Iterator[Section]:
-        """Yield the state as sections, whose names start with `TRAPS`."""
-        yield from sections(f"{TRAPS} sessions", self._urls_by_session.items())
-        yield from sections(f"{TRAPS} closed", self._closed_patterns.items())
-        yield from sections(
-            f"{TRAPS} patterns",
-            ([key, *_encode_series(each)] for key, each in self._series_by_pattern.items()),
-        )
-        yield from sections(
-            f"{TRAPS} shapes",
-            ([key, *_encode_series(each)] for key, each in self._series_by_shape.items()),
-        )
+    def state(self, *, whole: bool) -> Iterator[Section]:
+        """Yield the state or its changes as sections, whose names start with `TRAPS`."""
+        for name, urls in (("sessions", self._urls_by_session), ("closed", self._closed_patterns)):
+            yield from urls.changes(f"{TRAPS} {name}", lambda *item: item, whole=whole)
+        yield from self._series_by_pattern.changes(f"{TRAPS} patterns", _encode_series, whole=whole)
+        yield from self._series_by_shape.changes(f"{TRAPS} shapes", _encode_series, whole=whole)
 
     def restore(self, name: str, items: list[Any]) -> None:
         """Add a section of an earlier state."""
         match name.removeprefix(TRAPS).strip():
             case "sessions":
-                self._urls_by_session.update(items)
+                self._urls_by_session.restore(items)
             case "closed":
-                self._closed_patterns.update(items)
+                self._closed_patterns.restore(items)
             case "patterns":
-                self._series_by_pattern.update((key, _decode_series(*one)) for key, *one in items)
+                self._series_by_pattern.restore((key, _decode_series(*one)) for key, *one in items)
             case "shapes":
-                self._series_by_shape.update((key, _decode_series(*one)) for key, *one in items)
+                self._series_by_shape.restore((key, _decode_series(*one)) for key, *one in items)
 
     def trap_of_url(self, url: str, is_known: Callable[[str], bool]) -> str | None:
         """Describe the trap that a new URL belongs to, or return None.
@@ -157,7 +152,10 @@ class TrapDetector:
         same_pattern = self._series_by_pattern.get(pattern)
         if same_pattern is None or similarity(same_pattern.shape, shape) < TRAP_SIMILARITY:
             same_pattern = self._series_by_pattern[pattern] = SimilarPages(url, shape)
-        same_shape = self._series_by_shape.setdefault(hash64(shape), SimilarPages(url))
+        shape_hash = hash64(shape)
+        same_shape = self._series_by_shape.setdefault(shape_hash, SimilarPages(url))
+        self._series_by_pattern.touch(pattern)
+        self._series_by_shape.touch(shape_hash)
         trapped = same_pattern.is_endless or same_shape.is_endless
         suspicious = max(same_pattern.count, same_shape.count) >= _SUSPICIOUS_PAGES
         links = list(new_links()) if suspicious else []
@@ -174,8 +172,9 @@ class TrapDetector:
         return self._closed_patterns.get(pattern) or f"soft 404: the text of {same_shape.url}"
 
 
-def _encode_series(series: SimilarPages) -> list[Any]:
-    return [series.url, series.shape.decode("latin-1"), series.count, series.with_new_links]
+def _encode_series(key: str | int, series: SimilarPages) -> list[Any]:
+    counts = series.count, series.with_new_links
+    return [key, series.url, series.shape.decode("latin-1"), *counts]
 
 
 def _decode_series(url: str, shape: str, count: int, with_new_links: int) -> SimilarPages:

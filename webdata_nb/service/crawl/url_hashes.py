@@ -1,15 +1,19 @@
-"""A set of URLs as hashes of 8 bytes, in one array that is saved as it is. Pure."""
+"""A set of URLs as hashes of 8 bytes. Pure."""
 
 from __future__ import annotations
 
 import sys
 from array import array
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import Final
 
 HASH_BYTES: Final = 8
-_FIRST_SLOTS: Final = 1024
-# The table grows before it is fuller than this share, in percent: longer probes take more time.
+# Tables, each of which grows by itself: no single step rehashes all numbers.
+_TABLE_BITS: Final = 6
+_SHIFT: Final = 8 * HASH_BYTES - _TABLE_BITS
+_FIRST_SLOTS: Final = 32
+# A table grows before it is fuller than this share, in percent: longer probes take more time.
 _MAX_LOAD: Final = 60
 _EMPTY: Final = 0
 
@@ -22,41 +26,67 @@ class UrlHashes:
     """
 
     def __init__(self) -> None:
-        self._slots = array("Q", bytes(HASH_BYTES * _FIRST_SLOTS))
+        self._tables = [_HashTable() for _ in range(1 << _TABLE_BITS)]
         self._count = 0
+        # Added since the last record.
+        self._new = array("Q")
 
     def add(self, key: str) -> None:
         """Add a key, unless it is there."""
         number = hash64(key.encode())
-        slot = self._slot_of(number)
-        if self._slots[slot] == number:
-            return
-        self._slots[slot] = number
-        self._count += 1
-        if 100 * self._count > _MAX_LOAD * len(self._slots):
-            self._grow()
+        if self._tables[number >> _SHIFT].add(number):
+            self._count += 1
+            self._new.append(number)
 
     def __contains__(self, key: str) -> bool:
         number = hash64(key.encode())
-        return self._slots[self._slot_of(number)] == number
+        return number in self._tables[number >> _SHIFT]
 
     def __len__(self) -> int:
         return self._count
 
-    def to_bytes(self) -> bytes:
-        """Return the table; numbers start with their lowest byte."""
-        return _little_endian(self._slots).tobytes()
+    def changes(self, *, whole: bool, block: int) -> Iterator[bytes]:
+        """Yield blocks of the hashes added since the last call, or of all; lowest bytes first."""
+        new, self._new = self._new, array("Q")
+        if not whole:
+            return _blocks(new, block)
+        return (part for table in self._tables for part in _blocks(table.numbers(), block))
 
-    @classmethod
-    def from_bytes(cls, table: bytes) -> UrlHashes:
-        """Return the set whose table `to_bytes` returned."""
-        hashes = cls()
-        hashes._slots = _little_endian(array("Q", table))
-        hashes._count = len(hashes._slots) - hashes._slots.count(_EMPTY)
-        return hashes
+    def restore(self, block: bytes) -> None:
+        """Add the hashes of a block."""
+        for number in _little_endian(array("Q", block)):
+            self._count += self._tables[number >> _SHIFT].add(number)
+
+
+class _HashTable:
+    """Numbers other than 0, in a table with open addressing."""
+
+    __slots__ = ("_count", "_slots")
+
+    def __init__(self) -> None:
+        self._slots = array("Q", bytes(HASH_BYTES * _FIRST_SLOTS))
+        self._count = 0
+
+    def add(self, number: int) -> bool:
+        """Add a number; return whether it is new."""
+        slot = self._slot_of(number)
+        if self._slots[slot] == number:
+            return False
+        self._slots[slot] = number
+        self._count += 1
+        if 100 * self._count > _MAX_LOAD * len(self._slots):
+            self._grow()
+        return True
+
+    def __contains__(self, number: int) -> bool:
+        return self._slots[self._slot_of(number)] == number
+
+    def numbers(self) -> array[int]:
+        """Return the numbers."""
+        return array("Q", filter(None, self._slots))
 
     def _slot_of(self, number: int) -> int:
-        """Return the slot of a hash, or the empty one where it belongs."""
+        """Return the slot of a number, or the empty one where it belongs."""
         slots = self._slots
         mask = len(slots) - 1
         slot = number & mask
@@ -65,14 +95,20 @@ class UrlHashes:
         return slot
 
     def _grow(self) -> None:
-        numbers = self._slots
-        self._slots = array("Q", bytes(2 * HASH_BYTES * len(numbers)))
+        numbers = self.numbers()
+        self._slots = array("Q", bytes(2 * HASH_BYTES * len(self._slots)))
         for number in numbers:
-            if number != _EMPTY:
-                self._slots[self._slot_of(number)] = number
+            self._slots[self._slot_of(number)] = number
+
+
+def _blocks(numbers: array[int], size: int) -> Iterator[bytes]:
+    return (
+        _little_endian(numbers[at : at + size]).tobytes() for at in range(0, len(numbers), size)
+    )
 
 
 def _little_endian(numbers: array[int]) -> array[int]:
+    """Return numbers whose lowest byte comes first."""
     if sys.byteorder == "big":
         numbers = numbers[:]
         numbers.byteswap()
@@ -82,3 +118,11 @@ def _little_endian(numbers: array[int]) -> array[int]:
 def hash64(data: bytes) -> int:
     """Return a hash of 8 bytes, never 0."""
     return int.from_bytes(blake2b(data, digest_size=HASH_BYTES).digest(), "big") or 1
+
+
+def hashes_of(blocks: Iterable[bytes]) -> UrlHashes:
+    """Return the set whose blocks `changes` yielded."""
+    hashes = UrlHashes()
+    for block in blocks:
+        hashes.restore(block)
+    return hashes

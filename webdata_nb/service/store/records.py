@@ -203,9 +203,12 @@ class LegEnd:
     Attributes
     ----------
     record
-        The state of the crawl, from which the next leg continues.
+        The state of the crawl, from which the next leg continues, or what has changed in it since
+        the record before.
     next_ordinal
         The ordinal of the next journal entry.
+    is_whole
+        Whether the record has the whole state. It then replaces the records before it.
     max_charges
         What the next leg may cost at most.
     pinned_files
@@ -214,15 +217,19 @@ class LegEnd:
 
     record: bytes = field(repr=False)
     next_ordinal: int
+    is_whole: bool = False
     max_charges: tuple[Charge, ...] = ()
     pinned_files: tuple[tuple[str, bytes], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class CrawlState:
-    """The state of a long crawl at the end of its last leg."""
+    """The state of a long crawl at the end of its last leg.
 
-    record: bytes = field(repr=False)
+    The first record has a whole state; each later one has what has changed since the one before.
+    """
+
+    records: tuple[bytes, ...] = field(repr=False)
     next_ordinal: int
 
 

@@ -74,6 +74,6 @@ def settle_end(
     job = job_of_row(row, cipher)
     cost = settle_job(transaction, row, settlement, now)
     if job.settled_rows:
-        transaction.send("delete_crawl_state", job_id=job.id)
+        transaction.send("delete_leg_records", job_id=job.id)
     add_end_delivery(transaction, job, now)
     return replace(job, credits=cost)

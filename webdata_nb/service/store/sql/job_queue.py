@@ -123,8 +123,10 @@ class SqlJobQueue(JobQueue, IndexSource):
         return await self.database.change(change, lane=Lane(lease.job_id))
 
     async def crawl_state(self, job_id: str) -> CrawlState | None:
-        rows = await self.database.read("crawl_state", job_id=job_id)
-        return CrawlState(bytes(rows[0]["record"]), rows[0]["next_ordinal"]) if rows else None
+        rows = await self.database.read("leg_records", job_id=job_id)
+        if not rows:
+            return None
+        return CrawlState(tuple(bytes(row["record"]) for row in rows), rows[-1]["next_ordinal"])
 
     async def journal(self, job_id: str, *, start: int = 0) -> Sequence[StoredEntry]:
         rows = await self.database.read("journal", job_id=job_id, start=start)

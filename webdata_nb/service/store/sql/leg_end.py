@@ -27,11 +27,15 @@ class LegChange:
         job_id, leg_end = self.lease.job_id, self.leg_end
         write_batch(transaction, self.lease, CommitBatch(pinned_files=leg_end.pinned_files))
         transaction.send(
-            "put_crawl_state",
+            "put_leg_record",
             job_id=job_id,
             next_ordinal=leg_end.next_ordinal,
             record=leg_end.record,
         )
+        if leg_end.is_whole:
+            transaction.send(
+                "delete_earlier_leg_records", job_id=job_id, next_ordinal=leg_end.next_ordinal
+            )
         credits_, reserved = self._settle(transaction)
         values = {**lease_values(self.lease), "now": self.now}
         rows = transaction.rows("end_leg", **values, credits=credits_, reserved=reserved)
