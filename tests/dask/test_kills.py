@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import dask
 import fsspec  # type: ignore[import-untyped]
-import fsspec.asyn  # type: ignore[import-untyped]
 import pytest
 from distributed import Client, LocalCluster
 
+from tests import object_store
 from tests.api.receipts import receipt_of
-from tests.ports import free_port
 from tests.wire_service import KEY, JobScript, WireService, search_rows
 from webdata_nb.api import Session
 
@@ -118,50 +114,8 @@ def test_killed_kernels_and_worker_lose_nothing(
 
 @pytest.fixture(scope="module")
 def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Start an S3 server, and name it to fsspec here and in processes that start later."""
-    url = f"http://127.0.0.1:{(port := free_port())}"
-    log = tmp_path_factory.mktemp("s3") / "log"
-    server_command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    variables = {
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "FSSPEC_S3_ENDPOINT_URL": url,
-    }
-    with (
-        log.open("wb") as output,
-        subprocess.Popen(server_command, stdout=output, stderr=output) as server,
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        for name, value in variables.items():
-            patch.setenv(name, value)
-        patch.setitem(fsspec.config.conf, "s3", {"endpoint_url": url})
-        wait_until(lambda: _responds(url))
-        fsspec.filesystem("s3").mkdir("batches")
-        yield "s3://batches"
-        kind = fsspec.get_filesystem_class("s3")
-        for system in kind._cache.values():  # one for each thread that used it
-            kind.close_session(system.loop, system.s3)
-        kind.clear_instance_cache()
-        _end_fsspec_thread()
-        server.kill()
-
-
-def _end_fsspec_thread() -> None:
-    """End the loop of asynchronous file systems; the next use starts another one."""
-    loop, thread = fsspec.asyn.loop[0], fsspec.asyn.iothread[0]
-    fsspec.asyn.sync(loop, loop.shutdown_default_executor)
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join(TIMEOUT_S)
-    loop.close()
-    fsspec.asyn.loop[0] = fsspec.asyn.iothread[0] = None
-
-
-def _responds(url: str) -> bool:
-    with contextlib.suppress(urllib.error.URLError):
-        urllib.request.urlopen(url, timeout=5).close()
-        return True
-    return False
+    with object_store.running(tmp_path_factory.mktemp("s3") / "log") as url:
+        yield url
 
 
 def test_parts_in_object_store(

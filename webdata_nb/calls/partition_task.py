@@ -170,8 +170,8 @@ async def run(
     dataset = PartDataset(call.target)
     try:
         if await asyncio.to_thread(dataset.has_part, partition.number):
-            stored = await asyncio.to_thread(dataset.figures, {partition.number}, {})
-            return PartitionOutcome(partition.number, stored[partition.number])
+            stored = await asyncio.to_thread(dataset.figures_of, partition.number)
+            return PartitionOutcome(partition.number, stored)
         figures = await _run_inputs(call, partition, concurrency, connection, dataset)
     except (WebdataError, OSError) as error:
         return PartitionOutcome(partition.number, error=error)

@@ -9,7 +9,7 @@ import logging
 import platform
 import secrets
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -53,8 +53,10 @@ _BRIEF_SEARCHES: Final = 100
 _SEARCHES: Final = 10
 _PAGES: Final = 25
 _LISTINGS: Final = 5
-# After so many new parts, the copy of their figures is written.
-_PARTS_PER_COPY: Final = 50
+# The copy of the figures is written when it lacks this share of the parts, so that all copies of a
+# call together take a time in proportion to the number of parts.
+_SHARE_PER_COPY: Final = 0.2
+_MIN_PARTS_PER_COPY: Final = 50
 _SECRET_OPTIONS: Final = ("headers", "cookies")
 
 
@@ -121,7 +123,7 @@ async def run(
     options = replace(options, cache=False, out=None)
     batch = await asyncio.to_thread(_open, inputs, options, fan_out, out)
     found = await asyncio.to_thread(_in_out, out, batch.dataset.numbers)
-    figures = await asyncio.to_thread(batch.dataset.figures, found, {})
+    figures = await asyncio.to_thread(batch.dataset.figures, found)
     missing = [number for number in range(batch.manifest.parts) if number not in found]
     interrupted = False
     if missing:
@@ -296,7 +298,6 @@ async def _run_missing(
     async with show_progress(
         description, batch.manifest.parts, batch.options, unit="partitions"
     ) as bar:
-        _show(bar, batch, figures)
         try:
             await _PartitionRun(batch, bar, figures).run(missing)
         except asyncio.CancelledError:
@@ -309,15 +310,27 @@ async def _run_missing(
     return False
 
 
-def _show(bar: Listener, batch: PartitionedCall, figures: Mapping[int, Mapping[str, Any]]) -> None:
-    size, total = batch.manifest.partition, batch.manifest.inputs
-    ended = sum(min(size, total - number * size) for number in figures)
-    used = [each["credits"] for each in figures.values() if each["credits"] is not None]
-    bar.update(
-        completed=len(figures),
-        credits=sum(used) if used else None,
-        inputs=Inputs(total, ended, sum(each["inputs"]["failed"] for each in figures.values())),
-    )
+class _Totals:
+    """The sums over the parts so far, which the progress bar shows."""
+
+    def __init__(self, manifest: Manifest, figures: Mapping[int, Mapping[str, Any]]) -> None:
+        self._manifest = manifest
+        self._parts = self._inputs = self._failed = 0
+        self._credits: float | None = None
+        for number, each in figures.items():
+            self.add(number, each)
+
+    def add(self, number: int, figures: Mapping[str, Any]) -> None:
+        """Add a part."""
+        self._parts += 1
+        self._inputs += self._manifest.inputs_of(number)
+        self._failed += figures["inputs"]["failed"]
+        if figures["credits"] is not None:
+            self._credits = (self._credits or 0) + figures["credits"]
+
+    def show(self, bar: Listener) -> None:
+        inputs = Inputs(self._manifest.inputs, self._inputs, self._failed)
+        bar.update(completed=self._parts, credits=self._credits, inputs=inputs)
 
 
 class _PartitionRun:
@@ -330,15 +343,17 @@ class _PartitionRun:
         self, batch: PartitionedCall, bar: Listener, figures: dict[int, dict[str, Any]]
     ) -> None:
         self._batch, self._bar, self._figures = batch, bar, figures
+        self._totals = _Totals(batch.manifest, figures)
         self._call = batch.call
         self._executor = batch.fan_out.dask
         self._free = MAX_CONCURRENT_INPUTS
         self._running: dict[asyncio.Task[PartitionOutcome], int] = {}
-        self._new_parts = 0
+        self._copied = len(figures)
 
     async def run(self, missing: Sequence[int]) -> None:
         """Run every partition; the first error ends the others."""
         remaining = iter(missing)
+        self._totals.show(self._bar)
         try:
             await self._fill(remaining)
             while self._running:
@@ -382,9 +397,11 @@ class _PartitionRun:
             raise outcome.error
         if outcome.figures is not None:
             self._figures[outcome.number] = outcome.figures
-        _show(self._bar, self._batch, self._figures)
-        self._new_parts += 1
-        if self._new_parts % _PARTS_PER_COPY == 0:
+            self._totals.add(outcome.number, outcome.figures)
+        self._totals.show(self._bar)
+        count = len(self._figures)
+        if count - self._copied >= max(_MIN_PARTS_PER_COPY, _SHARE_PER_COPY * count):
+            self._copied = count
             await asyncio.to_thread(self._batch.dataset.write_figures, dict(self._figures))
 
     async def _stop(self) -> None:
@@ -406,16 +423,16 @@ def _receipt(
     found: set[int],
     started_at: datetime,
 ) -> dict[str, Any]:
-    size, total = batch.manifest.partition, batch.manifest.inputs
+    total = batch.manifest.inputs
 
-    def inputs_of(numbers: set[int]) -> int:
-        return sum(min(size, total - number * size) for number in numbers)
+    def inputs_of(numbers: Iterable[int]) -> int:
+        return sum(map(batch.manifest.inputs_of, numbers))
 
     return receipt.of_partitions(
         [figures[number] for number in sorted(figures)],
         request=representative(batch.inputs).public_request,
         inputs=total,
-        unfinished=total - inputs_of(set(figures)),
+        unfinished=total - inputs_of(figures),
         found=inputs_of(found),
         started_at=started_at,
         finished_at=datetime.now(UTC),

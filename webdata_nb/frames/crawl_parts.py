@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import orjson
 import pyarrow as pa
 
-from webdata_nb.frames import parquet, remote
-
-if TYPE_CHECKING:
-    from webdata_nb.frames.remote import DatasetFolder
+from webdata_nb.frames import parquet
+from webdata_nb.frames.dataset_folder import DatasetFolder
 
 # Readers of datasets ignore files whose names begin so.
 MANIFEST: Final = "_webdata_crawl.json"
@@ -47,13 +45,11 @@ class CrawlParts:
     """The files of one long crawl: `part-00000.parquet` and on, in the order of the rows."""
 
     def __init__(self, target: Path | str) -> None:
-        self._folder: _LocalDatasetFolder | DatasetFolder = (
-            remote.DatasetFolder(target) if isinstance(target, str) else _LocalDatasetFolder(target)
-        )
+        self._folder = DatasetFolder.at(target)
 
     def manifest(self) -> CrawlManifest | None:
         """Return the manifest; None without one, or where another release wrote it."""
-        data = self._folder.read(MANIFEST)
+        data = self._folder.read_if_exists(MANIFEST)
         if data is None:
             return None
         values = orjson.loads(data)
@@ -98,27 +94,4 @@ class CrawlParts:
 
     def _read_part(self, number: int, columns: Sequence[str]) -> pa.Table:
         data = self._folder.read(_PART.format(number))
-        return parquet.ParquetDocument(data or b"").read(columns)
-
-
-class _LocalDatasetFolder:
-    """The files of a folder on this machine."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def names(self, pattern: str) -> list[str]:
-        return [file.name for file in self._path.glob(pattern)]
-
-    def read(self, name: str) -> bytes | None:
-        try:
-            return (self._path / name).read_bytes()
-        except FileNotFoundError:
-            return None
-
-    def write(self, name: str, data: bytes) -> None:
-        self._path.mkdir(parents=True, exist_ok=True)
-        parquet.write_atomically(self._path / name, data)
-
-    def delete(self, name: str) -> None:
-        (self._path / name).unlink(missing_ok=True)
+        return parquet.ParquetDocument(data).read(columns)

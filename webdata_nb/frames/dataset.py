@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from webdata_nb.frames import parquet, remote
+from webdata_nb.frames.dataset_folder import DatasetFolder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,11 +29,10 @@ def write_part(
     """
     partition, name = f"job_id={quote(job_id, safe='')}", f"part-{number:05d}.parquet"
     data = parquet.encode(table, own={}, attrs=attrs)
-    if isinstance(target, str):
-        remote.write_part(f"{target.rstrip('/')}/{partition}", name, data, first=number == 0)
-        return
-    folder = target / partition
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("part-*.parquet") if number == 0 else ():
-        old.unlink(missing_ok=True)
-    parquet.write_atomically(folder / name, data)
+    root = str(target).rstrip("/")
+    folder = DatasetFolder.at(
+        f"{root}/{partition}" if remote.is_url(target) else Path(root, partition)
+    )
+    for old in folder.names("part-*.parquet") if number == 0 else ():
+        folder.delete(old)
+    folder.write(name, bytes(memoryview(data)))
