@@ -24,11 +24,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import sqlite3
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final
@@ -133,7 +134,9 @@ class MeasuredStore:
 
     def _bytes_of(self, name: str) -> int:
         path = self._data_dir / name
-        return path.stat().st_size if path.exists() else 0
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return path.stat().st_size
 
     async def _add(self, accounts: list[str]) -> None:
         cipher = SecretCipher(FixedKeys((self._key,)))
