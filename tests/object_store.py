@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,7 +55,7 @@ def running(log: Path) -> Iterator[str]:
 def _wait_until_it_responds(url: str) -> None:
     deadline = time.monotonic() + _DEADLINE_S
     while True:
-        with contextlib.suppress(urllib.error.URLError, ConnectionError):
+        with contextlib.suppress(OSError):  # refused, or no answer in time while it starts
             urllib.request.urlopen(url, timeout=5).close()
             return
         assert time.monotonic() < deadline
