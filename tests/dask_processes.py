@@ -17,6 +17,7 @@ from distributed import Client
 from distributed.security import Security
 
 from tests.ports import free_port
+from tests.processes import arguments_of
 
 _DEADLINE_S: Final = 180.0
 
@@ -118,7 +119,7 @@ class WorkerProcess(_Process):
         [worker, *_] = [
             child
             for child in psutil.Process(self.process.pid).children()
-            if "spawn_main" in " ".join(child.cmdline())
+            if "spawn_main" in " ".join(arguments_of(child))
         ]
         worker.send_signal(signal.SIGKILL)
 

@@ -103,9 +103,8 @@ def test_second_writer_of_exclusive_file_loses(target: Path | str) -> None:
     assert DatasetFolder.at(target).names("*") == ["_manifest.json"]
 
 
-@pytest.mark.parametrize("kind", ["path", "file", "renaming"])
+@pytest.mark.parametrize("kind", ["path", "file"])
 def test_one_of_many_writers_wins(tmp_path: Path, kind: str) -> None:
-    fsspec.register_implementation("renaming", RenamingFileSystem, clobber=True)
     target = tmp_path / "parts" if kind == "path" else f"{kind}://{tmp_path}/parts"
     with ThreadPoolExecutor(8) as threads:
         for number in range(20):

@@ -19,6 +19,7 @@ import httpx
 import psutil
 
 from tests.openapi.served import Served, team
+from tests.processes import arguments_of
 from tests.site.document import document
 from tests.site.graphs import link_tree
 from tests.site.server import Site
@@ -206,7 +207,7 @@ def _unread_bytes(process: psutil.Process) -> int:
 
 def _workers(served: Served) -> list[psutil.Process]:
     children = psutil.Process(served.process.pid).children()
-    return [reply for reply in children if "webdata_nb.service.workers.worker" in reply.cmdline()]
+    return [each for each in children if "webdata_nb.service.workers.worker" in arguments_of(each)]
 
 
 def _lives(process: psutil.Process) -> bool:

@@ -7,6 +7,7 @@ import signal
 
 import pytest
 
+from tests.processes import arguments_of
 from tests.site.graphs import link_tree
 from tests.site.server import Site
 from tests.wire.kills import connected, rows_after
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.slow
 def send(settings: Settings, number: signal.Signals, *, workers: bool) -> None:
     """Send a signal to the service, and to its page workers if asked."""
     for process in processes_on(settings.data_dir):
-        if "serve" in process.cmdline():
+        if "serve" in arguments_of(process):
             children = process.children(recursive=True) if workers else []
             for each in (process, *children):
                 each.send_signal(number)

@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.processes import arguments_of
 from tests.service.scrape.test_pool import FULL_PAGE, html, workers
 from tests.wire.waiting import until
 from webdata_nb.service.content.page_source import PageSource
@@ -53,12 +54,8 @@ def environment_of(pid: int) -> bytes:
 
 
 def running() -> set[int]:
-    found = set()
-    for each in psutil.Process().children():
-        with contextlib.suppress(psutil.NoSuchProcess):  # a zombie has no command line any more
-            if "tests.service.scrape.hijacked_worker" in each.cmdline():
-                found.add(each.pid)
-    return found
+    module = "tests.service.scrape.hijacked_worker"
+    return {each.pid for each in psutil.Process().children() if module in arguments_of(each)}
 
 
 def pipes() -> set[str]:

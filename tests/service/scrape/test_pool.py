@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.processes import arguments_of
 from tests.wire.waiting import until
 from webdata_nb.service.content.page_source import ConversionOptions, FileSlice, PageSource
 from webdata_nb.service.errors import ScrapeError
@@ -61,7 +62,7 @@ def html(title: str, size: int = 0) -> PageSource:
 def workers() -> list[psutil.Process]:
     """The page workers of this process that are alive."""
     children = psutil.Process().children()
-    return [each for each in children if "webdata_nb.service.workers.worker" in each.cmdline()]
+    return [each for each in children if "webdata_nb.service.workers.worker" in arguments_of(each)]
 
 
 async def test_pages_come_back_as_data_each_to_its_caller() -> None:
