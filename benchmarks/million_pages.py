@@ -29,7 +29,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final
@@ -39,6 +39,7 @@ import psutil
 import psycopg
 from psycopg.rows import scalar_row
 
+from benchmarks.replica_throughput import processor_s
 from benchmarks.rest import wait_until_idle
 from tests import postgres
 from tests.replica_process import ReplicaProcess, add_account_to, headers_of
@@ -120,7 +121,7 @@ class MeasuredStore:
 
     def usage(self) -> Usage:
         """Return what was used until now."""
-        service_s = _processor_s(self._service.process.pid)
+        service_s = processor_s(self._service.process.pid)
         blobs = sum(path.stat().st_size for path in self._blobs_dir.rglob("*") if path.is_file())
         if self._server is None:
             tables, index = (self._bytes_of(name) for name in (DATABASE_FILE, INDEX_FILE))
@@ -130,7 +131,7 @@ class MeasuredStore:
                 connection.execute(query).fetchone() or 0 for query in (_TABLES, _INDEXES, _WAL)
             )
         pid = int((self._server.folder / "data" / "postmaster.pid").read_text().split()[0])
-        return Usage(service_s, _processor_s(pid), tables, indexes, wal, blobs)
+        return Usage(service_s, processor_s(pid), tables, indexes, wal, blobs)
 
     def _bytes_of(self, name: str) -> int:
         path = self._data_dir / name
@@ -147,16 +148,6 @@ class MeasuredStore:
         ) as store:
             for account in accounts:
                 await add_account_to(store, account)
-
-
-def _processor_s(pid: int) -> float:
-    """Return the processor seconds of a process and its descendants, also of those that ended."""
-    process = psutil.Process(pid)
-    total = 0.0
-    for each in (process, *process.children(recursive=True)):
-        with suppress(psutil.NoSuchProcess):
-            total += sum(each.cpu_times()[:4])  # its own and of children that it waited for
-    return total
 
 
 def crawl(service_url: str, account: str, site_url: str, pages: int) -> None:

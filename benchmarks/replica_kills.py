@@ -12,6 +12,12 @@ kill; at most `concurrency` pages of a job fetched again by a replica that conti
 and 32 more by the other replica, which has no spool of them; a webhook for each crawl, with one
 event id; the ledgers of an undisturbed run; no replica that ends by itself.
 
+With `--dask`, both replicas keep claim loops in four Dask workers, each below a nanny. At random
+moments a worker gets SIGKILL, and its nanny starts another one; or a worker and its nanny; or the
+scheduler, while at least half of the pages are missing, so that its workers end and the replicas
+take their jobs; or everything, PostgreSQL as well. The time until a job is held again then counts
+from the moment in which the first process is back.
+
 With `--rapid`, kills come 0.5 to 8 s after each other, also while jobs wait for their next process.
 The 16 s are not checked then: jobs without progress in two attempts run one at a time.
 
@@ -21,6 +27,7 @@ Run it from the checkout, with the `test` extra and PostgreSQL; it takes about 2
 
     python -m benchmarks.replica_kills
     python -m benchmarks.replica_kills --kills 2 --rapid
+    python -m benchmarks.replica_kills --dask
 """
 
 from __future__ import annotations
@@ -30,18 +37,31 @@ import random
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, get_args
 
 from tests import postgres
 from tests.site.server import Site
-from tests.wire.replica_kills import CrawlLoad, CrawlRun, KillKind, run_crawls
+from tests.wire.dask_kills import dask_team
+from tests.wire.replica_kills import (
+    AnyKill,
+    CrawlLoad,
+    CrawlRun,
+    DaskKillKind,
+    KillKind,
+    OpenTeam,
+    replica_team,
+    run_crawls,
+)
 
 CRAWLS, PAGES = 40, 250
 KILLS: Final = 20
 HELD_S: Final = 16.0
 # Pages are in flight when a kill happens.
 LATENCY_S: Final = 0.2
+# Processes of Dask take longer to start.
+DASK_LATENCY_S: Final = 0.6
 
 
 def describe(run: CrawlRun) -> str:
@@ -63,20 +83,22 @@ def run(
     server: postgres.PostgresServer,
     home: Path,
     load: CrawlLoad,
-    kills: list[KillKind],
+    kills: list[AnyKill],
     *,
     seed: int,
     held_s: float | None = HELD_S,
     latency_s: float = LATENCY_S,
+    open_team: OpenTeam = replica_team,
 ) -> list[str]:
     """Run crawls until all kills have happened; return what was wrong.
 
     Without `held_s`, kills are rapid.
     """
     errors: list[str] = []
+    runs: list[tuple[CrawlRun, bool]] = []
     with Site(latency=latency_s) as site:
         load.serve(site)
-        expected = run_crawls(server, home / "undisturbed", site, load, [])
+        expected = run_crawls(server, home / "undisturbed", site, load, [], open_team=open_team)
         print(f"undisturbed: {describe(expected)}", flush=True)
         errors += expected.errors(expected, load.concurrency, held_s)
         number = 0
@@ -90,11 +112,36 @@ def run(
                 kills,
                 seed=seed + number,
                 is_rapid=held_s is None,
+                open_team=open_team,
             )
             wrong = killed.errors(expected, load.concurrency, held_s)
             errors += [f"run {number}: {error}" for error in wrong]
             print(f"run {number}: {describe(killed)}: {'; '.join(wrong) or 'exact'}", flush=True)
+            runs.append((killed, not wrong))
+    print(*summary(runs), sep="\n", flush=True)
     return errors
+
+
+def summary(runs: Sequence[tuple[CrawlRun, bool]]) -> list[str]:
+    """Return a line for each kind of kill; each run comes with whether it was exact."""
+    lines = []
+    for kind in sorted({kill.kind for run, _ in runs for kill in run.kills}):
+        with_kind = [(run, exact) for run, exact in runs if any(k.kind == kind for k in run.kills)]
+        kills = sum(kill.kind == kind for run, _ in with_kind for kill in run.kills)
+        takeovers = [
+            each
+            for run, _ in with_kind
+            for of_crawl in run.takeovers
+            for each in of_crawl
+            if each.kind == kind
+        ]
+        slowest = max((each.seconds or 0.0 for each in takeovers), default=0.0)
+        lines.append(
+            f"{kind}: {kills} kills in {len(with_kind)} runs,"
+            f" {sum(exact for _, exact in with_kind)} of them exact; {len(takeovers)} jobs"
+            f" continued, held again after at most {slowest:.1f} s"
+        )
+    return lines
 
 
 def main() -> int:
@@ -104,13 +151,24 @@ def main() -> int:
     parser.add_argument("--crawls", type=int, default=CRAWLS)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rapid", action="store_true", help="do not wait between kills")
+    parser.add_argument("--dask", action="store_true", help="kill workers and scheduler of Dask")
     options = parser.parse_args()
-    kills: list[KillKind] = [*get_args(KillKind)] * options.kills
+    kinds = get_args(DaskKillKind if options.dask else KillKind)
+    kills: list[AnyKill] = [*kinds] * options.kills
     random.Random(options.seed).shuffle(kills)
     load = CrawlLoad(options.crawls, PAGES)
     with tempfile.TemporaryDirectory() as folder, postgres.running() as server:
         held_s = None if options.rapid else HELD_S
-        errors = run(server, Path(folder), load, kills, seed=options.seed, held_s=held_s)
+        errors = run(
+            server,
+            Path(folder),
+            load,
+            kills,
+            seed=options.seed,
+            held_s=held_s,
+            latency_s=DASK_LATENCY_S if options.dask else LATENCY_S,
+            open_team=dask_team if options.dask else replica_team,
+        )
     print("exact" if not errors else f"WRONG: {len(errors)}", *errors[:50], sep="\n")
     return bool(errors)
 

@@ -22,8 +22,8 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -50,12 +50,8 @@ FROM job
 """
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaSide:
-    """The processors of each replica of one side."""
-
-    label: str
-    processors: tuple[frozenset[int], ...]
+RunSide = Callable[[postgres.PostgresServer, Path, str, CrawlLoad], tuple[float, float]]
+"""Runs all crawls; returns the pages per second, and the processor seconds."""
 
 
 def crawl_trees(site: Site) -> None:
@@ -74,28 +70,46 @@ def processor_affinity(processors: frozenset[int]) -> Iterator[None]:
         os.sched_setaffinity(0, allowed)
 
 
-def run_side(
-    server: postgres.PostgresServer, home: Path, side: ReplicaSide, site_url: str, load: CrawlLoad
+@dataclass(frozen=True, slots=True)
+class ReplicaSide:
+    """Replicas, each with the processors that it may use."""
+
+    processors: tuple[frozenset[int], ...]
+
+    def __call__(
+        self, server: postgres.PostgresServer, home: Path, site_url: str, load: CrawlLoad
+    ) -> tuple[float, float]:
+        """Run all crawls; return the pages per second, and the processor seconds of replicas."""
+        store_url, key = server.new_schema(), new_key()
+        add_accounts(store_url, key)
+        replicas = []
+        with ExitStack() as stack:
+            for number, processors in enumerate(self.processors):
+                options = ("--slots", str(load.slots()), "--replica", f"replica-{number}")
+                replica = ReplicaProcess(home / f"replica-{number}", store_url, key, *options)
+                with processor_affinity(processors):
+                    replica.launch()
+                stack.callback(replica.kill)
+                replicas.append(replica)
+            for replica in replicas:
+                replica.wait_ready()
+            pids = [replica.process.pid for replica in replicas]
+            return measure_crawls(store_url, replicas, pids, site_url, load)
+
+
+def measure_crawls(
+    store_url: str,
+    replicas: list[ReplicaProcess],
+    pids: Iterable[int],
+    site_url: str,
+    load: CrawlLoad,
 ) -> tuple[float, float]:
-    """Run all crawls; return the pages per second, and the processor seconds of the replicas."""
-    store_url, key = server.new_schema(), new_key()
-    add_accounts(store_url, key)
-    replicas = []
-    with ExitStack() as stack:
-        for number, processors in enumerate(side.processors):
-            options = ("--slots", str(load.slots), "--replica", f"replica-{number}")
-            replica = ReplicaProcess(home / f"replica-{number}", store_url, key, *options)
-            with processor_affinity(processors):
-                replica.launch()
-            stack.callback(replica.kill)
-            replicas.append(replica)
-        for replica in replicas:
-            replica.wait_ready()
-        time.sleep(_WARM_UP_S)  # for the page workers
-        before = sum(map(_processor_s, replicas))
-        start_crawls(replicas, site_url, load)
-        wait_for_end(store_url)
-        return _pages_per_s(store_url, load), sum(map(_processor_s, replicas)) - before
+    """Run all crawls; return the pages per second, and the processor seconds of some processes."""
+    time.sleep(_WARM_UP_S)  # for the page workers
+    before = sum(map(processor_s, pids))
+    start_crawls(replicas, site_url, load)
+    wait_for_end(store_url)
+    return _pages_per_s(store_url, load), sum(map(processor_s, pids)) - before
 
 
 def wait_for_end(store_url: str) -> None:
@@ -109,11 +123,14 @@ def wait_for_end(store_url: str) -> None:
             time.sleep(0.5)
 
 
-def _processor_s(replica: ReplicaProcess) -> float:
-    """Return the processor seconds of a replica and its page workers."""
-    service = psutil.Process(replica.process.pid)
-    times = [each.cpu_times() for each in (service, *service.children(recursive=True))]
-    return sum(each.user + each.system for each in times)
+def processor_s(pid: int) -> float:
+    """Return the processor seconds of a process and its descendants, also of those that ended."""
+    process = psutil.Process(pid)
+    total = 0.0
+    for each in (process, *process.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):
+            total += sum(each.cpu_times()[:4])  # its own and of children that it waited for
+    return total
 
 
 def _pages_per_s(store_url: str, load: CrawlLoad) -> float:
@@ -124,44 +141,49 @@ def _pages_per_s(store_url: str, load: CrawlLoad) -> float:
     return float(pages / seconds)
 
 
+def compare(
+    sides: dict[str, RunSide], load: CrawlLoad, rounds: int, processors: frozenset[int]
+) -> int:
+    """Run the sides in turn and print their figures; return 1 if the second one is too slow."""
+    figures: dict[str, list[float]] = {label: [] for label in sides}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        processor_affinity(processors),
+        postgres.running() as server,
+        SiteProcess("benchmarks.replica_throughput:crawl_trees") as site,
+    ):
+        for number in range(rounds):
+            for label in sides if number % 2 else reversed(sides):
+                home = Path(folder) / f"{number}-{len(figures[label])}-{len(label)}"
+                home.mkdir()
+                rate, seconds = sides[label](server, home, site.url, load)
+                figures[label].append(rate)
+                print(
+                    f"{label}: {rate:.0f} pages per second, {seconds:.0f} s of processor time",
+                    flush=True,
+                )
+    reference, measured = (statistics.median(rates) for rates in figures.values())
+    for label, rate in zip(sides, (reference, measured), strict=True):
+        print(f"{label}: median {rate:.0f} pages per second")
+    print(f"ratio {measured / reference:.2f} (at least {FLOOR})")
+    return int(measured / reference < FLOOR)
+
+
 def main() -> int:
     """Print the figures; return 1 if two replicas are too slow."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--crawls", type=int, default=CRAWLS)
     options = parser.parse_args()
-    load = CrawlLoad(options.crawls, PAGES)
     first, second, *_ = sorted(os.sched_getaffinity(0))
-    one = ReplicaSide("one replica with two processors", (frozenset({first, second}),))
-    two = ReplicaSide(
-        "two replicas with one processor each", (frozenset({first}), frozenset({second}))
-    )
-    figures: dict[str, list[float]] = {one.label: [], two.label: []}
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        processor_affinity(frozenset({first, second})),
-        postgres.running() as server,
-        SiteProcess("benchmarks.replica_throughput:crawl_trees") as site,
-    ):
-        for number in range(options.rounds):
-            for side in (one, two) if number % 2 else (two, one):
-                home = Path(folder) / f"{number}-{len(side.processors)}"
-                home.mkdir()
-                rate, processor_s = run_side(server, home, side, site.url, load)
-                figures[side.label].append(rate)
-                print(
-                    f"{side.label}: {rate:.0f} pages per second, {processor_s:.0f} s of processor"
-                    " time of the replicas",
-                    flush=True,
-                )
-    medians = {label: statistics.median(rates) for label, rates in figures.items()}
-    ratio = medians[two.label] / medians[one.label]
-    print(
-        *(f"{label}: median {rate:.0f} pages per second" for label, rate in medians.items()),
-        sep="\n",
-    )
-    print(f"ratio {ratio:.2f} (at least {FLOOR})")
-    return int(ratio < FLOOR)
+    both = frozenset({first, second})
+    sides: dict[str, RunSide] = {
+        "one replica with two processors": ReplicaSide((both,)),
+        "two replicas with one processor each": ReplicaSide(
+            (frozenset({first}), frozenset({second}))
+        ),
+    }
+    return compare(sides, CrawlLoad(options.crawls, PAGES), options.rounds, both)
 
 
 if __name__ == "__main__":

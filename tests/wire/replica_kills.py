@@ -10,8 +10,8 @@ import asyncio
 import random
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -31,13 +31,15 @@ from webdata_nb.service.store.postgres.database import PostgresDatabase
 from webdata_nb.service.store.sql.store import SqlStore
 
 KillKind = Literal["replica", "database", "both"]
+DaskKillKind = Literal["worker", "worker and nanny", "scheduler", "all"]
+AnyKill = KillKind | DaskKillKind
 
 ACCOUNTS: Final = ("alice", "bob", "carol", "dave")
 # Another machine does not have the spool: it fetches these pages of a job again too.
 SPOOLED_PAGES: Final = 32
 _DEADLINE_S: Final = 600.0
 _GAP_S: Final = (0.5, 8.0)
-_RESTART_S: Final = (2.0, 18.0)
+RESTART_S: Final = (2.0, 18.0)
 _LOGS: Final = """
 CREATE TABLE claim_log (job_id text, worker text, at float8);
 CREATE TABLE replica_log (id text, name text, at float8);
@@ -68,10 +70,12 @@ class CrawlLoad:
     pages: int
     concurrency: int = 4
 
-    @property
-    def slots(self) -> int:
-        """Slots with which one replica runs all crawls: a third is reserved for other accounts."""
-        return -(-self.crawls * 3 // 2) + 1
+    def slots(self, processes: int = 1) -> int:
+        """Return the slots with which some processes run all crawls.
+
+        A third of them is reserved for accounts without a running job.
+        """
+        return -(-self.crawls * 3 // (2 * processes)) + 1
 
     def serve(self, site: Site) -> list[tuple[str, ...]]:
         """Let a site serve a tree for each crawl; return the paths of each, breadth first."""
@@ -84,10 +88,13 @@ class CrawlLoad:
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """What was killed when; `replica` is the name of the killed replica, if there is one."""
+    """What was killed when.
 
-    kind: KillKind
-    replica: str | None
+    `replicas` are the processes that lost their jobs by it, by their names among the replicas.
+    """
+
+    kind: AnyKill
+    replicas: frozenset[str]
     at: float
 
 
@@ -109,16 +116,24 @@ class Takeover:
     seconds
         The time from the last kill before the claim; None if the earlier process was alive.
     is_same_replica
-        Whether the earlier process had the same name, and so the same data directory.
+        Whether the earlier process had the same data directory.
+    kind
+        The kind of that kill.
     """
 
     job_id: str
     seconds: float | None
     is_same_replica: bool
+    kind: AnyKill | None = None
 
 
-def find_takeovers(claims: Iterable[Claim], kills: Sequence[Kill]) -> list[Takeover]:
-    """Return all claims of jobs that were claimed before."""
+def find_takeovers(
+    claims: Iterable[Claim], kills: Sequence[Kill], with_directory: Collection[str]
+) -> list[Takeover]:
+    """Return all claims of jobs that were claimed before.
+
+    The processes named in `with_directory` start again with their data directory.
+    """
     claims_of: dict[str, list[Claim]] = defaultdict(list)
     for claim in sorted(claims, key=lambda each: each.at):
         claims_of[claim.job_id].append(claim)
@@ -126,9 +141,10 @@ def find_takeovers(claims: Iterable[Claim], kills: Sequence[Kill]) -> list[Takeo
     for job_id, claims_of_job in claims_of.items():
         for previous, claim in pairwise(claims_of_job):
             since = [kill for kill in kills if previous.at < kill.at < claim.at]
-            has_died = any(kill.replica == previous.replica for kill in since)
-            seconds = claim.at - since[-1].at if has_died else None
-            takeovers.append(Takeover(job_id, seconds, claim.replica == previous.replica))
+            has_died = any(previous.replica in kill.replicas for kill in since)
+            seconds, kind = (claim.at - since[-1].at, since[-1].kind) if has_died else (None, None)
+            is_same = claim.replica == previous.replica and claim.replica in with_directory
+            takeovers.append(Takeover(job_id, seconds, is_same, kind))
     return takeovers
 
 
@@ -206,12 +222,20 @@ class ReplicaTeam:
         with psycopg.connect(self.store_url, row_factory=namedtuple_row) as connection:
             return connection.execute(statement.encode()).fetchall()
 
+    def kills_until_return(self) -> list[Kill]:
+        """Return the kills, each with the time from which on its jobs can be claimed."""
+        return self.kills
+
     def count(self, condition: str) -> int:
         """Count rows: `condition` is a table with its WHERE."""
         [row] = self.query(f"SELECT COUNT(*) AS n FROM {condition}")
         return int(row.n)
 
-    def kill(self, kind: KillKind) -> None:
+    def take_kill(self, kills: list[AnyKill]) -> AnyKill | None:
+        """Take the next kill from the end of `kills`; None if none is possible now."""
+        return kills.pop()
+
+    def kill(self, kind: AnyKill) -> None:
         """Kill a replica, the database or both, and start again what was killed."""
         name = self.chance.choice(list(self.replicas)) if kind != "database" else None
         is_database_first = self.chance.random() < 0.5
@@ -221,13 +245,13 @@ class ReplicaTeam:
             self.replicas[name].kill()
         if kind != "replica" and not is_database_first:
             self.server.stop("immediate")
-        self.kills.append(Kill(kind, name, time.time()))
+        self.kills.append(Kill(kind, frozenset({name} if name else ()), time.time()))
         if kind != "replica":
             self.server.start()
             self.restart_ended(except_for=name)
         if name is not None:
             # At once, or so late that the other replica may have taken the jobs.
-            time.sleep(self.chance.choice([0.0, self.chance.uniform(*_RESTART_S)]))
+            time.sleep(self.chance.choice([0.0, self.chance.uniform(*RESTART_S)]))
             self.replicas[name].launch()
 
     def restart_ended(self, *, except_for: str | None = None) -> None:
@@ -243,11 +267,15 @@ class ReplicaTeam:
                 self.exits.append(name)
             replica.launch()
 
+    def start_times(self) -> dict[str, float]:
+        """Return since when each process is to run, by its name among the replicas."""
+        return {name: replica.launched_at for name, replica in self.replicas.items()}
+
     def wait_until_joined(self, name: str) -> None:
-        """Wait until a replica looks for jobs."""
+        """Wait until a process looks for jobs."""
         deadline = time.monotonic() + _DEADLINE_S
         while not self.count(
-            f"replica_log WHERE name = '{name}' AND at > {self.replicas[name].launched_at}"
+            f"replica_log WHERE name = '{name}' AND at > {self.start_times()[name]}"
         ):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{name} does not start")
@@ -255,12 +283,11 @@ class ReplicaTeam:
             time.sleep(0.1)
 
     def wait_until_settled(self) -> None:
-        """Wait until both replicas run, and have stored something of each job."""
-        for name in self.replicas:
+        """Wait until all processes run, and have stored something of each job."""
+        for name in self.start_times():
             self.wait_until_joined(name)
         lives = " OR ".join(
-            f"(name = '{name}' AND at > {replica.launched_at})"
-            for name, replica in self.replicas.items()
+            f"(name = '{name}' AND at > {start})" for name, start in self.start_times().items()
         )
         self.wait_until_empty(
             "job WHERE state = 'pending' OR state = 'running' AND (attempts_since_progress > 0"
@@ -284,17 +311,28 @@ class ReplicaTeam:
         return response.raise_for_status().json()
 
 
-@contextmanager
-def replica_team(
-    server: PostgresServer, home: Path, slots: int, chance: random.Random
-) -> Iterator[ReplicaTeam]:
-    """Run two replicas, and log the claims of jobs."""
-    home.mkdir()
+OpenTeam = Callable[
+    [PostgresServer, Path, CrawlLoad, random.Random], AbstractContextManager[ReplicaTeam]
+]
+
+
+def create_store(server: PostgresServer) -> tuple[str, str]:
+    """Create a store that logs the claims of jobs; return its URL and its key."""
     store_url, key = server.new_schema(), new_key()
     add_accounts(store_url, key)
     with psycopg.connect(store_url, autocommit=True) as connection:
         connection.execute(_LOGS.encode())
-    options = ("--slots", str(slots), "--webhook-loopback")
+    return store_url, key
+
+
+@contextmanager
+def replica_team(
+    server: PostgresServer, home: Path, load: CrawlLoad, chance: random.Random
+) -> Iterator[ReplicaTeam]:
+    """Run two replicas, and log the claims of jobs."""
+    home.mkdir()
+    store_url, key = create_store(server)
+    options = ("--slots", str(load.slots()), "--webhook-loopback")
     replicas = {
         name: ReplicaProcess(home / name, store_url, key, *options, "--replica", name)
         for name in ("first", "second")
@@ -314,10 +352,11 @@ def run_crawls(
     home: Path,
     site: Site,
     load: CrawlLoad,
-    kills: list[KillKind],
+    kills: list[AnyKill],
     *,
     seed: int = 0,
     is_rapid: bool = False,
+    open_team: OpenTeam = replica_team,
 ) -> CrawlRun:
     """Run all crawls, kill during them, and return what came of them.
 
@@ -326,7 +365,7 @@ def run_crawls(
     ones do not wait for that.
     """
     chance = random.Random(seed)
-    with Site() as receiver, replica_team(server, home, load.slots, chance) as team:
+    with Site() as receiver, open_team(server, home, load, chance) as team:
         receiver.under("/", "", status=204)
         site.forget()
         started_at = time.monotonic()
@@ -340,7 +379,8 @@ def run_crawls(
             team.restart_ended()
             if not team.count(unfinished):
                 break
-            team.kill(kills.pop())
+            if (kind := team.take_kill(kills)) is not None:
+                team.kill(kind)
         team.wait_until_empty(unfinished)
         seconds = time.monotonic() - started_at
         team.wait_until_empty("delivery WHERE state = 'pending'")
@@ -388,7 +428,7 @@ def _result(
         for number, job_id in enumerate(job_ids)
     ]
     claims = [Claim(row.job_id, row.replica, row.at) for row in team.query(_CLAIMS)]
-    takeovers = find_takeovers(claims, team.kills)
+    takeovers = find_takeovers(claims, team.kills_until_return(), team.replicas)
     event_ids: dict[str, list[str]] = defaultdict(list)
     for hit in receiver.requests:
         event_ids[orjson.loads(hit.body)["job_id"]].append(hit.headers["X-Webhook-Id"])

@@ -23,7 +23,8 @@ from tests.postgres import PostgresServer
 from tests.replica_process import HEADERS, ReplicaProcess, add_account
 from tests.site.graphs import link_tree
 from tests.site.server import Site
-from tests.wire.replica_kills import CrawlLoad, KillKind
+from tests.wire.dask_kills import dask_team
+from tests.wire.replica_kills import AnyKill, CrawlLoad, DaskKillKind, KillKind
 from webdata_nb.service.encryption import new_key
 from webdata_nb.service.work.worker import LEASE_S
 
@@ -126,10 +127,30 @@ def read_job(store_url: str) -> Any:
 @pytest.mark.timeout(600)
 def test_rows_webhooks_and_credits_are_exact_after_kills(tmp_path: Path) -> None:
     # The short version of `python -m benchmarks.replica_kills`.
-    kills: list[KillKind] = [*get_args(KillKind)]
+    kills: list[AnyKill] = [*get_args(KillKind)]
     with postgres.running() as server:
         # The crawls are so slow that the kills happen before their end. Other tests share the
         # machine: no limit of seconds.
         load = CrawlLoad(6, 100)
         errors = run(server, tmp_path, load, kills, seed=1, held_s=math.inf, latency_s=0.8)
+    assert errors == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("kind", get_args(DaskKillKind))
+def test_rows_are_exact_after_kills_of_dask_processes(tmp_path: Path, kind: AnyKill) -> None:
+    # The short version of `python -m benchmarks.replica_kills --dask`.
+    with postgres.running() as server:
+        load = CrawlLoad(6, 100)
+        errors = run(
+            server,
+            tmp_path,
+            load,
+            [kind],
+            seed=1,
+            held_s=math.inf,
+            latency_s=1.5,
+            open_team=dask_team,
+        )
     assert errors == []
