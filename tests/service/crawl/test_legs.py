@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.service.crawl.page_reading import page_reader
 from tests.service.crawl.simulated_crawl import simulate_crawl
 from tests.site.shops import Boutique, Warenhaus
+from webdata_nb.service.crawl import candidate_queue
 from webdata_nb.service.crawl import plan as plan_module
 from webdata_nb.service.crawl.anchor_grading import anchor_grades
 from webdata_nb.service.crawl.facets import FacetDetector
@@ -103,6 +104,7 @@ def _web(seed: int) -> dict[str, CrawlResult]:
     ),
     seeds=st.booleans(),
     restart=st.sampled_from([None, 0.3]),
+    chunk=st.sampled_from([3, candidate_queue.CHUNK]),
 )
 def test_rows_order_and_receipt_do_not_depend_on_legs(
     *,
@@ -117,6 +119,7 @@ def test_rows_order_and_receipt_do_not_depend_on_legs(
     nofollow: bool,
     seeds: bool,
     restart: float | None,
+    chunk: int,
 ) -> None:
     site = _web(seed)
 
@@ -129,7 +132,10 @@ def test_rows_order_and_receipt_do_not_depend_on_legs(
         )  # fmt: skip
         return done.rows, done.scores, done.receipt, done.details, sorted(done.fetched)
 
-    assert crawl(leg_rows, concurrency) == crawl(None, 1)
+    whole = crawl(None, 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(candidate_queue, "CHUNK", chunk)
+        assert crawl(leg_rows, concurrency) == whole
 
 
 @pytest.mark.slow

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import csv
+import io
+import time
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +16,7 @@ import pytest
 from tests.service.conftest import Api, open_service
 from tests.service.job_stores import store_of
 from tests.service.routes.teams import member
+from tests.service.webhooks.endpoint import Endpoint
 from tests.site.graphs import link_tree
 from tests.site.server import Site
 from webdata_nb.contract import limits, paths
@@ -212,6 +217,51 @@ async def test_a_cancelled_crawl_keeps_its_rows_and_is_charged_once(
     assert 30 <= rows < PAGES
     assert status["credits"] == usage["used"] == rows
     assert export.status_code == 200
+
+
+@pytest.mark.slow
+@pytest.mark.both_stores
+async def test_the_webhook_is_sent_once_at_the_end(
+    tmp_path: Path, tree: tuple[Site, dict[str, Any]]
+) -> None:
+    _, body = tree
+    async with Endpoint() as endpoint:
+        body |= {"webhook_url": endpoint.url}
+        async with open_service(tmp_path) as api:
+            job_id = await start(api, body)
+            await wait_for_rows(api, job_id, 3 * LEG_PAGES)
+            assert endpoint.webhooks == []
+        async with open_service(tmp_path) as api:
+            status = await read(api, job_id)
+            await endpoint.received(1)
+            await asyncio.sleep(0.5)
+    [got] = endpoint.webhooks
+    assert status["status"] == "completed"
+    assert got.payload["event"] == "job.completed"
+    assert (got.payload["job_id"], got.payload["total_pages"]) == (job_id, PAGES)
+
+
+@pytest.mark.slow
+@pytest.mark.both_stores
+async def test_exports_and_retention_are_those_of_one_job(
+    tmp_path: Path, tree: tuple[Site, dict[str, Any]]
+) -> None:
+    _, body = tree
+    ahead = 0.0
+    async with open_service(tmp_path, clock=lambda: time.time() + ahead) as api:
+        job_id = await start(api, body)
+        status = await read(api, job_id)
+        export = f"/v1/crawl/{job_id}/export"
+        assert await api.get(export, params={"format": "json"}) == status["data"]
+        table = await api.http.get(export, params={"format": "csv"})
+        rows = list(csv.DictReader(io.StringIO(table.text)))
+        assert [row["url"] for row in rows] == urls(status)
+        archive = await api.http.get(export, params={"format": "zip"})
+        names = zipfile.ZipFile(io.BytesIO(archive.content)).namelist()
+        assert len(names) >= PAGES
+        ahead = 400 * 24 * 3600.0
+        expired = await api.http.get(export, params={"format": "json"})
+        assert expired.status_code in {404, 410}
 
 
 async def test_bounds(api: Api, site: Site) -> None:

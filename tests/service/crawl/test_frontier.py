@@ -1,0 +1,124 @@
+"""The queues: their order in little memory and time is that of the plain data structures."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.service.crawl.reference_best_first import ReferenceBestFirst
+from webdata_nb.service.crawl import candidate_queue, frontier
+from webdata_nb.service.crawl.candidate import Candidate
+from webdata_nb.service.crawl.candidate_queue import CandidateQueue
+from webdata_nb.service.crawl.frontier import BestFirst
+from webdata_nb.service.crawl.recorded_dict import REMOVED, RecordedDict
+
+
+def _candidates(numbers: range) -> list[Candidate]:
+    urls = (f"http://x.test/{number}é" for number in numbers)
+    return [
+        Candidate(url, number % 7, url if number % 3 else f"key of {url}")
+        for number, url in zip(numbers, urls, strict=True)
+    ]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    chunk=st.sampled_from([1, 2, 5, 500]),
+    steps=st.lists(st.integers(-30, 40), max_size=12),
+)
+def test_compressed_queue_is_a_queue(chunk: int, steps: list[int]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(candidate_queue, "CHUNK", chunk)
+        queue, expected, added = CandidateQueue(), deque[Candidate](), 0
+        for step in steps:
+            if step >= 0:
+                new = _candidates(range(added, added + step))
+                added += step
+                queue.extend(new)
+                expected.extend(new)
+            for _ in range(min(-step, len(expected))):
+                assert queue.popleft() == expected.popleft()
+            assert (len(queue), list(queue)) == (len(expected), list(expected))
+            for count in {0, min(1, len(expected)), len(expected) // 2, len(expected)}:
+                newest = list(expected)[len(expected) - count :]
+                assert list(queue.newest(count)) == newest
+        assert [queue.popleft() for _ in range(len(expected))] == list(expected)
+        with pytest.raises(IndexError):
+            queue.popleft()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    pages=st.sampled_from([5, 40, 120]),
+    density=st.sampled_from([1, 4, 12]),
+    min_stale=st.sampled_from([0, 20, 1000]),
+)
+def test_best_first_has_the_order_of_its_definition(
+    seed: int, pages: int, density: int, min_stale: int
+) -> None:
+    rng = random.Random(seed)
+    urls = [f"http://x.test/{'a/' * rng.randrange(4)}{number}" for number in range(pages)]
+    weights = [0.0, 0.1, 0.1, 0.5, 1.0]
+    links = {
+        url: [(rng.choice(urls), rng.choice(weights)) for _ in range(rng.randrange(2 * density))]
+        for url in urls
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frontier, "_MIN_STALE", min_stale)
+        queue, expected, known = BestFirst(), ReferenceBestFirst(), {urls[0]}
+        for each in (queue, expected):
+            each.add([Candidate(urls[0], 0, urls[0])])
+        in_flight: list[Candidate] = []
+        while expected.waiting:
+            for _ in range(min(rng.randrange(1, 9), len(expected.waiting))):
+                in_flight.append(queue.pop())
+                assert in_flight[-1] == expected.pop()
+            for page in in_flight:
+                new = dict.fromkeys(key for key, _ in links[page.url] if key not in known)
+                known.update(new)
+                for each in (queue, expected):
+                    each.add([Candidate(key, 1, key) for key in new])
+                    each.record_links(page.key, links[page.url])
+            in_flight.clear()
+            assert list(queue) == list(expected.waiting.values())
+    assert len(queue) == 0
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from(["set", "default", "pop", "last", "touch", "record"]),
+            st.integers(0, 9),
+        ),
+        max_size=60,
+    )
+)
+def test_changes_lead_to_the_same_dictionary(steps: list[tuple[str, int]]) -> None:
+    source, copy = RecordedDict[int, int](), RecordedDict[int, int]()
+    for number, (step, key) in enumerate([*steps, ("record", 0)]):
+        if step == "set":
+            source.pop(key, None)
+            source[key] = number
+        elif step == "default":
+            assert source.setdefault(key, number) == source[key]
+        elif step == "pop":
+            source.pop(key, None)
+        elif step == "last" and source:
+            source.popitem()
+        elif step == "touch" and key in source:
+            source.touch(key)
+        elif step == "record":
+            for name, items in source.changes("x", lambda *item: item, whole=False):
+                if name == f"x{REMOVED}":
+                    copy.restore_removals(items)
+                else:
+                    copy.restore(items)
+            assert list(copy.items()) == list(source.items())
+    assert list(copy.changes("x", lambda *item: item, whole=False)) == []
+    assert list(source.changes("x", lambda *item: item, whole=False)) == []
