@@ -96,9 +96,10 @@ def run(
     """
     errors: list[str] = []
     runs: list[tuple[CrawlRun, bool]] = []
-    with Site(latency=latency_s) as site:
+    with Site() as site:
         load.serve(site)
         expected = run_crawls(server, home / "undisturbed", site, load, [], open_team=open_team)
+        site.latency = latency_s
         print(f"undisturbed: {describe(expected)}", flush=True)
         errors += expected.errors(expected, load.concurrency, held_s)
         number = 0

@@ -61,13 +61,14 @@ class Site:
     seed
         Decides the latency and the transient failures, per path and not per time.
     latency
-        Longest extra wait before an answer, in seconds; each request draws its own.
+        Longest extra wait before an answer, in seconds; each request draws its own. Can be set.
     fault_rate
         Share of the paths whose first request gets a 503; robots.txt never does.
     """
 
     def __init__(self, *, seed: int = 0, latency: float = 0.0, fault_rate: float = 0.0) -> None:
-        self._seed, self._latency, self._fault_rate = seed, latency, fault_rate
+        self._seed, self._fault_rate = seed, fault_rate
+        self.latency = latency
         self._pages: dict[str, Page] = {}
         self._prefixes: dict[str, Page] = {}
         self._gates: dict[str, asyncio.Event] = {}
@@ -247,7 +248,7 @@ class Site:
     async def _answer(self, request: web.BaseRequest, visit: int) -> web.StreamResponse:
         path = request.raw_path
         page = self._find(path)
-        wait = page.delay + self._latency * self._draw("latency", f"{path} {visit}")
+        wait = page.delay + self.latency * self._draw("latency", f"{path} {visit}")
         if wait:
             await asyncio.sleep(wait)
         gate = self._gates.get(path)

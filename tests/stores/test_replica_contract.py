@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -151,6 +152,19 @@ class TestFairShares:
         at(1001.0 + LIVE_S)  # the second is dead
         await store.replicas.join(FIRST)
         assert len(await claim(store, FIRST, max_jobs=16)) == 10
+
+    async def test_a_replica_that_has_paused_takes_no_share(self, store: Store) -> None:
+        # Its jobs run in Dask workers, until it runs them itself again.
+        await start_jobs(store, {"alice": 4})
+        await store.replicas.join(FIRST)
+        await store.replicas.join(SECOND)
+        await store.replicas.heartbeat(replace(FIRST, slots=0))
+        second = await claim(store, SECOND, max_jobs=4)
+        assert len(second) == 4
+        await start_jobs(store, {"bob": 2})
+        await store.replicas.heartbeat(FIRST)
+        assert await claim(store, SECOND, max_jobs=4, held_jobs=second) == []
+        assert len(await claim(store, FIRST, max_jobs=16)) == 2
 
     async def test_replicas_use_all_slots_while_more_jobs_wait(self, store: Store) -> None:
         await start_jobs(store, {"alice": 22, "bob": 1})

@@ -63,7 +63,8 @@ class DaskTeam(ReplicaTeam):
         possible: set[AnyKill] = {"all"}
         if self._busy_workers():
             possible |= {"worker", "worker and nanny"}
-        if is_early and "scheduler" in kills and self.chance.random() < _SCHEDULER_CHANCE:
+        is_chosen = set(kills) == {"scheduler"} or self.chance.random() < _SCHEDULER_CHANCE
+        if is_early and "scheduler" in kills and is_chosen:
             possible = {"scheduler"}
         for number in reversed(range(len(kills))):
             if kills[number] in possible:

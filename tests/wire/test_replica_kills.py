@@ -150,7 +150,7 @@ def test_rows_are_exact_after_kills_of_dask_processes(tmp_path: Path, kind: AnyK
             [kind],
             seed=1,
             held_s=math.inf,
-            latency_s=1.5,
+            latency_s=2.0,
             open_team=dask_team,
         )
     assert errors == []

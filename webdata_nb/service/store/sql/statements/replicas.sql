@@ -1,7 +1,8 @@
 -- name: heartbeat
+-- A replica whose jobs run in Dask workers has no slots, until it runs them itself again.
 INSERT INTO replica (id, name, slots, started_at, seen_at)
 VALUES (:id, :name, :slots, :started_at, :now)
-ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at;
+ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, slots = excluded.slots;
 
 -- name: delete_replica
 DELETE FROM replica WHERE id = :id;
