@@ -15,13 +15,17 @@ HEAVY: Final = frozenset(
     {
         "IPython",
         "aiohttp",
+        "dask",
         "ddgs",
+        "distributed",
         "fastapi",
+        "fsspec",
         "httpx",
         "ipywidgets",
         "nest_asyncio2",
         "numpy",
         "pandas",
+        "psycopg",
         "pyarrow",
         "pydantic",
         "starlette",
@@ -36,9 +40,9 @@ SCREEN: Final = frozenset({"IPython", "ipywidgets", "tqdm"})
 
 def loaded_by(code: str) -> frozenset[str]:
     """Return the top-level modules that a fresh interpreter has after `code`."""
-    told = f"{code}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
+    script = f"{code}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
     done = subprocess.run(
-        [sys.executable, "-c", told], cwd=CHECKOUT, capture_output=True, text=True, check=False
+        [sys.executable, "-c", script], cwd=CHECKOUT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     return frozenset(name.partition(".")[0] for name in json.loads(done.stdout.splitlines()[-1]))
