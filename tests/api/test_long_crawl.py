@@ -48,6 +48,7 @@ PAGES = 1100
         ({"max_pages": True, "out": "rows"}, "max_pages must be"),
         ({"max_pages": 1000.5, "out": "rows"}, "max_pages must be"),
         ({"max_pages": 2000, "out": 7}, "out must be a path"),
+        ({"max_pages": 2000, "out": "/proc/x"}, "out: '/proc/x' cannot be read and written: "),
     ],
 )
 def test_bad_input_is_refused_before_any_work(
@@ -98,6 +99,14 @@ def test_files_of_something_else_are_kept(service: WireService, tmp_path: Path) 
         crawl_df(SITE, max_pages=2000, out=tmp_path / "new", offline=True)
     assert service.jobs == {}
     assert (tmp_path / "mine.parquet").read_bytes() == b"mine"
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_damaged_manifest_is_refused(service: WireService, tmp_path: Path) -> None:
+    (tmp_path / MANIFEST).write_bytes(b"{")
+    with pytest.raises(InvalidArgument, match="cannot be read and written: JSONDecodeError"):
+        crawl_df(SITE, max_pages=2000, out=tmp_path)
+    assert service.jobs == {}
 
 
 @pytest.fixture

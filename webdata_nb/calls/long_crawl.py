@@ -36,6 +36,7 @@ from webdata_nb.errors import (
 )
 from webdata_nb.frames import receipt, rows, schemas
 from webdata_nb.frames.crawl_parts import CrawlManifest, CrawlParts
+from webdata_nb.frames.dataset_folder import folder_errors
 from webdata_nb.frames.rows import TableBatch
 from webdata_nb.jobs.progress_scope import show_progress
 from webdata_nb.requests import arguments
@@ -133,7 +134,8 @@ class _LongCrawl:
 
     async def result(self) -> CallResult:
         """Return the rows of the files, after fetching those that are missing."""
-        manifest = await asyncio.to_thread(self._manifest)
+        with folder_errors(self._out):
+            manifest = await asyncio.to_thread(self._manifest)
         if manifest.receipt is not None:
             return await asyncio.to_thread(self._finished, manifest.receipt)
         if self._options.settings.offline:

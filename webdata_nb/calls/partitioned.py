@@ -29,6 +29,7 @@ from webdata_nb.display.progress import Listener
 from webdata_nb.display.progress_view import Inputs
 from webdata_nb.errors import InvalidArgument, OfflineError, WebdataError
 from webdata_nb.frames import lazy_frame, part_dataset, receipt, stacked
+from webdata_nb.frames.dataset_folder import folder_errors
 from webdata_nb.frames.part_dataset import Manifest, PartDataset
 from webdata_nb.jobs.progress_scope import show_progress
 from webdata_nb.requests.call_options import CallOptions, FanOutOptions
@@ -122,7 +123,8 @@ async def run(
     # Parts take the place of cached results.
     options = replace(options, cache=False, out=None)
     batch = await asyncio.to_thread(_open, inputs, options, fan_out, out)
-    found = await asyncio.to_thread(_in_out, out, batch.dataset.numbers)
+    with folder_errors(out):
+        found = await asyncio.to_thread(batch.dataset.numbers)
     figures = await asyncio.to_thread(batch.dataset.figures, found)
     missing = [number for number in range(batch.manifest.parts) if number not in found]
     interrupted = False
@@ -153,7 +155,8 @@ def _open(
 ) -> PartitionedCall:
     """Open or create the directory of the call."""
     dataset = PartDataset(out)
-    manifest = _in_out(out, dataset.read_manifest)
+    with folder_errors(out):
+        manifest = dataset.read_manifest()
     if manifest is None:
         run_id = uuid.UUID(bytes=secrets.token_bytes(16)).hex
         mine = Manifest(
@@ -164,7 +167,8 @@ def _open(
             inputs=len(inputs),
             partition=fan_out.partition or _default_partition(inputs[0].spec),
         )
-        manifest = _in_out(out, lambda: dataset.create(mine))
+        with folder_errors(out):
+            manifest = dataset.create(mine)
     if manifest.fingerprint != _fingerprint(manifest.run_id, inputs, options, fan_out):
         raise InvalidArgument(
             f"out: {format_value(str(out))} has the parts of another call (a {manifest.op} of "
@@ -176,19 +180,6 @@ def _open(
             f"in out; it is {fan_out.partition}"
         )
     return PartitionedCall(inputs, options, fan_out, dataset, manifest)
-
-
-def _in_out(out: Path | str, work: Any) -> Any:
-    """Return the result of `work`; an error of the file system names `out`."""
-    try:
-        return work()
-    except WebdataError:
-        raise
-    except Exception as error:  # noqa: BLE001 - each file system has errors of its own
-        raise InvalidArgument(
-            f"out: {format_value(str(out))} cannot be read and written: "
-            f"{type(error).__name__}: {error}"
-        ) from None
 
 
 def _fingerprint(

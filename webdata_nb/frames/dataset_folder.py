@@ -7,20 +7,37 @@ from __future__ import annotations
 
 import secrets
 from abc import ABC, abstractmethod
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO, Final
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+from webdata_nb.errors import InvalidArgument, WebdataError
 from webdata_nb.frames import parquet, remote
+from webdata_nb.suggestions import format_value
 
 _LOCAL: Final = frozenset({"file", "local"})
 # Where a file appears only when it is complete.
 _OBJECT_STORES: Final = frozenset(
     {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "memory", "oss", "r2"}
 )
+
+
+@contextmanager
+def folder_errors(out: Path | str) -> Iterator[None]:
+    """Turn an error of the file system into an `InvalidArgument` that names `out`."""
+    try:
+        yield
+    except WebdataError:
+        raise
+    except Exception as error:  # noqa: BLE001 - each file system has errors of its own
+        raise InvalidArgument(
+            f"out: {format_value(str(out))} cannot be read and written: "
+            f"{type(error).__name__}: {error}"
+        ) from None
 
 
 class DatasetFolder(ABC):
