@@ -21,8 +21,8 @@ log = logging.getLogger(__name__)
 
 RETRY_S: Final = 5.0
 # Leases are released in the first second; what remains after that are processes to end. A Dask
-# nanny waits for its worker for 5 s.
-STOP_S: Final = 4.0
+# nanny kills its worker 4 s after it told it to stop.
+STOP_S: Final = 3.0
 
 
 async def run_claim_loop(
