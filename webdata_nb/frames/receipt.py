@@ -403,7 +403,8 @@ def of_partitions(
     parts += [f"{failed_inputs} of {inputs} inputs failed"] if failed_inputs else []
     parts += [f"{unfinished} of {inputs} inputs not finished"] if unfinished else []
     parts += [failures] if (failures := extractions.failure_text(extraction)) else []
-    parts += [f"{found} inputs from existing parts", f"{elapsed:.1f} s"]
+    parts += [f"{found} inputs from existing parts"] if found else []
+    parts += [f"{elapsed:.1f} s"]
     complete = not unfinished and all(each["status"] == "completed" for each in receipts)
     runs = [run for each in receipts for run in each["runs"]]
     receipt = {
