@@ -43,8 +43,8 @@ def ours(body: bytes) -> pd.DataFrame:
     """Decode and validate the reply, and build the typed frame."""
     status = replies.parse(CrawlStatus, orjson.loads(body))
     batch = rows.batch("crawl", status.data)
-    shown = schemas.shown("crawl", formats=FORMATS, metadata=True)
-    return frame.build(batch.table, shown=shown, objects=batch.objects)
+    columns = schemas.frame_columns("crawl", formats=FORMATS, metadata=True)
+    return frame.build(batch.table, columns=columns, objects=batch.objects)
 
 
 def peer(body: bytes) -> pd.DataFrame:

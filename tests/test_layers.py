@@ -134,9 +134,9 @@ def test_a_broken_rule_is_noticed(copied: Path, name: str) -> None:
     finally:
         file.unlink() if before is None else file.write_text(before)
     assert done.returncode != 0
-    told = [text for text in done.stdout.splitlines() if " BROKEN" in text]
+    broken = [text for text in done.stdout.splitlines() if " BROKEN" in text]
     # import-linter stops at once where a module stands on no floor.
-    assert any(rule in text for text in told) or (not line and Path(name).stem in done.stdout)
+    assert any(rule in text for text in broken) or (not line and Path(name).stem in done.stdout)
 
 
 @pytest.fixture(scope="module")

@@ -204,8 +204,8 @@ def test_repr_masks_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEBDATA_LLM_X_KEY", KEY)
     settings.options.api_key = KEY
     found = current()
-    for shown in (repr(found), str(found), repr(settings.options), f"{found.api_key}"):
-        assert KEY not in shown
+    for text in (repr(found), str(found), repr(settings.options), f"{found.api_key}"):
+        assert KEY not in text
     assert found.api_key is not None
     assert found.api_key.reveal() == KEY
 

@@ -45,9 +45,9 @@ def test_http_reference_documents_every_operation_and_object() -> None:
 def test_picture_shows_the_current_diagram(theme: str) -> None:
     picture = CHECKOUT / "docs" / "pictures" / f"architecture-{theme}.png"
     with Image.open(picture) as image:
-        shown = image.info[diagrams.DIGEST_KEY]
+        digest = image.info[diagrams.DIGEST_KEY]
     hint = "run `python -m website.pictures --only architecture`"
-    assert shown == diagrams.digest(diagrams.architecture_diagram()), hint
+    assert digest == diagrams.digest(diagrams.architecture_diagram()), hint
 
 
 @pytest.mark.slow

@@ -70,10 +70,10 @@ def crawl_rows(count: int) -> list[Row]:
 
 def engine_rows() -> list[Row]:
     lacking = {"usable": False, "why": "no key: set WEBDATA_BRAVE_KEY", "resting_s": 0.0}
-    asked = {"usable": True, "why": None, "resting_s": 0.0}
+    state = {"usable": True, "why": None, "resting_s": 0.0}
     return [
         {"engine": "engine_one", "position": 1, "provider": "brave", **lacking},
-        {"engine": "engine_one", "position": 2, "provider": "local", **asked},
+        {"engine": "engine_one", "position": 2, "provider": "local", **state},
     ]
 
 
@@ -381,17 +381,17 @@ class WireService:
         return StreamingResponse(half())
 
     def _creatives(self, _request: Request, body: Any) -> Response:
-        asked = CreativesRequest.model_validate(body)
-        start = int(asked.cursor or 0)
-        rows = self.creatives[start : start + asked.limit]
-        after = start + asked.limit
+        request = CreativesRequest.model_validate(body)
+        start = int(request.cursor or 0)
+        rows = self.creatives[start : start + request.limit]
+        after = start + request.limit
         cursor = str(after) if after < len(self.creatives) else self.creatives_cursor
         reply = {
             "success": True,
             "source": "partner_ads_transparency",
             "operation": "creatives",
-            "advertiser_id": asked.advertiser,
-            "region": asked.region,
+            "advertiser_id": request.advertiser,
+            "region": request.region,
             "total_results": len(rows),
             "time_taken": 0.1,
             "creatives": rows,

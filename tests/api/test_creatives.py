@@ -47,8 +47,8 @@ def expired() -> Response:
 
 
 def page(rows: list[Any], cursor: str) -> Response:
-    told = {"advertiser_id": "AR1", "creatives": rows, "cursor": cursor}
-    return JSONResponse({"success": True, "total_results": len(rows), **told})
+    reply = {"advertiser_id": "AR1", "creatives": rows, "cursor": cursor}
+    return JSONResponse({"success": True, "total_results": len(rows), **reply})
 
 
 def test_a_thousand_creatives_through_every_fault(service: WireService) -> None:
@@ -139,8 +139,8 @@ def test_a_broken_run_goes_on_at_its_cursor(service: WireService) -> None:
     before = len(service.posted(paths.CREATIVES))
     df = creatives_df("AR1")
     assert df["position"].tolist() == list(range(1, 201))
-    asked = [body.get("cursor") for body in service.posted(paths.CREATIVES)[before:]]
-    assert asked == ["120", "160"]
+    cursors = [body.get("cursor") for body in service.posted(paths.CREATIVES)[before:]]
+    assert cursors == ["120", "160"]
     creatives_df("AR1", refresh=True)
     assert service.posted(paths.CREATIVES)[before + 2].get("cursor") is None
 
@@ -214,8 +214,8 @@ def test_files_come_into_the_cache_and_into_the_gallery(service: WireService) ->
     rows[2] |= {"preview": {"url": "u", "sha256": "../../etc/passwd", "file": "/etc/passwd"}}
     service.creatives = rows
     df = creatives_df("AR1", should_download_previews=True)
-    kept = Path(df["preview"][0]["file"])
-    assert kept.read_bytes() == data
+    preview = Path(df["preview"][0]["file"])
+    assert preview.read_bytes() == data
     assert "could not be downloaded" in df["preview"][1]["error"]
     markup = gallery(df)._repr_html_()
     assert markup.count("<img") == markup.count('src="data:image/png;base64,') == 1

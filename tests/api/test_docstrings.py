@@ -58,14 +58,14 @@ def section(function: object, name: str) -> str:
 
 def parameters(function: object) -> dict[str, str]:
     """Return what is said of each parameter."""
-    told: dict[str, str] = {}
+    texts: dict[str, str] = {}
     names: list[str] = []
     for line in section(function, "Parameters").splitlines():
         if line and not line.startswith(" "):
             names = line.split(", ")
         else:
-            told |= {name: f"{told.get(name, '')} {line.strip()}" for name in names}
-    return told
+            texts |= {name: f"{texts.get(name, '')} {line.strip()}" for name in names}
+    return texts
 
 
 def columns(function: object) -> Iterator[tuple[str, str]]:
@@ -110,9 +110,9 @@ def test_every_frame_function_is_looked_at() -> None:
     ],
 )
 def test_derived_columns_are_named(function: Callable[..., Any], made: dict[str, Any]) -> None:
-    told = section(function, "Returns")
+    returns = section(function, "Returns")
     for name in function(pd.DataFrame(made)).columns:
-        assert re.search(rf"\b{name}\b", told), name
+        assert re.search(rf"\b{name}\b", returns), name
 
 
 def options() -> list[tuple[Callable[..., Any], str]]:
@@ -135,9 +135,9 @@ def test_defaults_told_are_those_of_the_contract(function: Callable[..., Any], n
     if default is None or default == () or isinstance(default, BaseModel):
         return  # nothing unless it is given
     written = json.dumps(default) if isinstance(default, str | tuple | list) else str(default)
-    told = re.findall(r"(\S+) \(([^)]*\bdefault\b[^)]*)\)", parameters(function)[name])
-    assert told, f"the default is {written}"
-    words = " ".join(itertools.chain(*told))
+    defaults = re.findall(r"(\S+) \(([^)]*\bdefault\b[^)]*)\)", parameters(function)[name])
+    assert defaults, f"the default is {written}"
+    words = " ".join(itertools.chain(*defaults))
     assert re.search(rf"(?<!\w){re.escape(written)}(?!\w)", words), f"the default is {written}"
 
 
@@ -151,15 +151,15 @@ def test_defaults_told_are_those_of_the_contract(function: Callable[..., Any], n
     ids=["search", "crawl", "creatives"],
 )
 def test_allowed_words_are_told(function: Callable[..., Any], known: Any) -> None:
-    told = parameters(function)
+    documented = parameters(function)
     looked_at = 0
     for name, hint in known.__annotations__.items():
         for word in words_of(str(hint)):
-            assert f'"{word}"' in told[name], (name, word)
+            assert f'"{word}"' in documented[name], (name, word)
             looked_at += 1
     assert looked_at >= 9
     for kind in progress.KINDS:
-        assert f'"{kind}"' in told["progress"]
+        assert f'"{kind}"' in documented["progress"]
 
 
 def words_of(hint: str) -> set[str]:

@@ -54,7 +54,9 @@ def test_frames_receipts_and_the_cache(
     mine = LanguageModel(model.url, KEY, model="m1")
     monkeypatch.setitem(settings.options.llm, "custom", mine)
     wrong = always_reply("nothing of use")
-    model.usual = lambda asked: wrong(asked) if "Bat" in asked.page else reply_from_page(asked)
+    model.usual = lambda question: (
+        wrong(question) if "Bat" in question.page else reply_from_page(question)
+    )
     # Another identity: what was cached without a model is no answer now.
     pages = crawl_df(url, scrape_options=options)
     assert receipt_of(pages)["cache"] == "miss"
@@ -83,13 +85,13 @@ def test_frames_receipts_and_the_cache(
         search_df("another", formats=[])
     assert KEY not in str(caught.value)
 
-    shown = [
+    texts = [
         repr(settings.current()),
         repr(settings.options),
         str(receipt_of(pages)),
         str(receipt_of(found)),
     ]
-    assert [text for text in shown if KEY in text] == []
-    kept = [each for each in tmp_path.rglob("*") if each.is_file()]
-    assert kept
-    assert [each.name for each in kept if KEY.encode() in each.read_bytes()] == []
+    assert [text for text in texts if KEY in text] == []
+    files = [each for each in tmp_path.rglob("*") if each.is_file()]
+    assert files
+    assert [each.name for each in files if KEY.encode() in each.read_bytes()] == []

@@ -88,10 +88,10 @@ async def test_permanent_error_never_gives_short_frame(
 async def test_polling_downloads_each_row_once(faulty: Service, session: Session) -> None:
     df = await session.acrawl_df(SITE, max_pages=1000)
     assert len(df) == 1000
-    asked = [each.query for each in faulty.requests("GET crawl")]
-    assert [query for query in asked if query.get("include_data") == "false"]
+    queries = [each.query for each in faulty.requests("GET crawl")]
+    assert [query for query in queries if query.get("include_data") == "false"]
     pages = [
-        query["page"] for query in asked if query.get("per_page") == f"{incremental_reader.ROWS}"
+        query["page"] for query in queries if query.get("per_page") == f"{incremental_reader.ROWS}"
     ]
     assert pages == [str(page) for page in range(1, 1000 // incremental_reader.ROWS + 1)]
 

@@ -47,8 +47,8 @@ def crawled(count: int = 30) -> pd.DataFrame:
         }
         for n in range(count)
     ]
-    shown = schemas.shown("crawl", formats=["markdown", "links"], metadata=True)
-    return frame.build(rows.to_table("crawl", listed), shown=shown, attrs=RECEIPT)
+    columns = schemas.frame_columns("crawl", formats=["markdown", "links"], metadata=True)
+    return frame.build(rows.to_table("crawl", listed), columns=columns, attrs=RECEIPT)
 
 
 def html_of(shell: Any, value: Any) -> str:
@@ -84,16 +84,16 @@ def test_urls_are_links_that_are_cut_in_the_middle(shell: Any) -> None:
 
 def test_slices_look_like_the_frame(shell: Any) -> None:
     df = crawled()
-    for part, shown in (
+    for part, text in (
         (df.head(), headers(html_of(shell, df))),
         (df[["url", "title"]], ["url", "title"]),
         (df[["title", "extra"]].tail(2), ["title", "extra"]),
     ):
         markup = html_of(shell, part)
-        assert headers(markup) == shown
+        assert headers(markup) == text
         assert "crawl https://a.test/: 30 rows" in markup
-    kept = parse(html_of(shell, df[df["title"].isin(["Page 3", "Page 7"])]))
-    assert [e.text for e in kept.find_all("th") if e.attrs["scope"] == "row"] == ["3", "7"]
+    tree = parse(html_of(shell, df[df["title"].isin(["Page 3", "Page 7"])]))
+    assert [e.text for e in tree.find_all("th") if e.attrs["scope"] == "row"] == ["3", "7"]
 
 
 def test_added_columns_and_inputs_are_shown(shell: Any) -> None:

@@ -55,8 +55,8 @@ def test_an_invalid_entry_is_a_row_with_its_error_and_its_input(
     assert len(failed) == len(INVALID)
     assert df["success"].sum() == len(df) - len(INVALID) > 0
     for row, (_, text, words) in zip(range(len(failed)), INVALID, strict=True):
-        shown = failed[label].iloc[row]
-        assert pd.isna(shown) if text is None else shown == text
+        value = failed[label].iloc[row]
+        assert pd.isna(value) if text is None else value == text
         error = failed["error"].iloc[row]
         assert error.startswith("InvalidArgument: ")
         assert words in error or (function is creatives_df and "it is" in error)

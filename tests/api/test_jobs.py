@@ -58,9 +58,9 @@ def test_job_gives_frame_of_call_and_fills_its_cache(service: WireService) -> No
     df = begun.df()
     assert receipt_of(df)["job_id"] == begun.job_id
     # The same question, asked by the function: the cache knows it already.
-    asked = crawl_df(SITE, max_pages=5, scrape_options={"formats": ["links"]})
-    assert same(df, asked)
-    assert receipt_of(asked)["cache"] == "hit"
+    crawled = crawl_df(SITE, max_pages=5, scrape_options={"formats": ["links"]})
+    assert same(df, crawled)
+    assert receipt_of(crawled)["cache"] == "hit"
     assert len(service.jobs) == 1
 
 
@@ -73,10 +73,10 @@ def test_waiting_and_then_collecting_shows_one_bar_that_ends_as_the_receipt(
     begun = crawl_job(SITE, max_pages=5)
     begun.wait(progress="log")
     df = begun.df(progress="log")
-    shown = [each.getMessage() for each in caplog.records if SITE in each.getMessage()]
-    assert shown[0] == f"crawl {SITE}: started"
-    assert len(shown) == 2
-    assert shown[1].startswith(f"crawl {SITE}: 5 rows; ")
+    messages = [each.getMessage() for each in caplog.records if SITE in each.getMessage()]
+    assert messages[0] == f"crawl {SITE}: started"
+    assert len(messages) == 2
+    assert messages[1].startswith(f"crawl {SITE}: 5 rows; ")
     assert receipt_of(df)["line"].startswith(f"crawl {SITE}: 5 rows; ")
 
 
@@ -108,9 +108,9 @@ def test_webhook_is_sent_but_not_stored(service: WireService, cached: Path) -> N
         for text in (repr(begun), repr(df.attrs), repr(again.attrs)):
             assert SECRET not in text
             assert "t0ken" not in text
-    kept = [path for path in cached.rglob("*") if path.is_file()]
-    assert kept
-    for path in kept:
+    files = [path for path in cached.rglob("*") if path.is_file()]
+    assert files
+    for path in files:
         assert SECRET.encode() not in path.read_bytes()
         assert b"t0ken" not in path.read_bytes()
     with pytest.raises(InvalidArgument, match="webhook_secret has a meaning only with"):

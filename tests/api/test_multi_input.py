@@ -31,8 +31,10 @@ from webdata_nb.errors import AuthError, InvalidArgument, JobFailed, ServiceFaul
 @pytest.mark.usefixtures("connected")
 def test_lists_become_combinations_in_order_with_label_columns(service: WireService) -> None:
     df = search_df(["a", "b"], country=["us", "de"], engine=["engine_one", "engine_two"])
-    asked = list(df[["query", "engine", "country"]].drop_duplicates().itertuples(index=False))
-    assert [tuple(row) for row in asked] == [
+    combinations = list(
+        df[["query", "engine", "country"]].drop_duplicates().itertuples(index=False)
+    )
+    assert [tuple(row) for row in combinations] == [
         (query, engine, country)
         for query in ("a", "b")
         for engine in ("engine_one", "engine_two")
@@ -235,17 +237,17 @@ class Cluster(Executor):
     def submit(
         self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
     ) -> concurrent.futures.Future[Any]:
-        told: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        future: concurrent.futures.Future[Any] = concurrent.futures.Future()
         work = pickle.dumps((fn, args, kwargs))
 
         def run() -> None:
-            function, given, named = pickle.loads(work)
-            result = pickle.dumps(function(*given, **named))
-            if not told.cancelled():
-                told.set_result(pickle.loads(result))
+            function, arguments, named = pickle.loads(work)
+            result = pickle.dumps(function(*arguments, **named))
+            if not future.cancelled():
+                future.set_result(pickle.loads(result))
 
         self._pool.submit(run)
-        return told
+        return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         self._pool.shutdown(wait, cancel_futures=cancel_futures)
@@ -323,8 +325,8 @@ def test_fatal_error_of_one_input_cancels_the_others(
     service.crawl = JobScript(crawl_rows(2), running=True)
 
     def broken(path: str, _query: dict[str, str]) -> Response | None:
-        asked = service.requests[-1].body or {}
-        bad = path == paths.CRAWL and asked.get("url") == SITE + "bad"
+        body = service.requests[-1].body or {}
+        bad = path == paths.CRAWL and body.get("url") == SITE + "bad"
         if bad and not service.polled.is_set():  # not before the other one runs
             return JSONResponse({"detail": "full"}, 429, {"Retry-After": "1"})
         return JSONResponse({"detail": "a bad day"}, 422) if bad else None

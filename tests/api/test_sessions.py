@@ -131,8 +131,8 @@ def test_rows_that_cannot_be_written_out_are_still_in_the_cache(
     with pytest.raises(OSError, match="pages") as raised:
         crawl_df(SITE, out=target)
     [note] = raised.value.__notes__
-    kept = Path(note.removeprefix("the rows themselves are safe in "))
-    assert len(pd.read_parquet(kept)) == 5
+    path = Path(note.removeprefix("the rows themselves are safe in "))
+    assert len(pd.read_parquet(path)) == 5
 
 
 def run_script(body: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -48,12 +48,12 @@ def test_identical_calls_in_threads_share_one_job(service: WireService) -> None:
 @pytest.mark.slow
 def test_identical_calls_in_processes_share_one_job(service: WireService) -> None:
     command = [sys.executable, "-c", ASK, service.url, KEY]
-    asked = [
+    calls = [
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(4)
     ]
-    told_by = [process.communicate(timeout=120) for process in asked]
-    assert [process.returncode for process in asked] == [0] * 4, told_by
+    told_by = [process.communicate(timeout=120) for process in calls]
+    assert [process.returncode for process in calls] == [0] * 4, told_by
     assert sorted(out.strip() for out, _ in told_by) == ["5 hit", "5 hit", "5 hit", "5 miss"]
     assert len(service.jobs) == 1
 
@@ -154,15 +154,15 @@ def test_recovered_service_gives_fresh_results(service: WireService) -> None:
 
 @pytest.mark.slow
 def test_four_processes_download_once() -> None:
-    told, jobs, _ = cache_together.measure(0.5, 4)
-    assert told.failed == ()
-    assert (told.frames, jobs) == (1, 1)
-    assert told.reads >= 4
+    failed, jobs, _ = cache_together.measure(0.5, 4)
+    assert failed.failed == ()
+    assert (failed.frames, jobs) == (1, 1)
+    assert failed.reads >= 4
 
 
 @pytest.mark.slow
 def test_concurrent_replacement_of_files_is_tolerated() -> None:
-    told, jobs = cache_together.measure_refreshed(0.5, 4)
-    assert told.failed == ()
-    assert told.frames == 1
-    assert 1 <= jobs <= told.calls[0] + 1
+    failed, jobs = cache_together.measure_refreshed(0.5, 4)
+    assert failed.failed == ()
+    assert failed.frames == 1
+    assert 1 <= jobs <= failed.calls[0] + 1

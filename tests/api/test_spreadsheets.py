@@ -38,9 +38,9 @@ TABLE = rows.to_table("crawl", [PAGE, {"url": "u", "fetched_at": "1601-01-01T00:
 @pytest.fixture(autouse=True)
 def shown_losses(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """Forget which losses were shown."""
-    shown: set[str] = set()
-    monkeypatch.setattr(exports, "_shown_losses", shown)
-    return shown
+    texts: set[str] = set()
+    monkeypatch.setattr(exports, "_shown_losses", texts)
+    return texts
 
 
 def test_csv_is_read_back_with_types(tmp_path: Path) -> None:
@@ -102,9 +102,9 @@ def test_workbook_without_rows(tmp_path: Path, shown_losses: set[str]) -> None:
 @pytest.mark.usefixtures("connected")
 def test_call_writes_csv_and_warns_at_its_line(service: WireService, tmp_path: Path) -> None:
     service.crawl = JobScript(crawl_rows(3))
-    with pytest.warns(UserWarning, match="CSV") as shown:
+    with pytest.warns(UserWarning, match="CSV") as warned:
         df = crawl_df(SITE, out=tmp_path / "pages.csv")
-    assert [each.filename for each in shown] == [__file__]
+    assert [each.filename for each in warned] == [__file__]
     again = read_csv_export(tmp_path / "pages.csv")
     assert list(again.columns) == list(df.columns)
     assert again["url"].tolist() == df["url"].tolist()

@@ -201,8 +201,8 @@ def test_page_error_follows_earlier_pages(service: WireService) -> None:
     service.creatives = creative_rows(100)
 
     def broken(path: str, _query: dict[str, str]) -> Response | None:
-        asked = service.requests[-1].body or {}
-        wrong = path == paths.CREATIVES and asked.get("cursor") == "80"
+        body = service.requests[-1].body or {}
+        wrong = path == paths.CREATIVES and body.get("cursor") == "80"
         return JSONResponse({"detail": "down"}, 501) if wrong else None
 
     service.fault = broken
@@ -357,9 +357,9 @@ def clicks(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
     """Collect what the Cancel buttons of later calls do."""
     found: list[Callable[[], object]] = []
 
-    def listener(*args: Any, cancel: Callable[[], object], **given: Any) -> Listener:
+    def listener(*args: Any, cancel: Callable[[], object], **options: Any) -> Listener:
         found.append(cancel)
-        return made(*args, cancel=cancel, **given)
+        return made(*args, cancel=cancel, **options)
 
     made = progress.listener
 
@@ -460,8 +460,8 @@ def test_stream_from_cache_recording_and_stale_result(service: WireService, tmp_
     whole = search_df(SEVERAL)
     before = len(service.requests)
     stream = search_df(SEVERAL, stream=True)
-    kept = pd.concat(list(stream)).sort_values(["query", "rank"], ignore_index=True)
-    assert kept.drop(columns="fetched_at").equals(whole.drop(columns="fetched_at"))
+    rows = pd.concat(list(stream)).sort_values(["query", "rank"], ignore_index=True)
+    assert rows.drop(columns="fetched_at").equals(whole.drop(columns="fetched_at"))
     assert len(service.requests) == before
     assert stream.receipt is not None
     assert stream.receipt["inputs"]["cached"] == 3
@@ -503,9 +503,9 @@ def test_meaningless_arguments_are_rejected(service: WireService, tmp_path: Path
         (creatives_df, {"stream": True, "limit": 0}, "limit"),
         (creatives_df, {"stream": True, "executor": ThreadPoolExecutor()}, "stream=False"),
     ]
-    for function, given, words in wrong:
+    for function, arguments, words in wrong:
         with pytest.raises(InvalidArgument, match=words):
-            function("q", **given)
+            function("q", **arguments)
     assert service.requests == []
 
 

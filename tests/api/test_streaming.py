@@ -152,9 +152,9 @@ def test_incompatible_arguments_are_rejected(service: WireService, tmp_path: Pat
         ({"stream": True, "out": tmp_path / "x.parquet"}, "directory"),
         ({"stream": "yes"}, "stream"),
     ]
-    for given, words in wrong:
+    for arguments, words in wrong:
         with pytest.raises(InvalidArgument, match=words):
-            crawl_df(SITE, **given)
+            crawl_df(SITE, **arguments)
     assert service.requests == []
 
 

@@ -56,11 +56,11 @@ class Wire:
         monkeypatch.setattr(httpx.AsyncHTTPTransport, "handle_async_request", counted)
 
     def _kind(self, request: httpx.Request) -> str:
-        asked = request.url.params
+        params = request.url.params
         is_status = RUN.fullmatch(request.url.path) is not None
-        if not is_status or asked.get("include_data") == "false":
+        if not is_status or params.get("include_data") == "false":
             return "receipt" if request.url.path.endswith("/receipt") else "else"
-        self.pages[asked["page"]] += 1
+        self.pages[params["page"]] += 1
         return "rows"
 
 

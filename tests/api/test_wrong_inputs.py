@@ -204,9 +204,9 @@ def test_a_long_message_is_its_beginning_and_its_end(
 ) -> None:
     log = "\\n".join(f"line {number}" for number in range(30))
     shell.run_cell(f"raise errors.LocalServiceError('It ended.\\nThe end of the log:\\n{log}')")
-    shown = capsys.readouterr().out
-    check(shown, "LocalServiceError: It ended.", "line 29")
-    assert "line 5" not in shown
+    output = capsys.readouterr().out
+    check(output, "LocalServiceError: It ended.", "line 29")
+    assert "line 5" not in output
 
 
 def test_no_output_repeats_a_secret(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:

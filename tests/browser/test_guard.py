@@ -139,7 +139,7 @@ async def test_a_page_that_leads_to_a_forbidden_address_is_refused(
 async def test_a_forbidden_name_is_as_an_unknown_one(
     browser: Browser, site: Site, way: str, scheme: str
 ) -> None:
-    told = []
+    messages = []
     for host in ("inside.test", "nobody.test"):
         there = f"{scheme}://{host}:8081/"
         site.redirect("/redirect", there)
@@ -149,9 +149,9 @@ async def test_a_forbidden_name_is_as_an_unknown_one(
         with pytest.raises(FetchError) as caught:
             await browser.render(RenderRequest(url, wait_for=300))
         failure = caught.value
-        told.append((type(failure), failure.kind, str(failure).replace(host, "a.test")))
-    assert told[0] == told[1]
-    assert told[0][1] == "dns"
+        messages.append((type(failure), failure.kind, str(failure).replace(host, "a.test")))
+    assert messages[0] == messages[1]
+    assert messages[0][1] == "dns"
 
 
 async def test_a_jobs_headers_go_to_its_own_origin_alone(

@@ -113,11 +113,11 @@ async def test_pages_whose_browser_is_killed_are_opened_in_another(
 
 
 async def test_a_page_that_ends_every_browser_fails(browser: Browser, site: Site) -> None:
-    asked = 0
+    requests = 0
 
     def page(_request: object) -> str:
-        nonlocal asked
-        asked += 1
+        nonlocal requests
+        requests += 1
         kill_all(chromiums())
         return "let seen = 1;"
 
@@ -126,7 +126,7 @@ async def test_a_page_that_ends_every_browser_fails(browser: Browser, site: Site
     async with asyncio.timeout(120):
         with pytest.raises(ScrapeError, match="the browser crashed over this page"):
             await browser.render(RenderRequest(url, timeout_s=100.0))
-    assert asked == 3
+    assert requests == 3
 
 
 @pytest.mark.parametrize("delay_s", [0.0, 0.15, 0.3])

@@ -22,9 +22,9 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def keep(root: Path, op: TableName, age: timedelta) -> Path:
-    asked = CacheKey.of(op, base_url="http://s.test", identity="me", params={"age": str(age)})
+    key = CacheKey.of(op, base_url="http://s.test", identity="me", params={"age": str(age)})
     table = TABLE if op == "crawl" else rows.to_table(op, [{}, {}])
-    return snapshots.put(root, asked, table, TOLD, now=datetime.now(UTC) - age).path
+    return snapshots.put(root, key, table, TOLD, now=datetime.now(UTC) - age).path
 
 
 def test_unused_cache_is_empty_and_may_not_exist(root: Path) -> None:
@@ -65,12 +65,12 @@ def test_damaged_file_is_listed_without_its_metadata(root: Path) -> None:
 
 def test_clear_by_kind_and_age(root: Path) -> None:
     keep(root, "search", timedelta(hours=2))
-    kept = keep(root, "search", timedelta(minutes=1))
+    snapshot = keep(root, "search", timedelta(minutes=1))
     crawled = keep(root, "crawl", timedelta(hours=2))
     mine = root / "v1" / "search" / "notes.txt"
     mine.write_text("mine")
     assert management.clear("search", older_than=3600) == 1
-    assert sorted(management.ls()["file"]) == sorted([str(kept), str(crawled)])
+    assert sorted(management.ls()["file"]) == sorted([str(snapshot), str(crawled)])
     assert management.clear() == 2
     assert management.size() == 0
     assert mine.read_text() == "mine"

@@ -34,14 +34,14 @@ def question(**params: Any) -> CacheKey:
 ASKED = question(url="https://site.test/")
 
 
-def put(root: Path, at: datetime = NOW, asked: CacheKey = ASKED) -> Snapshot:
-    return snapshots.put(root, asked, TABLE, TOLD, now=at)
+def put(root: Path, at: datetime = NOW, key: CacheKey = ASKED) -> Snapshot:
+    return snapshots.put(root, key, TABLE, TOLD, now=at)
 
 
 def newest(
-    root: Path, now: datetime = NOW, ttl_s: float | None = DAY_S, asked: CacheKey = ASKED
+    root: Path, now: datetime = NOW, ttl_s: float | None = DAY_S, key: CacheKey = ASKED
 ) -> Snapshot | None:
-    return snapshots.newest(root, asked, now=now, ttl_s=ttl_s)
+    return snapshots.newest(root, key, now=now, ttl_s=ttl_s)
 
 
 def test_snapshot_round_trip(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_file_from_future_is_a_miss(tmp_path: Path) -> None:
 
 def test_other_key_is_a_miss(tmp_path: Path) -> None:
     put(tmp_path)
-    assert newest(tmp_path, asked=question(url="https://other.test/")) is None
+    assert newest(tmp_path, key=question(url="https://other.test/")) is None
     assert newest(tmp_path / "nowhere") is None
 
 
@@ -164,7 +164,7 @@ def test_misplaced_file_is_a_miss(tmp_path: Path) -> None:
     other = question(url="https://other.test/")
     other.folder(tmp_path).mkdir(parents=True)
     path.rename(other.folder(tmp_path) / path.name)
-    assert newest(tmp_path, asked=other) is None
+    assert newest(tmp_path, key=other) is None
 
 
 def test_file_of_other_schema_is_a_miss(tmp_path: Path) -> None:

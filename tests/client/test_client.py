@@ -500,9 +500,9 @@ async def test_the_key_is_never_shown(
     await client.crawl_status(service.job())
     with pytest.raises(errors.AuthError) as caught:
         await client.search_status("j")
-    shown = "".join(traceback.format_exception(caught.value)) + caught.value.detail
-    assert "unknown key ***" in shown
-    for text in (shown, caplog.text, repr(client), repr(vars(client))):
+    report = "".join(traceback.format_exception(caught.value)) + caught.value.detail
+    assert "unknown key ***" in report
+    for text in (report, caplog.text, repr(client), repr(vars(client))):
         assert KEY not in text
 
 
@@ -545,7 +545,7 @@ def test_a_client_belongs_to_one_loop() -> None:
 
 
 async def test_a_start_may_come_with_its_result(service: Service, client: Client) -> None:
-    told: dict[str, Any] = {
+    reply: dict[str, Any] = {
         "success": True,
         "job_id": "j",
         "status": "started",
@@ -554,7 +554,7 @@ async def test_a_start_may_come_with_its_result(service: Service, client: Client
     }
 
     async def at_once(_request: web.Request, _handler: fake.Handler) -> web.StreamResponse:
-        return web.json_response(told)
+        return web.json_response(reply)
 
     service.faults["POST search"].append(at_once)
     begun = await client.start_search(SEARCH, wait_s=1)

@@ -24,15 +24,15 @@ WRONG: tuple[object, ...] = ("text", 5, 1.5, True, [], [1], {}, {"a": 1}, None, 
 def test_error_messages_name_no_python_types(
     model: type[SearchRequest | CrawlRequest | CreativesRequest],
 ) -> None:
-    told = set()
+    messages = set()
     for name, field in model.model_fields.items():
         for value in WRONG:
             try:
                 model.model_validate({field.alias or name: value})
             except ValidationError as error:
-                told |= {(each["type"], plain_message(each)) for each in error.errors()}
-    assert len(told) > 10
-    assert [each for each in told if each[0] != "value_error" and JARGON.search(each[1])] == []
+                messages |= {(each["type"], plain_message(each)) for each in error.errors()}
+    assert len(messages) > 10
+    assert [each for each in messages if each[0] != "value_error" and JARGON.search(each[1])] == []
 
 
 @pytest.mark.parametrize("kind", sorted(get_args(ErrorType)))

@@ -133,8 +133,8 @@ def test_input_that_fails_is_row_or_ends_call(
     session: Session, cluster: Client, tmp_path: Path, service: WireService
 ) -> None:
     def broken(path: str, _query: dict[str, str]) -> Response | None:
-        asked = service.requests[-1].body or {}
-        is_bad = path == paths.SEARCH and asked.get("query") == "query 5"
+        body = service.requests[-1].body or {}
+        is_bad = path == paths.SEARCH and body.get("query") == "query 5"
         return JSONResponse({"detail": "a bad day"}, 422) if is_bad else None
 
     service.fault = broken

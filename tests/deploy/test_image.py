@@ -148,10 +148,10 @@ def health(image: BuiltImage) -> int:
 def test_wheel_is_installed_with_its_data_files(image: BuiltImage) -> None:
     code = "import webdata_nb.service.app as app; print(app.__file__)"
     python = image.root / "environment" / "bin" / "python"
-    shown = subprocess.run(
+    output = subprocess.run(
         [python, "-I", "-c", code], capture_output=True, text=True, check=True, cwd="/", timeout=120
     )
-    assert shown.stdout.startswith(str(image.root / "environment"))
+    assert output.stdout.startswith(str(image.root / "environment"))
 
 
 def test_container_serves_checks_its_health_and_stops(

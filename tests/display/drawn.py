@@ -47,8 +47,8 @@ def others(texts: list[str]) -> list[str]:
 
 
 def _of_job(text: str, session: Session) -> str:
-    told = Progress(job_id=text, type="crawl", status=JobStatus.COMPLETED, message=text)
-    job = Job(JobRef(text, "crawl", text, "digest", (text,)), session, told)
+    progress = Progress(job_id=text, type="crawl", status=JobStatus.COMPLETED, message=text)
+    job = Job(JobRef(text, "crawl", text, "digest", (text,)), session, progress)
     return job._repr_mimebundle_()["text/html"]
 
 

@@ -53,12 +53,12 @@ def dangers(markup: str) -> Iterator[str]:
 
 
 def _danger(tag: str, name: str, value: str) -> Iterator[str]:
-    told = f"<{tag} {name}={value[:60]!r}>"
+    tag_text = f"<{tag} {name}={value[:60]!r}>"
     if name.startswith("on") or name in {"srcdoc", "srcset", "action", "formaction", "background"}:
-        yield told
+        yield tag_text
     if name == "src" and not value.startswith("data:image/png;base64,"):
-        yield told
+        yield tag_text
     if name == "href" and not value.startswith(("http://", "https://")):
-        yield told
+        yield tag_text
     if name == "style" and ("url(" in value or "expression" in value):
-        yield told
+        yield tag_text

@@ -50,9 +50,9 @@ def crawled() -> Any:
         {**CRAWLED, "url": f"{url}?page={n}", "title": "Asynchronous input and output " * n}
         for n in range(12)
     ]
-    shown = schemas.shown("crawl", formats=["markdown", "links"], metadata=True)
+    columns = schemas.frame_columns("crawl", formats=["markdown", "links"], metadata=True)
     attrs = {"kind": "crawl", "line": LINE}
-    return frame.build(rows.to_table("crawl", listed), shown=shown, attrs=attrs)
+    return frame.build(rows.to_table("crawl", listed), columns=columns, attrs=attrs)
 
 
 def searched() -> Any:
@@ -66,9 +66,9 @@ def searched() -> Any:
         }
         for n in range(1, 9)
     ]
-    shown = schemas.shown("search")
+    columns = schemas.frame_columns("search")
     attrs = {"kind": "search", "line": "search gulls: 8 rows"}
-    return frame.build(rows.to_table("search", listed), shown=shown, attrs=attrs)
+    return frame.build(rows.to_table("search", listed), columns=columns, attrs=attrs)
 
 
 def outputs() -> list[str]:

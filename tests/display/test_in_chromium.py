@@ -74,8 +74,8 @@ def seen(parts: Sequence[str], folder: Path) -> dict[str, Any]:
     text = _printed(page, folder)
     found = re.search("TOLD:([A-Za-z0-9+/=]+):TOLD", text)
     assert found is not None, text[-2000:]
-    told: dict[str, Any] = json.loads(base64.b64decode(found[1]))
-    return told
+    report: dict[str, Any] = json.loads(base64.b64decode(found[1]))
+    return report
 
 
 def _printed(page: Path, folder: Path) -> str:
@@ -91,12 +91,12 @@ def _printed(page: Path, folder: Path) -> str:
         "--virtual-time-budget=10000",
         "--dump-dom",
     )
-    with out.open("wb") as told, (folder / "log").open("wb") as log:
+    with out.open("wb") as output, (folder / "log").open("wb") as log:
         # In a session of its own: whatever it starts ends with it.
         browser = subprocess.Popen(
             [require("chromium"), *options, page.as_uri()],
             stdin=subprocess.DEVNULL,
-            stdout=told,
+            stdout=output,
             stderr=log,
             start_new_session=True,
         )
@@ -142,11 +142,11 @@ def test_the_browser_would_have_noticed(tmp_path: Path) -> None:
         "<input autofocus onfocus=alert(4)>",
         "<iframe srcdoc='x'></iframe>",
     ]
-    told = seen(raw, tmp_path)
-    kinds = {kind for kind, _ in told["noted"]}
+    report = seen(raw, tmp_path)
+    kinds = {kind for kind, _ in report["noted"]}
     assert kinds >= {"alert", "confirm", "prompt", "asked for"}
-    asked = " ".join(what for kind, what in told["noted"] if kind == "asked for")
-    assert "https://a.test/x.png" in asked
-    assert "https://a.test/y.png" in asked
-    assert told["scripts"] == 1
-    assert told["frames"] == 1
+    requested = " ".join(what for kind, what in report["noted"] if kind == "asked for")
+    assert "https://a.test/x.png" in requested
+    assert "https://a.test/y.png" in requested
+    assert report["scripts"] == 1
+    assert report["frames"] == 1

@@ -267,9 +267,9 @@ def test_the_painter_is_asked_for_clicks_at_each_tick(recorder: Recorder) -> Non
 
 
 def test_credits_and_kinds_of_errors_are_shown_where_the_service_tells(recorder: Recorder) -> None:
-    told = at(3, timeout=2).model_dump() | {"credits": 2.5}
+    values = at(3, timeout=2).model_dump() | {"credits": 2.5}
     with listener() as bar:
-        bar.report(Progress.model_validate(told))
+        bar.report(Progress.model_validate(values))
         bar.tick()
     [(_, view, _)] = recorder.shown
     assert (view.credits, view.failures) == (2.5, {"timeout": 2})

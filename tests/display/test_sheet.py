@@ -38,7 +38,7 @@ def results() -> pd.DataFrame:
     ]
     attrs = {"kind": "search", "line": "search <x>: 2 results"}
     table = rows.to_table("search", listed)
-    return frame.build(table, shown=schemas.shown("search"), attrs=attrs)
+    return frame.build(table, columns=schemas.frame_columns("search"), attrs=attrs)
 
 
 def test_a_rank_table_has_links_and_folds_what_is_long() -> None:
@@ -61,11 +61,11 @@ def test_a_rank_table_has_links_and_folds_what_is_long() -> None:
 
 def test_rows_and_texts_are_bounded_and_say_so() -> None:
     df = pd.DataFrame({"markdown": ["word " * 10_000] * 1_000})
-    shown = show(df, max_rows=3)
-    assert repr(shown) == "Sheet of 3 rows"
-    assert "997 more rows" in shown._repr_html_()
-    assert "46,000 characters more" in shown._repr_html_()
-    assert len(shown._repr_html_()) < 3 * 5_000
+    sheet = show(df, max_rows=3)
+    assert repr(sheet) == "Sheet of 3 rows"
+    assert "997 more rows" in sheet._repr_html_()
+    assert "46,000 characters more" in sheet._repr_html_()
+    assert len(sheet._repr_html_()) < 3 * 5_000
 
 
 def test_screenshots_are_small_pictures_and_there_are_not_too_many() -> None:
@@ -101,8 +101,8 @@ def test_every_kind_of_value_is_drawn() -> None:
         }
     )
     text = parse(show(df)._repr_html_()).text
-    for told in ("2026-01-02 03:04", "1 link", "2 links", "0.12", "True", '{"a": [1]}'):
-        assert told in text
+    for cell in ("2026-01-02 03:04", "1 link", "2 links", "0.12", "True", '{"a": [1]}'):
+        assert cell in text
     assert not any(word in text for word in ("nan", "NaT", "NA"))
     assert show(df.iloc[:0])._repr_html_().count("<th ") == 5
     assert show(pd.DataFrame())._repr_html_()

@@ -17,8 +17,8 @@ from webdata_nb.frames.compare import diff
 
 def crawled(*pages: dict[str, Any]) -> pd.DataFrame:
     table = rows.to_table("crawl", list(pages))
-    shown = schemas.shown("crawl", formats=["markdown", "links"], metadata=True)
-    return frame.build(table, shown=shown)
+    columns = schemas.frame_columns("crawl", formats=["markdown", "links"], metadata=True)
+    return frame.build(table, columns=columns)
 
 
 A = {"url": "/a", "title": "A", "links": ["/x"], "time_taken": 1.0, "metadata": {"n": [1]}}
@@ -78,7 +78,7 @@ def test_changed_metadata_shows_the_entries_that_changed() -> None:
 
 def test_received_bytes_are_compared_where_there_is_no_content() -> None:
     table = [rows.to_table("crawl", [{**A, "content_hash": each}]) for each in ("h1", "h2")]
-    before, after = (frame.build(each, shown=schemas.shown("crawl")) for each in table)
+    before, after = (frame.build(each, columns=schemas.frame_columns("crawl")) for each in table)
     assert diff(before, after)["columns"].tolist() == [["content_hash"]]
 
 

@@ -59,8 +59,8 @@ async def test_export_has_the_types_of_a_frame(tmp_path: Path) -> None:
     path = tmp_path / "export.csv"
     path.write_bytes(await read_all(csv_export.stream(job, RowsInMemory(page))))
     df = read_csv_export(path)
-    shown = schemas.shown("crawl", formats=formats, metadata=True)
-    fresh = frame.build(rows.to_table("crawl", [page]), shown=shown)
+    columns = schemas.frame_columns("crawl", formats=formats, metadata=True)
+    fresh = frame.build(rows.to_table("crawl", [page]), columns=columns)
     assert df.dtypes.to_dict() == fresh[list(df.columns)].dtypes.to_dict()
     for name in ("title", "depth", "success", "time_taken", "fetched_at", "links", "headings"):
         assert df[name].tolist() == fresh[name].tolist()

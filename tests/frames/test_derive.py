@@ -28,8 +28,8 @@ PAGES: list[dict[str, Any]] = [
 
 def pages(backend: frame.DtypeBackend = "pandas") -> pd.DataFrame:
     table = rows.to_table("crawl", PAGES)
-    shown = schemas.shown("crawl", formats=["links", "images", "headings"], metadata=True)
-    return frame.build(table, shown=shown, dtype_backend=backend)
+    columns = schemas.frame_columns("crawl", formats=["links", "images", "headings"], metadata=True)
+    return frame.build(table, columns=columns, dtype_backend=backend)
 
 
 @pytest.mark.parametrize("backend", ["pandas", "pyarrow"])

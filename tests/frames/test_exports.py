@@ -12,7 +12,9 @@ import pytest
 from tests.frames.test_rows import CRAWLED, PNG
 from webdata_nb.frames import exports, rows, schemas
 
-SHOWN = list(schemas.shown("crawl", formats=["markdown", "links", "screenshot"], metadata=True))
+SHOWN = list(
+    schemas.frame_columns("crawl", formats=["markdown", "links", "screenshot"], metadata=True)
+)
 TABLE = rows.to_table("crawl", [CRAWLED, {"url": "x", "new": {"a": 1}}]).select(SHOWN)
 TOLD = {"job_id": "j"}
 

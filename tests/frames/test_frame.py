@@ -73,8 +73,8 @@ def dtypes(df: pd.DataFrame) -> dict[str, str]:
 @pytest.mark.parametrize("count", [0, 1, 3])
 @pytest.mark.parametrize("table", list(EXPECTED))
 def test_dtypes_are_those_of_the_design_whatever_the_rows(table: TableName, count: int) -> None:
-    shown = schemas.shown(table, formats=FORMATS, extract=True, metadata=True)
-    df = frame.build(rows.to_table(table, [{} for _ in range(count)]), shown=shown)
+    columns = schemas.frame_columns(table, formats=FORMATS, extract=True, metadata=True)
+    df = frame.build(rows.to_table(table, [{} for _ in range(count)]), columns=columns)
     scraped = {} if table == "creatives" else SCRAPED
     assert dtypes(df) == {**EXPECTED[table], **scraped, "extra": "object"}
     assert len(df) == count
@@ -90,9 +90,9 @@ def test_dtypes_are_those_of_the_design_whatever_the_rows(table: TableName, coun
     ],
 )
 def test_the_request_decides_the_columns(wanted: dict[str, Any], scraped: list[str]) -> None:
-    shown = schemas.shown("search", **wanted)
-    assert set(shown) == {*EXPECTED["search"], "extra", *scraped}
-    assert [name for name in shown if name in scraped] == scraped
+    columns = schemas.frame_columns("search", **wanted)
+    assert set(columns) == {*EXPECTED["search"], "extra", *scraped}
+    assert [name for name in columns if name in scraped] == scraped
 
 
 def test_printed_frames_begin_and_end_with_useful_columns() -> None:
@@ -102,9 +102,9 @@ def test_printed_frames_begin_and_end_with_useful_columns() -> None:
         ("crawl", {"formats": ["links"], "metadata": True}, ("url", "title")),
         ("crawl", {"formats": ["raw_html", "markdown"], "metadata": True}, ("url", "markdown")),
     ):
-        shown = schemas.shown(table, **wanted)  # type: ignore[arg-type]
-        assert (shown[0], shown[-1]) == ends
-        assert shown.index("extra") < shown.index("title")
+        columns = schemas.frame_columns(table, **wanted)  # type: ignore[arg-type]
+        assert (columns[0], columns[-1]) == ends
+        assert columns.index("extra") < columns.index("title")
 
 
 def test_lists_and_json_are_python_objects_and_images_are_bytes() -> None:
@@ -151,11 +151,11 @@ def test_the_arrow_backend_has_arrow_types_throughout() -> None:
 
 @pytest.mark.parametrize("backend", ["pandas", "pyarrow"])
 def test_the_receipt_is_under_one_key_and_follows_the_frame(backend: frame.DtypeBackend) -> None:
-    told = {"job_id": "j", "counts": {"rows": 1}}
+    receipt = {"job_id": "j", "counts": {"rows": 1}}
     table = rows.to_table("crawl", [CRAWLED])
-    df = frame.build(table, attrs=told, dtype_backend=backend)
-    assert df.attrs == {"webdata": told}
-    assert df[["url"]].query("url != ''").attrs == {"webdata": told}
+    df = frame.build(table, attrs=receipt, dtype_backend=backend)
+    assert df.attrs == {"webdata": receipt}
+    assert df[["url"]].query("url != ''").attrs == {"webdata": receipt}
     assert frame.build(table, dtype_backend=backend).attrs == {}
 
 

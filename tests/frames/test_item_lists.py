@@ -108,7 +108,7 @@ def test_duckdb_and_polars_query_a_cached_file(tmp_path: Path) -> None:
 
 
 def test_a_file_has_the_columns_of_its_frame(tmp_path: Path) -> None:
-    names = schemas.shown("crawl", formats=["headings"], metadata=True)
+    names = schemas.frame_columns("crawl", formats=["headings"], metadata=True)
     table = rows.to_table("crawl", [PAGE]).select(list(names))
     path = snapshots.put(tmp_path, KEY, table, {}, now=NOW).path
     assert tuple(pq.read_schema(path).names) == names

@@ -36,8 +36,8 @@ def modes(root: Path) -> dict[str, int]:
 def fill(root: Path) -> None:
     """Write a file of each kind."""
     table = schemas.SCHEMAS["search"].empty_table()
-    kept = snapshots.put(root, KEY, table, {}, now=datetime.now(UTC))
-    parquet.write_atomically(kept.path.with_name("receipt-x.parquet"), b"", owner_only=True)
+    snapshot = snapshots.put(root, KEY, table, {}, now=datetime.now(UTC))
+    parquet.write_atomically(snapshot.path.with_name("receipt-x.parquet"), b"", owner_only=True)
     job_refs.write(root, "http://x", "", job_refs.JobRef("j", "crawl", "s", "d", ()))
     cancel_token.CancelToken.create(root)
     PartialListing.of(root, KEY).append({"a": 1})

@@ -31,7 +31,7 @@ def attrs(outcome: JobOutcome) -> dict[str, Any]:
     )
 
 
-def search(**told: Any) -> SearchStatus:
+def search(**values: Any) -> SearchStatus:
     return SearchStatus.model_validate(
         {
             "job_id": "j",
@@ -44,23 +44,23 @@ def search(**told: Any) -> SearchStatus:
             "fallback_chain": CHAIN,
             "total_results": 2,
             "time_taken": 0.5,
-            **told,
+            **values,
         }
     )
 
 
-def crawl(**told: Any) -> CrawlStatus:
-    return CrawlStatus.model_validate({"job_id": "j", "status": "completed", **told})
+def crawl(**values: Any) -> CrawlStatus:
+    return CrawlStatus.model_validate({"job_id": "j", "status": "completed", **values})
 
 
 def test_a_search_tells_its_engines_and_counts() -> None:
-    told = attrs(receipt.of_search(search(), [{"success": True}, {"success": False}]))
-    assert told["line"] == (
+    values = attrs(receipt.of_search(search(), [{"success": True}, {"success": False}]))
+    assert values["line"] == (
         "search q: 2 rows (1 ok, 1 failed); engine_two by second (fallback); 1.2 s"
     )
-    assert told["fallback_chain"] == CHAIN
-    assert told["counts"] == {"rows": 2, "total": 2, "ok": 1, "failed": 1}
-    assert told["timings"] == {
+    assert values["fallback_chain"] == CHAIN
+    assert values["counts"] == {"rows": 2, "total": 2, "ok": 1, "failed": 1}
+    assert values["timings"] == {
         "job_s": 0.5,
         "elapsed_s": 1.25,
         "started_at": "2026-11-20T10:00:00.000Z",
@@ -71,16 +71,16 @@ def test_a_search_tells_its_engines_and_counts() -> None:
 def test_a_crawl_tells_what_became_of_every_url() -> None:
     counts = {"fetched": 1, "failed:timeout": 1, "robots": 2, "duplicate": 0}
     reply = crawl(total_results=3, receipt={"counts": counts, "examples": {"robots": ["a", "b"]}})
-    told = attrs(
+    values = attrs(
         receipt.of_crawl(
             reply, to_table("crawl", [{"success": True}, {"status": "failed"}]), url="u"
         )
     )
-    assert told["line"] == (
+    assert values["line"] == (
         "crawl u: 2 of 3 rows (1 ok, 1 failed); not crawled: 2 disallowed by robots.txt; 1.2 s"
     )
-    assert told["receipt"] == {"counts": counts, "examples": {"robots": ["a", "b"]}}
-    assert told["engine_used"] is None
+    assert values["receipt"] == {"counts": counts, "examples": {"robots": ["a", "b"]}}
+    assert values["engine_used"] is None
 
 
 def test_a_listing_adds_up_its_pages() -> None:
@@ -88,17 +88,17 @@ def test_a_listing_adds_up_its_pages() -> None:
         CreativesReply(advertiser_id="AR1", total_results=2, time_taken=0.5),
         CreativesReply(advertiser_id="AR1", total_results=1, time_taken=0.25),
     ]
-    told = attrs(receipt.of_creatives(replies, [{}, {}, {}], advertiser="AR1"))
-    assert told["line"] == "creatives AR1: 3 rows; 1.2 s"
-    assert told["timings"]["job_s"] == 0.75
+    values = attrs(receipt.of_creatives(replies, [{}, {}, {}], advertiser="AR1"))
+    assert values["line"] == "creatives AR1: 3 rows; 1.2 s"
+    assert values["timings"]["job_s"] == 0.75
 
 
 def test_the_receipt_is_small_and_json() -> None:
     examples = {"robots": [f"https://site.test/{n}" for n in range(500)]}
     reply = crawl(receipt={"counts": {"robots": 500}, "examples": examples})
-    told = attrs(receipt.of_crawl(reply, NO_ROWS, url="u"))
-    assert told["receipt"]["examples"]["robots"] == examples["robots"][:20]
-    assert json.loads(json.dumps(told)) == told
+    values = attrs(receipt.of_crawl(reply, NO_ROWS, url="u"))
+    assert values["receipt"]["examples"]["robots"] == examples["robots"][:20]
+    assert json.loads(json.dumps(values)) == values
 
 
 @pytest.mark.parametrize("subject", ["a\nb", "a\x1b[31mb", "a\u2028b", "a\x00b", "x" * 500])
@@ -130,14 +130,14 @@ def test_nothing_is_explained(outcome: JobOutcome, words: str) -> None:
 
 
 def test_a_search_says_whom_it_could_ask() -> None:
-    told = search(
+    status = search(
         engine_used=None,
         providers_usable=["mediawiki", "local"],
         providers_unusable={"brave": "no key: set WEBDATA_BRAVE_KEY"},
     )
-    made = attrs(receipt.of_search(told, []))
+    made = attrs(receipt.of_search(status, []))
     assert "usable 2 of 3 providers: mediawiki, local" in made["line"]
-    found = attrs(receipt.of_search(told.model_copy(update={"engine_used": "engine_one"}), []))
+    found = attrs(receipt.of_search(status.model_copy(update={"engine_used": "engine_one"}), []))
     assert "usable" not in found["line"]
     assert made["providers_usable"] == ["mediawiki", "local"]
     assert made["providers_unusable"] == {"brave": "no key: set WEBDATA_BRAVE_KEY"}

@@ -56,12 +56,12 @@ def value_of(field: pa.Field[Any], column: pa.ChunkedArray[Any]) -> Any:
 
 def test_every_known_field_lands_in_its_column_with_its_type() -> None:
     held = one(CRAWLED)
-    told = CRAWLED | {
+    page = CRAWLED | {
         "fetched_at": datetime(2026, 11, 20, 10, 0, 0, 250_000, UTC),
         "screenshot": PNG,
     }
-    assert {name: held[name] for name in told} == told
-    assert [name for name, value in held.items() if name not in told and value is not None] == []
+    assert {name: held[name] for name in page} == page
+    assert [name for name, value in held.items() if name not in page and value is not None] == []
 
 
 @pytest.mark.parametrize("table", list(SCHEMAS))
@@ -106,8 +106,8 @@ def test_a_value_that_does_not_fit_moves_to_extra_unchanged(name: str, value: ob
     table = rows.to_table("crawl", [CRAWLED, CRAWLED | {name: value}])
     first, second = table.to_pylist()
     assert second[name] is None
-    kept = orjson.loads(second["extra"])
-    assert kept == orjson.loads(dumps({name: value}))
+    extra = orjson.loads(second["extra"])
+    assert extra == orjson.loads(dumps({name: value}))
     assert first == rows.to_table("crawl", [CRAWLED]).to_pylist()[0]
 
 

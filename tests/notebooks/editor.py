@@ -42,14 +42,14 @@ def running(folder: Path, cells: Sequence[str]) -> Iterator[str]:
     }
     options = ("--headless", "--no-token", "--skip-update-check", "--port", str(port))
     log = folder / "log"
-    with log.open("wb") as told:
+    with log.open("wb") as output:
         server = subprocess.Popen(
             [sys.executable, "-m", "marimo", "edit", *options, str(file)],
             env=os.environ | own,
             cwd=folder,
             stdin=subprocess.DEVNULL,
-            stdout=told,
-            stderr=told,
+            stdout=output,
+            stderr=output,
             start_new_session=True,  # its kernels end with it
         )
         try:

@@ -40,8 +40,8 @@ class Cell:
     @property
     def displays(self) -> set[str]:
         """The names of its outputs that can be replaced."""
-        told = (output.get("transient", {}).get("display_id") for output in self.outputs)
-        return {name for name in told if name is not None}
+        display_ids = (output.get("transient", {}).get("display_id") for output in self.outputs)
+        return {name for name in display_ids if name is not None}
 
     @property
     def ended(self) -> bool:
@@ -194,10 +194,10 @@ class Kernel:
                 reply = self._client.get_shell_msg(timeout=0)
             except queue.Empty:
                 return
-            asked = reply["parent_header"]["msg_id"]
-            self.answered.add(asked)
-            if asked in self._cells:
-                self._cells[asked].status = reply["content"]["status"]
+            request_id = reply["parent_header"]["msg_id"]
+            self.answered.add(request_id)
+            if request_id in self._cells:
+                self._cells[request_id].status = reply["content"]["status"]
 
 
 @contextmanager

@@ -105,9 +105,9 @@ def _address(runtime: Path, server: subprocess.Popen[bytes], log: Path) -> str:
     deadline = time.monotonic() + _TIMEOUT_S
     while time.monotonic() < deadline:
         assert server.poll() is None, log.read_text()
-        for told in runtime.glob("jpserver-*.json"):
+        for file in runtime.glob("jpserver-*.json"):
             try:
-                url = str(json.loads(told.read_text())["url"])
+                url = str(json.loads(file.read_text())["url"])
                 urllib.request.urlopen(f"{url}api/status", timeout=5).close()
             except (OSError, ValueError):
                 continue

@@ -145,8 +145,8 @@ def place(tmp_path: Path, service: WireService) -> Place:
 
 def told(receipt: Mapping[str, Any]) -> dict[str, Any]:
     """Return what must be the same in every run; the receipts of several inputs one by one."""
-    kept = {name: value for name, value in receipt.items() if name not in _OF_THE_RUN}
-    return kept | {"runs": [told(run) for run in kept.get("runs", [])]}
+    values = {name: value for name, value in receipt.items() if name not in _OF_THE_RUN}
+    return values | {"runs": [told(run) for run in values.get("runs", [])]}
 
 
 def same(these: list[pd.DataFrame], those: list[pd.DataFrame]) -> None:

@@ -142,8 +142,8 @@ def test_stop_ends_the_job_too(lab: Lab, page: Page, service: Session, crawl: st
 def test_cancel_can_leave_the_rows_so_far_and_the_queue_goes_on(
     lab: Lab, page: Page, service: Session, crawl: str
 ) -> None:
-    told = "print('rows', 0 < len(df) < 200, df.attrs['webdata']['status'])"
-    notebook = opened(lab, page, "partial", [f"df = {crawl}, on_cancel='partial')", told])
+    code = "print('rows', 0 < len(df) < 200, df.attrs['webdata']['status'])"
+    notebook = opened(lab, page, "partial", [f"df = {crawl}, on_cancel='partial')", code])
     notebook.run(1, 2)
     moving(notebook)
     page.locator(CANCEL).click()

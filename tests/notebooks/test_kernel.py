@@ -38,9 +38,9 @@ def states(service: WireService) -> list[str]:
 
 
 def last(cell: Cell) -> str:
-    shown: dict[str, Any] = cell.outputs[0]["data"]
-    assert sorted(shown) == ["text/html", "text/plain"]
-    return str(shown["text/plain"])
+    data: dict[str, Any] = cell.outputs[0]["data"]
+    assert sorted(data) == ["text/html", "text/plain"]
+    return str(data["text/plain"])
 
 
 def test_the_panel_moves_and_leaves_plain_html_behind(kernel: Kernel, service: WireService) -> None:
@@ -245,9 +245,9 @@ while len(hits) < 20:
 def test_the_tap_loses_no_message(kernel: Kernel) -> None:
     cell = kernel.send(STRESS)
     kernel.until(lambda: cell.text.endswith("\n"))
-    button, asked = cell.text.strip(), set()
+    button, messages = cell.text.strip(), set()
     for number in range(60):
-        asked.add(kernel.ask())
+        messages.add(kernel.ask())
         if number % 3 == 0:
             kernel.click(button)
 
@@ -256,5 +256,5 @@ def test_the_tap_loses_no_message(kernel: Kernel) -> None:
         return cell.ended
 
     kernel.until(ended)
-    kernel.until(lambda: asked <= kernel.answered)
+    kernel.until(lambda: messages <= kernel.answered)
     assert cell.status == "ok", cell.error

@@ -43,9 +43,9 @@ def test_a_kernel_sends_the_message_and_the_line(kernel: Kernel) -> None:
     assert lines[0] == f"InvalidArgument: {MESSAGE}"
     assert re.fullmatch(r"Cell In\[\d+\], line 2", lines[1])
     assert len(lines) == 2
-    shown = kernel.run("%tb").error
-    assert shown is not None
-    assert "build_request" in "\n".join(shown["traceback"])
+    traceback = kernel.run("%tb").error
+    assert traceback is not None
+    assert "build_request" in "\n".join(traceback["traceback"])
 
 
 def test_an_unattended_kernel_sends_the_whole_traceback(kernel: Kernel) -> None:

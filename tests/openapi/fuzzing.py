@@ -45,7 +45,7 @@ def fuzz(
 ) -> subprocess.CompletedProcess[str]:
     """Run Schemathesis on a service, in directory `at`; exit code 0 where it found nothing."""
     served, site = target
-    told = {"SCHEMATHESIS_HOOKS": "tests.openapi.hooks", "FUZZED_SITE": site}
+    environ = {"SCHEMATHESIS_HOOKS": "tests.openapi.hooks", "FUZZED_SITE": site}
     command = [
         *(
             sys.executable,
@@ -64,7 +64,7 @@ def fuzz(
     return subprocess.run(
         command,
         cwd=at,  # it keeps files of its own where it runs
-        env=os.environ | {"PYTHONPATH": str(CHECKOUT)} | told,
+        env=os.environ | {"PYTHONPATH": str(CHECKOUT)} | environ,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -65,7 +65,7 @@ def main(package: str, url: str, key: str, site: str) -> None:
         "search", "export_search", begun.job_id, format_=models.ExportSearchFormat.JSON
     )
     usage = api.call("usage", "get_usage")
-    told = {
+    config = {
         "crawl": [row.url for row in crawl.data],
         "markdown": [bool(row.markdown) for row in crawl.data],
         "receipt": crawl.receipt.counts.to_dict(),
@@ -76,7 +76,7 @@ def main(package: str, url: str, key: str, site: str) -> None:
         "results": [row.url for row in results.results],
         "plan": usage.plan,
     }
-    json.dump(told, sys.stdout)
+    json.dump(config, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -37,19 +37,21 @@ def test_browser_shows_every_operation_without_other_hosts(tmp_path: Path) -> No
     program = find_program()
     if program is None:
         pytest.skip("no Chromium on this machine")
-    asked: list[str] = []
+    urls: list[str] = []
     complaints: list[str] = []
     with team(tmp_path) as served, playwright.sync_playwright() as started:
         browser = started.chromium.launch(executable_path=program, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1200, "height": 1000})
-        page.on("request", lambda request: asked.append(request.url))
+        page.on("request", lambda request: urls.append(request.url))
         page.on("console", lambda said: complaints.append(said.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.goto(served.url + paths.DOCS)
         page.wait_for_selector(".opblock")
-        shown = {each.text_content() for each in page.query_selector_all(".opblock-summary-path")}
+        operations = {
+            each.text_content() for each in page.query_selector_all(".opblock-summary-path")
+        }
         page.screenshot(path=str(tmp_path / "docs.png"))
         browser.close()
-    assert len(shown) == len(DOCUMENT["paths"]) + len(DOCUMENT["webhooks"])
-    assert [url for url in asked if not url.startswith((served.url, "data:"))] == []
+    assert len(operations) == len(DOCUMENT["paths"]) + len(DOCUMENT["webhooks"])
+    assert [url for url in urls if not url.startswith((served.url, "data:"))] == []
     assert complaints == []

@@ -214,9 +214,9 @@ def test_the_webhooks_are_those_that_are_sent() -> None:
         "jobEnded": [webhook_payloads.job_ended(profile, JOB, NOW) for profile in Profile],
         "pageDone": [webhook_payloads.page_done(JOB, NOW, url="https://a.example/", success=True)],
     }
-    for name, told in sent.items():
+    for name, example in sent.items():
         schema = DOCUMENT["webhooks"][name]["post"]["requestBody"]["content"]["application/json"]
-        for notice in told:
+        for notice in example:
             validate(json.loads(notice.body), schema["schema"])
 
 

@@ -49,12 +49,12 @@ def test_a_generated_client_searches_crawls_and_exports(tmp_path: Path, plan: st
             at=tmp_path,
         )
         words = ("tests.openapi.generated", "generated_client", served.url, served.key, site)
-        told = json.loads(run(*words, at=tmp_path, path=out))
-    assert len(told["crawl"]) == 2
-    assert told["crawl"] == told["exported"]
-    assert told["markdown"] == [True] * 2
-    assert told["receipt"]["fetched"] == 2
-    assert told["held"] == ([None, True] if plan == "unlimited" else [2, False])
-    assert all(told["cost"])
-    assert told["search"] == list(range(1, len(told["results"]) + 1)) != []
-    assert told["plan"] == plan
+        printed = json.loads(run(*words, at=tmp_path, path=out))
+    assert len(printed["crawl"]) == 2
+    assert printed["crawl"] == printed["exported"]
+    assert printed["markdown"] == [True] * 2
+    assert printed["receipt"]["fetched"] == 2
+    assert printed["held"] == ([None, True] if plan == "unlimited" else [2, False])
+    assert all(printed["cost"])
+    assert printed["search"] == list(range(1, len(printed["results"]) + 1)) != []
+    assert printed["plan"] == plan

@@ -185,8 +185,8 @@ def test_short_page_keeps_all_headings_and_code(tag: str, kind: str) -> None:
     ]
     sections = "".join(f"<{tag}>{part}</{tag}>" for part in parts)
     text, _ = text_and_rung(f"{kind}<title>Tool</title><body><main>{sections}</main>")
-    for kept in ("Harbour tool Short intro.", "Usage pip install harbour", "Notes"):
-        assert kept in text
+    for phrase in ("Harbour tool Short intro.", "Usage pip install harbour", "Notes"):
+        assert phrase in text
 
 
 def test_closing_paragraph_with_link_and_picture_is_kept() -> None:
@@ -368,8 +368,8 @@ def test_definitions_tables_and_footnotes_are_kept() -> None:
         "<aside>Elsewhere</aside>"
     )
     assert rung == "article"
-    for kept in ("bisect(a, x)", "Neither", "Negation", "Either", "Alternative", "Noted below."):
-        assert kept in text
+    for phrase in ("bisect(a, x)", "Neither", "Negation", "Either", "Alternative", "Noted below."):
+        assert phrase in text
     assert "Elsewhere" not in text
 
 

@@ -140,10 +140,10 @@ def round_trip_recalls() -> dict[str, list[float]]:
         wanted = page_operations(html, row["url"])
         source = page_source(html, url=row["url"], content_type="text/html; charset=utf-8")
         written = scrape(source, FULL, outlinks=False).formats["markdown"]
-        kept = structures(parse(RENDER(written)))
+        rendered = structures(parse(RENDER(written)))
         for name, counts in wanted.items():
             if counts:
-                found[name].append((counts & kept[name]).total() / counts.total())
+                found[name].append((counts & rendered[name]).total() / counts.total())
     return found
 
 

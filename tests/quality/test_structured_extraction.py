@@ -132,8 +132,8 @@ def _plain(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _types(node: dict[str, Any]) -> list[str]:
-    given = node.get("@type") or []
-    return [_local(each).lower() for each in (given if isinstance(given, list) else [given])]
+    kinds = node.get("@type") or []
+    return [_local(each).lower() for each in (kinds if isinstance(kinds, list) else [kinds])]
 
 
 def _at(node: Any, path: list[str], ids: Mapping[str, Any]) -> list[Any]:
@@ -246,8 +246,8 @@ def test_no_value_is_missing_from_the_page(cases: list[Case]) -> None:
         whole = _folded(case.page.html) + _folded(unquoted.replace("\\t", " "))
         invented += [
             (case.page.key, name, value)
-            for name, given in case.found.data.items()
-            for value in _leaves(given)
+            for name, found in case.found.data.items()
+            for value in _leaves(found)
             if not isinstance(value, bool) and not _on_page(value, case.page, whole)
         ]
     assert not invented

@@ -100,12 +100,12 @@ class Writer:
 
     def table(self) -> Block:
         """A table with a header; a cell may span rows, and a column nobody asked for may stand."""
-        asked = ["name", *self.random.sample(sorted(_COLUMNS), self.random.randrange(1, 4))]
-        fields = {name: _COLUMNS.get(name, TEXT) for name in asked}
+        columns = ["name", *self.random.sample(sorted(_COLUMNS), self.random.randrange(1, 4))]
+        fields = {name: _COLUMNS.get(name, TEXT) for name in columns}
         rows = self.rows(fields, gaps=True)
-        order = [*asked, *(["Remark"] * self.random.randrange(2))]
+        order = [*columns, *(["Remark"] * self.random.randrange(2))]
         self.random.shuffle(order)
-        spans = self._spans(rows, self.random.choice(asked))
+        spans = self._spans(rows, self.random.choice(columns))
         head = "".join(f"<th>{each.title()}</th>" for each in order)
         head = f"<tr>{head}</tr>"
         head = f"<thead>{head}</thead>" if self.is_(_OFTEN) else head
@@ -262,8 +262,8 @@ class Writer:
         kind = self.random.choice(("MusicAlbum", "Dataset", "Trip"))
         html = self._things(kind, [{"name": self.text(), "version": self.text()}])
         name = self.random.choice(("specs", "details", "information"))
-        asked = self.random.choice(("value", "population", "chapter"))
-        return Block(html, {name: _list_of({"name": TEXT, asked: TEXT})}, {name: None})
+        field = self.random.choice(("value", "population", "chapter"))
+        return Block(html, {name: _list_of({"name": TEXT, field: TEXT})}, {name: None})
 
     def unrelated_table(self) -> Block:
         """A table of something else with a column of names."""

@@ -196,9 +196,9 @@ def test_many_queries(world: World) -> None:
     world.run("batch-queries")
     hits = pd.concat(map(pd.read_parquet, sorted(world.folder.glob("hits-*.parquet"))))
     assert hits["query"].unique().tolist() == queries
-    asked = len(world.site.requests)
+    requests = len(world.site.requests)
     world.run("batch-queries")
-    assert len(world.site.requests) == asked
+    assert len(world.site.requests) == requests
 
 
 @pytest.mark.slow

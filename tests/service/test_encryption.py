@@ -59,10 +59,10 @@ def files_with(directory: Path, *planted_secrets: str) -> list[tuple[str, str]]:
 def test_split_and_merged_secrets_round_trip(
     request: dict[str, Any], context: dict[str, Any]
 ) -> None:
-    shown, secrets = split_secrets(request, context)
-    assert merge_secrets(shown, secrets) == (request, context)
+    public, secrets = split_secrets(request, context)
+    assert merge_secrets(public, secrets) == (request, context)
     assert not {"headers", "cookies", "webhook_secret"} & (
-        shown.keys() | shown.get("scrape_options", {}).keys()
+        public.keys() | public.get("scrape_options", {}).keys()
     )
 
 
@@ -137,7 +137,7 @@ async def test_no_secret_is_in_any_file_reply_log_or_repr(
     said = f"{replies} {caplog.text}"
     assert [canary for canary in CANARIES if canary in said] == []
     # The site received the decrypted headers.
-    assert any(CANARIES[0] in str(asked.headers) for asked in site.requests)
+    assert any(CANARIES[0] in str(hit.headers) for hit in site.requests)
 
 
 async def test_retry_keeps_the_secrets_of_the_first_start(tmp_path: Path, site: Site) -> None:

@@ -60,9 +60,9 @@ def test_text_event_has_name_and_fields() -> None:
 @pytest.mark.usefixtures("restored")
 def test_json_event_is_an_object() -> None:
     line = written("json", "job_ended", logging.WARNING, account="a", rows=3, reason='no "way"')
-    told = json.loads(line)
-    assert told.pop("time")
-    assert told == {
+    record = json.loads(line)
+    assert record.pop("time")
+    assert record == {
         "level": "warning",
         "logger": "webdata_nb.service.events",
         "message": 'job_ended account=a rows=3 reason="no \\"way\\""',
@@ -89,8 +89,8 @@ def test_a_line_names_its_request_and_its_job() -> None:
     tokens = REQUEST_ID.set("r1"), JOB_ID.set("j1")
     try:
         assert written("text", "provider_resting", provider="p").endswith("provider=p [r1 j1]\n")
-        told = json.loads(written("json", "provider_resting", provider="p"))
-        assert (told["request_id"], told["job"]) == ("r1", "j1")
+        record = json.loads(written("json", "provider_resting", provider="p"))
+        assert (record["request_id"], record["job"]) == ("r1", "j1")
         assert json.loads(written("json", "job_ended", job="other"))["job"] == "other"
     finally:
         REQUEST_ID.reset(tokens[0])

@@ -73,8 +73,8 @@ async def team(home: Path, settings: dict[str, Any]) -> Any:
 
 async def exchange(api: Api, method: str, path: str, **options: Any) -> list[Any]:
     answer = await api.http.request(method, path, **options)
-    kept = {name: answer.headers[name] for name in answer.headers if name not in _RUN_HEADERS}
-    return [answer.status_code, kept, answer.text]
+    headers = {name: answer.headers[name] for name in answer.headers if name not in _RUN_HEADERS}
+    return [answer.status_code, headers, answer.text]
 
 
 async def of_job(api: Api, kind: str, body: dict[str, Any]) -> list[Any]:

@@ -91,7 +91,7 @@ class Providers:
 
     @staticmethod
     def _mirror(key: str) -> Any:
-        return lambda _asked: web.Response(status=500, text=key, headers={"X-Seen": key})
+        return lambda _request: web.Response(status=500, text=key, headers={"X-Seen": key})
 
 
 async def bind(api: Api, settings: dict[str, Any]) -> None:
@@ -112,21 +112,21 @@ async def wait_for_deliveries(api: Api, job_id: str) -> str:
 
 async def all_that_can_be_read(api: Api, jobs: list[str], delivery: str) -> dict[str, bytes]:
     """Ask each operation of the document that reads, for each job, and those of the job's end."""
-    asked = []
+    replies = []
     for path, methods in DOCUMENT["paths"].items():
         for job_id in jobs:
             names = {"job_id": job_id, "sha256": "0" * 64, "delivery_id": delivery}
             if "get" in methods:
                 for form in ("json", "csv", "zip") if path.endswith("export") else ("",):
                     params = {"format": form} if form else {"query": "Fulmar"}
-                    kept = params if form or path == paths.ADVERTISERS else {}
-                    asked.append(("GET", path.format(**names), kept))
-    asked += [
+                    query = params if form or path == paths.ADVERTISERS else {}
+                    replies.append(("GET", path.format(**names), query))
+    replies += [
         ("POST", f"/v1/jobs/{job}/{what}", {}) for job in jobs for what in ("retry", "cancel")
     ]
-    asked.append(("POST", f"/v1/webhooks/deliveries/{delivery}/replay", {}))
+    replies.append(("POST", f"/v1/webhooks/deliveries/{delivery}/replay", {}))
     found = {}
-    for method, path, params in asked:
+    for method, path, params in replies:
         answer = await api.http.request(method, path, params=params)
         found[f"{method} {path} {params} -> {answer.status_code}"] = response_bytes(answer)
     assert sum("-> 200" in name for name in found) >= 25
@@ -171,8 +171,8 @@ async def test_job_secrets_are_not_exposed(
         done.append(
             await api.run_job("crawl", url="http://unknown.test/", scrape_options=visit, **hook)
         )
-        asked = await api.http.post(paths.CREATIVES, json={"advertiser_id": MetaStub.advertiser})
-        found["creatives"] = response_bytes(asked)
+        reply = await api.http.post(paths.CREATIVES, json={"advertiser_id": MetaStub.advertiser})
+        found["creatives"] = response_bytes(reply)
         deliveries = [await wait_for_deliveries(api, job["job_id"]) for job in done]
         test = await api.http.post(paths.WEBHOOK_TEST, json=hook)
         found["webhook test"] = response_bytes(test)
@@ -269,10 +269,10 @@ async def test_error_reply_contains_no_secret(
     answer = await api.http.post("/v1/search", json=body)
     assert answer.status_code == 422
     # The name of a field that is not known is told, so that a spelling can be mended.
-    shown = {"log": caplog.text.encode()}
+    outputs = {"log": caplog.text.encode()}
     if "{secret}" not in wrong:
-        shown["answer"] = response_bytes(answer)
-    assert planted_secrets.traces(shown) == []
+        outputs["answer"] = response_bytes(answer)
+    assert planted_secrets.traces(outputs) == []
 
 
 def _planted(value: Any, secret: str) -> Any:

@@ -134,9 +134,9 @@ async def by_robots_of_a_link(api: Api, site: Site, target: str) -> str | None:
     site.page("/", f"{START}<a href='{target}'>in</a>")
     asking = await api.run_job("crawl", url=site.url, allow_external_links=True)
     receipt = await api.get(f"/v1/crawl/{asking['job_id']}/receipt")
-    told = {entry["url"]: entry["detail"] for entry in receipt["data"]}
-    told.pop(site.url)
-    return str(*told.values())
+    details = {entry["url"]: entry["detail"] for entry in receipt["data"]}
+    details.pop(site.url)
+    return str(*details.values())
 
 
 async def by_redirect(api: Api, site: Site, target: str) -> str:
@@ -258,11 +258,11 @@ async def test_each_way_leads_somewhere_for_a_local_service(
 async def test_a_refusal_does_not_depend_on_who_listens(
     services: dict[str, Api], site: Site, way: str
 ) -> None:
-    told = []
+    details = []
     for listening in (True, False):
         async with inside(listening=listening) as inner:
-            told.append(await {**PAGES, **HOOKS}[way](services["team"], site, inner.url()))
-    assert told[0] == told[1]
+            details.append(await {**PAGES, **HOOKS}[way](services["team"], site, inner.url()))
+    assert details[0] == details[1]
 
 
 # Results of a search, and the providers that give them.
@@ -335,11 +335,11 @@ async def test_no_search_provider_is_at_a_metadata_address(tmp_path: Path, mode:
         async with serving(mode, tmp_path, settings) as api:
             with dialled() as addresses:
                 reply = await api.run_job("search", query="q", formats=[])
-    told = {each["provider"]: each["detail"] for each in reply["fallback_chain"]}
+    details = {each["provider"]: each["detail"] for each in reply["fallback_chain"]}
     *forbidden, near = PROVIDERS
     words = "the network policy does not allow its address"
-    assert {name: told[name] for name in forbidden} == dict.fromkeys(forbidden, words)
-    assert told[near].startswith("HTTP 404")
+    assert {name: details[name] for name in forbidden} == dict.fromkeys(forbidden, words)
+    assert details[near].startswith("HTTP 404")
     assert addresses == {"127.0.0.9"}
     assert len(inner.callers) == 1
 
@@ -349,7 +349,7 @@ async def test_a_search_provider_does_not_redirect_its_caller(
 ) -> None:
     async with inside() as inner:
         stub = stubs()["searxng"]
-        stub.other = lambda _asked: redirect_to(inner.url())
+        stub.other = lambda _request: redirect_to(inner.url())
         await bind(
             services["local"],
             engines=dict.fromkeys(ENGINES, ("searxng",)),
@@ -373,19 +373,19 @@ async def test_no_language_model_is_at_a_metadata_address(
         names = {kind.replace("-", "_"): host for kind, host in hosts.items()}
         llm = {name: {"url": inner.url(host), "model": "m"} for name, host in names.items()}
         settings = SessionSettings.model_validate({**NO_SEARCH.model_dump(), "llm": llm})
-        told = {}
+        details = {}
         async with serving(mode, tmp_path, settings) as api:
             with dialled() as addresses:
                 for name in names:
                     extract = {"prompt": "p", "provider": name}
-                    told[name] = row_error(
+                    details[name] = row_error(
                         await api.run_job(
                             "crawl", url=site.url, scrape_options={"extract": extract}
                         )
                     )
-    near = told.pop("near")
+    near = details.pop("near")
     words = "extraction failed (unreachable): the network policy does not allow the provider's"
-    assert set(told.values()) == {f"{words} address"}
+    assert set(details.values()) == {f"{words} address"}
     assert near != f"{words} address"
     assert addresses == {"127.0.0.1", "127.0.0.9"}
     assert len(inner.callers) == 1
@@ -397,7 +397,7 @@ async def test_a_language_model_does_not_redirect_its_caller(
     model = StubModel(site)
     site.page("/", START)
     async with inside() as inner:
-        model.usual = lambda _asked: redirect_to(inner.url())
+        model.usual = lambda _request: redirect_to(inner.url())
         await bind(services["local"], llm={"custom": {"url": model.url, "model": "m"}})
         options = {"extract": {"prompt": "p"}}
         reply = await services["local"].run_job("crawl", url=site.url, scrape_options=options)

@@ -146,9 +146,11 @@ def shop(site: Site, *, products: int = 200, facets: int = 30, root: str = "/sho
     def listing(request: web.BaseRequest) -> str:
         query = dict(parse_qsl(urlsplit(request.raw_path).query))
         number = int(query.get("page", "1"))
-        shown = paths[(number - 1) * _PER_LISTING : number * _PER_LISTING]
+        listed = paths[(number - 1) * _PER_LISTING : number * _PER_LISTING]
         following = [f"{root}?page={number + 1}"] if number < listings else []
-        return document(f"Shop, {urlencode(query) or 'all'}", links=[*variants, *shown, *following])
+        return document(
+            f"Shop, {urlencode(query) or 'all'}", links=[*variants, *listed, *following]
+        )
 
     site.page(root, listing)
     for number, path in enumerate(paths):

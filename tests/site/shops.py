@@ -92,13 +92,13 @@ class Boutique:
     def _listing(self, category: str, query: dict[str, str]) -> str:
         here = f"{self.start}c/{category}"
         chosen = {name: value for name, value in query.items() if name in {"color", "size", "sort"}}
-        shown = self._chosen(category, chosen)
+        products = self._chosen(category, chosen)
         number = int(query.get("page", "1"))
-        page = shown[(number - 1) * _PER_PAGE : number * _PER_PAGE]
+        page = products[(number - 1) * _PER_PAGE : number * _PER_PAGE]
         links = [f"{self.start}p/{each}" for each in page]
         links += [f"{self.start}p/{each}?color={COLOURS[each % 5]}" for each in page[:3]]
         links += self._facets(here, chosen)
-        if number * _PER_PAGE < len(shown):
+        if number * _PER_PAGE < len(products):
             links.append(_with(here, {**chosen, "page": str(number + 1)}))
         links += [f"{here}?PHPSESSID={hashlib.md5(urlencode(query).encode()).hexdigest()}"]
         text = " ".join(f"{self._name(each)} at {each + 10} euro." for each in page)
@@ -173,14 +173,18 @@ class Warenhaus:
         every = list(range(group, PRODUCTS, 8))
         page = every[(number - 1) * 5 : number * 5]
         order = page[::-1] if query.get("ordnung") == "ab" else page
-        kept = {name: query[name] for name in ("ordnung", "ansicht") if name in query}
+        parameters = {name: query[name] for name in ("ordnung", "ansicht") if name in query}
         token = hashlib.md5(urlencode(query).encode()).hexdigest()
         links = [self._url(nr=str(each)) for each in order]
         links += [self._url(nr=str(order[0]), kennung=token)]
-        links += [self._url(**plain, **{**kept, "ordnung": way}) for way in ("auf", "ab", "neu")]
-        links += [self._url(**plain, **{**kept, "ansicht": view}) for view in ("liste", "kachel")]
+        links += [
+            self._url(**plain, **{**parameters, "ordnung": way}) for way in ("auf", "ab", "neu")
+        ]
+        links += [
+            self._url(**plain, **{**parameters, "ansicht": view}) for view in ("liste", "kachel")
+        ]
         if number * 5 < len(every):
-            links.append(self._url(gruppe=str(group), seite=str(number + 1), **kept))
+            links.append(self._url(gruppe=str(group), seite=str(number + 1), **parameters))
         text = " ".join(f"{prose(f'ware {each}', 12)} Preis {each} Euro." for each in order)
         return _html(f"Gruppe {group}, Seite {number}", text, links, self._url(**plain))
 

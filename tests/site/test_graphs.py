@@ -68,9 +68,9 @@ def test_a_farm_answers_everything_alike(site: Site) -> None:
 def test_a_shop_shows_every_product_and_facet(site: Site) -> None:
     shop = graphs.shop(site, products=50, facets=30)
     assert len(set(shop.facets)) == 30
-    shown = {link for page in (1, 2, 3) for link in links(site, f"{shop.front}?page={page}")}
-    assert set(shop.products) | set(shop.facets) <= shown
-    assert "/shop?page=4" not in shown
+    listed = {link for page in (1, 2, 3) for link in links(site, f"{shop.front}?page={page}")}
+    assert set(shop.products) | set(shop.facets) <= listed
+    assert "/shop?page=4" not in listed
     html = urlopen(site.at(shop.products[7])).read().decode()
     data = re.search(r"<script[^>]*>(.*?)</script>", html, re.DOTALL)
     assert data is not None

@@ -79,8 +79,8 @@ def test_nginx_compresses_only_when_told_to(
 ) -> None:
     (folder / "long.html").write_text("<p>long</p>" * 1000)
     with NginxSite(folder, gzip=gzip) as site:
-        asked = Request(site.url + "long.html", headers={"Accept-Encoding": "gzip"})
-        with urlopen(asked) as answer:
+        request = Request(site.url + "long.html", headers={"Accept-Encoding": "gzip"})
+        with urlopen(request) as answer:
             assert answer.headers.get("Content-Encoding") == coding
 
 

@@ -155,8 +155,8 @@ class TestAccountContract:
         _, lease = await claimed(store, now=NOW + DAY)
         await store.commit(lease, CommitBatch(entries=(entry(0, position=0, charged=("page",)),)))
         later = NOW + 40 * DAY
-        shown = (await accounts.usage("a", now=later)).account.balance
-        assert (shown.monthly_left, shown.topup_left) == (10, 3)
+        shown_balance = (await accounts.usage("a", now=later)).account.balance
+        assert (shown_balance.monthly_left, shown_balance.topup_left) == (10, 3)
         await store.finish(lease, JobStatus.COMPLETED, error=None, now=later)
         balance = (await accounts.usage("a", now=later)).account.balance
         assert (balance.monthly_left, balance.topup_left) == (10, 3)

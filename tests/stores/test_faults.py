@@ -24,8 +24,8 @@ def _quiet() -> Iterator[None]:
 
 @pytest.mark.slow
 def test_failing_statement_loses_no_row_credit_or_webhook() -> None:
-    told = unfaulted()
-    for fault, among_chores in shortened(list(faults(told)), SEED):
+    calls = unfaulted()
+    for fault, among_chores in shortened(list(faults(calls)), SEED):
         found = life(fault, among_chores=among_chores)
         assert not found.problems, fault
         assert found.raised, f"{fault} never struck"

@@ -396,9 +396,11 @@ class TestJobContract:
         job = await accepted(store)
         _, lease = await claimed(store)
         last = CommitBatch(entries=(entry(0, position=0),), outcome={"engine_used": "engine_one"})
-        told = await store.finish(lease, JobStatus.COMPLETED, error=None, batch=last, now=NOW + 3)
+        snapshot = await store.finish(
+            lease, JobStatus.COMPLETED, error=None, batch=last, now=NOW + 3
+        )
         ended = await store.job(ALICE, job.id)
-        assert (told.job, told.rows) == (ended, (b'{"n":1}',))
+        assert (snapshot.job, snapshot.rows) == (ended, (b'{"n":1}',))
         assert (ended.state, ended.finished_at, ended.published) == (
             JobStatus.COMPLETED,
             NOW + 3,
@@ -429,7 +431,7 @@ class TestJobContract:
             ),
             (CommitBatch(entries=(entry(0),)), CommitBatch(published=((0, 0),))),
         ]
-        told = []
+        snapshots = []
         for before, last in ends:
             await accepted(store)
             _, lease = await claimed(store)
@@ -440,8 +442,8 @@ class TestJobContract:
                 lease, JobStatus.COMPLETED, error=None, batch=last, now=NOW + 3
             )
             assert look.receipt.counts == {"fetched": 1}
-            told.append((look.rows, look.job.published))
-        assert told == [((b'{"n":1}', b"2"), 2), ((), 2), ((), 1), ((), 1)]
+            snapshots.append((look.rows, look.job.published))
+        assert snapshots == [((b'{"n":1}', b"2"), 2), ((), 2), ((), 1), ((), 1)]
 
     async def test_cancel_can_be_repeated_and_fences_the_worker(self, store: Store) -> None:
         await accounts(store)

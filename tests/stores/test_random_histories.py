@@ -245,7 +245,9 @@ class Lives(RuleBasedStateMachine):
         if self.now > NOW:
             born = {call: float(call.rpartition("-")[2]) for call in self.calls}
             self.calls = {
-                call: told for call, told in self.calls.items() if born[call] + LEASE_S >= self.now
+                call: result
+                for call, result in self.calls.items()
+                if born[call] + LEASE_S >= self.now
             }
 
     # what must hold

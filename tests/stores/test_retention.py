@@ -65,9 +65,9 @@ async def test_rows_are_deleted_at_their_hour(
     assert await rows(store, job) == 45
     await sweep(hours)
     assert await rows(store, job) == 0
-    kept = await store.job(ACCOUNT, job.id)
-    assert (kept.state, kept.published) == (job.state, 45)
-    assert kept.expired_at == NOW + 1 + hours * HOUR
+    record = await store.job(ACCOUNT, job.id)
+    assert (record.state, record.published) == (job.state, 45)
+    assert record.expired_at == NOW + 1 + hours * HOUR
 
 
 async def test_a_running_job_is_kept(store: Store, sweep: Sweep) -> None:

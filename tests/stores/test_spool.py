@@ -65,18 +65,18 @@ async def test_files_are_reused_and_kept_records_stay(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, bytes]]
 ) -> None:
     root = tmp_path_factory.mktemp("spool")
-    spool, kept, most = SpoolDirectory(root).open("job"), dict[int, bytes](), 0
+    spool, pages, most = SpoolDirectory(root).open("job"), dict[int, bytes](), 0
     for ordinal, record in steps:
-        if ordinal in kept:
+        if ordinal in pages:
             spool.drop(ordinal)
-            del kept[ordinal]
+            del pages[ordinal]
         else:
             assert await spool.write(ordinal, record)
-            kept[ordinal] = record
-        most = max(most, len(kept))
+            pages[ordinal] = record
+        most = max(most, len(pages))
     assert len(list((root / "job").glob("*"))) == most
     with SpoolDirectory(root).open("job") as later:
-        for ordinal, record in kept.items():
+        for ordinal, record in pages.items():
             assert await later.read(ordinal) == record
 
 

@@ -312,10 +312,8 @@ async def test_search_result_is_indexed_after_its_page_is_fetched(
 ) -> None:
     def result(n: int, text: str | None) -> JournalEntry:
         url, done = f"http://x/{n}", orjson.dumps({"done": text is not None})
-        shown = {"url": url, "title": "t", "success": True, **({"markdown": text} if text else {})}
-        return JournalEntry(
-            n, url, success=True, journal=done, page=orjson.dumps(shown), position=n
-        )
+        page = {"url": url, "title": "t", "success": True, **({"markdown": text} if text else {})}
+        return JournalEntry(n, url, success=True, journal=done, page=orjson.dumps(page), position=n)
 
     await accounts(store)
     indexer = Indexer(store, index)
@@ -425,10 +423,10 @@ async def test_indexing_stops_for_an_active_job(store: Store, index: TextIndex) 
         {"url": f"http://x/{n}", "success": True, "markdown": f"garden {n}"} for n in range(30)
     ]
     await _crawled(store, {}, rows)
-    asked = iter([False, False, True])
+    replies = iter([False, False, True])
 
     async def busy() -> bool:
-        return next(asked)
+        return next(replies)
 
     indexer = Indexer(store, index)
     assert not await indexer.catch_up(is_busy=busy)

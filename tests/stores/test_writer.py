@@ -74,8 +74,8 @@ async def together(writer: GroupCommitWriter, *changes: Change) -> list[int | Ba
 async def test_failed_change_does_not_affect_its_group(
     writer: GroupCommitWriter, path: Path
 ) -> None:
-    told = await together(writer, add(1), add(2, 1), add(3), add(4, 4), add(5))
-    assert [each if isinstance(each, int) else type(each) for each in told] == [
+    results = await together(writer, add(1), add(2, 1), add(3), add(4, 4), add(5))
+    assert [each if isinstance(each, int) else type(each) for each in results] == [
         1,
         sqlite3.IntegrityError,
         3,
@@ -104,14 +104,14 @@ def failing(code: int) -> Change:
 async def test_change_too_large_for_the_disk_does_not_block_others(
     writer: GroupCommitWriter, path: Path
 ) -> None:
-    told = await together(writer, add(1), failing(sqlite3.SQLITE_FULL), add(2))
-    assert [str(each) for each in told] == ["1", "no luck", "2"]
+    results = await together(writer, add(1), failing(sqlite3.SQLITE_FULL), add(2))
+    assert [str(each) for each in results] == ["1", "no luck", "2"]
     assert stored(path) == [0, 1, 2]
 
 
 async def test_locked_database_fails_the_whole_group(writer: GroupCommitWriter, path: Path) -> None:
-    told = await together(writer, add(1), failing(sqlite3.SQLITE_BUSY), add(2))
-    assert [str(each) for each in told] == ["no luck"] * 3
+    results = await together(writer, add(1), failing(sqlite3.SQLITE_BUSY), add(2))
+    assert [str(each) for each in results] == ["no luck"] * 3
     assert stored(path) == [0]
 
 
@@ -154,10 +154,10 @@ async def test_each_event_loop_gets_its_own_results(writer: GroupCommitWriter, p
     def elsewhere(number: int) -> int:
         return asyncio.run(writer.run(add(number)))
 
-    told = await asyncio.gather(
+    results = await asyncio.gather(
         *(asyncio.to_thread(elsewhere, number) for number in (1, 2, 3)), writer.run(add(4))
     )
-    assert told == [1, 2, 3, 4]
+    assert results == [1, 2, 3, 4]
     assert stored(path) == [1, 2, 3, 4]
 
 

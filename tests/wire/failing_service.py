@@ -30,9 +30,9 @@ def die(*_: Any, **__: Any) -> NoReturn:
 _accept = SqliteStore.accept
 
 
-async def die_after_accepting(store: SqliteStore, *told: Any, **named: Any) -> NoReturn:
+async def die_after_accepting(store: SqliteStore, *arguments: Any, **named: Any) -> NoReturn:
     """Store a job, then end."""
-    await _accept(store, *told, **named)
+    await _accept(store, *arguments, **named)
     die()
 
 

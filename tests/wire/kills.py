@@ -101,7 +101,7 @@ async def crawl_and_kill(
     async with connected(settings) as (client, _):
         job_id = (await client.start_crawl(start)).job_id
         await asyncio.sleep(after_s)
-        shown = (await client.crawl_status(job_id, per_page=1000)).data
+        rows = (await client.crawl_status(job_id, per_page=1000)).data
         kill(settings, workers=workers)
     # Workers see the end of their pipe and leave: nothing of the killed service stays behind.
     await until(lambda: not processes_on(settings.data_dir))
@@ -112,7 +112,7 @@ async def crawl_and_kill(
     hits = site.requests[earlier:]
     later = site.requests[before:]
     return Killed(
-        shown=shown,
+        shown=rows,
         rows=ended.data,
         state=ended.status.value,
         asked=[hit.path for hit in hits if hit.path != "/robots.txt"],

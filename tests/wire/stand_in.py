@@ -37,8 +37,8 @@ class Door:
         self.expected = f"Bearer {token}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        given = dict(scope["headers"]).get(b"authorization", b"")
-        known = hmac.compare_digest(given, self.expected)
+        authorization = dict(scope["headers"]).get(b"authorization", b"")
+        known = hmac.compare_digest(authorization, self.expected)
         app = self.app if known else PlainTextResponse("who?", 401)
         await app(scope, receive, send)
 

@@ -179,13 +179,13 @@ def cancel_crawl(home: Path) -> CancelResult:
             began = time.monotonic()
             for job_id in (busy, crawled):
                 http.post(f"/v1/jobs/{job_id}/cancel").raise_for_status()
-            answered_s, asked = time.monotonic() - began, len(site.requests)
+            answered_s, requests = time.monotonic() - began, len(site.requests)
             psutil.wait_procs(stuck, timeout=TIMEOUT_S)
             ended_s, alive = time.monotonic() - began, [reply for reply in stuck if _lives(reply)]
             assert not alive
             gate.release()
             wait_for_end(http, crawl(http, site.at("/warm")))  # the service goes on
-            after = [hit for hit in site.requests[asked:] if not hit.path.startswith("/warm")]
+            after = [hit for hit in site.requests[requests:] if not hit.path.startswith("/warm")]
             statuses = {wait_for_end(http, job_id)["status"] for job_id in (busy, crawled)}
         fetched = len([hit for hit in after if hit.path != "/robots.txt"])
         return CancelResult(answered_s, ended_s, fetched, ",".join(statuses))

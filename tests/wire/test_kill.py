@@ -40,8 +40,8 @@ async def test_a_killed_service_finishes_its_crawl(local_settings: Settings, aft
         assert [row["url"] for row in ended.data] == [site.at(path) for path in paths[:60]]
         # A row once seen is there for ever, as it was.
         assert ended.data[: len(before.data)] == before.data
-        asked = [hit.path for hit in site.requests if hit.path != "/robots.txt"]
-        assert len(asked) - len(set(asked)) <= CONCURRENCY
+        fetched_paths = [hit.path for hit in site.requests if hit.path != "/robots.txt"]
+        assert len(fetched_paths) - len(set(fetched_paths)) <= CONCURRENCY
 
 
 async def test_a_killed_depth_first_crawl_goes_on_in_its_order(local_settings: Settings) -> None:
@@ -52,22 +52,22 @@ async def test_a_killed_depth_first_crawl_goes_on_in_its_order(local_settings: S
             "url": site.at("/tree"), "concurrency": CONCURRENCY, "max_pages": 60,
             "crawl_strategy": "dfs",
         }  # fmt: skip
-        job_id, shown = "", list[dict[str, object]]()
+        job_id, rows = "", list[dict[str, object]]()
         for _ in range(3):
             async with connected(local_settings) as (client, _service):
                 job_id = job_id or (await client.start_crawl(start)).job_id
-                status = await rows_after(client, job_id, len(shown) + 12)
-                assert status.data[: len(shown)] == shown
-                shown = status.data
+                status = await rows_after(client, job_id, len(rows) + 12)
+                assert status.data[: len(rows)] == rows
+                rows = status.data
                 kill(local_settings)
             await until(lambda: not processes_on(local_settings.data_dir))
         async with connected(local_settings) as (client, _service):
             ended = await rows_after(client, job_id, 1000)
         assert ended.status == "completed"
         assert [row["url"] for row in ended.data] == [site.at(path) for path in paths[:60]]
-        assert ended.data[: len(shown)] == shown
-        asked = site.paths
-        assert len(asked) - len(set(asked)) <= 3 * CONCURRENCY
+        assert ended.data[: len(rows)] == rows
+        fetched_paths = site.paths
+        assert len(fetched_paths) - len(set(fetched_paths)) <= 3 * CONCURRENCY
 
 
 @pytest.mark.smoke

@@ -118,8 +118,8 @@ def test_the_log_says_why_a_job_failed_and_who_used_the_credits(tmp_path: Path, 
         bad = http.post(paths.CRAWL, json={"url": gone, "max_pages": 1}).json()["job_id"]
         error = wait_for_end(http, bad)["error"]
         stopped = cancelled(http, site)
-        asked = {"advertiser_id": next(iter(sample.advertiser_ids())), "limit": 2}
-        http.post(paths.CREATIVES, json=asked).raise_for_status()
+        query = {"advertiser_id": next(iter(sample.advertiser_ids())), "limit": 2}
+        http.post(paths.CREATIVES, json=query).raise_for_status()
         unknown = http.get(paths.USAGE, headers={"Authorization": "Bearer secret-guess"})
         too_much = http.post(paths.CRAWL, json={"url": url, "max_pages": 1000})
         served.process.send_signal(signal.SIGTERM)
@@ -144,11 +144,11 @@ def test_the_log_says_why_a_job_failed_and_who_used_the_credits(tmp_path: Path, 
         )
         assert error.partition("http")[0][:20] in end
         return
-    told = events(said)
-    [accounts] = ({(each["account"], each["key"]) for each in told if "account" in each},)
+    logged = events(said)
+    [accounts] = ({(each["account"], each["key"]) for each in logged if "account" in each},)
     assert len(accounts) == 1
-    ends = {each["job"]: each for each in told if each["event"] == "job_ended"}
-    assert len([each for each in told if each["event"] == "job_ended"]) == 3
+    ends = {each["job"]: each for each in logged if each["event"] == "job_ended"}
+    assert len([each for each in logged if each["event"] == "job_ended"]) == 3
     assert {
         job: (end["status"], end["rows"], end["credits"], end["level"]) for job, end in ends.items()
     } == {
@@ -156,14 +156,18 @@ def test_the_log_says_why_a_job_failed_and_who_used_the_credits(tmp_path: Path, 
         bad: ("failed", ends[bad]["rows"], 0, "warning"),
         stopped: ("cancelled", 0, 0, "info"),
     }
-    assert [each["job"] for each in told if each["event"] == "job_started"] == [good, bad, stopped]
-    [call] = [each for each in told if each["event"] == "call_ended"]
+    assert [each["job"] for each in logged if each["event"] == "job_started"] == [
+        good,
+        bad,
+        stopped,
+    ]
+    [call] = [each for each in logged if each["event"] == "call_ended"]
     assert (call["platform"], call["credits"], call["creatives"]) == (
         "partner_ads_transparency",
         1,
         1,
     )
-    refused = [each for each in told if each["event"] == "request_refused"]
+    refused = [each for each in logged if each["event"] == "request_refused"]
     assert [(each["status"], "account" in each, each.get("reason")) for each in refused] == [
         (401, False, None),
         (429, True, "CreditsUsedUp"),
@@ -227,12 +231,12 @@ def test_no_secret_is_anywhere(tmp_path: Path, outcome: str) -> None:
             body = {"url": url, "scrape_options": visits, **hook}
             job_id = http.post(paths.CRAWL, json=body).raise_for_status().json()["job_id"]
             wait_for_end(http, job_id)
-            asked = [paths.JOBS, paths.USAGE, paths.WEBHOOK_DELIVERIES, paths.WEBHOOK_STATS]
-            asked += [paths.OPENAPI, paths.ENGINES, paths.WEIGHTS, "/nowhere"]
+            urls = [paths.JOBS, paths.USAGE, paths.WEBHOOK_DELIVERIES, paths.WEBHOOK_STATS]
+            urls += [paths.OPENAPI, paths.ENGINES, paths.WEIGHTS, "/nowhere"]
             of_job = [paths.CRAWL_JOB, paths.CRAWL_RECEIPT, paths.CRAWL_EVENTS]
             of_job += [f"{paths.CRAWL_EXPORT}?format={name}" for name in ("json", "csv")]
-            asked += [path.format(job_id=job_id) for path in of_job]
-            answers = [http.get(path) for path in asked]
+            urls += [path.format(job_id=job_id) for path in of_job]
+            answers = [http.get(path) for path in urls]
             userinfo = {"url": f"http://u:{CANARIES['userinfo']}@x.example/"}
             answers.append(http.post(paths.CRAWL, json=userinfo))
             answers.append(http.post(paths.JOB_RETRY.format(job_id=job_id)))

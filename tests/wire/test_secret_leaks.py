@@ -132,7 +132,7 @@ def test_a_notebook_and_its_local_service(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    shown, visit = Shown(), secrets_of(planted_secrets)
+    outputs, visit = Shown(), secrets_of(planted_secrets)
     hook: dict[str, Any] = {
         "webhook_url": f"{site.at('/hook')}?key={planted_secrets.plain('webhook_url')}",
         "webhook_secret": planted_secrets["webhook_secret"],
@@ -149,19 +149,21 @@ def test_a_notebook_and_its_local_service(
         frames |= {"jobs": jobs_df(), "engines": engines_df(), "why": why(pages, "http://x.test/")}
         frames["exported"] = export_df(begun.job_id)
         for name, thing in frames.items():
-            shown.add(name, thing)
+            outputs.add(name, thing)
         for name, thing in {"job": begun, "crawl": crawled, "session": session}.items():
-            shown.add(name, thing)
-        shown.failure("wrong", lambda: creatives_df("AR1"))
-        shown.failure("refused", lambda: search_df("q", headers={"X Y": planted_secrets["header"]}))
-        shown.failure(
+            outputs.add(name, thing)
+        outputs.failure("wrong", lambda: creatives_df("AR1"))
+        outputs.failure(
+            "refused", lambda: search_df("q", headers={"X Y": planted_secrets["header"]})
+        )
+        outputs.failure(
             "cookie", lambda: search_df("q", cookies={"a": f"{planted_secrets['cookie']};"})
         )
-        shown.failure("late", lambda: search_df("soon", timeout=0.000001, **visit))
-        shown.add("settings", settings.current())
-        shown.add("options", options)
+        outputs.failure("late", lambda: search_df("soon", timeout=0.000001, **visit))
+        outputs.add("settings", settings.current())
+        outputs.add("options", options)
     with replay(home / "tape"):
-        shown.add("replayed", search_df("ants", extract=extract, **visit))
+        outputs.add("replayed", search_df("ants", extract=extract, **visit))
     # Each of them was in use.
     assert list(pages["extract"]) == list(found["extract"]) == [{"name": "Ant"}]
     assert len(ads) == 2
@@ -171,13 +173,13 @@ def test_a_notebook_and_its_local_service(
     open_ = files(home)
     stop(settings.current())
     closed = files(home)
-    for kept in (open_, closed):
-        names = " ".join(kept)
+    for service in (open_, closed):
+        names = " ".join(service)
         assert all(each in names for each in ("jobs.sqlite", ".parquet", "tape/", ".log"))
-        assert planted_secrets.traces(kept) == []
-        outside = {name: data for name, data in kept.items() if "jobs.sqlite" not in name}
+        assert planted_secrets.traces(service) == []
+        outside = {name: data for name, data in service.items() if "jobs.sqlite" not in name}
         assert planted_secrets.traces(outside) == []
-    assert planted_secrets.traces(shown.texts) == []
+    assert planted_secrets.traces(outputs.texts) == []
     assert planted_secrets.traces({"log": caplog.text.encode()}) == []
 
 
@@ -191,24 +193,24 @@ def test_a_notebook_and_a_service_elsewhere(
     caplog.set_level(logging.DEBUG)
     monkeypatch.setenv("WEBDATA_HOME", str(tmp_path))
     monkeypatch.setenv("WEBDATA_API_KEY", planted_secrets.plain("key"))
-    shown, visit = Shown(), secrets_of(planted_secrets)
+    outputs, visit = Shown(), secrets_of(planted_secrets)
     with WireService() as service:
         service.search = JobScript(search_rows(2))
         service.api_keys = {planted_secrets.plain("key")}
         with connect(base_url=service.url) as session, record(tmp_path / "tape"):
-            shown.add("found", session.search_df("q", **visit))
-            shown.add("job", session.search_job("again", **visit))
-            shown.add("session", session)
-            shown.add("settings", settings.current())
+            outputs.add("found", session.search_df("q", **visit))
+            outputs.add("job", session.search_job("again", **visit))
+            outputs.add("session", session)
+            outputs.add("settings", settings.current())
         assert {each.headers["authorization"] for each in service.requests} == {
             f"Bearer {planted_secrets.plain('key')}"
         }
-        shown.add("client", Client(service.url, planted_secrets.plain("key")))
+        outputs.add("client", Client(service.url, planted_secrets.plain("key")))
         with Session(base_url=service.url, api_key=f"not-{planted_secrets.plain('key')}") as wrong:
-            shown.failure("401", lambda: wrong.search_df("other"))
+            outputs.failure("401", lambda: wrong.search_df("other"))
         # A session is pickled with its key, as decided: for another process of the same person.
         assert planted_secrets.plain("key").encode() in pickle.dumps(wrong)
-    shown.failure("gone", lambda: search_df("nobody there", **visit))
-    written = {**files(tmp_path), **shown.texts, "log": caplog.text.encode()}
+    outputs.failure("gone", lambda: search_df("nobody there", **visit))
+    written = {**files(tmp_path), **outputs.texts, "log": caplog.text.encode()}
     assert any("parquet" in name for name in written)
     assert planted_secrets.traces(written) == []

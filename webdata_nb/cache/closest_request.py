@@ -44,7 +44,7 @@ class CachedRequest:
         """Return the options that differ, as `name=value (not value)`."""
         mine, theirs = _options(self.request), _options(other.request)
         return [
-            f"{name}={_shown(mine, name)} (not {_shown(theirs, name)})"
+            f"{name}={_format_option(mine, name)} (not {_format_option(theirs, name)})"
             for name in {**mine, **theirs}
             if mine.get(name) != theirs.get(name)
         ]
@@ -102,5 +102,5 @@ def _options(request: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _shown(options: Mapping[str, Any], name: str) -> str:
+def _format_option(options: Mapping[str, Any], name: str) -> str:
     return format_value(options[name]) if name in options else "the default"

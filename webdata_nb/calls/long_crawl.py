@@ -130,7 +130,7 @@ class _LongCrawl:
     ) -> None:
         self._spec, self._options, self._cache = spec, options, cache
         self._parts, self._out = parts, out
-        self._columns = [name for name in schemas.shown("crawl") if name in spec.columns]
+        self._columns = [name for name in schemas.frame_columns("crawl") if name in spec.columns]
 
     async def result(self) -> CallResult:
         """Return the rows of the files, after fetching those that are missing."""

@@ -19,8 +19,8 @@ class CopyProgressLines:
 
     def __init__(self) -> None:
         self._is_terminal = sys.stderr.isatty()
-        self._shown: tuple[str, str] | None = None
-        self._shown_at = 0.0
+        self._last_step: tuple[str, str] | None = None
+        self._last_at = 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -31,16 +31,16 @@ class CopyProgressLines:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._is_terminal and self._shown is not None:
+        if self._is_terminal and self._last_step is not None:
             self._write(_ERASE_LINE)
 
     def show(self, progress: CopyProgress) -> None:
         """Show a step, unless it was shown a moment ago."""
         step = (progress.step, progress.table)
-        is_due = self._is_terminal and time.monotonic() - self._shown_at >= _INTERVAL_S
-        if step == self._shown and not is_due:
+        is_due = self._is_terminal and time.monotonic() - self._last_at >= _INTERVAL_S
+        if step == self._last_step and not is_due:
             return
-        self._shown, self._shown_at = step, time.monotonic()
+        self._last_step, self._last_at = step, time.monotonic()
         line = f"webdata: {_text(progress)}"
         self._write(f"{_ERASE_LINE}{line}" if self._is_terminal else f"{line}\n")
 

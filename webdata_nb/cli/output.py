@@ -77,8 +77,8 @@ class TextColumn:
 
 
 def _text_columns(frame: pd.DataFrame, names: Sequence[str] | None) -> list[TextColumn]:
-    shown = [name for name in names or frame.columns if name in frame.columns]
-    return [_text_column(frame[name]) for name in shown if frame[name].notna().any()]
+    columns = [name for name in names or frame.columns if name in frame.columns]
+    return [_text_column(frame[name]) for name in columns if frame[name].notna().any()]
 
 
 def _text_column(column: pd.Series[Any]) -> TextColumn:

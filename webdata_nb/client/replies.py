@@ -175,8 +175,8 @@ def error_of(
         attributes["limit"], attributes["active"] = retry.concurrency_limits(reply.headers)
     if reply.status in _FOREIGN_STATUSES and not (reply.is_json or _is_contract_error(reply)):
         return kind(f"{base_url}{path} answered {reply.summary()}: {_WRONG_ADDRESS}", **attributes)
-    asked = f" to {path}" if kind is errors.NotFound else ""
-    return kind(_message(kind, f"{reply.status}{asked}", detail, why), **attributes)
+    target_text = f" to {path}" if kind is errors.NotFound else ""
+    return kind(_message(kind, f"{reply.status}{target_text}", detail, why), **attributes)
 
 
 _BY_STATUS: Final[dict[int, type[errors.ServiceError]]] = {

@@ -10,9 +10,9 @@ from webdata_nb.display.bars import FONT
 def bundle(text: str, line: str, name: str = "") -> dict[str, str]:
     """Return the text and its HTML, with `line` and `name` escaped."""
     small = f" <small>{html.escape(name)}</small>" if name else ""
-    shown = (
+    body = (
         '<div style="padding:.2em .4em;line-height:1.5;white-space:pre-wrap;'
         f'overflow-wrap:anywhere;{FONT}">'
         f"{html.escape(line)}{small}</div>"
     )
-    return {"text/plain": text, "text/html": shown}
+    return {"text/plain": text, "text/html": body}

@@ -64,7 +64,7 @@ class Panel:
         """Read clicks, and draw an update that was delayed."""
         if self._pump is not None:
             self._pump()
-        if self._last is not self._widgets.shown:
+        if self._last is not self._widgets.view:
             self.paint(self._last)
 
     def close(self, view: View) -> None:
@@ -113,7 +113,7 @@ class Widgets:
         self.box = ipywidgets.VBox(
             [self._row, self.words], layout=layout(max_width="56em", padding=".2em .4em")
         )
-        self.shown: View | None = None
+        self.view: View | None = None
         self.show(view)
 
     @property
@@ -131,7 +131,7 @@ class Widgets:
         if view.cancel_requested and not self.button.disabled:
             self.button.disabled = True
             self.button.description = "Cancelling"
-        self.shown = view
+        self.view = view
 
     def close(self) -> None:
         """Close every model in the kernel and in the front end."""

@@ -132,7 +132,7 @@ def _format_dates(axes: Axes, times: Sequence[Any]) -> None:
 def rank_series(snapshots: Sequence[Mapping[str, tuple[str, int]]]) -> list[RankSeries]:
     """Return the ranks of each result in `snapshots`, which map keys to names and ranks."""
     keys = list(dict.fromkeys(key for snapshot in snapshots for key in snapshot))
-    names = {key: told[0] for snapshot in snapshots for key, told in snapshot.items()}
+    names = {key: values[0] for snapshot in snapshots for key, values in snapshot.items()}
     return [
         RankSeries(
             names[key],

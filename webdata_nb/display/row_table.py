@@ -46,17 +46,17 @@ def render(
     columns: Sequence[str], rows: Sequence[Sequence[Any]], *, line: str = "", left_out: int = 0
 ) -> Sheet:
     """Render `rows`; columns that are empty in all rows are listed below the table."""
-    kept = [
+    visible = [
         n
         for n in range(len(columns))
         if not rows or not all(cell_html.is_missing(row[n]) for row in rows)
     ]
-    empty = [name for n, name in enumerate(columns) if n not in kept]
+    empty = [name for n, name in enumerate(columns) if n not in visible]
     budget = PictureBudget(_PICTURES)
-    head = "".join(cell_html.header(columns[n]) for n in kept)
+    head = "".join(cell_html.header(columns[n]) for n in visible)
     body = "".join(
         f'<tr style="{cell_html.ROW}">'
-        f"{''.join(_cell(columns[n], row[n], budget) for n in kept)}</tr>"
+        f"{''.join(_cell(columns[n], row[n], budget) for n in visible)}</tr>"
         for row in rows
     )
     notes = [

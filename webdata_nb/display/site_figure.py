@@ -59,9 +59,9 @@ def status_label(code: int | None, *, success: bool) -> str:
 def category_colors(values: Sequence[str | None]) -> dict[str, str]:
     """Return the colours of the most frequent values; all others are `other`."""
     ranked = [name for name, _ in Counter(filter(None, values)).most_common()]
-    kept = ranked[: len(figures.LINES) - 1] if len(ranked) > len(figures.LINES) else ranked
-    colors = dict(zip(kept, figures.LINES, strict=False))
-    return colors if len(kept) == len(ranked) else {**colors, OTHER: figures.GREY}
+    largest = ranked[: len(figures.LINES) - 1] if len(ranked) > len(figures.LINES) else ranked
+    colors = dict(zip(largest, figures.LINES, strict=False))
+    return colors if len(largest) == len(ranked) else {**colors, OTHER: figures.GREY}
 
 
 def site_figure(pages: Sequence[SitePage], subject: str, colors: SiteColors) -> Figure:

@@ -116,11 +116,11 @@ def _boxes(parent: SiteNode, level: int, top: float, least: float) -> Iterator[S
     if level == LEVELS or not parent.children:
         return
     inside = sorted(_with_index(parent, level), key=lambda each: (-each.pages, each.name))
-    shown = [node for node in inside if node.pages >= least]
-    rest = inside[len(shown) :]
-    if len(rest) == 1 and not shown:
-        shown, rest = rest, []
-    for node in shown:
+    nodes = [node for node in inside if node.pages >= least]
+    rest = inside[len(nodes) :]
+    if len(rest) == 1 and not nodes:
+        nodes, rest = rest, []
+    for node in nodes:
         yield SiteBox(level, top, node)
         yield from _boxes(node, level + 1, top, least)
         top += node.pages

@@ -34,18 +34,18 @@ _NULLABLE: Final[dict[pa.DataType, Any]] = {
 def build(
     table: pa.Table,
     *,
-    shown: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
     attrs: Mapping[str, Any] | None = None,
     dtype_backend: DtypeBackend = "pandas",
     objects: Mapping[str, list[Any]] | None = None,
 ) -> pd.DataFrame:
-    """Return the `shown` columns of `table` as a DataFrame.
+    """Return columns of `table` as a DataFrame.
 
     Parameters
     ----------
     table
         Rows in one of the schemas of `schemas.SCHEMAS`.
-    shown
+    columns
         The names of the columns in their order; None for all columns.
     attrs
         The receipt for `df.attrs["webdata"]`.
@@ -56,7 +56,7 @@ def build(
     objects
         The values of list and JSON columns, if known from `rows.batch`.
     """
-    table = table.select(list(shown)) if shown is not None else table
+    table = table.select(list(columns)) if columns is not None else table
     frame = (
         _to_arrow_backed(table) if dtype_backend == "pyarrow" else _to_native(table, objects or {})
     )

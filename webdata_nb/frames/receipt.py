@@ -48,7 +48,7 @@ class JobOutcome:
     engines: Mapping[str, Any] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
     examples: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    asked: str = ""
+    listing_scope: str = ""
     extraction: Mapping[str, Any] = field(default_factory=dict)
     failure_reason: str = ""
     shortfall: IncompleteResult | None = None
@@ -178,7 +178,7 @@ def of_creatives(
         job_id=None,
         rows=len(rows),
         failed=sum(bool(row.get("error")) for row in rows),
-        asked=_listing_scope(replies),
+        listing_scope=_listing_scope(replies),
         total=sum(reply.total_results for reply in replies),
         job_s=sum(times) if times else None,
     )
@@ -249,7 +249,7 @@ def build(
                 for reason, urls in outcome.examples.items()
             },
         },
-        "asked": outcome.asked,
+        "asked": outcome.listing_scope,
         **({"warning": warning} if (warning := warning_text(outcome)) else {}),
         **({"extraction": dict(outcome.extraction)} if outcome.extraction else {}),
         "line": summary_line(outcome, elapsed),
@@ -491,8 +491,8 @@ def empty_result_reason(outcome: JobOutcome) -> str:
     chain = outcome.engines.get("fallback_chain")
     if chain:
         return f"{what}; asked: {', '.join(map(_attempt_text, chain))}"
-    if outcome.asked:
-        return f"{what} for {outcome.asked}: other regions, dates or sources may have some"
+    if outcome.listing_scope:
+        return f"{what} for {outcome.listing_scope}: other regions, dates or sources may have some"
     if outcome.counts:
         counted = ", ".join(f"{count} {reason}" for reason, count in outcome.counts.items())
         return f"{what}; URLs seen: {counted}"

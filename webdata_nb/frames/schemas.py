@@ -244,7 +244,7 @@ def holds_objects(field: pa.Field[Any]) -> bool:
     return kind(field) == JSON or pa.types.is_list(field.type)
 
 
-def shown(
+def frame_columns(
     table: TableName, *, formats: Sequence[str] = (), extract: bool = False, metadata: bool = False
 ) -> tuple[str, ...]:
     """Return the columns of a frame. They depend on the request and never on the data."""
@@ -253,7 +253,7 @@ def shown(
     return in_order(table, {*base, *(wanted if table in _SCRAPING else ())})
 
 
-def shown_creatives(enrichment: Collection[str]) -> tuple[str, ...]:
+def creatives_columns(enrichment: Collection[str]) -> tuple[str, ...]:
     """Return the columns of creatives for a set of `details`, `assets`, `previews` and `ocr`."""
     added = [field.name for kinds, field in _ENRICHED if not kinds.isdisjoint(enrichment)]
     return (*(field.name for field in _BASE["creatives"]), *added)

@@ -31,29 +31,29 @@ class InputRows:
     error: str | None = None
 
 
-def stack(op: TableName, shown: Sequence[str], parts: Sequence[InputRows]) -> pa.Table:
+def stack(op: TableName, names: Sequence[str], parts: Sequence[InputRows]) -> pa.Table:
     """Return all rows in the order of `parts`; a failed input has one row with its error.
 
-    The columns are the labels, `fetched_at` unless the rows have it, `shown`, and for creatives
+    The columns are the labels, `fetched_at` unless the rows have it, `names`, and for creatives
     `success` and `error`.
     """
-    return pa.concat_tables([_with_labels(op, shown, part) for part in parts])
+    return pa.concat_tables([_with_labels(op, names, part) for part in parts])
 
 
-def columns(op: TableName, shown: Sequence[str], labels: Sequence[str]) -> pa.Schema:
+def columns(op: TableName, names: Sequence[str], labels: Sequence[str]) -> pa.Schema:
     """Return the schema of a stacked table."""
     plain = schemas.SCHEMAS[op]
     fields: list[pa.Field[Any]] = [pa.field(name, schemas.TEXT) for name in labels]
     if "fetched_at" not in plain.names:
         fields.append(pa.field("fetched_at", schemas.WHEN))
     fields += [field for field in _OUTCOME_FIELDS if field.name not in plain.names]
-    return pa.schema([*fields, *(plain.field(name) for name in shown)])
+    return pa.schema([*fields, *(plain.field(name) for name in names)])
 
 
-def _with_labels(op: TableName, shown: Sequence[str], part: InputRows) -> pa.Table:
-    schema = columns(op, shown, list(part.labels))
+def _with_labels(op: TableName, names: Sequence[str], part: InputRows) -> pa.Table:
+    schema = columns(op, names, list(part.labels))
     plain = schemas.SCHEMAS[op]
-    table = part.table.select(list(shown)) if part.table is not None else None
+    table = part.table.select(list(names)) if part.table is not None else None
     rows = 0 if table is None else table.num_rows
     values: dict[str, Any] = {} if table is None else {n: table[n] for n in table.column_names}
     if op == "creatives":

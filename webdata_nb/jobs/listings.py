@@ -238,7 +238,7 @@ async def listing_frame(
     return await asyncio.to_thread(
         frame.build,
         listing,
-        shown=schemas.shown(table),
+        columns=schemas.frame_columns(table),
         attrs=attrs,
         dtype_backend=options.dtype_backend,
     )

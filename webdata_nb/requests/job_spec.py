@@ -81,7 +81,7 @@ class JobSpec:
         request = arguments.build_request(SearchRequest, values)
         _warn_without_effect(request)
         visits = bool(request.formats)
-        columns = schemas.shown(
+        columns = schemas.frame_columns(
             "search",
             formats=request.formats,
             extract=visits and request.extract is not None,
@@ -112,7 +112,7 @@ class JobSpec:
         merged = page_options.merge({"url": url, **options})
         request = arguments.build_request(model, merged.values, merged.argument_names)
         scraped = request.scrape_options
-        columns = schemas.shown(
+        columns = schemas.frame_columns(
             "crawl", formats=scraped.formats, extract=scraped.extract is not None, metadata=True
         )
         # The site decides how many pages there are; the start page is always a row.
@@ -130,7 +130,7 @@ class JobSpec:
             "creatives",
             request,
             _subject(request),
-            schemas.shown_creatives(_enrichment(request)),
+            schemas.creatives_columns(_enrichment(request)),
             max_rows,
             max_rows=max_rows,
             only_new=arguments.check_flag("only_new", only_new),

@@ -77,7 +77,7 @@ def simulate_crawl(
     plan = new_plan(facets)
     plan.set_seeds(seeds)
     done, in_flight = SimulatedCrawl(), list[CrawlTarget]()
-    chain, kept = RecordChain(), list[bytes]()
+    chain, records = RecordChain(), list[bytes]()
     if leg_rows is not None:
         plan.begin_leg(leg_rows)
     while not plan.is_over or plan.is_leg_over:
@@ -85,12 +85,12 @@ def simulate_crawl(
             whole = chain.needs_whole_state or rng.random() < 0.2
             after = 0 if whole else chain.checksum
             record = run_to_completion(encode_record(plan.state(whole=whole), after=after))
-            kept = [record] if whole else [*kept, record]
+            records = [record] if whole else [*records, record]
             chain = chain.followed_by(record, whole=whole)
             done.records.append(record)
             if restart is None or rng.random() < restart:
                 plan = new_plan(None if facets is None else FacetDetector())
-                parts, restored_chain = decode_records(kept)
+                parts, restored_chain = decode_records(records)
                 assert restored_chain == chain
                 run_to_completion(plan.restore(parts))
             plan.begin_leg(plan.rows + leg_rows)

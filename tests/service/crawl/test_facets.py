@@ -173,8 +173,8 @@ def _web(seed: int) -> dict[str, CrawlResult]:
     names = ("sort", "color", "utm_source", "id", "zz", "page")
     urls = ["http://x.test/"]
     for _ in range(60):
-        asked = chance.sample(names, chance.randrange(4))
-        query = "&".join(f"{name}={chance.randrange(3)}" for name in asked)
+        parameters = chance.sample(names, chance.randrange(4))
+        query = "&".join(f"{name}={chance.randrange(3)}" for name in parameters)
         urls.append(f"http://x.test/{chance.choice('ab')}{'?' if query else ''}{query}")
     texts = [random.Random(n).randbytes(120) for n in range(8)]
     site = {}

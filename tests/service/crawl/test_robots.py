@@ -265,6 +265,6 @@ async def test_cache_size_is_bounded(
     names = ("127.0.0.1", "127.0.0.2", "127.0.0.3")
     for name in names:
         await cache.reply(site.at("", host=name))
-    asked = len(site.requests)
+    requests = len(site.requests)
     await cache.reply(site.at("", host=names[-1]))
-    assert len(site.requests) == asked
+    assert len(site.requests) == requests

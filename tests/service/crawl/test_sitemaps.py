@@ -186,10 +186,10 @@ async def test_seeds_follow_start_page_links(api: Api, site: Site, strategy: str
         assert [title for title, _ in rows] == ["Home", "linked", "three", "one"]
     counts = reply["receipt"]["counts"]
     assert counts == {"fetched": 4, "robots": 1, "scope": 1, "sitemap": 1}
-    told = await api.get(
+    receipt = await api.get(
         f"/v1/crawl/{reply['job_id']}/receipt", params={"url": site.at("/gone.xml")}
     )
-    assert told["data"][0]["detail"] == "HTTP 404"
+    assert receipt["data"][0]["detail"] == "HTTP 404"
 
 
 async def test_sitemaps_are_not_requested_without_option(api: Api, site: Site) -> None:
@@ -221,11 +221,11 @@ async def test_seeds_are_kept_after_restart(tmp_path: Path, site: Site) -> None:
             job_id = await api.start_job("crawl", {"url": site.url, "sitemap": True})
             await asyncio.to_thread(site.wait_for, "/one")
         site.page("/sitemap.xml", urlset(site.at("/never")))
-    asked = len(site.hits("/sitemap.xml"))
+    requests = len(site.hits("/sitemap.xml"))
     async with open_service(tmp_path) as api:
         reply = await api.wait_for_end("crawl", job_id)
     assert [row["title"] for row in reply["data"]] == ["Home", "linked", "three", "one"]
-    assert len(site.hits("/sitemap.xml")) == asked == 1
+    assert len(site.hits("/sitemap.xml")) == requests == 1
 
 
 def llms_site(site: Site) -> None:

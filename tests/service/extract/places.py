@@ -52,8 +52,8 @@ def _nodes(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def _types(node: dict[str, Any]) -> list[str]:
-    given = node.get("@type", node.get("type")) or []
-    named = given if isinstance(given, list) else str(given).split()
+    kinds = node.get("@type", node.get("type")) or []
+    named = kinds if isinstance(kinds, list) else str(kinds).split()
     return [each.rpartition("/")[2] for each in named]
 
 

@@ -80,11 +80,11 @@ class Bench:
         item = await self.item(text, **wanted)
         assert item["extract"] is None
         assert item["markdown"] == text
-        told = item["metadata"]["extract"]["error"]
-        assert item["error"] == f"extraction failed ({told['kind']}): {told['message']}"
+        error = item["metadata"]["extract"]["error"]
+        assert item["error"] == f"extraction failed ({error['kind']}): {error['message']}"
         assert KEY not in str(item)
         assert self.model.url not in str(item)
-        return told["kind"], told["message"]
+        return error["kind"], error["message"]
 
 
 @pytest.fixture
@@ -106,13 +106,13 @@ async def test_a_schema_is_filled_and_the_item_says_how(bench: Bench) -> None:
         "pieces": 1,
     }
     assert "error" not in item
-    [asked] = bench.model.requests
-    assert (asked.model, asked.headers["Authorization"]) == ("m1", f"Bearer {KEY}")
+    [question] = bench.model.requests
+    assert (question.model, question.headers["Authorization"]) == ("m1", f"Bearer {KEY}")
     # Every field is there and may be null, as strict modes want it.
-    assert asked.schema["required"] == ["name", "price", "tags"]
-    assert asked.schema["properties"]["price"] == {"type": ["number", "null"]}
-    assert asked.schema["additionalProperties"] is False
-    assert not {"temperature", "max_tokens"} & set(asked.body)
+    assert question.schema["required"] == ["name", "price", "tags"]
+    assert question.schema["properties"]["price"] == {"type": ["number", "null"]}
+    assert question.schema["additionalProperties"] is False
+    assert not {"temperature", "max_tokens"} & set(question.body)
 
 
 async def test_formats_that_were_not_asked_for_are_left_out(bench: Bench) -> None:
@@ -236,8 +236,8 @@ async def test_null_is_an_answer_and_never_asked_again(bench: Bench) -> None:
 
 
 async def test_only_the_fields_of_the_schema_are_taken(bench: Bench) -> None:
-    told = {**VALID_ANSWER, "tags": ["a\0b", None], "admin": True, "__proto__": {"x": 1}}
-    bench.model.then(always_reply(json.dumps(told)))
+    answer = {**VALID_ANSWER, "tags": ["a\0b", None], "admin": True, "__proto__": {"x": 1}}
+    bench.model.then(always_reply(json.dumps(answer)))
     assert (await bench.item())["extract"] == {**VALID_ANSWER, "tags": ["ab"]}
 
 
@@ -363,14 +363,14 @@ async def test_questions_at_once_are_bounded(bench: Bench) -> None:
     bench.extractor_factory = ExtractorFactory(ModelQueues(ModelLimits(max_concurrent=2)))
     under_way = most = 0
 
-    async def slow(asked: Question) -> web.StreamResponse:
+    async def slow(question: Question) -> web.StreamResponse:
         nonlocal under_way, most
         under_way += 1
         most = max(most, under_way)
         for _ in range(20):
             await asyncio.sleep(0)
         under_way -= 1
-        return reply_from_page(asked)
+        return reply_from_page(question)
 
     bench.model.usual = slow
     items = await asyncio.gather(*(bench.item() for _ in range(8)))
@@ -395,8 +395,8 @@ async def test_what_the_page_declares_is_not_asked(bench: Bench) -> None:
     assert item["extract"] == {**VALID_ANSWER, "name": "Declared hat"}
     provenance = item["metadata"]["extract"]["provenance"]
     assert provenance == {"/name": "json_ld:Product/name", "/price": "model", "/tags": "model"}
-    [asked] = bench.model.requests
-    assert list(asked.fields) == ["price", "tags"]
+    [question] = bench.model.requests
+    assert list(question.fields) == ["price", "tags"]
 
 
 async def test_what_is_said_of_the_page_stands_in_where_the_model_finds_nothing(
@@ -411,9 +411,9 @@ async def test_what_is_said_of_the_page_stands_in_where_the_model_finds_nothing(
     assert item["extract"] == {"name": "Wool hat", "image": "/hat.png"}
     provenance = item["metadata"]["extract"]["provenance"]
     assert provenance == {"/name": "model", "/image": "opengraph:og:image"}
-    [asked] = bench.model.requests
-    assert list(asked.fields) == ["name", "image"]
-    assert "/hat.png" in asked.page
+    [question] = bench.model.requests
+    assert list(question.fields) == ["name", "image"]
+    assert "/hat.png" in question.page
 
 
 async def test_an_object_that_is_declared_in_part_is_completed(bench: Bench) -> None:
@@ -443,9 +443,9 @@ async def test_with_a_prompt_the_model_is_asked_for_all_and_told_what_is_declare
     declared = {"json_ld": [{"@type": "Product", "name": "Declared hat"}]}
     item = await bench.item(structured=declared, schema=SCHEMA, prompt="the hat, in capitals")
     assert item["extract"] == VALID_ANSWER
-    [asked] = bench.model.requests
-    assert "Task: the hat, in capitals" in asked.last_message
-    assert "Declared hat" in asked.page
+    [question] = bench.model.requests
+    assert "Task: the hat, in capitals" in question.last_message
+    assert "Declared hat" in question.page
 
 
 async def test_a_prompt_alone_gives_what_the_model_makes_of_it(bench: Bench) -> None:
@@ -479,29 +479,29 @@ def long_page(sections: int) -> str:
 async def test_a_long_page_is_read_in_pieces_and_put_together(bench: Bench) -> None:
     bench.settings["context"] = 2000
     item = await bench.item(long_page(4))
-    told = item["metadata"]["extract"]
-    assert told["pieces"] == len(bench.model.requests) > 1
-    assert told["usage"]["calls"] == told["pieces"]
+    extraction = item["metadata"]["extract"]
+    assert extraction["pieces"] == len(bench.model.requests) > 1
+    assert extraction["usage"]["calls"] == extraction["pieces"]
     assert item["extract"]["name"] == "Wool hat"
     # The stub reads the first of several lines of one name.
-    reply_with = [values(asked) for asked in bench.model.requests]
-    assert told["conflicts"] == {"/name": [each["name"] for each in reply_with[1:]]}
+    reply_with = [values(question) for question in bench.model.requests]
+    assert extraction["conflicts"] == {"/name": [each["name"] for each in reply_with[1:]]}
     assert item["extract"]["tags"] == [
         *("tag0", "shared"),
         *(each["tags"][0] for each in reply_with[1:]),
     ]
     assert item["extract"]["price"] is None
-    whole = "".join(asked.page[:-1] for asked in bench.model.requests)
+    whole = "".join(question.page[:-1] for question in bench.model.requests)
     assert whole == long_page(4)
-    assert all(asked.page.startswith("## Part") for asked in bench.model.requests)
+    assert all(question.page.startswith("## Part") for question in bench.model.requests)
 
 
 async def test_what_of_a_page_is_not_read_is_said(bench: Bench) -> None:
     bench.settings["context"] = 2000
     bench.extractor_factory = ExtractorFactory(ModelQueues(ModelLimits(max_chunks=2)))
-    told = (await bench.item(long_page(8)))["metadata"]["extract"]
-    assert (told["pieces"], len(bench.model.requests)) == (2, 2)
-    assert told["unread_tokens"] > 500
+    extraction = (await bench.item(long_page(8)))["metadata"]["extract"]
+    assert (extraction["pieces"], len(bench.model.requests)) == (2, 2)
+    assert extraction["unread_tokens"] > 500
 
 
 async def test_one_piece_that_fails_fails_the_page(bench: Bench) -> None:

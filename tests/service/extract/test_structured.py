@@ -96,8 +96,8 @@ def test_nothing_is_taken_from_what_merely_stands_nearby() -> None:
 def test_a_publisher_is_not_what_the_page_is_about() -> None:
     organization = {"@type": "Organization", "name": "The Shop", "url": "https://shop.example"}
     assert extract({"name": TEXT, "price": NUMBER}, organization).data["name"] is None
-    asked = extract({"name": TEXT}, organization, title="Company")
-    assert asked.data["name"] == "The Shop"
+    extracted = extract({"name": TEXT}, organization, title="Company")
+    assert extracted.data["name"] == "The Shop"
 
 
 def test_the_kind_that_a_field_names_is_found_beside_the_main_thing() -> None:

@@ -257,9 +257,9 @@ def test_other_codes_and_the_brand() -> None:
 
 def test_a_declared_code_wins_if_the_page_shows_it() -> None:
     head = json_ld(name="Copper kettle", sku="4711-2")
-    shown = extract_page(product_page("<p>Ref: A-1</p><p>No. 4711-2</p>", head=head))
-    assert shown.data["sku"] == "4711-2"
-    assert shown.conflicts == {}
+    extracted = extract_page(product_page("<p>Ref: A-1</p><p>No. 4711-2</p>", head=head))
+    assert extracted.data["sku"] == "4711-2"
+    assert extracted.conflicts == {}
     internal = extract_page(product_page("<p>Item number: A-1</p>", head=head))
     assert internal.data["sku"] == "A-1"
     assert internal.conflicts == {"/sku": ["4711-2"]}
@@ -267,8 +267,8 @@ def test_a_declared_code_wins_if_the_page_shows_it() -> None:
 
 def test_a_declared_price_wins_if_the_page_shows_it() -> None:
     head = json_ld(name="Copper kettle", offers={"price": "45.00", "priceCurrency": "USD"})
-    shown = '<p class="price">$45.00</p><p>With filter:</p><p class="price">$49.00</p>'
-    found = extract_page(product_page(shown, head=head))
+    body = '<p class="price">$45.00</p><p>With filter:</p><p class="price">$49.00</p>'
+    found = extract_page(product_page(body, head=head))
     assert found.data["price"] == 45
     assert found.provenance["/price"] == "json_ld:Product/offers/price"
     crossed_out = '<del>$45.00</del> <p class="price">$39.00</p>'

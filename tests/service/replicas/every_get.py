@@ -38,11 +38,11 @@ async def every_reply(
     Listings are followed to their end. Each path of the OpenAPI document is asked.
     """
     replies: dict[str, Reply] = {}
-    asked: set[str] = set()
+    paths_read: set[str] = set()
     async for template, url in _urls(http, headers, job_ids, files, per_page):
-        asked.add(template)
+        paths_read.add(template)
         replies[url] = await _reply(http, headers, url)
-    if missing := templates() - asked:
+    if missing := templates() - paths_read:
         raise AssertionError(f"add these GETs to the comparison: {sorted(missing)}")
     return replies
 
@@ -52,8 +52,10 @@ async def _reply(http: httpx.AsyncClient, headers: Mapping[str, str], url: str) 
     async with http.stream("GET", url, headers=headers, timeout=_TIMEOUT_S) as response:
         async for part in response.aiter_bytes():
             digest.update(part)
-    shown = {k: v for k, v in response.headers.items() if k.lower() not in _VARYING_HEADERS}
-    return response.status_code, shown, digest.hexdigest()
+    stable_headers = {
+        k: v for k, v in response.headers.items() if k.lower() not in _VARYING_HEADERS
+    }
+    return response.status_code, stable_headers, digest.hexdigest()
 
 
 async def _urls(

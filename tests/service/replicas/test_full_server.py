@@ -88,17 +88,17 @@ async def check_full_disk(
         await wait_until_full(api)
         disk.fill()
         await wait_until_full(api)
-        shown = [(await api.get(f"/v1/crawl/{job_id}"))["data"] for job_id in job_ids]
+        tables = [(await api.get(f"/v1/crawl/{job_id}"))["data"] for job_id in job_ids]
         await check_starts_are_refused(api, body)
         await asyncio.sleep(1)
         for each in (api, other):
-            for job_id, rows in zip(job_ids, shown, strict=True):
+            for job_id, rows in zip(job_ids, tables, strict=True):
                 still = await each.get(f"/v1/crawl/{job_id}")
                 assert (still["status"], still["error"]) == ("running", None)
                 assert still["data"][: len(rows)] == rows
         disk.free()
         for each in (api, other):
-            for job_id, rows in zip(job_ids, shown, strict=True):
+            for job_id, rows in zip(job_ids, tables, strict=True):
                 await check_crawl(each, job_id, expected)
                 ended = await each.get(f"/v1/crawl/{job_id}")
                 assert ended["data"][: len(rows)] == rows

@@ -82,15 +82,15 @@ async def test_jobs_of_a_stopped_replica_are_taken_over(
             try:
                 taken_over = [asyncio.create_task(ended(at_second, each)) for each in job_ids]
                 await asyncio.sleep(STOPPED_S)  # the length of the stop
-                shown = [await task for task in taken_over]
+                statuses = [await task for task in taken_over]
             finally:
                 first.signal_group(signal.SIGCONT)
-            for reply in shown:
+            for reply in statuses:
                 assert (reply["status"], reply["error"]) == ("completed", None)
                 assert [row["url"] for row in reply["data"]] == urls
             assert min(await asyncio.to_thread(attempts, url)) > 1
             after = [await ended(at_first, job_id) for job_id in job_ids]
-            assert [reply["data"] for reply in after] == [reply["data"] for reply in shown]
+            assert [reply["data"] for reply in after] == [reply["data"] for reply in statuses]
             assert await asyncio.to_thread(second.terminate) == 0
             # The continued replica takes jobs again.
             response = await at_first.post("/v1/crawl", json=body)

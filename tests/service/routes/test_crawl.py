@@ -145,8 +145,8 @@ async def test_fetched_at_excludes_queue_time(api: Api, site: Site) -> None:
     assert len(came) > 2
     since = time.time() - time.monotonic()
     for url, at in came.items():
-        asked = site.hits(urlsplit(url).path)[-1].time + since
-        assert at.timestamp() > asked - 0.1
+        due_at = site.hits(urlsplit(url).path)[-1].time + since
+        assert at.timestamp() > due_at - 0.1
 
 
 async def test_the_receipt_says_what_failed(api: Api, site: Site) -> None:
@@ -156,8 +156,8 @@ async def test_the_receipt_says_what_failed(api: Api, site: Site) -> None:
     assert failed
     for row in failed:
         path = f"/v1/crawl/{reply['job_id']}/receipt"
-        told = await api.get(path, params={"url": row["url"]})
-        assert [each["detail"] for each in told["data"]] == [row["error"]]
+        receipt = await api.get(path, params={"url": row["url"]})
+        assert [each["detail"] for each in receipt["data"]] == [row["error"]]
 
 
 async def test_a_start_page_in_error_is_a_row_of_a_completed_crawl_with_a_warning(
@@ -269,12 +269,12 @@ async def test_rows_stay_while_the_crawl_goes_on_and_cancel_keeps_them(
         assert cancelled == {"success": True, "job_id": job_id, "status": "cancelled"}
         assert await api.post(f"/v1/jobs/{job_id}/cancel") == cancelled
     await asyncio.sleep(0.2)  # the site counts what was sent before the cancellation
-    asked = len(site.requests)
+    requests = len(site.requests)
     after = await api.get(path)
     assert after["status"] == "cancelled"
     assert [row["title"] for row in after["data"]] == ["Home", "A"]
     await asyncio.sleep(0.2)
-    assert len(site.requests) == asked
+    assert len(site.requests) == requests
 
 
 async def test_retry_makes_a_new_job_with_the_saved_request(api: Api, site: Site) -> None:
@@ -406,10 +406,10 @@ async def test_extraction_fills_a_schema_and_says_where_from(api: Api, site: Sit
         await api.run_job("crawl", url=site.page("/", PRODUCT), max_pages=1, scrape_options=options)
     )["data"]
     assert row["extract"] == {"name": "Wool hat", "price": 19.5, "currency": "EUR", "colour": None}
-    told = row["metadata"]["extract"]
-    assert told["provider"] == "structured"
-    assert told["provenance"]["/price"] == "json_ld:Product/offers/price"
-    assert told["missing"] == ["/colour"]
+    extraction = row["metadata"]["extract"]
+    assert extraction["provider"] == "structured"
+    assert extraction["provenance"]["/price"] == "json_ld:Product/offers/price"
+    assert extraction["missing"] == ["/colour"]
     assert "structured_data" not in row
     assert "markdown" in row
 

@@ -104,8 +104,8 @@ async def test_a_thousand_pages_are_a_thousand_rows(api: Api, site: Site) -> Non
     }  # fmt: skip
     job_id = await api.start_job("crawl", body)
     reply = await api.wait_for_end("crawl", job_id)
-    told = await api.get(f"/v1/crawl/{job_id}", params={"per_page": 1000})
-    rows = [row["url"] for row in told["data"]]
+    status = await api.get(f"/v1/crawl/{job_id}", params={"per_page": 1000})
+    rows = [row["url"] for row in status["data"]]
     assert len(rows) == len(set(rows)) == reply["total_results"] == 1000
     counts = reply["receipt"]["counts"]
     assert counts["fetched"] == 1000

@@ -99,9 +99,9 @@ async def test_what_the_limit_left_out_is_named_and_costs_nothing(api: Api, site
     assert reply["receipt"]["counts"] == counts
     assert len(site.paths) == fetched
     params: dict[str, Any] = {"outcome": "over_requests", "per_page": 3}
-    told = await api.get(f"/v1/crawl/{job_id}/receipt", params=params)
-    assert told["total_results"] == 301 - fetched
-    assert all(site.at("/copy/") in each["url"] for each in told["data"])
+    receipt = await api.get(f"/v1/crawl/{job_id}/receipt", params=params)
+    assert receipt["total_results"] == 301 - fetched
+    assert all(site.at("/copy/") in each["url"] for each in receipt["data"])
     assert reply["credits"] == 2
 
 

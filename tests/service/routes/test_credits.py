@@ -46,9 +46,9 @@ async def test_the_users_own_account_has_no_limit_and_is_counted(api: Api, site:
     for path in ("/", "/a"):
         site.page(path, '<a href="/a">a</a>' if path == "/" else "text")
     site.page("/broken", "no", status=500)
-    told = await api.run_job("crawl", url=site.url, max_pages=10)
-    assert (told["credits"], told["credits_reserved"]) == (2, None)
-    assert told["credits_unlimited"] is True
+    status = await api.run_job("crawl", url=site.url, max_pages=10)
+    assert (status["credits"], status["credits_reserved"]) == (2, None)
+    assert status["credits_unlimited"] is True
     usage = await api.get("/v1/usage")
     assert usage["operations"] == [
         {"platform": "crawl", "operation": "page", "units": 2, "credits": 2.0}
@@ -68,12 +68,12 @@ async def test_failed_pages_cost_nothing(tmp_path: Path, site: Site) -> None:
         body = {"url": site.url, "max_pages": 10}
         job_id = await api.start_job("crawl", body, headers=mine)
         usage = await all_over(api, mine)
-        told = await api.get(f"/v1/crawl/{job_id}", headers=mine)
+        status = await api.get(f"/v1/crawl/{job_id}", headers=mine)
         events = await api.http.get(f"/v1/crawl/{job_id}/events", headers=mine)
-    assert (told["credits"], told["credits_reserved"]) == (2, 10)
-    assert told["credits_unlimited"] is False
+    assert (status["credits"], status["credits_reserved"]) == (2, 10)
+    assert status["credits_unlimited"] is False
     assert '"credits":2,"credits_reserved":10' in events.text
-    rows = told["data"]
+    rows = status["data"]
     assert [row["success"] for row in rows] == [True, True, False]
     assert (usage["used"], usage["monthly_left"], usage["reserved"]) == (2.0, 8.0, 0.0)
 

@@ -102,17 +102,17 @@ async def test_jobs_wait_for_space_and_lose_nothing(
         async with open_service(data_dir) as api, asyncio.timeout(TIMEOUT_S):
             fill()
             job_id = await api.start_job("crawl", body)
-            shown = await full(api, job_id)
+            status = await full(api, job_id)
             await check_starts_are_refused(api, body)
             await asyncio.sleep(1)
             still = await api.get(f"/v1/crawl/{job_id}")
             assert (still["status"], still["error"]) == ("running", None)
-            assert still["data"][: len(shown)] == shown
+            assert still["data"][: len(status)] == status
             free()
             ended = await api.wait_for_end("crawl", job_id)
             assert (ended["status"], ended["error"]) == ("completed", None)
             assert [row["url"] for row in ended["data"]] == expected
-            assert ended["data"][: len(shown)] == shown
+            assert ended["data"][: len(status)] == status
             assert await api.get(paths.READY) == {"status": "ok"}
             again = await api.run_job("crawl", **body)
             assert len(again["data"]) == PAGES

@@ -64,10 +64,10 @@ async def test_a_crawl_extracts_from_each_page(api: Api, site: Site, model: Stub
     ]
     for row in reply["data"]:
         assert (row["success"], row["error"], row["status"]) == (True, None, "completed")
-        told = row["metadata"]["extract"]
-        assert (told["provider"], told["model"]) == ("custom", "m1")
-        assert told["provenance"] == {"/name": "model", "/price": "model"}
-        assert told["usage"]["calls"] == 1
+        extraction = row["metadata"]["extract"]
+        assert (extraction["provider"], extraction["model"]) == ("custom", "m1")
+        assert extraction["provenance"] == {"/name": "model", "/price": "model"}
+        assert extraction["usage"]["calls"] == 1
         assert "html" in row
         assert "markdown" not in row
     usage = await api.get("/v1/usage")
@@ -94,7 +94,7 @@ async def test_a_search_extracts_from_each_result(api: Api, site: Site, model: S
     assert bat["extract"] == {"name": "Bat", "price": 2}
     assert cup["extract"] == {"name": "Cup", "price": 3.5}
     assert (gone["success"], gone["scraped"], "extract" in gone) == (False, False, False)
-    assert {asked.model for asked in model.requests} == {"m2"}
+    assert {question.model for question in model.requests} == {"m2"}
 
 
 async def test_failed_extraction_is_reported_per_item_and_not_charged(
@@ -104,7 +104,7 @@ async def test_failed_extraction_is_reported_per_item_and_not_charged(
     wrong = always_reply('{"price": "dear"}')
     usual, model.usual = (
         model.usual,
-        lambda asked: wrong(asked) if "Bat" in asked.page else usual(asked),
+        lambda question: wrong(question) if "Bat" in question.page else usual(question),
     )
     options = {"extract": {"schema": SCHEMA}}
     reply = await run_completed_job(api, "crawl", url=shop(site), scrape_options=options)
@@ -153,9 +153,9 @@ async def test_item_reports_extraction_without_model(api: Api, site: Site) -> No
         reply = await api.run_job(
             "crawl", url=url, max_pages=1, scrape_options={"extract": extract}
         )
-        told = reply["data"][0]["metadata"]["extract"]
-        assert told["provider"] == "structured"
-        assert ("no language model is set up" in told.get("note", "")) is noted
+        extraction = reply["data"][0]["metadata"]["extract"]
+        assert extraction["provider"] == "structured"
+        assert ("no language model is set up" in extraction.get("note", "")) is noted
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ async def test_operator_model_is_reachable_in_team_mode(
             [problem] = (await api.post("/v1/crawl", body, headers=mine, status=422))["detail"]
             assert problem["loc"] == ["body", "scrape_options", "extract", field]
         assert len((await api.get("/v1/jobs", headers=mine))["jobs"]) == 1
-    assert {asked.model for asked in model.requests} == {"m1"}
+    assert {question.model for question in model.requests} == {"m1"}
     assert model.requests[0].headers["Authorization"] == f"Bearer {KEY}"
 
 
@@ -220,7 +220,7 @@ async def test_no_key_is_ever_shown(
     tmp_path: Path, site: Site, model: StubModel, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    shown: list[str] = []
+    texts: list[str] = []
     options = {"extract": {"schema": SCHEMA}}
     async with open_service(tmp_path / "data") as api:
         await bind(api, model)
@@ -246,12 +246,12 @@ async def test_no_key_is_ever_shown(
             ):
                 answer = await api.http.get(path, headers=LEASE)
                 assert answer.status_code == 200, path
-                shown.append(answer.text)
+                texts.append(answer.text)
         bad = {"llm": {"custom": {"key": KEY, "colour": KEY}}}
         refused = await api.http.put("/local/leases/l1/settings", json=bad)
         assert refused.status_code == 422
         settings = SessionSettings.model_validate({"llm": {"custom": {"key": KEY}}})
-        shown += [refused.text, repr(settings)]
-    shown.append(caplog.text)
+        texts += [refused.text, repr(settings)]
+    texts.append(caplog.text)
     assert model.requests
-    assert [text for text in shown if KEY in text or model.url in text] == []
+    assert [text for text in texts if KEY in text or model.url in text] == []

@@ -52,6 +52,6 @@ async def test_a_search_ends_while_sixteen_crawls_of_another_account_run(
         [row] = found["data"]
         assert (row["scraped"], "It is red." in row["markdown"]) == (True, True)
         for crawl in crawls:
-            told = await api.get(f"/v1/crawl/{crawl}", headers=alice)
-            assert told["status"] == "running"
+            status = await api.get(f"/v1/crawl/{crawl}", headers=alice)
+            assert status["status"] == "running"
             await api.post(f"/v1/jobs/{crawl}/cancel", headers=alice)

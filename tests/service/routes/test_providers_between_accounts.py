@@ -30,8 +30,8 @@ class Team:
     bob: dict[str, str]
 
     async def search(self, who: dict[str, str], **body: Any) -> Any:
-        asked = {"query": "kettles", "formats": [], **body}
-        started = await self.api.post("/v1/search?wait=30", asked, headers=who)
+        search = {"query": "kettles", "formats": [], **body}
+        started = await self.api.post("/v1/search?wait=30", search, headers=who)
         return started["result"]
 
     async def provider_of(self, who: dict[str, str], **body: Any) -> tuple[str, str]:
@@ -49,9 +49,9 @@ class Team:
         )
 
 
-def usually(stub: Stub, asked: StubRequest) -> web.Response:
-    told = stub.answer(asked, stub.served)
-    return told if isinstance(told, web.Response) else web.json_response(told)
+def usually(stub: Stub, request: StubRequest) -> web.Response:
+    reply = stub.answer(request, stub.served)
+    return reply if isinstance(reply, web.Response) else web.json_response(reply)
 
 
 @pytest.fixture(autouse=True)
@@ -100,7 +100,7 @@ async def test_what_a_provider_answers_to_one_query_rests_it_for_nobody(
     name: str, code: int, tmp_path: Path, site: Site
 ) -> None:
     async with team_with(name, site, tmp_path) as team:
-        team.stub.other = lambda _asked: web.Response(status=code, text='{"detail": "bad query"}')
+        team.stub.other = lambda _request: web.Response(status=code, text='{"detail": "bad query"}')
         for _ in range(4):
             status, detail = await team.provider_of(team.alice)
             assert (status, f"HTTP {code}" in detail) == ("error", True)
@@ -110,9 +110,9 @@ async def test_what_a_provider_answers_to_one_query_rests_it_for_nobody(
 
 
 async def test_errors_in_a_good_answer_that_blame_the_query(tmp_path: Path, site: Site) -> None:
-    told = {"error": {"code": "cirrussearch-query-too-long", "info": "300 bytes at most"}}
+    reply = {"error": {"code": "cirrussearch-query-too-long", "info": "300 bytes at most"}}
     async with team_with("mediawiki", site, tmp_path) as team:
-        team.stub.other = lambda _asked: web.json_response(told)
+        team.stub.other = lambda _request: web.json_response(reply)
         for _ in range(4):
             assert (await team.provider_of(team.alice))[0] == "error"
         team.stub.other = None
@@ -121,8 +121,10 @@ async def test_errors_in_a_good_answer_that_blame_the_query(tmp_path: Path, site
 
 async def test_a_language_without_a_wiki_rests_no_other_wiki(tmp_path: Path, site: Site) -> None:
     async with team_with("mediawiki", site, tmp_path, "?l={language}") as team:
-        team.stub.other = lambda asked: (
-            web.Response(status=404) if asked.parameters["l"] == "xx" else usually(team.stub, asked)
+        team.stub.other = lambda request: (
+            web.Response(status=404)
+            if request.parameters["l"] == "xx"
+            else usually(team.stub, request)
         )
         for _ in range(4):
             status, detail = await team.provider_of(team.alice, language="xx")
@@ -133,8 +135,10 @@ async def test_a_language_without_a_wiki_rests_no_other_wiki(tmp_path: Path, sit
 async def test_failures_that_one_account_alone_meets_rest_the_provider_for_it_alone(
     team: Team,
 ) -> None:
-    team.stub.other = lambda asked: (
-        web.Response(status=500) if asked.parameters["q"] == "poison" else usually(team.stub, asked)
+    team.stub.other = lambda request: (
+        web.Response(status=500)
+        if request.parameters["q"] == "poison"
+        else usually(team.stub, request)
     )
     for _ in range(3):
         assert (await team.provider_of(team.alice, query="poison"))[0] == "error"
@@ -146,16 +150,16 @@ async def test_failures_that_one_account_alone_meets_rest_the_provider_for_it_al
 
 
 async def test_an_outage_that_two_accounts_meet_rests_the_provider_for_all(team: Team) -> None:
-    team.stub.other = lambda _asked: web.Response(status=500)
+    team.stub.other = lambda _request: web.Response(status=500)
     for who in (team.alice, team.bob, team.alice):
         assert await team.provider_of(who) == ("error", "HTTP 500")
-    asked = len(team.stub.requests)
+    requests = len(team.stub.requests)
     for who in (team.alice, team.bob):
         assert "rests" in (await team.provider_of(who))[1]
-    assert len(team.stub.requests) == asked
+    assert len(team.stub.requests) == requests
 
 
 async def test_a_limit_of_the_operators_key_rests_it_for_all(team: Team) -> None:
-    team.stub.other = lambda _asked: web.Response(status=429)
+    team.stub.other = lambda _request: web.Response(status=429)
     assert (await team.provider_of(team.alice))[0] == "rate_limited"
     assert "rests" in (await team.provider_of(team.bob))[1]

@@ -24,9 +24,9 @@ async def test_every_url_once_page_by_page(api: Api, site: Site, links: list[str
     path = f"/v1/crawl/{reply['job_id']}/receipt"
     entries: list[dict[str, Any]] = []
     for page in range(1, 12):
-        told = await api.get(path, params={"page": page, "per_page": 10})
-        assert (told["page"], told["per_page"], told["total_results"]) == (page, 10, 51)
-        entries += told["data"]
+        receipt = await api.get(path, params={"page": page, "per_page": 10})
+        assert (receipt["page"], receipt["per_page"], receipt["total_results"]) == (page, 10, 51)
+        entries += receipt["data"]
     assert [entry["url"] for entry in entries] == sorted(links)
     counted = {
         outcome: sum(entry["outcome"] == outcome for entry in entries)
@@ -34,9 +34,9 @@ async def test_every_url_once_page_by_page(api: Api, site: Site, links: list[str
     }
     assert counted == reply["receipt"]["counts"]
     for outcome, count in counted.items():
-        told = await api.get(path, params={"outcome": outcome})
-        assert told["total_results"] == count
-        assert [e["url"] for e in told["data"]] == sorted(
+        receipt = await api.get(path, params={"outcome": outcome})
+        assert receipt["total_results"] == count
+        assert [e["url"] for e in receipt["data"]] == sorted(
             entry["url"] for entry in entries if entry["outcome"] == outcome
         )
     assert (await api.get(path, params={"outcome": "facet"}))["data"] == []
@@ -46,9 +46,9 @@ async def test_receipt_entry_by_url_variants(api: Api, site: Site, links: list[s
     reply = await api.run_job("crawl", url=site.url, max_pages=3)
     path = f"/v1/crawl/{reply['job_id']}/receipt"
     for spelling in (links[20], f"{links[20]}#x", links[20].replace("http", "HTTP")):
-        told = await api.get(path, params={"url": spelling})
-        assert (told["url"], told["total_results"]) == (links[20], 1)
-        assert told["data"] == [{"url": links[20], "outcome": "over_budget", "detail": ""}]
+        receipt = await api.get(path, params={"url": spelling})
+        assert (receipt["url"], receipt["total_results"]) == (links[20], 1)
+        assert receipt["data"] == [{"url": links[20], "outcome": "over_budget", "detail": ""}]
     assert (await api.get(path, params={"url": site.at("/never")}))["total_results"] == 0
     other = {"url": links[20], "outcome": "fetched"}
     assert (await api.get(path, params=other))["total_results"] == 0

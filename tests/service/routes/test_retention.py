@@ -134,7 +134,7 @@ def test_invalid_retention_hours_are_rejected(mode: Any, hours: float) -> None:
 
 
 def test_retention_defaults_depend_on_the_mode(tmp_path: Path) -> None:
-    def checked(mode: Any, **given: Any) -> Retention:
+    def checked(mode: Any, **options: Any) -> Retention:
         return ServiceSettings.checked(
             host=None,
             port=0,
@@ -142,7 +142,7 @@ def test_retention_defaults_depend_on_the_mode(tmp_path: Path) -> None:
             store=None,
             mode=mode,
             allow_networks=(),
-            **given,
+            **options,
         ).retention
 
     assert checked("local") == Retention(48, 720, 2160)

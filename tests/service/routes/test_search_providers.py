@@ -69,7 +69,7 @@ def article(number: int) -> str:
 
 async def test_the_first_is_limited_the_second_empty_the_third_answers(town: Town) -> None:
     brave, searxng = town.stubs["brave"], town.stubs["searxng"]
-    brave.other = lambda _asked: web.Response(status=429, headers={"Retry-After": "30"})
+    brave.other = lambda _request: web.Response(status=429, headers={"Retry-After": "30"})
     town.stubs["marginalia"].served = pages(town.site, 3)
     providers = {
         "brave": town.access("brave"),
@@ -99,7 +99,7 @@ async def test_the_first_is_limited_the_second_empty_the_third_answers(town: Tow
 
 async def test_job_fails_with_reasons_when_all_providers_fail(town: Town) -> None:
     for name in ("brave", "searxng"):
-        town.stubs[name].other = lambda _asked: web.Response(status=500, text=KEY)
+        town.stubs[name].other = lambda _request: web.Response(status=500, text=KEY)
     providers = {"brave": town.access("brave"), "searxng": town.access("searxng")}
     lists = every("brave", "searxng")
     await town.bind(lists, providers)
@@ -198,16 +198,16 @@ async def test_safe_search_language_and_country_reach_the_provider(town: Town) -
     stub.served = pages(town.site, 10)
     await town.bind({"engine_one": ["searxng"]}, {"searxng": town.access("searxng")})
     await town.search(formats=[], language="de", country="AT", safe_search=True)
-    [asked] = stub.requests
-    assert asked.parameters["language"] == "de-AT"
-    assert asked.parameters["safesearch"] == "2"
+    [request] = stub.requests
+    assert request.parameters["language"] == "de-AT"
+    assert request.parameters["safesearch"] == "2"
 
 
 async def test_no_key_is_ever_shown(
     tmp_path: Path, site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    shown: list[str] = []
+    texts: list[str] = []
     async with open_service(tmp_path / "data") as api:
         town = Town(api, site)
         # Providers that hold up the key to whoever asks, in bodies and redirects.
@@ -231,21 +231,21 @@ async def test_no_key_is_ever_shown(
         ):
             answer = await api.http.get(path, headers=LEASE)
             assert answer.status_code == 200, path
-            shown.append(answer.text)
+            texts.append(answer.text)
         bad = {"providers": {"brave": {"key": KEY, "colour": KEY}}}
         refused = await api.http.put("/local/leases/l1/settings", json=bad)
         assert refused.status_code == 422
-        shown += [refused.text, repr(SessionSettings.model_validate({"providers": providers}))]
-    shown.append(caplog.text)
-    assert [text for text in shown if KEY in text] == []
+        texts += [refused.text, repr(SessionSettings.model_validate({"providers": providers}))]
+    texts.append(caplog.text)
+    assert [text for text in texts if KEY in text] == []
 
 
 def _mirror(number: int) -> Any:
     answers = (
-        lambda asked: web.json_response({"response": {"status": f"ERROR: {asked.parameters}"}}),
-        lambda _asked: web.Response(status=500, text=KEY, reason=KEY),
-        lambda _asked: web.Response(status=302, headers={"Location": f"http://x.test/{KEY}"}),
-        lambda _asked: web.Response(text=f"<html>{KEY}", content_type="text/html"),
+        lambda request: web.json_response({"response": {"status": f"ERROR: {request.parameters}"}}),
+        lambda _request: web.Response(status=500, text=KEY, reason=KEY),
+        lambda _request: web.Response(status=302, headers={"Location": f"http://x.test/{KEY}"}),
+        lambda _request: web.Response(text=f"<html>{KEY}", content_type="text/html"),
     )
     return answers[number]
 
@@ -274,7 +274,7 @@ async def test_engine_list_shows_usable_providers(town: Town) -> None:
 
 
 async def test_engine_list_shows_resting_providers(town: Town) -> None:
-    town.stubs["searxng"].other = lambda _asked: web.Response(
+    town.stubs["searxng"].other = lambda _request: web.Response(
         status=429, headers={"Retry-After": "99"}
     )
     await town.bind({"engine_one": ["searxng", "local"]}, {"searxng": town.access("searxng")})
@@ -413,7 +413,7 @@ async def test_a_start_that_waits_brings_the_pages_too(town: Town) -> None:
 
 
 async def test_a_start_says_that_its_search_failed(town: Town) -> None:
-    town.stubs["searxng"].other = lambda _asked: web.Response(status=429)
+    town.stubs["searxng"].other = lambda _request: web.Response(status=429)
     await town.bind(every("searxng"), {"searxng": town.access("searxng")})
     start = await town.api.post("/v1/search?wait=30", {"query": "q", "formats": []}, headers=LEASE)
     assert start["result"]["status"] == "failed"

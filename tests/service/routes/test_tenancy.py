@@ -91,8 +91,8 @@ async def team(tmp_path: Path) -> AsyncIterator[Team]:
         things = {kind: await api.start_job(kind, body, headers=alice) for kind, body in starts}
         for job_id in things.values():
             await api.http.post(f"/v1/jobs/{job_id}/cancel", headers=alice)
-        told = await api.get(paths.WEBHOOK_DELIVERIES, headers=alice)
-        things["delivery"] = told["deliveries"][0]["delivery_id"]
+        deliveries = await api.get(paths.WEBHOOK_DELIVERIES, headers=alice)
+        things["delivery"] = deliveries["deliveries"][0]["delivery_id"]
         wanted = {"advertiser_id": ADVERTISER, "limit": 1, "should_download_previews": True}
         ads = await api.post(paths.CREATIVES, wanted, headers=alice)
         things["file"] = ads["creatives"][0]["preview"]["sha256"]
@@ -100,14 +100,16 @@ async def team(tmp_path: Path) -> AsyncIterator[Team]:
 
 
 def test_the_matrix_has_every_operation_that_needs_a_key() -> None:
-    asked = {(method.lower(), path.partition("?")[0]) for method, path, *_ in OPERATIONS.values()}
+    operations = {
+        (method.lower(), path.partition("?")[0]) for method, path, *_ in OPERATIONS.values()
+    }
     described = {
         (method, path)
         for path, methods in DOCUMENT["paths"].items()
         for method, operation in methods.items()
         if operation.get("security") != []
     }
-    assert asked == described
+    assert operations == described
 
 
 @pytest.mark.parametrize("who", NOBODY)

@@ -157,8 +157,8 @@ PRICES = [
 def test_prices_are_no_formulas(page: str) -> None:
     markdown = scrape_markdown(page)
     assert [formula for formula in formulas(markdown) if formula != "x^2"] == []
-    shown = MarkdownIt("commonmark").enable("table").render(markdown)
-    assert _text(shown).count("$") >= _text(page).count("$")
+    rendered = MarkdownIt("commonmark").enable("table").render(markdown)
+    assert _text(rendered).count("$") >= _text(page).count("$")
 
 
 def _text(html: str) -> str:

@@ -66,8 +66,8 @@ async def test_retries_are_logged_by_host_and_cause(
     caplog.set_level("INFO", "webdata_nb.service.events")
     await visit(pipeline, site.page("/secret-path", "no", status=500))
     await visit(pipeline, site.page("/other", "no", status=503))
-    told = [record.message for record in caplog.records]
-    assert told == [f"page_retried host=127.0.0.1 cause=http_{status}" for status in (500, 503)]
+    messages = [record.message for record in caplog.records]
+    assert messages == [f"page_retried host=127.0.0.1 cause=http_{status}" for status in (500, 503)]
 
 
 async def test_missing_page_is_not_retried(pipeline: PagePipeline, site: Site) -> None:

@@ -67,8 +67,8 @@ def workers() -> list[psutil.Process]:
 
 async def test_pages_come_back_as_data_each_to_its_caller() -> None:
     async with PagePool(2) as pages:
-        asked = [pages.scrape(html(f"Page {n}", n * 500), FULL_PAGE) for n in range(40)]
-        titles = [scraped.title for scraped in await asyncio.gather(*asked)]
+        tasks = [pages.scrape(html(f"Page {n}", n * 500), FULL_PAGE) for n in range(40)]
+        titles = [scraped.title for scraped in await asyncio.gather(*tasks)]
         assert titles == [f"Page {n}" for n in range(40)]
         assert 1 <= len(workers()) <= 2
     assert workers() == []
@@ -193,10 +193,10 @@ async def test_a_worker_that_is_killed_takes_no_page_with_it() -> None:
         await pages.scrape(html("Warm"), FULL_PAGE)
         [worker] = workers()
         os.kill(worker.pid, signal.SIGSTOP)
-        asked = [asyncio.create_task(pages.scrape(html(f"P{n}"), FULL_PAGE)) for n in range(6)]
+        tasks = [asyncio.create_task(pages.scrape(html(f"P{n}"), FULL_PAGE)) for n in range(6)]
         await asyncio.sleep(0)
         os.kill(worker.pid, signal.SIGKILL)
-        answers = await asyncio.gather(*asked)
+        answers = await asyncio.gather(*tasks)
         assert [each.title for each in answers] == [f"P{n}" for n in range(6)]
 
 
@@ -204,7 +204,7 @@ async def test_a_worker_that_is_killed_takes_no_page_with_it() -> None:
 async def test_killing_workers_again_and_again_loses_no_page() -> None:
     chance, killed = random.Random(14), 0
     async with PagePool(2) as pages:
-        asked = [
+        tasks = [
             asyncio.create_task(pages.scrape(html(f"P{n}", 60_000), FULL_PAGE)) for n in range(80)
         ]
         for _ in range(8):
@@ -213,7 +213,7 @@ async def test_killing_workers_again_and_again_loses_no_page() -> None:
                 sent = chance.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP])
                 os.kill(chance.choice(alive).pid, sent)
                 killed += 1
-        answers = await asyncio.gather(*asked)
+        answers = await asyncio.gather(*tasks)
         assert [each.title for each in answers] == [f"P{n}" for n in range(80)]
     assert killed >= 2
     assert workers() == []

@@ -69,21 +69,21 @@ class Stub:
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         assert self.site is not None
-        asked = _parse_request(request, self.site.hits(request.raw_path)[-1].body)
-        if asked.path.startswith(self.path):
-            self.requests.append(asked)
+        parsed = _parse_request(request, self.site.hits(request.raw_path)[-1].body)
+        if parsed.path.startswith(self.path):
+            self.requests.append(parsed)
         if self.handler is not None:
             return await self.handler(request)
         if self.other is not None:
-            return self.other(asked)
+            return self.other(parsed)
         if self.method not in {"*", request.method}:
             return web.Response(status=405)
-        told = self.answer(asked, self.served)
-        if isinstance(told, web.Response):
-            return told
-        if isinstance(told, str):
-            return web.Response(text=told, content_type="text/html")
-        return web.json_response(told)
+        answer = self.answer(parsed, self.served)
+        if isinstance(answer, web.Response):
+            return answer
+        if isinstance(answer, str):
+            return web.Response(text=answer, content_type="text/html")
+        return web.json_response(answer)
 
 
 def _parse_request(request: web.BaseRequest, body: bytes) -> StubRequest:
@@ -106,8 +106,8 @@ def _page_of(served: list[Result], *, size: int, start: int) -> list[Result]:
     return served[start : start + size]
 
 
-def _searxng(asked: StubRequest, served: list[Result]) -> Any:
-    p = asked.parameters
+def _searxng(request: StubRequest, served: list[Result]) -> Any:
+    p = request.parameters
     if p.get("format") != "json":
         return web.Response(status=403)
     found = _page_of(served, size=10, start=(int(p["pageno"]) - 1) * 10)
@@ -136,16 +136,16 @@ def _searxng(asked: StubRequest, served: list[Result]) -> Any:
     }
 
 
-def _brave(asked: StubRequest, served: list[Result]) -> Any:
-    p, size = asked.parameters, int(asked.parameters["count"])
-    if asked.headers.get("x-subscription-token") != KEY:
-        told = {"type": "ErrorResponse", "error": {"code": "SUBSCRIPTION_TOKEN_INVALID"}}
-        return web.json_response(told, status=422)
+def _brave(request: StubRequest, served: list[Result]) -> Any:
+    p, size = request.parameters, int(request.parameters["count"])
+    if request.headers.get("x-subscription-token") != KEY:
+        reply = {"type": "ErrorResponse", "error": {"code": "SUBSCRIPTION_TOKEN_INVALID"}}
+        return web.json_response(reply, status=422)
     if not 1 <= size <= 20 or not 0 <= int(p["offset"]) <= 9:
         return web.json_response({"type": "ErrorResponse"}, status=422)
     start = int(p["offset"]) * size
     found = _page_of(served, size=size, start=start)
-    told = {
+    reply = {
         "type": "search",
         "query": {"original": p["q"], "more_results_available": len(served) > start + size},
         "mixed": {"type": "mixed"},
@@ -155,14 +155,14 @@ def _brave(asked: StubRequest, served: list[Result]) -> Any:
             {"type": "search_result", "url": r.url, "title": r.title, "description": r.snippet}
             for r in found
         ]
-        told["web"] = {"type": "search", "results": rows}
+        reply["web"] = {"type": "search", "results": rows}
     limits = {"X-RateLimit-Limit": "1000, 15000", "X-RateLimit-Remaining": "999, 9"}
-    return web.json_response(told, headers=limits)
+    return web.json_response(reply, headers=limits)
 
 
-def _serper(asked: StubRequest, served: list[Result]) -> Any:
-    p, size = asked.parameters, int(asked.parameters["num"])
-    if asked.headers.get("x-api-key") != KEY:
+def _serper(request: StubRequest, served: list[Result]) -> Any:
+    p, size = request.parameters, int(request.parameters["num"])
+    if request.headers.get("x-api-key") != KEY:
         return web.json_response({"message": "Unauthorized.", "statusCode": 403}, status=403)
     if size > 100:
         return web.json_response({"message": "num"}, status=400)
@@ -179,15 +179,15 @@ def _serper(asked: StubRequest, served: list[Result]) -> Any:
     }
 
 
-def _tavily(asked: StubRequest, served: list[Result]) -> Any:
-    size = asked.parameters["max_results"]
-    if asked.headers.get("authorization") != f"Bearer {KEY}":
-        told = {"detail": {"error": "Unauthorized: missing or invalid API key."}}
-        return web.json_response(told, status=401)
+def _tavily(request: StubRequest, served: list[Result]) -> Any:
+    size = request.parameters["max_results"]
+    if request.headers.get("authorization") != f"Bearer {KEY}":
+        reply = {"detail": {"error": "Unauthorized: missing or invalid API key."}}
+        return web.json_response(reply, status=401)
     if size > 20:
         return web.json_response({"detail": {"error": "max_results"}}, status=400)
     return {
-        "query": asked.parameters["query"],
+        "query": request.parameters["query"],
         "answer": None,
         "images": [],
         "results": [
@@ -204,22 +204,22 @@ def _tavily(asked: StubRequest, served: list[Result]) -> Any:
     }
 
 
-def _exa(asked: StubRequest, served: list[Result]) -> Any:
-    if asked.headers.get("x-api-key") != KEY:
+def _exa(request: StubRequest, served: list[Result]) -> Any:
+    if request.headers.get("x-api-key") != KEY:
         return web.json_response({"error": "Invalid API key", "tag": "INVALID_API_KEY"}, status=401)
     return {
         "requestId": "b5947044c4b78efa9552a7c89b306d95",
         "resolvedSearchType": "neural",
         "results": [
             {"id": r.url, "url": r.url, "title": r.title, "score": 0.2, "text": r.snippet}
-            for r in served[: asked.parameters["numResults"]]
+            for r in served[: request.parameters["numResults"]]
         ],
         "costDollars": {"total": 0.005},
     }
 
 
-def _mojeek(asked: StubRequest, served: list[Result]) -> Any:
-    p = asked.parameters
+def _mojeek(request: StubRequest, served: list[Result]) -> Any:
+    p = request.parameters
     if p.get("api_key") != KEY:
         return {"response": {"status": "ERROR: Invalid API Key"}}
     start = int(p["s"]) - 1
@@ -242,9 +242,9 @@ def _mojeek(asked: StubRequest, served: list[Result]) -> Any:
     }
 
 
-def _marginalia(asked: StubRequest, served: list[Result]) -> Any:
-    p = asked.parameters
-    if asked.headers.get("api-key") not in {KEY, "public"}:
+def _marginalia(request: StubRequest, served: list[Result]) -> Any:
+    p = request.parameters
+    if request.headers.get("api-key") not in {KEY, "public"}:
         return web.Response(status=403)
     size = int(p["count"])
     found = _page_of(served, size=size, start=(int(p["page"]) - 1) * size)
@@ -260,11 +260,11 @@ def _marginalia(asked: StubRequest, served: list[Result]) -> Any:
     }
 
 
-def _mediawiki(asked: StubRequest, served: list[Result]) -> Any:
-    p = asked.parameters
+def _mediawiki(request: StubRequest, served: list[Result]) -> Any:
+    p = request.parameters
     start, size = int(p["sroffset"]), int(p["srlimit"])
     found = _page_of(served, size=size, start=start)
-    told: dict[str, Any] = {
+    reply: dict[str, Any] = {
         "batchcomplete": True,
         "query": {
             "general": {"server": "//x.test", "articlepath": "/$1", "sitename": "Wiki"},
@@ -281,8 +281,8 @@ def _mediawiki(asked: StubRequest, served: list[Result]) -> Any:
         },
     }
     if start + size < len(served):
-        told["continue"] = {"sroffset": start + size, "continue": "-||"}
-    return told
+        reply["continue"] = {"sroffset": start + size, "continue": "-||"}
+    return reply
 
 
 def wiki_address(result: Result) -> str:
@@ -303,8 +303,8 @@ def _scraped(found: list[Result], item: str, before: str = "", after: str = "") 
     return f"<!doctype html><html><body>{before}{rows}{after}</body></html>"
 
 
-def _duckduckgo(asked: StubRequest, served: list[Result]) -> Any:
-    start = int(asked.parameters.get("s", 0))
+def _duckduckgo(request: StubRequest, served: list[Result]) -> Any:
+    start = int(request.parameters.get("s", 0))
     item = (
         '<div class="links_main links_deep result__body"><h2 class="result__title"><a>{title}</a>'
         '</h2><a class="result__snippet" href="//duckduckgo.com/l/?uddg={packed}&amp;rut=0">'
@@ -318,8 +318,8 @@ def _duckduckgo(asked: StubRequest, served: list[Result]) -> Any:
     return _scraped(served[start : start + size], item, before=ad)
 
 
-def _ddgs_brave(asked: StubRequest, served: list[Result]) -> Any:
-    start = int(asked.parameters.get("offset", 0)) * 20
+def _ddgs_brave(request: StubRequest, served: list[Result]) -> Any:
+    start = int(request.parameters.get("offset", 0)) * 20
     item = (
         '<div class="snippet" data-type="web"><a href="{url}"><div class="title">{title}</div></a>'
         '<div class="generic-snippet snippet"><div class="content">{snippet}'
@@ -328,19 +328,19 @@ def _ddgs_brave(asked: StubRequest, served: list[Result]) -> Any:
     return _scraped(served[start : start + 20], item)
 
 
-def _startpage(asked: StubRequest, served: list[Result]) -> Any:
-    if asked.path == "/":
+def _startpage(request: StubRequest, served: list[Result]) -> Any:
+    if request.path == "/":
         return '<form id="search"><input name="sc" value="sc-token"></form>'
-    if asked.parameters.get("sc") != "sc-token":
+    if request.parameters.get("sc") != "sc-token":
         return web.Response(status=403)
-    start = (int(asked.parameters.get("page", 1)) - 1) * 10
+    start = (int(request.parameters.get("page", 1)) - 1) * 10
     item = '<div class="result css-1"><a href="{url}"><h2>{title}</h2></a><p>{snippet}</p></div>'
     ad = '<div class="result css-1"><a href="https://www.google.com/aclk?x"><h2>Ad</h2></a></div>'
     return _scraped(served[start : start + 10], item, before=ad)
 
 
-def _yahoo(asked: StubRequest, served: list[Result]) -> Any:
-    start = int(asked.parameters.get("b", 1)) - 1
+def _yahoo(request: StubRequest, served: list[Result]) -> Any:
+    start = int(request.parameters.get("b", 1)) - 1
     item = (
         '<div class="dd algo algo-sr relsrch"><div class="compTitle options-toggle"><h3><a>{title}'
         '</a></h3><a href="https://r.search.yahoo.com/_ylt=A/RV=2/RO=10/RU={packed}/RK=2/RS=k-">.'
@@ -353,8 +353,8 @@ def _yahoo(asked: StubRequest, served: list[Result]) -> Any:
     return _scraped(served[start : start + 7], item, before=ad)
 
 
-def _ddgs_mojeek(asked: StubRequest, served: list[Result]) -> Any:
-    start = int(asked.parameters.get("s", 1)) - 1
+def _ddgs_mojeek(request: StubRequest, served: list[Result]) -> Any:
+    start = int(request.parameters.get("s", 1)) - 1
     item = '<li><h2><a class="title" href="{url}">{title}</a></h2><p class="s">{snippet}</p></li>'
     return _scraped(served[start : start + 10], item, '<ul class="results-standard">', "</ul>")
 

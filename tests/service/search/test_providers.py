@@ -152,7 +152,7 @@ async def test_query_text_is_sent_unchanged(bench: Bench) -> None:
     assert text in bench.asked.values()
 
 
-def _answered(_asked: StubRequest, **options: Any) -> web.Response:
+def _answered(_request: StubRequest, **options: Any) -> web.Response:
     return web.Response(**options)
 
 
@@ -169,7 +169,7 @@ async def test_http_statuses(bench: Bench) -> None:
 
 @each
 async def test_retry_after_opens_circuit(bench: Bench) -> None:
-    bench.stub.other = lambda _asked: web.Response(status=429, headers={"Retry-After": "7"})
+    bench.stub.other = lambda _request: web.Response(status=429, headers={"Retry-After": "7"})
     assert (await bench.status())[0] == "rate_limited"
     assert 5 < bench.breakers.state(bench.provider.identity).circuit.remaining_s(loop_time()) <= 7
     before = len(bench.stub.requests)
@@ -183,13 +183,13 @@ def loop_time() -> float:
 
 @each
 async def test_forbidden_status(bench: Bench) -> None:
-    bench.stub.other = lambda _asked: web.Response(status=401, text=f"bad key {KEY}")
+    bench.stub.other = lambda _request: web.Response(status=401, text=f"bad key {KEY}")
     assert (await bench.status())[0] == "auth"
 
 
 @each
 async def test_redirect_is_not_followed(bench: Bench, other: Site) -> None:
-    bench.stub.other = lambda _asked: web.Response(status=302, headers={"Location": other.url})
+    bench.stub.other = lambda _request: web.Response(status=302, headers={"Location": other.url})
     assert (await bench.status())[0] == "error"
     assert other.requests == ()
 
@@ -203,7 +203,7 @@ def other() -> Iterator[Site]:
 @pytest.mark.parametrize("stub", JSON, indirect=True)
 async def test_html_instead_of_json_is_blocked(bench: Bench) -> None:
     page = "<html><title>Just a moment...</title></html>"
-    bench.stub.other = lambda _asked: web.Response(text=page, content_type="text/html")
+    bench.stub.other = lambda _request: web.Response(text=page, content_type="text/html")
     assert (await bench.status())[0] == "blocked"
 
 
@@ -234,7 +234,7 @@ async def test_truncated_reply_is_an_error(bench: Bench) -> None:
 @each
 async def test_oversized_reply_is_an_error(bench: Bench) -> None:
     body = b" " * (http_provider.LIMITS.wire_bytes + 1)
-    bench.stub.other = lambda _asked: web.Response(body=body, content_type="application/json")
+    bench.stub.other = lambda _request: web.Response(body=body, content_type="application/json")
     assert await bench.status() == ("error", "the answer is too large")
 
 
@@ -380,7 +380,7 @@ async def test_brave_refuses_long_queries_without_request(bench: Bench) -> None:
 
 @pytest.mark.parametrize("stub", ["brave"], indirect=True)
 async def test_brave_rate_limit_headers(bench: Bench) -> None:
-    bench.stub.other = lambda _asked: web.Response(
+    bench.stub.other = lambda _request: web.Response(
         status=429,
         headers={
             "X-RateLimit-Limit": "1, 2000",
@@ -409,28 +409,28 @@ async def test_wrong_key_is_status_auth(bench: Bench, site: Site) -> None:
 
 @pytest.mark.parametrize("stub", ["mojeek"], indirect=True)
 async def test_mojeek_limit_in_reply_with_status_200(bench: Bench) -> None:
-    told = {"response": {"status": "ERROR: Daily Limit Reached"}}
-    bench.stub.other = lambda _asked: web.json_response(told)
+    reply = {"response": {"status": "ERROR: Daily Limit Reached"}}
+    bench.stub.other = lambda _request: web.json_response(reply)
     assert (await bench.status())[0] == "rate_limited"
 
 
 @pytest.mark.parametrize("stub", ["tavily"], indirect=True)
 @pytest.mark.parametrize("status", [432, 433])
 async def test_tavily_limit_statuses(bench: Bench, status: int) -> None:
-    bench.stub.other = lambda _asked: web.json_response({"detail": {}}, status=status)
+    bench.stub.other = lambda _request: web.json_response({"detail": {}}, status=status)
     assert (await bench.status())[0] == "rate_limited"
 
 
 @pytest.mark.parametrize("stub", ["marginalia"], indirect=True)
 async def test_marginalia_exhausted_key(bench: Bench) -> None:
-    bench.stub.other = lambda _asked: web.Response(status=503)
+    bench.stub.other = lambda _request: web.Response(status=503)
     assert (await bench.status())[0] == "rate_limited"
 
 
 @pytest.mark.parametrize("stub", ["mediawiki"], indirect=True)
 async def test_mediawiki_maxlag_is_rate_limited(bench: Bench) -> None:
-    told = {"error": {"code": "maxlag", "info": "Waiting for a database server"}}
-    bench.stub.other = lambda _asked: web.json_response(told, headers={"Retry-After": "5"})
+    reply = {"error": {"code": "maxlag", "info": "Waiting for a database server"}}
+    bench.stub.other = lambda _request: web.json_response(reply, headers={"Retry-After": "5"})
     assert (await bench.status())[0] == "rate_limited"
 
 
@@ -462,14 +462,14 @@ async def test_mediawiki_host_follows_language(bench: Bench, site: Site) -> None
 async def test_searxng_reports_problem_of_its_engines(
     bench: Bench, reasons: list[list[str]], status: str
 ) -> None:
-    told = {"query": "q", "results": [], "unresponsive_engines": reasons}
-    bench.stub.other = lambda _asked: web.json_response(told)
+    reply = {"query": "q", "results": [], "unresponsive_engines": reasons}
+    bench.stub.other = lambda _request: web.json_response(reply)
     assert (await bench.status())[0] == status
 
 
 @pytest.mark.parametrize("stub", ["searxng"], indirect=True)
 async def test_searxng_without_json_explains_setting(bench: Bench) -> None:
-    bench.stub.other = lambda _asked: web.Response(status=403)
+    bench.stub.other = lambda _request: web.Response(status=403)
     status, detail = await bench.status()
     assert (status, "search.formats" in detail) == ("blocked", True)
 
@@ -477,7 +477,7 @@ async def test_searxng_without_json_explains_setting(bench: Bench) -> None:
 @pytest.mark.parametrize("stub", SCRAPED, indirect=True)
 @pytest.mark.parametrize(("code", "status"), [(202, "rate_limited"), (403, "rate_limited")])
 async def test_ddgs_rate_limit_statuses(bench: Bench, code: int, status: str) -> None:
-    bench.stub.other = lambda _asked: web.Response(
+    bench.stub.other = lambda _request: web.Response(
         status=code, text="<html>", content_type="text/html"
     )
     assert (await bench.status())[0] == status
@@ -486,7 +486,7 @@ async def test_ddgs_rate_limit_statuses(bench: Bench, code: int, status: str) ->
 @pytest.mark.parametrize("stub", SCRAPED, indirect=True)
 async def test_ddgs_captcha_is_blocked(bench: Bench) -> None:
     page = '<div class="anomaly-modal__title">Select all squares</div>'
-    bench.stub.other = lambda _asked: web.Response(text=page, content_type="text/html")
+    bench.stub.other = lambda _request: web.Response(text=page, content_type="text/html")
     assert await bench.status() == ("blocked", "it asks for a captcha")
 
 
@@ -499,7 +499,7 @@ UNREADABLE = {
 @pytest.mark.parametrize("stub", SCRAPED, indirect=True)
 @pytest.mark.parametrize("page", UNREADABLE.values(), ids=UNREADABLE)
 async def test_ddgs_page_that_the_library_cannot_read_is_an_error(bench: Bench, page: str) -> None:
-    bench.stub.other = lambda _asked: web.Response(text=page, content_type="text/html")
+    bench.stub.other = lambda _request: web.Response(text=page, content_type="text/html")
     status, detail = await bench.status()
     assert (status, detail.partition(" (")[0]) == ("error", "its page cannot be read")
 
@@ -532,8 +532,8 @@ async def test_ddgs_serves_accounts_in_turn(bench: Bench) -> None:
                 await asyncio.sleep(0.01)
         release.set()
         await asyncio.gather(*searches)
-    asked = [request.parameters["q"] for request in bench.stub.requests]
-    assert asked == ["busy 0", "busy 1", "late 3", "busy 2"]
+    queries = [request.parameters["q"] for request in bench.stub.requests]
+    assert queries == ["busy 0", "busy 1", "late 3", "busy 2"]
 
 
 async def test_team_reaches_private_instance_but_not_metadata_address(site: Site) -> None:

@@ -30,9 +30,9 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 
 
 async def failure(fetcher: Fetcher, request: FetchRequest | str) -> FetchError:
-    asked = FetchRequest(request) if isinstance(request, str) else request
+    fetch_request = FetchRequest(request) if isinstance(request, str) else request
     with pytest.raises(FetchError) as caught:
-        await fetcher.fetch(asked)
+        await fetcher.fetch(fetch_request)
     return caught.value
 
 
@@ -373,15 +373,15 @@ async def test_concurrent_pages(server: WireServer, fetcher: Fetcher) -> None:
 
 
 async def test_cancelled_fetch_closes_connection(server: WireServer, fetcher: Fetcher) -> None:
-    asked = asyncio.Event()
+    requested = asyncio.Event()
 
     async def hang(writer: asyncio.StreamWriter) -> None:
-        asked.set()
+        requested.set()
         await writer.wait_closed()
 
     server.answers["/"] = hang
     task = asyncio.create_task(fetcher.fetch(FetchRequest(server.url())))
-    await asked.wait()
+    await requested.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -332,7 +332,7 @@ async def test_upstream_proxy(server: WireServer) -> None:
             writer.close()
             closed = await ask(proxy, "CONNECT nowhere.test:443 HTTP/1.1", credential(session))
             assert status(closed) == 502
-    methods = [(asked.method, asked.target) for asked in server.requests]
+    methods = [(request.method, request.target) for request in server.requests]
     assert methods[:2] == [("GET", absolute), ("CONNECT", f"site.test:{server.port}")]
 
 

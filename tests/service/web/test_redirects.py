@@ -110,16 +110,16 @@ async def test_too_many_redirects_fail(server: WireServer, fetcher: Fetcher) -> 
 
 
 async def test_allow_hop_is_called_before_request(server: WireServer, fetcher: Fetcher) -> None:
-    asked: list[tuple[str, int]] = []
+    targets: list[tuple[str, int]] = []
 
     async def note(url: str) -> str | None:
-        asked.append((url, len(server.requests)))
+        targets.append((url, len(server.requests)))
         return None
 
     start = server.redirect("/a", "/b")
     server.redirect("/b", "/c")
     await fetcher.fetch(FetchRequest(start), allow_hop=note)
-    assert asked == [(server.url("/b"), 1), (server.url("/c"), 2)]
+    assert targets == [(server.url("/b"), 1), (server.url("/c"), 2)]
 
 
 async def test_disallowed_hop_stops_fetch(server: WireServer, fetcher: Fetcher) -> None:

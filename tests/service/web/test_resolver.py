@@ -71,13 +71,13 @@ async def test_one_forbidden_address_refuses_host(
     names: Names, resolver: Resolver, bad: str
 ) -> None:
     names.known["mixed"] = ["93.184.215.14", bad]
-    told = []
+    messages = []
     hosts = ("mixed", "unknown", "nowhere")
     for host in hosts:
         with pytest.raises(FetchError) as caught:
             await resolver.addresses(host, 80)
-        told.append((type(caught.value), caught.value.kind, str(caught.value)))
-    assert told == [
+        messages.append((type(caught.value), caught.value.kind, str(caught.value)))
+    assert messages == [
         (FetchError, "dns", NAME_TEXT.format(h)) for h in ("mixed", "unknown", "nowhere")
     ]
 

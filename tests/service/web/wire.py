@@ -73,9 +73,9 @@ class WireServer:
         self._writers.add(writer)
         try:
             while not writer.is_closing():
-                asked = await _read_request(reader)
-                self.requests.append(asked)
-                await self._say(self._answer(asked.target), writer)
+                request = await _read_request(reader)
+                self.requests.append(request)
+                await self._say(self._answer(request.target), writer)
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:

@@ -86,10 +86,10 @@ async def test_completed_crawl_is_delivered_once_and_signed(
     assert got.headers["X-Service-Signature"] == got.headers["X-Webhook-Signature"]
     assert verify_signature(got.body, got.headers, SECRET)
     assert not verify_signature(got.body + b" ", got.headers, SECRET)
-    [told] = await deliveries(api, status["job_id"], "delivered")
-    assert (told["attempts"], told["status_code"], told["error"]) == (1, 204, None)
-    assert told["event_id"] == got.event_id
-    assert told["payload"] == got.payload
+    [delivery] = await deliveries(api, status["job_id"], "delivered")
+    assert (delivery["attempts"], delivery["status_code"], delivery["error"]) == (1, 204, None)
+    assert delivery["event_id"] == got.event_id
+    assert delivery["payload"] == got.payload
     assert len(endpoint.webhooks) == 1
 
 
@@ -117,8 +117,8 @@ async def test_cancelled_pending_job_is_delivered(api: Api, endpoint: Endpoint) 
     job_id = await api.start_job("search", {"query": "nothing", **hook(endpoint)})
     answer = await api.http.post(f"/v1/jobs/{job_id}/cancel", json={})
     [got] = await endpoint.received(1)
-    told = "job.cancelled" if answer.status_code == 200 else "job.completed"
-    assert got.payload["event"] == told
+    event = "job.cancelled" if answer.status_code == 200 else "job.completed"
+    assert got.payload["event"] == event
 
 
 async def test_profile_b_delivers_searches_and_crawls(
@@ -174,8 +174,8 @@ async def test_retry_has_the_same_event_id(timed: Api, clock: Clock, endpoint: E
     await endpoint.received(2)
     clock.ahead += 4
     got = await endpoint.received(3)
-    [told] = await deliveries(timed, job_id, "delivered")
-    assert told["attempts"] == 3
+    [delivery] = await deliveries(timed, job_id, "delivered")
+    assert delivery["attempts"] == 3
     assert len({each.event_id for each in got}) == 1
     assert len({each.body for each in got}) == 1
 
@@ -190,9 +190,9 @@ async def test_refused_delivery_is_not_retried(
     for count in range(attempts):
         await endpoint.received(count + 1)
         clock.ahead += 5
-    [told] = await deliveries(timed, job_id, "failed")
-    assert (told["attempts"], told["status_code"]) == (attempts, answers[0])
-    assert told["error"] == f"HTTP {answers[0]}"
+    [delivery] = await deliveries(timed, job_id, "failed")
+    assert (delivery["attempts"], delivery["status_code"]) == (attempts, answers[0])
+    assert delivery["error"] == f"HTTP {answers[0]}"
     assert len(endpoint.webhooks) == attempts
 
 
@@ -205,8 +205,8 @@ async def test_redirects_are_not_followed(
     endpoint.answers = [302]
     async with open_service(tmp_path / "data", webhooks=settings) as api:
         job_id = await api.start_job("search", {"query": "q", **hook(endpoint)})
-        [told] = await deliveries(api, job_id, state)
-    assert told["status_code"] == 302
+        [delivery] = await deliveries(api, job_id, state)
+    assert delivery["status_code"] == 302
     assert [got.path for got in endpoint.webhooks] == ["/hook?token=t0ken"]
 
 
@@ -217,14 +217,14 @@ async def test_unreachable_endpoint_is_tried_three_times(timed: Api, clock: Cloc
     job_id = await timed.start_job("search", {"query": "q", "webhook_url": url})
     async with asyncio.timeout(60):
         while True:
-            [told] = await timed_deliveries(timed, job_id)
-            if told["status"] == "failed":
+            [delivery] = await timed_deliveries(timed, job_id)
+            if delivery["status"] == "failed":
                 break
             clock.ahead += 1
             await asyncio.sleep(0.1)
-    assert told["attempts"] == 3
-    assert told["status_code"] is None
-    assert told["error"]
+    assert delivery["attempts"] == 3
+    assert delivery["status_code"] is None
+    assert delivery["error"]
 
 
 async def timed_deliveries(api: Api, job_id: str) -> list[dict[str, Any]]:
@@ -248,8 +248,8 @@ async def test_dead_endpoint_does_not_delay_others(api: Api, endpoint: Endpoint)
 async def test_endless_reply_is_not_read(api: Api, endpoint: Endpoint) -> None:
     endpoint.answers = [endless_body]
     job_id = await api.start_job("search", {"query": "q", **hook(endpoint)})
-    [told] = await deliveries(api, job_id, "delivered")
-    assert told["status_code"] == 200
+    [delivery] = await deliveries(api, job_id, "delivered")
+    assert delivery["status_code"] == 200
 
 
 @pytest.mark.parametrize(
@@ -343,8 +343,10 @@ async def test_pending_delivery_is_not_replayed(timed: Api, endpoint: Endpoint) 
     endpoint.answers = [never_answer]
     job_id = await timed.start_job("search", {"query": "q", **hook(endpoint)})
     await endpoint.received(1)
-    [told] = await deliveries(timed, job_id, "pending")
-    reply = await timed.post(f"/v1/webhooks/deliveries/{told['delivery_id']}/replay", status=400)
+    [delivery] = await deliveries(timed, job_id, "pending")
+    reply = await timed.post(
+        f"/v1/webhooks/deliveries/{delivery['delivery_id']}/replay", status=400
+    )
     assert "pending" in reply["detail"]
 
 

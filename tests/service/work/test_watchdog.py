@@ -66,11 +66,11 @@ async def test_stalled_job_is_requeued_and_then_fails(
             job_id = await api.start_job("crawl", {"url": start})
             reply = await wait_for_stalled_end(api, job_id)
             measured = await asyncio.to_thread(generate_latest, api.running.metrics.registry)
-    told = measured.decode()
+    output = measured.decode()
     lines = [each.getMessage() for each in caplog.records]
     lines = [each for each in lines if each.startswith(f"job_stalled job={job_id}")]
     assert lines[0].endswith('operation="a page worker" waited_s=2.0 action=requeued')
-    assert 'webdata_watchdog_fired_total{action="requeued",kind="crawl"} 1.0' in told
+    assert 'webdata_watchdog_fired_total{action="requeued",kind="crawl"} 1.0' in output
     if times == 1:
         assert reply["status"] == "completed"
         assert [row["success"] for row in reply["data"]] == [True, True]
@@ -79,7 +79,7 @@ async def test_stalled_job_is_requeued_and_then_fails(
         assert reply["status"] == "failed"
         assert "no progress for 2 s, while it was waiting for a page worker" in reply["error"]
         assert [each.rpartition(" ")[2] for each in lines[1:]] == ["action=failed"]
-        assert 'webdata_watchdog_fired_total{action="failed",kind="crawl"} 1.0' in told
+        assert 'webdata_watchdog_fired_total{action="failed",kind="crawl"} 1.0' in output
     assert len(hung) == min(times, 2)
 
 

@@ -25,7 +25,7 @@ async def chores(fleet: Fleet, job_id: str, expired: str) -> None:
 
 async def _clients(fleet: Fleet, job_id: str) -> None:
     store, outbox = fleet.store, fleet.outbox
-    asked: list[Callable[[], Awaitable[Any]]] = [
+    reads: list[Callable[[], Awaitable[Any]]] = [
         lambda: store.jobs(ALICE, limit=9),
         lambda: store.receipt_page(job_id, start=0, count=9),
         lambda: store.receipt_page(job_id, start=0, count=9, outcome="fetched"),
@@ -36,7 +36,7 @@ async def _clients(fleet: Fleet, job_id: str) -> None:
         lambda: outbox.counts(ALICE),
         store.state_counts,
     ]
-    for each in asked:
+    for each in reads:
         assert await again(each)
     assert await again(store.active_jobs) == 0
     [delivery, *_] = await again(lambda: outbox.deliveries(ALICE, job_id=job_id, limit=1))

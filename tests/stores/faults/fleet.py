@@ -273,11 +273,11 @@ class Fleet:
         if job.state is JobStatus.COMPLETED and rows != [_page(each) for each in range(pages)]:
             wrong.append(f"{len(rows)} rows of {pages}")
         ends = [event for event in self.endpoint.told.get(job.id, ()) if event[0] != "crawl.page"]
-        told = [event for event in self.endpoint.told.get(job.id, ()) if event[0] == "crawl.page"]
+        events = [event for event in self.endpoint.told.get(job.id, ()) if event[0] == "crawl.page"]
         if len(ends) != 1 - (job.state is JobStatus.CANCELLED and not ends):
             wrong.append(f"webhooks of its end: {ends}")
-        if len(told) != (len(rows) if job.kind == "crawl" else 0):
-            wrong.append(f"{len(told)} webhooks for {len(rows)} rows")
+        if len(events) != (len(rows) if job.kind == "crawl" else 0):
+            wrong.append(f"{len(events)} webhooks for {len(rows)} rows")
         good = sum(is_good(each) for each in range(len(rows)))
         if job.kind == "crawl" and job.credits != good:
             wrong.append(f"{job.credits} credits for {good} good rows")

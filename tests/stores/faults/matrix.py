@@ -77,10 +77,10 @@ def faults(told: Told) -> Iterator[tuple[Fault, bool]]:
 
 def unfaulted() -> Told:
     """Run a fleet without faults; raises where even that does not hold."""
-    told = life()
-    if told.problems:
-        raise AssertionError(f"without a fault: {told.problems}")
-    return told
+    calls = life()
+    if calls.problems:
+        raise AssertionError(f"without a fault: {calls.problems}")
+    return calls
 
 
 def unused(told: Told) -> list[str]:

@@ -137,7 +137,7 @@ class PageDates:
         if not self._visible or next(self._declared_published(), None) is not None:
             return None
         updates = (each for each in self._beside_headline if each.updated)
-        return next((_shown(each, "headline") for each in updates), None)
+        return next((_page_date(each, "headline") for each in updates), None)
 
     def _declared_published(self) -> Iterator[PageDate]:
         yield from self._in_metas(_ARTICLE)
@@ -167,7 +167,7 @@ class PageDates:
         if not self._tree.has_headline:
             # Without the headline, the date next to the first heading may be that of today.
             yield from self._in_metas(_DATE)
-        yield from (_shown(each, "headline") for each in self._beside_headline)
+        yield from (_page_date(each, "headline") for each in self._beside_headline)
         yield from _each(self._tree.in_published_time(), "time")
 
     @cached_property
@@ -234,19 +234,19 @@ class PageDates:
                 return other
         if (local := self._tree.same_moment(moment)) is not None:
             return PageDate(local.date(), local, "time")
-        shown = next(iter(self._beside_headline), None)
-        if shown is not None and abs((shown.day - declared.day).days) == 1:
-            return _shown(shown, "headline")
+        visible = next(iter(self._beside_headline), None)
+        if visible is not None and abs((visible.day - declared.day).days) == 1:
+            return _page_date(visible, "headline")
         return declared
 
 
-def _shown(found: VisibleDate, source: str) -> PageDate:
+def _page_date(found: VisibleDate, source: str) -> PageDate:
     return PageDate(found.day, found.moment, source)
 
 
 def _each(found: VisibleDate | None, source: str) -> Iterator[PageDate]:
     if found is not None:
-        yield _shown(found, source)
+        yield _page_date(found, source)
 
 
 def _begins_with_day(language: str, url: str) -> bool:

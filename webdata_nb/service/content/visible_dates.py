@@ -189,9 +189,9 @@ class VisibleDates:
         text = _short_text(element)
         for name in ("content", "datetime", "title"):
             if (value := element.attr(name)) and (found := self._date_in(value)):
-                shown = next(self._matches(text), None)
-                differs = shown is not None and abs((shown.day - found.day).days) > 1
-                return VisibleDate(shown.day) if differs and shown is not None else found
+                match = next(self._matches(text), None)
+                differs = match is not None and abs((match.day - found.day).days) > 1
+                return VisibleDate(match.day) if differs and match is not None else found
         return self._date_in(text)
 
     def _date_in(self, text: str) -> VisibleDate | None:

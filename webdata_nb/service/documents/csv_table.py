@@ -36,17 +36,19 @@ def convert_csv(text: str, url: str) -> ConvertedDocument:
     The first row is the header. Rows and columns beyond the limits are omitted; the metadata's
     `rows_omitted` and `columns_omitted` count them.
     """
-    shown = text.removeprefix("\ufeff")[:MAX_TABLE_CHARACTERS]
-    rows = _read_rows(shown)
+    head = text.removeprefix("\ufeff")[:MAX_TABLE_CHARACTERS]
+    rows = _read_rows(head)
     if not rows:
         return convert_plain_text(text, url)
     width = max(map(len, rows))
     columns = min(width, MAX_COLUMNS)
-    kept = rows[: max(1, min(MAX_ROWS, MAX_CELLS // columns))]
-    metadata = {"rows_omitted": len(rows) - len(kept) + text.count("\n", len(shown))}
+    head_rows = rows[: max(1, min(MAX_ROWS, MAX_CELLS // columns))]
+    metadata = {"rows_omitted": len(rows) - len(head_rows) + text.count("\n", len(head))}
     metadata["columns_omitted"] = width - columns
     noted = {name: count for name, count in metadata.items() if count}
-    return ConvertedDocument(f"<body>{_table(kept, columns)}</body>", text=shown, metadata=noted)
+    return ConvertedDocument(
+        f"<body>{_table(head_rows, columns)}</body>", text=head, metadata=noted
+    )
 
 
 def _read_rows(text: str) -> list[list[str]]:

@@ -25,8 +25,8 @@ _URL_VALUE = re.compile(
 
 def convert_json(text: str, _url: str) -> ConvertedDocument:
     """Convert a JSON document, also JSON Lines or invalid JSON."""
-    shown = text[:MAX_CODE_CHARACTERS]
-    return convert_code(text, "json", head=_head(text), body=_link_values(shown))
+    head = text[:MAX_CODE_CHARACTERS]
+    return convert_code(text, "json", head=_head(text), body=_link_values(head))
 
 
 def _head(text: str) -> str:

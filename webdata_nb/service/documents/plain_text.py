@@ -39,18 +39,18 @@ def convert_code(text: str, language: str, *, head: str = "", body: str = "") ->
     body
         The text as HTML; the escaped text without it.
     """
-    shown = text[:MAX_CODE_CHARACTERS]
-    code = body or escape(shown)
+    shortened = text[:MAX_CODE_CHARACTERS]
+    code = body or escape(shortened)
     html = (
         f"<head>{head}</head><body><pre>"
         f'<code class="language-{language}">{code}</code></pre></body>'
     )
-    return ConvertedDocument(html, text=shown, metadata=omitted_characters(text, shown))
+    return ConvertedDocument(html, text=shortened, metadata=omitted_characters(text, shortened))
 
 
-def omitted_characters(text: str, shown: str) -> dict[str, int]:
+def omitted_characters(text: str, head: str) -> dict[str, int]:
     """Return the metadata of a document of which only the beginning is converted."""
-    omitted = len(text) - len(shown)
+    omitted = len(text) - len(head)
     return {"characters_omitted": omitted} if omitted else {}
 
 

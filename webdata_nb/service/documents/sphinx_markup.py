@@ -178,14 +178,14 @@ def _role(name: str) -> Role:
         _name: str, source: str, text: str, _line: int, inliner: Any, *_options: Any, **_more: Any
     ) -> tuple[list[Any], list[Any]]:
         match = _TARGET.fullmatch(text)
-        shown = (match[1].strip() if match is not None else "") or text.lstrip("!")
+        label = (match[1].strip() if match is not None else "") or text.lstrip("!")
         if name.endswith("doc"):
             suffix = suffix_of(inliner.document.settings.page_url)
             return [_document_link(text, suffix)], []
-        if shown.startswith("~"):
-            shown = shown.rpartition(".")[2]
+        if label.startswith("~"):
+            label = label.rpartition(".")[2]
         node = nodes.inline if name in _TEXT_ROLES else nodes.literal
-        return [node(source, shown)], []
+        return [node(source, label)], []
 
     return role
 

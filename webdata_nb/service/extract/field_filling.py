@@ -124,8 +124,8 @@ class SchemaFiller:
                 part = self._fill_from_source(alias, schema, source, pointer)
                 if part.value is not None:
                     return self._shown_instead(alias, schema, part, pointer) if page else part
-            if page and (shown := self._visible.value(alias, schema)) is not None:
-                part = self._fill_from_source(alias, schema, shown, pointer)
+            if page and (visible := self._visible.value(alias, schema)) is not None:
+                part = self._fill_from_source(alias, schema, visible, pointer)
                 if part.value is not None:
                     return part
             part = self._fill_without_property(alias, schema, node, pointer, origin, page=page)
@@ -139,9 +139,11 @@ class SchemaFiller:
         self, name: str, schema: FieldSchema, declared: FilledValue, pointer: str
     ) -> FilledValue:
         """Return the visible value instead of a declared one that the page contradicts."""
-        shown = self._visible.contradiction(name, schema, declared.value)
+        visible = self._visible.contradiction(name, schema, declared.value)
         part = (
-            FilledValue() if shown is None else self._fill_from_source(name, schema, shown, pointer)
+            FilledValue()
+            if visible is None
+            else self._fill_from_source(name, schema, visible, pointer)
         )
         if part.value is None or part.value == declared.value:
             return declared

@@ -95,9 +95,9 @@ class VisibleLookup:
         value = self._visible.values.get(property_name)
         return None if value is None else (property_name, value)
 
-    def _is_hidden_amount(self, declared: float, shown: float) -> bool:
+    def _is_hidden_amount(self, declared: float, visible: float) -> bool:
         """Return whether the page does not show a price, not even without its decimals."""
-        return float(declared) not in self._visible.amounts and int(declared) != shown
+        return float(declared) not in self._visible.amounts and int(declared) != visible
 
     def _is_hidden_code(self, declared: str) -> bool:
         return declared.casefold() not in self._visible.words

@@ -101,7 +101,7 @@ def read_visible_values(page: ParsedPage) -> VisibleValues:
         origin = f"visible:{code.evidence}/{code.label}"
         strong = code.evidence == "label"
         values[name] = VisibleValue(code.value, code.value, origin, strong)
-    return VisibleValues(values, *_shown(text))
+    return VisibleValues(values, *_visible_values(text))
 
 
 def _add_price(values: dict[str, VisibleValue], price: PriceCandidate | None) -> None:
@@ -121,7 +121,7 @@ def _add_price(values: dict[str, VisibleValue], price: PriceCandidate | None) ->
         values["pricecurrency"] = VisibleValue(currency, currency, origin)
 
 
-def _shown(page: PageText) -> tuple[frozenset[float], frozenset[str]]:
+def _visible_values(page: PageText) -> tuple[frozenset[float], frozenset[str]]:
     """Return the amounts and the words with digits on a page."""
     amounts: set[float] = set()
     words: set[str] = set()
