@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import functools
+import pickle
 import sys
 import threading
 import time
@@ -134,7 +135,9 @@ class DaskExecutor:
         ConnectionFailed
             The scheduler was lost.
         """
-        future = self._pool.submit(_run_cancellable, function, args, self._event_name)
+        # The scheduler unpickles tasks too; as bytes they make it import nothing.
+        task = pickle.dumps((function, args))
+        future = self._pool.submit(_run_cancellable, task, self._event_name)
         pending: asyncio.Future[T] = asyncio.wrap_future(future)
         seen_at = time.monotonic()
         try:
@@ -265,10 +268,11 @@ def _version(versions: Mapping[str, Any], package: str) -> str:
     return str(versions["packages"].get(package))
 
 
-def _run_cancellable(function: Callable[..., T], args: tuple[object, ...], event_name: str) -> T:
-    """Run a function on a worker, with a function that waits shortly for the cancellation."""
+def _run_cancellable(task: bytes, event_name: str) -> Any:
+    """Run a pickled function, with one more argument: a function that waits for Cancel."""
     from distributed import Event, get_client
 
+    function, args = pickle.loads(task)  # noqa: S301 - who sends tasks can run code anyway
     event_class: Any = Event
     event = event_class(event_name, client=get_client())
 
