@@ -77,7 +77,8 @@ def files(root: Path) -> dict[str, bytes]:
 
 def unpacked(data: bytes) -> bytes:
     """Return what an archive or a Parquet file holds; nothing for other bytes."""
-    if data.startswith(b"PK"):
+    # Random bytes may start with the two letters of an archive.
+    if data.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             return b"".join(
                 name.encode() + archive.read(name) + unpacked(archive.read(name))

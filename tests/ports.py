@@ -13,10 +13,10 @@ _PORTS: Final = range(10_000, 32_000)
 
 def free_port() -> int:
     """Return a port that was free a moment ago, and that no outgoing connection gets."""
-    for port in random.sample(_PORTS, 100):
+    for port in random.SystemRandom().sample(_PORTS, 100):
         with socket.socket() as probe:
             try:
-                probe.bind(("127.0.0.1", port))
+                probe.bind(("0.0.0.0", port))  # on any address of this machine
             except OSError:
                 continue
             return port

@@ -62,6 +62,11 @@ class BuiltImage:
     def data(self) -> Path:
         return self.root / "data"
 
+    @property
+    def log(self) -> Path:
+        """What the container's command printed."""
+        return self.root / "log"
+
     def command(self, keyword: str) -> list[str]:
         """Return the words of an instruction of the final stage."""
         found = next(each for each in FINAL if each.keyword == keyword)
@@ -84,14 +89,17 @@ class BuiltImage:
     def run(self, **environ: str) -> Iterator[subprocess.Popen[str]]:
         """Run the container's command until the block ends."""
         words = self.confined(*self.command("ENTRYPOINT"), *self.command("CMD"))
-        with subprocess.Popen(
-            words,
-            env=self.environ(**environ),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        ) as process:
+        with (
+            self.log.open("w") as log,
+            subprocess.Popen(
+                words,
+                env=self.environ(**environ),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                text=True,
+            ) as process,
+        ):
             try:
                 yield process
             finally:
@@ -162,12 +170,12 @@ def test_container_serves_checks_its_health_and_stops(
     with image.run(**environ) as process:
         deadline = time.monotonic() + 120
         while health(image) != 0:  # as the container's runtime does
-            assert process.poll() is None
+            assert process.poll() is None, image.log.read_text()
             assert time.monotonic() < deadline
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
     assert health(image) != 0
-    assert {path.name for path in image.root.iterdir()} == {"source", "environment", "data"}
+    assert {path.name for path in image.root.iterdir()} == {"source", "environment", "data", "log"}
 
 
 def test_container_writes_nothing_outside_its_volume(image: BuiltImage) -> None:

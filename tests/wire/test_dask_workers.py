@@ -10,6 +10,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import httpx
+import psutil
 import psycopg
 import pytest
 
@@ -40,14 +41,14 @@ OPTIONS: Final = WorkerOptions(allow_networks=("127.0.0.0/8",))
 class Team:
     """A scheduler, a service that uses it, and workers on one store."""
 
-    def __init__(self, folder: Path, url: str) -> None:
+    def __init__(self, folder: Path, url: str, *, dask: str | None = None) -> None:
         self.folder, self.url, self.key = folder, url, new_key()
         self.scheduler = SchedulerProcess(folder)
         self.service = ReplicaProcess(
             folder / "service",
             url,
             self.key,
-            *("--dask", self.scheduler.address, "--replica", "service"),
+            *("--dask", dask or self.scheduler.address, "--replica", "service"),
             **scratch(folder),
         )
         self.stack = ExitStack()
@@ -184,6 +185,30 @@ def test_service_runs_jobs_while_the_scheduler_is_lost(team: Team, site: Site) -
         site.wait_for(others[10])
         assert team.runner_of(job_id) == "dask-second"
     assert team.rows(job_id) == list(others)
+
+
+def test_worker_processes_of_one_machine_run_jobs(
+    postgres_server: PostgresServer, tmp_path: Path, site: Site
+) -> None:
+    local = Team(tmp_path, postgres_server.new_schema(), dask="local:2")
+    asyncio.run(add_account(local.url, local.key))
+    crawls = [link_tree(site, depth=2, fanout=5, root=root) for root in ("/tree", "/other")]
+    with local.stack:
+        local.stack.callback(local.service.kill)
+        local.service.start()
+        local.wait_for_workers(2)
+        with site.hold(crawls[0][10]), site.hold(crawls[1][10]):
+            job_ids = [local.start_crawl(site, paths) for paths in crawls]
+            site.wait_for(crawls[0][10])
+            site.wait_for(crawls[1][10])
+            runners = {local.runner_of(job_id) for job_id in job_ids}
+        assert [local.rows(job_id) for job_id in job_ids] == [list(paths) for paths in crawls]
+        children = psutil.Process(local.service.process.pid).children(recursive=True)
+        assert local.service.terminate() == 0
+    assert len(runners) == 2
+    assert "service" not in runners
+    _, alive = psutil.wait_procs(children, timeout=30)
+    assert not alive
 
 
 def test_killed_worker_is_replaced_by_its_nanny(team: Team, site: Site) -> None:
