@@ -47,6 +47,10 @@ class Cluster:
     def kill(self) -> None:
         """Kill all processes."""
         self.scheduler.kill()
+        self.kill_workers()
+
+    def kill_workers(self) -> None:
+        """Kill every worker."""
         for worker in self._workers:
             worker.kill()
 
@@ -119,26 +123,21 @@ def test_cluster_that_lost_its_workers_ends_the_call(
     service.search = JobScript(search_rows(3), running=True)
     with own_cluster.connect() as client:
 
-        def retire() -> None:
+        def kill() -> None:
             wait_until(lambda: bool(service.jobs))
-            client.retire_workers()
+            own_cluster.kill_workers()
 
-        retiring = threading.Thread(target=retire)
-        retiring.start()
+        killing = threading.Thread(target=kill)
+        killing.start()
         with pytest.raises(WorkerLost, match=r"has had no worker for 2 s; finished parts are kept"):
             session.search_df(QUERIES, executor=client, out=out, partition=4, progress=False)
-        retiring.join(TIMEOUT_S)
+        killing.join(TIMEOUT_S)
     assert not list(Path(out).glob("part-*"))
 
 
 @pytest.mark.parametrize("package", ["python", "dask", "distributed"])
 def test_versions_that_differ_are_refused_before_work(
-    session: Session,
-    cluster: Client,
-    out: str,
-    service: WireService,
-    package: str,
-    monkeypatch: pytest.MonkeyPatch,
+    session: Session, cluster: Client, out: str, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     versions = cluster.get_versions()
     [name, *_] = versions["workers"]
@@ -152,7 +151,7 @@ def test_versions_that_differ_are_refused_before_work(
     monkeypatch.setattr(cluster, "get_versions", lambda: versions)
     with pytest.raises(InvalidArgument, match=rf"the worker {name} has {package} .* this notebook"):
         session.search_df(QUERIES, executor=cluster, out=out)
-    assert not service.jobs
+    assert not list(Path(out).glob("part-*"))
 
 
 def test_other_release_of_the_package_is_refused_before_work(
