@@ -139,7 +139,7 @@ def test_cluster_that_lost_its_workers_ends_the_call(
 def test_versions_that_differ_are_refused_before_work(
     session: Session, cluster: Client, out: str, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    versions = cluster.get_versions()
+    versions: Any = cluster.get_versions()
     [name, *_] = versions["workers"]
     if package == "python":
         versions["workers"][name]["host"] = {"python": "3.9.1.final.0"}
