@@ -5,12 +5,16 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+import orjson
+
 from webdata_nb.service.store.interface import Store
+from webdata_nb.service.store.page_contents import share_content
 from webdata_nb.service.store.records import (
     JobRecord,
     JournalEntry,
     Lease,
     NewJob,
+    RowParts,
 )
 
 ALICE, BOB = "alice", "bob"
@@ -25,6 +29,24 @@ def new_job(account_id: str = ALICE, **fields: Any) -> NewJob:
 def entry(ordinal: int, *, page: bytes = b'{"n":1}', **fields: Any) -> JournalEntry:
     values = {"success": True, "journal": b"{}", "page": page, **fields}
     return JournalEntry(ordinal, f"http://x/{ordinal}", **values)
+
+
+def row_parts(ordinal: int, text: str, *, visit: float = 0.5) -> RowParts:
+    """Return a crawl's row with some text, of which the times belong to the visit."""
+    head = b'{"url":"http://x/%d","title":"Page","depth":1,"time_taken":' % ordinal
+    tail = b',"markdown":%b,"metadata":{}}' % orjson.dumps(text)
+    own = (orjson.dumps(visit), orjson.dumps(f"2026-11-25T12:00:0{visit}Z"))
+    return RowParts((head, b',"fetched_at":', tail), own)
+
+
+async def shared_entry(
+    job: JobRecord, ordinal: int, text: str, *, visit: float = 0.5, **fields: Any
+) -> JournalEntry:
+    """Return an entry whose row and journal have a content, if the text is long."""
+    journal = orjson.dumps({"url": f"http://x/{ordinal}", "links": ["/a"] * 9})
+    bare = entry(ordinal, **{"journal": journal, "position": ordinal, **fields})
+    row = row_parts(ordinal, text, visit=visit)
+    return await share_content(job, bare, row, shares_journal=True)
 
 
 async def accounts(store: Store) -> None:

@@ -38,6 +38,7 @@ from webdata_nb.service.runtime.cooperative import run_cooperatively
 from webdata_nb.service.runtime.steps import Steps
 from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.store.interface import JobContext, PageSpool
+from webdata_nb.service.store.page_contents import share_content
 from webdata_nb.service.store.records import CommitBatch, JournalEntry, LegEnd, UrlOutcome
 from webdata_nb.service.web.polite_fetcher import PoliteFetcher
 from webdata_nb.service.web.urls import canonical_key, canonical_url
@@ -336,7 +337,9 @@ class _CrawlRun:
             charged = tariff.page_operations(rendered=visit.rendered, extracted=extracted)
         journal = encode_entry(target, result, self._text_to_index(visit))
         success = result.kind == "page"
-        entry = JournalEntry(target.ordinal, target.url, success, journal, row, charged=charged)
+        entry = JournalEntry(target.ordinal, target.url, success, journal, charged=charged)
+        if row is not None:
+            entry = await share_content(self._context.job, entry, row, shares_journal=True)
         await self._settle(target, result, entry)
 
     async def _content(self, scraped: Scraped | None) -> dict[str, Any]:

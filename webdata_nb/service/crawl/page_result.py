@@ -10,6 +10,7 @@ import orjson
 from webdata_nb.service.crawl.anchor_grading import anchor_grades
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
 from webdata_nb.service.pages.page_pipeline import PageVisit
+from webdata_nb.service.store.records import RowParts
 
 # Error messages may quote the page, so the receipt stores only their beginning.
 MAX_DETAIL_CHARACTERS: Final = 500
@@ -46,16 +47,16 @@ def to_crawl_result(visit: PageVisit, *, grade_anchors: bool) -> CrawlResult:
     )
 
 
-def encode_row(visit: PageVisit, target: CrawlTarget, content: Mapping[str, Any]) -> bytes:
+def encode_row(visit: PageVisit, target: CrawlTarget, content: Mapping[str, Any]) -> RowParts:
     """Return the JSON of one crawled page (contract, 2.4, with our extra columns).
 
     `content` has the page's formats and its metadata, and `error` where the extraction failed. It
     is empty for a page without data. The metadata of best first has the page's score as
-    `crawl_score`.
+    `crawl_score`. Only the times belong to the visit.
     """
     scraped = visit.scraped
     error = str(visit.error) if visit.error else content.get("error")
-    row: dict[str, Any] = {
+    page = {
         "url": visit.url,
         "title": None if scraped is None else scraped.title,
         "status": "failed" if error else "completed",
@@ -63,15 +64,28 @@ def encode_row(visit: PageVisit, target: CrawlTarget, content: Mapping[str, Any]
         "success": error is None,
         "error": error,
         "depth": target.depth,
-        "time_taken": round(visit.elapsed_s, 6),
+    }
+    measures = {
         "quality": None if scraped is None else scraped.quality,
         "content_hash": None if scraped is None else scraped.content_hash,
-        "fetched_at": visit.fetched_at,
     }
     content = content or {"metadata": _metadata_of_failure(visit)}
     if target.score is not None:
         content = {**content, "metadata": {**content["metadata"], "crawl_score": target.score}}
-    return orjson.dumps({**row, **content})
+    content = {name: value for name, value in content.items() if name not in page}
+    return RowParts(
+        shared=(
+            b'{%b,"time_taken":' % _members(page),
+            b',%b,"fetched_at":' % _members(measures),
+            b",%b}" % _members(content),
+        ),
+        own=(orjson.dumps(round(visit.elapsed_s, 6)), orjson.dumps(visit.fetched_at)),
+    )
+
+
+def _members(fields: Mapping[str, Any]) -> bytes:
+    """Return the members of a JSON object without its braces."""
+    return orjson.dumps(fields)[1:-1]
 
 
 def _metadata_of_failure(visit: PageVisit) -> dict[str, Any]:

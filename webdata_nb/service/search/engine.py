@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import orjson
@@ -25,7 +25,14 @@ from webdata_nb.service.search.chain import (
 )
 from webdata_nb.service.search.providers.base import SearchProvider, SearchQuery, SearchResult
 from webdata_nb.service.store.interface import JobContext
-from webdata_nb.service.store.records import EMPTY_BATCH, CommitBatch, JournalEntry, UrlOutcome
+from webdata_nb.service.store.page_contents import share_content
+from webdata_nb.service.store.records import (
+    EMPTY_BATCH,
+    CommitBatch,
+    JournalEntry,
+    RowParts,
+    UrlOutcome,
+)
 
 MAX_CONCURRENT_PAGES: Final = 5
 
@@ -130,7 +137,10 @@ class _SearchRun:
         content = {"success": True, "scraped": False}
         return CommitBatch(
             entries=tuple(
-                self._entry(ordinal, result, content, done=done)
+                replace(
+                    self._entry(ordinal, result, content, done=done),
+                    page=self._row(ordinal, result, content).json,
+                )
                 for ordinal, result in enumerate(outcome.results)
             ),
             total=self._total,
@@ -155,9 +165,15 @@ class _SearchRun:
             content = await self._content(visit)
             reason = "" if visit.error is None else visit.error.kind
             outcome = f"failed:{reason}" if reason else "fetched"
+            entry = await share_content(
+                self._context.job,
+                self._entry(ordinal, result, content, done=True, reason=reason),
+                self._row(ordinal, result, content),
+                shares_journal=False,  # it is read by statements
+            )
             await self._context.commit(
                 CommitBatch(
-                    updates=(self._entry(ordinal, result, content, done=True, reason=reason),),
+                    updates=(entry,),
                     url_outcomes=(UrlOutcome(result.url, outcome),),
                     completed=self._total - len(self._unscraped),
                 )
@@ -184,15 +200,8 @@ class _SearchRun:
         done: bool,
         reason: str = "",
     ) -> JournalEntry:
+        """Return the journal entry of a result, without its row."""
         summary = {"url": result.url, "title": result.title, "snippet": result.snippet}
-        row = {
-            "id": f"{self._context.job.id}-{ordinal + 1}",
-            "url": result.url,
-            "rank": ordinal + 1,
-            "title": result.title,
-            "snippet": result.snippet,
-            **content,
-        }
         journal = {"done": done, "success": content["success"], "found": summary}
         if reason:
             journal["reason"] = reason
@@ -202,9 +211,21 @@ class _SearchRun:
             result.url,
             content["success"] or content["scraped"],
             orjson.dumps(journal),
-            orjson.dumps(row),
             position=ordinal,
             charged=result_operations(extracted=is_extracted) if content["scraped"] else (),
+        )
+
+    def _row(self, ordinal: int, result: SearchResult, content: dict[str, Any]) -> RowParts:
+        """Return the JSON of a result; its page has the same content in every search."""
+        found = {
+            "id": f"{self._context.job.id}-{ordinal + 1}",
+            "url": result.url,
+            "rank": ordinal + 1,
+            "title": result.title,
+            "snippet": result.snippet,
+        }
+        return RowParts(
+            shared=(b"", b",%b" % orjson.dumps(content)[1:]), own=(orjson.dumps(found)[:-1],)
         )
 
 

@@ -94,7 +94,7 @@ class Indexer:
         rows = list(takewhile(lambda row: job.state.terminal or _is_final(row), batch))
         if not rows:
             return start
-        pages = [] if _is_private(job.request) else await asyncio.to_thread(_indexed_pages, rows)
+        pages = [] if job.is_private else await asyncio.to_thread(_indexed_pages, rows)
         reachable = await asyncio.to_thread(_reachable_sites, rows)
         upto = await self._index.add(
             job.account_id,
@@ -139,12 +139,6 @@ def origin_of(url: str) -> str:
 def _has_pages(request: Mapping[str, Any]) -> bool:
     """Whether a job fetches pages; a search may only list results."""
     return bool(request.get("formats", True))
-
-
-def _is_private(request: Mapping[str, Any]) -> bool:
-    """Whether pages were fetched with the caller's own headers or cookies."""
-    options = request.get("scrape_options") or request
-    return bool(options.get("headers") or options.get("cookies"))
 
 
 def _is_final(row: UnindexedRow) -> bool:

@@ -85,6 +85,12 @@ class JobRecord:
     settled_rows: int = 0
 
     @property
+    def is_private(self) -> bool:
+        """Whether its pages are fetched with the caller's own headers or cookies."""
+        options = self.request.get("scrape_options") or self.request
+        return bool(options.get("headers") or options.get("cookies"))
+
+    @property
     def credit_fields(self) -> dict[str, Any]:
         """The fields of a reply about the job's credits."""
         return {
@@ -119,10 +125,46 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
+class RowParts:
+    """The JSON of a row in parts.
+
+    Attributes
+    ----------
+    shared
+        The parts that are the same for each visit of an unchanged page: one more than `own`.
+    own
+        The parts that belong to one visit. Each comes after the shared part of its number.
+    """
+
+    shared: tuple[bytes, ...] = field(repr=False)
+    own: tuple[bytes, ...] = field(repr=False)
+
+    @property
+    def json(self) -> bytes:
+        """The whole JSON."""
+        pairs = zip(self.shared, (*self.own, b""), strict=True)
+        return b"".join(part for pair in pairs for part in pair)
+
+
+@dataclass(frozen=True, slots=True)
+class NewContent:
+    """What an entry shares with others, compressed.
+
+    `id` is the hash of what `body` compresses, and `size` its bytes (see `page_contents`).
+    """
+
+    id: bytes
+    body: bytes = field(repr=False)
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class JournalEntry:
     """One journal entry of a job; `page` is the JSON of a row, if the entry is one.
 
-    `charged` names the operations to charge for a successful row once it is visible.
+    `charged` names the operations to charge for a successful row once it is visible. With a
+    `content`, `page` has only the parts that belong to the visit; the content has the others, and
+    the journal if `journal` is empty (`page_contents.share_content`).
     """
 
     ordinal: int
@@ -132,6 +174,39 @@ class JournalEntry:
     page: bytes | None = None
     position: int | None = None
     charged: tuple[str, ...] = ()
+    content: NewContent | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredContent:
+    """A content as it is stored.
+
+    Attributes
+    ----------
+    id
+        The hash of what the content compresses.
+    body
+        The compressed content; None if it is in a segment, or missing.
+    size
+        The bytes of what it compresses.
+    segment
+        The name of the segment that has it, if `body` is None.
+    """
+
+    id: bytes
+    body: bytes | None = field(repr=False)
+    size: int
+    segment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRow:
+    """The row and the journal of an entry as they are stored: whole, or with a content."""
+
+    url: str
+    page: bytes
+    journal: bytes = b""
+    content: StoredContent | None = None
 
 
 @dataclass(frozen=True, slots=True)

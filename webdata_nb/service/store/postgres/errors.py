@@ -27,6 +27,8 @@ from webdata_nb.service.errors import (
 )
 
 _RETRYABLE: Final = (errors.SerializationFailure, errors.DeadlockDetected)
+# PostgreSQL's name of the reference of entries to contents.
+_CONTENT_REFERENCE: Final = "entry_content_id_fkey"
 _BUSY: Final = (errors.QueryCanceled, errors.LockNotAvailable, *_RETRYABLE)
 _DAMAGED: Final = (errors.DataCorrupted, errors.IndexCorrupted)
 _UNAVAILABLE: Final = (
@@ -38,7 +40,14 @@ _UNAVAILABLE: Final = (
 
 def is_retryable(error: BaseException) -> bool:
     """Whether the transaction may succeed if it is run again at once."""
-    return isinstance(error, _RETRYABLE)
+    return isinstance(error, _RETRYABLE) or _is_content_race(error)
+
+
+def _is_content_race(error: BaseException) -> bool:
+    """Whether an entry was to use a content while another transaction deleted it, or vice versa."""
+    if not isinstance(error, errors.ForeignKeyViolation):
+        return False
+    return error.diag.constraint_name == _CONTENT_REFERENCE
 
 
 @contextmanager
@@ -61,7 +70,7 @@ def _service_error(error: psycopg.Error) -> ApplicationError | None:
         )
     if isinstance(error, errors.DiskFull):
         return DiskFull("the disk of the service's database is full")
-    if isinstance(error, _BUSY):
+    if isinstance(error, _BUSY) or _is_content_race(error):
         return StoreBusy(f"the service's database is busy ({reason})")
     if isinstance(error, _UNAVAILABLE):
         return StoreUnavailable(f"the service's database is not available ({reason})")

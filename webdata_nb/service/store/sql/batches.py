@@ -13,7 +13,8 @@ import orjson
 
 from webdata_nb.service.errors import LeaseLost, MissingRows
 from webdata_nb.service.store.records import CommitBatch, JournalEntry, Lease, UrlOutcome
-from webdata_nb.service.store.sql.connection import Transaction
+from webdata_nb.service.store.sql.connection import NamedStatement, Transaction
+from webdata_nb.service.store.sql.contents import content_values, delete_unused, in_order
 from webdata_nb.service.store.sql.job_rows import lease_values
 
 _Values = dict[str, Any]
@@ -32,6 +33,7 @@ def write_batch(transaction: Transaction, lease: Lease, batch: CommitBatch) -> i
     """
     job_id = lease.job_id
     _check_lease(transaction, lease, batch)
+    _put_contents(transaction, job_id, batch.entries)
     hidden = [entry for entry in batch.entries if entry.position is None]
     visible = [
         _entry_values(job_id, entry) for entry in batch.entries if entry.position is not None
@@ -68,12 +70,29 @@ def _check_lease(transaction: Transaction, lease: Lease, batch: CommitBatch) -> 
         raise LeaseLost(lease.job_id)
 
 
+def _put_contents(transaction: Transaction, job_id: str, entries: Sequence[JournalEntry]) -> None:
+    """Write the contents of entries that are not stored yet."""
+    for entry in in_order(entries):
+        transaction.send(
+            "put_new_content", job_id=job_id, ordinal=entry.ordinal, **content_values(entry)
+        )
+
+
 def _update(transaction: Transaction, job_id: str, entries: Sequence[JournalEntry]) -> None:
-    updated = transaction.execute_many(
-        "update_entry", [_entry_values(job_id, entry) for entry in entries]
-    )
+    places = [{"job_id": job_id, "ordinal": entry.ordinal} for entry in entries]
+    statements: list[NamedStatement] = [
+        *(("content_of_entry", place) for place in places),
+        *(("put_content", {"job_id": job_id, **content_values(e)}) for e in in_order(entries)),
+        *(("update_entry", _entry_values(job_id, entry)) for entry in entries),
+    ]
+    if not statements:
+        return
+    results = transaction.rows_of_each(statements)
+    updated = sum(map(len, results[-len(entries) :]))
     if updated < len(entries):
         raise MissingRows(f"{len(entries)} stored rows were to change, {updated} were found")
+    replaced = {row["content_id"] for rows in results[: len(entries)] for row in rows}
+    delete_unused(transaction, replaced - {each.content and each.content.id for each in entries})
 
 
 def _publish(transaction: Transaction, job_id: str, published: Sequence[tuple[int, int]]) -> int:
@@ -143,4 +162,5 @@ def _entry_values(job_id: str, entry: JournalEntry) -> _Values:
         "page": entry.page,
         "journal": entry.journal,
         "charged": ",".join(entry.charged),
+        "content_id": entry.content and entry.content.id,
     }

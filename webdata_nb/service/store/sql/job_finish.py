@@ -58,7 +58,8 @@ class JobFinish:
         """Return the visible rows of the job if its last batch has all of them."""
         entries = () if self.commit is None else self.commit.batch.entries
         visible = {each.position: each.page for each in entries if each.position is not None}
-        if len(visible) != job.published or new_entries < len(entries):
+        is_whole = all(each.content is None for each in entries)
+        if len(visible) != job.published or new_entries < len(entries) or not is_whole:
             return ()
         return tuple(visible[position] or b"" for position in sorted(visible))
 

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
+
+import orjson
 
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.errors import LeaseLost
 from webdata_nb.service.store.fair_share import fair_share
 from webdata_nb.service.store.interface import IndexSource, JobQueue
+from webdata_nb.service.store.page_contents import (
+    LARGE_BYTES,
+    DamagedContent,
+    journal_of,
+    row_of,
+)
 from webdata_nb.service.store.records import (
     EMPTY_BATCH,
     LIVE_S,
@@ -22,14 +31,18 @@ from webdata_nb.service.store.records import (
     Lease,
     LegEnd,
     StoredEntry,
+    StoredRow,
     UnindexedRow,
 )
 from webdata_nb.service.store.sql.batch_commits import BatchCommit
 from webdata_nb.service.store.sql.connection import Lane, SqlDatabase, SqlRow, Transaction
+from webdata_nb.service.store.sql.contents import ContentReader, stored_row
 from webdata_nb.service.store.sql.job_finish import JobFinish
 from webdata_nb.service.store.sql.job_rows import job_of_row, lease_values
 from webdata_nb.service.store.sql.leg_end import LegChange
 from webdata_nb.service.store.sql.outbox import has_page_events
+
+log = logging.getLogger(__name__)
 
 # Starts and claims: a claim finds the jobs whose start began before it.
 QUEUE_LANE: Final = Lane("queue", grouped=False)
@@ -41,6 +54,7 @@ class SqlJobQueue(JobQueue, IndexSource):
     def __init__(self, database: SqlDatabase, cipher: SecretCipher) -> None:
         self.database = database
         self.cipher = cipher
+        self.contents = ContentReader()
 
     async def claim(
         self,
@@ -130,7 +144,13 @@ class SqlJobQueue(JobQueue, IndexSource):
 
     async def journal(self, job_id: str, *, start: int = 0) -> Sequence[StoredEntry]:
         rows = await self.database.read("journal", job_id=job_id, start=start)
-        return [StoredEntry(row["ordinal"], row["position"], row["journal"]) for row in rows]
+        pages = [stored_row(row, journal=row["journal"]) for row in rows]
+        journals = await self.contents.convert(pages, _journal_or_none)
+        return [
+            StoredEntry(row["ordinal"], row["position"], journal)
+            for row, journal in zip(rows, journals, strict=True)
+            if journal is not None
+        ]
 
     async def pinned_files(self, job_id: str) -> dict[str, bytes]:
         rows = await self.database.read("pinned_files", job_id=job_id)
@@ -151,14 +171,39 @@ class SqlJobQueue(JobQueue, IndexSource):
         rows = await self.database.read(
             "unindexed_rows", job_id=job_id, start=start, stop=start + count
         )
+        pages = [stored_row(row, page=row["page"], journal=row["journal"]) for row in rows]
+        decoded = await self.contents.convert(pages, _row_and_journal)
         return [
-            UnindexedRow(row["position"], row["page"], row["journal"], bool(row["success"]))
-            for row in rows
+            UnindexedRow(
+                row["position"], await self._indexed_fields(page), journal, bool(row["success"])
+            )
+            for row, (page, journal) in zip(rows, decoded, strict=True)
         ]
+
+    async def _indexed_fields(self, page: bytes) -> bytes:
+        """Return the JSON of the fields of a row that are indexed."""
+        if len(page) < LARGE_BYTES:
+            fields = orjson.loads(page)
+            return orjson.dumps({name: fields.get(name) for name in ("url", "title", "markdown")})
+        [row] = await self.database.read("indexed_fields", page=page)
+        return bytes(row["page"])
 
     async def is_expired(self, job_id: str) -> bool:
         rows = await self.database.read("job_by_id", id=job_id)
         return not rows or rows[0]["expired_at"] is not None
+
+
+def _journal_or_none(page: StoredRow) -> bytes | None:
+    """Return the journal of an entry; None if it is damaged, so that its page is fetched again."""
+    try:
+        return journal_of(page)
+    except DamagedContent as error:
+        log.warning("the journal entry of %s is left out: %s", page.url, error)
+        return None
+
+
+def _row_and_journal(page: StoredRow) -> tuple[bytes, bytes]:
+    return row_of(page), _journal_or_none(page) or b"{}"
 
 
 def _fair_share(transaction: Transaction, worker: str, now: float) -> int | None:

@@ -11,6 +11,7 @@ from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.errors import IdempotencyConflict, InvalidJobState, NoSuchJob
 from webdata_nb.service.store.interface import JobStore
+from webdata_nb.service.store.page_contents import row_of
 from webdata_nb.service.store.records import (
     IDEMPOTENCY_S,
     IdempotencyKey,
@@ -19,10 +20,12 @@ from webdata_nb.service.store.records import (
     NewJob,
     RowRange,
     RowSummary,
+    StoredRow,
     StoreSignal,
     UrlOutcome,
 )
 from webdata_nb.service.store.sql.connection import Lane, SqlDatabase, SqlRow, Transaction
+from webdata_nb.service.store.sql.contents import ContentReader, stored_row
 from webdata_nb.service.store.sql.credit_reservations import LockedCredits, settlement_statements
 from webdata_nb.service.store.sql.job_finish import settle_end
 from webdata_nb.service.store.sql.job_queue import QUEUE_LANE
@@ -43,6 +46,7 @@ class SqlJobStore(JobStore):
     def __init__(self, database: SqlDatabase, cipher: SecretCipher) -> None:
         self.database = database
         self.cipher = cipher
+        self.contents = ContentReader()
 
     async def accept(
         self, job: NewJob, *, key: IdempotencyKey | None = None, now: float
@@ -82,7 +86,7 @@ class SqlJobStore(JobStore):
         rows = await self.database.read(
             "rows", account_id=account_id, job_id=job_id, start=start, stop=start + count
         )
-        return [row["page"] for row in rows]
+        return await self.contents.convert(list(map(_row_with_page, rows)), row_of)
 
     async def row_summaries(self, job_id: str, *, start: int, count: int) -> list[RowSummary]:
         rows = await self.database.read(
@@ -101,12 +105,14 @@ class SqlJobStore(JobStore):
         row_range: Callable[[JobRecord], RowRange | None],
         examples: int,
     ) -> JobSnapshot:
-        def query(transaction: Transaction) -> JobSnapshot:
+        def query(transaction: Transaction) -> tuple[JobRecord, list[StoredRow], Receipt]:
             job = load_job(transaction, account_id, job_id, self.cipher)
-            rows = _rows_in_range(transaction, job, row_range(job))
-            return JobSnapshot(job, rows, read_receipt(transaction, job_id, examples))
+            pages = _pages_in_range(transaction, job, row_range(job))
+            return job, pages, read_receipt(transaction, job_id, examples)
 
-        return await self.database.query(query)
+        job, pages, receipt = await self.database.query(query)
+        rows = await self.contents.convert(pages, row_of)
+        return JobSnapshot(job, tuple(rows), receipt)
 
     async def receipt(self, job_id: str, *, examples: int) -> Receipt:
         return await self.database.query(
@@ -162,11 +168,11 @@ class SqlJobStore(JobStore):
         self.database.subscribe(on_lane)
 
 
-def _rows_in_range(
+def _pages_in_range(
     transaction: Transaction, job: JobRecord, row_range: RowRange | None
-) -> tuple[bytes, ...]:
+) -> list[StoredRow]:
     if row_range is None:
-        return ()
+        return []
     rows = transaction.rows(
         "rows",
         account_id=job.account_id,
@@ -174,7 +180,11 @@ def _rows_in_range(
         start=row_range.start,
         stop=row_range.start + row_range.count,
     )
-    return tuple(row["page"] for row in rows)
+    return list(map(_row_with_page, rows))
+
+
+def _row_with_page(row: SqlRow) -> StoredRow:
+    return stored_row(row, page=row["page"])
 
 
 def _url_outcome(row: SqlRow) -> UrlOutcome:

@@ -16,6 +16,7 @@ import orjson
 from webdata_nb.service.store.records import CommitBatch, JournalEntry, Lease, UrlOutcome
 from webdata_nb.service.store.sql.batch_commits import BatchCommit
 from webdata_nb.service.store.sql.connection import NamedStatement, Transaction
+from webdata_nb.service.store.sql.contents import content_values, in_order
 from webdata_nb.service.store.sql.job_finish import JobFinish
 from webdata_nb.service.store.sql.job_rows import lease_values
 
@@ -101,6 +102,13 @@ class _MergedBatches:
             "min_published": max(self.positions.values(), default=-1) + 1,
         }
         statements: list[NamedStatement] = [("add_progress", progress)]
+        if contents := [content_values(entry) for entry in in_order(self.entries.values())]:
+            columns = {
+                "ids": [each["id"] for each in contents],
+                "bodies": [each["body"] for each in contents],
+                "sizes": [each["size"] for each in contents],
+            }
+            statements.append(("put_new_contents", {"job_id": lease.job_id, **columns}))
         if self.entries:
             statements.append(("put_entries", {"job_id": lease.job_id, **self._entry_values()}))
         if stored:
@@ -129,6 +137,7 @@ class _MergedBatches:
             "rows": _json(rows),
             "pages": [entry.page for entry in entries],
             "journals": [entry.journal for entry in entries],
+            "content_ids": [entry.content and entry.content.id for entry in entries],
         }
 
     def _outcome_values(self) -> dict[str, Any]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from webdata_nb.service.store.interface import RetentionStore
-from webdata_nb.service.store.sql.connection import SqlDatabase
+from webdata_nb.service.store.sql.connection import SqlDatabase, Transaction
+from webdata_nb.service.store.sql.contents import delete_unused
 
 # Rows may be megabytes each: a slice must not hold up the commits of running jobs.
-_SLICES: Final = {"delete_entries": 20, "delete_receipt": 1000, "delete_pinned_files": 20}
+_ENTRIES: Final = 20
+_SLICES: Final = {"delete_receipt": 1000, "delete_pinned_files": 20}
 _JOBS: Final = 50
 _KEYS: Final = 1000
 
@@ -35,6 +38,8 @@ class SqlRetentionStore(RetentionStore):
         await self._database.write("mark_expired", id=job_id, now=now)
 
     async def delete_rows(self, job_id: str, *, now: float) -> None:
+        while await self._database.change(partial(_delete_entries, job_id)):
+            pass
         for statement, limit in _SLICES.items():
             while await self._database.write(statement, id=job_id, limit=limit):
                 pass
@@ -48,3 +53,10 @@ class SqlRetentionStore(RetentionStore):
 
     async def delete_idempotency_keys(self, *, before: float) -> int:
         return await self._database.write("delete_idempotency_keys", before=before, limit=_KEYS)
+
+
+def _delete_entries(job_id: str, transaction: Transaction) -> int:
+    """Delete some entries, and their contents unless others use them; return how many."""
+    entries = transaction.rows("delete_entries", id=job_id, limit=_ENTRIES)
+    delete_unused(transaction, (row["content_id"] for row in entries))
+    return len(entries)

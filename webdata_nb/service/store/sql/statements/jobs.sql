@@ -111,14 +111,16 @@ WHERE id = :id AND worker = :worker AND attempt = :attempt AND state = 'running'
 
 -- name: put_entry
 -- A page that is fetched again after a kill does not replace the stored one.
-INSERT INTO entry (job_id, ordinal, position, url, success, page, journal, charged)
-VALUES (:job_id, :ordinal, :position, :url, :success, :page, :journal, :charged)
+INSERT INTO entry (job_id, ordinal, position, url, success, page, journal, charged, content_id)
+VALUES (:job_id, :ordinal, :position, :url, :success, :page, :journal, :charged, :content_id)
 ON CONFLICT (job_id, ordinal) DO NOTHING;
 
 -- name: update_entry
 -- Adds content to a row that is visible already; its position stays.
-UPDATE entry SET page = :page, journal = :journal, success = :success, charged = :charged
-WHERE job_id = :job_id AND ordinal = :ordinal;
+UPDATE entry SET page = :page, journal = :journal, success = :success, charged = :charged,
+  content_id = :content_id
+WHERE job_id = :job_id AND ordinal = :ordinal
+RETURNING ordinal;
 
 -- name: publish
 -- Makes a stored entry visible at its final position.
@@ -187,12 +189,14 @@ RETURNING *;
 
 -- name: journal
 -- The journal of a job in order, to continue the job after a restart.
-SELECT ordinal, position, journal FROM entry
-WHERE job_id = :job_id AND ordinal >= :start ORDER BY ordinal;
+SELECT e.ordinal, e.position, e.url, e.journal, e.content_id, c.body, c.size, c.segment
+FROM entry e LEFT JOIN content c ON c.id = e.content_id
+WHERE e.job_id = :job_id AND e.ordinal >= :start ORDER BY e.ordinal;
 
 -- name: rows
 -- Visible rows of an account's job in order.
-SELECT e.page FROM entry e JOIN job j ON j.id = e.job_id
+SELECT e.url, e.page, e.content_id, c.body, c.size, c.segment
+FROM entry e JOIN job j ON j.id = e.job_id LEFT JOIN content c ON c.id = e.content_id
 WHERE e.job_id = :job_id AND j.account_id = :account_id
   AND e.position >= :start AND e.position < :stop
 ORDER BY e.position;
@@ -211,31 +215,27 @@ SELECT id, published FROM job WHERE published > 0 AND expired_at IS NULL
 ORDER BY created_at, id;
 
 -- name: unindexed_rows
--- Only the indexed fields of a page: decoding the other formats of a large page in Python would hold
--- the interpreter's lock for long.
-SELECT position,
-  CAST(json_object(
-    'url', json_extract(CAST(page AS TEXT), '$.url'),
-    'title', json_extract(CAST(page AS TEXT), '$.title'),
-    'markdown', json_extract(CAST(page AS TEXT), '$.markdown')
-  ) AS BLOB) AS page,
-  journal, success FROM entry
-WHERE job_id = :job_id AND position >= :start AND position < :stop ORDER BY position;
+SELECT e.position, e.url, e.page, e.journal, e.success, e.content_id, c.body, c.size, c.segment
+FROM entry e LEFT JOIN content c ON c.id = e.content_id
+WHERE e.job_id = :job_id AND e.position >= :start AND e.position < :stop ORDER BY e.position;
 
--- name: unindexed_rows on postgresql
+-- name: indexed_fields
+-- Decoding the other formats of a large page in Python would hold the interpreter's lock for long.
+SELECT CAST(json_object(
+  'url', json_extract(page, '$.url'),
+  'title', json_extract(page, '$.title'),
+  'markdown', json_extract(page, '$.markdown')
+) AS BLOB) AS page
+FROM (SELECT CAST(:page AS TEXT) AS page) AS whole;
+
+-- name: indexed_fields on postgresql
 -- PostgreSQL's functions refuse texts with NUL.
-SELECT position,
-  convert_to(json_build_object(
-    'url', page_json -> 'url', 'title', page_json -> 'title', 'markdown', page_json -> 'markdown'
-  )::text, 'UTF8') AS page,
-  journal, success
+SELECT convert_to(json_build_object(
+  'url', page -> 'url', 'title', page -> 'title', 'markdown', page -> 'markdown'
+)::text, 'UTF8') AS page
 FROM (
-  SELECT position, replace(convert_from(page, 'UTF8'), '\u0000', '\ufffd')::json AS page_json,
-    journal, success
-  FROM entry
-  WHERE job_id = :job_id AND position >= :start AND position < :stop
-) AS visible
-ORDER BY position;
+  SELECT replace(convert_from(:page, 'UTF8'), '\u0000', '\ufffd')::json AS page
+) AS whole;
 
 -- name: row_summaries
 -- The rows of a search are visible before their pages are fetched; their journals, which are short,
@@ -283,14 +283,15 @@ SELECT 1 / (COUNT(*) = 1 AND MAX(published) >= :min_published)::int FROM changed
 
 -- name: put_entries only on postgresql
 -- Fails if one of them is stored already.
-INSERT INTO entry (job_id, ordinal, position, url, success, page, journal, charged)
-SELECT :job_id, ordinal, position, url, success, page, journal, charged
+INSERT INTO entry (job_id, ordinal, position, url, success, page, journal, charged, content_id)
+SELECT :job_id, ordinal, position, url, success, page, journal, charged, content_id
 FROM ROWS FROM (
   json_to_recordset(:rows::json)
     AS (ordinal bigint, position bigint, url text, success boolean, charged text),
   unnest(:pages::bytea[]),
-  unnest(:journals::bytea[])
-) AS new (ordinal, position, url, success, charged, page, journal);
+  unnest(:journals::bytea[]),
+  unnest(:content_ids::bytea[])
+) AS new (ordinal, position, url, success, charged, page, journal, content_id);
 
 -- name: publish_entries only on postgresql
 WITH changed AS (

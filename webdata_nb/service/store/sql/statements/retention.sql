@@ -18,7 +18,8 @@ UPDATE job SET expired_at = :now WHERE id = :id AND expired_at IS NULL;
 -- A slice in each transaction, so that running jobs do not wait.
 DELETE FROM entry WHERE job_id = :id AND ordinal IN (
   SELECT ordinal FROM entry WHERE job_id = :id ORDER BY ordinal LIMIT :limit
-);
+)
+RETURNING content_id;
 
 -- name: delete_receipt
 DELETE FROM receipt WHERE job_id = :id AND url IN (

@@ -1,0 +1,161 @@
+"""Divides the data of a page into its content, which visits share, and the parts of one visit.
+
+A content is the text ``scope``, ``journal``, ``shared``, ``shared``, ..., one part in each line,
+which JSON without indentation allows. It is stored compressed, and its id is a hash of the text.
+The scope is the first line, so no two scopes have a content in common. The row of an entry is its
+shared parts with the parts of the visit between them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from itertools import chain, zip_longest
+from typing import Final
+
+import orjson
+
+from webdata_nb.service.store.records import (
+    JobRecord,
+    JournalEntry,
+    NewContent,
+    RowParts,
+    StoredContent,
+    StoredRow,
+)
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+# A smaller content costs more in its own table than it saves.
+MIN_BYTES: Final = 512
+# A larger content is compressed and decompressed on another thread.
+LARGE_BYTES: Final = 64 * 1024
+_LEVEL: Final = 3
+_ID_BYTES: Final = 16
+_SEPARATOR: Final = b"\n"
+_OBJECT: Final = b"{"
+
+
+class DamagedContent(ValueError):
+    """The content of a stored page is missing, or is not the one that its id names."""
+
+
+async def share_content(
+    job: JobRecord, entry: JournalEntry, row: RowParts, *, shares_journal: bool
+) -> JournalEntry:
+    """Return an entry with a row, of which the shared parts become its content.
+
+    A small row stays whole. `shares_journal` says that the journal is the same for each visit of
+    an unchanged page, and is not read by statements.
+    """
+    journal = entry.journal if shares_journal else b""
+    parts = (content_scope(job, entry.ordinal), journal, *row.shared)
+    if sum(map(len, parts)) < MIN_BYTES or not _is_divisible(parts, row.own):
+        return replace(entry, page=row.json)
+    text = _SEPARATOR.join(parts)
+    if len(text) < LARGE_BYTES:
+        content = new_content(text)
+    else:
+        content = await asyncio.to_thread(new_content, text)
+    own = _SEPARATOR.join(row.own)
+    return replace(entry, page=own, journal=b"" if journal else entry.journal, content=content)
+
+
+def content_scope(job: JobRecord, ordinal: int) -> bytes:
+    """Return the entries that may share a content: those of an account.
+
+    An entry of a job with its own headers or cookies shares with no other.
+    """
+    scope = f"{job.account_id} {job.id} {ordinal}" if job.is_private else job.account_id
+    return scope.encode()
+
+
+def _is_divisible(parts: Sequence[bytes], own: Sequence[bytes]) -> bool:
+    """Whether each part is a line."""
+    return not any(_SEPARATOR in part for part in chain(parts, own))
+
+
+def new_content(text: bytes) -> NewContent:
+    """Compress the text of a content."""
+    return NewContent(content_id(text), zstd.compress(text, _LEVEL), len(text))
+
+
+def content_id(text: bytes) -> bytes:
+    """Return the id of a content: a hash of its text."""
+    return blake2b(text, digest_size=_ID_BYTES).digest()
+
+
+def row_of(page: StoredRow) -> bytes:
+    """Return the JSON of a row; that of a failed one if its content is damaged."""
+    if page.content is None:
+        return page.page
+    try:
+        return _whole_row(page.page, page.content)
+    except DamagedContent as error:
+        return damaged_row(page, error)
+
+
+def journal_of(page: StoredRow) -> bytes:
+    """Return the journal of an entry; raises `DamagedContent`."""
+    if page.content is None or page.journal:
+        return page.journal
+    return _parts(page.content)[1]
+
+
+def damaged_row(page: StoredRow, error: DamagedContent) -> bytes:
+    """Return the JSON of a row whose content is damaged: of a failed page."""
+    reason = str(error)
+    metadata = {"final_url": page.url, "status_code": None, "error_kind": "damaged_content"}
+    if page.page.startswith(_OBJECT):  # a search's result, whose rank is not in the content
+        result = {**orjson.loads(page.page + b"}"), "success": False, "scraped": False}
+        return orjson.dumps({**result, "error": reason, "metadata": metadata})
+    time_taken, fetched_at = map(orjson.loads, page.page.split(_SEPARATOR))
+    row = {
+        "url": page.url,
+        "title": None,
+        "status": "failed",
+        "status_code": None,
+        "success": False,
+        "error": reason,
+        "depth": None,
+        "time_taken": time_taken,
+        "quality": None,
+        "content_hash": None,
+        "fetched_at": fetched_at,
+        "metadata": metadata,
+    }
+    return orjson.dumps(row)
+
+
+def _whole_row(own: bytes, content: StoredContent) -> bytes:
+    shared, visit = _parts(content)[2:], own.split(_SEPARATOR)
+    if len(shared) != len(visit) + 1:
+        raise DamagedContent("the stored page is damaged: its content belongs to another row")
+    return b"".join(chain.from_iterable(zip_longest(shared, visit, fillvalue=b"")))
+
+
+def _parts(content: StoredContent) -> list[bytes]:
+    return content_text(content).split(_SEPARATOR)
+
+
+def content_text(content: StoredContent) -> bytes:
+    """Return the text of a content; raises `DamagedContent`."""
+    body = content.body
+    if body is None:
+        raise DamagedContent("the stored page is damaged: its content is missing")
+    try:
+        # A damaged header may announce any size.
+        if zstd.get_frame_info(body).decompressed_size != content.size:
+            raise DamagedContent("the stored page is damaged: its content has another size")
+        text = zstd.decompress(body)
+    except zstd.ZstdError as error:
+        raise DamagedContent("the stored page is damaged: it cannot be decompressed") from error
+    if content_id(text) != content.id:
+        raise DamagedContent("the stored page is damaged: its content has another checksum")
+    return text

@@ -1,0 +1,66 @@
+"""Writes, reads and deletes the contents of entries (see `page_contents`)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from webdata_nb.service.store.page_contents import LARGE_BYTES
+from webdata_nb.service.store.records import JournalEntry, StoredContent, StoredRow
+from webdata_nb.service.store.sql.connection import SqlRow, Transaction
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+def in_order(entries: Iterable[JournalEntry]) -> list[JournalEntry]:
+    """Return the entries that have a content, in the order of its id.
+
+    Transactions that write the same contents in one order do not wait for each other in a circle.
+    """
+    keyed = [(entry.content.id, entry) for entry in entries if entry.content is not None]
+    return [entry for _, entry in sorted(keyed, key=lambda pair: pair[0])]
+
+
+def content_values(entry: JournalEntry) -> dict[str, Any]:
+    """Return the values of the content of an entry."""
+    if entry.content is None:
+        raise ValueError(f"the entry {entry.ordinal} has no content")
+    return {"id": entry.content.id, "body": entry.content.body, "size": entry.content.size}
+
+
+def delete_unused(transaction: Transaction, content_ids: Iterable[bytes | None]) -> None:
+    """Delete contents that no entry uses any more."""
+    ids = sorted({each for each in content_ids if each is not None})
+    transaction.execute_many("delete_unused_content", [{"id": each} for each in ids])
+
+
+def stored_row(row: SqlRow, *, page: bytes = b"", journal: bytes = b"") -> StoredRow:
+    """Return an entry as it is stored, with its content."""
+    return StoredRow(row["url"], page, journal, _stored_content(row))
+
+
+def _stored_content(row: SqlRow) -> StoredContent | None:
+    if row["content_id"] is None:
+        return None
+    return StoredContent(row["content_id"], row["body"], row["size"] or 0, row["segment"])
+
+
+class ContentReader:
+    """Reads rows and journals of stored pages."""
+
+    async def convert(
+        self, pages: Sequence[StoredRow], convert: Callable[[StoredRow], T]
+    ) -> list[T]:
+        """Return what `convert` makes of each page; on another thread if there is much to do."""
+        if sum(map(_work, pages)) < LARGE_BYTES:
+            return list(map(convert, pages))
+        return await asyncio.to_thread(lambda: list(map(convert, pages)))
+
+
+def _work(page: StoredRow) -> int:
+    """Return how many bytes are decompressed for a page."""
+    return 0 if page.content is None else page.content.size
