@@ -10,6 +10,7 @@ import orjson
 from webdata_nb.service.crawl.anchor_grading import anchor_grades
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
 from webdata_nb.service.pages.page_pipeline import PageVisit
+from webdata_nb.service.pages.row_parts import end_of_row
 from webdata_nb.service.store.records import RowParts
 
 # Error messages may quote the page, so the receipt stores only their beginning.
@@ -73,14 +74,15 @@ def encode_row(visit: PageVisit, target: CrawlTarget, content: Mapping[str, Any]
     if target.score is not None:
         content = {**content, "metadata": {**content["metadata"], "crawl_score": target.score}}
     content = {name: value for name, value in content.items() if name not in page}
-    return RowParts(
+    begin = RowParts(
         shared=(
             b'{%b,"time_taken":' % _members(page),
             b',%b,"fetched_at":' % _members(measures),
-            b",%b}" % _members(content),
+            b",",
         ),
         own=(orjson.dumps(round(visit.elapsed_s, 6)), orjson.dumps(visit.fetched_at)),
     )
+    return begin + end_of_row(content)
 
 
 def _members(fields: Mapping[str, Any]) -> bytes:

@@ -16,6 +16,7 @@ from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.extract.extraction import Extractor
 from webdata_nb.service.pages.page_pipeline import PagePipeline, PageRequest, PageVisit
 from webdata_nb.service.pages.render_options import markdown_mode, page_formats, render_options
+from webdata_nb.service.pages.row_parts import end_of_row
 from webdata_nb.service.search.breaker import ProviderBreakers
 from webdata_nb.service.search.catalog import ProviderEntry, provider_summary, usable_providers
 from webdata_nb.service.search.chain import (
@@ -224,9 +225,8 @@ class _SearchRun:
             "title": result.title,
             "snippet": result.snippet,
         }
-        return RowParts(
-            shared=(b"", b",%b" % orjson.dumps(content)[1:]), own=(orjson.dumps(found)[:-1],)
-        )
+        begin = RowParts(shared=(b"", b","), own=(orjson.dumps(found)[:-1],))
+        return begin + end_of_row(content)
 
 
 def _chain_summary(outcome: SearchOutcome) -> dict[str, Any]:

@@ -113,9 +113,10 @@ def damaged_row(page: StoredRow, error: DamagedContent) -> bytes:
     reason = str(error)
     metadata = {"final_url": page.url, "status_code": None, "error_kind": "damaged_content"}
     if page.page.startswith(_OBJECT):  # a search's result, whose rank is not in the content
-        result = {**orjson.loads(page.page + b"}"), "success": False, "scraped": False}
+        found, *_ = page.page.split(_SEPARATOR)
+        result = {**orjson.loads(found + b"}"), "success": False, "scraped": False}
         return orjson.dumps({**result, "error": reason, "metadata": metadata})
-    time_taken, fetched_at = map(orjson.loads, page.page.split(_SEPARATOR))
+    time_taken, fetched_at, *_ = map(orjson.loads, page.page.split(_SEPARATOR))
     row = {
         "url": page.url,
         "title": None,

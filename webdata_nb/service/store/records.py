@@ -145,6 +145,11 @@ class RowParts:
         pairs = zip(self.shared, (*self.own, b""), strict=True)
         return b"".join(part for pair in pairs for part in pair)
 
+    def __add__(self, end: RowParts) -> RowParts:
+        """Return the parts of this JSON and of `end` behind it."""
+        *before, last = self.shared
+        return RowParts((*before, last + end.shared[0], *end.shared[1:]), self.own + end.own)
+
 
 @dataclass(frozen=True, slots=True)
 class NewContent:
