@@ -15,12 +15,14 @@ from webdata_nb.service.store.postgres.database import PostgresDatabase
 from webdata_nb.service.store.postgres.text_vector import folded_words, text_vector, without_nul
 from webdata_nb.service.store.records import IndexedPage
 from webdata_nb.service.store.sql.connection import SqlRow, Transaction
-from webdata_nb.service.store.sql.text_index import SqlTextIndex
+from webdata_nb.service.store.sql.text_index import SqlTextIndex, compressed, decompressed
 
 T = TypeVar("T")
 # Ranking reads the words of every candidate.
 MAX_CANDIDATES: Final = 2000
 MAX_QUERY_WORDS: Final = 64
+# Passages have no line breaks.
+_SEPARATOR: Final = "\n"
 # For the weights D, C, B and A of a position: a title names its page.
 _WEIGHTS: Final = [0.25, 0.25, 0.25, 1.0]
 
@@ -51,7 +53,16 @@ class PostgresTextIndex(SqlTextIndex):
     def _text_values(self, page: IndexedPage) -> dict[str, Any]:
         title = without_nul(page.title)
         vector = text_vector(title, without_nul(page.text))
-        return {"title": title, "passages": list(vector.passages), "words": vector.literal}
+        text = compressed(_SEPARATOR.join(vector.passages))
+        return {"title": title, "text": text, "words": vector.literal}
+
+    def _snippet(self, row: SqlRow) -> str:
+        """Return the passage with most of the words."""
+        passages, best = _passages(row), row["passage"] or 1
+        if best > len(passages):
+            return ""
+        before, after = "… " if best > 1 else "", " …" if best < len(passages) else ""
+        return f"{before}{passages[best - 1]}{after}"
 
     def _query_values(self, query: str, *, require_all: bool) -> dict[str, Any] | None:
         words = list(dict.fromkeys(folded_words(query)))[:MAX_QUERY_WORDS]
@@ -65,3 +76,11 @@ class PostgresTextIndex(SqlTextIndex):
             "weights": _WEIGHTS,
             "max_candidates": MAX_CANDIDATES,
         }
+
+
+def _passages(row: SqlRow) -> Sequence[str]:
+    """Return the passages of a page; earlier releases stored them as an array."""
+    if row["text"] is None:
+        return list(row["passages"] or ())
+    text = decompressed(row["text"])
+    return text.split(_SEPARATOR) if text else ()

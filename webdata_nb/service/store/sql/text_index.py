@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from webdata_nb.service.store.indexing import origin_of
 from webdata_nb.service.store.interface import TextIndex
 from webdata_nb.service.store.records import IndexedPage, TextMatch
 from webdata_nb.service.store.sql.connection import SqlRow, Transaction
 
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
 T = TypeVar("T")
+# Texts are compressed in the background, and read for a few results only.
+_LEVEL: Final = 6
 
 
 class SqlTextIndex(TextIndex):
@@ -34,6 +42,10 @@ class SqlTextIndex(TextIndex):
     @abstractmethod
     def _query_values(self, query: str, *, require_all: bool) -> dict[str, Any] | None:
         """Return the values of `find_pages` for all or any words of a query; None without words."""
+
+    @abstractmethod
+    def _snippet(self, row: SqlRow) -> str:
+        """Return the text around the matches in a row of `find_pages`."""
 
     async def cursor(self, job_id: str) -> int:
         return _position(await self._read("index_cursor", job_id=job_id))
@@ -67,8 +79,7 @@ class SqlTextIndex(TextIndex):
             if position != start:
                 return position
             for each in values:
-                transaction.execute("delete_indexed_page", account_id=account_id, url=each["url"])
-                transaction.execute("add_indexed_page", **each)
+                _replace_page(transaction, each)
             for origin, is_reachable in sorted(reachable.items()):
                 statement = "delete_unreachable_site" if is_reachable else "add_unreachable_site"
                 transaction.execute(statement, account_id=account_id, origin=origin)
@@ -118,12 +129,30 @@ class SqlTextIndex(TextIndex):
                 break
             rows = await self._read("find_pages", account_id=account_id, limit=limit, **values)
             matches = [
-                TextMatch(row["url"], row["title"], row["snippet"], bool(row["unreachable"]))
+                TextMatch(row["url"], row["title"], self._snippet(row), bool(row["unreachable"]))
                 for row in rows
             ]
             if any(not match.unreachable for match in matches):
                 break
         return matches
+
+
+def _replace_page(transaction: Transaction, page: Mapping[str, Any]) -> None:
+    """Replace the page with the same URL; if its text is the same, only its job changes."""
+    if transaction.execute("keep_indexed_page", **page):
+        return
+    transaction.execute("delete_indexed_page", account_id=page["account_id"], url=page["url"])
+    transaction.execute("add_indexed_page", **page)
+
+
+def compressed(text: str) -> bytes:
+    """Return a text as the index stores it."""
+    return zstd.compress(text.encode("utf-8", "surrogatepass"), _LEVEL)
+
+
+def decompressed(text: bytes) -> str:
+    """Return a text that the index has stored."""
+    return zstd.decompress(text).decode("utf-8", "surrogatepass")
 
 
 def _position(rows: Sequence[SqlRow]) -> int:

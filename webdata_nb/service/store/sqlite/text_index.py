@@ -20,7 +20,7 @@ from typing import Any, Final, Self, TypeVar
 from webdata_nb.service.errors import StoreUnavailable
 from webdata_nb.service.store.records import IndexedPage
 from webdata_nb.service.store.sql.connection import SqlRow, Transaction
-from webdata_nb.service.store.sql.text_index import SqlTextIndex
+from webdata_nb.service.store.sql.text_index import SqlTextIndex, compressed, decompressed
 from webdata_nb.service.store.sqlite.database import SqliteTransaction
 from webdata_nb.service.store.sqlite.errors import is_damaged, translated
 
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 # An index of another version is built anew.
-VERSION: Final = 4
+VERSION: Final = 5
 # A title names its page: a match there weighs as much as several in the text.
 _TITLE_WEIGHT: Final = 4.0
 _WORD: Final = re.compile(r"\w+")
@@ -40,7 +40,7 @@ CREATE TABLE index_cursor (
 CREATE INDEX index_cursor_account ON index_cursor (account_id);
 CREATE TABLE indexed_page (
   id INTEGER PRIMARY KEY, account_id TEXT NOT NULL, job_id TEXT NOT NULL, url TEXT NOT NULL,
-  origin TEXT NOT NULL, title TEXT NOT NULL, text TEXT NOT NULL
+  origin TEXT NOT NULL, title TEXT NOT NULL, text BLOB NOT NULL
 );
 CREATE INDEX indexed_page_job ON indexed_page (job_id);
 CREATE UNIQUE INDEX indexed_page_url ON indexed_page (account_id, url);
@@ -48,16 +48,18 @@ CREATE INDEX indexed_page_site ON indexed_page (account_id, origin);
 CREATE TABLE unreachable_site (
   account_id TEXT, origin TEXT, PRIMARY KEY (account_id, origin)
 ) WITHOUT ROWID;
+CREATE VIEW page_source AS
+SELECT id, title, decompressed(text) AS text FROM indexed_page;
 CREATE VIRTUAL TABLE page_text USING fts5 (
-  title, text, content = 'indexed_page', content_rowid = 'id',
+  title, text, content = 'page_source', content_rowid = 'id',
   tokenize = 'unicode61 remove_diacritics 2'
 );
 CREATE TRIGGER page_added AFTER INSERT ON indexed_page BEGIN
-  INSERT INTO page_text (rowid, title, text) VALUES (new.id, new.title, new.text);
+  INSERT INTO page_text (rowid, title, text) VALUES (new.id, new.title, decompressed(new.text));
 END;
 CREATE TRIGGER page_deleted AFTER DELETE ON indexed_page BEGIN
   INSERT INTO page_text (page_text, rowid, title, text)
-  VALUES ('delete', old.id, old.title, old.text);
+  VALUES ('delete', old.id, old.title, decompressed(old.text));
 END;
 """
 
@@ -101,7 +103,7 @@ class SqliteTextIndex(SqlTextIndex):
         )
 
     def _text_values(self, page: IndexedPage) -> dict[str, Any]:
-        return {"title": page.title, "text": page.text}
+        return {"title": page.title, "text": compressed(page.text)}
 
     def _query_values(self, query: str, *, require_all: bool) -> dict[str, Any] | None:
         words = [f'"{word}"' for word in _WORD.findall(query)]
@@ -109,6 +111,9 @@ class SqliteTextIndex(SqlTextIndex):
             return None
         match = (" AND " if require_all else " OR ").join(words)
         return {"match": match, "title_weight": _TITLE_WEIGHT}
+
+    def _snippet(self, row: SqlRow) -> str:
+        return str(row["snippet"])
 
     def _open_connection(self) -> sqlite3.Connection:
         if self._connection is None:  # it could not be opened again after damage
@@ -122,7 +127,7 @@ class SqliteTextIndex(SqlTextIndex):
             try:
                 return work()
             except sqlite3.DatabaseError as error:
-                if not is_damaged(error):
+                if not is_damaged(error) and not _is_damaged_text(error):
                     raise
                 self._replace(error)
                 # Not repeated here: the caller must start from empty cursors.
@@ -177,7 +182,15 @@ class SqliteTextIndex(SqlTextIndex):
             connection.row_factory = sqlite3.Row
             connection.execute("PRAGMA journal_mode=wal")
             connection.execute("PRAGMA synchronous=normal")
+            # The view and the triggers of the schema call it.
+            connection.create_function("decompressed", 1, decompressed, deterministic=True)
+            connection.execute("PRAGMA trusted_schema=on")
         except BaseException:
             connection.close()
             raise
         return connection
+
+
+def _is_damaged_text(error: sqlite3.DatabaseError) -> bool:
+    """Whether a stored text could not be decompressed; SQLite hides the error of a function."""
+    return "user-defined function raised exception" in str(error)

@@ -22,6 +22,11 @@ ON CONFLICT (job_id) DO UPDATE SET position = excluded.position;
 -- name: delete_index_cursor
 DELETE FROM index_cursor WHERE job_id = :job_id;
 
+-- name: keep_indexed_page
+-- A page with the same text as before goes to the job that visited it last; its words stay.
+UPDATE indexed_page SET job_id = :job_id
+WHERE url = :url AND account_id = :account_id AND title = :title AND text = :text;
+
 -- name: delete_indexed_page
 DELETE FROM indexed_page WHERE url = :url AND account_id = :account_id;
 
@@ -30,10 +35,8 @@ INSERT INTO indexed_page (account_id, job_id, url, origin, title, text)
 VALUES (:account_id, :job_id, :url, :origin, :title, :text);
 
 -- name: add_indexed_page on postgresql
-INSERT INTO indexed_page (account_id, job_id, url, origin, title, passages, words)
-VALUES (
-  :account_id, :job_id, :url, :origin, :title, CAST(:passages AS TEXT[]), CAST(:words AS TSVECTOR)
-);
+INSERT INTO indexed_page (account_id, job_id, url, origin, title, text, words)
+VALUES (:account_id, :job_id, :url, :origin, :title, :text, CAST(:words AS TSVECTOR));
 
 -- name: delete_indexed_job
 DELETE FROM indexed_page WHERE job_id = :job_id;
@@ -87,10 +90,7 @@ WITH candidate AS MATERIALIZED (
   ORDER BY 2, 3 DESC, 1 LIMIT :limit
 )
 SELECT indexed_page.url, indexed_page.title, ranked.unreachable,
-  CASE WHEN best.position > 1 THEN '… ' ELSE '' END
-    || COALESCE(passages[COALESCE(best.position, 1)], '')
-    || CASE WHEN COALESCE(best.position, 1) < cardinality(passages) THEN ' …' ELSE '' END
-    AS snippet
+  best.position AS passage, indexed_page.text, indexed_page.passages
 FROM ranked JOIN indexed_page USING (id)
 LEFT JOIN LATERAL (
   SELECT place.position FROM unnest(words) AS entry (lexeme, positions, weights),
