@@ -417,6 +417,9 @@ class RetentionStore(Protocol):
     async def delete_idempotency_keys(self, *, before: float) -> int:
         """Delete some idempotency keys that are older; return how many."""
 
+    async def return_space(self) -> None:
+        """Return the space of deleted data to the file system, where the database can."""
+
 
 class SecretStore(Protocol):
     """The encrypted parts of all jobs."""
@@ -557,6 +560,9 @@ class TextIndex(Protocol):
 
     async def delete(self, job_id: str) -> None:
         """Delete a job's pages and cursor."""
+
+    async def return_space(self) -> None:
+        """Return the space of deleted pages to the file system, where the database can."""
 
     async def find(self, account_id: str, query: str, *, limit: int) -> list[TextMatch]:
         """Return an account's pages with all words of a query, best first.

@@ -89,6 +89,8 @@ class Janitor:
             pass
         while await stored.delete_idempotency_keys(before=now - IDEMPOTENCY_S):
             pass
+        await stored.return_space()
+        await self._index.return_space()
 
     async def _clear_spool(self) -> None:
         """Delete the files of jobs that ended outside this process."""

@@ -156,6 +156,9 @@ class PostgresDatabase(SqlDatabase):
     def now(self) -> float:
         return self._clock.now()
 
+    async def return_space(self) -> None:
+        """Do nothing: PostgreSQL's autovacuum reuses free space, and cuts it off where it can."""
+
     async def _on_reader(self, query: Callable[[Connection], T]) -> T:
         def on_thread() -> T:
             with translated(), self._pool.connection() as connection:

@@ -44,6 +44,9 @@ class PostgresTextIndex(SqlTextIndex):
     ) -> None:
         """Do nothing: the store closes the database."""
 
+    async def return_space(self) -> None:
+        """Do nothing: PostgreSQL's autovacuum does it."""
+
     async def _change(self, change: Callable[[Transaction], T]) -> T:
         return await self._database.change(change)
 

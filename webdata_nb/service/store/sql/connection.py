@@ -110,3 +110,6 @@ class SqlDatabase(Protocol):
 
     def now(self) -> float:
         """Return the database's time in Unix seconds, which is the same for every process."""
+
+    async def return_space(self) -> None:
+        """Return free space of the database's files to the file system, in slices."""

@@ -54,6 +54,9 @@ class SqlRetentionStore(RetentionStore):
     async def delete_idempotency_keys(self, *, before: float) -> int:
         return await self._database.write("delete_idempotency_keys", before=before, limit=_KEYS)
 
+    async def return_space(self) -> None:
+        await self._database.return_space()
+
 
 def _delete_entries(job_id: str, transaction: Transaction) -> int:
     """Delete some entries, and their contents unless others use them; return how many."""

@@ -24,6 +24,7 @@ from webdata_nb.service.store.sql.connection import (
 )
 from webdata_nb.service.store.sql.named_statements import migrations, schema_version, statements
 from webdata_nb.service.store.sqlite.errors import primary_code, translated
+from webdata_nb.service.store.sqlite.free_space import cut_slice, rewrite_sparse_file
 from webdata_nb.service.store.sqlite.writer import GroupCommitWriter
 
 T = TypeVar("T")
@@ -33,8 +34,10 @@ BUSY_S: Final = 30.0
 # How long the check for damage may take when a database is opened.
 QUICK_CHECK_S: Final = 0.3
 _PROGRESS_STEPS: Final = 10_000
-# Rows are pages of 50 to 100 kB: with SQLite's own 4 kB a commit of them takes twice the time.
-PAGE_BYTES: Final = 16_384
+# Contents of pages have about 10 kB: larger pages of the file would stay empty by a third.
+PAGE_BYTES: Final = 4_096
+# How long the write-ahead log grows before it is copied into the file.
+LOG_BYTES: Final = 16 * 1024 * 1024
 _STATEMENTS: Final = statements()
 
 
@@ -148,6 +151,13 @@ class SqliteDatabase(SqlDatabase):
     def now(self) -> float:
         return time.time()
 
+    async def return_space(self) -> None:
+        with translated(self._path):
+            while await self._writer.run(cut_slice):
+                pass
+        # The file ends where it ended until the log is copied into it.
+        await self._on_reader(lambda c: c.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall())
+
     async def _on_reader(self, query: Callable[[sqlite3.Connection], T]) -> T:
         def on_thread() -> T:
             if not hasattr(self._local, "connection"):
@@ -177,7 +187,10 @@ class SqliteDatabase(SqlDatabase):
             connection.row_factory = sqlite3.Row
             for pragma in (
                 f"page_size={PAGE_BYTES}",
+                "auto_vacuum=incremental",  # as the one above, for new files
                 "journal_mode=wal",
+                f"wal_autocheckpoint={LOG_BYTES // PAGE_BYTES}",
+                f"journal_size_limit={LOG_BYTES}",
                 "synchronous=full",
                 "foreign_keys=on",
             ):
@@ -194,6 +207,7 @@ class SqliteDatabase(SqlDatabase):
         try:
             _check_quickly(connection)
             _migrate(connection)
+            rewrite_sparse_file(connection, self._path)
         finally:
             connection.close()
 

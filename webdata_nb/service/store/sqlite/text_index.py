@@ -23,6 +23,7 @@ from webdata_nb.service.store.sql.connection import SqlRow, Transaction
 from webdata_nb.service.store.sql.text_index import SqlTextIndex, compressed, decompressed
 from webdata_nb.service.store.sqlite.database import SqliteTransaction
 from webdata_nb.service.store.sqlite.errors import is_damaged, translated
+from webdata_nb.service.store.sqlite.free_space import cut_slice
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +33,15 @@ VERSION: Final = 5
 # A title names its page: a match there weighs as much as several in the text.
 _TITLE_WEIGHT: Final = 4.0
 _WORD: Final = re.compile(r"\w+")
-_TABLES: Final = ("index_cursor", "indexed_page", "unreachable_site", "page_text")
+_TABLES: Final = ("index_cursor", "indexed_page", "unreachable_site", "index_state", "page_text")
+# The index is merged when as many pages were deleted since as it has.
+_MIN_DELETED: Final = 100
+_MERGED_PAGES: Final = 200
+# A merge that changes fewer rows has nothing left to do.
+_MIN_CHANGES: Final = 2
+_LOG_BYTES: Final = 16 * 1024 * 1024
+_MERGE: Final = "INSERT INTO page_text (page_text, rank) VALUES ('merge', ?)"
+_DELETED: Final = "SELECT deleted, (SELECT COUNT(*) FROM indexed_page) FROM index_state"
 _SCHEMA: Final = """
 CREATE TABLE index_cursor (
   job_id TEXT PRIMARY KEY, account_id TEXT NOT NULL, position INTEGER NOT NULL
@@ -48,6 +57,9 @@ CREATE INDEX indexed_page_site ON indexed_page (account_id, origin);
 CREATE TABLE unreachable_site (
   account_id TEXT, origin TEXT, PRIMARY KEY (account_id, origin)
 ) WITHOUT ROWID;
+-- How many pages were deleted since their words were merged out of the index.
+CREATE TABLE index_state (deleted INTEGER NOT NULL);
+INSERT INTO index_state VALUES (0);
 CREATE VIEW page_source AS
 SELECT id, title, decompressed(text) AS text FROM indexed_page;
 CREATE VIRTUAL TABLE page_text USING fts5 (
@@ -60,6 +72,7 @@ END;
 CREATE TRIGGER page_deleted AFTER DELETE ON indexed_page BEGIN
   INSERT INTO page_text (page_text, rowid, title, text)
   VALUES ('delete', old.id, old.title, decompressed(old.text));
+  UPDATE index_state SET deleted = deleted + 1;
 END;
 """
 
@@ -70,6 +83,7 @@ class SqliteTextIndex(SqlTextIndex):
     def __init__(self, path: Path) -> None:
         self._path = path
         self._connection: sqlite3.Connection | None = None
+        self._merges = False
 
     async def __aenter__(self) -> Self:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="webdata-index")
@@ -88,6 +102,37 @@ class SqliteTextIndex(SqlTextIndex):
     ) -> None:
         await self._run(self._open_connection().close)
         await asyncio.to_thread(self._thread.shutdown)
+
+    async def return_space(self) -> None:
+        while await self._run(self._merge_slice):
+            pass
+        while await self._run(self._cut_slice):
+            pass
+
+    def _merge_slice(self) -> bool:
+        """Merge a part of the index if most pages were deleted; return whether there is more.
+
+        The words of deleted pages stay in the index until it is merged.
+        """
+        connection = self._open_connection()
+        [deleted, pages] = connection.execute(_DELETED).fetchone()
+        if not self._merges and deleted < max(_MIN_DELETED, pages):
+            return False
+        # A negative number begins a merge of all segments; see FTS5's command `merge`.
+        count = _MERGED_PAGES if self._merges else -_MERGED_PAGES
+        with connection:
+            connection.execute("BEGIN")
+            before = connection.total_changes
+            connection.execute(_MERGE, [count])
+            self._merges = connection.total_changes - before >= _MIN_CHANGES
+            if not self._merges:
+                connection.execute("UPDATE index_state SET deleted = 0")
+        return self._merges
+
+    def _cut_slice(self) -> bool:
+        with self._open_connection() as connection:
+            connection.execute("BEGIN")
+            return cut_slice(connection)
 
     async def _change(self, change: Callable[[Transaction], T]) -> T:
         def in_transaction() -> T:
@@ -127,7 +172,7 @@ class SqliteTextIndex(SqlTextIndex):
             try:
                 return work()
             except sqlite3.DatabaseError as error:
-                if not is_damaged(error) and not _is_damaged_text(error):
+                if not _is_damaged(error):
                     raise
                 self._replace(error)
                 # Not repeated here: the caller must start from empty cursors.
@@ -140,7 +185,7 @@ class SqliteTextIndex(SqlTextIndex):
         try:
             self._connection = self._open_checked()
         except sqlite3.DatabaseError as error:
-            if not is_damaged(error):
+            if not _is_damaged(error):
                 raise
             self._replace(error)
 
@@ -180,7 +225,9 @@ class SqliteTextIndex(SqlTextIndex):
         connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
         try:
             connection.row_factory = sqlite3.Row
+            connection.execute("PRAGMA auto_vacuum=incremental")
             connection.execute("PRAGMA journal_mode=wal")
+            connection.execute(f"PRAGMA journal_size_limit={_LOG_BYTES}")
             connection.execute("PRAGMA synchronous=normal")
             # The view and the triggers of the schema call it.
             connection.create_function("decompressed", 1, decompressed, deterministic=True)
@@ -191,6 +238,6 @@ class SqliteTextIndex(SqlTextIndex):
         return connection
 
 
-def _is_damaged_text(error: sqlite3.DatabaseError) -> bool:
-    """Whether a stored text could not be decompressed; SQLite hides the error of a function."""
-    return "user-defined function raised exception" in str(error)
+def _is_damaged(error: sqlite3.DatabaseError) -> bool:
+    """Whether the file is damaged, or a text in it: SQLite hides the error of a function."""
+    return is_damaged(error) or "user-defined function raised exception" in str(error)

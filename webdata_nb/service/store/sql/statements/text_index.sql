@@ -52,15 +52,22 @@ ON CONFLICT (account_id, origin) DO NOTHING;
 DELETE FROM unreachable_site WHERE account_id = :account_id AND origin = :origin;
 
 -- name: find_pages
-SELECT indexed_page.url, indexed_page.title,
-  snippet(page_text, 1, '', '', ' … ', 30) AS snippet,
-  unreachable_site.origin IS NOT NULL AS unreachable
-FROM page_text JOIN indexed_page ON indexed_page.id = page_text.rowid
-LEFT JOIN unreachable_site ON unreachable_site.account_id = indexed_page.account_id
-  AND unreachable_site.origin = indexed_page.origin
-WHERE page_text MATCH :match AND indexed_page.account_id = :account_id
-ORDER BY unreachable_site.origin IS NOT NULL, bm25(page_text, :title_weight, 1.0), page_text.rowid
-LIMIT :limit;
+-- Snippets, for which texts are decompressed, are made of the results alone.
+WITH ranked AS MATERIALIZED (
+  SELECT indexed_page.id, indexed_page.url, indexed_page.title,
+    unreachable_site.origin IS NOT NULL AS unreachable,
+    bm25(page_text, :title_weight, 1.0) AS score
+  FROM page_text JOIN indexed_page ON indexed_page.id = page_text.rowid
+  LEFT JOIN unreachable_site ON unreachable_site.account_id = indexed_page.account_id
+    AND unreachable_site.origin = indexed_page.origin
+  WHERE page_text MATCH :match AND indexed_page.account_id = :account_id
+  ORDER BY unreachable, score, indexed_page.id LIMIT :limit
+)
+SELECT ranked.url, ranked.title, ranked.unreachable,
+  snippet(page_text, 1, '', '', ' … ', 30) AS snippet
+FROM ranked CROSS JOIN page_text ON page_text.rowid = ranked.id
+WHERE page_text MATCH :match
+ORDER BY ranked.unreachable, ranked.score, ranked.id;
 
 -- name: find_pages on postgresql
 -- A page's score is the sum over the words of their rank in it, which grows ever less with the number

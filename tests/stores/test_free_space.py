@@ -1,0 +1,153 @@
+"""SQLite's files return the space of deleted rows, also those of the previous release."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.stores.jobs import ALICE, NOW, accounts, claimed, new_job, row_parts, shared_entry
+from webdata_nb.contract.states import JobStatus
+from webdata_nb.service.store.records import CommitBatch, IndexedPage, JobRecord
+from webdata_nb.service.store.sql.named_statements import migrations
+from webdata_nb.service.store.sqlite.store import SqliteStore
+from webdata_nb.service.store.sqlite.text_index import SqliteTextIndex
+
+PAGES = 400
+# The schema before contents.
+PREVIOUS = 21
+
+
+def random_text(number: int, words: int = 3000) -> str:
+    source = random.Random(number)
+    return " ".join(f"w{source.getrandbits(20):x}" for _ in range(words))
+
+
+async def crawl(store: SqliteStore, seed: int, pages: int = PAGES) -> JobRecord:
+    await store.accept(new_job(), now=NOW)
+    job, lease = await claimed(store)
+    for start in range(0, pages, 50):
+        numbers = range(start, min(start + 50, pages))
+        entries = [await shared_entry(job, n, random_text(seed + n)) for n in numbers]
+        await store.commit(lease, CommitBatch(entries=tuple(entries)))
+    return (await store.finish(lease, JobStatus.COMPLETED, error=None, now=NOW)).job
+
+
+async def expire(store: SqliteStore, job: JobRecord) -> None:
+    await store.retention.mark_expired(job.id, now=NOW)
+    await store.retention.delete_rows(job.id, now=NOW)
+    await store.retention.return_space()
+
+
+def file_bytes(path: Path) -> int:
+    """Return the size of a file once its log is copied into it."""
+    return read(path, "PRAGMA page_count") * read(path, "PRAGMA page_size")
+
+
+def read(path: Path, query: str) -> int:
+    with closing(sqlite3.connect(path)) as connection:
+        return int(connection.execute(query).fetchone()[0])
+
+
+async def test_the_file_shrinks_after_retention(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.sqlite"
+    async with SqliteStore(path) as store:
+        await accounts(store)
+        old, recent = await crawl(store, 0), await crawl(store, 10_000, 20)
+        full = file_bytes(path)
+        await expire(store, old)
+        assert file_bytes(path) < full / 3
+        rows = await store.rows(ALICE, recent.id, start=0, count=99)
+        assert rows == [row_parts(n, random_text(10_000 + n)).json for n in range(20)]
+        shrunk = file_bytes(path)
+        await store.retention.return_space()  # nothing is left to do
+        assert file_bytes(path) == shrunk
+    assert read(path, "PRAGMA auto_vacuum") == 2
+
+
+def previous_file(path: Path, row_count: int) -> None:
+    """Write a file as the previous release did, with rows that are whole."""
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA page_size = 16384")
+        database.execute("PRAGMA journal_mode = wal")
+        for number, script in migrations():
+            if number <= PREVIOUS:
+                database.executescript(f"{script}; PRAGMA user_version = {number};")
+        database.execute("INSERT INTO account (id, name, created_at) VALUES ('alice', 'a', 1.0)")
+        database.execute(
+            "INSERT INTO job (id, account_id, kind, state, subject, request, context, created_at,"
+            " finished_at, published) VALUES ('j', 'alice', 'crawl', 'completed', 's', '{}', '{}',"
+            " 2.0, 3.0, ?)",
+            [row_count],
+        )
+        database.executemany(
+            "INSERT INTO entry (job_id, ordinal, position, url, success, page, journal)"
+            " VALUES ('j', ?, ?, 'u', TRUE, ?, '{}')",
+            [(n, n, row_parts(n, random_text(n)).json) for n in range(row_count)],
+        )
+        database.commit()
+
+
+async def test_a_file_of_the_previous_release_shrinks_at_the_next_start(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.sqlite"
+    previous_file(path, PAGES)
+    async with SqliteStore(path) as store:
+        rows = await store.rows(ALICE, "j", start=0, count=PAGES)
+        assert rows == [row_parts(n, random_text(n)).json for n in range(PAGES)]
+        recent = await crawl(store, 10_000, 20)
+        await expire(store, await store.job(ALICE, "j"))
+        full = file_bytes(path)
+    assert read(path, "PRAGMA auto_vacuum") == 0
+    async with SqliteStore(path) as store:
+        assert file_bytes(path) < full / 3
+        assert len(await store.rows(ALICE, recent.id, start=0, count=99)) == 20
+        # From now on without a start.
+        await expire(store, await crawl(store, 20_000))
+        assert file_bytes(path) < full / 3
+    assert read(path, "PRAGMA auto_vacuum") == 2
+
+
+async def test_a_full_file_of_the_previous_release_is_not_rewritten(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.sqlite"
+    previous_file(path, PAGES)
+    for _ in range(2):
+        async with SqliteStore(path):
+            pass
+    assert read(path, "PRAGMA auto_vacuum") == 0
+
+
+async def test_the_text_index_shrinks_after_retention(tmp_path: Path) -> None:
+    path = tmp_path / "index.sqlite"
+    pages = [IndexedPage(n, f"http://x/{n}", "Page", random_text(n)) for n in range(PAGES)]
+    async with SqliteTextIndex(path) as index:
+        await index.add(ALICE, "old", pages, upto=PAGES)
+        recent = IndexedPage(0, "http://x/recent", "Page", "aurora " + random_text(1))
+        await index.add(ALICE, "recent", [recent], upto=1)
+        await index.return_space()
+        full = file_bytes(path)
+        await index.delete("old")
+        await index.return_space()
+        assert file_bytes(path) < full
+        [match] = await index.find(ALICE, "aurora", limit=9)
+        assert match.url == "http://x/recent"
+    assert file_bytes(path) < full / 3
+
+
+@pytest.mark.parametrize("damage", ["x'00'", "zeroblob(100)"])
+async def test_a_damaged_text_is_no_reason_to_stop_indexing(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "index.sqlite"
+    pages = [IndexedPage(n, f"http://x/{n}", "Page", "aurora") for n in range(2)]
+    async with SqliteTextIndex(path) as index:
+        await index.add(ALICE, "j", pages, upto=2)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"UPDATE indexed_page SET text = {damage} WHERE id = 2")
+        connection.commit()
+    async with SqliteTextIndex(path) as index:
+        with pytest.raises(Exception, match="built anew"):
+            await index.delete("j")
+        assert await index.cursor("j") == 0
+        await index.add(ALICE, "j", pages, upto=2)
+        assert len(await index.find(ALICE, "aurora", limit=9)) == 2
