@@ -24,6 +24,7 @@ CHECKS = [
     "ledger sums: ok",
     "credits of jobs: ok",
     "holds: ok",
+    "contents: ok",
 ]
 
 
@@ -77,6 +78,11 @@ def test_check_passes_also_while_service_runs(shell: Shell, data: Path) -> None:
         ("UPDATE job SET credits = 77", "credits of jobs: 1 wrong"),
         ("UPDATE job SET state = 'running'", "holds: 1 wrong"),
         ("UPDATE receipt SET job_id = 'nowhere'", "foreign keys: 3 wrong"),
+        ("UPDATE content SET body = zeroblob(size)", "contents: 3 wrong"),
+        ("UPDATE content SET size = size - 1", "contents: 3 wrong"),
+        ("UPDATE content SET body = NULL WHERE rowid = 1", "contents: 1 wrong"),
+        ("UPDATE entry SET content_id = NULL WHERE ordinal = 1", "contents: 1 wrong"),
+        ("DELETE FROM content WHERE rowid = 1", "contents: 1 wrong"),
     ],
 )
 def test_check_finds_contradictions(

@@ -181,7 +181,14 @@ def test_store_commands_work_on_a_database(tmp_path: Path, postgres_server: Post
     url, key = postgres_server.new_schema(), new_key()
     result = run(tmp_path, "keys", "create", "--name", "alice", "--store", url)
     assert result.returncode == 0, result.stderr
-    checks = ("visible rows", "receipts", "ledger sums", "credits of jobs", "holds")
+    checks = (
+        "visible rows",
+        "receipts",
+        "ledger sums",
+        "credits of jobs",
+        "holds",
+        "contents",
+    )
     checked = run(tmp_path, "store", "check", url)
     server, *others = checked.stdout.splitlines()
     assert server.startswith("server: ok, PostgreSQL ")

@@ -417,6 +417,9 @@ class RetentionStore(Protocol):
     async def delete_idempotency_keys(self, *, before: float) -> int:
         """Delete some idempotency keys that are older; return how many."""
 
+    async def pack_receipts(self) -> bool:
+        """Compress a part of the receipt of an ended job; return whether there may be more."""
+
     async def return_space(self) -> None:
         """Return the space of deleted data to the file system, where the database can."""
 

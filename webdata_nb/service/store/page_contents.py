@@ -36,7 +36,7 @@ else:
 MIN_BYTES: Final = 512
 # A larger content is compressed and decompressed on another thread.
 LARGE_BYTES: Final = 64 * 1024
-_LEVEL: Final = 3
+_LEVEL: Final = 6
 _ID_BYTES: Final = 16
 _SEPARATOR: Final = b"\n"
 _OBJECT: Final = b"{"

@@ -89,6 +89,8 @@ class Janitor:
             pass
         while await stored.delete_idempotency_keys(before=now - IDEMPOTENCY_S):
             pass
+        while await stored.pack_receipts():
+            pass
         await stored.return_space()
         await self._index.return_space()
 

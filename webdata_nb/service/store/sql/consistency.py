@@ -1,14 +1,18 @@
-"""Finds contradictions between counters and rows, and between balances and ledgers."""
+"""Finds contradictions in stored data: of counters and rows, ledgers and balances, contents."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
+from webdata_nb.service.store.page_contents import DamagedContent, content_text
+from webdata_nb.service.store.records import StoredContent
 from webdata_nb.service.store.sql.connection import SqlRow, Transaction
 
 MAX_PROBLEMS: Final = 100
+_SLICE: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,29 @@ def find_contradictions(transaction: Transaction) -> Iterator[CheckResult]:
     for check, statement, describe in _CHECKS:
         rows = transaction.rows(statement, limit=MAX_PROBLEMS)
         yield CheckResult(check, tuple(map(describe, rows)))
+    yield CheckResult("contents", tuple(islice(_wrong_contents(transaction), MAX_PROBLEMS)))
+
+
+def _wrong_contents(transaction: Transaction) -> Iterator[str]:
+    """Describe contents that are missing, that no entry uses, or that are damaged."""
+    for row in transaction.rows("missing_contents", limit=MAX_PROBLEMS):
+        yield f"job {row['job_id']}: the content of entry {row['ordinal']} is missing"
+    for row in transaction.rows("unused_contents", limit=MAX_PROBLEMS):
+        yield f"content {bytes(row['id']).hex()}: no entry uses it"
+    after = b""
+    while rows := transaction.rows("contents", after=after, limit=_SLICE):
+        after = rows[-1]["id"]
+        for row in rows:
+            if row["body"] is not None and (problem := _damage(row)):
+                yield f"content {bytes(row['id']).hex()}: {problem}"
+
+
+def _damage(row: SqlRow) -> str:
+    try:
+        content_text(StoredContent(row["id"], row["body"], row["size"]))
+    except DamagedContent as error:
+        return str(error)
+    return ""
 
 
 def _describe_counts(row: SqlRow) -> str:

@@ -13,8 +13,9 @@ from webdata_nb.service.store.records import JobRecord, JobSnapshot, Lease
 from webdata_nb.service.store.sql.batch_commits import BatchCommit
 from webdata_nb.service.store.sql.connection import NamedStatement, SqlRow, Transaction
 from webdata_nb.service.store.sql.credit_reservations import settle_job, settlement_statements
-from webdata_nb.service.store.sql.job_rows import job_of_row, lease_values, receipt_counts
+from webdata_nb.service.store.sql.job_rows import job_of_row, lease_values
 from webdata_nb.service.store.sql.outbox import add_end_delivery
+from webdata_nb.service.store.sql.receipts import receipt_counts
 
 
 @dataclass(frozen=True, slots=True)

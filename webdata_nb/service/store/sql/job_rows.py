@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import orjson
 
-from webdata_nb.contract.replies import Receipt
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.errors import NoSuchJob, UnreadableSecrets
@@ -99,27 +97,6 @@ def load_job(
     if row is None:
         raise NoSuchJob("no such job")
     return job_of_row(row, cipher)
-
-
-def read_receipt(transaction: Transaction, job_id: str, examples: int) -> Receipt:
-    """Return the counts of a job's receipt, with up to `examples` URLs of each outcome."""
-    counts = receipt_counts(transaction.rows("receipt_counts", job_id=job_id))
-    urls = {
-        outcome: [
-            row["url"]
-            for row in transaction.rows(
-                "receipt_examples", job_id=job_id, outcome=outcome, limit=examples
-            )
-        ]
-        for outcome in counts
-        if examples
-    }
-    return Receipt(counts=counts, examples=urls)
-
-
-def receipt_counts(rows: Sequence[SqlRow]) -> dict[str, int]:
-    """Return the counts of a receipt by outcome."""
-    return {row["outcome"]: row["n"] for row in rows}
 
 
 def lease_values(lease: Lease) -> dict[str, Any]:

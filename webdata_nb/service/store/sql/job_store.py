@@ -34,8 +34,8 @@ from webdata_nb.service.store.sql.job_rows import (
     job_of_row,
     load_job,
     new_job_values,
-    read_receipt,
 )
+from webdata_nb.service.store.sql.receipts import ReceiptReader, read_receipt
 
 NEWEST: Final = (float("inf"), "\U0010ffff")
 
@@ -122,16 +122,16 @@ class SqlJobStore(JobStore):
     async def receipt_page(
         self, job_id: str, *, start: int, count: int, outcome: str | None = None
     ) -> list[UrlOutcome]:
-        values: dict[str, Any] = {"job_id": job_id, "limit": count, "offset": start}
-        if outcome is None:
-            rows = await self.database.read("receipt_page", **values)
-        else:
-            rows = await self.database.read("receipt_page_of_outcome", outcome=outcome, **values)
-        return [_url_outcome(row) for row in rows]
+        return await self.database.query(
+            lambda transaction: ReceiptReader(transaction, job_id).page(
+                start=start, count=count, outcome=outcome
+            )
+        )
 
     async def receipt_entry(self, job_id: str, url: str) -> UrlOutcome | None:
-        rows = await self.database.read("receipt_entry", job_id=job_id, url=url)
-        return _url_outcome(rows[0]) if rows else None
+        return await self.database.query(
+            lambda transaction: ReceiptReader(transaction, job_id).entry(url)
+        )
 
     async def cancel(self, account_id: str, job_id: str, *, now: float) -> JobRecord:
         def change(transaction: Transaction) -> None:
@@ -185,10 +185,6 @@ def _pages_in_range(
 
 def _row_with_page(row: SqlRow) -> StoredRow:
     return stored_row(row, page=row["page"])
-
-
-def _url_outcome(row: SqlRow) -> UrlOutcome:
-    return UrlOutcome(row["url"], row["outcome"], row["detail"])
 
 
 def _replayed_job_id(

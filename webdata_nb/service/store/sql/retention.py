@@ -8,10 +8,11 @@ from typing import Final
 from webdata_nb.service.store.interface import RetentionStore
 from webdata_nb.service.store.sql.connection import SqlDatabase, Transaction
 from webdata_nb.service.store.sql.contents import delete_unused
+from webdata_nb.service.store.sql.receipts import pack_slice
 
 # Rows may be megabytes each: a slice must not hold up the commits of running jobs.
 _ENTRIES: Final = 20
-_SLICES: Final = {"delete_receipt": 1000, "delete_pinned_files": 20}
+_SLICES: Final = {"delete_receipt": 1000, "delete_receipt_blocks": 20, "delete_pinned_files": 20}
 _JOBS: Final = 50
 _KEYS: Final = 1000
 
@@ -53,6 +54,9 @@ class SqlRetentionStore(RetentionStore):
 
     async def delete_idempotency_keys(self, *, before: float) -> int:
         return await self._database.write("delete_idempotency_keys", before=before, limit=_KEYS)
+
+    async def pack_receipts(self) -> bool:
+        return await self._database.change(pack_slice)
 
     async def return_space(self) -> None:
         await self._database.return_space()

@@ -33,7 +33,7 @@ def cut_slice(connection: sqlite3.Connection) -> bool:
         return False
     pages = min(SLICE_BYTES, free_bytes - KEPT_BYTES) // page_bytes
     for _ in range(pages):
-        # Python's module ends a statement without columns after its first step, which cuts one page.
+        # Python ends a statement without columns after its first step, which cuts one page.
         connection.execute("PRAGMA incremental_vacuum(1)")
     return pages * page_bytes < free_bytes - KEPT_BYTES
 

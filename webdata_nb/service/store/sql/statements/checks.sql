@@ -12,12 +12,36 @@ LIMIT :limit;
 
 -- name: wrong_receipts
 -- Receipts whose counts differ from their entries.
-SELECT counted.job_id AS id, counted.outcome, counted.n AS counted, COUNT(receipt.url) AS found
+WITH found AS (
+  SELECT job_id, outcome, COUNT(*) AS n FROM receipt GROUP BY job_id, outcome
+  UNION ALL
+  SELECT job_id, each.key, SUM(each.value) FROM receipt_block, json_each(counts) AS each
+  GROUP BY job_id, each.key
+)
+SELECT counted.job_id AS id, counted.outcome, counted.n AS counted,
+  COALESCE(SUM(found.n), 0) AS found
 FROM receipt_count AS counted
 JOIN job ON job.id = counted.job_id AND job.expired_at IS NULL
-LEFT JOIN receipt ON receipt.job_id = counted.job_id AND receipt.outcome = counted.outcome
+LEFT JOIN found ON found.job_id = counted.job_id AND found.outcome = counted.outcome
 GROUP BY counted.job_id, counted.outcome, counted.n
-HAVING COUNT(receipt.url) <> counted.n
+HAVING COALESCE(SUM(found.n), 0) <> counted.n
+ORDER BY counted.job_id, counted.outcome
+LIMIT :limit;
+
+-- name: wrong_receipts on postgresql
+WITH found AS (
+  SELECT job_id, outcome, COUNT(*) AS n FROM receipt GROUP BY job_id, outcome
+  UNION ALL
+  SELECT job_id, each.key, SUM(each.value::bigint) FROM receipt_block, json_each_text(counts::json) AS each
+  GROUP BY job_id, each.key
+)
+SELECT counted.job_id AS id, counted.outcome, counted.n AS counted,
+  COALESCE(SUM(found.n), 0) AS found
+FROM receipt_count AS counted
+JOIN job ON job.id = counted.job_id AND job.expired_at IS NULL
+LEFT JOIN found ON found.job_id = counted.job_id AND found.outcome = counted.outcome
+GROUP BY counted.job_id, counted.outcome, counted.n
+HAVING COALESCE(SUM(found.n), 0) <> counted.n
 ORDER BY counted.job_id, counted.outcome
 LIMIT :limit;
 
@@ -53,4 +77,17 @@ SELECT hold.id, 'hold', 'no job under way' FROM hold
 WHERE hold.until IS NULL AND NOT EXISTS (
   SELECT 1 FROM job WHERE job.id = hold.id AND job.state IN ('pending', 'running')
 )
+LIMIT :limit;
+
+-- name: missing_contents
+-- Entries whose content is not stored, or neither in the database nor in a segment.
+SELECT entry.job_id, entry.ordinal FROM entry LEFT JOIN content ON content.id = entry.content_id
+WHERE entry.content_id IS NOT NULL
+  AND (content.id IS NULL OR (content.body IS NULL AND content.segment IS NULL))
+ORDER BY entry.job_id, entry.ordinal
+LIMIT :limit;
+
+-- name: unused_contents
+SELECT id FROM content WHERE NOT EXISTS (SELECT 1 FROM entry WHERE entry.content_id = content.id)
+ORDER BY id
 LIMIT :limit;

@@ -11,9 +11,6 @@ ON CONFLICT (job_id, outcome) DO UPDATE SET n = receipt_count.n + excluded.n;
 -- name: receipt_counts
 SELECT outcome, n FROM receipt_count WHERE job_id = :job_id ORDER BY outcome;
 
--- name: receipt_examples
-SELECT url FROM receipt WHERE job_id = :job_id AND outcome = :outcome ORDER BY url LIMIT :limit;
-
 -- name: receipt_page
 -- The receipt in the order of its URLs.
 SELECT url, outcome, detail FROM receipt WHERE job_id = :job_id
@@ -25,6 +22,35 @@ ORDER BY url LIMIT :limit OFFSET :offset;
 
 -- name: receipt_entry
 SELECT url, outcome, detail FROM receipt WHERE job_id = :job_id AND url = :url;
+
+-- name: receipt_blocks
+-- The packed part of a receipt, in the order of its URLs, without the entries.
+SELECT number, counts FROM receipt_block WHERE job_id = :job_id ORDER BY number;
+
+-- name: receipt_block
+SELECT body FROM receipt_block WHERE job_id = :job_id AND number = :number;
+
+-- name: receipt_block_of_url
+-- The only block that may have the URL.
+SELECT number FROM receipt_block WHERE job_id = :job_id AND first_url <= :url
+ORDER BY number DESC LIMIT 1;
+
+-- name: unpacked_job
+-- An ended job whose receipt is not packed. Its rows are not deleted meanwhile: their deletion
+-- begins with a change of the job.
+SELECT id FROM job
+WHERE finished_at IS NOT NULL AND NOT packed AND expired_at IS NULL
+ORDER BY finished_at, id LIMIT 1
+-- on postgresql: FOR UPDATE SKIP LOCKED
+;
+
+-- name: mark_packed
+UPDATE job SET packed = TRUE WHERE id = :job_id;
+
+-- name: add_receipt_block
+INSERT INTO receipt_block (job_id, number, first_url, counts, body)
+SELECT CAST(:job_id AS TEXT), COALESCE(MAX(number) + 1, 0), :first_url, :counts, :body
+FROM receipt_block WHERE job_id = :job_id;
 
 -- name: add_url_outcomes only on postgresql
 -- New entries of the receipt, and their number by outcome; fails if one of them is stored already.

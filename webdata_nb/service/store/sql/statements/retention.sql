@@ -26,6 +26,11 @@ DELETE FROM receipt WHERE job_id = :id AND url IN (
   SELECT url FROM receipt WHERE job_id = :id ORDER BY url LIMIT :limit
 );
 
+-- name: delete_receipt_blocks
+DELETE FROM receipt_block WHERE job_id = :id AND number IN (
+  SELECT number FROM receipt_block WHERE job_id = :id ORDER BY number LIMIT :limit
+);
+
 -- name: delete_pinned_files
 DELETE FROM snapshot WHERE job_id = :id AND name IN (
   SELECT name FROM snapshot WHERE job_id = :id ORDER BY name LIMIT :limit

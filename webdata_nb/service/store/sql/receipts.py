@@ -1,0 +1,145 @@
+"""Reads receipts, and packs those of ended jobs.
+
+The receipt of an ended job does not change any more. Its entries are moved into compressed blocks
+in the order of their URLs, a slice in each transaction. Until all are moved, the rest follows the
+blocks in the same order.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from webdata_nb.contract.replies import Receipt
+from webdata_nb.service.errors import StoreDamaged
+from webdata_nb.service.store.records import UrlOutcome
+from webdata_nb.service.store.sql.connection import SqlRow, Transaction
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+# A block is read and decompressed as a whole.
+BLOCK_ENTRIES: Final = 1000
+# Fewer entries stay as they are.
+MIN_ENTRIES: Final = 50
+# Small receipts share a transaction.
+MAX_JOBS: Final = 50
+_OPTIONS: Final[Mapping[int, int]] = {
+    zstd.CompressionParameter.compression_level: 6,
+    zstd.CompressionParameter.checksum_flag: 1,
+}
+
+
+def read_receipt(transaction: Transaction, job_id: str, examples: int) -> Receipt:
+    """Return the counts of a job's receipt, with up to `examples` URLs of each outcome."""
+    counts = receipt_counts(transaction.rows("receipt_counts", job_id=job_id))
+    urls: dict[str, list[str]] = {}
+    if examples:
+        reader = ReceiptReader(transaction, job_id)
+        for outcome in counts:
+            entries = reader.page(start=0, count=examples, outcome=outcome)
+            urls[outcome] = [entry.url for entry in entries]
+    return Receipt(counts=counts, examples=urls)
+
+
+def receipt_counts(rows: Sequence[SqlRow]) -> dict[str, int]:
+    """Return the counts of a receipt by outcome."""
+    return {row["outcome"]: row["n"] for row in rows}
+
+
+class ReceiptReader:
+    """Reads the entries of a job's receipt in a transaction."""
+
+    def __init__(self, transaction: Transaction, job_id: str) -> None:
+        self._transaction, self._job_id = transaction, job_id
+        rows = transaction.rows("receipt_blocks", job_id=job_id)
+        self._counts: dict[int, dict[str, int]] = {
+            row["number"]: orjson.loads(row["counts"]) for row in rows
+        }
+        self._blocks: dict[int, list[UrlOutcome]] = {}
+
+    def page(self, *, start: int, count: int, outcome: str | None = None) -> list[UrlOutcome]:
+        """Return entries by URL, of all outcomes or of one, from entry `start`."""
+        entries: list[UrlOutcome] = []
+        for number, counts in self._counts.items():
+            size = sum(counts.values()) if outcome is None else counts.get(outcome, 0)
+            if start < size and len(entries) < count:
+                found = list(self._entries(number, outcome))
+                entries += found[start : start + count - len(entries)]
+            start = max(0, start - size)
+        return entries + self._unpacked(start, count - len(entries), outcome)
+
+    def entry(self, url: str) -> UrlOutcome | None:
+        """Return the entry of a URL; None if the job never saw it."""
+        place = {"job_id": self._job_id, "url": url}
+        for row in self._transaction.rows("receipt_block_of_url", **place):
+            for entry in self._entries(row["number"], None):
+                if entry.url == url:
+                    return entry
+        rows = self._transaction.rows("receipt_entry", **place)
+        return _url_outcome(rows[0]) if rows else None
+
+    def _entries(self, number: int, outcome: str | None) -> Iterator[UrlOutcome]:
+        if number not in self._blocks:
+            self._blocks[number] = self._read_block(number)
+        block = self._blocks[number]
+        return (entry for entry in block if outcome is None or entry.outcome == outcome)
+
+    def _read_block(self, number: int) -> list[UrlOutcome]:
+        place = {"job_id": self._job_id, "number": number}
+        [row] = self._transaction.rows("receipt_block", **place)
+        try:
+            return [UrlOutcome(*entry) for entry in orjson.loads(zstd.decompress(row["body"]))]
+        except (zstd.ZstdError, orjson.JSONDecodeError) as error:
+            raise StoreDamaged(f"the receipt of job {self._job_id} is damaged") from error
+
+    def _unpacked(self, start: int, count: int, outcome: str | None) -> list[UrlOutcome]:
+        if count <= 0:
+            return []
+        values: dict[str, Any] = {"job_id": self._job_id, "limit": count, "offset": start}
+        if outcome is None:
+            rows = self._transaction.rows("receipt_page", **values)
+        else:
+            rows = self._transaction.rows("receipt_page_of_outcome", outcome=outcome, **values)
+        return list(map(_url_outcome, rows))
+
+
+def pack_slice(transaction: Transaction) -> bool:
+    """Pack some entries of ended jobs; return whether there may be more to pack."""
+    for _ in range(MAX_JOBS):
+        job = transaction.row("unpacked_job")
+        if job is None:
+            return False
+        if _pack_part(transaction, job["id"]) >= MIN_ENTRIES:
+            return True
+    return True
+
+
+def _pack_part(transaction: Transaction, job_id: str) -> int:
+    """Pack the first entries of a job that are not packed; return their number."""
+    rows = transaction.rows("receipt_page", job_id=job_id, limit=BLOCK_ENTRIES, offset=0)
+    if len(rows) >= MIN_ENTRIES:
+        transaction.send("add_receipt_block", job_id=job_id, **_block_values(rows))
+        transaction.execute("delete_receipt", id=job_id, limit=len(rows))
+    if len(rows) < BLOCK_ENTRIES:
+        transaction.execute("mark_packed", job_id=job_id)
+    return len(rows)
+
+
+def _block_values(rows: Sequence[SqlRow]) -> dict[str, Any]:
+    entries = [[row["url"], row["outcome"], row["detail"]] for row in rows]
+    return {
+        "first_url": rows[0]["url"],
+        "counts": orjson.dumps(Counter(row["outcome"] for row in rows)).decode(),
+        "body": zstd.compress(orjson.dumps(entries), options=_OPTIONS),
+    }
+
+
+def _url_outcome(row: SqlRow) -> UrlOutcome:
+    return UrlOutcome(row["url"], row["outcome"], row["detail"])
