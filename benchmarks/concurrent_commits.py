@@ -37,7 +37,8 @@ from webdata_nb.service.credits.weights import Charge
 from webdata_nb.service.encryption import FixedKeys, SecretCipher, new_key
 from webdata_nb.service.store.backends import check_store, open_store
 from webdata_nb.service.store.interface import Store
-from webdata_nb.service.store.records import CommitBatch, Lease, NewJob
+from webdata_nb.service.store.page_contents import share_content
+from webdata_nb.service.store.records import CommitBatch, JobRecord, Lease, NewJob, RowParts
 
 MINUTES: Final = 10.0
 JOBS: Final = 16
@@ -102,14 +103,14 @@ class CommitLoad:
             store.claim(f"w{number}-{n}", max_jobs=JOBS, lease_s=LEASE_S, now=time.time())
             for n, store in enumerate(self.stores)
         )
-        leases = [lease for claimed in claims for _, lease in claimed]
+        claimed_jobs = [claimed for each in claims for claimed in each]
         top_ups = (
             self.stores[n % STORES].accounts.top_up(name, 1, now=time.time())
             for n, name in enumerate(ACCOUNTS)
         )
-        pages = itertools.starmap(self._commit_pages, enumerate(leases))
+        pages = (self._commit_pages(n, job, lease) for n, (job, lease) in enumerate(claimed_jobs))
         await self._all(itertools.chain(pages, top_ups))
-        await self._all(itertools.starmap(self._finish, enumerate(leases)))
+        await self._all(self._finish(n, lease) for n, (_, lease) in enumerate(claimed_jobs))
 
     async def _start(self, turn: int, number: int) -> None:
         account_id = ACCOUNTS[number % len(ACCOUNTS)]
@@ -120,13 +121,14 @@ class CommitLoad:
         )  # fmt: skip
         await self.stores[(turn + number) % STORES].accept(job, now=time.time())
 
-    async def _commit_pages(self, job_number: int, lease: Lease) -> None:
+    async def _commit_pages(self, job_number: int, job: JobRecord, lease: Lease) -> None:
         store = self.stores[job_number % STORES]
         numbers = iter(range(PAGES))
 
         async def commit() -> None:
             for number in numbers:
-                await store.commit(lease, charged_batch(number, self.rows[number % len(self.rows)]))
+                row = self.rows[number % len(self.rows)]
+                await store.commit(lease, await charged_batch(job, number, row))
                 self.report.commits += 1
 
         renewal = store.renew(lease, lease_s=LEASE_S, now=time.time())
@@ -139,6 +141,9 @@ class CommitLoad:
         stored = await store.rows(ended.job.account_id, lease.job_id, start=0, count=PAGES + 1)
         if len(stored) != PAGES:
             self.report.contradictions.append(f"job {lease.job_id} has {len(stored)} rows")
+        if number % 2:  # while others use the same contents
+            await store.retention.mark_expired(lease.job_id, now=time.time())
+            await store.retention.delete_rows(lease.job_id, now=time.time())
 
     async def _all(self, calls: Iterable[Awaitable[Any]]) -> list[Any]:
         """Make all calls together; count their errors, and return the other results."""
@@ -148,10 +153,18 @@ class CommitLoad:
         return [result for result in results if not isinstance(result, BaseException)]
 
 
-def charged_batch(number: int, row: bytes) -> CommitBatch:
-    """Return the batch of a page that is charged to the account."""
+async def charged_batch(job: JobRecord, number: int, row: bytes) -> CommitBatch:
+    """Return the batch of a page that is charged, with a content that the jobs share."""
     batch = page_batch(number, row)
-    return replace(batch, entries=tuple(replace(each, charged=("page",)) for each in batch.entries))
+    [entry] = batch.entries
+    own, comma, rest = row.partition(b",")
+    entry = await share_content(
+        job,
+        replace(entry, charged=("page",)),
+        RowParts((b"", comma + rest), (own,)),
+        shares_journal=True,
+    )
+    return replace(batch, entries=(entry,))
 
 
 async def measure(url: str, is_over: Callable[[], bool]) -> CommitReport:

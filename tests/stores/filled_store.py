@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
-from itertools import islice
 from time import time
 from typing import Any, Final
 
@@ -16,12 +14,15 @@ from webdata_nb.service.api_keys import key_hash
 from webdata_nb.service.credits.plans import Terms
 from webdata_nb.service.credits.weights import Charge
 from webdata_nb.service.store.interface import Store
+from webdata_nb.service.store.page_contents import share_content
 from webdata_nb.service.store.records import (
     CommitBatch,
     IdempotencyKey,
+    JobRecord,
     JournalEntry,
     Lease,
     NewJob,
+    RowParts,
     UrlOutcome,
 )
 from webdata_nb.service.store.webhook_records import WEBHOOK_CONTEXT
@@ -62,9 +63,9 @@ async def fill_store(
             f"key_{account}",
         )
         await store.accept(job, key=IdempotencyKey(f"start {number}", "body"), now=now + number)
-        [(_, lease)] = await store.claim("w", lease_s=60, now=now + number)
+        [(claimed, lease)] = await store.claim("w", lease_s=60, now=now + number)
         count = row_count - rows_of_job * (job_count - 1) if number == 0 else rows_of_job
-        await _write_rows(store, lease, kind, count, row_bytes)
+        await _write_rows(store, claimed, lease, count, row_bytes)
         await store.finish(
             lease,
             _STATES[number % 9 == 8],
@@ -97,10 +98,11 @@ def _request(number: int) -> dict[str, Any]:
 
 
 async def _write_rows(
-    store: Store, lease: Lease, kind: JobKind, count: int, row_bytes: int
+    store: Store, job: JobRecord, lease: Lease, count: int, row_bytes: int
 ) -> None:
-    entries = _entries(kind, count, row_bytes)
-    while batch := tuple(islice(entries, _COMMIT_ROWS)):
+    for start in range(0, count, _COMMIT_ROWS):
+        numbers = range(start, min(start + _COMMIT_ROWS, count))
+        batch = [await _entry(job, number, row_bytes) for number in numbers]
         outcomes = [
             UrlOutcome(f"https://Site.test/{'_aB'[n.ordinal % 3]}/{n.ordinal}", "fetched")
             for n in batch
@@ -109,7 +111,7 @@ async def _write_rows(
         await store.commit(
             lease,
             CommitBatch(
-                entries=batch,
+                entries=tuple(batch),
                 url_outcomes=(*outcomes, filtered),
                 pinned_files=((f"robots {batch[0].ordinal}", b"User-agent: *\n\x00\xff"),),
                 total=count,
@@ -119,11 +121,12 @@ async def _write_rows(
         )
 
 
-def _entries(kind: JobKind, count: int, row_bytes: int) -> Iterator[JournalEntry]:
-    for n in range(count):
-        row = search_row(n + 1) if kind == "search" else crawl_row(n)
-        row["markdown"] = f"# {n} \x00 " + "word é " * (row_bytes // 8)
-        charged = ("page",) if kind == "crawl" else ()
-        yield JournalEntry(
-            n, row["url"], n % 5 != 4, b"{}", orjson.dumps(row), position=n, charged=charged
-        )
+async def _entry(job: JobRecord, n: int, row_bytes: int) -> JournalEntry:
+    """Return an entry; its row has a content if it is large enough."""
+    row = search_row(n + 1) if job.kind == "search" else crawl_row(n)
+    row["markdown"] = f"# {n} \x00 " + "word é " * (row_bytes // 8)
+    charged = ("page",) if job.kind == "crawl" else ()
+    entry = JournalEntry(n, row["url"], n % 5 != 4, b"{}", position=n, charged=charged)
+    own, comma, rest = orjson.dumps(row).partition(b",")
+    parts = RowParts((b"", comma + rest), (own,))
+    return await share_content(job, entry, parts, shares_journal=False)

@@ -16,6 +16,8 @@ DAY_S = 86_400.0
 async def chores(fleet: Fleet, job_id: str, expired: str) -> None:
     """Do each of it, as often as it takes; `expired` is a job whose rows may go."""
     await fleet.restart()
+    while await again(fleet.store.retention.pack_receipts):
+        pass
     await _clients(fleet, job_id)
     await _operator(fleet)
     await _calls(fleet)
@@ -38,6 +40,7 @@ async def _clients(fleet: Fleet, job_id: str) -> None:
     ]
     for each in reads:
         assert await again(each)
+    assert await again(lambda: store.receipt_entry(job_id, "http://z/")) is None
     assert await again(store.active_jobs) == 0
     [delivery, *_] = await again(lambda: outbox.deliveries(ALICE, job_id=job_id, limit=1))
     await again(lambda: outbox.replay(ALICE, delivery.id, now=fleet.clock()))

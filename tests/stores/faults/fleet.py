@@ -21,11 +21,14 @@ from webdata_nb.service.credits.plans import Terms
 from webdata_nb.service.credits.weights import Charge
 from webdata_nb.service.errors import InvalidJobState, JobFailure, StoreUnavailable
 from webdata_nb.service.store.interface import JobContext
+from webdata_nb.service.store.page_contents import share_content
 from webdata_nb.service.store.records import (
     CommitBatch,
     IdempotencyKey,
     JobRecord,
     JobSnapshot,
+    JournalEntry,
+    RowParts,
     RowRange,
     UrlOutcome,
 )
@@ -270,7 +273,7 @@ class Fleet:
         if watch.end is not job.state:
             wrong.append(f"its listener was told {watch.end}")
         rows = await self.store.rows(ALICE, job.id, start=0, count=1000)
-        if job.state is JobStatus.COMPLETED and rows != [_page(each) for each in range(pages)]:
+        if job.state is JobStatus.COMPLETED and rows != [_row(each).json for each in range(pages)]:
             wrong.append(f"{len(rows)} rows of {pages}")
         ends = [event for event in self.endpoint.told.get(job.id, ()) if event[0] != "crawl.page"]
         events = [event for event in self.endpoint.told.get(job.id, ()) if event[0] == "crawl.page"]
@@ -295,8 +298,16 @@ def _max_charges(kind: str, pages: int) -> tuple[Charge, ...]:
     return (Charge("search", "discovery", 1), Charge("search", "scrape", pages))
 
 
-def _page(ordinal: int, *, done: bool = True) -> bytes:
-    return b'{"n":%d,"done":%d}' % (ordinal, done)
+def _row(ordinal: int, *, done: bool = True) -> RowParts:
+    """Return the row of a page; four pages have the same content, in every job."""
+    text = b"text %d " % (ordinal // 4) * 100 if done else b""
+    return RowParts((b'{"n":', b',"done":%d,"text":"%b"}' % (done, text)), (b"%d" % ordinal,))
+
+
+async def _entry(context: JobContext, ordinal: int, operation: str) -> JournalEntry:
+    page = entry(ordinal, success=is_good(ordinal), charged=(operation,))
+    is_crawl = context.job.kind == "crawl"
+    return await share_content(context.job, page, _row(ordinal), shares_journal=is_crawl)
 
 
 async def _crawl(context: JobContext, known: set[int], request: Mapping[str, Any]) -> None:
@@ -313,12 +324,15 @@ async def _crawl(context: JobContext, known: set[int], request: Mapping[str, Any
             while upto in done:
                 fresh.append((upto, upto))
                 upto += 1
-            page = entry(ordinal, page=_page(ordinal), success=is_good(ordinal), charged=("page",))
+            page = await _entry(context, ordinal, "page")
             await context.commit(
                 CommitBatch(
                     entries=() if ordinal in known else (page,),
                     published=tuple(fresh),
-                    url_outcomes=(UrlOutcome(f"http://x/{ordinal}", "fetched"),),
+                    url_outcomes=(
+                        UrlOutcome(f"http://x/{ordinal}", "fetched"),
+                        *(UrlOutcome(f"http://y/{ordinal}/{n}", "scope") for n in range(3)),
+                    ),
                     pinned_files=((f"robots {ordinal}", b"all"),),
                     total=pages,
                     completed=upto,
@@ -335,7 +349,7 @@ async def _search(context: JobContext, known: set[int], request: Mapping[str, An
     pages, waiting = request["pages"], set(range(request["pages"]))
     if not known:
         found = tuple(
-            entry(each, page=_page(each, done=False), position=each) for each in range(pages)
+            entry(each, page=_row(each, done=False).json, position=each) for each in range(pages)
         )
         await context.commit(
             CommitBatch(entries=found, total=pages, completed=0, outcome={"used": 1})
@@ -344,7 +358,7 @@ async def _search(context: JobContext, known: set[int], request: Mapping[str, An
     async def one(ordinal: int) -> None:
         await asyncio.sleep(PAGE_S * (1 + ordinal % 3))
         waiting.discard(ordinal)
-        page = entry(ordinal, page=_page(ordinal), success=is_good(ordinal), charged=("scrape",))
+        page = await _entry(context, ordinal, "scrape")
         await context.commit(CommitBatch(updates=(page,), completed=pages - len(waiting)))
 
     await _together([one(ordinal) for ordinal in range(pages)])

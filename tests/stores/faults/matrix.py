@@ -20,7 +20,16 @@ TIMES: Final = 3
 SECONDS: Final = 30.0
 # Only `webdata store check` asks these, on a connection of its own.
 ELSEWHERE: Final = frozenset(
-    {"wrong_balances", "wrong_credits", "wrong_reservations", "wrong_published", "wrong_receipts"}
+    {
+        "wrong_balances",
+        "wrong_credits",
+        "wrong_reservations",
+        "wrong_published",
+        "wrong_receipts",
+        "contents",
+        "missing_contents",
+        "unused_contents",
+    }
 )
 # For databases of before there was sealing, when they are opened.
 AT_OPENING: Final = frozenset({"encrypt_job", "plaintext_jobs", "mark_jobs_without_plaintext"})

@@ -77,8 +77,8 @@ def content_scope(job: JobRecord, ordinal: int) -> bytes:
 
 
 def _is_divisible(parts: Sequence[bytes], own: Sequence[bytes]) -> bool:
-    """Whether each part is a line."""
-    return not any(_SEPARATOR in part for part in chain(parts, own))
+    """Whether each part is a line, and at least one belongs to the visit."""
+    return bool(own) and not any(_SEPARATOR in part for part in chain(parts, own))
 
 
 def new_content(text: bytes) -> NewContent:
