@@ -10,9 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import psycopg
 import pytest
 
+from tests.postgres import PostgresServer, schema_name
+from tests.stores.conftest import open_postgres
 from tests.stores.jobs import ALICE, BOB, NOW, accounts, new_job
+from webdata_nb.service.store.backends import open_text_index
 from webdata_nb.service.store.indexing import Indexer, strip_markdown
 from webdata_nb.service.store.interface import Store, TextIndex
 from webdata_nb.service.store.records import CommitBatch, IndexedPage, JournalEntry
@@ -441,3 +445,36 @@ def test_strip_markdown_of_long_texts_is_independent_of_pieces() -> None:
     line = "**bold** words " * 10_000
     assert strip_markdown(line) == "bold words " * 10_000
     assert strip_markdown("x" * 200_000) == "x" * 200_000
+
+
+async def test_passages_of_the_previous_release_are_found(
+    postgres_server: PostgresServer, tmp_path: Path
+) -> None:
+    async with (
+        open_postgres(postgres_server, tmp_path) as store,
+        open_text_index(tmp_path, store) as index,
+    ):
+        await index.add(ALICE, "j", [document(0, "Rain", "aurora and clouds")], upto=1)
+        async with await psycopg.AsyncConnection.connect(
+            postgres_server.url, options=f"-c search_path={schema_name(tmp_path)}"
+        ) as connection:
+            old = "UPDATE indexed_page SET text = NULL, passages = '{aurora and, clouds}'"
+            await connection.execute(old)
+        [match] = await index.find(ALICE, "aurora", limit=9)
+        assert match.snippet == "aurora and …"
+        await index.add(ALICE, "j2", [document(0, "Rain", "aurora and clouds")], upto=1)
+        [match] = await index.find(ALICE, "aurora", limit=9)
+        assert match.snippet == "aurora and clouds"
+
+
+async def test_an_unchanged_page_belongs_to_the_last_job(index: TextIndex) -> None:
+    pages = [document(0, "Rain", "aurora and clouds"), document(1, "Sun", "no clouds")]
+    for job_id in ("j1", "j2"):
+        await index.add(ALICE, job_id, pages, upto=2)
+    await index.add(ALICE, "j3", [document(1, "Sun", "changed")], upto=1)
+    await index.delete("j1")
+    assert await urls(index, "aurora") == ["http://x/0"]
+    assert await urls(index, "clouds") == ["http://x/0"]
+    await index.delete("j2")
+    assert await urls(index, "aurora") == []
+    assert await urls(index, "changed") == ["http://x/1"]

@@ -147,12 +147,12 @@ def _replace_page(transaction: Transaction, page: Mapping[str, Any]) -> None:
 
 def compressed(text: str) -> bytes:
     """Return a text as the index stores it."""
-    return zstd.compress(text.encode("utf-8", "surrogatepass"), _LEVEL)
+    return zstd.compress(text.encode(errors="replace"), _LEVEL)
 
 
 def decompressed(text: bytes) -> str:
     """Return a text that the index has stored."""
-    return zstd.decompress(text).decode("utf-8", "surrogatepass")
+    return zstd.decompress(text).decode()
 
 
 def _position(rows: Sequence[SqlRow]) -> int:

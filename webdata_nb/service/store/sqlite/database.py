@@ -80,12 +80,14 @@ class SqliteDatabase(SqlDatabase):
     """A `SqlDatabase` in one SQLite file, for one service process at a time.
 
     Changes share transactions (`GroupCommitWriter`); queries run on threads of their own.
+    `rewrites_sparse_file` is for the service, which is alone on the file when it starts.
     """
 
     connection_type: ClassVar[type[sqlite3.Connection]] = sqlite3.Connection
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, rewrites_sparse_file: bool = False) -> None:
         self._path = path
+        self._rewrites_sparse_file = rewrites_sparse_file
         self.retried_transactions = 0
         self._local = local()
         self._connections: list[sqlite3.Connection] = []
@@ -207,7 +209,8 @@ class SqliteDatabase(SqlDatabase):
         try:
             _check_quickly(connection)
             _migrate(connection)
-            rewrite_sparse_file(connection, self._path)
+            if self._rewrites_sparse_file:
+                rewrite_sparse_file(connection, self._path)
         finally:
             connection.close()
 

@@ -17,5 +17,6 @@ class SqliteStore(SqlStore):
 
     def __init__(self, path: Path, cipher: SecretCipher | None = None) -> None:
         super().__init__(
-            SqliteDatabase(path), cipher or SecretCipher(KeyFile(path.with_name(KEY_FILE)))
+            SqliteDatabase(path, rewrites_sparse_file=True),
+            cipher or SecretCipher(KeyFile(path.with_name(KEY_FILE))),
         )
