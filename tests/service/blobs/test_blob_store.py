@@ -68,6 +68,35 @@ async def test_old_files_of_one_folder_are_deleted(blobs: BlobStore) -> None:
     assert await blobs.read("other/1") is not None
 
 
+async def test_files_below_a_folder_are_listed_and_deleted(blobs: BlobStore) -> None:
+    names = {f"some/{n}/{m}" for n in range(3) for m in range(3)} | {"some/other"}
+    for name in [*names, "someone/1", "1"]:
+        await blobs.write(name, b"x")
+    listed = await blobs.list_folder("some")
+    assert sorted(each.name for each in listed) == sorted(names)
+    assert all(abs(each.modified_at - time.time()) < 60 for each in listed)
+    below = {each.name for each in await blobs.list_folder("some/1")}
+    assert below == {"some/1/0", "some/1/1", "some/1/2"}
+    assert await blobs.list_folder("nowhere") == []
+    for name in ("some/1/1", "some/other", "some/1/1", "nowhere"):
+        await blobs.delete(name)
+    names -= {"some/1/1", "some/other"}
+    assert {each.name for each in await blobs.list_folder("some")} == names
+    assert await blobs.read("some/1/1") is None
+    assert await blobs.read("someone/1") is not None
+
+
+def test_files_of_others_are_not_listed_and_drafts_are(tmp_path: Path) -> None:
+    folder = LocalFolder(tmp_path)
+    folder.write("a/b", b"x")
+    (tmp_path / "a" / ".nfs0001").write_bytes(b"x")
+    draft = tmp_path / "a" / "c-draft-0a1b2c3d"  # of a killed write
+    draft.write_bytes(b"half")
+    assert {each.name for each in folder.list_folder("a")} == {"a/b", "a/c-draft-0a1b2c3d"}
+    folder.delete("a/c-draft-0a1b2c3d")
+    assert not draft.exists()
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -87,8 +116,9 @@ async def test_old_files_of_one_folder_are_deleted(blobs: BlobStore) -> None:
 async def test_names_cannot_leave_the_folder(blobs: BlobStore, name: str) -> None:
     with pytest.raises(ValueError, match="consists of"):
         checked_name(name)
-    with pytest.raises(BlobsUnavailable):
-        await blobs.write(name, b"x")
+    for call in (blobs.write(name, b"x"), blobs.delete(name), blobs.list_folder(name)):
+        with pytest.raises(BlobsUnavailable):
+            await call
 
 
 async def test_accounts_read_only_their_own_files(blobs: BlobStore) -> None:

@@ -1,1 +1,1 @@
-"""Files of the service, in a folder or at a URL of fsspec: the downloaded files of creatives."""
+"""Files of the service, in a folder or at a URL of fsspec: downloaded files of creatives, and segments."""

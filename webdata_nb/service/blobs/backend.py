@@ -21,6 +21,14 @@ class Blob:
     modified_at: float
 
 
+@dataclass(frozen=True, slots=True)
+class ListedBlob:
+    """A file of a listing, and when it was written in Unix seconds."""
+
+    name: str
+    modified_at: float
+
+
 class BlobBackend(Protocol):
     """Stores files by name; its methods block, and raise what the place raises."""
 
@@ -36,6 +44,14 @@ class BlobBackend(Protocol):
     def delete_older(self, folder: str, *, before: float) -> int:
         """Delete the files below a folder that were written before; return their number."""
 
+    def list_folder(self, folder: str) -> list[ListedBlob]:
+        """Return the files below a folder, those that others put there only if their names fit."""
+
+
+def is_valid_name(name: str) -> bool:
+    """Whether a name of a file or folder cannot be another path."""
+    return len(name) <= _MAX_NAME_CHARS and _NAME.fullmatch(name) is not None
+
 
 def checked_name(name: str) -> str:
     """Return a name of a file or folder; raises `ValueError` if it may be another path.
@@ -45,6 +61,6 @@ def checked_name(name: str) -> str:
     >>> checked_name("creatives/0a1b")
     'creatives/0a1b'
     """
-    if len(name) > _MAX_NAME_CHARS or not _NAME.fullmatch(name):
+    if not is_valid_name(name):
         raise ValueError("a name of a file consists of letters, digits, '_', '-' and '/'")
     return name

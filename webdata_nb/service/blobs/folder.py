@@ -8,7 +8,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from webdata_nb.service.blobs.backend import MAX_BLOB_BYTES, Blob, BlobBackend, checked_name
+from webdata_nb.service.blobs.backend import (
+    MAX_BLOB_BYTES,
+    Blob,
+    BlobBackend,
+    ListedBlob,
+    checked_name,
+    is_valid_name,
+)
 
 
 class LocalFolder(BlobBackend):
@@ -20,7 +27,8 @@ class LocalFolder(BlobBackend):
     def write(self, name: str, data: bytes) -> None:
         path = self._path(name)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}.draft")
+        # A valid name: a sweep lists and deletes what a kill leaves.
+        draft = path.with_name(f"{path.name}-draft-{secrets.token_hex(4)}")
         try:
             with os.fdopen(
                 os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb"
@@ -53,6 +61,15 @@ class LocalFolder(BlobBackend):
                     path.unlink()
                     deleted += 1
         return deleted
+
+    def list_folder(self, folder: str) -> list[ListedBlob]:
+        listed = []
+        for path in _files_below(self._path(folder)):
+            name = path.relative_to(self._root).as_posix()
+            with suppress(FileNotFoundError):  # another process deletes
+                if is_valid_name(name):
+                    listed.append(ListedBlob(name, path.stat().st_mtime))
+        return listed
 
     def _path(self, name: str) -> Path:
         return self._root / checked_name(name)

@@ -9,7 +9,14 @@ from importlib import import_module
 from threading import Lock
 from typing import Any, Final
 
-from webdata_nb.service.blobs.backend import MAX_BLOB_BYTES, Blob, BlobBackend, checked_name
+from webdata_nb.service.blobs.backend import (
+    MAX_BLOB_BYTES,
+    Blob,
+    BlobBackend,
+    ListedBlob,
+    checked_name,
+    is_valid_name,
+)
 from webdata_nb.service.errors import MissingDriver
 
 _LOCK_S: Final = 30.0
@@ -73,14 +80,27 @@ class RemoteFolder(BlobBackend):
 
     def delete_older(self, folder: str, *, before: float) -> int:
         deleted = 0
-        self._system.invalidate_cache()
+        for path in self._paths_below(folder):
+            with self._one_at_a_time(), suppress(FileNotFoundError):
+                if self._modified_at(path) < before:
+                    self._system.rm_file(path)
+                    deleted += 1
+        return deleted
+
+    def list_folder(self, folder: str) -> list[ListedBlob]:
+        listed = []
+        for path in self._paths_below(folder):
+            name = path.removeprefix(f"{self._root}/")
+            with self._one_at_a_time(), suppress(FileNotFoundError):
+                if is_valid_name(name):
+                    listed.append(ListedBlob(name, self._modified_at(path)))
+        return listed
+
+    def _paths_below(self, folder: str) -> Iterator[str]:
+        self._system.invalidate_cache()  # another process writes and deletes as well
         for _, _, files in self._system.walk(self._path(folder), detail=True):
             for info in list(files.values()):
-                with self._one_at_a_time(), suppress(FileNotFoundError):
-                    if self._modified_at(info["name"]) < before:
-                        self._system.rm_file(info["name"])
-                        deleted += 1
-        return deleted
+                yield str(info["name"])
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{checked_name(name)}"

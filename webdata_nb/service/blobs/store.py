@@ -13,7 +13,7 @@ from threading import Thread
 from typing import Final, TypeVar
 from urllib.parse import unquote
 
-from webdata_nb.service.blobs.backend import Blob, BlobBackend
+from webdata_nb.service.blobs.backend import Blob, BlobBackend, ListedBlob
 from webdata_nb.service.blobs.folder import LocalFolder
 from webdata_nb.service.blobs.remote import RemoteFolder
 from webdata_nb.service.errors import BlobsUnavailable, MissingDriver
@@ -58,12 +58,21 @@ class BlobStore:
         delete = partial(self._backend.delete_older, folder, before=before)
         return await self._run("deleted", delete, deadline_s=SWEEP_S)
 
+    async def delete(self, name: str) -> None:
+        """Delete a file, if there is one."""
+        await self._run("deleted", partial(self._backend.delete, name))
+
+    async def list_folder(self, folder: str) -> list[ListedBlob]:
+        """Return the files below a folder."""
+        listing = partial(self._backend.list_folder, folder)
+        return await self._run("listed", listing, deadline_s=SWEEP_S)
+
     async def check(self) -> None:
         """Write, read and delete a small file."""
         name = f"check-{secrets.token_hex(8)}"
         await self.write(name, _CHECK)
         blob = await self.read(name)
-        await self._run("deleted", partial(self._backend.delete, name))
+        await self.delete(name)
         if blob is None or blob.data != _CHECK:
             raise BlobsUnavailable(f"files at {self._place} cannot be read after they are written")
 
