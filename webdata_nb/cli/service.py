@@ -101,8 +101,8 @@ def _add_storage(add: AddArgument) -> None:
     add(
         "--blobs",
         metavar="URL",
-        help="folder of downloaded files, file:///DIR or any URL of fsspec (default: "
-        "WEBDATA_BLOBS, or the data directory)",
+        help="folder for stored pages and downloaded files, file:///DIR or any URL of fsspec "
+        "(default: WEBDATA_BLOBS, or the database and the data directory)",
     )
     add(
         "--retention-hours",

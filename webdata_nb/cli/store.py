@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from webdata_nb.cli.commands import Commands, add_command, add_group, report
 from webdata_nb.cli.copy_progress import CopyProgressLines
 from webdata_nb.cli.data_dir import StorePlace, add_store_command, service_errors
 from webdata_nb.errors import InvalidArgument, WebdataError
+
+if TYPE_CHECKING:
+    from webdata_nb.service.store.backends import CheckResult
 
 # ruff: noqa: PLC0415 - a command imports what it needs: `webdata --help` must not wait for it
 
@@ -85,6 +89,11 @@ def _add_store(group: Commands) -> None:
         metavar="URL",
         help="database on PostgreSQL (default: WEBDATA_STORE, or SQLite in DIR)",
     )
+    check.add_argument(
+        "--blobs",
+        metavar="URL",
+        help="the service's folder for files, whose stored pages are read (default: WEBDATA_BLOBS)",
+    )
     text = "Copy the database to a new file; the service may run meanwhile."
     backup = add_store_command(group, "backup", _back_up_store, text)
     backup.add_argument("file", type=Path, metavar="FILE", help="a file that does not exist yet")
@@ -101,18 +110,30 @@ def _add_store(group: Commands) -> None:
     )
 
 
-def _check_store(place: StorePlace, _args: argparse.Namespace) -> int:
+def _check_store(place: StorePlace, args: argparse.Namespace) -> int:
     import asyncio
 
-    from webdata_nb.service.store.backends import check_store
+    from webdata_nb.service.settings import blobs_url
 
-    results = asyncio.run(check_store(place.directory, place.url))
+    results = asyncio.run(_run_checks(place, blobs_url(args.blobs)))
     for result in results:
         state = f"{len(result.problems)} wrong" if result.problems else "ok"
         print(f"{result.check}: {state}{f', {result.detail}' if result.detail else ''}")
         for problem in result.problems:
             print(f"  {problem}")
     return int(any(result.problems for result in results))
+
+
+async def _run_checks(place: StorePlace, blobs_url: str | None) -> list[CheckResult]:
+    from webdata_nb.service.blobs.store import open_blob_store
+    from webdata_nb.service.segments.check import check_segments
+    from webdata_nb.service.store.backends import check_store
+
+    async with open_blob_store(blobs_url, place.directory) as blobs:
+        check_files = functools.partial(
+            check_segments, blobs=blobs if blobs_url is not None else None
+        )
+        return await check_store(place.directory, place.url, check_files)
 
 
 def _back_up_store(place: StorePlace, args: argparse.Namespace) -> None:

@@ -43,6 +43,12 @@ def _add_storage(add: AddArgument) -> None:
         help="name of this process, without --dask (default: WEBDATA_REPLICA, or host name and "
         "process id)",
     )
+    add(
+        "--blobs",
+        metavar="URL",
+        help="the service's folder for files (default: WEBDATA_BLOBS); it is not sent to Dask "
+        "workers either",
+    )
 
 
 def _run_worker(args: argparse.Namespace) -> int:
@@ -68,6 +74,7 @@ def _run_worker(args: argparse.Namespace) -> int:
         ca_bundle=settings.ca_bundle,
         slots=args.slots,
         replica=args.replica,
+        blobs=args.blobs,
         dask=args.dask,
         dask_insecure=args.dask_insecure,
         log_format=args.log_format,

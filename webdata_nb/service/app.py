@@ -19,7 +19,7 @@ from starlette.types import ASGIApp
 from webdata_nb import __version__
 from webdata_nb.contract.events import Profile
 from webdata_nb.service.api_keys import key_hash
-from webdata_nb.service.blobs.store import BlobStore, open_blob_store
+from webdata_nb.service.blobs.store import BlobStore
 from webdata_nb.service.creatives.cursor import CursorSealer
 from webdata_nb.service.creatives.file_store import FileStore
 from webdata_nb.service.creatives.listing import CreativesListing
@@ -39,6 +39,8 @@ from webdata_nb.service.routes import health, local
 from webdata_nb.service.routes.app_state import AppState, LeasedSessions
 from webdata_nb.service.routes.application import Application
 from webdata_nb.service.runtime.background import cancel, run_in_background
+from webdata_nb.service.segments.mover import BodyMover
+from webdata_nb.service.segments.sweep import SegmentSweep
 from webdata_nb.service.server import (
     Server,
     limited_shutdown,
@@ -102,11 +104,10 @@ async def service(
     `clock` replaces the store's clock in tests of retention and webhooks.
     """
     async with AsyncExitStack() as stack:
-        blobs = await stack.enter_async_context(
-            open_blob_store(settings.blobs_url, settings.data_dir)
-        )
 
         def on_job_end(ended: JobSnapshot) -> None:
+            if mover is not None:
+                mover.notify()
             if ended.job.request.get("webhook_url") is not None:
                 webhooks.wake()
 
@@ -123,20 +124,42 @@ async def service(
             runner=jobs.runner,
             events=jobs.events,
             webhooks=webhooks,
-            creatives=_creatives(settings, jobs.throttle, blobs),
+            creatives=_creatives(settings, jobs.throttle, jobs.blobs),
             sessions=LeasedSessions(lifetime, settings.providers.creatives),
             retry=jobs.retry,
             retention=settings.retention,
             clock=clock,
         )
-        janitor = Janitor(store, jobs.index, jobs.spool, retention=settings.retention, clock=clock)
+        mover, segments = _segments(settings, jobs, clock)
+        janitor = Janitor(
+            store,
+            jobs.index,
+            jobs.spool,
+            retention=settings.retention,
+            clock=clock,
+            segments=segments,
+        )
         run_in_background(stack, janitor.run())
+        if mover is not None:
+            run_in_background(stack, mover.run())
         run_in_background(stack, _sweep(state))
         monitor = await _open_cluster(stack, settings, jobs)
         await jobs.runner.start()
         stack.push_async_callback(jobs.runner.close)
 
         yield _running_service(settings, lifetime, stop, state, jobs, monitor=monitor)
+
+
+def _segments(
+    settings: ServiceSettings, jobs: JobProcessor, clock: Callable[[], float]
+) -> tuple[BodyMover | None, SegmentSweep | None]:
+    """Return what moves stored pages to files, and what deletes them; None without a place."""
+    if settings.blobs_url is None:
+        return None, None
+    return (
+        BodyMover(jobs.store, jobs.blobs, jobs.metrics, clock=clock),
+        SegmentSweep(jobs.store, jobs.blobs, jobs.metrics, clock=clock),
+    )
 
 
 async def _open_cluster(
@@ -398,7 +421,8 @@ def serve(
         The name of this process among those on one PostgreSQL database; its host name and process
         id when None.
     blobs
-        The URL of the folder of downloaded files; `data_dir` when None.
+        The URL of the folder for files: stored pages, and downloaded files. When None, pages are in
+        the database, and downloaded files in `data_dir`.
     dask
         The address of a Dask cluster whose workers run the jobs; this process when None.
     dask_insecure

@@ -23,8 +23,10 @@
     │   ├── DiskFull            503  its disk is full
     │   └── StoreBusy           503  another process holds its lock
     ├── StoreDamaged            500  the database file is damaged
+    ├── SegmentGivenUp          -    a move took too long; the contents stay where they are
     ├── MissingRows             -    a write names rows that are not stored; nothing was written
     ├── MissingDriver           -    the driver of the store's database is not installed
+    ├── MissingBlobs            -    stored pages are in files, and no place for files is given
     ├── ClusterError            -    the Dask cluster cannot be used
     ├── StoreForbidden          -    the role lacks rights in the store's database
     ├── OtherKey                -    the store's secrets are encrypted with another key
@@ -180,11 +182,19 @@ class StoreBusy(StoreUnavailable):
 
 
 class BlobsUnavailable(StoreUnavailable):
-    """The place of the downloaded files fails; its URL is not shown, as it may have a password."""
+    """The place for files fails; its URL is not shown, as it may have a password."""
 
 
 class StoreDamaged(ApplicationError):
     """The database file is damaged; the message says what to do."""
+
+
+class MissingBlobs(ApplicationError):
+    """Stored pages are in files at a place, and this process does not know it."""
+
+
+class SegmentGivenUp(ApplicationError):
+    """A move took so long that its file is deleted; the contents stay where they are."""
 
 
 class MissingRows(ApplicationError):

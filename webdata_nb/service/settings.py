@@ -302,7 +302,7 @@ def team_store_url(text: str | None, mode: Mode = "team") -> str | None:
 
 
 def blobs_url(text: str | None) -> str | None:
-    """Return the URL of the folder of downloaded files; None for the data directory.
+    """Return the URL of the folder for files; None for database and data directory.
 
     Without `text` it is that of the environment. No message shows a URL: it may have a password.
 

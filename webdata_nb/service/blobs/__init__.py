@@ -1,1 +1,1 @@
-"""Files of the service, in a folder or at a URL of fsspec: downloaded files of creatives, and segments."""
+"""Files of the service, in a folder or at a URL of fsspec: of creatives and of stored pages."""

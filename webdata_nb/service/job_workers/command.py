@@ -44,6 +44,7 @@ def run_worker(
     ca_bundle: str | None = None,
     slots: int | None = None,
     replica: str | None = None,
+    blobs: str | None = None,
     dask: str | None = None,
     dask_insecure: bool = False,
     log_format: LogFormat = "text",
@@ -56,7 +57,7 @@ def run_worker(
         The directory of pages that are being fetched, of this process alone.
     store
         The URL of the service's PostgreSQL database; that of the environment when None.
-    allow_networks, user_agent, proxy, ca_bundle, slots, replica
+    allow_networks, user_agent, proxy, ca_bundle, slots, replica, blobs
         As for the service.
     dask
         The address of a Dask cluster whose workers run the jobs; this process when None.
@@ -85,6 +86,7 @@ def run_worker(
             ca_bundle=ca_bundle,
             slots=slots,
             replica=replica,
+            blobs=blobs,
             dask=dask,
             dask_insecure=dask_insecure,
         )

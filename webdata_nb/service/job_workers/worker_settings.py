@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from webdata_nb.service.settings import (
+    BLOBS,
     CA_BUNDLE,
     PROXY,
     SLOTS,
@@ -16,6 +17,7 @@ from webdata_nb.service.settings import (
     USER_AGENT,
     InvalidSetting,
     ServiceSettings,
+    blobs_url,
     team_store_url,
 )
 
@@ -34,19 +36,27 @@ class WorkerOptions:
         The user agent for web sites.
     needs_proxy
         Whether a worker must have a proxy in its environment, because the service has one.
+    needs_blobs
+        The same for the place of files: a worker reads stored pages to continue a job.
     """
 
     slots: int = SLOTS
     allow_networks: tuple[str, ...] = ()
     user_agent: str = USER_AGENT
     needs_proxy: bool = False
+    needs_blobs: bool = False
 
     @classmethod
     def of(cls, settings: ServiceSettings) -> WorkerOptions:
         """Return the options for the workers of a service."""
         networks = tuple(map(str, settings.allow_networks))
-        has_proxy = settings.upstream.proxy is not None
-        return cls(settings.slots, networks, settings.user_agent, has_proxy)
+        return cls(
+            settings.slots,
+            networks,
+            settings.user_agent,
+            needs_proxy=settings.upstream.proxy is not None,
+            needs_blobs=settings.blobs_url is not None,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as values of JSON."""
@@ -71,6 +81,10 @@ def worker_settings(
     proxy = os.environ.get(PROXY) or None
     if options.needs_proxy and proxy is None:
         raise InvalidSetting(f"the service uses a proxy: set {PROXY} in the worker's environment")
+    if options.needs_blobs and blobs_url(None) is None:
+        raise InvalidSetting(
+            f"the service stores pages at --blobs: set {BLOBS} in the worker's environment"
+        )
     require_shared_store(team_store_url(None))
     settings = ServiceSettings.checked(
         host=None,
@@ -101,6 +115,7 @@ def export_to_children(settings: ServiceSettings) -> None:
     """Put what worker processes on this machine need into the environment that they inherit."""
     values = {
         STORE: settings.store_url,
+        BLOBS: settings.blobs_url,
         PROXY: settings.upstream.proxy,
         CA_BUNDLE: settings.upstream.ca_bundle,
     }

@@ -96,6 +96,17 @@ class Metrics:
             ("limit",),
             registry=self.registry,
         )
+        self._moved_contents = Counter(
+            "webdata_moved_contents",
+            "Contents of stored pages that this process moved from the database into segments.",
+            registry=self.registry,
+        )
+        self._segments = Counter(
+            "webdata_segments",
+            "Segments that this process wrote or deleted.",
+            ("action",),
+            registry=self.registry,
+        )
         self._lag = Histogram(
             "webdata_event_loop_lag_seconds",
             "Seconds by which the event loop was late, measured ten times a second.",
@@ -155,6 +166,14 @@ class Metrics:
     def count_stalled_attempt(self, kind: str, action: str) -> None:
         """Count an attempt that the watchdog ended; `action` is what it did with the job."""
         self._watchdog.labels(kind, action).inc()
+
+    def count_moved_contents(self, count: int) -> None:
+        """Count contents that were moved from the database into segments."""
+        self._moved_contents.inc(count)
+
+    def count_segment(self, action: str) -> None:
+        """Count a segment that was `written` or `deleted`."""
+        self._segments.labels(action).inc()
 
     def count_request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request; `route` is its path template, or `OTHER`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.service.errors import ApplicationError
 
@@ -49,7 +49,7 @@ def encode_segment(bodies: Sequence[tuple[bytes, bytes]], move: str) -> bytes:
         offsets.append(offsets[-1] + len(body))
     content = b"".join(body for _, body in bodies)
     # Arrays of buffers: `pa.array` would import pandas.
-    columns = [
+    columns: list[pa.Array[Any]] = [
         pa.Array.from_buffers(pa.binary(ID_BYTES), len(bodies), [None, pa.py_buffer(ids)]),
         pa.Array.from_buffers(
             pa.binary(), len(bodies), [None, pa.py_buffer(offsets), pa.py_buffer(content)]
@@ -73,7 +73,10 @@ def encode_segment(bodies: Sequence[tuple[bytes, bytes]], move: str) -> bytes:
 def _schema(move: str) -> pa.Schema:
     import pyarrow as pa
 
-    fields = [pa.field("id", pa.binary(ID_BYTES)), pa.field("body", pa.binary())]
+    fields: list[pa.Field[Any]] = [
+        pa.field("id", pa.binary(ID_BYTES)),
+        pa.field("body", pa.binary()),
+    ]
     return pa.schema(fields, metadata={_MOVE: move.encode()})
 
 
@@ -90,7 +93,8 @@ def decode_segment(name: str, data: bytes) -> Mapping[bytes, bytes]:
         ids, bodies = table.column("id").to_pylist(), table.column("body").to_pylist()
     except (pa.ArrowException, KeyError, OSError) as error:
         raise InvalidSegment(f"it is no segment: {type(error).__name__}") from error
-    return dict(zip(ids, bodies, strict=True))
+    pairs = zip(ids, bodies, strict=True)
+    return {each: body for each, body in pairs if each is not None and body is not None}
 
 
 def segment_name(store_id: str, account_id: str, data: bytes) -> str:

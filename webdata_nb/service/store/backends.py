@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -12,13 +13,16 @@ from webdata_nb.pacing.shared_pacing import IN_PROCESS, SharedPacing
 from webdata_nb.service.encryption import KEY_FILE, FixedKeys, KeyFile, SecretCipher
 from webdata_nb.service.errors import MissingDriver
 from webdata_nb.service.store.interface import AccountStore, Store, TextIndex
+from webdata_nb.service.store.segments import NO_SEGMENTS, SegmentContents, SegmentSource
 from webdata_nb.service.store.sql.accounts import SqlAccountStore
 from webdata_nb.service.store.sql.connection import SqlDatabase
 from webdata_nb.service.store.sql.consistency import CheckResult, find_contradictions
 from webdata_nb.service.store.sql.named_statements import schema_version
+from webdata_nb.service.store.sql.segments import segments_with_contents
 from webdata_nb.service.store.sql.store import SqlStore
 from webdata_nb.service.store.sqlite.backup import back_up
 from webdata_nb.service.store.sqlite.check import check_database
+from webdata_nb.service.store.sqlite.check import read_segments as read_sqlite_segments
 from webdata_nb.service.store.sqlite.database import SqliteDatabase
 from webdata_nb.service.store.sqlite.store import SqliteStore
 from webdata_nb.service.store.sqlite.table_source import SqliteTableSource
@@ -41,17 +45,26 @@ __all__ = [
     "open_pacing",
     "open_store",
     "open_text_index",
+    "read_segments",
     "schema_version",
 ]
 
+SegmentsCheck = Callable[
+    [Callable[[], Awaitable[Sequence[SegmentContents]]]], Awaitable[list[CheckResult]]
+]
 DATABASE_FILE: Final = "jobs.sqlite"
 INDEX_FILE: Final = "index.sqlite"
 
 
-def open_store(data_dir: Path, cipher: SecretCipher, url: str | None = None) -> Store:
+def open_store(
+    data_dir: Path,
+    cipher: SecretCipher,
+    url: str | None = None,
+    segments: SegmentSource = NO_SEGMENTS,
+) -> Store:
     """Return the store of a data directory, or at a URL, to be used by `async with`.
 
-    `cipher` encrypts jobs' secrets.
+    `cipher` encrypts jobs' secrets. `segments` reads contents in files.
 
     Raises
     ------
@@ -59,8 +72,8 @@ def open_store(data_dir: Path, cipher: SecretCipher, url: str | None = None) -> 
         The URL is one of PostgreSQL, and its driver is not installed.
     """
     if url is None:
-        return SqliteStore(data_dir / DATABASE_FILE, cipher)
-    return SqlStore(_postgres_database(url), cipher)
+        return SqliteStore(data_dir / DATABASE_FILE, cipher, segments)
+    return SqlStore(_postgres_database(url), cipher, segments)
 
 
 def _postgres_database(url: str) -> SqlDatabase:
@@ -133,14 +146,25 @@ def open_text_index(data_dir: Path, store: Store) -> TextIndex:
     return PostgresTextIndex(store.database)
 
 
-async def check_store(data_dir: Path, url: str | None = None) -> list[CheckResult]:
+async def check_store(
+    data_dir: Path, url: str | None = None, check_segments: SegmentsCheck | None = None
+) -> list[CheckResult]:
     """Check the store of a data directory, or a server and the store on it; change nothing.
 
     PostgreSQL checks its files itself. Contradictions are looked for in a store of this release.
-    See `check_database` and `check_server`.
+    See `check_database` and `check_server`. `check_segments` checks the files of such a store.
     """
+    results, is_readable = await _check_store(data_dir, url)
+    if is_readable and check_segments is not None:
+        results += await check_segments(partial(read_segments, data_dir, url))
+    return results
+
+
+async def _check_store(data_dir: Path, url: str | None) -> tuple[list[CheckResult], bool]:
+    """Return the results, and whether the store can be read."""
     if url is None:
-        return await asyncio.to_thread(check_database, data_dir / DATABASE_FILE)
+        results = await asyncio.to_thread(check_database, data_dir / DATABASE_FILE)
+        return results, len(results) > 1
     with _driver():
         from webdata_nb.service.store.postgres.server_check import (  # noqa: PLC0415 - an extra
             check_server,
@@ -148,11 +172,18 @@ async def check_store(data_dir: Path, url: str | None = None) -> list[CheckResul
         )
     results = await asyncio.to_thread(check_server, url)
     if not has_current_schema(results):
-        return results
+        return results, False
     async with _postgres_database(url) as database:
-        return results + await database.query(
-            lambda transaction: list(find_contradictions(transaction))
-        )
+        found = await database.query(lambda transaction: list(find_contradictions(transaction)))
+    return results + found, True
+
+
+async def read_segments(data_dir: Path, url: str | None = None) -> list[SegmentContents]:
+    """Return the segments that contents of a store of this release point to; change nothing."""
+    if url is None:
+        return await asyncio.to_thread(read_sqlite_segments, data_dir / DATABASE_FILE)
+    async with _postgres_database(url) as database:
+        return await database.query(segments_with_contents)
 
 
 def back_up_store(data_dir: Path, target: Path) -> int:

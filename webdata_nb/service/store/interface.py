@@ -1,8 +1,8 @@
 """The protocols of the store: all that engines, routes and background tasks know of it.
 
 `Store` is a `JobStore`, `JobQueue` and `IndexSource`, with the parts `accounts`, `outbox`,
-`replicas`, `retention` and `secrets`. `TextIndex` is derived data beside it. `JobContext` and
-`PageSpool` are what an engine works with.
+`replicas`, `retention`, `secrets` and `segments`. `TextIndex` is derived data beside it.
+`JobContext` and `PageSpool` are what an engine works with.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from webdata_nb.service.store.records import (
     UnindexedRow,
     UrlOutcome,
 )
+from webdata_nb.service.store.segments import SegmentStore
 from webdata_nb.service.store.webhook_records import (
     LANES_PER_ENDPOINT,
     Delivery,
@@ -488,6 +489,7 @@ class Store(JobStore, JobQueue, IndexSource, Protocol):
     replicas: ReplicaStore
     retention: RetentionStore
     secrets: SecretStore
+    segments: SegmentStore
 
     def exclusive(self, work: str) -> AbstractAsyncContextManager[bool]:
         """Return a context for work that one process does at a time.

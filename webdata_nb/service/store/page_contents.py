@@ -147,6 +147,13 @@ def _parts(content: StoredContent) -> list[bytes]:
 
 def content_text(content: StoredContent) -> bytes:
     """Return the text of a content; raises `DamagedContent`."""
+    text = _decompressed(content) if content.text is None else content.text
+    if content_id(text) != content.id:
+        raise DamagedContent("the stored page is damaged: its content has another checksum")
+    return text
+
+
+def _decompressed(content: StoredContent) -> bytes:
     body = content.body
     if body is None:
         raise DamagedContent("the stored page is damaged: its content is missing")
@@ -154,9 +161,6 @@ def content_text(content: StoredContent) -> bytes:
         # A damaged header may announce any size.
         if zstd.get_frame_info(body).decompressed_size != content.size:
             raise DamagedContent("the stored page is damaged: its content has another size")
-        text = zstd.decompress(body)
+        return zstd.decompress(body)
     except zstd.ZstdError as error:
         raise DamagedContent("the stored page is damaged: it cannot be decompressed") from error
-    if content_id(text) != content.id:
-        raise DamagedContent("the stored page is damaged: its content has another checksum")
-    return text

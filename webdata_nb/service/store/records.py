@@ -196,12 +196,15 @@ class StoredContent:
         The bytes of what it compresses.
     segment
         The name of the segment that has it, if `body` is None.
+    text
+        What the content compresses, if it was read from a segment.
     """
 
     id: bytes
     body: bytes | None = field(repr=False)
     size: int
     segment: str | None = None
+    text: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from webdata_nb.contract.local import service_lock_name
+from webdata_nb.service.blobs.store import BlobStore, open_blob_store
 from webdata_nb.service.browser.profile_folders import remove_stale_folders
 from webdata_nb.service.observability import loop_lag
 from webdata_nb.service.observability.metrics import Metrics
@@ -18,12 +19,14 @@ from webdata_nb.service.search.breaker import ProviderBreakers
 from webdata_nb.service.search.catalog import ProviderCatalog
 from webdata_nb.service.search.providers.http_provider import ProviderQueues
 from webdata_nb.service.search.providers.local import LocalProvider
+from webdata_nb.service.segments.reader import SegmentReader, check_place
 from webdata_nb.service.settings import LOCAL_ACCOUNT, ServiceSettings
 from webdata_nb.service.store.backends import open_pacing, open_store, open_text_index
 from webdata_nb.service.store.indexing import Indexer
 from webdata_nb.service.store.interface import Store, TextIndex
 from webdata_nb.service.store.records import JobSnapshot, StoreSignal
 from webdata_nb.service.store.retry import StoreRetry
+from webdata_nb.service.store.segments import NO_SEGMENTS
 from webdata_nb.service.store.spool import SpoolDirectory
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.throttle import HostThrottle
@@ -46,6 +49,7 @@ class JobProcessor:
     """
 
     store: Store
+    blobs: BlobStore
     index: TextIndex
     indexer: Indexer
     spool: SpoolDirectory
@@ -91,7 +95,10 @@ async def open_job_processor(
         Called with every job that ended here.
     """
     async with AsyncExitStack() as stack:
-        store = await _open_store(stack, settings)
+        blobs = await stack.enter_async_context(
+            open_blob_store(settings.blobs_url, settings.data_dir)
+        )
+        store = await _open_store(stack, settings, blobs)
         index = await stack.enter_async_context(open_text_index(settings.data_dir, store))
         spool = SpoolDirectory(settings.data_dir / "spool")
         pacing = await stack.enter_async_context(
@@ -134,6 +141,7 @@ async def open_job_processor(
         metrics.report_running_jobs(lambda: runner.running_jobs)
         processor = JobProcessor(
             store=store,
+            blobs=blobs,
             index=index,
             indexer=indexer,
             spool=spool,
@@ -153,12 +161,14 @@ async def open_job_processor(
         yield processor
 
 
-async def _open_store(stack: AsyncExitStack, settings: ServiceSettings) -> Store:
+async def _open_store(stack: AsyncExitStack, settings: ServiceSettings, blobs: BlobStore) -> Store:
     """Open the store; take over the work of the process before this one if it was alone."""
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    segments = SegmentReader(blobs) if settings.blobs_url is not None else NO_SEGMENTS
     store = await stack.enter_async_context(
-        open_store(settings.data_dir, settings.cipher, settings.store_url)
+        open_store(settings.data_dir, settings.cipher, settings.store_url, segments)
     )
+    await check_place(store.segments, None if settings.blobs_url is None else blobs)
     if settings.store_url is None:  # no other process works on it
         await store.expire_leases()
         await store.accounts.expire_calls()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from webdata_nb.service.errors import StoreUnavailable
+from webdata_nb.service.segments.sweep import SegmentSweep
 from webdata_nb.service.settings import Retention
 from webdata_nb.service.store.interface import Store, TextIndex
 from webdata_nb.service.store.records import IDEMPOTENCY_S, JobRecord
@@ -36,11 +37,12 @@ def expired_at(retention: Retention, job: JobRecord, now: float) -> float | None
 
 
 class Janitor:
-    """Deletes old rows, index entries, jobs, keys and spooled files.
+    """Deletes old rows, index entries, jobs, keys, segments and spooled files.
 
     It also returns the credits of calls whose process died. Of several processes on a store, one
     clears it at a time. Without `retention` it deletes spooled files only: a worker does not know
-    the retention of its service. `clock` returns the time.
+    the retention of its service. `segments` deletes files of stored pages, where there are any.
+    `clock` returns the time.
     """
 
     def __init__(
@@ -51,9 +53,10 @@ class Janitor:
         *,
         retention: Retention | None,
         clock: Callable[[], float],
+        segments: SegmentSweep | None = None,
     ) -> None:
         self._store, self._index, self._spool = store, index, spool
-        self._retention, self._clock = retention, clock
+        self._retention, self._clock, self._segments = retention, clock, segments
 
     async def run(self) -> None:
         """Sweep forever; after an error the next sweep tries again."""
@@ -93,6 +96,8 @@ class Janitor:
             pass
         await stored.return_space()
         await self._index.return_space()
+        if self._segments is not None:
+            await self._segments.sweep()
 
     async def _clear_spool(self) -> None:
         """Delete the files of jobs that ended outside this process."""

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, TypeVar
 
 from webdata_nb.service.store.page_contents import LARGE_BYTES
 from webdata_nb.service.store.records import JournalEntry, StoredContent, StoredRow
-from webdata_nb.service.store.sql.connection import SqlRow, Transaction
+from webdata_nb.service.store.segments import SegmentSource
+from webdata_nb.service.store.sql.connection import SqlDatabase, SqlRow, Transaction
+from webdata_nb.service.store.sql.segment_texts import with_texts
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+SLICE_BYTES: Final = 8 * 1024 * 1024
 
 
 def in_order(entries: Iterable[JournalEntry]) -> list[JournalEntry]:
@@ -52,13 +55,36 @@ def _stored_content(row: SqlRow) -> StoredContent | None:
 class ContentReader:
     """Reads rows and journals of stored pages."""
 
+    def __init__(self, database: SqlDatabase, segments: SegmentSource) -> None:
+        self._database, self._segments = database, segments
+
     async def convert(
         self, pages: Sequence[StoredRow], convert: Callable[[StoredRow], T]
     ) -> list[T]:
         """Return what `convert` makes of each page; on another thread if there is much to do."""
-        if sum(map(_work, pages)) < LARGE_BYTES:
-            return list(map(convert, pages))
-        return await asyncio.to_thread(lambda: list(map(convert, pages)))
+        converted: list[T] = []
+        for some in _slices(pages):
+            whole = await with_texts(some, self._database, self._segments)
+            converted += await _convert(whole, convert)
+        return converted
+
+
+def _slices(pages: Sequence[StoredRow]) -> Iterator[Sequence[StoredRow]]:
+    """Divide pages into slices whose contents in segments are not too large for the memory."""
+    start = size = 0
+    for end, page in enumerate(pages):
+        if page.content is not None and page.content.segment is not None:
+            size += page.content.size
+        if size > SLICE_BYTES:
+            yield pages[start : end + 1]
+            start, size = end + 1, 0
+    yield pages[start:]
+
+
+async def _convert(pages: Sequence[StoredRow], convert: Callable[[StoredRow], T]) -> list[T]:
+    if sum(map(_work, pages)) < LARGE_BYTES:
+        return list(map(convert, pages))
+    return await asyncio.to_thread(lambda: list(map(convert, pages)))
 
 
 def _work(page: StoredRow) -> int:

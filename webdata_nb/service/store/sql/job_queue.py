@@ -34,6 +34,7 @@ from webdata_nb.service.store.records import (
     StoredRow,
     UnindexedRow,
 )
+from webdata_nb.service.store.segments import SegmentSource
 from webdata_nb.service.store.sql.batch_commits import BatchCommit
 from webdata_nb.service.store.sql.connection import Lane, SqlDatabase, SqlRow, Transaction
 from webdata_nb.service.store.sql.contents import ContentReader, stored_row
@@ -51,10 +52,12 @@ QUEUE_LANE: Final = Lane("queue", grouped=False)
 class SqlJobQueue(JobQueue, IndexSource):
     """A `JobQueue` and `IndexSource` on a database."""
 
-    def __init__(self, database: SqlDatabase, cipher: SecretCipher) -> None:
+    def __init__(
+        self, database: SqlDatabase, cipher: SecretCipher, segments: SegmentSource
+    ) -> None:
         self.database = database
         self.cipher = cipher
-        self.contents = ContentReader()
+        self.contents = ContentReader(database, segments)
 
     async def claim(
         self,

@@ -24,6 +24,7 @@ from webdata_nb.service.store.records import (
     StoreSignal,
     UrlOutcome,
 )
+from webdata_nb.service.store.segments import SegmentSource
 from webdata_nb.service.store.sql.connection import Lane, SqlDatabase, SqlRow, Transaction
 from webdata_nb.service.store.sql.contents import ContentReader, stored_row
 from webdata_nb.service.store.sql.credit_reservations import LockedCredits, settlement_statements
@@ -43,10 +44,12 @@ NEWEST: Final = (float("inf"), "\U0010ffff")
 class SqlJobStore(JobStore):
     """A `JobStore` on a database."""
 
-    def __init__(self, database: SqlDatabase, cipher: SecretCipher) -> None:
+    def __init__(
+        self, database: SqlDatabase, cipher: SecretCipher, segments: SegmentSource
+    ) -> None:
         self.database = database
         self.cipher = cipher
-        self.contents = ContentReader()
+        self.contents = ContentReader(database, segments)
 
     async def accept(
         self, job: NewJob, *, key: IdempotencyKey | None = None, now: float

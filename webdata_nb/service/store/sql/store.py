@@ -16,6 +16,7 @@ from webdata_nb.service.store.interface import (
     Store,
 )
 from webdata_nb.service.store.records import StateCounts
+from webdata_nb.service.store.segments import NO_SEGMENTS, SegmentSource, SegmentStore
 from webdata_nb.service.store.sql.accounts import SqlAccountStore
 from webdata_nb.service.store.sql.connection import SqlDatabase
 from webdata_nb.service.store.sql.job_queue import SqlJobQueue
@@ -24,21 +25,29 @@ from webdata_nb.service.store.sql.outbox import SqlOutbox
 from webdata_nb.service.store.sql.replicas import SqlReplicaStore
 from webdata_nb.service.store.sql.retention import SqlRetentionStore
 from webdata_nb.service.store.sql.secrets import SqlSecretStore
+from webdata_nb.service.store.sql.segments import SqlSegmentStore
 
 
 class SqlStore(SqlJobStore, SqlJobQueue, Store):
     """A `Store` on a database, which it opens and closes.
 
-    `cipher` encrypts jobs' secrets. Opening encrypts what older releases stored in the clear.
+    `cipher` encrypts jobs' secrets, and `segments` reads contents in files. Opening
+    encrypts what older releases stored in the clear.
     """
 
-    def __init__(self, database: SqlDatabase, cipher: SecretCipher) -> None:
-        super().__init__(database, cipher)
+    def __init__(
+        self,
+        database: SqlDatabase,
+        cipher: SecretCipher,
+        segments: SegmentSource = NO_SEGMENTS,
+    ) -> None:
+        super().__init__(database, cipher, segments)
         self.accounts: AccountStore = SqlAccountStore(database)
         self.outbox: Outbox = SqlOutbox(database)
         self.replicas: ReplicaStore = SqlReplicaStore(database)
         self.retention: RetentionStore = SqlRetentionStore(database)
         self.secrets: SecretStore = SqlSecretStore(database, cipher)
+        self.segments: SegmentStore = SqlSegmentStore(database)
 
     async def __aenter__(self) -> Self:
         await self.database.__aenter__()

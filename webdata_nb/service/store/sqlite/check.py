@@ -7,12 +7,14 @@ from contextlib import closing
 from pathlib import Path
 
 from webdata_nb.service.errors import NewerSchema, StoreDamaged
+from webdata_nb.service.store.segments import SegmentContents
 from webdata_nb.service.store.sql.consistency import (
     MAX_PROBLEMS,
     CheckResult,
     find_contradictions,
 )
 from webdata_nb.service.store.sql.named_statements import schema_version
+from webdata_nb.service.store.sql.segments import segments_with_contents
 from webdata_nb.service.store.sqlite.database import SqliteTransaction
 from webdata_nb.service.store.sqlite.errors import is_damaged, translated
 
@@ -50,6 +52,12 @@ def check_database(path: Path) -> list[CheckResult]:
             if not is_damaged(error):
                 raise
             return [CheckResult("file", (str(error),))]
+
+
+def read_segments(path: Path) -> list[SegmentContents]:
+    """Return the segments that contents of a database of this release point to."""
+    with translated(path), closing(_connect_for_reading(path)) as connection:
+        return segments_with_contents(SqliteTransaction(connection))
 
 
 def check_file(path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from webdata_nb.service.encryption import KEY_FILE, KeyFile, SecretCipher
+from webdata_nb.service.store.segments import NO_SEGMENTS, SegmentSource
 from webdata_nb.service.store.sql.store import SqlStore
 from webdata_nb.service.store.sqlite.database import SqliteDatabase
 
@@ -15,8 +16,11 @@ class SqliteStore(SqlStore):
     `cipher` encrypts jobs' secrets; by default it uses the key file beside the database.
     """
 
-    def __init__(self, path: Path, cipher: SecretCipher | None = None) -> None:
-        super().__init__(
-            SqliteDatabase(path, rewrites_sparse_file=True),
-            cipher or SecretCipher(KeyFile(path.with_name(KEY_FILE))),
-        )
+    def __init__(
+        self,
+        path: Path,
+        cipher: SecretCipher | None = None,
+        segments: SegmentSource = NO_SEGMENTS,
+    ) -> None:
+        cipher = cipher or SecretCipher(KeyFile(path.with_name(KEY_FILE)))
+        super().__init__(SqliteDatabase(path, rewrites_sparse_file=True), cipher, segments)

@@ -1,0 +1,113 @@
+"""Reads contents in segments, and keeps those read last in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import Final
+from weakref import WeakValueDictionary
+
+from webdata_nb.service.blobs.store import BlobStore
+from webdata_nb.service.errors import MissingBlobs
+from webdata_nb.service.segments.parquet_file import InvalidSegment, decode_segment
+from webdata_nb.service.store.segments import SegmentSource, SegmentStore
+
+log = logging.getLogger(__name__)
+
+CACHE_BYTES: Final = 32 * 1024 * 1024
+# Segments that are decoded at a time: each may have 8 MB, or one content of any size.
+_DECODERS: Final = 2
+_NOTHING: Final[Mapping[bytes, bytes]] = MappingProxyType({})
+
+
+class SegmentReader(SegmentSource):
+    """A `SegmentSource` at the place for files; its files are read whole.
+
+    Parameters
+    ----------
+    blobs
+        Where the segments are.
+    cache_bytes
+        How many bytes of contents stay in memory; the last segment does in any case.
+    """
+
+    def __init__(self, blobs: BlobStore, *, cache_bytes: int = CACHE_BYTES) -> None:
+        self._blobs, self._cache_bytes = blobs, cache_bytes
+        self._cache: OrderedDict[str, Mapping[bytes, bytes]] = OrderedDict()
+        self._cached_bytes = 0
+        # Requests for one segment read it once.
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._decoders = asyncio.Semaphore(_DECODERS)
+
+    async def texts(self, wanted: Mapping[str, Collection[bytes]]) -> dict[bytes, bytes]:
+        """Return contents by id; those of missing and damaged files are left out."""
+        found = {}
+        for name, ids in wanted.items():
+            contents = await self._contents(name)
+            found.update({each: contents[each] for each in ids if each in contents})
+        return found
+
+    async def _contents(self, name: str) -> Mapping[bytes, bytes]:
+        lock = self._locks.setdefault(name, asyncio.Lock())
+        async with lock:
+            if name in self._cache:
+                self._cache.move_to_end(name)
+                return self._cache[name]
+            contents = await self._read(name)
+            self._keep(name, contents)
+            return contents
+
+    async def _read(self, name: str) -> Mapping[bytes, bytes]:
+        """Return the contents of a segment; none of a file that is missing or damaged."""
+        blob = await self._blobs.read(name)
+        if blob is None:
+            log.warning("the segment %s is missing", name)
+            return _NOTHING
+        try:
+            async with self._decoders:
+                return await asyncio.to_thread(decode_segment, name, blob.data)
+        except InvalidSegment as error:
+            log.warning("the segment %s cannot be used: %s", name, error)
+            return _NOTHING
+
+    def _keep(self, name: str, contents: Mapping[bytes, bytes]) -> None:
+        if not contents:  # the file may come back
+            return
+        self._cache[name] = contents
+        self._cached_bytes += _bytes_of(contents)
+        while self._cached_bytes > self._cache_bytes and len(self._cache) > 1:
+            _, oldest = self._cache.popitem(last=False)
+            self._cached_bytes -= _bytes_of(oldest)
+
+
+async def check_place(segments: SegmentStore, blobs: BlobStore | None) -> None:
+    """Check at a start that the place for files has the newest segment of a store.
+
+    Another place is no reason to stop: if the files are lost, everything else goes on.
+
+    Raises
+    ------
+    MissingBlobs
+        There are segments, and no place is given.
+    """
+    newest = await segments.newest()
+    if newest is None:
+        return
+    if blobs is None:
+        raise MissingBlobs(
+            "stored pages are in files: start with the --blobs (WEBDATA_BLOBS) that this service "
+            "had before"
+        )
+    if await blobs.read(newest.name) is None:
+        log.error(
+            "the place of --blobs lacks the file %s of stored pages: is it the one that this "
+            "service had before? Rows whose file is missing have an error",
+            newest.name,
+        )
+
+
+def _bytes_of(contents: Mapping[bytes, bytes]) -> int:
+    return sum(map(len, contents.values()))

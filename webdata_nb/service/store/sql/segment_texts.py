@@ -1,0 +1,65 @@
+"""Reads the contents of rows that are in segments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from webdata_nb.service.store.records import StoredContent, StoredRow
+from webdata_nb.service.store.segments import SegmentSource
+from webdata_nb.service.store.sql.connection import SqlDatabase
+
+
+async def with_texts(
+    rows: Sequence[StoredRow], database: SqlDatabase, source: SegmentSource
+) -> Sequence[StoredRow]:
+    """Return rows with the contents that are in segments; without those that cannot be read.
+
+    A segment may be rewritten after the rows were read: contents that it lacks are looked up again.
+    """
+    wanted = {
+        row.content.id: row.content
+        for row in rows
+        if row.content is not None and row.content.segment is not None
+    }
+    if not wanted:
+        return rows
+    found = await _read(wanted.values(), source)
+    if missing := wanted.keys() - found.keys():
+        moved = await _moved_since(wanted, sorted(missing), database)
+        found |= {each.id: each for each in moved if each.body is not None}
+        found |= await _read((each for each in moved if each.body is None), source)
+    return [
+        row
+        if row.content is None or row.content.id not in found
+        else replace(row, content=found[row.content.id])
+        for row in rows
+    ]
+
+
+async def _read(
+    contents: Iterable[StoredContent], source: SegmentSource
+) -> dict[bytes, StoredContent]:
+    """Return those contents that can be read, with their text, by id."""
+    by_id = {each.id: each for each in contents}
+    ids_by_segment: dict[str, list[bytes]] = {}
+    for each in by_id.values():
+        if each.segment is not None:
+            ids_by_segment.setdefault(each.segment, []).append(each.id)
+    texts = await source.texts(ids_by_segment)
+    return {each: replace(by_id[each], text=text) for each, text in texts.items()}
+
+
+async def _moved_since(
+    before: Mapping[bytes, StoredContent], ids: Sequence[bytes], database: SqlDatabase
+) -> list[StoredContent]:
+    """Return contents that are in another place than before."""
+    rows_of_each = await database.query(
+        lambda transaction: transaction.rows_of_each([("content", {"id": each}) for each in ids])
+    )
+    found = [
+        StoredContent(bytes(row["id"]), row["body"], row["size"], row["segment"])
+        for rows in rows_of_each
+        for row in rows
+    ]
+    return [each for each in found if each.segment != before[each.id].segment]
