@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,17 @@ def files(tmp_path: Path) -> list[Path]:
 
 async def wait_until_moved(data_dir: Path) -> None:
     async with store_of(data_dir) as store, asyncio.timeout(DEADLINE_S):
-        while await store.segments.jobs_to_move(limit=1):
+        while True:
+            if not await store.segments.jobs_to_move(limit=1):
+                return
+            await asyncio.sleep(0.05)
+
+
+async def wait_until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        while True:
+            if condition():
+                return
             await asyncio.sleep(0.05)
 
 
@@ -45,7 +56,9 @@ async def run_jobs(api: Api, site: Site) -> list[str]:
     magazine(site)
     for number in range(3):
         text = f"The northern lights of night {number} were green. " * 60
-        site.page(f"/night/{number}", article(f"Night {number}", text, f"/night/{(number + 1) % 3}"))
+        site.page(
+            f"/night/{number}", article(f"Night {number}", text, f"/night/{(number + 1) % 3}")
+        )
     site.page("/", article("Home", "A magazine.", "/aurora", "/night/0"))
     formats = ["markdown", "html", "raw_html", "links", "images", "headings"]
     crawl = await api.run_job("crawl", url=site.url, scrape_options={"formats": formats})
@@ -93,7 +106,6 @@ async def test_replies_are_the_same_before_and_after(
             pass
 
 
-@pytest.mark.both_stores
 async def test_jobs_move_soon_after_their_end(tmp_path: Path, site: Site, blobs_url: str) -> None:
     async with open_service(tmp_path / "data", blobs_url=blobs_url) as api:
         paths = await run_jobs(api, site)
@@ -139,19 +151,13 @@ async def test_expired_pages_do_not_stay_in_files(
         crawl = await api.get(paths[0])
     [before] = files(tmp_path)
     # The rows of searches expire before those of crawls; they shared a file.
-    async with (
-        open_service(data_dir, blobs_url=blobs_url, clock=Clock(ahead=49 * HOUR)) as api,
-        asyncio.timeout(DEADLINE_S),
-    ):
-        while before.exists():
-            await asyncio.sleep(0.05)
+    clock = Clock(ahead=49 * HOUR)
+    async with open_service(data_dir, blobs_url=blobs_url, clock=clock) as api:
+        await wait_until(lambda: not before.exists())
         assert (await api.get(paths[0]))["data"] == crawl["data"]
         assert (await api.get(paths[1]))["data"] == []
     assert len(files(tmp_path)) == 1
-    async with (
-        open_service(data_dir, blobs_url=blobs_url, clock=Clock(ahead=1000 * HOUR)) as api,
-        asyncio.timeout(DEADLINE_S),
-    ):
-        while files(tmp_path):
-            await asyncio.sleep(0.05)
+    clock = Clock(ahead=1000 * HOUR)
+    async with open_service(data_dir, blobs_url=blobs_url, clock=clock) as api:
+        await wait_until(lambda: not files(tmp_path))
         assert (await api.get(paths[0]))["data"] == []
