@@ -23,15 +23,17 @@ Run it from the checkout, with the `test` extra, nginx, PostgreSQL and python3-d
 from __future__ import annotations
 
 import argparse
-import asyncio
+import os
 import sqlite3
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import httpx
@@ -39,17 +41,15 @@ import psutil
 import psycopg
 from psycopg.rows import scalar_row
 
+from benchmarks.page_cpu import CHECKOUT
 from benchmarks.replica_throughput import processor_s
 from benchmarks.rest import wait_until_idle
 from tests import postgres
-from tests.replica_process import ReplicaProcess, add_account_to, headers_of
+from tests.replica_process import ReplicaProcess, headers_of
 from tests.requirements import require
 from tests.site.nginx import NginxSite
-from webdata_nb.service.encryption import FixedKeys, SecretCipher, new_key
+from webdata_nb.service.encryption import new_key
 from webdata_nb.service.store.backends import DATABASE_FILE, INDEX_FILE
-from webdata_nb.service.store.postgres.database import PostgresDatabase
-from webdata_nb.service.store.sql.store import SqlStore
-from webdata_nb.service.store.sqlite.store import SqliteStore
 
 ACCOUNTS, PAGES = 10, 500
 _MILLION: Final = 1_000_000
@@ -87,26 +87,49 @@ class Usage:
 
 
 class MeasuredStore:
-    """One store of the comparison, with the processes and files that it uses."""
+    """One store of the comparison, with the processes and files that it uses.
+
+    `checkout` has the code that runs.
+    """
 
     def __init__(
-        self, label: str, folder: Path, server: postgres.PostgresServer | None, *, blobs: bool
+        self,
+        label: str,
+        folder: Path,
+        server: postgres.PostgresServer | None,
+        *,
+        blobs: bool,
+        checkout: Path = CHECKOUT,
     ) -> None:
         self.label = label
+        self._checkout = checkout
         self._data_dir = folder / "data"
         self._blobs_dir = folder / "blobs"
         self._server = server
         self._key = new_key()
         self._url = "sqlite" if server is None else server.new_schema()
-        options = ("--blobs", self._blobs_dir.as_uri()) if blobs else ()
+        self.has_blobs = False
         for each in (self._data_dir, self._blobs_dir):
             each.mkdir(parents=True)
-        self._service = ReplicaProcess(self._data_dir, self._url, self._key, *options)
+        self._service = self._process()
+
+        if blobs:
+            self.add_blobs()
+
+    def add_blobs(self) -> None:
+        """Let the next process move pages to files."""
+        self.has_blobs = True
+        self._service = self._process("--blobs", self._blobs_dir.as_uri())
+
+    def _process(self, *options: str) -> ReplicaProcess:
+        # Not with the code of the working directory.
+        variables = {"PYTHONPATH": str(self._checkout), "PYTHONSAFEPATH": "1"}
+        return ReplicaProcess(self._data_dir, self._url, self._key, *options, **variables)
 
     @contextmanager
     def running(self, accounts: list[str]) -> Iterator[str]:
         """Run a service with some accounts; yield its URL."""
-        asyncio.run(self._add(accounts))
+        self._add(accounts)
         self._service.start()
         try:
             self.wait_until_idle()
@@ -115,14 +138,16 @@ class MeasuredStore:
             self._service.kill()
 
     def wait_until_idle(self) -> None:
-        """Wait until the service has indexed its pages."""
+        """Wait until the service has indexed its pages, and moved them to files."""
+        while self.has_blobs and self._unmoved_contents():
+            time.sleep(0.2)
         process = psutil.Process(self._service.process.pid)
         wait_until_idle((process.pid, *(each.pid for each in process.children(recursive=True))))
 
     def usage(self) -> Usage:
         """Return what was used until now."""
         service_s = processor_s(self._service.process.pid)
-        blobs = sum(path.stat().st_size for path in self._blobs_dir.rglob("*") if path.is_file())
+        blobs = self.blob_bytes()
         if self._server is None:
             tables, index = (self._bytes_of(name) for name in (DATABASE_FILE, INDEX_FILE))
             return Usage(service_s, 0.0, tables, index, 0, blobs)
@@ -133,35 +158,53 @@ class MeasuredStore:
         pid = int((self._server.folder / "data" / "postmaster.pid").read_text().split()[0])
         return Usage(service_s, processor_s(pid), tables, indexes, wal, blobs)
 
+    def blob_bytes(self) -> int:
+        """Return the bytes of the files at the place of `--blobs`."""
+        return sum(path.stat().st_size for path in self._blobs_dir.rglob("*") if path.is_file())
+
     def _bytes_of(self, name: str) -> int:
         path = self._data_dir / name
         with closing(sqlite3.connect(path)) as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return path.stat().st_size
 
-    async def _add(self, accounts: list[str]) -> None:
-        cipher = SecretCipher(FixedKeys((self._key,)))
-        async with (
-            SqliteStore(self._data_dir / DATABASE_FILE, cipher)
-            if self._server is None
-            else SqlStore(PostgresDatabase(self._url), cipher)
-        ) as store:
-            for account in accounts:
-                await add_account_to(store, account)
+    def _unmoved_contents(self) -> int:
+        query = "SELECT COUNT(*) FROM content WHERE body IS NOT NULL"
+        if self._server is None:
+            with closing(sqlite3.connect(self._data_dir / DATABASE_FILE)) as connection:
+                return int(connection.execute(query).fetchone()[0])
+        with psycopg.connect(self._url, autocommit=True, row_factory=scalar_row) as server:
+            return int(server.execute(query).fetchone() or 0)
+
+    def _add(self, accounts: list[str]) -> None:
+        program = CHECKOUT / "benchmarks" / "add_accounts.py"
+        arguments = [str(self._data_dir), self._url, self._key, *accounts]
+        subprocess.run(
+            [sys.executable, str(program), *arguments],
+            check=True,
+            env=os.environ | {"PYTHONPATH": str(self._checkout)},
+        )
 
 
-def crawl(service_url: str, account: str, site_url: str, pages: int) -> None:
-    """Run a crawl to its end."""
+def crawl(
+    service_url: str,
+    account: str,
+    site_url: str,
+    pages: int,
+    scrape_options: Mapping[str, object] = MappingProxyType({}),
+) -> str:
+    """Run a crawl to its end; return its id."""
     deadline = time.monotonic() + _DEADLINE_S
     with httpx.Client(base_url=service_url, headers=headers_of(account), timeout=60) as client:
-        body = {"url": site_url, "max_pages": pages}
+        options = {"scrape_options": dict(scrape_options)} if scrape_options else {}
+        body = {"url": site_url, "max_pages": pages, **options}
         started = client.post("/v1/crawl", json=body).raise_for_status().json()
         while True:
             job = client.get(
                 f"/v1/crawl/{started['job_id']}", params={"include_data": "false"}
             ).json()
             if job["status"] == "completed" and job["total_results"] == pages:
-                return
+                return str(started["job_id"])
             if job["status"] not in {"pending", "running"}:
                 raise SystemExit(f"the crawl is {job['status']} with {job['total_results']} pages")
             if time.monotonic() > deadline:

@@ -87,7 +87,7 @@ def _die_in_transaction(database: SqlDatabase) -> None:
 
         return await run(run_and_die, **options)
 
-    database.change = change  # type: ignore[method-assign]
+    database.change = change  # type: ignore[method-assign, assignment]
 
 
 def _prepare(store: SqlStore, step: str) -> None:
