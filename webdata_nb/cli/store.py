@@ -185,6 +185,7 @@ def _copy_store(args: argparse.Namespace) -> None:
         print(f"{table}: {checksum.row_count} rows, checksum {checksum.text}")
     report(f"copied and verified; do not start a service on {directory} again without --store")
     _report_files(directory)
+    _report_segments(directory)
 
 
 def _source_directory(source: str) -> Path:
@@ -226,4 +227,17 @@ def _report_files(directory: Path) -> None:
         report(
             f"{len(files)} downloaded files of creatives stay in {directory / 'creatives'}: start "
             f"the processes with --blobs {directory.as_uri()} to serve them until they expire"
+        )
+
+
+def _report_segments(directory: Path) -> None:
+    """Say that the copy points to the same files of stored pages."""
+    import asyncio
+
+    from webdata_nb.service.store.backends import read_segments
+
+    if segments := asyncio.run(read_segments(directory)):
+        report(
+            f"{len(segments)} files of stored pages stay where they are: start the processes with "
+            "the --blobs of the old service, and keep the old service off"
         )
