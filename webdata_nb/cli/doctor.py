@@ -29,7 +29,7 @@ _STATE_LABELS: Final = {"ok": "ok  ", "missing": "-   ", "failed": "FAIL"}
 # The module of each extra, and what the extra is for.
 _EXTRAS: Final = {
     "postgres": ("psycopg", "jobs in PostgreSQL"),
-    "blobs": ("fsspec", "downloaded files at any URL"),
+    "blobs": ("fsspec", "stored pages and files at any URL"),
     "dask": ("distributed", "jobs on a cluster"),
     "polars": ("polars", "frames of polars"),
     "plot": ("matplotlib", "figures"),

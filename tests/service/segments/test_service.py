@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -182,11 +183,11 @@ async def test_copy_on_postgresql_reads_the_same_files(
     assert copied.returncode == 0, copied.stderr
     count = len(files(tmp_path))
     assert f"{count} files of stored pages stay where they are" in copied.stderr
-    target = {"store_url": url, "secret_keys": (key,)}
-    async with open_service(tmp_path / "new", blobs_url=blobs_url, **target) as api:
+    open_copy = partial(open_service, tmp_path / "new", store_url=url, secret_keys=(key,))
+    async with open_copy(blobs_url=blobs_url) as api:
         assert await everything(api, paths) == before
     with pytest.raises(MissingBlobs):
-        async with open_service(tmp_path / "new", **target):
+        async with open_copy():
             pass
     check = f"files of stored pages: ok, {count} files"
     for options, line in (
