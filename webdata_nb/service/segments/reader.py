@@ -20,6 +20,7 @@ log = logging.getLogger(__name__)
 CACHE_BYTES: Final = 32 * 1024 * 1024
 # Segments that are decoded at a time: each may have 8 MB, or one content of any size.
 _DECODERS: Final = 2
+_MAX_REPORTS: Final = 1000
 _NOTHING: Final[Mapping[bytes, bytes]] = MappingProxyType({})
 
 
@@ -41,6 +42,7 @@ class SegmentReader(SegmentSource):
         # Requests for one segment read it once.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._decoders = asyncio.Semaphore(_DECODERS)
+        self._reported: set[str] = set()
 
     async def texts(self, wanted: Mapping[str, Collection[bytes]]) -> dict[bytes, bytes]:
         """Return contents by id; those of missing and damaged files are left out."""
@@ -64,14 +66,20 @@ class SegmentReader(SegmentSource):
         """Return the contents of a segment; none of a file that is missing or damaged."""
         blob = await self._blobs.read(name)
         if blob is None:
-            log.warning("the segment %s is missing", name)
+            self._report(name, "its file is missing")
             return _NOTHING
         try:
             async with self._decoders:
                 return await asyncio.to_thread(decode_segment, name, blob.data)
         except InvalidSegment as error:
-            log.warning("the segment %s cannot be used: %s", name, error)
+            self._report(name, str(error))
             return _NOTHING
+
+    def _report(self, name: str, problem: str) -> None:
+        """Log a problem of a segment, once."""
+        if name not in self._reported and len(self._reported) < _MAX_REPORTS:
+            self._reported.add(name)
+            log.error("rows of the segment %s have errors: %s", name, problem)
 
     def _keep(self, name: str, contents: Mapping[bytes, bytes]) -> None:
         if not contents:  # the file may come back
