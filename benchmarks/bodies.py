@@ -4,7 +4,7 @@ Services of both commits crawl Python's documentation, which nginx serves, takin
 is of an account of its own, so that no crawl shares stored content with another one. Both commits
 run on SQLite, and on PostgreSQL with ``--blobs`` in a folder. Checked are:
 
-- the bytes of database, index and files, for each page that was crawled;
+- the bytes of database, index and files, for each page that was crawled, after a VACUUM;
 - the pages per second, and the processor time per page of service and PostgreSQL, as medians;
 - the bytes of ten crawls of one site by one account, against those of its first crawl;
 - every reply about a job and its exports, before and after its pages move to files;
@@ -112,10 +112,15 @@ def compare_crawls(
             for side in (earlier, now) if number % 2 else (now, earlier):
                 side.crawl(account, site_url, pages)
         for side in (earlier, now):
+            side.store.vacuum()
+            size, index = (
+                each / pages / crawls
+                for each in (side.stored_bytes(), side.store.text_index_bytes())
+            )
             print(
-                f"{kind}, {side.label}: {side.stored_bytes() / pages / crawls:,.0f} bytes a page, "
-                f"pages/s {[round(each, 1) for each in side.pages_per_s]}, pages a processor "
-                f"second {[round(each, 1) for each in side.pages_per_processor_s]}",
+                f"{kind}, {side.label}: {size:,.0f} bytes a page, {index:,.0f} of them in the text "
+                f"index; pages/s {[round(each, 1) for each in side.pages_per_s]}, pages a "
+                f"processor second {[round(each, 1) for each in side.pages_per_processor_s]}",
                 flush=True,
             )
         return [
@@ -143,6 +148,7 @@ def compare_repeats(folder: Path, site_url: str, pages: int, *, on_postgres: boo
         sizes = []
         for _ in range(REPEATS):
             side.crawl("alice", site_url, pages)
+            side.store.vacuum()
             sizes.append(side.stored_bytes())
     print(f"{kind}: bytes after each crawl {sizes}", flush=True)
     text = f"{kind}: bytes of {REPEATS} crawls of a site to those of one"

@@ -64,6 +64,7 @@ _INDEXES: Final = """
 SELECT COALESCE(SUM(pg_indexes_size(c.oid)), 0)::bigint FROM pg_class c
 WHERE c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace
 """
+_TEXT_INDEX: Final = "SELECT pg_total_relation_size('indexed_page')::bigint"
 _WAL: Final = "SELECT (pg_current_wal_lsn() - '0/0')::bigint"
 
 
@@ -157,6 +158,19 @@ class MeasuredStore:
             )
         pid = int((self._server.folder / "data" / "postmaster.pid").read_text().split()[0])
         return Usage(service_s, processor_s(pid), tables, indexes, wal, blobs)
+
+    def text_index_bytes(self) -> int:
+        """Return the bytes of the index of the local search, which `usage` counts too."""
+        if self._server is None:
+            return self._bytes_of(INDEX_FILE)
+        with psycopg.connect(self._url, autocommit=True, row_factory=scalar_row) as connection:
+            return int(connection.execute(_TEXT_INDEX).fetchone() or 0)
+
+    def vacuum(self) -> None:
+        """Let PostgreSQL use the space of moved pages again, as it does by itself in minutes."""
+        if self._server is not None:
+            with psycopg.connect(self._url, autocommit=True) as connection:
+                connection.execute("VACUUM")
 
     def blob_bytes(self) -> int:
         """Return the bytes of the files at the place of `--blobs`."""
