@@ -54,6 +54,7 @@ class BodyMover:
         self._writer = SegmentWriter(store, blobs, metrics, clock=clock)
         self._clock = clock
         self._due = asyncio.Event()
+        self._due.set()
         # From which ordinal on a running job has contents in the database.
         self._starts: dict[str, int] = {}
 
