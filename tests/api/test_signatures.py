@@ -81,7 +81,11 @@ def test_session_methods_have_same_signature_without_session(
     ("function", "group", "others"),
     [
         (api.search_df, options.SearchDfOptions, {"query", "stream", "batch_rows", "lazy"}),
-        (api.crawl_df, options.CrawlDfOptions, {"url", "stream", "batch_rows", "lazy"}),
+        (
+            api.crawl_df,
+            options.CrawlDfOptions,
+            {"url", "stream", "batch_rows", "lazy", "spread"},
+        ),
         (api.creatives_df, options.CreativesDfOptions, {"advertiser", "stream"}),
         (api.scrape_df, options.ScrapeDfOptions, {"urls"}),
         (api.search_job, options.SearchJobOptions, {"query"}),

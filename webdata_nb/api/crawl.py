@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Unpack, cast
 
 from webdata_nb.api.frame_functions import frame_or_stream
 from webdata_nb.bridge import blocking
-from webdata_nb.calls import long_crawl
+from webdata_nb.calls import long_crawl, site_crawl
 from webdata_nb.frames.schemas import CRAWL_COLUMNS
+from webdata_nb.requests import arguments
 from webdata_nb.requests.inputs import crawl_inputs
 from webdata_nb.requests.options import CrawlDfOptions
 from webdata_nb.requests.signatures import with_options
@@ -29,6 +30,7 @@ async def _acrawl_df(
     stream: bool = False,
     batch_rows: int | None = None,
     lazy: bool = False,
+    spread: bool = False,
     **options: Unpack[CrawlDfOptions],
 ) -> pd.DataFrame | DaskFrame | FrameStream:
     """Crawl a site from a start page and return its pages, one row each.
@@ -51,6 +53,11 @@ async def _acrawl_df(
         Return a `dask.dataframe` over the Parquet parts in `out`, without reading a row: for more
         rows than memory holds. Each part is a partition; the columns are those of a call with
         lists. Without Dask as `executor`, the partitions run here, one after the other.
+    spread
+        With a list of 2 to 100 sites: a link from one of them to another makes the page a row of
+        the other, each page once. Each crawl reads its own site first. When none finds more, each
+        takes the pages that the others have found, until there are none; `max_pages` holds for
+        each site. Without it, the crawls know nothing of each other. Not every service offers this.
 
     Returns
     -------
@@ -65,7 +72,8 @@ async def _acrawl_df(
         With `max_pages` above 1,000, `out` must be a folder or a URL. The rows are written there
         as they arrive, in Parquet files of 500 rows, and the frame has their columns without the
         content. The same call continues a crawl that was interrupted, and returns a finished one
-        from its files; with `refresh=True` it starts anew. Not every service offers this.
+        from its files; with `refresh=True` it starts anew. Not every service offers this. With
+        `spread` and `out` it is the same: each site has a folder of its own in `out`.
 
         {columns}
 
@@ -97,6 +105,9 @@ async def _acrawl_df(
     >>> df["success"].all()
     np.True_
     """
+    if arguments.check_flag("spread", spread):
+        arguments.check_requirement("batch_rows", batch_rows, "stream=True")
+        return await site_crawl.run(url, options, stream=stream, lazy=lazy)
     if long_crawl.is_long(options):
         return await long_crawl.run(url, options, stream=stream, lazy=lazy)
     inputs = crawl_inputs(url, options, lazy=lazy)

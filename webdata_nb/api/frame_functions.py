@@ -128,6 +128,7 @@ class CrawlFunction(Protocol[FrameT_co, StreamT_co, LazyT_co]):
         stream: Literal[False] = False,
         batch_rows: int | None = None,
         lazy: Literal[False] = False,
+        spread: bool = False,
         **options: Unpack[CrawlDfOptions],
     ) -> FrameT_co: ...
 
@@ -139,6 +140,7 @@ class CrawlFunction(Protocol[FrameT_co, StreamT_co, LazyT_co]):
         stream: Literal[True],
         batch_rows: int | None = None,
         lazy: Literal[False] = False,
+        spread: Literal[False] = False,
         **options: Unpack[CrawlDfOptions],
     ) -> StreamT_co: ...
 
@@ -150,6 +152,7 @@ class CrawlFunction(Protocol[FrameT_co, StreamT_co, LazyT_co]):
         stream: Literal[False] = False,
         batch_rows: None = None,
         lazy: Literal[True],
+        spread: Literal[False] = False,
         **options: Unpack[CrawlDfOptions],
     ) -> LazyT_co: ...
 

@@ -87,7 +87,7 @@ async def run(
     await budget.check([spec], call, fan_out.budget)
     cache = ResultCache.of_spec(spec, call)
     async with cache.single_flight():
-        crawl = _LongCrawl(spec, call, cache, CrawlParts(out), out)
+        crawl = LongCrawl(spec, call, cache, CrawlParts(out), out)
         return await deliver(await crawl.result(), call)
 
 
@@ -117,8 +117,20 @@ def _checked(
     return spec, out
 
 
-class _LongCrawl:
-    """One call: its job and its files."""
+class LongCrawl:
+    """One crawl: its job and its files.
+
+    Parameters
+    ----------
+    spec
+        The request; its columns are those of the files.
+    options, cache
+        Of the call.
+    parts, out
+        The files, and the name of their folder.
+    columns
+        The columns of the result; by default those without the content of pages.
+    """
 
     def __init__(
         self,
@@ -127,10 +139,12 @@ class _LongCrawl:
         cache: ResultCache,
         parts: CrawlParts,
         out: Path | str,
+        *,
+        columns: Sequence[str] = (),
     ) -> None:
         self._spec, self._options, self._cache = spec, options, cache
         self._parts, self._out = parts, out
-        self._columns = [name for name in schemas.frame_columns("crawl") if name in spec.columns]
+        self._columns = list(columns) or columns_without_content(spec)
 
     async def result(self) -> CallResult:
         """Return the rows of the files, after fetching those that are missing."""
@@ -250,6 +264,11 @@ class _LongCrawl:
             done = replace(manifest, job_id=status.job_id, receipt=attrs)
             self._parts.write_manifest(done)
         return replace(result, attrs=attrs)
+
+
+def columns_without_content(spec: JobSpec) -> list[str]:
+    """Return the columns of a crawl's frame whose rows are in files."""
+    return [name for name in schemas.frame_columns("crawl") if name in spec.columns]
 
 
 class _PartWriter:

@@ -33,6 +33,7 @@ from webdata_nb.contract.replies import (
     RetryReply,
     SearchStart,
     SearchStatus,
+    SiteCrawlStart,
     SiteReply,
     StartReply,
     UsageReply,
@@ -169,6 +170,23 @@ class Client:
         request = _creating(paths.LONG_CRAWLS, body, _key(idempotency_key), on_pause)
         return self._parse(StartReply, await self._start(request))
 
+    async def start_site_crawl(
+        self,
+        body: Mapping[str, Any],
+        *,
+        idempotency_key: str | None = None,
+        on_pause: Callable[[RequestPause], object] | None = None,
+    ) -> SiteCrawlStart:
+        """POST /v1/site-crawls (ours): a crawl of each site; parameters as `start_search`.
+
+        Raises
+        ------
+        NotFound, NotSupported
+            The service offers no site crawls; nothing was started.
+        """
+        request = _creating(paths.SITE_CRAWLS, body, _key(idempotency_key), on_pause)
+        return self._parse(SiteCrawlStart, await self._start(request))
+
     async def _start(self, request: ApiRequest) -> Any:
         try:
             return await self._create(replace(request, idempotent=bool(self._honours_keys)))
@@ -185,10 +203,16 @@ class Client:
         except LateReply as late:
             # Its caller will never learn the id, so nobody else could end this job.
             with contextlib.suppress(errors.BadAnswer):
-                job_id = self._parse(RetryReply, late.reply.decoded).started
-                await self.cancel_quietly(job_id, within_s=CANCEL_S / 2)
+                await self._cancel_started(late.reply.decoded)
             # Plain again: asyncio.timeout of Python 3.11 knows no subclass.
             raise asyncio.CancelledError from None
+
+    async def _cancel_started(self, reply: Any) -> None:
+        if isinstance(reply, dict) and (site_crawl_id := reply.get("site_crawl_id")):
+            await self.cancel_site_crawl_quietly(str(site_crawl_id), within_s=CANCEL_S / 2)
+            return
+        job_id = self._parse(RetryReply, reply).started
+        await self.cancel_quietly(job_id, within_s=CANCEL_S / 2)
 
     async def _learn_of_keys(self) -> bool:
         """Whether the service honours keys: they are an extra of those that also list jobs."""
@@ -277,6 +301,24 @@ class Client:
             return True  # it ended by itself
         except (errors.WebdataError, TimeoutError) as error:
             log.warning("job %s could not be cancelled at the service: %s", job_id, error)
+            return False
+        return True
+
+    async def cancel_site_crawl_quietly(
+        self, site_crawl_id: str, *, within_s: float = CANCEL_S
+    ) -> bool:
+        """Cancel all jobs of a site crawl (ours), as `cancel_quietly` does with one."""
+        path = paths.fill(paths.SITE_CRAWL_CANCEL, site_crawl_id=site_crawl_id)
+        request = ApiRequest(
+            "POST", path, body=_NO_BODY, idempotent=True, lane="none", timeout_s=CANCEL_S
+        )
+        try:
+            async with asyncio.timeout(within_s):
+                await self._transport.json(request)
+        except (errors.WebdataError, TimeoutError) as error:
+            log.warning(
+                "site crawl %s could not be cancelled at the service: %s", site_crawl_id, error
+            )
             return False
         return True
 

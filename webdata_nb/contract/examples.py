@@ -43,6 +43,14 @@ EXAMPLES: Final[Mapping[str, Mapping[str, Any]]] = {
             "scrape_options": {"formats": ["markdown"]},
         },
     },
+    "startSiteCrawl": {
+        "two sites": {
+            "urls": ["https://example.com/", "https://docs.example.com/"],
+            "max_pages": 5000,
+            "scrape_options": {"formats": ["markdown"]},
+        },
+    },
+    "cancelSiteCrawl": {"nothing": {}},
     "cancelJob": {"nothing": {}},
     "retryJob": {"nothing": {}},
     "listCreatives": {

@@ -13,6 +13,8 @@ MAX_PAGES_DEFAULT: Final = 100
 # 2 kB for each page and 150 bytes for each URL that waits, so that more pages need a bound.
 LONG_CRAWL_PAGES: Final = (1, 100_000)
 LEG_PAGES: Final = 1000
+# Sites of one site crawl (ours); each is a job.
+SITES: Final = (2, 100)
 MAX_DEPTH: Final = (1, 10)
 MAX_DEPTH_DEFAULT: Final = 10
 CONCURRENCY: Final = (1, 10)

@@ -7,12 +7,14 @@ from typing import Final
 
 FETCHED: Final = "fetched"
 FAILED: Final = "failed:"
+HANDED_OVER: Final = "handed_over"
 
 # Routes, frames and `why` read this table; a new outcome needs only an entry here.
 MEANINGS: Final[dict[str, str]] = {
     FETCHED: "it is a row",
     "robots": "robots.txt disallows it",
     "scope": "it is on another site",
+    HANDED_OVER: "it belongs to the crawl of another site of the call, which received it",
     "filtered": "include_paths or exclude_paths exclude it",
     "depth": "it is more than max_depth links from the start page",
     "facet": "it is a variant of a page that the crawl already has",
@@ -34,6 +36,7 @@ MEANINGS: Final[dict[str, str]] = {
 _COUNTED: Final[dict[str, str]] = {
     "robots": "disallowed by robots.txt",
     "scope": "on other sites",
+    HANDED_OVER: "handed over to crawls of other sites",
     "filtered": "excluded by paths",
     "depth": "beyond max_depth",
     "facet": "other views of a page",
@@ -80,7 +83,7 @@ def is_row(outcome: str) -> bool:
 
 
 # Outcomes of URLs that were not part of the request.
-_OUTSIDE_REQUEST: Final = frozenset({"scope", "filtered", "sitemap", "llms_txt"})
+_OUTSIDE_REQUEST: Final = frozenset({"scope", HANDED_OVER, "filtered", "sitemap", "llms_txt"})
 
 
 def completion_warning(counts: Mapping[str, int]) -> str:

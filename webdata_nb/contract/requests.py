@@ -10,7 +10,14 @@ import re
 from datetime import date
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
 
 from webdata_nb.contract import limits
 from webdata_nb.contract.choices import Engine, Strategy
@@ -35,6 +42,7 @@ from webdata_nb.contract.fields import (
     ScrapeTimeoutMs,
     ScreenshotSide,
     Selectors,
+    SiteUrls,
     Strict,
     TimeoutMs,
     WaitFor,
@@ -264,15 +272,9 @@ class SearchRequest(Strict):
     webhook_secret: JobWebhookSecret = None
 
 
-class CrawlRequest(Strict):
-    """POST /v1/crawl.
+class CrawlFields(Strict):
+    """The options of a crawl, without its start."""
 
-    Ours: `sitemap` and `llms_txt` seed the crawl from the site's sitemaps and its `/llms.txt` as
-    well, and `respect_nofollow` leaves links out that say `rel=nofollow`, or whose page says so of
-    all of them.
-    """
-
-    url: HttpUrl = Field(description="Where the crawl starts.")
     max_pages: MaxPages = Field(
         default=limits.MAX_PAGES_DEFAULT, description="Rows at most, failed pages included."
     )
@@ -324,10 +326,42 @@ class CrawlRequest(Strict):
     webhook_secret: JobWebhookSecret = None
 
 
+def _url_first(schema: dict[str, Any]) -> None:
+    """Describe the start of a crawl before its options."""
+    properties = schema["properties"]
+    starts = {name: properties[name] for name in ("url", "urls") if name in properties}
+    schema["properties"] = starts | properties
+
+
+class CrawlRequest(CrawlFields):
+    """POST /v1/crawl.
+
+    Ours: `sitemap` and `llms_txt` seed the crawl from the site's sitemaps and its `/llms.txt` as
+    well, and `respect_nofollow` leaves links out that say `rel=nofollow`, or whose page says so of
+    all of them.
+    """
+
+    model_config = ConfigDict(json_schema_extra=_url_first)
+
+    url: HttpUrl = Field(description="Where the crawl starts.")
+
+
 class LongCrawlRequest(CrawlRequest):
     """POST /v1/long-crawls (ours): a crawl of up to 100,000 pages, which runs in legs."""
 
     max_pages: LongCrawlPages = Field(description="Rows at most, failed pages included.")
+
+
+class SiteCrawlRequest(CrawlFields):
+    """POST /v1/site-crawls (ours): a crawl of each site, which hand links over to each other."""
+
+    model_config = ConfigDict(json_schema_extra=_url_first)
+
+    urls: SiteUrls = Field(description="Where the crawl of each site starts, one URL of each site.")
+    max_pages: LongCrawlPages = Field(
+        default=limits.MAX_PAGES_DEFAULT,
+        description="Rows of each site at most, failed pages included.",
+    )
 
 
 class NoParameters(Strict):

@@ -10,7 +10,7 @@ from typing import Any, Final
 import orjson
 import pyarrow as pa
 
-from webdata_nb.frames import parquet
+from webdata_nb.frames import parquet, schemas
 from webdata_nb.frames.dataset_folder import DatasetFolder
 
 # Readers of datasets ignore files whose names begin so.
@@ -85,6 +85,9 @@ class CrawlParts:
     def read(self, columns: Sequence[str]) -> pa.Table:
         """Return some columns of all parts."""
         tables = [self._read_part(number, columns) for number in range(self.count())]
+        if not tables:  # such as of a site that disallows its start page
+            schema = schemas.SCHEMAS["crawl"]
+            return pa.schema([schema.field(name) for name in columns]).empty_table()
         return pa.concat_tables(tables)
 
     def clear(self) -> None:

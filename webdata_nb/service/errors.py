@@ -6,6 +6,7 @@
     ├── BadInput                422  a value that the contract does not allow
     ├── NoSuchJob               404  unknown, or owned by another account: the same reply
     ├── NoSuchDelivery          404  the same for a webhook delivery
+    ├── NoSuchSiteCrawl         404  the same for a site crawl
     ├── NothingToExport         404  no exportable results (yet)
     ├── ResultsExpired          410  past retention
     ├── InvalidJobState         400  the job's state does not allow a cancel or a retry
@@ -36,7 +37,7 @@
     ├── NoSuchAccount           -    no such account or key (operator commands)
     ├── JobFailure              -    the whole job failed; the text becomes its `error`
     ├── JobStalled              -    an attempt made no progress; another attempt continues the job
-    ├── JobRequeued             -    a leg of a long crawl ended, and another job waits for its turn
+    ├── JobRequeued             -    a leg of a crawl ended, and the job waits for its next turn
     ├── LeaseLost               -    another worker owns the job now; its writes are rejected
     └── PageError               -    one page failed: its row carries `kind` and the text
         ├── FetchError               the transfer failed
@@ -72,6 +73,10 @@ class NoSuchJob(ApplicationError):
 
 class NoSuchDelivery(ApplicationError):
     """No webhook delivery of that id for this account."""
+
+
+class NoSuchSiteCrawl(ApplicationError):
+    """No site crawl of that id for this account."""
 
 
 class NothingToExport(ApplicationError):
@@ -238,7 +243,7 @@ class JobStalled(ApplicationError):
 
 
 class JobRequeued(ApplicationError):
-    """A leg of a long crawl ended, and the job was returned to the queue: another one waits."""
+    """A leg of a crawl ended, and the job was returned to the queue or parked."""
 
 
 class LeaseLost(ApplicationError):

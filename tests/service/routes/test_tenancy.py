@@ -31,6 +31,14 @@ OPERATIONS = {
         {"url": "https://example.com/", "max_pages": 5000},
         None,
     ),
+    "site crawl": (
+        "POST",
+        paths.SITE_CRAWLS,
+        {"urls": ["https://example.com/", "https://example.org/"], "max_pages": 5},
+        None,
+    ),
+    "site crawl status": ("GET", paths.SITE_CRAWL, None, "site crawl"),
+    "cancel site crawl": ("POST", paths.SITE_CRAWL_CANCEL, {}, "site crawl"),
     "crawl status": ("GET", paths.CRAWL_JOB, None, "crawl"),
     "crawl events": ("GET", paths.CRAWL_EVENTS, None, "crawl"),
     "crawl export": ("GET", paths.CRAWL_EXPORT + "?format=csv", None, "crawl"),
@@ -91,6 +99,10 @@ async def team(tmp_path: Path) -> AsyncIterator[Team]:
         things = {kind: await api.start_job(kind, body, headers=alice) for kind, body in starts}
         for job_id in things.values():
             await api.http.post(f"/v1/jobs/{job_id}/cancel", headers=alice)
+        urls = ["https://x.invalid", "https://y.invalid"]
+        sites = await api.post(paths.SITE_CRAWLS, {"urls": urls, "max_pages": 5}, headers=alice)
+        things["site crawl"] = sites["site_crawl_id"]
+        await api.post(f"{paths.SITE_CRAWLS}/{sites['site_crawl_id']}/cancel", headers=alice)
         deliveries = await api.get(paths.WEBHOOK_DELIVERIES, headers=alice)
         things["delivery"] = deliveries["deliveries"][0]["delivery_id"]
         wanted = {"advertiser_id": ADVERTISER, "limit": 1, "should_download_previews": True}

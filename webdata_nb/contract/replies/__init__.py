@@ -51,6 +51,13 @@ from webdata_nb.contract.replies.service import (
     UsedCredits,
     Weight,
 )
+from webdata_nb.contract.replies.site_crawls import (
+    SiteCrawlCancel,
+    SiteCrawlStart,
+    SiteCrawlStatus,
+    SiteOfCrawl,
+    StartedSite,
+)
 from webdata_nb.contract.replies.webhooks import (
     DeliveryList,
     ReplayReply,
@@ -91,8 +98,13 @@ __all__ = [
     "SearchItem",
     "SearchStart",
     "SearchStatus",
+    "SiteCrawlCancel",
+    "SiteCrawlStart",
+    "SiteCrawlStatus",
+    "SiteOfCrawl",
     "SiteReply",
     "StartReply",
+    "StartedSite",
     "StoredFile",
     "SuccessReply",
     "UsageReply",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
@@ -40,6 +40,7 @@ from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.store.interface import JobContext, PageSpool
 from webdata_nb.service.store.page_contents import share_content
 from webdata_nb.service.store.records import CommitBatch, JournalEntry, LegEnd, UrlOutcome
+from webdata_nb.service.store.site_crawls import Handover
 from webdata_nb.service.web.polite_fetcher import PoliteFetcher
 from webdata_nb.service.web.urls import canonical_key, canonical_url
 
@@ -83,7 +84,8 @@ async def run(context: JobContext, request: CrawlRequest, resources: CrawlResour
     token = product_token(_user_agent(request, resources))
     robots = JobRobots(resources.robots, token, pinned_files)
     seeds = SitemapSeeds.from_snapshots(pinned_files)
-    crawl = _CrawlRun(context, request, resources, robots, seeds)
+    handover = await context.handover()
+    crawl = _CrawlRun(context, request, resources, robots, seeds, handover=handover)
     await crawl.load()
     await crawl.work()
     await crawl.account_for_leftovers()
@@ -107,6 +109,8 @@ class _CrawlRun:
         resources: CrawlResources,
         robots: JobRobots,
         seeds: SitemapSeeds | None,
+        *,
+        handover: Handover,
     ) -> None:
         self._context, self._request, self._resources = context, request, resources
         self._robots, self._spool = robots, resources.spool
@@ -114,7 +118,8 @@ class _CrawlRun:
         self._options = page_options(request, self._extractor)
         frontier = FRONTIERS[request.crawl_strategy]()
         self._grade_anchors = frontier.uses_link_weights
-        self._plan = _new_plan(request, frontier)
+        self._plan = _new_plan(request, frontier, handover.siblings)
+        self._handover = handover
         self._fetcher = PageFetcher(request, self._options, resources.pipeline, robots, self._plan)
         # Only where one page at a time is certain to be next, fetches would be idle otherwise.
         max_fetches = request.concurrency if frontier.round_size == 1 else 1
@@ -127,6 +132,7 @@ class _CrawlRun:
         self._failure: str | None = None
         self._plan_changed = asyncio.Event()
         self._records = RecordChain()
+        self._recorded_ordinal = 0
 
     async def load(self) -> None:
         """Load the state after the last leg, and the results that earlier attempts stored since.
@@ -153,35 +159,59 @@ class _CrawlRun:
             log.warning("job %s: %s; its journal is replayed", self._context.job.id, error)
             return 0
         await run_cooperatively(self._plan.restore(parts))
+        self._recorded_ordinal = state.next_ordinal
         return state.next_ordinal
 
     async def work(self) -> None:
-        """Run the workers until the plan is over, leg by leg."""
-        leg_start = self._context.job.settled_rows
-        while True:
-            self._plan.begin_leg(leg_start + limits.LEG_PAGES)
-            await self._run_leg()
-            if not self._plan.is_leg_over:
-                return
-            await self._end_leg()
-            leg_start = self._plan.rows
+        """Run the workers until the plan is over, leg by leg.
 
-    async def _end_leg(self) -> None:
-        """Store the changes of the state; raises `JobRequeued` if other jobs wait."""
+        Raises `JobRequeued` where other jobs wait, or the job for those of its site crawl.
+        """
+        self._plan.begin_leg(self._context.job.settled_rows + limits.LEG_PAGES)
+        while True:
+            if not self._plan.may_take_over:
+                await self._run_leg()
+            elif not await self._take_over():
+                if self._handover.is_closed or not self._handover.siblings:
+                    return
+                await self._end_leg(parks=True)
+            if self._plan.is_leg_over:
+                await self._end_leg()
+                self._plan.begin_leg(self._plan.rows + limits.LEG_PAGES)
+            elif self._plan.is_over and not self._plan.may_take_over:
+                return
+
+    async def _take_over(self) -> bool:
+        """Take over the URLs of the next turn; return whether there are any."""
+        turn = self._plan.turns
+        if turn >= len(self._handover.taken):
+            return False
+        taking = self._plan.take_over(self._handover.taken[turn])
+        outcomes = await run_cooperatively(taking)
+        total = self._plan.expected_rows
+        await self._context.commit(CommitBatch(url_outcomes=outcomes, total=total))
+        return True
+
+    async def _end_leg(self, *, parks: bool = False) -> None:
+        """Store the changes of the state; raises `JobRequeued` if the job does not run on."""
         rows, max_pages = self._plan.rows, self._request.max_pages
-        whole = self._records.needs_whole_state
+        # A record replaces one of the same ordinal, so that it cannot be one of changes after it.
+        is_repeated = self._recorded_ordinal == self._plan.next_ordinal
+        whole = self._records.needs_whole_state or is_repeated
         record = await run_cooperatively(
             encode_record(
                 self._plan.state(whole=whole), after=0 if whole else self._records.checksum
             )
         )
         self._records = self._records.followed_by(record, whole=whole)
+        self._recorded_ordinal = self._plan.next_ordinal
         leg_end = LegEnd(
             record,
             self._plan.next_ordinal,
             is_whole=whole,
             max_charges=tariff.leg_charges(self._request, max_pages - rows),
             pinned_files=self._robots.pop_unsaved(),
+            parks=parks,
         )
         try:
             runs_on = await self._context.end_leg(leg_end)
@@ -420,13 +450,15 @@ class _CrawlRun:
         self._plan.set_seeds(self._seeds.pages)
 
 
-def _new_plan(request: CrawlRequest, frontier: Frontier) -> CrawlPlan:
+def _new_plan(request: CrawlRequest, frontier: Frontier, siblings: Sequence[str] = ()) -> CrawlPlan:
+    """Return the plan of a request; `siblings` are the start pages of the site crawl's others."""
     start = canonical_url(request.url)
     scope = CrawlScope(
         frozenset({site_of(start)}),
         request.allow_external_links,
         request.include_paths,
         request.exclude_paths,
+        {site_of(canonical_url(url)): url for url in siblings},
     )
     return CrawlPlan(
         start,

@@ -25,6 +25,7 @@ from webdata_nb.service.routes import (
     openapi_route,
     receipt,
     search,
+    site_crawls,
     webhook_operations,
     webhooks,
 )
@@ -35,6 +36,7 @@ from webdata_nb.service.routes.routing import ERROR_BODIES, REF
 ROUTERS: Final = (
     search.router,
     crawl.router,
+    site_crawls.router,
     jobs.router,
     exports.router,
     events.router,

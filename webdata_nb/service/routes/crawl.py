@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 
 from webdata_nb.contract import limits, outcomes, paths
 from webdata_nb.contract.replies import CrawlStatus, StartReply
-from webdata_nb.contract.requests import CrawlRequest, LongCrawlRequest
+from webdata_nb.contract.requests import CrawlFields, CrawlRequest, LongCrawlRequest
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.content.page_source import check_selectors
 from webdata_nb.service.routes.app_state import AppState
@@ -95,16 +95,21 @@ async def start_long_crawl(
 async def _start(
     request: Request, state: AppState, crawl_request: CrawlRequest, idempotency_key: str | None
 ) -> Response:
-    check_url(state.engines.egress.policy, crawl_request.url, field="url")
+    check_url(state.engines.egress.policy, crawl_request.url, "url")
+    await check_options(request, state, crawl_request)
+    job, _ = await start(state, request, crawl_request, idempotency_key)
+    reply = {"success": True, "job_id": job.id, "status": "started"}
+    return JSONResponse({**reply, "message": f"Crawl of {job.subject} started"})
+
+
+async def check_options(request: Request, state: AppState, crawl_request: CrawlFields) -> None:
+    """Raise `BadInput` for options of a crawl that cannot be carried out."""
     for name in _SELECTOR_FIELDS:
         selectors = getattr(crawl_request.scrape_options, name)
         check_selectors(selectors, loc=("body", "scrape_options", name))
     options = crawl_request.scrape_options
     await check_rendering(state, options, "body", "scrape_options")
     check_extract(state, request, options.extract, "body", "scrape_options", "extract")
-    job, _ = await start(state, request, crawl_request, idempotency_key)
-    reply = {"success": True, "job_id": job.id, "status": "started"}
-    return JSONResponse({**reply, "message": f"Crawl of {job.subject} started"})
 
 
 @router.get(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -12,13 +12,17 @@ from starlette.requests import Request
 
 from webdata_nb.contract.paths import LEASE_HEADER
 from webdata_nb.contract.requests import CrawlRequest, Extract, ScrapeOptions, SearchRequest
-from webdata_nb.contract.states import JobKind
 from webdata_nb.service.content.page_source import check_selectors
 from webdata_nb.service.credits import tariff
 from webdata_nb.service.errors import BadInput, PageError, ScrapeError
 from webdata_nb.service.observability.logs import CALLER
 from webdata_nb.service.routes.app_state import AppState
-from webdata_nb.service.store.records import IdempotencyKey, JobRecord, NewJob
+from webdata_nb.service.store.records import (
+    IdempotencyKey,
+    JobRecord,
+    NewJob,
+)
+from webdata_nb.service.store.site_crawls import NewSiteCrawl, SiteCrawl
 from webdata_nb.service.web.egress_policy import EgressPolicy
 
 
@@ -33,12 +37,12 @@ def caller_key_id() -> str | None:
     return None if caller is None else caller.key_id
 
 
-def check_url(policy: EgressPolicy, url: str, *, field: str) -> None:
-    """Raise `BadInput` for a URL that the egress policy forbids."""
+def check_url(policy: EgressPolicy, url: str, *loc: str | int) -> None:
+    """Raise `BadInput` for a URL of a body that the egress policy forbids."""
     try:
         policy.check_url(url)
     except PageError as error:
-        raise BadInput(str(error), loc=("body", field)) from None
+        raise BadInput(str(error), loc=("body", *loc)) from None
 
 
 async def check_rendering(
@@ -97,21 +101,57 @@ async def start(
     if (trouble := state.retry.trouble) is not None:
         raise trouble
     body = await request.json()  # without defaults, which may change before a retry
-    kind: JobKind = "crawl" if isinstance(job_request, CrawlRequest) else "search"
+    job = await _new_job(state, request, job_request, body)
+    key = None if idempotency_key is None else idempotency_key_of(idempotency_key, job.kind, body)
+    state.runner.wake()  # before `accept`, so that the claim shares its transaction
+    return await state.store.accept(job, key=key, now=state.store.now())
+
+
+async def start_together(
+    state: AppState,
+    request: Request,
+    crawl_requests: Sequence[CrawlRequest],
+    idempotency_key: str | None,
+) -> SiteCrawl:
+    """Store the crawls of several sites, all or none; `start` for a site crawl.
+
+    The body of the request has their options, and `urls` instead of `url`.
+    """
+    if (trouble := state.retry.trouble) is not None:
+        raise trouble
+    body = await request.json()
+    options = {name: value for name, value in body.items() if name != "urls"}
+    jobs = [
+        await _new_job(state, request, each, {"url": each.url, **options})
+        for each in crawl_requests
+    ]
+    key = (
+        None if idempotency_key is None else idempotency_key_of(idempotency_key, "site crawl", body)
+    )
+    state.runner.wake()
+    site_crawl, _ = await state.store.site_crawls.accept(
+        NewSiteCrawl(str(uuid.uuid4()), tuple(jobs)), key=key, now=state.store.now()
+    )
+    return site_crawl
+
+
+async def _new_job(
+    state: AppState,
+    request: Request,
+    job_request: SearchRequest | CrawlRequest,
+    body: Mapping[str, Any],
+) -> NewJob:
     context = state.sessions.context_of(request.headers.get(LEASE_HEADER))
-    job = NewJob(
+    return NewJob(
         id=str(uuid.uuid4()),
         account_id=account_of(request),
-        kind=kind,
+        kind="crawl" if isinstance(job_request, CrawlRequest) else "search",
         subject=job_request.url if isinstance(job_request, CrawlRequest) else job_request.query,
         request=body,
         context=await state.webhooks.add_options(job_request, context),
         max_charges=tariff.max_charges(job_request),
         key_id=caller_key_id(),
     )
-    key = None if idempotency_key is None else idempotency_key_of(idempotency_key, kind, body)
-    state.runner.wake()  # before `accept`, so that the claim shares its transaction
-    return await state.store.accept(job, key=key, now=state.store.now())
 
 
 def idempotency_key_of(key: str, operation: str, body: Mapping[str, Any] | str) -> IdempotencyKey:

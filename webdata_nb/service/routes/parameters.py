@@ -92,6 +92,13 @@ JobId = Annotated[
         json_schema_extra={"format": "uuid"},
     ),
 ]
+SiteCrawlId = Annotated[
+    str,
+    Path(
+        description="Id of the site crawl, from the reply to its start.",
+        json_schema_extra={"format": "uuid"},
+    ),
+]
 DeliveryId = Annotated[
     str,
     Path(

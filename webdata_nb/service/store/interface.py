@@ -1,8 +1,8 @@
 """The protocols of the store: all that engines, routes and background tasks know of it.
 
 `Store` is a `JobStore`, `JobQueue` and `IndexSource`, with the parts `accounts`, `outbox`,
-`replicas`, `retention`, `secrets` and `segments`. `TextIndex` is derived data beside it.
-`JobContext` and `PageSpool` are what an engine works with.
+`replicas`, `retention`, `secrets`, `segments` and `site_crawls`. `TextIndex` is derived data beside
+it. `JobContext` and `PageSpool` are what an engine works with.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from webdata_nb.service.store.records import (
     UrlOutcome,
 )
 from webdata_nb.service.store.segments import SegmentStore
+from webdata_nb.service.store.site_crawls import Handover, SiteCrawlStore
 from webdata_nb.service.store.webhook_records import (
     LANES_PER_ENDPOINT,
     Delivery,
@@ -125,6 +126,8 @@ class JobStore(Protocol):
 
 class JobQueue(Protocol):
     """Jobs as workers see them: claimed under a lease, written behind its fence."""
+
+    site_crawls: SiteCrawlStore
 
     async def claim(
         self,
@@ -213,7 +216,8 @@ class JobQueue(Protocol):
         -------
         bool
             Whether the lease continues. If other jobs wait, the job was returned to the queue,
-            behind them.
+            behind them. A leg that parks the job returns it in any case; it is not claimed until
+            `SiteCrawlStore.wake_parked` wakes it.
 
         Raises
         ------
@@ -583,6 +587,9 @@ class JobContext(Protocol):
     @property
     def job(self) -> JobRecord:
         """The job as claimed."""
+
+    async def handover(self) -> Handover:
+        """Return what the job has to know of the others of its site crawl; empty without one."""
 
     async def crawl_state(self) -> CrawlState | None:
         """Return the state that the last leg stored; None if none has ended."""

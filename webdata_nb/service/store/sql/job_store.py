@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from webdata_nb.contract.replies import Receipt
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.encryption import SecretCipher
-from webdata_nb.service.errors import IdempotencyConflict, InvalidJobState, NoSuchJob
+from webdata_nb.service.errors import InvalidJobState, NoSuchJob
 from webdata_nb.service.store.interface import JobStore
 from webdata_nb.service.store.page_contents import row_of
 from webdata_nb.service.store.records import (
-    IDEMPOTENCY_S,
     IdempotencyKey,
     JobRecord,
     JobSnapshot,
@@ -31,11 +29,11 @@ from webdata_nb.service.store.sql.credit_reservations import LockedCredits, sett
 from webdata_nb.service.store.sql.job_finish import settle_end
 from webdata_nb.service.store.sql.job_queue import QUEUE_LANE
 from webdata_nb.service.store.sql.job_rows import (
-    accepted_job,
     job_of_row,
     load_job,
     new_job_values,
 )
+from webdata_nb.service.store.sql.job_start import add_job, remember_key, replayed_id
 from webdata_nb.service.store.sql.receipts import ReceiptReader, read_receipt
 
 NEWEST: Final = (float("inf"), "\U0010ffff")
@@ -54,19 +52,17 @@ class SqlJobStore(JobStore):
     async def accept(
         self, job: NewJob, *, key: IdempotencyKey | None = None, now: float
     ) -> tuple[JobRecord, bool]:
-        values, accepted = new_job_values(job, self.cipher, now), accepted_job(job, now)
+        values = new_job_values(job, self.cipher, now)
 
         def change(transaction: Transaction) -> tuple[JobRecord, bool]:
             # Locked first: of two starts with one key, the second finds the job of the first.
             credits_ = LockedCredits.lock(transaction, job.account_id, now)
-            if key is not None and (earlier := _replayed_job_id(transaction, job, key, now)):
+            if key and (earlier := replayed_id(transaction, job.account_id, key, now)):
                 return load_job(transaction, job.account_id, earlier, self.cipher), False
-            reserved = credits_.reserve(job.id, job.max_charges)
-            reservation: dict[str, Any] = {"reserved": reserved, "unlimited": reserved is None}
-            transaction.send("add_job", **values, **reservation)
+            accepted = add_job(transaction, credits_, job, values, now)
             if key is not None:
-                _remember_key(transaction, job, key, now)
-            return replace(accepted, **reservation), True
+                remember_key(transaction, job.account_id, key, job.id, now)
+            return accepted, True
 
         return await self.database.change(change, lane=QUEUE_LANE)
 
@@ -188,28 +184,3 @@ def _pages_in_range(
 
 def _row_with_page(row: SqlRow) -> StoredRow:
     return stored_row(row, page=row["page"])
-
-
-def _replayed_job_id(
-    transaction: Transaction, job: NewJob, key: IdempotencyKey, now: float
-) -> str | None:
-    """Return the job that the same key started within its day."""
-    row = transaction.row(
-        "idempotent", account_id=job.account_id, key=key.key, since=now - IDEMPOTENCY_S
-    )
-    if row is None:
-        return None
-    if row["fingerprint"] != key.fingerprint:
-        raise IdempotencyConflict("this Idempotency-Key was used with another body; send a new key")
-    return str(row["job_id"])
-
-
-def _remember_key(transaction: Transaction, job: NewJob, key: IdempotencyKey, now: float) -> None:
-    transaction.send(
-        "remember_key",
-        account_id=job.account_id,
-        key=key.key,
-        fingerprint=key.fingerprint,
-        job_id=job.id,
-        now=now,
-    )
