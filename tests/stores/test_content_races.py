@@ -21,6 +21,7 @@ TEXT = "Ein Text, der sich nicht ändert. " * 50
 WAITERS = "SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
 DELETE_ENTRIES = "DELETE FROM entry WHERE job_id = %s"
 DELETE_CONTENTS = "DELETE FROM content"
+LOCK_CONTENTS = "SELECT id FROM content ORDER BY id FOR NO KEY UPDATE"
 USE = """
 INSERT INTO entry (job_id, ordinal, url, success, journal, content_id)
 SELECT %s, 7, 'http://x/7', TRUE, '', id FROM content
@@ -98,3 +99,21 @@ async def test_a_content_that_is_used_meanwhile_stays(
     contents = await store.database.read("contents", after=b"", limit=9)
     assert len(contents) == 1
     assert await store.rows(ALICE, first.id, start=0, count=9) == []
+
+
+async def test_the_last_uses_of_a_content_are_deleted_together(
+    store: SqlStore, other: psycopg.AsyncConnection, postgres_server: PostgresServer
+) -> None:
+    jobs = []
+    for _ in range(2):
+        job, lease = await started(store)
+        await commit_page(store, job, lease)
+        await store.finish(lease, JobStatus.COMPLETED, error=None, now=NOW)
+        jobs.append(job)
+    await other.execute(DELETE_ENTRIES, [jobs[0].id])
+    await other.execute(LOCK_CONTENTS)
+    deletion = asyncio.create_task(store.retention.delete_rows(jobs[1].id, now=NOW))
+    await wait_for_lock(postgres_server.url)
+    await other.commit()  # it has seen the entry of the second job, and kept the content
+    await deletion
+    assert await store.database.read("contents", after=b"", limit=9) == []

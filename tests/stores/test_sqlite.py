@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from pathlib import Path
 
@@ -34,6 +35,17 @@ async def test_jobs_and_rows_survive_reopening(tmp_path: Path) -> None:
         found = await store.job(ALICE, job.id)
         assert (found.state, found.published) == (JobStatus.RUNNING, 1)
         assert len(await store.journal(job.id)) == 1
+
+
+async def test_connections_that_only_read_write_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.sqlite"
+    async with SqliteStore(path) as store:
+        await accounts(store)
+        before = store.data_version()
+        async with SqliteStore(path) as other:
+            for _ in range(4):  # each may be on a connection of its own
+                await asyncio.gather(*(other.jobs(ALICE, limit=1) for _ in range(4)))
+        assert store.data_version() == before
 
 
 async def test_data_version_changes_with_commits_of_any_process(tmp_path: Path) -> None:

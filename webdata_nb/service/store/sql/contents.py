@@ -38,7 +38,9 @@ def content_values(entry: JournalEntry) -> dict[str, Any]:
 def delete_unused(transaction: Transaction, content_ids: Iterable[bytes | None]) -> None:
     """Delete contents that no entry uses any more."""
     ids = sorted({each for each in content_ids if each is not None})
-    transaction.execute_many("delete_unused_content", [{"id": each} for each in ids])
+    values: list[dict[str, Any]] = [{"id": each} for each in ids]
+    transaction.rows_of_each([("lock_content", each) for each in values])
+    transaction.execute_many("delete_unused_content", values)
 
 
 def stored_row(row: SqlRow, *, page: bytes = b"", journal: bytes = b"") -> StoredRow:

@@ -187,9 +187,11 @@ class SqliteDatabase(SqlDatabase):
         )
         try:
             connection.row_factory = sqlite3.Row
+            if not self._path.exists() or not self._path.stat().st_size:
+                # Neither changes another file, but the second one would write to it.
+                connection.execute(f"PRAGMA page_size={PAGE_BYTES}")
+                connection.execute("PRAGMA auto_vacuum=incremental")
             for pragma in (
-                f"page_size={PAGE_BYTES}",
-                "auto_vacuum=incremental",  # as the one above, for new files
                 "journal_mode=wal",
                 f"wal_autocheckpoint={LOG_BYTES // PAGE_BYTES}",
                 f"journal_size_limit={LOG_BYTES}",

@@ -27,6 +27,13 @@ ON CONFLICT (id) DO NOTHING;
 SELECT content_id FROM entry
 WHERE job_id = :job_id AND ordinal = :ordinal AND content_id IS NOT NULL;
 
+-- name: lock_content
+-- Of two transactions that delete the last uses of a content, the second sees what the first has
+-- deleted. Entries that begin to use it do not wait.
+SELECT id FROM content WHERE id = :id
+-- on postgresql: FOR NO KEY UPDATE
+;
+
 -- name: delete_unused_content
 DELETE FROM content
 WHERE id = :id AND NOT EXISTS (SELECT 1 FROM entry WHERE content_id = :id);
