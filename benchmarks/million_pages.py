@@ -34,7 +34,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Final, LiteralString
 
 import httpx
 import psutil
@@ -142,6 +142,8 @@ class MeasuredStore:
         """Wait until the service has indexed its pages, and moved them to files."""
         while self.has_blobs and self._unmoved_contents():
             time.sleep(0.2)
+        while self._unindexed_rows():  # it may be idle between two attempts
+            time.sleep(0.2)
         process = psutil.Process(self._service.process.pid)
         wait_until_idle((process.pid, *(each.pid for each in process.children(recursive=True))))
 
@@ -183,9 +185,16 @@ class MeasuredStore:
         return path.stat().st_size
 
     def _unmoved_contents(self) -> int:
-        query = "SELECT COUNT(*) FROM content WHERE body IS NOT NULL"
+        return self._count("SELECT COUNT(*) FROM content WHERE body IS NOT NULL", DATABASE_FILE)
+
+    def _unindexed_rows(self) -> int:
+        rows = self._count("SELECT COALESCE(SUM(published), 0) FROM job", DATABASE_FILE)
+        return rows - self._count("SELECT COALESCE(SUM(position), 0) FROM index_cursor", INDEX_FILE)
+
+    def _count(self, query: LiteralString, file: str) -> int:
+        """Return the number that a query finds, on SQLite in one of the files."""
         if self._server is None:
-            with closing(sqlite3.connect(self._data_dir / DATABASE_FILE)) as connection:
+            with closing(sqlite3.connect(self._data_dir / file)) as connection:
                 return int(connection.execute(query).fetchone()[0])
         with psycopg.connect(self._url, autocommit=True, row_factory=scalar_row) as server:
             return int(server.execute(query).fetchone() or 0)

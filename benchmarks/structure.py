@@ -148,12 +148,15 @@ def imported_names(tree: ast.Module) -> Iterator[str]:
 
 
 def duplicate_classes(checkout: Path) -> dict[str, list[str]]:
-    """Return the files of each class name that is defined more than once."""
+    """Return the files of each class name that is defined more than once.
+
+    A leading underscore does not make it another name.
+    """
     files: dict[str, list[str]] = defaultdict(list)
     for path in sources(checkout):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.ClassDef):
-                files[node.name].append(path.relative_to(checkout / PACKAGE).as_posix())
+                files[node.name.lstrip("_")].append(path.relative_to(checkout / PACKAGE).as_posix())
     return {name: paths for name, paths in files.items() if len(paths) > 1}
 
 

@@ -70,7 +70,7 @@ async def run(
     async with _folder(out) as folder:
         # Without files that stay, the frame has all columns.
         columns = specs[0].columns if out is None else tuple(columns_without_content(specs[0]))
-        sites = _SiteCrawl(specs, replace(call, refresh=False), folder, columns)
+        sites = _SiteCrawlCall(specs, replace(call, refresh=False), folder, columns)
         inputs = [
             Input({"start_url": spec.subject}, replace(spec, columns=columns)) for spec in specs
         ]
@@ -165,7 +165,7 @@ class _Site:
     out: str
 
 
-class _SiteCrawl:
+class _SiteCrawlCall:
     """One call: the crawls of its sites, and the manifest of the whole."""
 
     def __init__(

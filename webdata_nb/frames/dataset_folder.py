@@ -65,7 +65,7 @@ class DatasetFolder(ABC):
             The URL needs fsspec, which is not installed.
         """
         is_local = not remote.is_url(target) or urlsplit(str(target)).scheme in _LOCAL
-        return _LocalFolder(target) if is_local else _RemoteFolder(target)
+        return _LocalDataset(target) if is_local else _RemoteDataset(target)
 
     @abstractmethod
     def names(self, pattern: str) -> list[str]:
@@ -113,7 +113,7 @@ class DatasetFolder(ABC):
             return None
 
 
-class _LocalFolder(DatasetFolder):
+class _LocalDataset(DatasetFolder):
     """Writes under a temporary name, and renames."""
 
     def __init__(self, target: Path | str) -> None:
@@ -164,7 +164,7 @@ class _LocalFolder(DatasetFolder):
         (self._path / name).unlink(missing_ok=True)
 
 
-class _RemoteFolder(DatasetFolder):
+class _RemoteDataset(DatasetFolder):
     """Writes under a temporary name and renames, except to object stores."""
 
     def __init__(self, target: Path | str) -> None:
