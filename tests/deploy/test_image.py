@@ -30,16 +30,24 @@ pytestmark = pytest.mark.slow
 
 BUILD, FINAL = stages(DEPLOY / "Dockerfile")
 ROOT: Final = 0
+DEPENDENCIES: Final = sysconfig.get_path("purelib")
 # What a container has: a root file system that is read-only, /tmp of its own, and a user without
-# any right of root. The first argument is the volume.
+# any right of root. The first argument is the volume, the second the folder of the dependencies,
+# which may be below the other /tmp.
 CONFINE: Final = """
 set -e
 mount --make-rprivate /
 mount --bind "$1" "$1"
+exec 9<"$2"
 mount -t tmpfs -o mode=1777 tmpfs /tmp
+if [ ! -d "$2" ]; then
+  mkdir -p "$2"
+  mount --no-canonicalize --bind /proc/self/fd/9 "$2"
+fi
+exec 9<&-
 mount -o remount,bind,ro /
 cd "$1"
-shift
+shift 2
 exec setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs --bounding-set=-all \
   --inh-caps=-all "$@"
 """
@@ -83,7 +91,8 @@ class BuiltImage:
         """Return a command that runs as in a container; an ordinary user stays who it is."""
         if os.geteuid() != ROOT:
             return list(words)
-        return ["unshare", "--mount", "sh", "-c", CONFINE, "confine", str(self.data), *words]
+        places = (str(self.data), DEPENDENCIES)
+        return ["unshare", "--mount", "sh", "-c", CONFINE, "confine", *places, *words]
 
     @contextmanager
     def run(self, **environ: str) -> Iterator[subprocess.Popen[str]]:
@@ -134,7 +143,7 @@ def image() -> Iterator[BuiltImage]:
         run_build(create, built)
         # The dependencies of the tests' environment: pip finds them installed, and adds the wheel.
         [packages] = (root / "environment").glob("lib/python*/site-packages")
-        (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+        (packages / "dependencies.pth").write_text(DEPENDENCIES)
         run_build(install, built)
         built.data.mkdir(mode=0o700)
         if os.geteuid() == ROOT:

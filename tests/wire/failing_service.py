@@ -37,7 +37,7 @@ async def die_after_accepting(store: SqliteStore, *arguments: Any, **named: Any)
 
 
 INSTANTS = {
-    "accept": (job_store, "_remember_key", die),
+    "accept": (job_store, "remember_key", die),
     "accepted": (SqliteStore, "accept", die_after_accepting),
     "outbox": (job_finish, "add_end_delivery", die),
     "committed": (Sender, "post", die),
@@ -48,6 +48,7 @@ INSTANTS = {
 def main(data_dir: str, instant: str) -> int:
     if instant in INSTANTS:
         place, name, instead = INSTANTS[instant]
+        assert hasattr(place, name)
         setattr(place, name, instead)
     return app.serve(
         host=None,
