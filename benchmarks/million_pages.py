@@ -10,9 +10,10 @@ account shares stored content with another one. Each store in turn does the same
 A crawl has the defaults of the HTTP interface, and its pages are indexed for the local search. The
 figures are per page, and for a million such pages. They leave out what is used before the first
 crawl. The processor time includes the service, its page workers and PostgreSQL, but not nginx. The
-bytes are those after the last job has ended and the service is idle; on SQLite, "indexes" are the
-file of the local search, and the WAL, which SQLite overwrites, is not measured. PostgreSQL's WAL
-includes full pages, which it writes at their first change after a checkpoint.
+bytes are those after the last job has ended, the service is idle, and PostgreSQL is vacuumed; on
+SQLite, "indexes" are the file of the local search, and the WAL, which SQLite overwrites, is not
+measured. PostgreSQL's WAL includes full pages, which it writes at their first change after a
+checkpoint.
 
 Run it from the checkout, with the `test` extra, nginx, PostgreSQL and python3-doc installed::
 
@@ -232,7 +233,7 @@ def crawl(
                 raise SystemExit(f"the crawl is {job['status']} with {job['total_results']} pages")
             if time.monotonic() > deadline:
                 raise SystemExit(f"the crawl has not ended after {_DEADLINE_S:.0f} s")
-            time.sleep(0.5)
+            time.sleep(0.1)
 
 
 def measure(store: MeasuredStore, site_url: str, accounts: int, pages: int) -> dict[str, float]:
@@ -243,6 +244,7 @@ def measure(store: MeasuredStore, site_url: str, accounts: int, pages: int) -> d
         for name in names:
             crawl(service_url, name, site_url, pages)
         store.wait_until_idle()
+        store.vacuum()
         return store.usage().per_page(before, accounts * pages)
 
 
