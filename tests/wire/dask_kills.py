@@ -23,6 +23,7 @@ from tests.replica_process import ReplicaProcess
 from tests.wire.replica_kills import RESTART_S, AnyKill, CrawlLoad, Kill, ReplicaTeam, create_store
 
 WORKERS: Final = 4
+REPLICAS: Final = ("first", "second")
 # A scheduler is killed while at least this share of the pages is missing.
 _EARLY_SHARE: Final = 0.5
 # How often an early kill is one of the scheduler, as long as there are some.
@@ -171,14 +172,15 @@ def dask_team(
     home.mkdir()
     store_url, key = create_store(server)
     scheduler = SchedulerProcess(home)
-    options = ["--slots", str(load.slots(WORKERS)), "--webhook-loopback"]
+    # The replicas alone can run all crawls: they do when the scheduler is lost.
+    options = ["--slots", str(load.slots(len(REPLICAS))), "--webhook-loopback"]
     options += ["--dask", scheduler.address]
     variables: dict[str, Any] = {"WEBDATA_STORE": store_url, "WEBDATA_SECRET_KEY": key}
     replicas = {
         name: ReplicaProcess(
             home / name, store_url, key, *options, "--replica", name, **scratch(home)
         )
-        for name in ("first", "second")
+        for name in REPLICAS
     }
     workers = {
         f"dask-{name}": WorkerProcess(home, name, scheduler.address, nanny=True, **variables)
