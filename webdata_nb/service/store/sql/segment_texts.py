@@ -50,16 +50,21 @@ async def _read(
     return {each: replace(by_id[each], text=text) for each, text in texts.items()}
 
 
-async def _moved_since(
-    before: Mapping[bytes, StoredContent], ids: Sequence[bytes], database: SqlDatabase
-) -> list[StoredContent]:
-    """Return contents that are in another place than before."""
+async def read_contents(database: SqlDatabase, ids: Sequence[bytes]) -> list[StoredContent]:
+    """Return the contents that are stored, as they are in the database."""
     rows_of_each = await database.query(
         lambda transaction: transaction.rows_of_each([("content", {"id": each}) for each in ids])
     )
-    found = [
+    return [
         StoredContent(bytes(row["id"]), row["body"], row["size"], row["segment"])
         for rows in rows_of_each
         for row in rows
     ]
+
+
+async def _moved_since(
+    before: Mapping[bytes, StoredContent], ids: Sequence[bytes], database: SqlDatabase
+) -> list[StoredContent]:
+    """Return contents that are in another place than before."""
+    found = await read_contents(database, ids)
     return [each for each in found if each.segment != before[each.id].segment]

@@ -18,6 +18,7 @@ from webdata_nb.service.store.segments import (
     StoredSegment,
 )
 from webdata_nb.service.store.sql.connection import SqlDatabase, SqlRow, Transaction
+from webdata_nb.service.store.sql.segment_texts import read_contents
 
 _STORE_ID: Final = "store id"
 
@@ -51,12 +52,7 @@ class SqlSegmentStore(SegmentStore):
         return [MovableContent(bytes(row["id"]), row["size"], row["ordinal"]) for row in rows]
 
     async def contents(self, ids: Sequence[bytes]) -> list[StoredContent]:
-        rows_of_each = await self._database.query(
-            lambda transaction: transaction.rows_of_each(
-                [("content", {"id": each}) for each in ids]
-            )
-        )
-        return [_content(row) for rows in rows_of_each for row in rows]
+        return await read_contents(self._database, ids)
 
     async def mark_moved(self, job_id: str, *, now: float) -> None:
         await self._database.write("mark_moved", id=job_id, now=now)
@@ -124,7 +120,3 @@ def _grouped(rows: Sequence[SqlRow]) -> Iterator[tuple[str, list[SqlRow]]]:
 
 def _segment(row: SqlRow) -> StoredSegment:
     return StoredSegment(row["name"], row["account_id"], row["contents"])
-
-
-def _content(row: SqlRow) -> StoredContent:
-    return StoredContent(bytes(row["id"]), row["body"], row["size"], row["segment"])
