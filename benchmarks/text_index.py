@@ -19,8 +19,9 @@ from statistics import median
 from typing import Final
 
 from tests.postgres import running
+from tests.stores.document_index import open_document_index
 from webdata_nb.service.encryption import FixedKeys, SecretCipher, new_key
-from webdata_nb.service.store.backends import open_store, open_text_index
+from webdata_nb.service.store.backends import open_store
 from webdata_nb.service.store.interface import TextIndex
 from webdata_nb.service.store.records import IndexedPage
 
@@ -35,14 +36,15 @@ _BODY: Final = re.compile(r'<div class="body" role="main">(.*)<div class="cleare
 
 def read_pages() -> tuple[list[IndexedPage], list[tuple[str, str]]]:
     """Return the pages, and headings with the URLs of their pages."""
-    pages, headings = [], []
+    pages: list[IndexedPage] = []
+    headings: list[tuple[str, str]] = []
     for path in sorted(PAGES.rglob("*.html")):
         body = _BODY.search(path.read_text("utf-8"))
         if body is None:
             continue
         url = f"http://docs/{path.relative_to(PAGES)}"
         title = re.search(r"<h1>(.*?)<a", body[1], re.DOTALL)
-        pages.append(IndexedPage(0, url, _text(title[1]) if title else "", _text(body[1])))
+        pages.append(IndexedPage(len(pages), url, _text(title[1]) if title else "", _text(body[1])))
         headings += [(_text(heading), url) for heading in _HEADING.findall(body[1])]
     return pages, random.Random(0).sample(headings, QUERIES)
 
@@ -81,7 +83,7 @@ async def main() -> None:
         for store_name, url in (("sqlite", None), ("postgresql", server.new_schema())):
             async with (
                 open_store(folder, cipher, url) as store,
-                open_text_index(folder, store) as index,
+                open_document_index(folder, store) as index,
             ):
                 await measure(store_name, index)
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import secrets
 import sqlite3
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import orjson
-import psycopg
 import pytest
 
-from tests.postgres import PostgresServer, schema_name
-from tests.stores.conftest import open_postgres
 from tests.stores.jobs import ALICE, BOB, NOW, accounts, new_job
 from webdata_nb.service.store.backends import open_text_index
 from webdata_nb.service.store.indexing import Indexer, strip_markdown
@@ -447,26 +445,6 @@ def test_strip_markdown_of_long_texts_is_independent_of_pieces() -> None:
     assert strip_markdown("x" * 200_000) == "x" * 200_000
 
 
-async def test_passages_of_the_previous_release_are_found(
-    postgres_server: PostgresServer, tmp_path: Path
-) -> None:
-    async with (
-        open_postgres(postgres_server, tmp_path) as store,
-        open_text_index(tmp_path, store) as index,
-    ):
-        await index.add(ALICE, "j", [document(0, "Rain", "aurora and clouds")], upto=1)
-        async with await psycopg.AsyncConnection.connect(
-            postgres_server.url, options=f"-c search_path={schema_name(tmp_path)}"
-        ) as connection:
-            old = "UPDATE indexed_page SET text = NULL, passages = '{aurora and, clouds}'"
-            await connection.execute(old)
-        [match] = await index.find(ALICE, "aurora", limit=9)
-        assert match.snippet == "aurora and …"
-        await index.add(ALICE, "j2", [document(0, "Rain", "aurora and clouds")], upto=1)
-        [match] = await index.find(ALICE, "aurora", limit=9)
-        assert match.snippet == "aurora and clouds"
-
-
 async def test_an_unchanged_page_belongs_to_the_last_job(index: TextIndex) -> None:
     pages = [document(0, "Rain", "aurora and clouds"), document(1, "Sun", "no clouds")]
     for job_id in ("j1", "j2"):
@@ -478,3 +456,51 @@ async def test_an_unchanged_page_belongs_to_the_last_job(index: TextIndex) -> No
     await index.delete("j2")
     assert await urls(index, "aurora") == []
     assert await urls(index, "changed") == ["http://x/1"]
+
+
+async def test_an_unchanged_page_has_its_snippet_at_another_position(index: TextIndex) -> None:
+    await index.add(ALICE, "j1", [document(3, "Rain", "aurora and clouds")], upto=4)
+    moved = IndexedPage(7, "http://x/3", "Rain", "aurora and clouds")
+    await index.add(ALICE, "j2", [moved, document(3, "Other", "no light")], upto=8)
+    await index.delete("j1")
+    assert await index.find(ALICE, "aurora", limit=9) == []
+    await index.add(ALICE, "j3", [moved], upto=8)
+    [match] = await index.find(ALICE, "aurora", limit=9)
+    assert (match.url, match.snippet) == ("http://x/3", "aurora and clouds")
+
+
+async def test_words_with_the_same_hash_do_not_match(index: TextIndex) -> None:
+    assert zlib.crc32(b"plumless") == zlib.crc32(b"buckeroo")
+    await index.add(ALICE, "j", [document(0, "t", "a plumless hat")], upto=1)
+    assert await urls(index, "buckeroo") == []
+    assert await urls(index, "plumless") == ["http://x/0"]
+
+
+async def test_snippet_is_the_passage_with_most_of_the_words(index: TextIndex) -> None:
+    text = f"red {'word ' * 60} red fox {'word ' * 60} fox"
+    await index.add(ALICE, "j", [document(0, "Animals", text)], upto=1)
+    for query in ("red fox", "fox red"):
+        [match] = await index.find(ALICE, query, limit=1)
+        assert "red fox" in match.snippet
+    [match] = await index.find(ALICE, "animals", limit=1)
+    assert match.snippet.startswith("red word")
+
+
+@pytest.mark.parametrize("store_factory", ["postgres"], indirect=True)
+async def test_pages_that_are_gone_are_not_found(store: Store, tmp_path: Path) -> None:
+    await accounts(store)
+    rows: list[dict[str, object]] = [
+        {"url": f"http://x/{n}", "success": True, "markdown": f"fox {n}"} for n in range(50)
+    ]
+    await _crawled(store, {"url": "http://x/"}, rows[:30])
+    await _crawled(store, {"url": "http://x/"}, rows[30:], now=NOW + 1)
+    async with open_text_index(tmp_path, store) as index:
+        await Indexer(store, index).catch_up()
+        found = await index.find(ALICE, "fox", limit=99)
+        assert {(match.url, match.snippet) for match in found} == {
+            (row["url"], row["markdown"]) for row in rows
+        }
+        [_, older] = await store.jobs(ALICE, limit=2)
+        await store.retention.mark_expired(older.id, now=NOW + 2)
+        await store.retention.delete_rows(older.id, now=NOW + 2)
+        assert len(await index.find(ALICE, "fox", limit=99)) == 20

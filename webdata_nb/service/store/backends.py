@@ -12,6 +12,7 @@ from typing import Final
 from webdata_nb.pacing.shared_pacing import IN_PROCESS, SharedPacing
 from webdata_nb.service.encryption import KEY_FILE, FixedKeys, KeyFile, SecretCipher
 from webdata_nb.service.errors import MissingDriver
+from webdata_nb.service.store.indexing import StoredTexts
 from webdata_nb.service.store.interface import AccountStore, Store, TextIndex
 from webdata_nb.service.store.segments import NO_SEGMENTS, SegmentContents, SegmentSource
 from webdata_nb.service.store.sql.accounts import SqlAccountStore
@@ -143,7 +144,7 @@ def open_text_index(data_dir: Path, store: Store) -> TextIndex:
 
     if not isinstance(store, SqlStore) or not isinstance(store.database, PostgresDatabase):
         raise TypeError("a store of PostgreSQL or SQLite is expected")
-    return PostgresTextIndex(store.database)
+    return PostgresTextIndex(store.database, StoredTexts(store))
 
 
 async def check_store(

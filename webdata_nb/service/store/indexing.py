@@ -110,6 +110,23 @@ class Indexer:
         return upto
 
 
+class StoredTexts:
+    """Reads the texts of indexed pages from the rows that were indexed."""
+
+    def __init__(self, source: IndexSource) -> None:
+        self._source = source
+
+    async def read(self, places: Sequence[tuple[str, int]]) -> list[str | None]:
+        """Return the texts of the pages at some jobs' positions; None for those that are gone."""
+        rows = await self._source.indexed_rows(places)
+        return await asyncio.to_thread(_texts, rows)
+
+
+def _texts(rows: Sequence[UnindexedRow | None]) -> list[str | None]:
+    pages = (None if row is None else _indexed_page(row) for row in rows)
+    return [None if page is None else page.text for page in pages]
+
+
 def _indexed_pages(rows: Sequence[UnindexedRow]) -> list[IndexedPage]:
     return [page for row in rows if (page := _indexed_page(row))]
 

@@ -251,6 +251,9 @@ class IndexSource(Protocol):
     async def unindexed_rows(self, job_id: str, *, start: int, count: int) -> list[UnindexedRow]:
         """Return visible rows with their journal, from position `start`."""
 
+    async def indexed_rows(self, places: Sequence[tuple[str, int]]) -> list[UnindexedRow | None]:
+        """Return the rows at some jobs' positions, in their order; None for those that are gone."""
+
     async def is_expired(self, job_id: str) -> bool:
         """Return whether a job's rows are expired or deleted."""
 

@@ -1,37 +1,44 @@
-"""Full-text search over stored pages with PostgreSQL's `tsvector` and a GIN index.
+"""Full-text search over stored pages with hashes of their words in a GIN index.
 
 All processes of a store share the index. Words are split and folded here and not by a text search
-configuration of the server: they are the same for every locale, need no extension, and the size of
-a `tsvector` is known before it is sent.
+configuration of the server: they are the same for every locale, and need no extension.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
+from webdata_nb.service.store.indexing import StoredTexts
 from webdata_nb.service.store.postgres.database import PostgresDatabase
-from webdata_nb.service.store.postgres.text_vector import folded_words, text_vector, without_nul
-from webdata_nb.service.store.records import IndexedPage
+from webdata_nb.service.store.postgres.page_words import (
+    best_passage,
+    folded_words,
+    page_words,
+    word_hash,
+)
+from webdata_nb.service.store.records import IndexedPage, TextMatch
 from webdata_nb.service.store.sql.connection import SqlRow, Transaction
-from webdata_nb.service.store.sql.text_index import SqlTextIndex, compressed, decompressed
+from webdata_nb.service.store.sql.text_index import SqlTextIndex
 
 T = TypeVar("T")
 # Ranking reads the words of every candidate.
 MAX_CANDIDATES: Final = 2000
 MAX_QUERY_WORDS: Final = 64
-# Passages have no line breaks.
-_SEPARATOR: Final = "\n"
-# For the weights D, C, B and A of a position: a title names its page.
-_WEIGHTS: Final = [0.25, 0.25, 0.25, 1.0]
+# Pages whose texts are in memory at one time.
+_SNIPPETS: Final = 20
 
 
 class PostgresTextIndex(SqlTextIndex):
-    """A `TextIndex` in the database of a store, which opens and closes it."""
+    """A `TextIndex` in the database of a store, which opens and closes it.
 
-    def __init__(self, database: PostgresDatabase) -> None:
-        self._database = database
+    It has no texts: `texts` reads those of the pages that are found.
+    """
+
+    def __init__(self, database: PostgresDatabase, texts: StoredTexts) -> None:
+        self._database, self._texts = database, texts
 
     async def __aenter__(self) -> Self:
         return self
@@ -54,36 +61,56 @@ class PostgresTextIndex(SqlTextIndex):
         return await self._database.read(statement, **values)
 
     def _text_values(self, page: IndexedPage) -> dict[str, Any]:
-        title = without_nul(page.title)
-        vector = text_vector(title, without_nul(page.text))
-        text = compressed(_SEPARATOR.join(vector.passages))
-        return {"title": title, "text": text, "words": vector.literal}
-
-    def _snippet(self, row: SqlRow) -> str:
-        """Return the passage with most of the words."""
-        passages, best = _passages(row), row["passage"] or 1
-        if best > len(passages):
-            return ""
-        before, after = "… " if best > 1 else "", " …" if best < len(passages) else ""
-        return f"{before}{passages[best - 1]}{after}"
+        words = page_words(page.title, page.text)
+        return {
+            "title": _without_nul(page.title),
+            "hashes": list(words.hashes),
+            "weights": words.weights,
+        }
 
     def _query_values(self, query: str, *, require_all: bool) -> dict[str, Any] | None:
-        words = list(dict.fromkeys(folded_words(query)))[:MAX_QUERY_WORDS]
-        if not words:
+        hashes = list(dict.fromkeys(map(word_hash, _query_words(query))))
+        if not hashes:
             return None
-        queries = [f"'{word}'" for word in words]
         return {
-            "match": (" & " if require_all else " | ").join(queries),
-            "words": words,
-            "queries": queries,
-            "weights": _WEIGHTS,
+            "hashes": hashes,
+            "required": hashes if require_all else [],
             "max_candidates": MAX_CANDIDATES,
         }
 
+    async def _matches(self, rows: Sequence[SqlRow], query: str) -> list[TextMatch]:
+        """Return the pages that still have their text, and a word of the query in it."""
+        words = _query_words(query)
+        matches: list[TextMatch] = []
+        for start in range(0, len(rows), _SNIPPETS):
+            some = rows[start : start + _SNIPPETS]
+            texts = await self._texts.read([(row["job_id"], row["position"]) for row in some])
+            matches += await asyncio.to_thread(_with_passages, some, texts, words)
+        return matches
 
-def _passages(row: SqlRow) -> Sequence[str]:
-    """Return the passages of a page; earlier releases stored them as an array."""
-    if row["text"] is None:
-        return list(row["passages"] or ())
-    text = decompressed(row["text"])
-    return text.split(_SEPARATOR) if text else ()
+
+def _query_words(query: str) -> list[str]:
+    return list(dict.fromkeys(folded_words(query)))[:MAX_QUERY_WORDS]
+
+
+def _with_passages(
+    rows: Sequence[SqlRow], texts: Sequence[str | None], words: Collection[str]
+) -> list[TextMatch]:
+    """Return the pages with their passages.
+
+    A page without any of the words has another word with the same hash.
+    """
+    passages = [
+        None if text is None else best_passage(row["title"], text, words)
+        for row, text in zip(rows, texts, strict=True)
+    ]
+    return [
+        TextMatch(row["url"], row["title"], passage, row["unreachable"])
+        for row, passage in zip(rows, passages, strict=True)
+        if passage is not None
+    ]
+
+
+def _without_nul(text: str) -> str:
+    """Return a text without NUL, which PostgreSQL refuses."""
+    return text.replace("\x00", " ")

@@ -36,7 +36,13 @@ from webdata_nb.service.store.records import (
 )
 from webdata_nb.service.store.segments import SegmentSource
 from webdata_nb.service.store.sql.batch_commits import BatchCommit
-from webdata_nb.service.store.sql.connection import Lane, SqlDatabase, SqlRow, Transaction
+from webdata_nb.service.store.sql.connection import (
+    Lane,
+    NamedStatement,
+    SqlDatabase,
+    SqlRow,
+    Transaction,
+)
 from webdata_nb.service.store.sql.contents import ContentReader, stored_row
 from webdata_nb.service.store.sql.job_finish import JobFinish
 from webdata_nb.service.store.sql.job_rows import job_of_row, lease_values
@@ -171,9 +177,22 @@ class SqlJobQueue(JobQueue, IndexSource):
         return await self.database.query(query)
 
     async def unindexed_rows(self, job_id: str, *, start: int, count: int) -> list[UnindexedRow]:
-        rows = await self.database.read(
-            "unindexed_rows", job_id=job_id, start=start, stop=start + count
+        return await self._indexable_rows(
+            await self.database.read(
+                "unindexed_rows", job_id=job_id, start=start, stop=start + count
+            )
         )
+
+    async def indexed_rows(self, places: Sequence[tuple[str, int]]) -> list[UnindexedRow | None]:
+        statements: list[NamedStatement] = [
+            ("unindexed_rows", {"job_id": job_id, "start": position, "stop": position + 1})
+            for job_id, position in places
+        ]
+        found = await self.database.query(lambda transaction: transaction.rows_of_each(statements))
+        rows = iter(await self._indexable_rows([row for [row] in filter(None, found)]))
+        return [next(rows) if each else None for each in found]
+
+    async def _indexable_rows(self, rows: Sequence[SqlRow]) -> list[UnindexedRow]:
         pages = [stored_row(row, page=row["page"], journal=row["journal"]) for row in rows]
         decoded = await self.contents.convert(pages, _row_and_journal)
         return [

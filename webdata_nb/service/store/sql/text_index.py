@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from webdata_nb.service.store.indexing import origin_of
 from webdata_nb.service.store.interface import TextIndex
 from webdata_nb.service.store.records import IndexedPage, TextMatch
 from webdata_nb.service.store.sql.connection import SqlRow, Transaction
 
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
-
 T = TypeVar("T")
-# Texts are compressed in the background, and read for a few results only.
-_LEVEL: Final = 6
 
 
 class SqlTextIndex(TextIndex):
@@ -44,8 +36,8 @@ class SqlTextIndex(TextIndex):
         """Return the values of `find_pages` for all or any words of a query; None without words."""
 
     @abstractmethod
-    def _snippet(self, row: SqlRow) -> str:
-        """Return the text around the matches in a row of `find_pages`."""
+    async def _matches(self, rows: Sequence[SqlRow], query: str) -> list[TextMatch]:
+        """Return the pages in rows of `find_pages`, with the text around the matches."""
 
     async def cursor(self, job_id: str) -> int:
         return _position(await self._read("index_cursor", job_id=job_id))
@@ -97,6 +89,7 @@ class SqlTextIndex(TextIndex):
             {
                 "account_id": account_id,
                 "job_id": job_id,
+                "position": page.position,
                 "url": page.url,
                 "origin": origin_of(page.url),
                 **self._text_values(page),
@@ -128,10 +121,7 @@ class SqlTextIndex(TextIndex):
             if values is None:
                 break
             rows = await self._read("find_pages", account_id=account_id, limit=limit, **values)
-            matches = [
-                TextMatch(row["url"], row["title"], self._snippet(row), bool(row["unreachable"]))
-                for row in rows
-            ]
+            matches = await self._matches(rows, query)
             if any(not match.unreachable for match in matches):
                 break
         return matches
@@ -143,16 +133,6 @@ def _replace_page(transaction: Transaction, page: Mapping[str, Any]) -> None:
         return
     transaction.execute("delete_indexed_page", account_id=page["account_id"], url=page["url"])
     transaction.execute("add_indexed_page", **page)
-
-
-def compressed(text: str) -> bytes:
-    """Return a text as the index stores it."""
-    return zstd.compress(text.encode(errors="replace"), _LEVEL)
-
-
-def decompressed(text: bytes) -> str:
-    """Return a text that the index has stored."""
-    return zstd.decompress(text).decode()
 
 
 def _position(rows: Sequence[SqlRow]) -> int:

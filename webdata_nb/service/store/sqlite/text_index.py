@@ -10,6 +10,7 @@ import asyncio
 import logging
 import re
 import sqlite3
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -18,12 +19,17 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from webdata_nb.service.errors import StoreUnavailable
-from webdata_nb.service.store.records import IndexedPage
+from webdata_nb.service.store.records import IndexedPage, TextMatch
 from webdata_nb.service.store.sql.connection import SqlRow, Transaction
-from webdata_nb.service.store.sql.text_index import SqlTextIndex, compressed, decompressed
+from webdata_nb.service.store.sql.text_index import SqlTextIndex
 from webdata_nb.service.store.sqlite.database import SqliteTransaction
 from webdata_nb.service.store.sqlite.errors import is_damaged, translated
 from webdata_nb.service.store.sqlite.free_space import cut_slice
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +38,8 @@ T = TypeVar("T")
 VERSION: Final = 5
 # A title names its page: a match there weighs as much as several in the text.
 _TITLE_WEIGHT: Final = 4.0
+# Texts are compressed in the background, and read for a few results only.
+_LEVEL: Final = 6
 _WORD: Final = re.compile(r"\w+")
 _TABLES: Final = ("index_cursor", "indexed_page", "unreachable_site", "index_state", "page_text")
 # The index is merged when as many pages were deleted since as it has.
@@ -148,7 +156,7 @@ class SqliteTextIndex(SqlTextIndex):
         )
 
     def _text_values(self, page: IndexedPage) -> dict[str, Any]:
-        return {"title": page.title, "text": compressed(page.text)}
+        return {"title": page.title, "text": _compressed(page.text)}
 
     def _query_values(self, query: str, *, require_all: bool) -> dict[str, Any] | None:
         words = [f'"{word}"' for word in _WORD.findall(query)]
@@ -157,8 +165,11 @@ class SqliteTextIndex(SqlTextIndex):
         match = (" AND " if require_all else " OR ").join(words)
         return {"match": match, "title_weight": _TITLE_WEIGHT}
 
-    def _snippet(self, row: SqlRow) -> str:
-        return str(row["snippet"])
+    async def _matches(self, rows: Sequence[SqlRow], query: str) -> list[TextMatch]:  # noqa: ARG002 - the rows have their snippets
+        return [
+            TextMatch(row["url"], row["title"], row["snippet"], bool(row["unreachable"]))
+            for row in rows
+        ]
 
     def _open_connection(self) -> sqlite3.Connection:
         if self._connection is None:  # it could not be opened again after damage
@@ -230,7 +241,7 @@ class SqliteTextIndex(SqlTextIndex):
             connection.execute(f"PRAGMA journal_size_limit={_LOG_BYTES}")
             connection.execute("PRAGMA synchronous=normal")
             # The view and the triggers of the schema call it.
-            connection.create_function("decompressed", 1, decompressed, deterministic=True)
+            connection.create_function("decompressed", 1, _decompressed, deterministic=True)
             connection.execute("PRAGMA trusted_schema=on")
         except BaseException:
             connection.close()
@@ -241,3 +252,13 @@ class SqliteTextIndex(SqlTextIndex):
 def _is_damaged(error: sqlite3.DatabaseError) -> bool:
     """Whether the file is damaged, or a text in it: SQLite hides the error of a function."""
     return is_damaged(error) or "user-defined function raised exception" in str(error)
+
+
+def _compressed(text: str) -> bytes:
+    """Return a text as it is stored."""
+    return zstd.compress(text.encode(errors="replace"), _LEVEL)
+
+
+def _decompressed(text: bytes) -> str:
+    """Return a text that was stored."""
+    return zstd.decompress(text).decode()

@@ -27,6 +27,11 @@ DELETE FROM index_cursor WHERE job_id = :job_id;
 UPDATE indexed_page SET job_id = :job_id
 WHERE url = :url AND account_id = :account_id AND title = :title AND text = :text;
 
+-- name: keep_indexed_page on postgresql
+UPDATE indexed_page SET job_id = :job_id, position = :position
+WHERE url = :url AND account_id = :account_id AND title = :title
+  AND hashes = :hashes::integer[] AND weights = :weights;
+
 -- name: delete_indexed_page
 DELETE FROM indexed_page WHERE url = :url AND account_id = :account_id;
 
@@ -35,8 +40,10 @@ INSERT INTO indexed_page (account_id, job_id, url, origin, title, text)
 VALUES (:account_id, :job_id, :url, :origin, :title, :text);
 
 -- name: add_indexed_page on postgresql
-INSERT INTO indexed_page (account_id, job_id, url, origin, title, text, words)
-VALUES (:account_id, :job_id, :url, :origin, :title, :text, CAST(:words AS TSVECTOR));
+INSERT INTO indexed_page (account_id, job_id, position, url, origin, title, hashes, weights)
+VALUES (
+  :account_id, :job_id, :position, :url, :origin, :title, :hashes::integer[], :weights
+);
 
 -- name: delete_indexed_job
 DELETE FROM indexed_page WHERE job_id = :job_id;
@@ -70,39 +77,30 @@ WHERE page_text MATCH :match
 ORDER BY ranked.unreachable, ranked.score, ranked.id;
 
 -- name: find_pages on postgresql
--- A page's score is the sum over the words of their rank in it, which grows ever less with the number
--- of their passages, times the word's inverse document frequency among the candidates. Positions in
--- `words` are numbers of passages; the words of the title have the weight A. Of very many matches the
--- newest pages are candidates.
+-- A page's score is BM25: the sum over the words of their weight in it times the word's inverse
+-- document frequency among the candidates. Of very many matches the newest pages are candidates.
+-- The slice of `hashes` reads those of a page once, and not for each word.
 WITH candidate AS MATERIALIZED (
-  SELECT id, account_id, origin, words FROM indexed_page
-  WHERE account_id = :account_id AND words @@ CAST(:match AS TSQUERY)
+  SELECT id, account_id, origin, hashes, weights FROM indexed_page
+  WHERE account_id = :account_id
+    AND hashes && :hashes::integer[] AND hashes @> :required::integer[]
   ORDER BY id DESC LIMIT :max_candidates
-), word AS MATERIALIZED (
-  SELECT CAST(each AS TSQUERY) AS query FROM unnest(CAST(:queries AS TEXT[])) AS each
+), match AS MATERIALIZED (
+  SELECT candidate.id, word.hash, get_byte(candidate.weights, place - 1) AS weight
+  FROM candidate CROSS JOIN LATERAL (SELECT hashes[1:] AS hashes OFFSET 0) AS page
+  CROSS JOIN unnest(:hashes::integer[]) AS word (hash)
+  CROSS JOIN LATERAL array_position(page.hashes, word.hash) AS place
+  WHERE place IS NOT NULL
 ), frequency AS MATERIALIZED (
-  SELECT query,
-    (SELECT COUNT(*) FROM candidate) AS pages,
-    (SELECT COUNT(*) FROM candidate WHERE words @@ query) AS matches
-  FROM word
-), ranked AS (
-  SELECT candidate.id, unreachable_site.origin IS NOT NULL AS unreachable,
-    (
-      SELECT SUM(
-        ts_rank(CAST(:weights AS REAL[]), candidate.words, query, 1)
-        * LN(1 + (pages - matches + 0.5) / (matches + 0.5))
-      ) FROM frequency
-    ) AS score
-  FROM candidate LEFT JOIN unreachable_site USING (account_id, origin)
+  SELECT hash, (SELECT COUNT(*) FROM candidate) AS pages, COUNT(*) AS matches
+  FROM match GROUP BY hash
+), score AS MATERIALIZED (
+  SELECT id, SUM(weight * LN(1 + (pages - matches + 0.5) / (matches + 0.5))) AS score
+  FROM match JOIN frequency USING (hash) GROUP BY id
+), ranked AS MATERIALIZED (
+  SELECT id, unreachable_site.origin IS NOT NULL AS unreachable, score
+  FROM candidate JOIN score USING (id) LEFT JOIN unreachable_site USING (account_id, origin)
   ORDER BY 2, 3 DESC, 1 LIMIT :limit
 )
-SELECT indexed_page.url, indexed_page.title, ranked.unreachable,
-  best.position AS passage, indexed_page.text, indexed_page.passages
-FROM ranked JOIN indexed_page USING (id)
-LEFT JOIN LATERAL (
-  SELECT place.position FROM unnest(words) AS entry (lexeme, positions, weights),
-    unnest(entry.positions, entry.weights) AS place (position, weight)
-  WHERE entry.lexeme = ANY(CAST(:words AS TEXT[])) AND place.weight = 'D'
-  GROUP BY place.position ORDER BY COUNT(*) DESC, place.position LIMIT 1
-) AS best ON TRUE
-ORDER BY ranked.unreachable, ranked.score DESC, ranked.id;
+SELECT url, title, job_id, position, unreachable
+FROM ranked JOIN indexed_page USING (id) ORDER BY unreachable, score DESC, id;

@@ -1,0 +1,13 @@
+-- The text index of PostgreSQL has hashes of words and no texts. It is empty, and filled again.
+-- on postgresql: TRUNCATE index_cursor, indexed_page, unreachable_site;
+-- on postgresql: DROP INDEX indexed_page_words;
+-- on postgresql: ALTER TABLE indexed_page
+-- on postgresql:   DROP COLUMN passages, DROP COLUMN words, DROP COLUMN text,
+-- on postgresql:   ADD COLUMN position BIGINT NOT NULL,
+-- on postgresql:   ADD COLUMN hashes INTEGER[] NOT NULL,
+-- on postgresql:   ADD COLUMN weights BYTEA NOT NULL;
+-- Neither can be compressed.
+-- on postgresql: ALTER TABLE indexed_page ALTER COLUMN hashes SET STORAGE EXTERNAL;
+-- on postgresql: ALTER TABLE indexed_page ALTER COLUMN weights SET STORAGE EXTERNAL;
+-- on postgresql: CREATE INDEX indexed_page_hashes ON indexed_page USING GIN (hashes)
+-- on postgresql:   WITH (gin_pending_list_limit = 1024);
