@@ -369,6 +369,8 @@ async def test_processes_with_wrong_clocks_keep_one_delay(url: str, site: Site) 
         for child in children:
             child.kill()
             child.communicate()
-    arrivals = [hit.time for hit in site.hits("/page")]
+    arrivals = sorted(hit.time for hit in site.hits("/page"))
     assert len(arrivals) == REPLICAS * count
-    assert min(gaps(arrivals)) >= delay_s - JITTER_S
+    # On a loaded machine a request may arrive late; processes with a pace of their own would be
+    # done in a third of the time.
+    assert arrivals[-1] - arrivals[0] >= (len(arrivals) - 2) * delay_s
