@@ -43,6 +43,13 @@ EXAMPLES: Final[Mapping[str, Mapping[str, Any]]] = {
             "scrape_options": {"formats": ["markdown"]},
         },
     },
+    "startIncrementalCrawl": {
+        "the pages that changed": {
+            "url": "https://example.com/docs/",
+            "since": "5f0f1f8a-2a4f-4d0e-9a55-3f1f5f6f7a01",
+            "recheck": 0.02,
+        },
+    },
     "startSiteCrawl": {
         "two sites": {
             "urls": ["https://example.com/", "https://docs.example.com/"],

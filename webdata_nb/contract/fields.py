@@ -321,6 +321,20 @@ def whole(bounds: tuple[int, int]) -> tuple[BeforeValidator, AfterValidator, Wit
     return BeforeValidator(_integral), AfterValidator(_between(bounds)), schema
 
 
+def _share(value: Any) -> float:
+    low, high = limits.RECHECK
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not low <= value <= high:
+        raise ValueError(f"must be a number from {low:g} to {high:g}")
+    return float(value)
+
+
+def _job_id(value: str) -> str:
+    if not _UUID.fullmatch(value):
+        raise ValueError("must be the id of a job, a UUID")
+    return value
+
+
 def _text_schema(**schema: Any) -> WithJsonSchema:
     """Return the JSON schema of a text."""
     return WithJsonSchema({"type": "string", **schema})
@@ -349,6 +363,7 @@ def _list_schema(max_items: int, **item: Any) -> WithJsonSchema:
     )
 
 
+_UUID: Final = re.compile("^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 _NAME: Final = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"
 
 
@@ -358,6 +373,14 @@ HttpUrl = Annotated[
     str,
     AfterValidator(http_url),
     _text_schema(format="uri", minLength=1, maxLength=limits.URL_LENGTH),
+]
+StoredJobId = Annotated[
+    str, AfterValidator(_job_id), _text_schema(format="uuid", pattern=_UUID.pattern)
+]
+Recheck = Annotated[
+    float,
+    BeforeValidator(_share),
+    WithJsonSchema({"type": "number", "minimum": limits.RECHECK[0], "maximum": limits.RECHECK[1]}),
 ]
 SiteUrls = Annotated[
     tuple[HttpUrl, ...],

@@ -15,6 +15,9 @@ LONG_CRAWL_PAGES: Final = (1, 100_000)
 LEG_PAGES: Final = 1000
 # Sites of one site crawl (ours); each is a job.
 SITES: Final = (2, 100)
+# Share of the pages that a site calls unchanged which an incremental crawl (ours) fetches in full.
+RECHECK: Final = (0.0, 1.0)
+RECHECK_DEFAULT: Final = 0.01
 MAX_DEPTH: Final = (1, 10)
 MAX_DEPTH_DEFAULT: Final = 10
 CONCURRENCY: Final = (1, 10)

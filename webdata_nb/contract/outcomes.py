@@ -6,12 +6,21 @@ from collections.abc import Mapping
 from typing import Final
 
 FETCHED: Final = "fetched"
+# Of an incremental crawl: the site called the page unchanged. The row is the earlier page, or the
+# page was fetched in full to check that, and was the same or another.
+UNCHANGED: Final = "unchanged"
+VERIFIED: Final = "verified"
+CONTRADICTED: Final = "contradicted"
+READ: Final = frozenset({FETCHED, UNCHANGED, VERIFIED, CONTRADICTED})
 FAILED: Final = "failed:"
 HANDED_OVER: Final = "handed_over"
 
 # Routes, frames and `why` read this table; a new outcome needs only an entry here.
 MEANINGS: Final[dict[str, str]] = {
     FETCHED: "it is a row",
+    UNCHANGED: "it is a row, taken from the earlier crawl: the site calls it unchanged",
+    VERIFIED: "it is a row: the site calls it unchanged, and a full request showed that it is",
+    CONTRADICTED: "it is a row: the site calls it unchanged, and a full request showed a change",
     "robots": "robots.txt disallows it",
     "scope": "it is on another site",
     HANDED_OVER: "it belongs to the crawl of another site of the call, which received it",
@@ -79,7 +88,7 @@ def skipped_text(counts: Mapping[str, int]) -> list[str]:
 
 def is_row(outcome: str) -> bool:
     """Whether URLs of this outcome are rows of the crawl."""
-    return outcome == FETCHED or outcome.startswith(FAILED)
+    return outcome in READ or outcome.startswith(FAILED)
 
 
 # Outcomes of URLs that were not part of the request.
@@ -105,11 +114,12 @@ def completion_warning(counts: Mapping[str, int]) -> str:
     """
     nonzero = {name: count for name, count in counts.items() if count}
     rows = {name: count for name, count in nonzero.items() if is_row(name)}
-    if rows and FETCHED not in rows:
+    if rows and READ.isdisjoint(rows):
         kinds = (f"{count} {name.removeprefix(FAILED)}" for name, count in rows.items())
         return f"no page could be read ({', '.join(kinds)})"
     filtered = nonzero.get("filtered", 0)
-    if filtered and rows == {FETCHED: 1} and set(nonzero) <= {FETCHED, *_OUTSIDE_REQUEST}:
+    is_start_alone = sum(rows.values()) == 1
+    if filtered and is_start_alone and set(nonzero) <= READ | _OUTSIDE_REQUEST:
         urls = "1 URL" if filtered == 1 else f"{filtered} URLs"
         leave = "include_paths and exclude_paths leave nothing but the start page"
         return f"{leave} ({urls} filtered)"

@@ -39,10 +39,12 @@ from webdata_nb.contract.fields import (
     NumResults,
     Patterns,
     Query,
+    Recheck,
     ScrapeTimeoutMs,
     ScreenshotSide,
     Selectors,
     SiteUrls,
+    StoredJobId,
     Strict,
     TimeoutMs,
     WaitFor,
@@ -350,6 +352,21 @@ class LongCrawlRequest(CrawlRequest):
     """POST /v1/long-crawls (ours): a crawl of up to 100,000 pages, which runs in legs."""
 
     max_pages: LongCrawlPages = Field(description="Rows at most, failed pages included.")
+
+
+class IncrementalCrawlRequest(CrawlRequest):
+    """POST /v1/incremental-crawls (ours): unchanged pages are taken from an earlier crawl."""
+
+    since: StoredJobId | None = Field(
+        default=None,
+        description="Id of an earlier crawl of the account, with the same options of pages: pages "
+        "that the site calls unchanged are taken from it. Every page is fetched when null.",
+    )
+    recheck: Recheck = Field(
+        default=limits.RECHECK_DEFAULT,
+        description="Share of the pages that the site calls unchanged which are fetched in full "
+        "nevertheless, to check it: 0 to 1.",
+    )
 
 
 class SiteCrawlRequest(CrawlFields):

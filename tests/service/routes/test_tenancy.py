@@ -31,6 +31,12 @@ OPERATIONS = {
         {"url": "https://example.com/", "max_pages": 5000},
         None,
     ),
+    "incremental crawl": (
+        "POST",
+        paths.INCREMENTAL_CRAWLS,
+        {"url": "https://example.com/", "recheck": 0.5},
+        None,
+    ),
     "site crawl": (
         "POST",
         paths.SITE_CRAWLS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final
 
@@ -13,11 +13,18 @@ from webdata_nb.contract import limits
 from webdata_nb.contract.requests import CrawlRequest
 from webdata_nb.service.crawl import spooled_page
 from webdata_nb.service.crawl.discovery import URLS_PER_STEP
+from webdata_nb.service.crawl.earlier_pages import EarlierPages, UnchangedPage
 from webdata_nb.service.crawl.facets import FacetDetector
 from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, DepthFirst, Frontier
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget, decode_entry, encode_entry
 from webdata_nb.service.crawl.page_fetcher import FetchOutcome, PageFetcher, page_options
-from webdata_nb.service.crawl.page_result import embed_json, encode_row, to_crawl_result
+from webdata_nb.service.crawl.page_result import (
+    embed_json,
+    encode_row,
+    encode_unchanged_row,
+    to_crawl_result,
+    unchanged_result,
+)
 from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan, SettledTarget
 from webdata_nb.service.crawl.prefetch import PrefetchedPage, Prefetcher
 from webdata_nb.service.crawl.robots import JobRobots, RobotsCache
@@ -30,6 +37,7 @@ from webdata_nb.service.crawl.state_record import (
     decode_records,
     encode_record,
 )
+from webdata_nb.service.crawl.visit_record import VisitRecord
 from webdata_nb.service.credits import tariff
 from webdata_nb.service.errors import CreditsUsedUp, JobFailure, JobRequeued
 from webdata_nb.service.extract.extraction import Extractor
@@ -85,7 +93,10 @@ async def run(context: JobContext, request: CrawlRequest, resources: CrawlResour
     robots = JobRobots(resources.robots, token, pinned_files)
     seeds = SitemapSeeds.from_snapshots(pinned_files)
     handover = await context.handover()
-    crawl = _CrawlRun(context, request, resources, robots, seeds, handover=handover)
+    earlier_pages = await EarlierPages.load(context, request)
+    crawl = _CrawlRun(
+        context, request, resources, robots, seeds, handover=handover, earlier_pages=earlier_pages
+    )
     await crawl.load()
     await crawl.work()
     await crawl.account_for_leftovers()
@@ -111,6 +122,7 @@ class _CrawlRun:
         seeds: SitemapSeeds | None,
         *,
         handover: Handover,
+        earlier_pages: EarlierPages,
     ) -> None:
         self._context, self._request, self._resources = context, request, resources
         self._robots, self._spool = robots, resources.spool
@@ -120,7 +132,14 @@ class _CrawlRun:
         self._grade_anchors = frontier.uses_link_weights
         self._plan = _new_plan(request, frontier, handover.siblings)
         self._handover = handover
-        self._fetcher = PageFetcher(request, self._options, resources.pipeline, robots, self._plan)
+        self._fetcher = PageFetcher(
+            request,
+            self._options,
+            resources.pipeline,
+            robots,
+            self._plan,
+            earlier_pages=earlier_pages,
+        )
         # Only where one page at a time is certain to be next, fetches would be idle otherwise.
         max_fetches = request.concurrency if frontier.round_size == 1 else 1
         self._prefetcher = Prefetcher(self._plan, self._fetcher, self._spool, max_fetches)
@@ -141,7 +160,9 @@ class _CrawlRun:
         """
         start = await self._load_state()
         for entry in await self._context.journal(start=start):
-            self._stored[entry.ordinal] = decode_entry(entry.journal)
+            url, result = decode_entry(entry.journal)
+            check = VisitRecord.decode(entry.visit).check
+            self._stored[entry.ordinal] = url, replace(result, check=check)
             self._spool.drop(entry.ordinal)
         await self._prefetcher.restore({url for url, _ in self._stored.values()})
 
@@ -342,6 +363,9 @@ class _CrawlRun:
             if target.ordinal == 0:
                 await self._set_seeds(outcome.result)
             await self._settle(target, outcome.result)
+        elif isinstance(outcome, UnchangedPage):
+            await self._store_unchanged(target, outcome)
+            self._prefetcher.pop_spool_number(target)
         else:
             if isinstance(outcome, FetchedPage):
                 outcome = await self._fetcher.scrape(target, outcome)
@@ -367,9 +391,30 @@ class _CrawlRun:
             charged = tariff.page_operations(rendered=visit.rendered, extracted=extracted)
         journal = encode_entry(target, result, self._text_to_index(visit))
         success = result.kind == "page"
-        entry = JournalEntry(target.ordinal, target.url, success, journal, charged=charged)
+        record = VisitRecord.of(visit, result.check) if visit and success else VisitRecord()
+        entry = JournalEntry(
+            target.ordinal, target.url, success, journal, charged=charged, visit=record.encode()
+        )
         if row is not None:
             entry = await share_content(self._context.job, entry, row, shares_journal=True)
+        await self._settle(target, result, entry)
+
+    async def _store_unchanged(self, target: CrawlTarget, page: UnchangedPage) -> None:
+        """Store the earlier page as that of this visit."""
+        result = unchanged_result(page)
+        if target.ordinal == 0:
+            await self._check_start_page(result, page.visit)
+            await self._set_seeds(result)
+        entry = JournalEntry(
+            target.ordinal,
+            target.url,
+            success=True,
+            journal=encode_entry(target, result, page.earlier.indexed_text),
+            charged=tariff.page_operations(rendered=False, extracted=False),
+            visit=replace(page.earlier.record, check=result.check).encode(),
+        )
+        row = encode_unchanged_row(page, target)
+        entry = await share_content(self._context.job, entry, row, shares_journal=True)
         await self._settle(target, result, entry)
 
     async def _content(self, scraped: Scraped | None) -> dict[str, Any]:

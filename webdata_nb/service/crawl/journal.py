@@ -10,6 +10,8 @@ from typing import Any, Literal
 import orjson
 
 ResultKind = Literal["page", "failed", "robots", "stopped"]
+ClaimCheck = Literal["", "unchanged", "verified", "contradicted"]
+"""Whether the site called a page unchanged, and what a full request then found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,9 @@ class CrawlResult:
         The sketch of its text with numbers and dates masked.
     hops
         The number of redirects followed.
+    check
+        Of a page that the site called unchanged: the outcome of its row. It belongs to the visit,
+        so it is stored beside the journal entry.
     """
 
     kind: ResultKind
@@ -73,6 +78,7 @@ class CrawlResult:
     sketch: bytes = b""
     shape: bytes = b""
     hops: int = 0
+    check: ClaimCheck = ""
 
 
 def encode_entry(target: CrawlTarget, result: CrawlResult, text: str | None) -> bytes:
@@ -117,6 +123,12 @@ def decode_entry(entry: bytes) -> tuple[str, CrawlResult]:
         shape=b64decode(data.get("shape", "")),
         hops=data.get("hops", 0),
     )
+
+
+def indexed_text(entry: bytes) -> str | None:
+    """Return the text of a journal entry that the local index stores, if there is one."""
+    text: str | None = orjson.loads(entry).get("text")
+    return text
 
 
 def _origin(url: str) -> str:

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 from webdata_nb.contract.requests import CrawlRequest
 from webdata_nb.service.content.page_source import ConversionOptions, PageFact
+from webdata_nb.service.crawl.earlier_pages import EarlierPage, EarlierPages, UnchangedPage
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
 from webdata_nb.service.crawl.plan import CrawlPlan
 from webdata_nb.service.crawl.robots import JobRobots
 from webdata_nb.service.crawl.scope import site_of
 from webdata_nb.service.extract.extraction import Extractor
-from webdata_nb.service.pages.page_pipeline import FetchedPage, PagePipeline, PageRequest, PageVisit
+from webdata_nb.service.pages.page_pipeline import (
+    AllowHop,
+    FetchedPage,
+    PagePipeline,
+    PageRequest,
+    PageVisit,
+)
 from webdata_nb.service.pages.render_options import markdown_mode, page_formats, render_options
 
-FetchOutcome: TypeAlias = FetchedPage | PageVisit | CrawlResult
-"""A fetched page; a visit that is complete (or failed); or the result of a URL not fetched."""
+FetchOutcome: TypeAlias = FetchedPage | PageVisit | UnchangedPage | CrawlResult
+"""A fetched page; a visit that is complete (or failed); a page that the site calls unchanged; or
+the result of a URL not fetched."""
 
 _FACTS: Final[frozenset[PageFact]] = frozenset({"metadata", "quality", "shape"})
 _FACTS_FOR_FACETS: Final[frozenset[PageFact]] = frozenset({*_FACTS, "sketch"})
@@ -32,8 +41,11 @@ class PageFetcher:
         pipeline: PagePipeline,
         robots: JobRobots,
         plan: CrawlPlan,
+        *,
+        earlier_pages: EarlierPages,
     ) -> None:
         self._request, self._options = request, options
+        self._earlier_pages = earlier_pages
         self._pipeline, self._robots, self._plan = pipeline, robots, plan
         scrape_options = request.scrape_options
         self._render_options = render_options(
@@ -54,7 +66,25 @@ class PageFetcher:
         # The start page may redirect to another site, which then becomes the crawl's own.
         is_start = target.ordinal == 0
         allow_hop = self._robots_refusal if is_start else self._hop_refusal
-        return await self._pipeline.fetch(page_request, allow_hop=allow_hop)
+        earlier = await self._earlier_pages.page(target.url)
+        if earlier is None:
+            return await self._pipeline.fetch(page_request, allow_hop=allow_hop)
+        return await self._revalidate(page_request, earlier, allow_hop)
+
+    async def _revalidate(
+        self, page_request: PageRequest, earlier: EarlierPage, allow_hop: AllowHop
+    ) -> FetchOutcome:
+        """Ask whether a page has changed; fetch an unchanged one where it is to be checked."""
+        asking = replace(page_request, validators=earlier.validators)
+        visit = await self._pipeline.fetch(asking, allow_hop=allow_hop)
+        if not isinstance(visit, PageVisit) or not visit.not_modified:
+            return visit
+        if not self._earlier_pages.is_rechecked(page_request.url):
+            return UnchangedPage(earlier, visit)
+        page = await self._pipeline.fetch(page_request, allow_hop=allow_hop)
+        if isinstance(page, FetchedPage):
+            return replace(page, claimed_hash=earlier.result.content_hash)
+        return page
 
     async def scrape(self, target: CrawlTarget, page: FetchedPage) -> PageVisit:
         """Extract the data of a fetched page."""

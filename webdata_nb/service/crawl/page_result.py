@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import orjson
 
 from webdata_nb.service.crawl.anchor_grading import anchor_grades
-from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
+from webdata_nb.service.crawl.earlier_pages import UnchangedPage
+from webdata_nb.service.crawl.journal import ClaimCheck, CrawlResult, CrawlTarget
 from webdata_nb.service.pages.page_pipeline import PageVisit
 from webdata_nb.service.pages.row_parts import end_of_row
 from webdata_nb.service.store.records import RowParts
 
 # Error messages may quote the page, so the receipt stores only their beginning.
 MAX_DETAIL_CHARACTERS: Final = 500
+# The fields at the begin of a row, and those of its page's measures.
+_BEGIN: Final = ("url", "title", "status", "status_code", "success", "error", "depth")
+_MEASURES: Final = ("quality", "content_hash")
+_TIMES: Final = ("time_taken", "fetched_at")
+_SCORE: Final = "crawl_score"
 
 
 def to_crawl_result(visit: PageVisit, *, grade_anchors: bool) -> CrawlResult:
@@ -32,6 +39,9 @@ def to_crawl_result(visit: PageVisit, *, grade_anchors: bool) -> CrawlResult:
     scraped = visit.scraped
     if scraped is None:
         return CrawlResult("page", visit.final_url, hops=visit.hops)
+    check: ClaimCheck = ""
+    if visit.claimed_hash is not None:
+        check = "verified" if scraped.content_hash == visit.claimed_hash else "contradicted"
     links = scraped.outlinks
     return CrawlResult(
         "page",
@@ -45,7 +55,13 @@ def to_crawl_result(visit: PageVisit, *, grade_anchors: bool) -> CrawlResult:
         sketch=scraped.sketch,
         shape=scraped.shape,
         hops=visit.hops,
+        check=check,
     )
+
+
+def unchanged_result(page: UnchangedPage) -> CrawlResult:
+    """Return the result of a page that the site calls unchanged."""
+    return replace(page.earlier.result, hops=page.visit.hops, check="unchanged")
 
 
 def encode_row(visit: PageVisit, target: CrawlTarget, content: Mapping[str, Any]) -> RowParts:
@@ -71,8 +87,33 @@ def encode_row(visit: PageVisit, target: CrawlTarget, content: Mapping[str, Any]
         "content_hash": None if scraped is None else scraped.content_hash,
     }
     content = content or {"metadata": _metadata_of_failure(visit)}
+    return _row_parts(visit, target, page, measures, content)
+
+
+def encode_unchanged_row(page: UnchangedPage, target: CrawlTarget) -> RowParts:
+    """Return the row of a page that the site calls unchanged: the earlier one, at its new place."""
+    row, visit = dict(page.earlier.row), page.visit
+    begin = {name: row.pop(name) for name in _BEGIN} | {"depth": target.depth}
+    measures = {name: row.pop(name) for name in _MEASURES}
+    metadata = {name: value for name, value in row["metadata"].items() if name != _SCORE}
+    transfer = {
+        "redirects": [{"url": url, "status_code": status} for url, status in visit.redirects],
+        "fetched_at": visit.fetched_at.isoformat(),
+    }
+    content = {name: value for name, value in row.items() if name not in _TIMES}
+    content["metadata"] = metadata | transfer
+    return _row_parts(visit, target, begin, measures, content)
+
+
+def _row_parts(
+    visit: PageVisit,
+    target: CrawlTarget,
+    page: Mapping[str, Any],
+    measures: Mapping[str, Any],
+    content: Mapping[str, Any],
+) -> RowParts:
     if target.score is not None:
-        content = {**content, "metadata": {**content["metadata"], "crawl_score": target.score}}
+        content = {**content, "metadata": {**content["metadata"], _SCORE: target.score}}
     content = {name: value for name, value in content.items() if name not in page}
     begin = RowParts(
         shared=(

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final, NamedTuple
 
+from webdata_nb.contract.outcomes import FETCHED, is_row
 from webdata_nb.service.crawl.candidate import Candidate
 from webdata_nb.service.crawl.discovery import DiscoveredUrls, UrlDiscovery
 from webdata_nb.service.crawl.facets import FacetDetector
@@ -79,7 +80,7 @@ class TargetOutcome(NamedTuple):
     @property
     def is_row(self) -> bool:
         """Whether the target becomes a row, which counts towards `max_pages`."""
-        return self.outcome == "fetched" or self.outcome.startswith("failed:")
+        return is_row(self.outcome)
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,7 +401,7 @@ class CrawlPlan:
         trap = self._discovery.trap_of(target, result)
         if trap is not None:
             return TargetOutcome("trap", trap)
-        return TargetOutcome("fetched", follow_links=True)
+        return TargetOutcome(result.check or FETCHED, follow_links=True)
 
     def _add_links(
         self, target: CrawlTarget, result: CrawlResult, *, follow: bool

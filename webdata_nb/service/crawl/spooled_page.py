@@ -45,6 +45,7 @@ def encode(page: FetchedPage) -> tuple[bytes, bytes, bytes]:
         "rendered": page.rendered,
         "pictured": page.screenshot is not None,
         "page_height": page.page_height,
+        "claimed_hash": page.claimed_hash,
         "asked": source.url,
         "final": source.final_url,
         "status": source.status,
@@ -95,5 +96,7 @@ def _decode(record: bytes) -> FetchedPage:
         metadata["elapsed_s"],
         rendered=metadata["rendered"],
         screenshot=record[body_end:] if metadata["pictured"] else None,
-        page_height=metadata.get("page_height"),  # earlier releases did not store it
+        # Earlier releases did not store these.
+        page_height=metadata.get("page_height"),
+        claimed_hash=metadata.get("claimed_hash"),
     )

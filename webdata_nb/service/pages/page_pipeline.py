@@ -28,6 +28,7 @@ from webdata_nb.service.web.polite_fetcher import (
     PoliteFetcher,
     retry_delay_s,
 )
+from webdata_nb.service.web.request import Validators
 from webdata_nb.service.web.urls import split_url
 
 # A multiple of three, so that the concatenated pieces are valid Base64.
@@ -52,7 +53,8 @@ class PageScraper(Protocol):
 class PageRequest:
     """A page to fetch, and the data to extract from it.
 
-    `timeout_s` covers all attempts, but not the wait in the host's queue.
+    `timeout_s` covers all attempts, but not the wait in the host's queue. `validators` are those of
+    an earlier visit: the page is not fetched if it has not changed.
     """
 
     url: str
@@ -63,6 +65,7 @@ class PageRequest:
     cookies: Mapping[str, str] = field(default_factory=dict)
     outlinks: bool = True
     render_options: RenderOptions = field(default_factory=RenderOptions)
+    validators: Validators | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,9 @@ class PageVisit:
     """The result of a page request: `scraped`, `error`, or `stopped` at a redirect.
 
     `stopped` is why the redirect was not followed. `hops` counts the redirects of one attempt.
+    With `not_modified`, the server says that the page has not changed since the request's
+    `validators`; nothing was scraped. `redirects` are then the URL and status of each redirect.
+    `headers` are those of the reply that was scraped, and `claimed_hash` is as in `FetchedPage`.
     """
 
     url: str
@@ -82,6 +88,10 @@ class PageVisit:
     stopped: str | None = None
     rendered: bool = False
     hops: int = 0
+    not_modified: bool = False
+    redirects: tuple[tuple[str, int], ...] = ()
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    claimed_hash: str | None = None
 
 
 def http_error(status: int) -> PageError:
@@ -98,7 +108,8 @@ class FetchedPage:
     """A page that was fetched, and rendered where needed, but not scraped yet.
 
     `elapsed_s` excludes the wait in the host's queue. `page_height` is the height of the page in
-    CSS pixels, where the screenshot shows the full page.
+    CSS pixels, where the screenshot shows the full page. `claimed_hash` is the hash of the content
+    that the page has according to the server, where the page was fetched to check that.
     """
 
     url: str
@@ -107,6 +118,7 @@ class FetchedPage:
     rendered: bool = False
     screenshot: bytes | None = None
     page_height: int | None = None
+    claimed_hash: str | None = None
 
 
 class PagePipeline:
@@ -145,6 +157,8 @@ class PagePipeline:
         at = datetime.now(UTC)
         if fetched.stopped is not None:
             return _visit(request, fetched, deadline, at, stopped=fetched.stopped)
+        if _is_not_modified(request, fetched):
+            return _visit(request, fetched, deadline, at, not_modified=True)
         if fetched.status >= HTTPStatus.BAD_REQUEST:
             return _visit(request, fetched, deadline, at, error=http_error(fetched.status))
         page = FetchedPage(request.url, _source(fetched, at), deadline.elapsed_s)
@@ -217,6 +231,8 @@ class PagePipeline:
             error=failure,
             rendered=page.rendered and failure is None,
             hops=len(source.redirects),
+            headers=source.headers,
+            claimed_hash=page.claimed_hash,
         )
 
     async def read_sitemap(self, fetched: FetchedResponse) -> ParsedSitemap:
@@ -317,7 +333,12 @@ class PagePipeline:
     async def _attempt(
         self, request: PageRequest, deadline: PageDeadline, allow_hop: AllowHop | None
     ) -> tuple[FetchedResponse | None, FetchError | None]:
-        fetch_request = FetchRequest(request.url, headers=request.headers, cookies=request.cookies)
+        fetch_request = FetchRequest(
+            request.url,
+            headers=request.headers,
+            cookies=request.cookies,
+            validators=request.validators,
+        )
         try:
             fetched = await self._fetcher.fetch(
                 fetch_request, deadline, delay_s=request.delay_s, allow_hop=allow_hop
@@ -369,6 +390,16 @@ def _as_text(fetched: FetchedResponse) -> FetchedResponse:
     return replace(fetched, headers=(*headers, ("content-type", kind)))
 
 
+def _is_not_modified(request: PageRequest, fetched: FetchedResponse) -> bool:
+    """Whether a reply says that the page has not changed; not if nothing asked for that."""
+    validators = request.validators
+    return (
+        validators is not None
+        and fetched.status == HTTPStatus.NOT_MODIFIED
+        and fetched.final_url == validators.url
+    )
+
+
 def _source(fetched: FetchedResponse, at: datetime) -> PageSource:
     return PageSource(
         url=fetched.url,
@@ -376,10 +407,14 @@ def _source(fetched: FetchedResponse, at: datetime) -> PageSource:
         status=fetched.status,
         content_type=fetched.header("content-type"),
         body=fetched.body,
-        redirects=tuple((hop.url, hop.status) for hop in fetched.redirects),
+        redirects=_redirects(fetched),
         fetched_at=at,
         headers=fetched.headers,
     )
+
+
+def _redirects(fetched: FetchedResponse) -> tuple[tuple[str, int], ...]:
+    return tuple((hop.url, hop.status) for hop in fetched.redirects)
 
 
 def _base64(data: bytes) -> Steps[str]:
@@ -399,6 +434,7 @@ def _visit(
     *,
     error: PageError | None = None,
     stopped: str | None = None,
+    not_modified: bool = False,
 ) -> PageVisit:
     return PageVisit(
         request.url,
@@ -410,4 +446,6 @@ def _visit(
         stopped=stopped,
         # The hop at which a fetch was stopped was not requested.
         hops=len(fetched.redirects) - (fetched.stopped is not None),
+        not_modified=not_modified,
+        redirects=_redirects(fetched),
     )

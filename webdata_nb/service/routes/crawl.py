@@ -9,11 +9,25 @@ from starlette.responses import JSONResponse, Response
 
 from webdata_nb.contract import limits, outcomes, paths
 from webdata_nb.contract.replies import CrawlStatus, StartReply
-from webdata_nb.contract.requests import CrawlFields, CrawlRequest, LongCrawlRequest
+from webdata_nb.contract.requests import (
+    CrawlFields,
+    CrawlRequest,
+    IncrementalCrawlRequest,
+    LongCrawlRequest,
+)
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.content.page_source import check_selectors
+from webdata_nb.service.crawl.earlier_request import IN_A_BROWSER, difference
+from webdata_nb.service.errors import BadInput, NoSuchJob
 from webdata_nb.service.routes.app_state import AppState
-from webdata_nb.service.routes.job_start import check_extract, check_rendering, check_url, start
+from webdata_nb.service.routes.expiry import expiry_of
+from webdata_nb.service.routes.job_start import (
+    account_of,
+    check_extract,
+    check_rendering,
+    check_url,
+    start,
+)
 from webdata_nb.service.routes.parameters import (
     IdempotencyKey,
     IncludeData,
@@ -90,6 +104,49 @@ async def start_long_crawl(
     run first. If the credits do not suffice for the next leg, the job fails and keeps its rows.
     """
     return await _start(request, state, crawl_request, idempotency_key)
+
+
+@router.post(
+    paths.INCREMENTAL_CRAWLS,
+    summary="Start a crawl that takes unchanged pages from an earlier one (ours)",
+    response_model=StartReply,
+    responses={200: {"links": _LINKS}, **error_responses(409, 429)},
+)
+async def start_incremental_crawl(
+    request: Request,
+    state: StateDep,
+    crawl_request: Annotated[IncrementalCrawlRequest, examples("startIncrementalCrawl")],
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Start a crawl that asks for each page of an earlier crawl whether it has changed.
+
+    Its job is like that of any crawl, and its rows are those of a full crawl. A page that the site
+    calls unchanged (status 304) is the earlier one, with the outcome `unchanged`. A share of these
+    pages, `recheck`, is fetched in full: `verified` if the site was right, `contradicted` if not.
+    The earlier crawl may have selected other pages, but must have read them with the same options.
+    """
+    await _check_since(request, state, crawl_request)
+    return await _start(request, state, crawl_request, idempotency_key)
+
+
+async def _check_since(
+    request: Request, state: AppState, crawl_request: IncrementalCrawlRequest
+) -> None:
+    """Raise `BadInput` for an earlier crawl whose pages cannot be used."""
+    if crawl_request.since is None:
+        return
+    loc = ("body", "since")
+    if crawl_request.scrape_options.may_render:
+        raise BadInput(f"not possible with these scrape_options: {IN_A_BROWSER}", loc=loc)
+    try:
+        earlier = await state.store.job(account_of(request), crawl_request.since)
+    except NoSuchJob:
+        raise BadInput("the account has no such crawl", loc=loc) from None
+    if expiry_of(state, earlier) is not None:
+        raise BadInput("the pages of that crawl are deleted", loc=loc)
+    session = state.sessions.context_of(request.headers.get(paths.LEASE_HEADER))
+    if reason := difference(earlier, crawl_request, session):
+        raise BadInput(f"the pages of that crawl cannot be used: {reason}", loc=loc)
 
 
 async def _start(

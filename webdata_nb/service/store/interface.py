@@ -36,10 +36,12 @@ from webdata_nb.service.store.records import (
     SpoolLocation,
     StateCounts,
     StoredEntry,
+    StoredVisit,
     StoreSignal,
     TextMatch,
     UnindexedRow,
     UrlOutcome,
+    WholeEntry,
 )
 from webdata_nb.service.store.segments import SegmentStore
 from webdata_nb.service.store.site_crawls import Handover, SiteCrawlStore
@@ -232,6 +234,15 @@ class JobQueue(Protocol):
 
     async def journal(self, job_id: str, *, start: int = 0) -> Sequence[StoredEntry]:
         """Return a job's journal in order, from ordinal `start`."""
+
+    async def earlier_job(self, account_id: str, job_id: str) -> JobRecord | None:
+        """Return an account's job; None if there is none."""
+
+    async def visits(self, account_id: str, job_id: str) -> Sequence[StoredVisit]:
+        """Return the pages of an account's job that a later crawl may ask the site about."""
+
+    async def whole_entry(self, account_id: str, job_id: str, ordinal: int) -> WholeEntry | None:
+        """Return a page of an account's job; None if it is deleted or damaged."""
 
     async def pinned_files(self, job_id: str) -> dict[str, bytes]:
         """Return the files that earlier attempts pinned, such as robots.txt, by name."""
@@ -605,6 +616,15 @@ class JobContext(Protocol):
 
     async def journal(self, *, start: int = 0) -> Sequence[StoredEntry]:
         """Return the entries that earlier attempts stored, from ordinal `start`."""
+
+    async def earlier_job(self, job_id: str) -> JobRecord | None:
+        """Return another job of the account; None if there is none."""
+
+    async def visits(self, job_id: str) -> Sequence[StoredVisit]:
+        """Return the pages of another job of the account that the site may be asked about."""
+
+    async def whole_entry(self, job_id: str, ordinal: int) -> WholeEntry | None:
+        """Return a page of another job of the account; None if it is deleted or damaged."""
 
     async def pinned_files(self) -> dict[str, bytes]:
         """Return the files that earlier attempts pinned."""

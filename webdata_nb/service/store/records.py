@@ -175,7 +175,8 @@ class JournalEntry:
 
     `charged` names the operations to charge for a successful row once it is visible. With a
     `content`, `page` has only the parts that belong to the visit; the content has the others, and
-    the journal if `journal` is empty (`page_contents.share_content`).
+    the journal if `journal` is empty (`page_contents.share_content`). `visit` is what a crawl
+    stores of the visit beside its row (`crawl.visit_record`).
     """
 
     ordinal: int
@@ -186,6 +187,7 @@ class JournalEntry:
     position: int | None = None
     charged: tuple[str, ...] = ()
     content: NewContent | None = None
+    visit: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +232,24 @@ class StoredEntry:
     ordinal: int
     position: int | None
     journal: bytes
+    visit: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVisit:
+    """The entry of a page that a later crawl may ask the site about."""
+
+    ordinal: int
+    url: str
+    visit: str
+
+
+@dataclass(frozen=True, slots=True)
+class WholeEntry:
+    """The JSON of a stored row and its journal."""
+
+    row: bytes = field(repr=False)
+    journal: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)

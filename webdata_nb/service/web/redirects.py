@@ -143,6 +143,9 @@ class RedirectFollower:
         self._visited.add(visit)
         if self._request.accept != ACCEPT_PAGES and not _has_header(headers, "accept"):
             headers["Accept"] = self._request.accept
+        validators = self._request.validators
+        if validators is not None and validators.url == self._url:
+            headers |= validators.headers
         return headers or None
 
     def _redirect_target(self, response: aiohttp.ClientResponse) -> str | None:

@@ -43,6 +43,24 @@ class FetchLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class Validators:
+    """The validators of an earlier reply (RFC 9110, 8.8), to ask whether it has changed.
+
+    They are sent to `url` alone, the URL that sent them. One of the others is not empty.
+    """
+
+    url: str
+    etag: str = ""
+    last_modified: str = ""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of a conditional request."""
+        headers = {"If-None-Match": self.etag, "If-Modified-Since": self.last_modified}
+        return {name: value for name, value in headers.items() if value}
+
+
+@dataclass(frozen=True, slots=True)
 class FetchRequest:
     """One page to fetch.
 
@@ -66,6 +84,8 @@ class FetchRequest:
         False returns a redirect as the response.
     read_body : bool
         False does not read the response's body, and closes the connection.
+    validators : Validators, optional
+        Makes the request conditional: the reply is a 304 if the page has not changed.
     """
 
     url: str
@@ -78,6 +98,7 @@ class FetchRequest:
     body: bytes | None = None
     follow_redirects: bool = True
     read_body: bool = True
+    validators: Validators | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ from webdata_nb.service.store.records import (
     Lease,
     LegEnd,
     StoredEntry,
+    StoredVisit,
+    WholeEntry,
 )
 from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.store.site_crawls import Handover
@@ -76,6 +78,20 @@ class LeasedJob(JobContext):
             return ()
         with waiting_for("the database", inf):
             return await self.retry.run(lambda: self.queue.journal(self.job.id, start=start))
+
+    async def earlier_job(self, job_id: str) -> JobRecord | None:
+        with waiting_for("the database", inf):
+            return await self.retry.run(lambda: self.queue.earlier_job(self.job.account_id, job_id))
+
+    async def visits(self, job_id: str) -> Sequence[StoredVisit]:
+        with waiting_for("the database", inf):
+            return await self.retry.run(lambda: self.queue.visits(self.job.account_id, job_id))
+
+    async def whole_entry(self, job_id: str, ordinal: int) -> WholeEntry | None:
+        with waiting_for("the database", inf):
+            return await self.retry.run(
+                lambda: self.queue.whole_entry(self.job.account_id, job_id, ordinal)
+            )
 
     async def pinned_files(self) -> dict[str, bytes]:
         if self.job.attempt == 1:

@@ -8,10 +8,16 @@ from pydantic import BaseModel, ValidationError
 
 from webdata_nb.contract import limits
 from webdata_nb.contract.error_messages import plain_message
-from webdata_nb.contract.requests import CrawlRequest, LongCrawlRequest, SearchRequest
+from webdata_nb.contract.requests import (
+    CrawlRequest,
+    IncrementalCrawlRequest,
+    LongCrawlRequest,
+    SearchRequest,
+)
 from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.store.records import JobRecord
 
+INCREMENTAL: Final = frozenset({"since", "recheck"})
 _MAX_PROBLEMS: Final = 3
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -26,6 +32,8 @@ def crawl_request(job: JobRecord) -> CrawlRequest:
     """
     max_pages = job.request.get("max_pages")
     is_long = isinstance(max_pages, int) and max_pages > limits.MAX_PAGES[1]
+    if not INCREMENTAL.isdisjoint(job.request):
+        return _validate(IncrementalCrawlRequest, job)
     return _validate(LongCrawlRequest if is_long else CrawlRequest, job)
 
 

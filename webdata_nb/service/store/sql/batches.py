@@ -163,4 +163,5 @@ def _entry_values(job_id: str, entry: JournalEntry) -> _Values:
         "journal": entry.journal,
         "charged": ",".join(entry.charged),
         "content_id": entry.content and entry.content.id,
+        "visit": entry.visit,
     }

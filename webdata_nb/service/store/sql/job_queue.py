@@ -32,7 +32,9 @@ from webdata_nb.service.store.records import (
     LegEnd,
     StoredEntry,
     StoredRow,
+    StoredVisit,
     UnindexedRow,
+    WholeEntry,
 )
 from webdata_nb.service.store.segments import SegmentSource
 from webdata_nb.service.store.sql.batch_commits import BatchCommit
@@ -156,10 +158,29 @@ class SqlJobQueue(JobQueue, IndexSource):
         pages = [stored_row(row, journal=row["journal"]) for row in rows]
         journals = await self.contents.convert(pages, _journal_or_none)
         return [
-            StoredEntry(row["ordinal"], row["position"], journal)
+            StoredEntry(row["ordinal"], row["position"], journal, row["visit"])
             for row, journal in zip(rows, journals, strict=True)
             if journal is not None
         ]
+
+    async def earlier_job(self, account_id: str, job_id: str) -> JobRecord | None:
+        rows = await self.database.read("job", id=job_id, account_id=account_id)
+        return job_of_row(rows[0], self.cipher) if rows else None
+
+    async def visits(self, account_id: str, job_id: str) -> Sequence[StoredVisit]:
+        rows = await self.database.read("visits", account_id=account_id, job_id=job_id)
+        return [StoredVisit(row["ordinal"], row["url"], row["visit"]) for row in rows]
+
+    async def whole_entry(self, account_id: str, job_id: str, ordinal: int) -> WholeEntry | None:
+        rows = await self.database.read(
+            "whole_entry", account_id=account_id, job_id=job_id, ordinal=ordinal
+        )
+        pages = [
+            stored_row(row, page=row["page"], journal=row["journal"])
+            for row in rows
+            if row["page"] is not None
+        ]
+        return next(iter(await self.contents.convert(pages, _page_or_none)), None)
 
     async def pinned_files(self, job_id: str) -> dict[str, bytes]:
         rows = await self.database.read("pinned_files", job_id=job_id)
@@ -222,6 +243,12 @@ def _journal_or_none(page: StoredRow) -> bytes | None:
     except DamagedContent as error:
         log.warning("the journal entry of %s is left out: %s", page.url, error)
         return None
+
+
+def _page_or_none(page: StoredRow) -> WholeEntry | None:
+    """Return a stored page; None if it is damaged, so that it is fetched again."""
+    journal = _journal_or_none(page)
+    return None if journal is None else WholeEntry(row_of(page), journal)
 
 
 def _row_and_journal(page: StoredRow) -> tuple[bytes, bytes]:

@@ -130,6 +130,7 @@ class _MergedBatches:
                 "url": entry.url,
                 "success": entry.success,
                 "charged": ",".join(entry.charged),
+                "visit": entry.visit,
             }
             for entry in entries
         ]

@@ -111,8 +111,11 @@ WHERE id = :id AND worker = :worker AND attempt = :attempt AND state = 'running'
 
 -- name: put_entry
 -- A page that is fetched again after a kill does not replace the stored one.
-INSERT INTO entry (job_id, ordinal, position, url, success, page, journal, charged, content_id)
-VALUES (:job_id, :ordinal, :position, :url, :success, :page, :journal, :charged, :content_id)
+INSERT INTO entry (
+  job_id, ordinal, position, url, success, page, journal, charged, content_id, visit
+) VALUES (
+  :job_id, :ordinal, :position, :url, :success, :page, :journal, :charged, :content_id, :visit
+)
 ON CONFLICT (job_id, ordinal) DO NOTHING;
 
 -- name: update_entry
@@ -189,9 +192,20 @@ RETURNING *;
 
 -- name: journal
 -- The journal of a job in order, to continue the job after a restart.
-SELECT e.ordinal, e.position, e.url, e.journal, e.content_id, c.body, c.size, c.segment
+SELECT e.ordinal, e.position, e.url, e.journal, e.visit, e.content_id, c.body, c.size, c.segment
 FROM entry e LEFT JOIN content c ON c.id = e.content_id
 WHERE e.job_id = :job_id AND e.ordinal >= :start ORDER BY e.ordinal;
+
+-- name: visits
+-- The pages of an account's job of which later crawls may ask whether they have changed.
+SELECT e.ordinal, e.url, e.visit FROM entry e JOIN job j ON j.id = e.job_id
+WHERE e.job_id = :job_id AND j.account_id = :account_id AND e.visit IS NOT NULL
+ORDER BY e.ordinal;
+
+-- name: whole_entry
+SELECT e.url, e.page, e.journal, e.content_id, c.body, c.size, c.segment
+FROM entry e JOIN job j ON j.id = e.job_id LEFT JOIN content c ON c.id = e.content_id
+WHERE e.job_id = :job_id AND j.account_id = :account_id AND e.ordinal = :ordinal;
 
 -- name: rows
 -- Visible rows of an account's job in order.
@@ -283,15 +297,17 @@ SELECT 1 / (COUNT(*) = 1 AND MAX(published) >= :min_published)::int FROM changed
 
 -- name: put_entries only on postgresql
 -- Fails if one of them is stored already.
-INSERT INTO entry (job_id, ordinal, position, url, success, page, journal, charged, content_id)
-SELECT :job_id, ordinal, position, url, success, page, journal, charged, content_id
+INSERT INTO entry (
+  job_id, ordinal, position, url, success, page, journal, charged, content_id, visit
+)
+SELECT :job_id, ordinal, position, url, success, page, journal, charged, content_id, visit
 FROM ROWS FROM (
   json_to_recordset(:rows::json)
-    AS (ordinal bigint, position bigint, url text, success boolean, charged text),
+    AS (ordinal bigint, position bigint, url text, success boolean, charged text, visit text),
   unnest(:pages::bytea[]),
   unnest(:journals::bytea[]),
   unnest(:content_ids::bytea[])
-) AS new (ordinal, position, url, success, charged, page, journal, content_id);
+) AS new (ordinal, position, url, success, charged, visit, page, journal, content_id);
 
 -- name: publish_entries only on postgresql
 WITH changed AS (

@@ -1,0 +1,103 @@
+"""Reads the pages of an earlier crawl, from which an incremental crawl takes unchanged ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any, Final, Self
+
+import orjson
+
+from webdata_nb import __version__
+from webdata_nb.contract.requests import CrawlRequest, IncrementalCrawlRequest
+from webdata_nb.service.crawl.earlier_request import difference
+from webdata_nb.service.crawl.journal import CrawlResult, decode_entry, indexed_text
+from webdata_nb.service.crawl.visit_record import VisitRecord
+from webdata_nb.service.pages.page_pipeline import PageVisit
+from webdata_nb.service.store.interface import JobContext
+from webdata_nb.service.web.request import Validators
+
+_SHARES: Final = 1 << 64
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierPage:
+    """A page of an earlier crawl.
+
+    `row` and `result` are those of its entry, `indexed_text` is what the local index stores of it.
+    """
+
+    row: Mapping[str, Any] = field(repr=False)
+    result: CrawlResult = field(repr=False)
+    indexed_text: str | None = field(repr=False)
+    record: VisitRecord
+
+    @property
+    def validators(self) -> Validators:
+        """What the site is asked with."""
+        return Validators(self.result.final_url, self.record.etag, self.record.last_modified)
+
+
+@dataclass(frozen=True, slots=True)
+class UnchangedPage:
+    """A page that the site calls unchanged, and the visit in which it did."""
+
+    earlier: EarlierPage
+    visit: PageVisit
+
+
+class EarlierPages:
+    """The pages of one earlier crawl; those of no crawl without a job id.
+
+    `recheck` is the share of the unchanged pages that are fetched in full nevertheless.
+    """
+
+    def __init__(
+        self,
+        context: JobContext,
+        job_id: str = "",
+        entries: Mapping[str, tuple[int, VisitRecord]] | None = None,
+        recheck: float = 0.0,
+    ) -> None:
+        self._context, self._job_id, self._recheck = context, job_id, recheck
+        self._entries = entries or {}
+
+    @classmethod
+    async def load(cls, context: JobContext, request: CrawlRequest) -> Self:
+        """Return the pages that a request names; none of a crawl that was made differently."""
+        if not isinstance(request, IncrementalCrawlRequest) or request.since is None:
+            return cls(context)
+        earlier = await context.earlier_job(request.since)
+        if earlier is None or difference(earlier, request, context.job.context):
+            return cls(context)
+        visits = await context.visits(request.since)
+        records = ((each.url, each.ordinal, VisitRecord.decode(each.visit)) for each in visits)
+        entries = {
+            url: (ordinal, record)
+            for url, ordinal, record in records
+            if record.has_validators and record.release == __version__
+        }
+        return cls(context, request.since, entries, request.recheck)
+
+    async def page(self, url: str) -> EarlierPage | None:
+        """Return the page of a URL; None without one about which the site can be asked."""
+        ordinal, record = self._entries.get(url, (-1, None))
+        if record is None:
+            return None
+        stored = await self._context.whole_entry(self._job_id, ordinal)
+        if stored is None:
+            return None
+        row = orjson.loads(stored.row)
+        _, result = decode_entry(stored.journal)
+        # A row that JSON does not keep as it is would not be that of a full crawl.
+        is_whole = row["success"] and not row["error"] and result.kind == "page"
+        if not is_whole or orjson.dumps(row) != stored.row:
+            return None
+        return EarlierPage(row, result, indexed_text(stored.journal), record)
+
+    def is_rechecked(self, url: str) -> bool:
+        """Whether an unchanged page is fetched in full: a random choice that a restart repeats."""
+        text = f"{self._context.job.id} {url}".encode()
+        number = int.from_bytes(blake2b(text, digest_size=8).digest())
+        return number < self._recheck * _SHARES

@@ -1,0 +1,93 @@
+"""Encodes what a crawl stores of the visit of a page beside its row. Pure.
+
+A row and its journal entry are the same for each visit of an unchanged page, so that the store can
+share them. The validators of a reply may differ although its page is the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, Self, get_args
+
+import orjson
+
+from webdata_nb import __version__
+from webdata_nb.service.crawl.journal import ClaimCheck
+from webdata_nb.service.pages.page_pipeline import PageVisit
+
+# A page may change again within the second of its Last-Modified, and keep it (RFC 9110, 8.8.2.2).
+_RESOLUTION: Final = timedelta(seconds=1)
+_MAX_CHARACTERS: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class VisitRecord:
+    """What a crawl stores of a visit.
+
+    Attributes
+    ----------
+    etag, last_modified
+        The validators of the reply; empty where it has none that can be relied on.
+    release
+        The release that scraped the page: another one may scrape it differently.
+    check
+        As in `CrawlResult`.
+    """
+
+    etag: str = ""
+    last_modified: str = ""
+    release: str = __version__
+    check: ClaimCheck = ""
+
+    @classmethod
+    def of(cls, visit: PageVisit, check: ClaimCheck) -> Self:
+        """Return the record of a page that was fetched."""
+        headers = {name.lower(): value for name, value in reversed(visit.headers)}
+        modified = headers.get("last-modified", "")
+        if modified and not _is_reliable(modified, headers.get("date"), visit.fetched_at):
+            return cls(check=check)
+        etag = headers.get("etag", "")
+        sizes = len(etag), len(modified)
+        is_usable = not visit.rendered and visit.error is None and max(sizes) <= _MAX_CHARACTERS
+        return cls(etag, modified, check=check) if is_usable else cls(check=check)
+
+    @property
+    def has_validators(self) -> bool:
+        """Whether a server can be asked if the page has changed."""
+        return bool(self.etag or self.last_modified)
+
+    def encode(self) -> str | None:
+        """Return the record as JSON; None if it says nothing."""
+        if not self.has_validators and not self.check:
+            return None
+        return orjson.dumps({name: value for name, value in asdict(self).items() if value}).decode()
+
+    @classmethod
+    def decode(cls, record: str | None) -> Self:
+        """Return the record in a stored entry; an empty one where there is none."""
+        fields: dict[str, Any] = orjson.loads(record or "{}")
+        check = fields.get("check", "")
+        return cls(
+            fields.get("etag", ""),
+            fields.get("last_modified", ""),
+            fields.get("release", ""),
+            check if check in get_args(ClaimCheck) else "",
+        )
+
+
+def _is_reliable(modified: str, date: str | None, fetched_at: datetime) -> bool:
+    """Whether a page cannot have changed since, and have the same Last-Modified."""
+    changed_at = _time(modified)
+    sent_at = (_time(date) if date else None) or fetched_at
+    return changed_at is not None and sent_at - changed_at >= _RESOLUTION
+
+
+def _time(text: str) -> datetime | None:
+    """Return the time of an HTTP date; None if it is malformed."""
+    try:
+        at = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return at if at.tzinfo is not None else None
