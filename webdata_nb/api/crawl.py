@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Unpack, cast
 from webdata_nb.api.frame_functions import frame_or_stream
 from webdata_nb.bridge import blocking
 from webdata_nb.calls import long_crawl, site_crawl
+from webdata_nb.calls.incremental import incremental_inputs
 from webdata_nb.frames.schemas import CRAWL_COLUMNS
 from webdata_nb.requests import arguments
 from webdata_nb.requests.inputs import crawl_inputs
 from webdata_nb.requests.options import CrawlDfOptions
 from webdata_nb.requests.signatures import with_options
+from webdata_nb.requests.since import Since
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,6 +107,10 @@ async def _acrawl_df(
     >>> df["success"].all()
     np.True_
     """
+    since = Since.check(options["since"], options["recheck"])
+    if since is not None:
+        inputs = incremental_inputs(url, options, since, stream=stream, lazy=lazy, spread=spread)
+        return await frame_or_stream(inputs, options, stream=False, batch_rows=batch_rows)
     if arguments.check_flag("spread", spread):
         arguments.check_requirement("batch_rows", batch_rows, "stream=True")
         return await site_crawl.run(url, options, stream=stream, lazy=lazy)

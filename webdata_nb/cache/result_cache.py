@@ -145,6 +145,13 @@ class ResultCache:
             return None
         return snapshots.newest(self.root, self.key, now=datetime.now(UTC), columns=columns)
 
+    def last_job_id(self, before: datetime | None) -> str | None:
+        """Return the job of the newest snapshot, or of the newest one that is not after a time."""
+        at = datetime.now(UTC) if before is None else before
+        snapshot = snapshots.newest(self.root, self.key, now=at, columns=())
+        job_id = None if snapshot is None else snapshot.attrs.get("job_id")
+        return job_id if isinstance(job_id, str) else None
+
     def stale_snapshot(self, columns: Sequence[str]) -> Snapshot | None:
         """Return the snapshot that may replace an error, by `stale_if_error`."""
         age_s = self.options.stale_if_error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -20,8 +20,10 @@ from webdata_nb.errors import (
     BadAnswer,
     ConnectionFailed,
     IncompleteResult,
+    InvalidRequest,
     JobFailed,
     LocalServiceError,
+    OfflineError,
     QuotaExhausted,
     RateLimited,
     ServiceFault,
@@ -33,6 +35,7 @@ from webdata_nb.jobs.progress_scope import show_progress
 from webdata_nb.recording import recorder
 from webdata_nb.requests.call_options import CallOptions
 from webdata_nb.requests.job_spec import JobSpec
+from webdata_nb.requests.since import Since
 from webdata_nb.streams import creatives_listing
 
 if TYPE_CHECKING:
@@ -72,6 +75,8 @@ async def fetch_result(spec: JobSpec, options: CallOptions) -> CallResult:
         return await recorder.replay_call(options.settings.replay, spec)
     if spec.only_new:
         result = await _fetch_new_creatives(spec, options)
+    elif spec.since is not None:
+        result = await _fetch_incremental(spec, spec.since, options)
     else:
         result = await _look_up_or_fetch(spec, options)
     if options.settings.record is not None and result.complete:
@@ -104,6 +109,27 @@ async def _fetch_new_creatives(spec: JobSpec, options: CallOptions) -> CallResul
         earlier = await asyncio.to_thread(cache.newest_snapshot, ("creative_id",))
         result = await _fetch(spec, options, cache)
     return await asyncio.to_thread(result.without_creatives_of, earlier)
+
+
+async def _fetch_incremental(spec: JobSpec, since: Since, options: CallOptions) -> CallResult:
+    """Fetch a crawl that takes unchanged pages from an earlier one.
+
+    Where the cache chose the earlier crawl, and the service cannot use it, all pages are fetched.
+    """
+    if options.settings.offline:
+        raise OfflineError("offline mode is on, and since asks the site anew")
+    cache = ResultCache.of_spec(spec, options)
+    async with cache.single_flight():
+        if not since.is_exact:
+            job_id = await asyncio.to_thread(cache.last_job_id, since.before)
+            since = replace(since, job_id=job_id)
+        try:
+            return await _fetch(replace(spec, since=since), options, cache)
+        except InvalidRequest as error:
+            is_gone = any("since" in where for where, _ in error.fields)
+            if since.is_exact or since.job_id is None or not is_gone:
+                raise
+        return await _fetch(replace(spec, since=replace(since, job_id=None)), options, cache)
 
 
 async def _fetch(spec: JobSpec, options: CallOptions, cache: ResultCache) -> CallResult:
@@ -173,6 +199,9 @@ async def _run(spec: JobSpec, options: CallOptions, cache: ResultCache) -> CallR
             else:
                 job = _StartedJobListener(listener, spec, cache)
                 result = await runner.run_call(client, spec, options, job)
+        if result.outcome is not None and spec.since is not None:
+            outcome = replace(result.outcome, since=spec.since.job_id or "")
+            result = replace(result, outcome=outcome)
         if result.outcome is not None:
             line = receipt.summary(result.outcome, listener.elapsed_s)
             listener.ended(result.outcome.status, line)

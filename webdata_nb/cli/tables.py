@@ -15,6 +15,7 @@ from webdata_nb.requests.options import (
     CommandOptions,
     CrawlOptions,
     CreativesOptions,
+    IncrementalOptions,
     PageOptions,
     ResultPageOptions,
     SingleSearchInputOptions,
@@ -68,6 +69,7 @@ def _add_crawl(commands: Commands) -> None:
     parser = add_command(commands, "crawl", _run_crawl, "Crawl a site from one URL.")
     parser.add_argument("url", metavar="URL", help="URL of the first page")
     add_flags(parser.add_argument_group("pages to crawl"), SiteOptions)
+    add_flags(parser.add_argument_group("unchanged pages"), IncrementalOptions)
     page_flags = parser.add_argument_group("content of each page")
     add_flags(page_flags, PageOptions, without={"scrape_options"})
     page_flags.add_argument(
@@ -84,7 +86,7 @@ def _run_crawl(args: argparse.Namespace) -> None:
     from webdata_nb.api import crawl_df
 
     _set_base_url(args)
-    options = passed_options(args, CrawlOptions, CommandOptions)
+    options = passed_options(args, CrawlOptions, IncrementalOptions, CommandOptions)
     frame = crawl_df(args.url, **options)
     _print_result(frame, args, _CRAWL_COLUMNS)
 

@@ -170,6 +170,23 @@ class Client:
         request = _creating(paths.LONG_CRAWLS, body, _key(idempotency_key), on_pause)
         return self._parse(StartReply, await self._start(request))
 
+    async def start_incremental_crawl(
+        self,
+        body: Mapping[str, Any],
+        *,
+        idempotency_key: str | None = None,
+        on_pause: Callable[[RequestPause], object] | None = None,
+    ) -> StartReply:
+        """POST /v1/incremental-crawls (ours); parameters as `start_search`.
+
+        Raises
+        ------
+        NotFound, NotSupported
+            The service offers no incremental crawls; nothing was started.
+        """
+        request = _creating(paths.INCREMENTAL_CRAWLS, body, _key(idempotency_key), on_pause)
+        return self._parse(StartReply, await self._start(request))
+
     async def start_site_crawl(
         self,
         body: Mapping[str, Any],

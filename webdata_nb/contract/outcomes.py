@@ -109,6 +109,9 @@ def completion_warning(counts: Mapping[str, int]) -> str:
     'no page could be read (1 http_404)'
     >>> completion_warning({"fetched": 1, "filtered": 7})
     'include_paths and exclude_paths leave nothing but the start page (7 URLs filtered)'
+    >>> completion_warning({"unchanged": 90, "verified": 9, "contradicted": 1})
+    '1 of 10 pages that were checked had changed, although the site called them unchanged: others \
+may have changed as well'
     >>> completion_warning({"fetched": 3, "failed:timeout": 1})
     ''
     """
@@ -117,6 +120,12 @@ def completion_warning(counts: Mapping[str, int]) -> str:
     if rows and READ.isdisjoint(rows):
         kinds = (f"{count} {name.removeprefix(FAILED)}" for name, count in rows.items())
         return f"no page could be read ({', '.join(kinds)})"
+    if wrong := nonzero.get(CONTRADICTED, 0):
+        checked = wrong + nonzero.get(VERIFIED, 0)
+        return (
+            f"{wrong:,} of {checked:,} pages that were checked had changed, although the site "
+            "called them unchanged: others may have changed as well"
+        )
     filtered = nonzero.get("filtered", 0)
     is_start_alone = sum(rows.values()) == 1
     if filtered and is_start_alone and set(nonzero) <= READ | _OUTSIDE_REQUEST:

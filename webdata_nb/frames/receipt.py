@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from webdata_nb.contract import limits, outcomes
+from webdata_nb.contract.claim_checks import ClaimChecks
 from webdata_nb.contract.replies import CrawlStatus, CreativesReply, SearchStatus
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.errors import IncompleteResult, JobCancelled, JobFailed, JobTimeout, WebdataError
@@ -31,7 +32,8 @@ class JobOutcome:
     """How a job or a listing ended. Times are in seconds.
 
     `failure_reason` is the service's explanation; `shortfall` says how many rows are missing. The
-    job had not ended by itself where the call was `interrupted` or ran into its `timeout`.
+    job had not ended by itself where the call was `interrupted` or ran into its `timeout`. `since`
+    is the job that an incremental crawl took unchanged pages from, "" if it found none.
     """
 
     kind: str
@@ -54,6 +56,7 @@ class JobOutcome:
     shortfall: IncompleteResult | None = None
     interrupted: bool = False
     timeout: JobTimeout | None = None
+    since: str | None = None
 
     @property
     def ok(self) -> int:
@@ -250,11 +253,36 @@ def build(
             },
         },
         "asked": outcome.listing_scope,
+        **({"revalidation": stated} if (stated := _revalidation(outcome)) else {}),
         **({"warning": warning} if (warning := warning_text(outcome)) else {}),
         **({"extraction": dict(outcome.extraction)} if outcome.extraction else {}),
         "line": summary_line(outcome, elapsed),
     }
     return _as_json(receipt)
+
+
+def _revalidation(outcome: JobOutcome) -> dict[str, Any]:
+    """Return which rows the site called unchanged; nothing for a crawl that did not ask."""
+    checks = ClaimChecks.of(outcome.counts)
+    if checks is None and outcome.since is None:
+        return {}
+    checks = checks or ClaimChecks(0, 0, 0)
+    return {
+        "since": outcome.since or None,
+        "trusted": checks.trusted,
+        "checked": checks.checked,
+        "contradicted": checks.contradicted,
+        "bound": checks.bound,
+    }
+
+
+def _revalidation_text(outcome: JobOutcome) -> list[str]:
+    checks = ClaimChecks.of(outcome.counts)
+    if checks is not None:
+        return [checks.text()]
+    if outcome.since is None:
+        return []
+    return ["no page was called unchanged" if outcome.since else "no earlier crawl: all pages new"]
 
 
 def _as_json(receipt: Mapping[str, Any]) -> dict[str, Any]:
@@ -465,6 +493,7 @@ def summary(outcome: JobOutcome, elapsed_s: float) -> str:
         parts.append(_engine_text(outcome.engines))
     elif outcome.engines.get("providers_unusable"):
         parts.append(_providers_text(outcome.engines))
+    parts += _revalidation_text(outcome)
     parts += outcomes.skipped_text(outcome.counts)
     if failures := extractions.failure_text(outcome.extraction):
         parts.append(failures)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from http import HTTPStatus
@@ -12,6 +13,7 @@ from typing import Final, Protocol
 from webdata_nb.cache.result import CallResult
 from webdata_nb.client import job_wait, paging
 from webdata_nb.client.client import Client
+from webdata_nb.contract import paths
 from webdata_nb.contract.events import Progress
 from webdata_nb.contract.replies import ReceiptEntry, SearchStart, SearchStatus, StartReply
 from webdata_nb.contract.states import JobKind, JobStatus
@@ -65,7 +67,22 @@ async def start(
     key = idempotency_key
     if spec.op == "search":
         return await client.start_search(spec.body, wait_s=wait_s, idempotency_key=key)
+    if spec.since is not None:
+        return await _start_incremental(client, spec.body | spec.since.fields, key)
     return await client.start_crawl(spec.body, idempotency_key=key)
+
+
+async def _start_incremental(
+    client: Client, body: Mapping[str, object], key: str | None
+) -> StartReply:
+    try:
+        return await client.start_incremental_crawl(body, idempotency_key=key)
+    except (NotFound, NotSupported) as error:
+        raise NotSupported(
+            f"the service at {client.base_url} offers no incremental crawls "
+            f"(POST {paths.INCREMENTAL_CRAWLS}), which since needs; nothing was started",
+            status=error.status,
+        ) from None
 
 
 async def run_call(

@@ -90,6 +90,8 @@ _SETTINGS_BY_NAME: Final[Mapping[str, Mapping[str, Any]]] = {
     "page_timeout": {"type": int, "metavar": "MS"},
     "include_tags": {"action": "append", "metavar": "SELECTOR"},
     "exclude_tags": {"action": "append", "metavar": "SELECTOR"},
+    "since": {"metavar": "last|JOB|TIME"},
+    "recheck": {"type": float, "metavar": "SHARE"},
     "only_new": {"action": "store_true"},
     "refresh": {"action": "store_true"},
     "offline": {"action": "store_true"},

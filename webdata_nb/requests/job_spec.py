@@ -26,6 +26,7 @@ from webdata_nb.requests.options import (
     ResultPageOptions,
     SearchRequestOptions,
 )
+from webdata_nb.requests.since import Since
 from webdata_nb.suggestions import format_value
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class JobSpec:
     With `has_contract_defaults`, every service has the contract's defaults, so that an omitted
     argument and its default share one cache entry. `total` is the expected number of rows, if it is
     known. `max_rows` limits a listing of creatives; `only_new` omits the creatives of the cached
-    answer.
+    answer. `since` makes a crawl incremental, which changes neither its rows nor its cache entry.
     """
 
     op: TableName
@@ -56,6 +57,7 @@ class JobSpec:
     has_contract_defaults: bool = False
     max_rows: int | None = None
     only_new: bool = False
+    since: Since | None = None
 
     @property
     def has_credentials(self) -> bool:

@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from concurrent.futures import Executor
+    from datetime import date
     from pathlib import Path
+
+    import pandas as pd
 
     from webdata_nb.contract.choices import Engine, Format, Strategy
     from webdata_nb.dask_executor import DaskClient
@@ -231,6 +234,22 @@ class SiteOptions(TypedDict, total=False):
     respect_nofollow: bool | None
 
 
+class IncrementalOptions(TypedDict, total=False):
+    """Let a crawl take unchanged pages from an earlier one.
+
+    since
+        Take pages that the site calls unchanged from an earlier crawl: `"last"`, the last one of
+        this call in the cache, or a time, the last one before it (every page is fetched where there
+        is none); its frame, or the id of its job. Not every service offers it.
+    recheck
+        With `since`: share of the unchanged pages that are fetched in full nevertheless, 0 to 1
+        (default 0.01). The receipt says how many had changed, and what that means for the others.
+    """
+
+    since: str | pd.DataFrame | date | None
+    recheck: float | None
+
+
 class CrawlOptions(SiteOptions, PageOptions, total=False):
     """The request options of a crawl."""
 
@@ -438,7 +457,7 @@ class SearchDfOptions(SearchOptions, TableOptions, total=False):
     """The options of `search_df`."""
 
 
-class CrawlDfOptions(CrawlOptions, TableOptions, total=False):
+class CrawlDfOptions(CrawlOptions, IncrementalOptions, TableOptions, total=False):
     """The options of `crawl_df`."""
 
 

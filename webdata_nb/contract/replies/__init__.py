@@ -11,6 +11,7 @@ from webdata_nb.contract.replies.crawl import (
     Receipt,
     ReceiptEntry,
     ReceiptPage,
+    Revalidation,
 )
 from webdata_nb.contract.replies.creatives import (
     AdvertiserMatch,
@@ -93,6 +94,7 @@ __all__ = [
     "ReplayReply",
     "Reply",
     "RetryReply",
+    "Revalidation",
     "Rows",
     "SearchExport",
     "SearchItem",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any
 
 from pydantic import Field
 
+from webdata_nb.contract.claim_checks import ClaimChecks
 from webdata_nb.contract.events import Cost
 from webdata_nb.contract.replies.base import Reply, Rows, RowsOf, SuccessReply
 from webdata_nb.contract.replies.pages import PageFields
@@ -36,11 +38,42 @@ class CrawlPage(PageFields):
     fetched_at: datetime | None = Field(default=None, description="When the page arrived (UTC).")
 
 
+class Revalidation(Reply):
+    """The rows of an incremental crawl (ours) that the site called unchanged.
+
+    A random sample of them is fetched in full. `bound` is the share of these rows that may have
+    changed at most, with a confidence of 95 % (Clopper and Pearson).
+    """
+
+    trusted: int = Field(description="Rows that were taken from the earlier crawl.")
+    checked: int = Field(description="Rows that were fetched in full, to check the claim.")
+    contradicted: int = Field(description="Rows of these that had changed.")
+    bound: float | None = Field(
+        default=None,
+        description="Share of the rows called unchanged that may have changed at most, with a "
+        "confidence of 95 %; null if none was checked.",
+    )
+
+    @classmethod
+    def of(cls, counts: Mapping[str, int]) -> Revalidation | None:
+        """Return the statement of a receipt's counts; None if no row was called unchanged."""
+        checks = ClaimChecks.of(counts)
+        if checks is None:
+            return None
+        return cls(
+            trusted=checks.trusted,
+            checked=checks.checked,
+            contradicted=checks.contradicted,
+            bound=checks.bound,
+        )
+
+
 class Receipt(Reply):
     """Every URL seen, by outcome: counts, and at most 20 examples an outcome.
 
     `contract.outcomes` defines the outcomes. `warning` is an extension: a likely mistake in a
-    completed crawl, such as a start page with status 404; None without one.
+    completed crawl, such as a start page with status 404; None without one. `revalidation` is one
+    as well.
     """
 
     counts: dict[str, int] = Field(default_factory=dict, description="URLs by outcome.")
@@ -50,6 +83,11 @@ class Receipt(Reply):
     warning: str | None = Field(
         default=None,
         description="A likely mistake in a completed crawl (ours); null without one.",
+    )
+    revalidation: Revalidation | None = Field(
+        default=None,
+        description="The rows of an incremental crawl that the site called unchanged (ours); null "
+        "without any.",
     )
 
 

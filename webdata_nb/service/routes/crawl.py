@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from webdata_nb.contract import limits, outcomes, paths
-from webdata_nb.contract.replies import CrawlStatus, StartReply
+from webdata_nb.contract.replies import CrawlStatus, Revalidation, StartReply
 from webdata_nb.contract.requests import (
     CrawlFields,
     CrawlRequest,
@@ -205,7 +205,9 @@ async def get_crawl(
 def _envelope(snapshot: JobSnapshot, page: int, per_page: int, now: float) -> dict[str, Any]:
     job = snapshot.job
     completed = job.state is JobStatus.COMPLETED
-    warning = outcomes.completion_warning(snapshot.receipt.counts) if completed else ""
+    counts = snapshot.receipt.counts
+    warning = outcomes.completion_warning(counts) if completed else ""
+    extensions = {"warning": warning or None, "revalidation": Revalidation.of(counts)}
     return {
         "success": True,
         "job_id": job.id,
@@ -218,5 +220,5 @@ def _envelope(snapshot: JobSnapshot, page: int, per_page: int, now: float) -> di
         "time_taken": seconds_taken(job, now),
         **job.credit_fields,
         "error": job.error,
-        "receipt": snapshot.receipt.model_copy(update={"warning": warning or None}).model_dump(),
+        "receipt": snapshot.receipt.model_copy(update=extensions).model_dump(),
     }

@@ -1,0 +1,54 @@
+"""Checks calls with `since`: crawls that take unchanged pages from an earlier crawl."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from webdata_nb.calls.long_crawl import is_long
+from webdata_nb.contract import limits
+from webdata_nb.errors import InvalidArgument
+from webdata_nb.requests.inputs import Input, crawl_inputs
+from webdata_nb.requests.options import CrawlDfOptions
+from webdata_nb.requests.since import Since
+from webdata_nb.suggestions import format_value
+
+
+def incremental_inputs(
+    url: str | Sequence[str],
+    options: CrawlDfOptions,
+    since: Since,
+    *,
+    stream: bool,
+    lazy: bool,
+    spread: bool,
+) -> Sequence[Input]:
+    """Return the crawls of a call with `since`.
+
+    Raises
+    ------
+    InvalidArgument
+        An option is not allowed with `since`; nothing was sent.
+    """
+    executor, partition = options["executor"], options["partition"]
+    without_effect = {"stream": stream, "lazy": lazy, "spread": spread, "partition": partition}
+    if unused := [name for name, value in without_effect.items() if value]:
+        raise InvalidArgument(f"{unused[0]} is not possible with since: leave one of them out")
+    if executor is not None:
+        raise InvalidArgument("executor is not possible with since: leave one of them out")
+    if is_long(options):
+        raise InvalidArgument(
+            f"since is possible with max_pages up to {limits.MAX_PAGES[1]}; it is "
+            f"{format_value(options['max_pages'])}"
+        )
+    if not options["cache"] and not since.is_exact:
+        raise InvalidArgument(
+            "since finds the earlier crawl in the cache: leave cache=False out, or pass its frame "
+            "or its id as since"
+        )
+    inputs = crawl_inputs(url, options)
+    if since.is_exact and inputs[0].labels:
+        raise InvalidArgument(
+            'since must be "last" or a time with a list of URLs: a frame or an id is of one crawl'
+        )
+    return [replace(item, spec=replace(item.spec, since=since)) for item in inputs]

@@ -1,0 +1,107 @@
+"""Reads the options `since` and `recheck`: which earlier crawl unchanged pages are taken from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime, time
+from typing import Any, Final, Self
+
+from webdata_nb.contract import limits
+from webdata_nb.errors import InvalidArgument
+from webdata_nb.suggestions import format_value
+
+LAST: Final = "last"
+_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_ATTRS: Final = "webdata"
+_ALLOWED: Final = '"last", a frame of crawl_df, the id of a crawl, or a time'
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """The earlier crawl of an incremental one.
+
+    Attributes
+    ----------
+    job_id
+        The crawl; None until the cache has found it, or where there is none.
+    is_exact
+        Whether the caller named this crawl. Otherwise every page is fetched where it is gone.
+    before
+        The latest time of the crawl that the cache looks for; None for the last one.
+    recheck
+        The share of unchanged pages that are fetched in full; None for the service's default.
+    """
+
+    job_id: str | None = None
+    is_exact: bool = False
+    before: datetime | None = None
+    recheck: float | None = None
+
+    @classmethod
+    def check(cls, since: object, recheck: object) -> Self | None:
+        """Check the options that a user passed; None if they ask for no incremental crawl.
+
+        Raises
+        ------
+        InvalidArgument
+            One of them has a value that is not allowed; nothing was sent.
+        """
+        share = _share(recheck)
+        if since is None:
+            if share is not None:
+                raise InvalidArgument("recheck has a meaning only with since: pass both")
+            return None
+        return replace(cls._of(since), recheck=share)
+
+    @classmethod
+    def _of(cls, since: object) -> Self:
+        if type(since).__name__ == "DataFrame":
+            return cls(_job_of_frame(since), is_exact=True)
+        if isinstance(since, str):
+            if since == LAST:
+                return cls()
+            return cls(since, is_exact=True) if _UUID.fullmatch(since) else cls(before=_time(since))
+        if isinstance(since, datetime):
+            return cls(before=since.astimezone())
+        if isinstance(since, date):
+            return cls(before=datetime.combine(since, time()).astimezone())
+        raise InvalidArgument(f"since must be {_ALLOWED}; it is {format_value(since)}")
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields of the request."""
+        fields = {"since": self.job_id, "recheck": self.recheck}
+        return {name: value for name, value in fields.items() if value is not None}
+
+
+def _share(recheck: object) -> float | None:
+    low, high = limits.RECHECK
+    if recheck is None:
+        return None
+    is_number = isinstance(recheck, int | float) and not isinstance(recheck, bool)
+    if not is_number or not low <= recheck <= high:  # type: ignore[operator]
+        raise InvalidArgument(
+            f"recheck must be a share from {low:g} to {high:g}; it is {format_value(recheck)}"
+        )
+    return float(recheck)  # type: ignore[arg-type]
+
+
+def _job_of_frame(frame: object) -> str:
+    attrs = getattr(frame, "attrs", {}).get(_ATTRS)
+    receipt: Mapping[str, Any] = attrs if isinstance(attrs, Mapping) else {}
+    job_id = receipt.get("job_id")
+    if receipt.get("kind") != "crawl" or not isinstance(job_id, str):
+        raise InvalidArgument(
+            "since must be a frame of one crawl with its receipt, as crawl_df returns it; this "
+            f"frame has {'no receipt' if not receipt else 'the receipt of something else'}"
+        )
+    return job_id
+
+
+def _time(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except ValueError:
+        raise InvalidArgument(f"since must be {_ALLOWED}; it is {format_value(text)}") from None
