@@ -29,7 +29,8 @@ pid nginx.pid;
 error_log error.log;
 events {{ worker_connections 512; }}
 http {{
-  access_log off;
+  log_format sent '$bytes_sent $status $request_uri';
+  access_log {log};
   sendfile on;
   tcp_nodelay on;
   gzip {gzip};
@@ -71,6 +72,8 @@ class NginxSite:
         Folder whose files are served; links in it are followed.
     gzip
         Whether nginx compresses for clients that accept it.
+    log
+        File that gets a line for each reply: bytes sent, status, path; None for no log.
 
     Raises
     ------
@@ -78,9 +81,9 @@ class NginxSite:
         nginx did not answer within ten seconds; the message ends with its error log.
     """
 
-    def __init__(self, root: Path, *, gzip: bool = False) -> None:
+    def __init__(self, root: Path, *, gzip: bool = False, log: Path | None = None) -> None:
         self._program = require("nginx")
-        self._root, self._gzip = root, gzip
+        self._root, self._gzip, self._log = root, gzip, log
         self._prefix: Path | None = None
         self._child: subprocess.Popen[bytes] | None = None
         self.url = ""
@@ -119,6 +122,7 @@ class NginxSite:
             # A worker of another user could not read the temporary folders of root's tests.
             user="user root;\n" if os.geteuid() == 0 else "",
             gzip="on" if self._gzip else "off",
+            log="off" if self._log is None else f'"{self._log}" sent',
             host=_HOST,
             port=port,
             root=self._root,

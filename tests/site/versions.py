@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import random
 from dataclasses import dataclass, field
+from string import ascii_lowercase
 from typing import Final, Literal
 
 from aiohttp import web
@@ -87,9 +89,12 @@ class VersionedSite:
 
 def text_page(number: int, *links: str, words: str = "word") -> str:
     """Return a page with a text of its own."""
-    text = " ".join(f"{words}{number}-{index}" for index in range(WORDS))
+    chance = random.Random(f"{words} {number}")
+    # Texts that differ in their numbers alone would be a trap.
+    text = " ".join("".join(chance.choices(ascii_lowercase, k=7)) for _ in range(WORDS))
     anchors = " ".join(f'<a href="{link}">to {link}</a>' for link in links)
-    return f"<title>Page {number}</title><h1>Page {number}</h1><p>{text}</p><p>{anchors}</p>"
+    title = f"{words.title()} page {number}"
+    return f"<title>{title}</title><h1>{title}</h1><p>{text}</p><p>{anchors}</p>"
 
 
 def varied_site(site: Site, count: int = 40) -> VersionedSite:
