@@ -46,6 +46,7 @@ _stop = synced(local.stop)
 def own_service(folder: Path) -> Iterator[None]:
     """Use a service and a cache of its own inside the block."""
     options.data_dir, options.cache_dir = folder / "data", folder / "cache"
+    options.log_dir = folder / "logs"
     options.progress = False
     try:
         with connect():

@@ -19,6 +19,8 @@ from webdata_nb.service.store.interface import JobContext
 from webdata_nb.service.web.request import Validators
 
 _SHARES: Final = 1 << 64
+# Decoding a larger row would block the event loop for long.
+MAX_ROW_BYTES: Final = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ class EarlierPages:
         if record is None:
             return None
         stored = await self._context.whole_entry(self._job_id, ordinal)
-        if stored is None:
+        if stored is None or len(stored.row) > MAX_ROW_BYTES:
             return None
         row = orjson.loads(stored.row)
         _, result = decode_entry(stored.journal)
