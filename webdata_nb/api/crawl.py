@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Unpack, cast
 
 from webdata_nb.api.frame_functions import frame_or_stream
 from webdata_nb.bridge import blocking
-from webdata_nb.calls import long_crawl, site_crawl
+from webdata_nb.calls import archive_crawl, long_crawl, site_crawl
 from webdata_nb.calls.incremental import incremental_inputs
 from webdata_nb.frames.schemas import CRAWL_COLUMNS
 from webdata_nb.requests import arguments
@@ -17,22 +17,25 @@ from webdata_nb.requests.since import Since
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     import pandas as pd
     from dask.dataframe import DataFrame as DaskFrame
 
     from webdata_nb.api.frame_functions import AsyncCrawlDf, CrawlDf
     from webdata_nb.calls.batches import FrameStream
+    from webdata_nb.requests.inputs import Input
 
 
 @with_options(CrawlDfOptions, columns=CRAWL_COLUMNS)
 async def _acrawl_df(
-    url: str | Sequence[str],
+    url: str | Path | Sequence[str],
     *,
     stream: bool = False,
     batch_rows: int | None = None,
     lazy: bool = False,
     spread: bool = False,
+    archive: str | Path | None = None,
     **options: Unpack[CrawlDfOptions],
 ) -> pd.DataFrame | DaskFrame | FrameStream:
     """Crawl a site from a start page and return its pages, one row each.
@@ -44,7 +47,8 @@ async def _acrawl_df(
     ----------
     url
         Where to start: an absolute http or https URL. A list crawls each of its URLs; the column
-        `start_url` of the frame names the start of each row.
+        `start_url` of the frame names the start of each row. The path of a `.warc`, `.warc.gz` or
+        `.wacz` file crawls the pages in it, from its first one.
     stream
         Return a stream of frames immediately, to loop over: the rows in batches, as they arrive.
         Several start URLs are crawled one after the other. Leaving the loop cancels the crawl.
@@ -60,6 +64,11 @@ async def _acrawl_df(
         the other, each page once. Each crawl reads its own site first. When none finds more, each
         takes the pages that the others have found, until there are none; `max_pages` holds for
         each site. Without it, the crawls know nothing of each other. Not every service offers this.
+    archive
+        The path of a WARC or WACZ file to read pages from, instead of requesting them; `url` is
+        where to start in it. Nothing is sent. A URL without a capture in it is `not_archived` in
+        the receipt, and no row; `fetched_at` is the time of the capture. The local service reads
+        the file.
 
     Returns
     -------
@@ -108,6 +117,12 @@ async def _acrawl_df(
     np.True_
     """
     since = Since.check(options["since"], options["recheck"])
+    if archive is not None or archive_crawl.is_archive(url):
+        arguments.check_requirement("spread", spread or None, "URLs of sites")
+        if since is not None:
+            raise InvalidArgument("since compares with the pages of a site, not of an archive")
+        inputs: Sequence[Input] = archive_crawl.archive_inputs(url, archive, options, lazy=lazy)
+        return await frame_or_stream(inputs, options, stream=stream, batch_rows=batch_rows)
     if since is not None:
         inputs = incremental_inputs(url, options, since, stream=stream, lazy=lazy, spread=spread)
         return await frame_or_stream(inputs, options, stream=False, batch_rows=batch_rows)

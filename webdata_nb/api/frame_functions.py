@@ -21,6 +21,8 @@ from webdata_nb.requests.options import (
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
     from dask.dataframe import DataFrame as DaskFrame
 
@@ -123,36 +125,39 @@ class CrawlFunction(Protocol[FrameT_co, StreamT_co, LazyT_co]):
     @overload
     def __call__(
         self,
-        url: str | Sequence[str],
+        url: str | Path | Sequence[str],
         *,
         stream: Literal[False] = False,
         batch_rows: int | None = None,
         lazy: Literal[False] = False,
         spread: bool = False,
+        archive: str | Path | None = None,
         **options: Unpack[CrawlDfOptions],
     ) -> FrameT_co: ...
 
     @overload
     def __call__(
         self,
-        url: str | Sequence[str],
+        url: str | Path | Sequence[str],
         *,
         stream: Literal[True],
         batch_rows: int | None = None,
         lazy: Literal[False] = False,
         spread: Literal[False] = False,
+        archive: str | Path | None = None,
         **options: Unpack[CrawlDfOptions],
     ) -> StreamT_co: ...
 
     @overload
     def __call__(
         self,
-        url: str | Sequence[str],
+        url: str | Path | Sequence[str],
         *,
         stream: Literal[False] = False,
         batch_rows: None = None,
         lazy: Literal[True],
         spread: Literal[False] = False,
+        archive: str | Path | None = None,
         **options: Unpack[CrawlDfOptions],
     ) -> LazyT_co: ...
 

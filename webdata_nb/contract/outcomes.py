@@ -14,6 +14,8 @@ CONTRADICTED: Final = "contradicted"
 READ: Final = frozenset({FETCHED, UNCHANGED, VERIFIED, CONTRADICTED})
 FAILED: Final = "failed:"
 HANDED_OVER: Final = "handed_over"
+NOT_ARCHIVED: Final = "not_archived"
+DAMAGED_ARCHIVE: Final = "damaged_archive"
 
 # Routes, frames and `why` read this table; a new outcome needs only an entry here.
 MEANINGS: Final[dict[str, str]] = {
@@ -34,6 +36,8 @@ MEANINGS: Final[dict[str, str]] = {
     "trap": "it is in a part of the site with endless URLs",
     "sitemap": "it is a sitemap that could not be read, or only in part",
     "llms_txt": "it is an llms.txt that could not be read",
+    NOT_ARCHIVED: "the archive has no capture of it",
+    DAMAGED_ARCHIVE: "it is an archive that could be read only in part",
     "over_budget": "the crawl reached max_pages before it",
     "over_requests": "the crawl reached its limit of requests, 3 x max_pages + 50, before it",
     "over_urls": "the crawl had reached its limit of known URLs: 100 x max_pages + 50,000, and at "
@@ -56,6 +60,8 @@ _COUNTED: Final[dict[str, str]] = {
     "trap": "in endless parts of the site",
     "sitemap": "unreadable sitemaps",
     "llms_txt": "unreadable llms.txt",
+    NOT_ARCHIVED: "not in the archive",
+    DAMAGED_ARCHIVE: "damaged archives",
 }
 _BEYOND: Final[dict[str, str]] = {
     "over_budget": "the budget",
@@ -92,7 +98,9 @@ def is_row(outcome: str) -> bool:
 
 
 # Outcomes of URLs that were not part of the request.
-_OUTSIDE_REQUEST: Final = frozenset({"scope", HANDED_OVER, "filtered", "sitemap", "llms_txt"})
+_OUTSIDE_REQUEST: Final = frozenset(
+    {"scope", HANDED_OVER, "filtered", "sitemap", "llms_txt", DAMAGED_ARCHIVE}
+)
 
 
 def completion_warning(counts: Mapping[str, int]) -> str:

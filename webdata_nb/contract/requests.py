@@ -347,6 +347,42 @@ class CrawlRequest(CrawlFields):
 
     url: HttpUrl = Field(description="Where the crawl starts.")
 
+    @property
+    def subject(self) -> str:
+        """What the crawl is of."""
+        return self.url
+
+
+class ArchiveCrawlRequest(CrawlRequest):
+    """POST /v1/archive-crawls, of the local service alone: a crawl of a WARC or WACZ file."""
+
+    archive: Annotated[str, Field(min_length=1, max_length=limits.URL_LENGTH)] = Field(
+        description="Absolute path of the file."
+    )
+    archive_version: Annotated[str, Field(max_length=limits.URL_LENGTH)] = Field(
+        description="Size and time of change of the file; the crawl fails if they are others."
+    )
+    url: HttpUrl = Field(
+        default="", description="Where the crawl starts; the archive's first page when left out."
+    )
+
+    @model_validator(mode="after")
+    def _check_stored_pages(self) -> ArchiveCrawlRequest:
+        options = self.scrape_options
+        if options.may_render:
+            raise ValueError(
+                "an archive has pages as they were sent, and no browser loads them: leave out "
+                'render, wait_for, mobile, mobile_device and the format "screenshot"'
+            )
+        if options.headers or options.cookies:
+            raise ValueError("nothing is sent for an archive: leave out headers and cookies")
+        return self
+
+    @property
+    def subject(self) -> str:
+        """What the crawl is of."""
+        return self.archive
+
 
 class LongCrawlRequest(CrawlRequest):
     """POST /v1/long-crawls (ours): a crawl of up to 100,000 pages, which runs in legs."""

@@ -16,6 +16,7 @@ from webdata_nb.client.client import Client
 from webdata_nb.contract import paths
 from webdata_nb.contract.events import Progress
 from webdata_nb.contract.replies import ReceiptEntry, SearchStart, SearchStatus, StartReply
+from webdata_nb.contract.requests import ArchiveCrawlRequest
 from webdata_nb.contract.states import JobKind, JobStatus
 from webdata_nb.errors import (
     Expired,
@@ -65,6 +66,8 @@ async def start(
 ) -> StartReply:
     """Start the job of a request; the reply to a search may hold its result."""
     key = idempotency_key
+    if isinstance(spec.request, ArchiveCrawlRequest):
+        return await _start_archive_crawl(client, spec, idempotency_key=key)
     if spec.op == "search":
         return await client.start_search(spec.body, wait_s=wait_s, idempotency_key=key)
     if spec.since is not None:
@@ -81,6 +84,19 @@ async def _start_incremental(
         raise NotSupported(
             f"the service at {client.base_url} offers no incremental crawls "
             f"(POST {paths.INCREMENTAL_CRAWLS}), which since needs; nothing was started",
+            status=error.status,
+        ) from None
+
+
+async def _start_archive_crawl(
+    client: Client, spec: JobSpec, *, idempotency_key: str | None
+) -> StartReply:
+    try:
+        return await client.start_archive_crawl(spec.body, idempotency_key=idempotency_key)
+    except (NotFound, NotSupported) as error:
+        raise NotSupported(
+            f"the local service at {client.base_url} is of a release that reads no archives; stop "
+            "it with webdata stop, and repeat the call",
             status=error.status,
         ) from None
 

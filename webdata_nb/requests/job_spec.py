@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from pydantic import ValidationError
 
 from webdata_nb import caller
+from webdata_nb.contract.archives import file_version
 from webdata_nb.contract.fields import Strict
 from webdata_nb.contract.requests import (
+    ArchiveCrawlRequest,
     CrawlRequest,
     CreativesRequest,
     LongCrawlRequest,
@@ -30,6 +33,8 @@ from webdata_nb.requests.since import Since
 from webdata_nb.suggestions import format_value
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from webdata_nb.frames.schemas import TableName
 
 _MODELS: Final[Mapping[str, type[SearchRequest | CrawlRequest | CreativesRequest]]] = {
@@ -62,7 +67,8 @@ class JobSpec:
     @property
     def has_credentials(self) -> bool:
         """Whether its URL has a user name and password, which `subject` masks."""
-        return isinstance(self.request, CrawlRequest) and self.request.url != self.subject
+        request = self.request
+        return isinstance(request, CrawlRequest) and request.subject != self.subject
 
     @property
     def brief(self) -> bool:
@@ -110,8 +116,24 @@ class JobSpec:
         return cls._crawl(LongCrawlRequest, url, options)
 
     @classmethod
-    def _crawl(cls, model: type[CrawlRequest], url: str, options: CrawlRequestOptions) -> Self:
-        merged = page_options.merge({"url": url, **options})
+    def archive_crawl(
+        cls, archive: Path, url: str | None, **options: Unpack[CrawlRequestOptions]
+    ) -> Self:
+        """Build a crawl of an archive, from a URL or its first page; raises as `search`."""
+        status = archive.stat()
+        version = file_version(status.st_size, status.st_mtime_ns)
+        source = {"archive": str(archive), "archive_version": version}
+        return cls._crawl(ArchiveCrawlRequest, url, options, source)
+
+    @classmethod
+    def _crawl(
+        cls,
+        model: type[CrawlRequest],
+        url: str | None,
+        options: CrawlRequestOptions,
+        source: Mapping[str, str] = MappingProxyType({}),
+    ) -> Self:
+        merged = page_options.merge({"url": url, **source, **options})
         request = arguments.build_request(model, merged.values, merged.argument_names)
         scraped = request.scrape_options
         columns = schemas.frame_columns(
@@ -193,7 +215,7 @@ def _subject(request: Strict) -> str:
         case CreativesRequest():
             return request.advertiser
         case CrawlRequest():
-            return arguments.mask_credentials(request.url)
+            return arguments.mask_credentials(request.subject)
     raise TypeError(f"{type(request).__name__} has no subject")
 
 

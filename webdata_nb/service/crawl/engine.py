@@ -49,7 +49,7 @@ from webdata_nb.service.store.interface import JobContext, PageSpool
 from webdata_nb.service.store.page_contents import share_content
 from webdata_nb.service.store.records import CommitBatch, JournalEntry, LegEnd, UrlOutcome
 from webdata_nb.service.store.site_crawls import Handover
-from webdata_nb.service.web.polite_fetcher import PoliteFetcher
+from webdata_nb.service.web.polite_fetcher import ResponseSource
 from webdata_nb.service.web.urls import canonical_key, canonical_url
 
 log = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class CrawlResources:
     """What a crawl works with, shared by all jobs of a process."""
 
     pipeline: PagePipeline
-    fetcher: PoliteFetcher
+    fetcher: ResponseSource
     robots: RobotsCache
     user_agent: str
     spool: PageSpool
@@ -384,7 +384,7 @@ class _CrawlRun:
             await self._check_start_page(result, visit)
             await self._set_seeds(result)
         row, charged = None, tuple[str, ...]()
-        if visit is not None and not visit.stopped:
+        if visit is not None and not visit.stopped and result.kind != "not_archived":
             content = await self._content(visit.scraped)
             row = encode_row(visit, target, content)
             extracted = bool(content.get("extract"))
@@ -472,6 +472,8 @@ class _CrawlRun:
         if "robots" in (result.kind, result.reason):
             reply = await self._robots.reply(result.final_url)
             self._failure = reply.start_refusal
+        elif result.kind == "not_archived":
+            self._failure = f"the start page is not in the archive: {result.detail}"
         elif visit is not None and visit.error is not None and visit.status is None:
             self._failure = f"the start page could not be fetched: {visit.error}"
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import orjson
 
-ResultKind = Literal["page", "failed", "robots", "stopped"]
+ResultKind = Literal["page", "failed", "robots", "stopped", "not_archived"]
 ClaimCheck = Literal["", "unchanged", "verified", "contradicted"]
 """Whether the site called a page unchanged, and what a full request then found."""
 
@@ -34,8 +34,9 @@ class CrawlResult:
     Attributes
     ----------
     kind
-        A ``page``; ``failed``, with `reason` and `detail`; excluded by ``robots``; or ``stopped``
-        at a redirect to `final_url`, which is excluded because of `reason`.
+        A ``page``; ``failed``, with `reason` and `detail`; excluded by ``robots``; ``stopped`` at
+        a redirect to `final_url`, which is excluded because of `reason`; or ``not_archived``, with
+        `detail`.
     final_url
         The URL that answered, after redirects.
     reason

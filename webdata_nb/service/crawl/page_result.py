@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import orjson
 
+from webdata_nb.contract import outcomes
 from webdata_nb.service.crawl.anchor_grading import anchor_grades
 from webdata_nb.service.crawl.earlier_pages import UnchangedPage
 from webdata_nb.service.crawl.journal import ClaimCheck, CrawlResult, CrawlTarget
@@ -29,8 +30,9 @@ def to_crawl_result(visit: PageVisit, *, grade_anchors: bool) -> CrawlResult:
     if visit.stopped is not None:
         return CrawlResult("stopped", visit.final_url, reason=visit.stopped, hops=visit.hops)
     if visit.error is not None:
+        is_archived = visit.error.kind != outcomes.NOT_ARCHIVED
         return CrawlResult(
-            "failed",
+            "failed" if is_archived else "not_archived",
             visit.final_url,
             reason=visit.error.kind,
             detail=str(visit.error)[:MAX_DETAIL_CHARACTERS],

@@ -34,7 +34,7 @@ REQUESTS_PER_ROW: Final = 3
 EXTRA_REQUESTS: Final = 50
 # The most that one page may take: its own request and its redirects (`web.request.Limits`).
 MAX_REQUESTS_PER_PAGE: Final = 11
-# URLs that robots.txt disallows take no request. This bounds them.
+# URLs that robots.txt disallows, or that an archive lacks, take no request. This bounds them.
 TARGETS_PER_ROW: Final = 10
 EXTRA_TARGETS: Final = 100
 # URLs that a crawl keeps in memory; those discovered later are in the receipt alone.
@@ -352,8 +352,10 @@ class CrawlPlan:
         """Count the requests of a result.
 
         A refusal by the robots.txt of the crawl's own sites takes none; that of another site took
-        a request for its robots.txt.
+        a request for its robots.txt. What an archive lacks takes none.
         """
+        if result.kind == "not_archived":
+            return 0
         if result.kind == "robots" and site_of(target.url) in self.scope.sites:
             return 0
         return min(1 + result.hops, MAX_REQUESTS_PER_PAGE)
@@ -382,6 +384,8 @@ class CrawlPlan:
             return TargetOutcome("robots", result.reason)
         if result.kind == "stopped":
             return TargetOutcome(result.reason, f"redirects to {result.final_url}")
+        if result.kind == "not_archived":
+            return TargetOutcome(result.kind, result.detail)
         if self._discovery.redirects_to_known(target.url, result.final_url):
             return TargetOutcome("redirect", result.final_url)
         if result.kind == "failed":

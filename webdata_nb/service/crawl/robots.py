@@ -12,12 +12,13 @@ from typing import Final
 
 import orjson
 
+from webdata_nb.contract import outcomes
 from webdata_nb.service.crawl.robots_rules import RobotsRules
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.runtime.cooperative import run_cooperatively
 from webdata_nb.service.web.charset import Charset, decode_text
 from webdata_nb.service.web.fetch import FetchLimits, FetchRequest
-from webdata_nb.service.web.polite_fetcher import PageDeadline, PoliteFetcher, retry_delay_s
+from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource, retry_delay_s
 from webdata_nb.service.web.urls import url_origin
 
 # RFC 9309, 2.5: parsers must read at least 500 KiB, and may stop there.
@@ -34,6 +35,12 @@ UTF_8: Final = Charset("UTF-8", "default")
 LIMITS: Final = FetchLimits(
     wire_bytes=10 * MAX_PARSED_BYTES, decoded_bytes=10 * MAX_PARSED_BYTES, redirects=5
 )
+# Errors after which the file may be treated as unavailable (2.3.1.2, 2.3.1.3), and the status that
+# they stand for: too many redirects, or an archive without it, whose pages are not requested again.
+_UNAVAILABLE: Final[Mapping[str, int]] = {
+    "redirects": HTTPStatus.FOUND,
+    outcomes.NOT_ARCHIVED: HTTPStatus.NOT_FOUND,
+}
 _SNAPSHOT_PREFIX: Final = "robots:"
 _MAX_AGE: Final = re.compile(r"(?<![\w-])max-age=\"?([0-9]{1,9})")
 
@@ -116,7 +123,7 @@ class RobotsCache:
     """
 
     def __init__(
-        self, fetcher: PoliteFetcher, *, clock: Callable[[], float] = time.monotonic
+        self, fetcher: ResponseSource, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._fetcher, self._clock = fetcher, clock
         self._cached: dict[str, CachedRobots] = {}
@@ -171,8 +178,7 @@ class RobotsCache:
             # Pages already hold their place in the host's queue while they wait for this file.
             fetched = await self._fetcher.fetch(request, deadline, queued=False)
         except FetchError as error:
-            # 2.3.1.2: after too many redirects the file may be treated as unavailable.
-            status = HTTPStatus.FOUND if error.kind == "redirects" else 0
+            status = _UNAVAILABLE.get(error.kind, 0)
             return RobotsAttempt(RobotsReply(status, "", str(error)), error_kind=error.kind)
         return RobotsAttempt(
             RobotsReply(fetched.status, decode_text(fetched.body[:MAX_PARSED_BYTES], UTF_8)),

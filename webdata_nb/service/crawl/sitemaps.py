@@ -11,13 +11,14 @@ from typing import Final, TypeAlias
 
 import orjson
 
+from webdata_nb.contract import outcomes
 from webdata_nb.service.crawl.robots import JobRobots
 from webdata_nb.service.documents import sitemap
 from webdata_nb.service.documents.sitemap import ParsedSitemap
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.store.records import UrlOutcome
 from webdata_nb.service.web.fetch import FetchedResponse, FetchLimits, FetchRequest
-from webdata_nb.service.web.polite_fetcher import PageDeadline, PoliteFetcher, retry_delay_s
+from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource, retry_delay_s
 from webdata_nb.service.web.urls import join_url, url_origin
 
 # An index lists files, which may be indexes as well, so the bounds apply to all files together.
@@ -32,7 +33,7 @@ LIMITS: Final = FetchLimits(wire_bytes=sitemap.MAX_BYTES, decoded_bytes=sitemap.
 SITEMAP: Final = "sitemap"
 LLMS_TXT: Final = "llms_txt"
 _SNAPSHOT_NAME: Final = "sitemaps"
-_NOT_FOUND: Final = frozenset({"HTTP 404", "HTTP 410"})
+_NOT_FOUND: Final = frozenset({"HTTP 404", "HTTP 410", outcomes.NOT_ARCHIVED})
 
 Parse: TypeAlias = Callable[[FetchedResponse], Awaitable[ParsedSitemap]]
 """Extracts the URLs of a fetched file."""
@@ -73,7 +74,7 @@ class SitemapReader:
     robots.txt names.
     """
 
-    fetcher: PoliteFetcher
+    fetcher: ResponseSource
     parse: Parse | None
     parse_llms_txt: Parse | None
     robots: JobRobots
@@ -180,7 +181,7 @@ def _unread(queue: deque[str]) -> list[tuple[str, str]]:
 
 
 async def _fetch(
-    fetcher: PoliteFetcher, request: FetchRequest, deadline: PageDeadline, delay_s: float
+    fetcher: ResponseSource, request: FetchRequest, deadline: PageDeadline, delay_s: float
 ) -> tuple[FetchedResponse | None, str]:
     """Fetch a file; retry passing failures. Returns the file, or None and the problem."""
     attempt = 0
@@ -190,7 +191,8 @@ async def _fetch(
         try:
             fetched = await fetcher.fetch(request, deadline, delay_s=delay_s)
         except FetchError as error:
-            error_kind, problem = error.kind, str(error)
+            error_kind = error.kind
+            problem = error_kind if error_kind == outcomes.NOT_ARCHIVED else str(error)
         else:
             status, problem = fetched.status, f"HTTP {fetched.status}"
             retry_after_s = fetched.retry_after_s

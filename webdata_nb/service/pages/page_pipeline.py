@@ -25,7 +25,7 @@ from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.web.fetch import FetchedResponse, FetchRequest
 from webdata_nb.service.web.polite_fetcher import (
     PageDeadline,
-    PoliteFetcher,
+    ResponseSource,
     retry_delay_s,
 )
 from webdata_nb.service.web.request import Validators
@@ -124,9 +124,13 @@ class FetchedPage:
 class PagePipeline:
     """Fetches and scrapes pages, for all jobs of a process."""
 
-    def __init__(self, fetcher: PoliteFetcher, scraper: PageScraper, browser: Browser) -> None:
+    def __init__(self, fetcher: ResponseSource, scraper: PageScraper, browser: Browser) -> None:
         self._fetcher, self._scraper, self._browser = fetcher, scraper, browser
         self._retries = EventThrottle()
+
+    def with_source(self, source: ResponseSource) -> PagePipeline:
+        """Return a pipeline that fetches pages from another source."""
+        return PagePipeline(source, self._scraper, self._browser)
 
     def prepare(self) -> None:
         """Start what the first pages of a job need, without waiting for it."""
@@ -154,7 +158,7 @@ class PagePipeline:
             at, elapsed_s = datetime.now(UTC), deadline.elapsed_s
             hops = error.hops if isinstance(error, FetchError) else 0
             return PageVisit(request.url, request.url, None, elapsed_s, at, error=error, hops=hops)
-        at = datetime.now(UTC)
+        at = fetched.captured_at or datetime.now(UTC)
         if fetched.stopped is not None:
             return _visit(request, fetched, deadline, at, stopped=fetched.stopped)
         if _is_not_modified(request, fetched):

@@ -146,7 +146,7 @@ async def _new_job(
         id=str(uuid.uuid4()),
         account_id=account_of(request),
         kind="crawl" if isinstance(job_request, CrawlRequest) else "search",
-        subject=job_request.url if isinstance(job_request, CrawlRequest) else job_request.query,
+        subject=job_request.subject if isinstance(job_request, CrawlRequest) else job_request.query,
         request=body,
         context=await state.webhooks.add_options(job_request, context),
         max_charges=tariff.max_charges(job_request),

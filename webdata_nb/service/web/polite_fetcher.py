@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from webdata_nb.pacing.backoff import BackoffPolicy
 from webdata_nb.service.errors import FetchError
@@ -102,7 +102,25 @@ class PageDeadline:
         return max(0.0, self.timeout_s - self.elapsed_s)
 
 
-class PoliteFetcher:
+class ResponseSource(Protocol):
+    """Returns the responses to requests, from the web or from an archive."""
+
+    def deadline(self, timeout_s: float) -> AbstractContextManager[PageDeadline]:
+        """Start a page's deadline."""
+
+    async def fetch(
+        self,
+        request: FetchRequest,
+        deadline: PageDeadline,
+        *,
+        delay_s: float = 0.0,
+        allow_hop: AllowHop | None = None,
+        queued: bool = True,
+    ) -> FetchedResponse:
+        """Return the response to a request; raises `FetchError`."""
+
+
+class PoliteFetcher(ResponseSource):
     """A fetcher whose requests wait for their host's slot; shared by the jobs of one egress."""
 
     def __init__(

@@ -149,18 +149,9 @@ class RedirectFollower:
         return headers or None
 
     def _redirect_target(self, response: aiohttp.ClientResponse) -> str | None:
-        if response.status not in _REDIRECTS or not self._request.follow_redirects:
+        if not self._request.follow_redirects:
             return None
-        location = _location(response.raw_headers)
-        if location is None:
-            return None
-        target = join_url(self._url, location)
-        if target is None:
-            excerpt = location[:200]
-            raise FetchError(
-                "bad_url", f"The page redirects to {excerpt!r}, which is not a web page."
-            )
-        return target
+        return redirect_target(self._url, response.status, _location(response.raw_headers))
 
     def _follow(self, reply: _RedirectReply) -> None:
         self._hops.append(Redirect(self._url, reply.status))
@@ -197,6 +188,23 @@ class RedirectFollower:
             elapsed_s=time.perf_counter() - self._started,
             stopped=stopped,
         )
+
+
+def redirect_target(url: str, status: int, location: str | None) -> str | None:
+    """Return where a response redirects to; None for one that does not.
+
+    Raises
+    ------
+    FetchError
+        Of kind ``bad_url``: the target is not a web page.
+    """
+    if status not in _REDIRECTS or location is None:
+        return None
+    target = join_url(url, location)
+    if target is None:
+        excerpt = location[:200]
+        raise FetchError("bad_url", f"The page redirects to {excerpt!r}, which is not a web page.")
+    return target
 
 
 @dataclass(frozen=True, slots=True)

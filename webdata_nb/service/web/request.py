@@ -133,6 +133,8 @@ class FetchedResponse:
         Seconds from the request to the end of the body, redirects included.
     stopped : str, optional
         The reason of `allow_hop` to stop; the body is empty then.
+    captured_at : datetime, optional
+        When an archive captured the response; None for one that was received now.
     """
 
     url: str
@@ -144,6 +146,7 @@ class FetchedResponse:
     redirects: tuple[Redirect, ...]
     elapsed_s: float
     stopped: str | None = None
+    captured_at: datetime | None = None
 
     def header(self, name: str) -> str | None:
         """Return the first header of a name, ignoring case; None without one."""

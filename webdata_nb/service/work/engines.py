@@ -16,8 +16,10 @@ import orjson
 
 from webdata_nb.contract.local import SessionSettings
 from webdata_nb.contract.replies import EngineEntry
-from webdata_nb.contract.requests import Extract
+from webdata_nb.contract.requests import ArchiveCrawlRequest, Extract
+from webdata_nb.service.archives.archive import Archives
 from webdata_nb.service.browser.renderer import Browser
+from webdata_nb.service.crawl import archive_crawl
 from webdata_nb.service.crawl import engine as crawl
 from webdata_nb.service.crawl.robots import RobotsCache
 from webdata_nb.service.errors import BadInput, JobFailure
@@ -176,6 +178,7 @@ class JobEngines:
     operator_settings: SessionSettings
     spool: SpoolDirectory
     breakers: ProviderBreakers = field(default_factory=ProviderBreakers)
+    archives: Archives = field(default_factory=Archives)
     extractor_factory: ExtractorFactory = field(default_factory=ExtractorFactory)
     _search_tools: dict[tuple[EgressRoute, bytes], search.SearchResources] = field(
         default_factory=dict, repr=False
@@ -200,6 +203,8 @@ class JobEngines:
             crawl_tools = crawl.CrawlResources(
                 route.pipeline, route.polite, route.robots, route.user_agent, spool, extractor
             )
+            if isinstance(crawled, ArchiveCrawlRequest):
+                return await archive_crawl.run(context, crawled, crawl_tools, self.archives)
             return await crawl.run(context, crawled, crawl_tools)
 
     def check_extract(

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 from webdata_nb.contract import limits
 from webdata_nb.contract.error_messages import plain_message
 from webdata_nb.contract.requests import (
+    ArchiveCrawlRequest,
     CrawlRequest,
     IncrementalCrawlRequest,
     LongCrawlRequest,
@@ -30,6 +31,8 @@ def crawl_request(job: JobRecord) -> CrawlRequest:
     JobFailure
         The request exceeds the limits of this release; the message names the fields.
     """
+    if "archive" in job.request:
+        return _validate(ArchiveCrawlRequest, job)
     max_pages = job.request.get("max_pages")
     is_long = isinstance(max_pages, int) and max_pages > limits.MAX_PAGES[1]
     if not INCREMENTAL.isdisjoint(job.request):

@@ -1,0 +1,1 @@
+"""Web archives: WARC and WACZ files as the source of a crawl's pages."""

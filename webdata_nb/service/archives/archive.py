@@ -1,0 +1,211 @@
+"""Opens WARC and WACZ files, and finds the response that was captured of a URL."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from math import inf
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from webdata_nb.contract.archives import file_version
+from webdata_nb.contract.outcomes import NOT_ARCHIVED
+from webdata_nb.service.archives.archive_index import (
+    ArchiveIndex,
+    Capture,
+    build_index,
+    url_key,
+)
+from webdata_nb.service.archives.archived_response import (
+    ArchivedResponse,
+    read_head,
+    read_response,
+)
+from webdata_nb.service.archives.record_bytes import GZIP_MAGIC, BrokenRecord
+from webdata_nb.service.archives.wacz import (
+    ZIP_MAGIC,
+    UnusableArchive,
+    WarcWindow,
+    read_wacz,
+)
+from webdata_nb.service.archives.warc_records import WarcFile, WarcRecord, read_record
+from webdata_nb.service.errors import FetchError
+from webdata_nb.service.observability.operations import waiting_for
+from webdata_nb.service.web.request import FetchLimits
+
+# Records that are read in search of the first page.
+_MAX_START_RECORDS: Final = 10_000
+# Indexes that stay in memory for further crawls of the same file.
+_MAX_OPEN_ARCHIVES: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """An archive and its index; it can be read from several threads."""
+
+    path: Path
+    windows: tuple[WarcWindow, ...]
+    index: ArchiveIndex
+    listed_pages: tuple[str, ...] = ()
+
+    def response(self, url: str, limits: FetchLimits) -> ArchivedResponse:
+        """Return the newest response that was captured of a URL.
+
+        Raises
+        ------
+        FetchError
+            Of kind ``not_archived`` where there is none; ``too_large``, ``decode`` or ``protocol``
+            where the record cannot be used.
+        """
+        with self.path.open("rb") as file:
+            record = self._record(file, url)
+            try:
+                if record.kind == "revisit":
+                    return self._revisited(file, record, limits)
+                return read_response(record, limits)
+            except BrokenRecord as error:
+                raise FetchError("protocol", f"The archive's record is damaged: {error}.") from None
+
+    def first_page(self) -> str | None:
+        """Return the page where a crawl starts: the first one listed, else the first one stored."""
+        with self.path.open("rb") as file:
+            for url in self.listed_pages:
+                if self._find(file, url) is not None:
+                    return url
+            return _first_page(file, self.windows[0])
+
+    def _record(self, file: BinaryIO, url: str) -> WarcRecord:
+        record = self._find(file, url)
+        if record is None:
+            raise FetchError(NOT_ARCHIVED, f"The archive has no capture of {url}")
+        return record
+
+    def _find(self, file: BinaryIO, url: str) -> WarcRecord | None:
+        """Return the newest record of a URL."""
+        key = url_key(url)
+        if key is None:
+            return None
+        for capture in self.index.captures(key):
+            record = self._read(file, capture)
+            if record is not None and url_key(record.url) == key:
+                return record
+        return None
+
+    def _read(self, file: BinaryIO, capture: Capture) -> WarcRecord | None:
+        try:
+            return read_record(file, capture.offset, self.windows[capture.window].limit)
+        except BrokenRecord:
+            return None
+
+    def _revisited(
+        self, file: BinaryIO, record: WarcRecord, limits: FetchLimits
+    ) -> ArchivedResponse:
+        """Return the response of a record that refers to an earlier one for its body."""
+        original = self._original(file, record)
+        if original is None:
+            raise FetchError(
+                NOT_ARCHIVED,
+                f"The archive refers to a capture of {record.url} that it does not have",
+            )
+        response = read_response(original, limits)
+        return replace(response, captured_at=record.captured_at)
+
+    def _original(self, file: BinaryIO, record: WarcRecord) -> WarcRecord | None:
+        """Return the record that a revisit refers to."""
+        key = url_key(record.fields.get("warc-refers-to-target-uri", record.url).strip("<>"))
+        if key is None:
+            return None
+        digest = record.fields.get("warc-payload-digest")
+        records = (self._read(file, capture) for capture in self.index.captures(key))
+        return next(
+            (
+                each
+                for each in records
+                if each is not None
+                and each.kind != "revisit"
+                and url_key(each.url) == key
+                and each.fields.get("warc-payload-digest") == digest
+            ),
+            None,
+        )
+
+
+def _first_page(file: BinaryIO, window: WarcWindow) -> str | None:
+    """Return the first HTML page, or redirect, of a WARC file."""
+    for number, record in enumerate(WarcFile(file, window.start, window.limit).records()):
+        if number == _MAX_START_RECORDS:
+            return None
+        if record.kind in {"response", "resource"} and url_key(record.url) is not None:
+            try:
+                head, _ = read_head(read_record(file, record.offset, window.limit))
+            except (BrokenRecord, FetchError):
+                continue
+            is_html = any("html" in value.lower() for value in head.values("content-type"))
+            is_redirect = HTTPStatus.MULTIPLE_CHOICES <= head.status < HTTPStatus.BAD_REQUEST
+            if is_redirect or (is_html and head.status < HTTPStatus.MULTIPLE_CHOICES):
+                return record.url
+    return None
+
+
+def archive_version(path: Path) -> str:
+    """Return the version of a file."""
+    status = path.stat()
+    return file_version(status.st_size, status.st_mtime_ns)
+
+
+def open_archive(path: Path, cancelled: threading.Event) -> Archive:
+    """Open an archive and index it.
+
+    Raises
+    ------
+    UnusableArchive
+        The file cannot be read as an archive.
+    IndexingCancelled
+        `cancelled` was set.
+    """
+    try:
+        with path.open("rb") as file:
+            start = file.read(8)
+            windows, pages = _windows(path, start)
+            return Archive(path, windows, build_index(file, windows, cancelled), pages)
+    except OSError as error:
+        raise UnusableArchive(f"{path} cannot be read ({error.strerror})") from None
+
+
+def _windows(path: Path, start: bytes) -> tuple[tuple[WarcWindow, ...], tuple[str, ...]]:
+    if start.startswith(ZIP_MAGIC):
+        package = read_wacz(path)
+        return package.windows, package.pages
+    if start.startswith((GZIP_MAGIC, b"WARC/")):
+        return (WarcWindow(0, path.stat().st_size),), ()
+    raise UnusableArchive(f"{path.name} is neither a WARC nor a WACZ file")
+
+
+class Archives:
+    """Opens archives once for all crawls that read them at about the same time."""
+
+    def __init__(self) -> None:
+        self._open: OrderedDict[tuple[Path, str], Archive] = OrderedDict()
+        self._lock = asyncio.Lock()
+
+    async def open(self, path: Path, version: str) -> Archive:
+        """Return the archive of a file; raises `UnusableArchive`."""
+        with waiting_for(f"the index of {path.name}", inf):
+            async with self._lock:
+                archive = self._open.get((path, version)) or await _open_in_thread(path)
+                self._open[path, version] = archive
+                self._open.move_to_end((path, version))
+                while len(self._open) > _MAX_OPEN_ARCHIVES:
+                    self._open.popitem(last=False)
+        return archive
+
+
+async def _open_in_thread(path: Path) -> Archive:
+    cancelled = threading.Event()
+    try:
+        return await asyncio.to_thread(open_archive, path, cancelled)
+    finally:
+        cancelled.set()  # the thread ends soon if the job was cancelled

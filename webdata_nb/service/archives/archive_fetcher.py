@@ -1,0 +1,108 @@
+"""Answers the requests of a crawl from an archive; nothing is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from webdata_nb.service.archives.archive import Archive
+from webdata_nb.service.errors import FetchError
+from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource
+from webdata_nb.service.web.redirects import redirect_target
+from webdata_nb.service.web.request import (
+    FetchedResponse,
+    FetchLimits,
+    FetchRequest,
+    Redirect,
+)
+from webdata_nb.service.web.urls import canonical_url
+
+if TYPE_CHECKING:
+    from webdata_nb.service.archives.archived_response import ArchivedResponse
+    from webdata_nb.service.web.request import AllowHop
+
+
+class SingleAttemptDeadline(PageDeadline):
+    """A deadline that leaves no time for a second attempt: the record would be the same."""
+
+    @property
+    def remaining_s(self) -> float:
+        """No seconds."""
+        return 0.0
+
+
+class ArchiveFetcher(ResponseSource):
+    """Returns the responses that an archive has, and follows its redirects."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+
+    @contextmanager
+    def deadline(self, timeout_s: float) -> Iterator[PageDeadline]:
+        """Start the deadline of a page, which is read once."""
+        yield SingleAttemptDeadline(timeout_s)
+
+    async def fetch(
+        self,
+        request: FetchRequest,
+        deadline: PageDeadline,  # noqa: ARG002 - a file is not waited for
+        *,
+        delay_s: float = 0.0,  # noqa: ARG002 - no host is asked
+        allow_hop: AllowHop | None = None,
+        queued: bool = True,  # noqa: ARG002
+    ) -> FetchedResponse:
+        """Return the response of a URL, after its redirects; raises `FetchError`."""
+        limits, started_at = request.limits or FetchLimits(), time.perf_counter()
+        requested = url = canonical_url(request.url)
+        hops: list[Redirect] = []
+        stopped: str | None = None
+        try:
+            while True:
+                archived = await asyncio.to_thread(self._archive.response, url, limits)
+                target = redirect_target(url, archived.status, archived.header("location"))
+                if target is None:
+                    break
+                hops.append(Redirect(url, archived.status))
+                _check_hops(hops, target, limits)
+                url = target
+                stopped = None if allow_hop is None else await allow_hop(url)
+                if stopped is not None:
+                    break
+        except FetchError as failure:
+            failure.hops = len(hops)
+            raise
+        elapsed_s = time.perf_counter() - started_at
+        return _fetched(requested, url, archived, hops, elapsed_s=elapsed_s, stopped=stopped)
+
+
+def _check_hops(hops: list[Redirect], target: str, limits: FetchLimits) -> None:
+    if len(hops) > limits.redirects:
+        raise FetchError("redirects", f"The page redirects more than {limits.redirects} times.")
+    if any(hop.url == target for hop in hops):
+        raise FetchError("redirects", f"The page redirects in a circle, to {target!r}.")
+
+
+def _fetched(
+    requested: str,
+    final_url: str,
+    archived: ArchivedResponse,
+    hops: list[Redirect],
+    *,
+    elapsed_s: float,
+    stopped: str | None,
+) -> FetchedResponse:
+    return FetchedResponse(
+        url=requested,
+        final_url=final_url,
+        status=archived.status,
+        headers=archived.headers,
+        body=b"" if stopped else archived.body,
+        wire_bytes=archived.stored_bytes,
+        redirects=tuple(hops),
+        elapsed_s=elapsed_s,
+        stopped=stopped,
+        captured_at=archived.captured_at,
+    )

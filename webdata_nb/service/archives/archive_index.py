@@ -1,0 +1,122 @@
+"""Indexes the captures of an archive by URL, as arrays of numbers."""
+
+from __future__ import annotations
+
+import threading
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import BinaryIO, Final, NamedTuple
+
+from webdata_nb.service.archives.wacz import UnusableArchive, WarcWindow
+from webdata_nb.service.archives.warc_records import SeveralRecords, WarcFile, WarcRecord
+from webdata_nb.service.errors import FetchError
+from webdata_nb.service.web.urls import canonical_key, canonical_url
+
+# A capture takes 26 bytes of memory, and 90 while the index is built.
+MAX_CAPTURES: Final = 2_000_000
+_KINDS: Final = frozenset({"response", "resource", "revisit"})
+
+
+class IndexingCancelled(Exception):
+    """The job that an index is built for was cancelled."""
+
+
+class Capture(NamedTuple):
+    """Where the record of a capture is: the number of its window, and its offset in the file."""
+
+    window: int
+    offset: int
+
+
+@dataclass(slots=True)
+class ArchiveIndex:
+    """The captures of an archive, sorted by a hash of their URL, then by time."""
+
+    _hashes: array[int] = field(default_factory=lambda: array("Q"))
+    _windows: array[int] = field(default_factory=lambda: array("H"))
+    _offsets: array[int] = field(default_factory=lambda: array("Q"))
+    _times: array[int] = field(default_factory=lambda: array("q"))
+    problems: list[str] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self._hashes)
+
+    def add(self, record: WarcRecord, window: int) -> None:
+        """Add a record, unless it is no capture of a web page."""
+        if record.kind not in _KINDS or (key := url_key(record.url)) is None:
+            return
+        if len(self) == MAX_CAPTURES:
+            raise UnusableArchive(f"the archive has more than {MAX_CAPTURES:,} captures")
+        at = record.captured_at
+        self._hashes.append(_hash(key))
+        self._windows.append(window)
+        self._offsets.append(record.offset)
+        self._times.append(0 if at is None else int(at.timestamp()))
+
+    def sort(self) -> None:
+        """Sort the captures, once all are added."""
+        order = sorted(range(len(self)), key=self._times.__getitem__)
+        order.sort(key=self._hashes.__getitem__)
+        self._hashes = array("Q", (self._hashes[i] for i in order))
+        self._windows = array("H", (self._windows[i] for i in order))
+        self._offsets = array("Q", (self._offsets[i] for i in order))
+        self._times = array("q", (self._times[i] for i in order))
+
+    def captures(self, key: str) -> Iterator[Capture]:
+        """Yield the captures that may be of a URL, the newest first; their records tell."""
+        number = _hash(key)
+        first = bisect_left(self._hashes, number)
+        end = bisect_left(self._hashes, number + 1, lo=first)
+        for position in reversed(range(first, end)):
+            yield Capture(self._windows[position], self._offsets[position])
+
+
+def build_index(
+    file: BinaryIO, windows: tuple[WarcWindow, ...], cancelled: threading.Event
+) -> ArchiveIndex:
+    """Read all records of an archive.
+
+    Raises
+    ------
+    UnusableArchive
+        It has no capture, or single records cannot be read.
+    IndexingCancelled
+        `cancelled` was set.
+    """
+    index = ArchiveIndex()
+    for number, window in enumerate(windows):
+        warc = WarcFile(file, window.start, window.limit)
+        try:
+            for record in warc.records():
+                if cancelled.is_set():
+                    raise IndexingCancelled
+                index.add(record, number)
+        except SeveralRecords:
+            raise UnusableArchive(
+                "the archive is compressed as a whole, so that its records cannot be read one by "
+                "one: `warcio recompress` writes one that can be read"
+            ) from None
+        index.problems += warc.problems
+    if not len(index):
+        problem = f": {index.problems[0]}" if index.problems else ""
+        raise UnusableArchive(f"the archive has no capture of a web page{problem}")
+    index.sort()
+    return index
+
+
+def url_key(url: str) -> str | None:
+    """Return the key by which a URL is found; None for what is no web address."""
+    if not url[:4].lower().startswith("http"):
+        return None
+    try:
+        return canonical_key(canonical_url(url))
+    except FetchError:
+        return None
+
+
+def _hash(key: str) -> int:
+    # One bit less than the array holds, so that the next number fits too.
+    return int.from_bytes(blake2b(key.encode(), digest_size=8).digest()) >> 1

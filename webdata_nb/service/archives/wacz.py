@@ -1,0 +1,141 @@
+"""Finds the WARC files of a WACZ file, a zip package of web archives."""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from webdata_nb.service.errors import ApplicationError
+
+ZIP_MAGIC: Final = b"PK\x03\x04"
+# Of the package's directory, which is read into memory.
+MAX_DIRECTORY_BYTES: Final = 4 * 1024 * 1024
+MAX_WARC_FILES: Final = 10_000
+_PAGES: Final = "pages/pages.jsonl"
+_MAX_PAGES_BYTES: Final = 1024 * 1024
+_LOCAL_HEADER: Final = struct.Struct("<26xHH")
+_END_OF_DIRECTORY: Final = struct.Struct("<4s4H2LH")
+_SIZE_OF_LARGE: Final = struct.Struct("<Q")
+_NO_SIZE: Final = 0xFFFFFFFF
+_ENCRYPTED: Final = 0x1
+_DAMAGED: Final = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    NotImplementedError,
+    ValueError,
+)
+
+
+class UnusableArchive(ApplicationError):
+    """A file is no archive that can be read; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class WarcWindow:
+    """The bytes of one WARC file: the whole file, or a part of a package."""
+
+    start: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class WaczPackage:
+    """The WARC files of a package, and the addresses of its pages in their order."""
+
+    windows: tuple[WarcWindow, ...]
+    pages: tuple[str, ...]
+
+
+def read_wacz(path: Path) -> WaczPackage:
+    """Read the directory of a package; nothing of it is unpacked to files.
+
+    Raises
+    ------
+    UnusableArchive
+        The package is damaged, too large, or has no WARC file that can be read in place.
+    """
+    try:
+        _check_directory_size(path)
+        with zipfile.ZipFile(path) as package:
+            windows = tuple(_windows(path, package))
+            pages = tuple(_pages(package))
+    except _DAMAGED as error:
+        raise UnusableArchive(f"{path.name} is a damaged package ({error})") from None
+    if not windows:
+        raise UnusableArchive(f"{path.name} has no WARC file in its folder archive/")
+    return WaczPackage(windows, pages)
+
+
+def _check_directory_size(path: Path) -> None:
+    """Refuse a directory that `zipfile` would read into memory as a whole."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        file.seek(max(0, size - 2 * 0xFFFF))
+        tail = file.read()
+    position = tail.rfind(b"PK\x05\x06")
+    if position < 0:
+        raise UnusableArchive(f"{path.name} is a damaged package (it has no directory)")
+    directory_bytes = _END_OF_DIRECTORY.unpack_from(tail, position)[5]
+    record = tail.rfind(b"PK\x06\x06", 0, position)
+    if record >= 0:  # a large package repeats the size in a longer form, which `zipfile` uses
+        directory_bytes = max(
+            directory_bytes % _NO_SIZE, *_SIZE_OF_LARGE.unpack_from(tail, record + 40)
+        )
+    if directory_bytes > MAX_DIRECTORY_BYTES:
+        raise UnusableArchive(
+            f"{path.name} has a directory of more than {MAX_DIRECTORY_BYTES:,} bytes"
+        )
+
+
+def _windows(path: Path, package: zipfile.ZipFile) -> Iterator[WarcWindow]:
+    members = [
+        member
+        for member in package.infolist()
+        if member.filename.startswith("archive/")
+        and member.filename.lower().endswith((".warc", ".warc.gz"))
+    ]
+    if len(members) > MAX_WARC_FILES:
+        raise UnusableArchive(f"{path.name} has more than {MAX_WARC_FILES:,} WARC files")
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        for member in sorted(members, key=lambda each: each.filename):
+            if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & _ENCRYPTED:
+                raise UnusableArchive(
+                    f"{path.name} has compressed or encrypted WARC files: a WACZ stores them as "
+                    "they are"
+                )
+            file.seek(member.header_offset)
+            name_bytes, extra_bytes = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
+            start = member.header_offset + _LOCAL_HEADER.size + name_bytes + extra_bytes
+            limit = start + member.file_size
+            if limit > size:
+                raise UnusableArchive(f"{path.name} is a damaged package (it is cut off)")
+            yield WarcWindow(start, limit)
+
+
+def _pages(package: zipfile.ZipFile) -> Iterator[str]:
+    """Yield the addresses in the list of pages, those of seeds first."""
+    if _PAGES not in package.namelist():
+        return
+    with package.open(_PAGES) as listing:
+        lines = listing.read(_MAX_PAGES_BYTES).splitlines()
+    pages = [page for page in map(_page, lines) if page is not None]
+    yield from (url for url, is_seed in sorted(pages, key=lambda page: not page[1]))
+
+
+def _page(line: bytes) -> tuple[str, bool] | None:
+    try:
+        page = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    url = page.get("url") if isinstance(page, dict) else None
+    return (url, bool(page.get("seed"))) if isinstance(url, str) else None

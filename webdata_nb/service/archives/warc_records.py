@@ -1,0 +1,230 @@
+"""Reads the records of WARC files (ISO 28500), of any origin, within limits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import BinaryIO, Final
+
+from webdata_nb.service.archives.record_bytes import (
+    GZIP_MAGIC,
+    BrokenRecord,
+    MemberBytes,
+    RecordBytes,
+    record_bytes,
+)
+
+HEAD_BYTES: Final = 64 * 1024
+_VERSION: Final = re.compile(rb"WARC/\d\.\d+\r?\n")
+_END_OF_HEAD: Final = re.compile(rb"\r?\n\r?\n")
+_HEAD_CHUNK_BYTES: Final = 4096
+_SCAN_BYTES: Final = 1024 * 1024
+# Of a file that has more damaged places, the rest is not read.
+MAX_DAMAGED_PLACES: Final = 100
+# Bytes that look like the begin of a record, and are read to find out.
+MAX_GUESSES: Final = 10_000
+
+
+@dataclass(slots=True)
+class RecordReader:
+    """Reads one record: its head, then its content."""
+
+    data: RecordBytes
+    consumed: int = field(default=0, init=False)
+    _buffer: bytes = field(default=b"", init=False)
+
+    def read_head(self, at_most: int = HEAD_BYTES) -> bytes:
+        """Read up to the empty line, which is not part of the head."""
+        while (end := _END_OF_HEAD.search(self._buffer)) is None or end.end() > at_most:
+            if end is not None or len(self._buffer) >= min(HEAD_BYTES, at_most):
+                raise BrokenRecord("a head has no end")
+            chunk = self.data.read(_HEAD_CHUNK_BYTES)
+            if not chunk:
+                raise BrokenRecord("the file ends within a head" if self._buffer else "it is empty")
+            # Line breaks before the first line belong to the record before.
+            self._buffer = self._buffer + (
+                chunk if self.consumed or self._buffer else chunk.lstrip(b"\r\n")
+            )
+        head, self._buffer = self._buffer[: end.start()], self._buffer[end.end() :]
+        self.consumed += end.end()
+        return head
+
+    def read(self, size: int) -> bytes:
+        """Return `size` bytes of the content."""
+        parts = [self._buffer[:size]]
+        self._buffer = self._buffer[size:]
+        missing = size - len(parts[0])
+        while missing:
+            chunk = self.data.read(missing)
+            if not chunk:
+                raise BrokenRecord("the record is shorter than its Content-Length")
+            parts.append(chunk)
+            missing -= len(chunk)
+        self.consumed += size
+        return b"".join(parts)
+
+    def skip(self, size: int) -> None:
+        """Skip bytes of the content."""
+        buffered = min(size, len(self._buffer))
+        self._buffer = self._buffer[buffered:]
+        self.data.skip(size - buffered)
+
+    def end(self) -> int:
+        """Return the offset of the next record."""
+        if not isinstance(self.data, MemberBytes):
+            return self.data.end() - len(self._buffer)
+        rest = (self._buffer + self.data.read(_HEAD_CHUNK_BYTES)).lstrip(b"\r\n")
+        if rest.startswith(b"WARC/"):
+            raise SeveralRecords
+        return self.data.end()
+
+
+class SeveralRecords(Exception):
+    """A gzip member has several records, so that single ones cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class WarcRecord:
+    """A record whose head was read, and whose content follows in `reader`."""
+
+    offset: int
+    fields: Mapping[str, str]
+    length: int
+    reader: RecordReader
+
+    @property
+    def kind(self) -> str:
+        """The type of the record, such as ``response``."""
+        return self.fields.get("warc-type", "").lower()
+
+    @property
+    def url(self) -> str:
+        """The address that was captured; wget writes it in angle brackets."""
+        return self.fields.get("warc-target-uri", "").strip("<>")
+
+    @property
+    def captured_at(self) -> datetime | None:
+        """When it was captured."""
+        try:
+            at = datetime.fromisoformat(self.fields.get("warc-date", ""))
+        except ValueError:
+            return None
+        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+
+
+def read_record(file: BinaryIO, offset: int, limit: int) -> WarcRecord:
+    """Return the record at an offset, which ends before `limit`; raises `BrokenRecord`."""
+    reader = RecordReader(record_bytes(file, offset, limit))
+    head = reader.read_head()
+    if not _VERSION.match(head + b"\n"):
+        raise BrokenRecord("there is no WARC record")
+    fields = header_fields(head)
+    length = fields.get("content-length", "")
+    if not re.fullmatch("[0-9]{1,18}", length):
+        raise BrokenRecord("the record has no valid Content-Length")
+    return WarcRecord(offset, fields, int(length), reader)
+
+
+def header_fields(head: bytes) -> dict[str, str]:
+    """Return the fields of a head by name in lower case; of repeated ones the first."""
+    fields: dict[str, str] = {}
+    for name, value in header_lines(head):
+        fields.setdefault(name, value)
+    return fields
+
+
+def header_lines(head: bytes) -> list[tuple[str, str]]:
+    """Return the fields of a head in their order; names in lower case, continued lines joined."""
+    lines: list[tuple[str, str]] = []
+    for raw in head.replace(b"\r\n", b"\n").split(b"\n")[1:]:
+        text = _decode(raw)
+        if text[:1] in {" ", "\t"} and lines:
+            name, value = lines[-1]
+            lines[-1] = name, f"{value} {text.strip()}"
+            continue
+        name, colon, value = text.partition(":")
+        if colon:
+            lines.append((name.strip().lower(), value.strip()))
+    return lines
+
+
+def _decode(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
+
+
+@dataclass(slots=True)
+class WarcFile:
+    """Iterates over the records of one file; `problems` are its damaged places.
+
+    A damaged record is skipped: reading continues at the next place that begins a record.
+    """
+
+    file: BinaryIO
+    start: int
+    limit: int
+    problems: list[str] = field(default_factory=list)
+    _guesses: int = 0
+
+    def records(self) -> Iterator[WarcRecord]:
+        """Yield the records that are complete; their content has been skipped.
+
+        Raises
+        ------
+        SeveralRecords
+            The file is not compressed record by record.
+        """
+        offset: int | None = self.start
+        while offset is not None and offset < self.limit:
+            try:
+                record = read_record(self.file, offset, self.limit)
+                record.reader.skip(record.length)
+                end = record.reader.end()
+            except BrokenRecord as error:
+                if self._is_padding(offset):
+                    return
+                offset = self._after_damage(offset, error)
+            else:
+                yield record
+                offset = end
+
+    def _is_padding(self, offset: int) -> bool:
+        """Return whether nothing but line breaks follows."""
+        self.file.seek(offset)
+        rest = self.file.read(min(_HEAD_CHUNK_BYTES, self.limit - offset))
+        return not rest.strip(b"\r\n") and offset + len(rest) >= self.limit
+
+    def _after_damage(self, offset: int, error: BrokenRecord) -> int | None:
+        """Return the next place that begins a record; None if there is none."""
+        self.problems.append(f"at byte {offset:,}: {error}")
+        if len(self.problems) == MAX_DAMAGED_PLACES:
+            self.problems.append("too many damaged places: the rest was not read")
+            return None
+        return next(filter(self._begins_record, self._marks(offset + 1)), None)
+
+    def _marks(self, start: int) -> Iterator[int]:
+        """Yield the places that look like the begin of a record."""
+        self.file.seek(self.start)
+        is_compressed = self.file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
+        mark = GZIP_MAGIC if is_compressed else b"WARC/1."
+        while start < self.limit and self._guesses < MAX_GUESSES:
+            self.file.seek(start)
+            block = self.file.read(min(_SCAN_BYTES, self.limit - start))
+            found = block.find(mark)
+            while found >= 0 and self._guesses < MAX_GUESSES:
+                self._guesses += 1
+                yield start + found
+                found = block.find(mark, found + 1)
+            # The last bytes may begin a mark.
+            start += max(len(block) - len(mark) + 1, 1)
+
+    def _begins_record(self, offset: int) -> bool:
+        try:
+            read_record(self.file, offset, self.limit)
+        except BrokenRecord:
+            return False
+        return True
