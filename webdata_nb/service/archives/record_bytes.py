@@ -14,6 +14,8 @@ _CHUNK_BYTES: Final = 64 * 1024
 # A record that is larger than this, and compressed better than this, is a decompression bomb.
 _BOMB_BYTES: Final = 64 * 1024 * 1024
 _BOMB_RATIO: Final = 200
+# Compressed bytes that may unpack to nothing.
+_MAX_SILENT_BYTES: Final = 1024 * 1024
 
 
 class BrokenRecord(Exception):
@@ -66,7 +68,7 @@ class MemberBytes(RecordBytes):
         self._start = start
         self._inflater = zlib.decompressobj(zlib.MAX_WBITS | 16)
         self._pending = b""
-        self._inflated_bytes = 0
+        self._inflated_bytes = self._silent_bytes = 0
         file.seek(start)
 
     def read(self, size: int) -> bytes:
@@ -76,6 +78,7 @@ class MemberBytes(RecordBytes):
                 self._pending = self._next_chunk()
             data = self._inflate(size)
             if data:
+                self._silent_bytes = 0
                 return data
         return b""
 
@@ -99,6 +102,9 @@ class MemberBytes(RecordBytes):
         if not chunk:
             raise BrokenRecord("the file ends within the record")
         self._position += len(chunk)
+        self._silent_bytes += len(chunk)
+        if self._silent_bytes > _MAX_SILENT_BYTES:
+            raise BrokenRecord("the compressed data has no content")
         return chunk
 
     def _inflate(self, size: int) -> bytes:

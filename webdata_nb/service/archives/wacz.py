@@ -7,6 +7,8 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import BytesIO
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +22,7 @@ MAX_DIRECTORY_BYTES: Final = 4 * 1024 * 1024
 MAX_WARC_FILES: Final = 10_000
 _PAGES: Final = "pages/pages.jsonl"
 _MAX_PAGES_BYTES: Final = 1024 * 1024
+_MAX_PAGES: Final = 10_000
 _LOCAL_HEADER: Final = struct.Struct("<26xHH")
 _END_OF_DIRECTORY: Final = struct.Struct("<4s4H2LH")
 _SIZE_OF_LARGE: Final = struct.Struct("<Q")
@@ -127,8 +130,8 @@ def _pages(package: zipfile.ZipFile) -> Iterator[str]:
     if _PAGES not in package.namelist():
         return
     with package.open(_PAGES) as listing:
-        lines = listing.read(_MAX_PAGES_BYTES).splitlines()
-    pages = [page for page in map(_page, lines) if page is not None]
+        lines = islice(BytesIO(listing.read(_MAX_PAGES_BYTES)), _MAX_PAGES)
+        pages = [page for page in map(_page, lines) if page is not None]
     yield from (url for url, is_seed in sorted(pages, key=lambda page: not page[1]))
 
 

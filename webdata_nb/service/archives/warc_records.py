@@ -204,7 +204,11 @@ class WarcFile:
         if len(self.problems) == MAX_DAMAGED_PLACES:
             self.problems.append("too many damaged places: the rest was not read")
             return None
-        return next(filter(self._begins_record, self._marks(offset + 1)), None)
+        self.file.seek(offset)
+        start = self.file.read(_HEAD_CHUNK_BYTES)
+        line_breaks = len(start) - len(start.lstrip(b"\r\n"))
+        marks = self._marks(offset + line_breaks + 1)
+        return next(filter(self._begins_record, marks), None)
 
     def _marks(self, start: int) -> Iterator[int]:
         """Yield the places that look like the begin of a record."""
@@ -224,7 +228,7 @@ class WarcFile:
 
     def _begins_record(self, offset: int) -> bool:
         try:
-            read_record(self.file, offset, self.limit)
+            read_record(self.file, offset, min(self.limit, offset + HEAD_BYTES))
         except BrokenRecord:
             return False
         return True

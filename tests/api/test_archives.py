@@ -1,0 +1,146 @@
+"""`crawl_df` of a WARC or WACZ file: arguments, cache, and what wget stored of a site."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.api.receipts import receipt_of
+from tests.requirements import require
+from tests.service.archives.warc_files import response, write_warc
+from tests.site.document import document
+from tests.site.fixtures import Docs
+from tests.wire_service import WireService
+from webdata_nb import local, settings, why
+from webdata_nb.api import Session, connect, crawl_df
+from webdata_nb.bridge import synced
+from webdata_nb.errors import InvalidArgument, JobFailed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+URL = "http://example.test/"
+stop = synced(local.stop)
+
+
+@pytest.fixture
+def on_local_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    """Give a session on a local service with a data directory of its own."""
+    monkeypatch.setenv("WEBDATA_HOME", str(tmp_path / "home"))
+    with connect() as made:
+        yield made
+    stop(settings.current())
+
+
+def small_archive(path: Path, title: str = "Front") -> Path:
+    return write_warc(
+        path,
+        response(URL, document(title, links=["/a", "/missing"]).encode()),
+        response(f"{URL}a", document("Page A").encode()),
+    )
+
+
+@pytest.mark.usefixtures("on_local_service")
+def test_a_path_is_crawled_from_its_first_page_and_cached_until_it_changes(tmp_path: Path) -> None:
+    path = small_archive(tmp_path / "site.warc.gz")
+    frame = crawl_df(str(path))
+    assert frame["title"].tolist() == ["Front", "Page A"]
+    assert str(frame["fetched_at"][0]) == "2024-03-01 10:00:00+00:00"
+    line = receipt_of(frame)["line"]
+    assert "2 rows; not crawled: 1 not in the archive" in line
+    missing = why(frame, f"{URL}missing")
+    assert missing.outcome == "not_archived"
+    assert receipt_of(crawl_df(path))["cache"] == "hit"
+
+    small_archive(path, "New front")
+    assert crawl_df(path)["title"].tolist() == ["New front", "Page A"]
+
+    from_a = crawl_df(f"{URL}a", archive=path)
+    assert from_a["url"].tolist() == [f"{URL}a"]
+
+    batches = list(crawl_df(path, stream=True, batch_rows=1, cache=False))
+    assert [batch["title"][0] for batch in batches] == ["New front", "Page A"]
+
+    with pytest.raises(JobFailed, match="the start page is not in the archive"):
+        crawl_df(f"{URL}missing", archive=path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"url": "missing.warc.gz"}, "there is no archive /.*missing.warc.gz$"),
+        ({"url": URL, "archive": "a.zip"}, r"an archive is a file .warc, .warc.gz, .wacz; it is"),
+        ({"url": URL, "archive": 3}, "archive must be a path; it is 3"),
+        ({"url": [URL], "archive": "a.warc"}, "with archive, url must be one URL"),
+        ({"url": "a.warc", "archive": "a.warc"}, "url"),
+        ({"url": "a.warc", "render": True}, "an archive has pages as they were sent"),
+        ({"url": "a.warc", "formats": ["screenshot"]}, "an archive has pages as they were sent"),
+        ({"url": "a.warc", "headers": {"X": "y"}}, "nothing is sent for an archive"),
+        ({"url": "a.warc", "spread": True}, "spread"),
+        ({"url": "a.warc", "lazy": True}, "an archive is read on this machine"),
+        ({"url": "a.warc", "batch_rows": 3}, "stream=True"),
+        ({"url": "a.warc", "max_pages": 1001}, "max_pages must be"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_a_service_starts(
+    arguments: dict[str, object],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WEBDATA_HOME", str(tmp_path / "home"))
+    small_archive(tmp_path / "a.warc")
+    with pytest.raises(InvalidArgument, match=message) as caught:
+        crawl_df(**arguments)  # type: ignore[call-overload]
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.usefixtures("connected")
+def test_another_service_is_not_asked(service: WireService, tmp_path: Path) -> None:
+    path = small_archive(tmp_path / "a.warc")
+    with pytest.raises(InvalidArgument, match="archives are read by the local service only"):
+        crawl_df(path)
+    assert service.requests == []
+
+
+def comparable(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame without what depends on the time."""
+    compared = frame.drop(columns=["time_taken", "fetched_at"])
+    compared["metadata"] = compared["metadata"].map(
+        lambda metadata: {**metadata, "fetched_at": None}
+    )
+    return compared
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("on_local_service")
+def test_the_documentation_as_wget_stored_it_is_the_frame_of_the_live_site(
+    python_docs: Docs, tmp_path: Path
+) -> None:
+    start = f"{python_docs.url}tutorial/index.html"
+    subprocess.run(
+        [
+            require("wget"), "--quiet", "--recursive", "--level=20", "--no-parent",
+            f"--warc-file={tmp_path / 'docs'}", f"--directory-prefix={tmp_path / 'files'}", start,
+        ],
+        check=True,
+    )  # fmt: skip
+    options = {
+        "max_pages": 60,
+        "formats": ["markdown", "links", "headings", "raw_html"],
+        "include_paths": ["/tutorial/**"],
+        "cache": False,
+    }
+    live = crawl_df(start, **options)  # type: ignore[call-overload]
+    archived = crawl_df(tmp_path / "docs.warc.gz", **options)  # type: ignore[call-overload]
+    assert len(live) == 17
+    assert comparable(live).equals(comparable(archived))
+    assert live.dtypes.equals(archived.dtypes)
+    counts = [receipt_of(frame)["receipt"]["counts"] for frame in (live, archived)]
+    assert counts[0] == counts[1]

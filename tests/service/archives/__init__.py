@@ -1,0 +1,1 @@
+"""WARC and WACZ files as the source of a crawl."""
