@@ -84,7 +84,7 @@ def test_session_methods_have_same_signature_without_session(
         (
             api.crawl_df,
             options.CrawlDfOptions,
-            {"url", "stream", "batch_rows", "lazy", "spread"},
+            {"url", "stream", "batch_rows", "lazy", "spread", "archive"},
         ),
         (api.creatives_df, options.CreativesDfOptions, {"advertiser", "stream"}),
         (api.scrape_df, options.ScrapeDfOptions, {"urls"}),

@@ -67,7 +67,9 @@ def _run_demo(args: argparse.Namespace) -> None:
 
 def _add_crawl(commands: Commands) -> None:
     parser = add_command(commands, "crawl", _run_crawl, "Crawl a site from one URL.")
-    parser.add_argument("url", metavar="URL", help="URL of the first page, or the path of a WARC or WACZ file")
+    parser.add_argument(
+        "url", metavar="URL", help="URL of the first page, or the path of a WARC or WACZ file"
+    )
     add_flags(parser.add_argument_group("pages to crawl"), SiteOptions)
     add_flags(parser.add_argument_group("unchanged pages"), IncrementalOptions)
     page_flags = parser.add_argument_group("content of each page")
