@@ -8,6 +8,7 @@ from webdata_nb.api.frame_functions import frame_or_stream
 from webdata_nb.bridge import blocking
 from webdata_nb.calls import archive_crawl, long_crawl, site_crawl
 from webdata_nb.calls.incremental import incremental_inputs
+from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames.schemas import CRAWL_COLUMNS
 from webdata_nb.requests import arguments
 from webdata_nb.requests.inputs import crawl_inputs
@@ -123,6 +124,14 @@ async def _acrawl_df(
             raise InvalidArgument("since compares with the pages of a site, not of an archive")
         inputs: Sequence[Input] = archive_crawl.archive_inputs(url, archive, options, lazy=lazy)
         return await frame_or_stream(inputs, options, stream=stream, batch_rows=batch_rows)
+    if archive_crawl.is_recorded(options):
+        if since is not None:
+            raise InvalidArgument(
+                "a WARC file has all responses of a crawl, and since leaves most of them out: leave "
+                "out one of since and out"
+            )
+        others = {"stream": stream, "batch_rows": batch_rows, "lazy": lazy, "spread": spread}
+        return await archive_crawl.record(url, options, others)
     if since is not None:
         inputs = incremental_inputs(url, options, since, stream=stream, lazy=lazy, spread=spread)
         return await frame_or_stream(inputs, options, stream=False, batch_rows=batch_rows)

@@ -1,21 +1,28 @@
-"""Checks crawls of WARC and WACZ files, which the local service reads from this machine's disk."""
+"""Checks crawls that read or write archives: the local service does it on this machine."""
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from webdata_nb.contract.archives import SUFFIXES
+from webdata_nb.cache.result import deliver
+from webdata_nb.calls import budget, single_call
+from webdata_nb.contract.archives import SUFFIXES, WRITTEN_SUFFIX
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.requests.call_options import CallOptions
+from webdata_nb.frames import warc
+from webdata_nb.requests import arguments
+from webdata_nb.requests.call_options import CallOptions, FanOutOptions
 from webdata_nb.requests.inputs import Input, in_partitions, request_values
 from webdata_nb.requests.job_spec import JobSpec
 from webdata_nb.requests.options import CrawlDfOptions, CrawlOptions
 from webdata_nb.suggestions import format_value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    import pandas as pd
     from typing_extensions import TypeIs
 
 
@@ -54,14 +61,64 @@ def archive_inputs(
         raise InvalidArgument("an archive is read on this machine: without Dask and lazy=True")
     values = request_values(options, CrawlOptions)
     spec = JobSpec.archive_crawl(_checked_path(archive), start, **values)
-    call = CallOptions.check({**options, "out": None}, options["on_incomplete"])  # type: ignore[typeddict-unknown-key]
+    _checked_call(options)
+    return [Input({}, spec)]
+
+
+def is_recorded(options: CrawlDfOptions) -> bool:
+    """Return whether a call wants a WARC file."""
+    out = options.get("out")
+    return isinstance(out, str | Path) and str(out).lower().endswith(SUFFIXES)
+
+
+async def record(
+    url: str | Path | Sequence[str], options: CrawlDfOptions, without_effect: Mapping[str, object]
+) -> pd.DataFrame:
+    """Run a crawl that writes the WARC file `out`, and return its rows.
+
+    Raises
+    ------
+    InvalidArgument
+        An argument is not allowed; nothing was sent.
+    JobFailed, JobCancelled, IncompleteResult
+        Rows are missing. What was fetched is in a file with `.partial` in its name.
+    """
+    unused = {**without_effect, "executor": options["executor"], "partition": options["partition"]}
+    for name, value in unused.items():
+        if value:
+            raise InvalidArgument(f"{name} has no effect with a WARC file as out: leave it out")
+    if not isinstance(url, str):
+        raise InvalidArgument(
+            f"with a WARC file as out, url must be one URL; it is {format_value(url)}"
+        )
+    path = _checked_target(options["out"])
+    spec = JobSpec.recorded_crawl(url, path, **request_values(options, CrawlOptions))
+    call = replace(_checked_call(options), cache=False)
+    await budget.check([spec], call, FanOutOptions.check(options).budget)
+    result = await single_call.fetch_result(spec, call)
+    if result.complete and result.error() is None:
+        await asyncio.to_thread(warc.append_receipt, path, result.attrs)
+    return await deliver(result, call)
+
+
+def _checked_call(options: CrawlDfOptions) -> CallOptions:
+    """Return the options of a call of the local service; `out` is left out."""
+    unwritten = {**options, "out": None}
+    call = CallOptions.check(unwritten, options["on_incomplete"])  # type: ignore[arg-type]
     scope = call.connection.scope(call.settings)
     if not scope.local:
         raise InvalidArgument(
-            f"archives are read by the local service only, and this session uses {scope.service}: "
-            "leave out its address"
+            "archives are read and written by the local service only, and this session uses "
+            f"{scope.service}: leave out its address"
         )
-    return [Input({}, spec)]
+    return call
+
+
+def _checked_target(out: object) -> Path:
+    path = arguments.check_file_path("out", out)
+    if not path.name.lower().endswith(WRITTEN_SUFFIX):
+        raise InvalidArgument(f"an archive is written as {WRITTEN_SUFFIX}; out is {path}")
+    return path
 
 
 def _checked_path(archive: str | Path | None) -> Path:

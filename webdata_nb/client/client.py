@@ -204,6 +204,23 @@ class Client:
         request = _creating(paths.ARCHIVE_CRAWLS, body, _key(idempotency_key), on_pause)
         return self._parse(StartReply, await self._start(request))
 
+    async def start_recorded_crawl(
+        self,
+        body: Mapping[str, Any],
+        *,
+        idempotency_key: str | None = None,
+        on_pause: Callable[[RequestPause], object] | None = None,
+    ) -> StartReply:
+        """POST /v1/recorded-crawls, of the local service; parameters as `start_search`.
+
+        Raises
+        ------
+        NotFound, NotSupported
+            The service writes no archives; nothing was started.
+        """
+        request = _creating(paths.RECORDED_CRAWLS, body, _key(idempotency_key), on_pause)
+        return self._parse(StartReply, await self._start(request))
+
     async def start_site_crawl(
         self,
         body: Mapping[str, Any],

@@ -1,12 +1,55 @@
-"""Names and versions of archive files, on which the toolkit and the local service agree."""
+"""Names, versions and records of archive files, on which toolkit and local service agree. Pure."""
 
 from __future__ import annotations
 
+import hashlib
+import zlib
+from base64 import b32encode
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Final
+from uuid import UUID
 
 SUFFIXES: Final = (".warc", ".warc.gz", ".wacz")
+WRITTEN_SUFFIX: Final = ".warc.gz"
+_GZIP: Final = zlib.MAX_WBITS | 16
 
 
 def file_version(size: int, changed_ns: int) -> str:
     """Return what changes with the content of a file, from its size and its time of change."""
     return f"{size}-{changed_ns}"
+
+
+def record_id(number: UUID) -> str:
+    """Return the id of a record as other records name it."""
+    return f"<urn:uuid:{number}>"
+
+
+def payload_digest(payload: bytes) -> str:
+    """Return the digest of a payload or block, as WARC files name it."""
+    return f"sha1:{b32encode(hashlib.sha1(payload, usedforsecurity=False).digest()).decode()}"
+
+
+def warc_record(
+    kind: str, number: UUID, at: datetime, block: bytes, fields: Mapping[str, str]
+) -> bytes:
+    """Return a record of WARC 1.1 as a gzip member, so that it can be read by itself.
+
+    `fields` are those besides the type, the id, the time, the length and the digest of the block.
+    """
+    named = {
+        "WARC-Type": kind,
+        "WARC-Record-ID": record_id(number),
+        "WARC-Date": at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
+        **fields,
+        "WARC-Block-Digest": payload_digest(block),
+        "Content-Length": str(len(block)),
+    }
+    head = "".join(f"{name}: {_one_line(value)}\r\n" for name, value in named.items())
+    compressor = zlib.compressobj(wbits=_GZIP)
+    record = b"WARC/1.1\r\n" + head.encode() + b"\r\n" + block + b"\r\n\r\n"
+    return compressor.compress(record) + compressor.flush()
+
+
+def _one_line(value: str) -> str:
+    return " ".join(value.split())

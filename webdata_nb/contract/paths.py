@@ -49,6 +49,7 @@ LOCAL_SITES_REMOVE: Final = "/local/sites/remove"
 
 # The same, but with the account and the limits of other starts.
 ARCHIVE_CRAWLS: Final = "/v1/archive-crawls"
+RECORDED_CRAWLS: Final = "/v1/recorded-crawls"
 
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 LEASE_HEADER: Final = "X-Webdata-Lease"

@@ -384,6 +384,14 @@ class ArchiveCrawlRequest(CrawlRequest):
         return self.archive
 
 
+class RecordedCrawlRequest(CrawlRequest):
+    """POST /v1/recorded-crawls, of the local service alone: a crawl that writes a WARC file."""
+
+    warc: Annotated[str, Field(min_length=1, max_length=limits.URL_LENGTH)] = Field(
+        description="Absolute path of the file."
+    )
+
+
 class LongCrawlRequest(CrawlRequest):
     """POST /v1/long-crawls (ours): a crawl of up to 100,000 pages, which runs in legs."""
 

@@ -16,7 +16,7 @@ from webdata_nb.client.client import Client
 from webdata_nb.contract import paths
 from webdata_nb.contract.events import Progress
 from webdata_nb.contract.replies import ReceiptEntry, SearchStart, SearchStatus, StartReply
-from webdata_nb.contract.requests import ArchiveCrawlRequest
+from webdata_nb.contract.requests import ArchiveCrawlRequest, RecordedCrawlRequest
 from webdata_nb.contract.states import JobKind, JobStatus
 from webdata_nb.errors import (
     Expired,
@@ -66,8 +66,8 @@ async def start(
 ) -> StartReply:
     """Start the job of a request; the reply to a search may hold its result."""
     key = idempotency_key
-    if isinstance(spec.request, ArchiveCrawlRequest):
-        return await _start_archive_crawl(client, spec, idempotency_key=key)
+    if isinstance(spec.request, ArchiveCrawlRequest | RecordedCrawlRequest):
+        return await _start_with_file(client, spec, idempotency_key=key)
     if spec.op == "search":
         return await client.start_search(spec.body, wait_s=wait_s, idempotency_key=key)
     if spec.since is not None:
@@ -88,14 +88,17 @@ async def _start_incremental(
         ) from None
 
 
-async def _start_archive_crawl(
+async def _start_with_file(
     client: Client, spec: JobSpec, *, idempotency_key: str | None
 ) -> StartReply:
+    """Start a crawl that reads or writes an archive."""
+    is_read = isinstance(spec.request, ArchiveCrawlRequest)
+    start_crawl = client.start_archive_crawl if is_read else client.start_recorded_crawl
     try:
-        return await client.start_archive_crawl(spec.body, idempotency_key=idempotency_key)
+        return await start_crawl(spec.body, idempotency_key=idempotency_key)
     except (NotFound, NotSupported) as error:
         raise NotSupported(
-            f"the local service at {client.base_url} is of a release that reads no archives; stop "
+            f"the local service at {client.base_url} is of a release without archives; stop "
             "it with webdata stop, and repeat the call",
             status=error.status,
         ) from None

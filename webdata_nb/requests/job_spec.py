@@ -17,6 +17,7 @@ from webdata_nb.contract.requests import (
     CrawlRequest,
     CreativesRequest,
     LongCrawlRequest,
+    RecordedCrawlRequest,
     SearchRequest,
 )
 from webdata_nb.errors import InvalidArgument
@@ -124,6 +125,11 @@ class JobSpec:
         version = file_version(status.st_size, status.st_mtime_ns)
         source = {"archive": str(archive), "archive_version": version}
         return cls._crawl(ArchiveCrawlRequest, url, options, source)
+
+    @classmethod
+    def recorded_crawl(cls, url: str, warc: Path, **options: Unpack[CrawlRequestOptions]) -> Self:
+        """Build a crawl that writes a WARC file; raises as `search`."""
+        return cls._crawl(RecordedCrawlRequest, url, options, {"warc": str(warc)})
 
     @classmethod
     def _crawl(

@@ -79,7 +79,8 @@ def read_response(record: WarcRecord, limits: FetchLimits) -> ArchivedResponse:
         The record is damaged.
     """
     if (reason := record.fields.get("warc-truncated")) is not None:
-        raise FetchError("protocol", f"The archive has a part of the page only ({reason[:40]}).")
+        kind = "too_large" if reason == "length" else "protocol"
+        raise FetchError(kind, f"The archive has a part of the page only ({reason[:40]}).")
     head, length = read_head(record)
     if length > limits.wire_bytes:
         raise FetchError("too_large", f"The page is larger than {limits.wire_bytes:,} bytes.")

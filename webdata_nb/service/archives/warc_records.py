@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import BinaryIO, Final
 
@@ -87,12 +87,16 @@ class SeveralRecords(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WarcRecord:
-    """A record whose head was read, and whose content follows in `reader`."""
+    """A record whose head was read, and whose content follows in `reader`.
+
+    `end` is the offset of what follows the record, where all of it was read.
+    """
 
     offset: int
     fields: Mapping[str, str]
     length: int
     reader: RecordReader
+    end: int = -1
 
     @property
     def kind(self) -> str:
@@ -189,7 +193,7 @@ class WarcFile:
                     return
                 offset = self._after_damage(offset, error)
             else:
-                yield record
+                yield replace(record, end=end)
                 offset = end
 
     def _is_padding(self, offset: int) -> bool:

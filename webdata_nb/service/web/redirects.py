@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
@@ -12,6 +13,7 @@ from yarl import URL
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.web.aiohttp_errors import to_fetch_error
 from webdata_nb.service.web.credentials import Credentials
+from webdata_nb.service.web.exchange import exchange_of
 from webdata_nb.service.web.request import (
     ACCEPT_PAGES,
     FetchedResponse,
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 _REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
 _KEEP_METHOD: Final = frozenset((307, 308))
 _MAX_HEADER_LINES: Final = 256
+# Of the body of a redirect, which is read for archives only.
+_REDIRECT_BODY_BYTES: Final = 64 * 1024
 
 
 class RedirectFollower:
@@ -74,7 +78,7 @@ class RedirectFollower:
         self._hops: list[Redirect] = []
         self._visited: set[tuple[str, str | None]] = set()
         self._body: ResponseBody | None = None
-        self._started = time.perf_counter()
+        self._started, self._requested_at = time.perf_counter(), datetime.now(UTC)
 
     async def run(self, allow_hop: AllowHop | None) -> FetchedResponse:
         """Follow redirects until a response is not one, or `allow_hop` returns a reason to stop."""
@@ -108,6 +112,7 @@ class RedirectFollower:
         await self._check_hop(target)
         url = _request_url(target)
         headers = self._headers(url)
+        self._requested_at = datetime.now(UTC)
         try:
             async with self._session.request(
                 self._method,
@@ -127,13 +132,47 @@ class RedirectFollower:
         headers = _header_lines(response.raw_headers, self._limits.header_bytes)
         target = self._redirect_target(response)
         if target is not None:
+            await self._record_redirect(response)
             self._credentials.add_cookies(response.headers.getall("Set-Cookie", ()), response.url)
             return _RedirectReply(response.status, headers, target)
         if not self._request.read_body:
             return self._response(response.status, headers)
-        self._body = ResponseBody(response, self._limits.wire_bytes, self._limits.decoded_bytes)
-        body = await self._body.read()
-        return self._response(response.status, headers, body)
+        return self._response(response.status, headers, await self._read_body(response))
+
+    async def _read_body(self, response: aiohttp.ClientResponse) -> bytes:
+        limits, is_recorded = self._limits, self._request.record is not None
+        self._body = ResponseBody(
+            response, limits.wire_bytes, limits.decoded_bytes, retain=is_recorded
+        )
+        try:
+            body = await self._body.read()
+        except FetchError as error:
+            if error.kind in {"too_large", "decode"}:
+                is_truncated = error.kind == "too_large"
+                await self._record(response, self._body.as_sent(), is_truncated=is_truncated)
+            raise
+        await self._record(response, self._body.as_sent())
+        return body
+
+    async def _record_redirect(self, response: aiohttp.ClientResponse) -> None:
+        if self._request.record is None:
+            return
+        body = ResponseBody(response, _REDIRECT_BODY_BYTES, _REDIRECT_BODY_BYTES, retain=True)
+        is_truncated = False
+        try:
+            await body.read()
+        except (FetchError, aiohttp.ClientError):  # the redirect is followed anyway
+            is_truncated = True
+        await self._record(response, body.as_sent(), is_truncated=is_truncated)
+
+    async def _record(
+        self, response: aiohttp.ClientResponse, body: bytes, *, is_truncated: bool = False
+    ) -> None:
+        if self._request.record is not None:
+            exchange = exchange_of(
+                self._url, response, body, self._requested_at, is_truncated=is_truncated
+            )
+            await self._request.record(exchange)
 
     def _headers(self, url: URL) -> dict[str, str] | None:
         headers = self._credentials.headers_for(url)

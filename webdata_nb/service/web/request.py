@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from webdata_nb.pacing.retry_after import parse_retry_after
+from webdata_nb.service.web.exchange import RecordExchange
 
 AllowHop = Callable[[str], Awaitable[str | None]]
 """Called with the URL of a redirect before it is requested; returns a reason to stop, or None."""
@@ -86,6 +87,8 @@ class FetchRequest:
         False does not read the response's body, and closes the connection.
     validators : Validators, optional
         Makes the request conditional: the reply is a 304 if the page has not changed.
+    record : callable, optional
+        Called with each exchange before its response is used.
     """
 
     url: str
@@ -99,6 +102,7 @@ class FetchRequest:
     follow_redirects: bool = True
     read_body: bool = True
     validators: Validators | None = None
+    record: RecordExchange | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,15 +25,26 @@ class ResponseBody:
     wire_limit, decoded_limit : int
         Limits of the bytes as sent, and of the decoded bytes.
 
+    retain : bool
+        Whether to retain the bytes as sent.
+
     Attributes
     ----------
     wire_bytes : int
         Bytes of the body received so far, as sent.
     """
 
-    __slots__ = ("_decoded_limit", "_response", "_wire_limit", "wire_bytes")
+    __slots__ = ("_decoded_limit", "_response", "_retained", "_wire_limit", "wire_bytes")
 
-    def __init__(self, response: ClientResponse, wire_limit: int, decoded_limit: int) -> None:
+    def __init__(
+        self,
+        response: ClientResponse,
+        wire_limit: int,
+        decoded_limit: int,
+        *,
+        retain: bool = False,
+    ) -> None:
+        self._retained: list[bytes] | None = [] if retain else None
         self._response = response
         self._wire_limit = wire_limit
         self._decoded_limit = decoded_limit
@@ -56,6 +67,10 @@ class ResponseBody:
             raise self._too_large()
         return await (self._read_encoded(codings) if codings else self._read_plain())
 
+    def as_sent(self) -> bytes:
+        """Return what was received so far; used with `retain`."""
+        return b"".join(self._retained or ())
+
     def _declared_length(self) -> int:
         """Return the Content-Length; responses that never have a body may send one too."""
         has_body = not self._response.content.at_eof()
@@ -67,6 +82,8 @@ class ResponseBody:
         self.wire_bytes += len(chunk)
         if self.wire_bytes > self._wire_limit:
             raise self._too_large()
+        if self._retained is not None:
+            self._retained.append(chunk)
         return chunk
 
     async def _read_plain(self) -> bytes:

@@ -16,10 +16,10 @@ import orjson
 
 from webdata_nb.contract.local import SessionSettings
 from webdata_nb.contract.replies import EngineEntry
-from webdata_nb.contract.requests import ArchiveCrawlRequest, Extract
+from webdata_nb.contract.requests import ArchiveCrawlRequest, Extract, RecordedCrawlRequest
 from webdata_nb.service.archives.archive import Archives
 from webdata_nb.service.browser.renderer import Browser
-from webdata_nb.service.crawl import archive_crawl
+from webdata_nb.service.crawl import archive_crawl, recorded_crawl
 from webdata_nb.service.crawl import engine as crawl
 from webdata_nb.service.crawl.robots import RobotsCache
 from webdata_nb.service.errors import BadInput, JobFailure
@@ -205,6 +205,8 @@ class JobEngines:
             )
             if isinstance(crawled, ArchiveCrawlRequest):
                 return await archive_crawl.run(context, crawled, crawl_tools, self.archives)
+            if isinstance(crawled, RecordedCrawlRequest):
+                return await recorded_crawl.run(context, crawled, crawl_tools)
             return await crawl.run(context, crawled, crawl_tools)
 
     def check_extract(

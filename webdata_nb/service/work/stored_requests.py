@@ -13,6 +13,7 @@ from webdata_nb.contract.requests import (
     CrawlRequest,
     IncrementalCrawlRequest,
     LongCrawlRequest,
+    RecordedCrawlRequest,
     SearchRequest,
 )
 from webdata_nb.service.errors import JobFailure
@@ -33,6 +34,8 @@ def crawl_request(job: JobRecord) -> CrawlRequest:
     """
     if "archive" in job.request:
         return _validate(ArchiveCrawlRequest, job)
+    if "warc" in job.request:
+        return _validate(RecordedCrawlRequest, job)
     max_pages = job.request.get("max_pages")
     is_long = isinstance(max_pages, int) and max_pages > limits.MAX_PAGES[1]
     if not INCREMENTAL.isdisjoint(job.request):

@@ -1,0 +1,199 @@
+"""Writes the requests and responses of a crawl to a WARC file, as they were sent."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO, Final
+from uuid import uuid4
+
+from webdata_nb.contract.archives import (
+    WRITTEN_SUFFIX,
+    payload_digest,
+    record_id,
+    warc_record,
+)
+from webdata_nb.service.archives.warc_records import SeveralRecords, WarcFile, read_record
+from webdata_nb.service.errors import JobFailure
+from webdata_nb.service.web.exchange import HttpExchange
+from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource
+from webdata_nb.service.web.request import AllowHop, FetchedResponse, FetchRequest
+
+_INFO_BYTES: Final = 64 * 1024
+
+
+def partial_path(path: Path) -> Path:
+    """Return the name of an archive while it is written: it is readable, and not yet complete."""
+    return path.with_name(path.name.removesuffix(WRITTEN_SUFFIX) + ".partial" + WRITTEN_SUFFIX)
+
+
+@dataclass(slots=True)
+class WarcWriter:
+    """Appends exchanges to a WARC file, each in one piece, so that a kill leaves whole records.
+
+    Parameters
+    ----------
+    path
+        The file; its name is that of `partial_path` until it is complete.
+    info
+        The fields of the first record. A file that begins with the same ones is continued.
+
+    Raises
+    ------
+    JobFailure
+        The file cannot be written.
+    """
+
+    path: Path
+    info: Mapping[str, str]
+    _file: BinaryIO | None = None
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def open(self) -> None:
+        """Create the file, or continue the one that an earlier attempt left."""
+        await asyncio.to_thread(self._checked, self._open)
+
+    async def write(self, exchange: HttpExchange) -> None:
+        """Append the request and the response of an exchange."""
+        records = await asyncio.to_thread(_exchange_records, exchange)
+        async with self._lock:
+            await asyncio.to_thread(self._checked, lambda: self._append(records))
+
+    async def complete(self) -> None:
+        """Give the file its name."""
+        async with self._lock:
+            await asyncio.to_thread(self._checked, self._complete)
+
+    def close(self) -> None:
+        """Close the file; what is in it can be read."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _checked(self, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except OSError as error:
+            raise JobFailure(f"{self.path} cannot be written ({error.strerror})") from None
+
+    def _open(self) -> None:
+        block = "".join(f"{name}: {value}\r\n" for name, value in self.info.items()).encode()
+        partial = partial_path(self.path)
+        for path in (partial, self.path):
+            end = _end_of_records(path, block)
+            if end:
+                # Of an attempt that was killed after it completed the file.
+                path.replace(partial)
+                self._file = partial.open("r+b")
+                self._file.truncate(end)
+                self._file.seek(end)
+                return
+        self._file = partial.open("wb")
+        fields = {
+            "WARC-Filename": self.path.name,
+            "Content-Type": "application/warc-fields",
+        }
+        self._append(warc_record("warcinfo", uuid4(), datetime.now(UTC), block, fields))
+
+    def _append(self, records: bytes) -> None:
+        if self._file is None:
+            raise RuntimeError("the file is not open")
+        self._file.write(records)
+        self._file.flush()
+
+    def _complete(self) -> None:
+        if self._file is None:
+            raise RuntimeError("the file is not open")
+        os.fsync(self._file.fileno())
+        self.close()
+        partial_path(self.path).replace(self.path)
+
+
+def _end_of_records(path: Path, info: bytes) -> int:
+    """Return the end of the last complete record; 0 where the file is not that of this crawl."""
+    try:
+        with path.open("rb") as file:
+            return _end_in(file, path.stat().st_size, info)
+    except FileNotFoundError:
+        return 0
+
+
+def _end_in(file: BinaryIO, size: int, info: bytes) -> int:
+    warc, end = WarcFile(file, 0, size), 0
+    try:
+        for number, record in enumerate(warc.records()):
+            if warc.problems:
+                break
+            if number == 0 and not _has_content(file, record.offset, size, info):
+                return 0
+            end = record.end
+    except SeveralRecords:
+        return 0
+    return end
+
+
+def _has_content(file: BinaryIO, offset: int, limit: int, content: bytes) -> bool:
+    record = read_record(file, offset, limit)
+    return record.length == len(content) and record.reader.read(record.length) == content
+
+
+def _exchange_records(exchange: HttpExchange) -> bytes:
+    """Return the records of a request and its response."""
+    request_number, response_number = uuid4(), uuid4()
+    at, url = exchange.requested_at, {"WARC-Target-URI": exchange.url}
+    fields = {
+        **url,
+        "Content-Type": "application/http; msgtype=response",
+        "WARC-Payload-Digest": payload_digest(exchange.body),
+    }
+    if exchange.is_truncated:
+        fields["WARC-Truncated"] = "length"
+    response = warc_record(
+        "response", response_number, at, exchange.response_head + exchange.body, fields
+    )
+    request = warc_record(
+        "request",
+        request_number,
+        at,
+        exchange.request_head,
+        {
+            **url,
+            "Content-Type": "application/http; msgtype=request",
+            "WARC-Concurrent-To": record_id(response_number),
+        },
+    )
+    return response + request
+
+
+class RecordingSource(ResponseSource):
+    """Returns the responses of another source, and writes each exchange to a WARC file."""
+
+    def __init__(self, source: ResponseSource, writer: WarcWriter) -> None:
+        self._source, self._writer = source, writer
+
+    def deadline(self, timeout_s: float) -> AbstractContextManager[PageDeadline]:
+        """Start a page's deadline."""
+        return self._source.deadline(timeout_s)
+
+    async def fetch(
+        self,
+        request: FetchRequest,
+        deadline: PageDeadline,
+        *,
+        delay_s: float = 0.0,
+        allow_hop: AllowHop | None = None,
+        queued: bool = True,
+    ) -> FetchedResponse:
+        """Return the response to a request; raises `FetchError`, or `JobFailure` by the file."""
+        return await self._source.fetch(
+            replace(request, record=self._writer.write),
+            deadline,
+            delay_s=delay_s,
+            allow_hop=allow_hop,
+            queued=queued,
+        )

@@ -1,0 +1,46 @@
+"""Runs a crawl that writes its requests and responses to a WARC file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from webdata_nb import __version__
+from webdata_nb.contract.requests import RecordedCrawlRequest
+from webdata_nb.service.archives.warc_writer import RecordingSource, WarcWriter
+from webdata_nb.service.crawl import engine
+from webdata_nb.service.crawl.engine import CrawlResources
+from webdata_nb.service.crawl.robots import RobotsCache
+from webdata_nb.service.store.interface import JobContext
+from webdata_nb.service.store.records import CommitBatch
+
+
+async def run(
+    context: JobContext, request: RecordedCrawlRequest, resources: CrawlResources
+) -> CommitBatch:
+    """Crawl to the end and return the last batch, as `engine.run` does.
+
+    The file is complete before the job is. If it cannot be written, the job fails.
+    """
+    info = {
+        "software": f"webdata_nb {__version__}",
+        "format": "WARC File Format 1.1",
+        "description": "a crawl; secrets, cookies and transfer codings are left out",
+        "isPartOf": f"urn:uuid:{context.job.id}",
+    }
+    writer = WarcWriter(Path(request.warc), info)
+    source = RecordingSource(resources.fetcher, writer)
+    recorded = replace(
+        resources,
+        pipeline=resources.pipeline.with_source(source),
+        fetcher=source,
+        # Of its own: what other jobs have fetched would not be in the file.
+        robots=RobotsCache(source),
+    )
+    try:
+        await writer.open()
+        batch = await engine.run(context, request, recorded)
+        await writer.complete()
+    finally:
+        writer.close()
+    return batch
