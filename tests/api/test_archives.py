@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +21,7 @@ from tests.wire_service import WireService
 from webdata_nb import local, settings, why
 from webdata_nb.api import Session, connect, crawl_df
 from webdata_nb.bridge import synced
+from webdata_nb.demo.server import SampleSite
 from webdata_nb.errors import InvalidArgument, JobFailed
 
 if TYPE_CHECKING:
@@ -104,8 +108,63 @@ def test_wrong_arguments_are_refused_before_a_service_starts(
 @pytest.mark.usefixtures("connected")
 def test_another_service_is_not_asked(service: WireService, tmp_path: Path) -> None:
     path = small_archive(tmp_path / "a.warc")
-    with pytest.raises(InvalidArgument, match="archives are read by the local service only"):
+    with pytest.raises(InvalidArgument, match="read and written by the local service only"):
         crawl_df(path)
+    assert service.requests == []
+
+
+@pytest.mark.usefixtures("on_local_service")
+def test_out_writes_an_archive_that_gives_the_same_frame(
+    sample_site: SampleSite, tmp_path: Path
+) -> None:
+    path = tmp_path / "sample.warc.gz"
+    options = {"max_pages": 8, "formats": ["markdown", "links"]}
+    live = crawl_df(sample_site.url, out=path, **options)  # type: ignore[call-overload]
+    archived = crawl_df(path, **options)  # type: ignore[call-overload]
+    assert comparable(live).equals(comparable(archived))
+    subprocess.run([sys.executable, "-m", "warcio.cli", "check", path], check=True)
+    lines = gzip.decompress(path.read_bytes()).split(b"\r\n")
+    [receipt] = [line for line in lines if line.startswith(b'{"') and b'"job_id"' in line]
+    stored = json.loads(receipt)
+    assert stored["receipt"] == receipt_of(live)["receipt"]
+    # Each call writes a file anew: a cached frame would leave none.
+    path.unlink()
+    crawl_df(sample_site.url, out=path, **options)  # type: ignore[call-overload]
+    assert path.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"out": "a.warc"}, "an archive is written as .warc.gz; out is"),
+        ({"out": "a.wacz"}, "an archive is written as .warc.gz; out is"),
+        ({"out": "missing/a.warc.gz"}, "out must be in a directory that exists"),
+        ({"url": [URL]}, "with a WARC file as out, url must be one URL"),
+        ({"stream": True}, "stream has no effect with a WARC file as out"),
+        ({"lazy": True}, "lazy has no effect with a WARC file as out"),
+        ({"spread": True}, "spread has no effect with a WARC file as out"),
+        ({"max_pages": 1001}, "max_pages must be"),
+        ({"url": "a.warc.gz"}, "url"),
+    ],
+)
+def test_wrong_arguments_of_an_archive_to_write(
+    arguments: dict[str, object],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WEBDATA_HOME", str(tmp_path / "home"))
+    with pytest.raises(InvalidArgument, match=message) as caught:
+        crawl_df(**{"url": URL, "out": "a.warc.gz", **arguments})  # type: ignore[call-overload]
+    assert "\n" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("connected")
+def test_another_service_writes_no_archive(service: WireService, tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="read and written by the local service only"):
+        crawl_df(URL, out=tmp_path / "a.warc.gz")
     assert service.requests == []
 
 

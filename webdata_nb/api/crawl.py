@@ -87,6 +87,10 @@ async def _acrawl_df(
         from its files; with `refresh=True` it starts anew. Not every service offers this. With
         `spread` and `out` it is the same: each site has a folder of its own in `out`.
 
+        With a file `.warc.gz` as `out`, the local service writes each request and response as it
+        was sent, without cookies and other secrets, and the receipt. `crawl_df` reads such a file.
+        Until the crawl is complete it has `.partial` in its name. The cache is not used.
+
         {columns}
 
     Raises

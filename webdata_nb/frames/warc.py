@@ -1,4 +1,4 @@
-"""Writes the pages of a frame, and receipts, to WARC files."""
+"""Appends receipts to the WARC files that crawls wrote."""
 
 from __future__ import annotations
 
@@ -14,16 +14,14 @@ from webdata_nb.contract.archives import warc_record
 
 
 def append_receipt(path: Path, attrs: Mapping[str, Any]) -> None:
-    """Append the receipt of a crawl to the archive that it wrote, as a record of metadata."""
-    with path.open("ab") as file:
-        file.write(receipt_record(attrs))
+    """Append the receipt of a crawl to the archive that it wrote, as a record of metadata.
 
-
-def receipt_record(attrs: Mapping[str, Any]) -> bytes:
-    """Return the record of a receipt; requests in receipts have no secrets."""
+    The requests in receipts have no secrets.
+    """
     fields = {
-        "WARC-Target-URI": f"urn:webdata:receipt:{attrs.get('job_id') or 'none'}",
+        "WARC-Target-URI": f"urn:uuid:{attrs['job_id']}",
         "Content-Type": "application/json",
     }
     block = orjson.dumps(attrs, default=str)
-    return warc_record("metadata", uuid4(), datetime.now(UTC), block, fields)
+    with path.open("ab") as file:
+        file.write(warc_record("metadata", uuid4(), datetime.now(UTC), block, fields))

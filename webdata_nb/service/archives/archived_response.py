@@ -114,8 +114,9 @@ def _without_chunks(stored: bytes) -> bytes:
 
 def _decoded(body: bytes, head: ArchivedHead, limit: int) -> bytes:
     codings = parse_content_codings(head.values("content-encoding"))
-    # Some archivers store the decoded body below the headers that were sent.
-    if codings == ("gzip",) and not body.startswith(_GZIP_MAGIC):
+    # Some archivers store the decoded body below the headers that were sent: its length is another.
+    is_as_sent = head.values("content-length") == [str(len(body))]
+    if codings == ("gzip",) and not body.startswith(_GZIP_MAGIC) and not is_as_sent:
         codings = ()
     if not codings or not body:
         if len(body) > limit:
