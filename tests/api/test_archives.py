@@ -144,7 +144,7 @@ def test_out_writes_an_archive_that_gives_the_same_frame(
         ({"lazy": True}, "lazy has no effect with a WARC file as out"),
         ({"spread": True}, "spread has no effect with a WARC file as out"),
         ({"max_pages": 1001}, "max_pages must be"),
-        ({"url": "a.warc.gz"}, "url"),
+        ({"url": "a.warc.gz"}, "there is no archive"),
     ],
 )
 def test_wrong_arguments_of_an_archive_to_write(
