@@ -19,7 +19,7 @@ from tests.site.document import document
 from tests.site.fixtures import Docs
 from tests.wire_service import WireService
 from webdata_nb import local, settings, why
-from webdata_nb.api import Session, connect, crawl_df
+from webdata_nb.api import Session, connect, crawl_df, retry_failed
 from webdata_nb.bridge import synced
 from webdata_nb.demo.server import SampleSite
 from webdata_nb.errors import InvalidArgument, JobFailed
@@ -68,6 +68,12 @@ def test_a_path_is_crawled_from_its_first_page_and_cached_until_it_changes(tmp_p
 
     batches = list(crawl_df(path, stream=True, batch_rows=1, cache=False))
     assert [batch["title"][0] for batch in batches] == ["New front", "Page A"]
+
+    failing = write_warc(tmp_path / "b.warc", response(URL, b"", status="404 Not Found"))
+    with pytest.warns(UserWarning, match="no page could be read"):
+        failed = crawl_df(URL, archive=failing)
+    with pytest.raises(InvalidArgument, match="the frame is of an archive"):
+        retry_failed(failed)
 
     with pytest.raises(JobFailed, match="the start page is not in the archive"):
         crawl_df(f"{URL}missing", archive=path)
@@ -127,6 +133,10 @@ def test_out_writes_an_archive_that_gives_the_same_frame(
     [receipt] = [line for line in lines if line.startswith(b'{"') and b'"job_id"' in line]
     stored = json.loads(receipt)
     assert stored["receipt"] == receipt_of(live)["receipt"]
+    path.unlink()
+    assert comparable(live.webdata.refresh()).equals(comparable(live))
+    assert path.exists()
+    assert comparable(archived.webdata.refresh()).equals(comparable(live))
     # Each call writes a file anew: a cached frame would leave none.
     path.unlink()
     crawl_df(sample_site.url, out=path, **options)  # type: ignore[call-overload]

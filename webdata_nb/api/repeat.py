@@ -68,7 +68,7 @@ def _check_service(receipt: Mapping[str, Any], options: Mapping[str, Any]) -> No
 
 
 def _arguments(df: pd.DataFrame, receipt: Mapping[str, Any]) -> dict[str, Any]:
-    arguments = dict(receipt["request"])
+    arguments = _with_archives(dict(receipt["request"]))
     if receipt["kind"] == "creatives":
         by_id, by_url = arguments.pop("advertiser_id", None), arguments.pop("url", None)
         arguments["advertiser"] = by_id or by_url
@@ -79,6 +79,16 @@ def _arguments(df: pd.DataFrame, receipt: Mapping[str, Any]) -> dict[str, Any]:
         arguments["only_new"] = True
     if _MASK in str(arguments.get(_SUBJECTS[receipt["kind"]])):
         raise InvalidArgument("the receipt does not hold the password in the URL: repeat the call")
+    return arguments
+
+
+def _with_archives(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a crawl with the archives that it read or wrote."""
+    arguments.pop("archive_version", None)
+    if "warc" in arguments:
+        arguments["out"] = arguments.pop("warc")
+    if "archive" in arguments and "url" not in arguments:
+        arguments["url"] = arguments.pop("archive")
     return arguments
 
 

@@ -74,7 +74,7 @@ async def aretry_failed(
     Raises
     ------
     InvalidArgument
-        `df` has no receipt or no `success` column; nothing was sent.
+        `df` has no receipt or no `success` column, or is of an archive; nothing was sent.
     OverBudget
         See `budget`.
     WebdataError
@@ -90,6 +90,11 @@ async def aretry_failed(
     places = merge_retried.retryable_row_indices(df)
     if not places:
         return df.copy(deep=False)
+    if "archive" in receipt_attrs["request"]:
+        raise InvalidArgument(
+            "the frame is of an archive, in which the pages that failed fail again; crawl_df with "
+            "their URLs requests them from their sites"
+        )
     backend: frame.DtypeBackend = "pyarrow" if frame.is_arrow_backed(df) else "pandas"
     call = CallOptions.of(
         session=session, progress=progress, cache=True, timeout=timeout, dtype_backend=backend

@@ -16,6 +16,7 @@ from tests.service.routes.test_archive_crawls import crawl, numbered, untimed
 from tests.site.document import document
 from tests.site.server import Answer, Site
 from webdata_nb.service.archives.warc_records import WarcFile, WarcRecord, read_record
+from webdata_nb.service.archives.warc_writer import partial_path
 
 SECRET = "s3cr3t-value"
 
@@ -76,7 +77,7 @@ async def test_the_file_is_a_crawl_of_the_same_rows_and_receipt(
     assert site.requests == ()
     assert untimed(archived["data"]) == untimed(live["data"])
     assert archived["receipt"] == live["receipt"]
-    assert not (tmp_path / "site.partial.warc.gz").exists()
+    assert not partial_path(path, live["job_id"]).exists()
     check_with_warcio(path)
 
 
@@ -137,13 +138,14 @@ async def test_a_stopped_crawl_continues_its_file(site: Site, tmp_path: Path) ->
     site.page("/", document("Front", links=links))
     for each in links:
         site.page(each, document(f"Page {each}"))
-    path, partial = tmp_path / "site.warc.gz", tmp_path / "site.partial.warc.gz"
+    path = tmp_path / "site.warc.gz"
     async with open_service(tmp_path / "data") as api:
         gate = site.hold("/20")
         body = {"url": site.url, "warc": str(path)}
         job_id = (await api.post("/v1/recorded-crawls", body))["job_id"]
         await asyncio.to_thread(site.wait_for, "/20")
     gate.release()
+    partial = partial_path(path, job_id)
     assert not path.exists()
     before = records_in(partial)  # readable while the crawl is not over
     assert len(before) > 20
@@ -179,7 +181,8 @@ async def test_a_file_that_cannot_be_written_fails_the_job(
     reply = await record(api, site.url, tmp_path / "missing" / "site.warc.gz")
     assert reply["status"] == "failed"
     assert reply["error"].endswith("site.warc.gz cannot be written (No such file or directory)")
-    await api.post("/v1/recorded-crawls", {"url": site.url, "warc": "relative.warc.gz"}, 422)
+    for wrong in ("relative.warc.gz", str(tmp_path / "a.warc"), ""):
+        await api.post("/v1/recorded-crawls", {"url": site.url, "warc": wrong}, 422)
 
 
 async def test_another_file_of_that_name_is_replaced_when_the_crawl_is_complete(

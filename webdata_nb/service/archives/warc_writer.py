@@ -27,9 +27,10 @@ from webdata_nb.service.web.request import AllowHop, FetchedResponse, FetchReque
 _INFO_BYTES: Final = 64 * 1024
 
 
-def partial_path(path: Path) -> Path:
-    """Return the name of an archive while it is written: it is readable, and not yet complete."""
-    return path.with_name(path.name.removesuffix(WRITTEN_SUFFIX) + ".partial" + WRITTEN_SUFFIX)
+def partial_path(path: Path, job_id: str) -> Path:
+    """Return the name of an archive while a job writes it: readable, and not yet complete."""
+    stem = path.name[: -len(WRITTEN_SUFFIX)]
+    return path.with_name(f"{stem}.partial-{job_id[:8]}{WRITTEN_SUFFIX}")
 
 
 @dataclass(slots=True)
@@ -38,8 +39,8 @@ class WarcWriter:
 
     Parameters
     ----------
-    path
-        The file; its name is that of `partial_path` until it is complete.
+    path, partial
+        The file, and its name until it is complete.
     info
         The fields of the first record. A file that begins with the same ones is continued.
 
@@ -50,6 +51,7 @@ class WarcWriter:
     """
 
     path: Path
+    partial: Path
     info: Mapping[str, str]
     _file: BinaryIO | None = None
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -83,17 +85,15 @@ class WarcWriter:
 
     def _open(self) -> None:
         block = "".join(f"{name}: {value}\r\n" for name, value in self.info.items()).encode()
-        partial = partial_path(self.path)
-        for path in (partial, self.path):
-            end = _end_of_records(path, block)
-            if end:
-                # Of an attempt that was killed after it completed the file.
-                path.replace(partial)
-                self._file = partial.open("r+b")
+        # An attempt that was killed may have completed the file already.
+        for path in (self.partial, self.path):
+            if end := _end_of_records(path, block):
+                path.replace(self.partial)
+                self._file = self.partial.open("r+b")
                 self._file.truncate(end)
                 self._file.seek(end)
                 return
-        self._file = partial.open("wb")
+        self._file = self.partial.open("wb")
         fields = {
             "WARC-Filename": self.path.name,
             "Content-Type": "application/warc-fields",
@@ -111,7 +111,7 @@ class WarcWriter:
             raise RuntimeError("the file is not open")
         os.fsync(self._file.fileno())
         self.close()
-        partial_path(self.path).replace(self.path)
+        self.partial.replace(self.path)
 
 
 def _end_of_records(path: Path, info: bytes) -> int:

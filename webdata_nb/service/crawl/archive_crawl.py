@@ -34,7 +34,9 @@ async def run(
     if not url:
         url = await asyncio.to_thread(archive.first_page)
     if url is None:
-        raise JobFailure("the archive has no page to start from: name one with url")
+        raise JobFailure(
+            "the archive has no page to start from: pass its URL, and the file as archive"
+        )
     fetcher = ArchiveFetcher(archive)
     archived = replace(
         resources,

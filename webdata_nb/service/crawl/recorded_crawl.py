@@ -7,7 +7,11 @@ from pathlib import Path
 
 from webdata_nb import __version__
 from webdata_nb.contract.requests import RecordedCrawlRequest
-from webdata_nb.service.archives.warc_writer import RecordingSource, WarcWriter
+from webdata_nb.service.archives.warc_writer import (
+    RecordingSource,
+    WarcWriter,
+    partial_path,
+)
 from webdata_nb.service.crawl import engine
 from webdata_nb.service.crawl.engine import CrawlResources
 from webdata_nb.service.crawl.robots import RobotsCache
@@ -28,7 +32,8 @@ async def run(
         "description": "a crawl; secrets, cookies and transfer codings are left out",
         "isPartOf": f"urn:uuid:{context.job.id}",
     }
-    writer = WarcWriter(Path(request.warc), info)
+    path = Path(request.warc)
+    writer = WarcWriter(path, partial_path(path, context.job.id), info)
     source = RecordingSource(resources.fetcher, writer)
     recorded = replace(
         resources,

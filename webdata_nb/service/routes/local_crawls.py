@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from webdata_nb.contract import paths
+from webdata_nb.contract.archives import WRITTEN_SUFFIX
 from webdata_nb.contract.requests import ArchiveCrawlRequest, CrawlRequest, RecordedCrawlRequest
 from webdata_nb.service.errors import BadInput
 from webdata_nb.service.routes.app_state import AppState
@@ -42,8 +43,9 @@ async def start_recorded_crawl(
 ) -> Response:
     """Start a crawl of a site that writes a WARC file."""
     check_url(state.engines.egress.policy, crawl_request.url, "url")
-    if not Path(crawl_request.warc).is_absolute():
-        raise BadInput("must be an absolute path", loc=("body", "warc"))
+    is_absolute = Path(crawl_request.warc).is_absolute()
+    if not is_absolute or not crawl_request.warc.lower().endswith(WRITTEN_SUFFIX):
+        raise BadInput(f"must be the absolute path of a {WRITTEN_SUFFIX}", loc=("body", "warc"))
     return await _start(request, state, crawl_request, idempotency_key)
 
 
