@@ -194,14 +194,14 @@ class Client:
         idempotency_key: str | None = None,
         on_pause: Callable[[RequestPause], object] | None = None,
     ) -> StartReply:
-        """POST /v1/archive-crawls, of the local service; parameters as `start_search`.
+        """POST /local/archive-crawls, of the local service; parameters as `start_search`.
 
         Raises
         ------
         NotFound, NotSupported
             The service reads no archives; nothing was started.
         """
-        request = _creating(paths.ARCHIVE_CRAWLS, body, _key(idempotency_key), on_pause)
+        request = _creating(paths.LOCAL_ARCHIVE_CRAWLS, body, _key(idempotency_key), on_pause)
         return self._parse(StartReply, await self._start(request))
 
     async def start_recorded_crawl(
@@ -211,14 +211,14 @@ class Client:
         idempotency_key: str | None = None,
         on_pause: Callable[[RequestPause], object] | None = None,
     ) -> StartReply:
-        """POST /v1/recorded-crawls, of the local service; parameters as `start_search`.
+        """POST /local/recorded-crawls, of the local service; parameters as `start_search`.
 
         Raises
         ------
         NotFound, NotSupported
             The service writes no archives; nothing was started.
         """
-        request = _creating(paths.RECORDED_CRAWLS, body, _key(idempotency_key), on_pause)
+        request = _creating(paths.LOCAL_RECORDED_CRAWLS, body, _key(idempotency_key), on_pause)
         return self._parse(StartReply, await self._start(request))
 
     async def start_site_crawl(

@@ -47,9 +47,8 @@ LOCAL_SETTINGS: Final = "/local/leases/{lease_id}/settings"
 LOCAL_STOP: Final = "/local/stop"
 LOCAL_SITES_REMOVE: Final = "/local/sites/remove"
 
-# The same, but with the account and the limits of other starts.
-ARCHIVE_CRAWLS: Final = "/v1/archive-crawls"
-RECORDED_CRAWLS: Final = "/v1/recorded-crawls"
+LOCAL_ARCHIVE_CRAWLS: Final = "/local/archive-crawls"
+LOCAL_RECORDED_CRAWLS: Final = "/local/recorded-crawls"
 
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 LEASE_HEADER: Final = "X-Webdata-Lease"

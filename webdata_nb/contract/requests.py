@@ -354,7 +354,7 @@ class CrawlRequest(CrawlFields):
 
 
 class ArchiveCrawlRequest(CrawlRequest):
-    """POST /v1/archive-crawls, of the local service alone: a crawl of a WARC or WACZ file."""
+    """POST /local/archive-crawls, of the local service alone: a crawl of a WARC or WACZ file."""
 
     archive: Annotated[str, Field(min_length=1, max_length=limits.URL_LENGTH)] = Field(
         description="Absolute path of the file."
@@ -385,7 +385,7 @@ class ArchiveCrawlRequest(CrawlRequest):
 
 
 class RecordedCrawlRequest(CrawlRequest):
-    """POST /v1/recorded-crawls, of the local service alone: a crawl that writes a WARC file."""
+    """POST /local/recorded-crawls, of the local service alone: a crawl that writes a WARC file."""
 
     warc: Annotated[str, Field(min_length=1, max_length=limits.URL_LENGTH)] = Field(
         description="Absolute path of the file."

@@ -66,7 +66,7 @@ def body_for(path: Path, **options: Any) -> dict[str, Any]:
 
 
 async def crawl(api: Api, path: Path, **options: Any) -> Any:
-    reply = await api.post("/v1/archive-crawls", body_for(path, **options))
+    reply = await api.post("/local/archive-crawls", body_for(path, **options))
     return await api.wait_for_end("crawl", reply["job_id"])
 
 
@@ -222,7 +222,7 @@ async def test_a_stopped_crawl_continues_from_the_archive(tmp_path: Path) -> Non
     path = write_warc(tmp_path / "a.warc.gz", *pages)
     body = body_for(path, max_pages=200)
     async with open_service(tmp_path / "data") as api:
-        job_id = (await api.post("/v1/archive-crawls", body))["job_id"]
+        job_id = (await api.post("/local/archive-crawls", body))["job_id"]
         async with asyncio.timeout(60):
             while (await api.get(f"/v1/crawl/{job_id}"))["total_results"] < 5:  # noqa: ASYNC110 - another process's view
                 await asyncio.sleep(0.01)
@@ -240,7 +240,7 @@ async def test_an_archive_that_changed_since_the_start_is_not_mixed(
     path = write_warc(tmp_path / "a.warc", response("http://example.test/", b"old"))
     body = body_for(path)
     os.utime(path, ns=(1, 1))
-    reply = await api.post("/v1/archive-crawls", body)
+    reply = await api.post("/local/archive-crawls", body)
     ended = await api.wait_for_end("crawl", reply["job_id"])
     assert ended["status"] == "failed"
     assert "has changed since the crawl was started" in ended["error"]
@@ -264,15 +264,15 @@ async def test_options_that_need_a_request_are_refused(
     api: Api, tmp_path: Path, options: dict[str, Any]
 ) -> None:
     path = write_warc(tmp_path / "a.warc", response("http://example.test/", b"a"))
-    await api.post("/v1/archive-crawls", {**body_for(path), **options}, 422)
+    await api.post("/local/archive-crawls", {**body_for(path), **options}, 422)
 
 
 async def test_a_team_service_reads_no_file_for_its_clients(tmp_path: Path) -> None:
     path = write_warc(tmp_path / "a.warc", response("http://example.test/", b"a"))
     async with open_service(tmp_path / "team", "team") as team:
-        reply = await team.http.post("/v1/archive-crawls", json=body_for(path))
+        reply = await team.http.post("/local/archive-crawls", json=body_for(path))
         assert reply.status_code in {401, 404}
-        assert "/v1/archive-crawls" not in {
+        assert "/local/archive-crawls" not in {
             getattr(route, "path", "") for route in team.running.routes
         }
 

@@ -23,7 +23,7 @@ SECRET = "s3cr3t-value"
 
 async def record(api: Api, url: str, path: Path, **options: Any) -> Any:
     body = {"url": url, "warc": str(path), **options}
-    reply = await api.post("/v1/recorded-crawls", body)
+    reply = await api.post("/local/recorded-crawls", body)
     return await api.wait_for_end("crawl", reply["job_id"])
 
 
@@ -142,7 +142,7 @@ async def test_a_stopped_crawl_continues_its_file(site: Site, tmp_path: Path) ->
     async with open_service(tmp_path / "data") as api:
         gate = site.hold("/20")
         body = {"url": site.url, "warc": str(path)}
-        job_id = (await api.post("/v1/recorded-crawls", body))["job_id"]
+        job_id = (await api.post("/local/recorded-crawls", body))["job_id"]
         await asyncio.to_thread(site.wait_for, "/20")
     gate.release()
     partial = partial_path(path, job_id)
@@ -182,7 +182,7 @@ async def test_a_file_that_cannot_be_written_fails_the_job(
     assert reply["status"] == "failed"
     assert reply["error"].endswith("site.warc.gz cannot be written (No such file or directory)")
     for wrong in ("relative.warc.gz", str(tmp_path / "a.warc"), ""):
-        await api.post("/v1/recorded-crawls", {"url": site.url, "warc": wrong}, 422)
+        await api.post("/local/recorded-crawls", {"url": site.url, "warc": wrong}, 422)
 
 
 async def test_another_file_of_that_name_is_replaced_when_the_crawl_is_complete(

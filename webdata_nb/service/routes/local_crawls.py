@@ -23,7 +23,7 @@ from webdata_nb.service.routes.routing import StateDep, strict_router
 router = strict_router("crawl")
 
 
-@router.post(paths.ARCHIVE_CRAWLS, include_in_schema=False)
+@router.post(paths.LOCAL_ARCHIVE_CRAWLS, include_in_schema=False)
 async def start_archive_crawl(
     request: Request,
     state: StateDep,
@@ -34,7 +34,7 @@ async def start_archive_crawl(
     return await _start(request, state, crawl_request, idempotency_key)
 
 
-@router.post(paths.RECORDED_CRAWLS, include_in_schema=False)
+@router.post(paths.LOCAL_RECORDED_CRAWLS, include_in_schema=False)
 async def start_recorded_crawl(
     request: Request,
     state: StateDep,
