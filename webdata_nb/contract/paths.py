@@ -46,7 +46,6 @@ LOCAL_LEASE: Final = "/local/leases/{lease_id}"
 LOCAL_SETTINGS: Final = "/local/leases/{lease_id}/settings"
 LOCAL_STOP: Final = "/local/stop"
 LOCAL_SITES_REMOVE: Final = "/local/sites/remove"
-
 LOCAL_ARCHIVE_CRAWLS: Final = "/local/archive-crawls"
 LOCAL_RECORDED_CRAWLS: Final = "/local/recorded-crawls"
 
