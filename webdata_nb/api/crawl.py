@@ -131,8 +131,8 @@ async def _acrawl_df(
     if archive_crawl.is_recorded(options):
         if since is not None:
             raise InvalidArgument(
-                "a WARC file has all responses of a crawl, and since requests few of them: leave out "
-                "one of since and out"
+                "a WARC file has all responses of a crawl, and since requests few of them: "
+                "leave out one of since and out"
             )
         others = {"stream": stream, "batch_rows": batch_rows, "lazy": lazy, "spread": spread}
         return await archive_crawl.record(url, options, others)
