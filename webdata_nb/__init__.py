@@ -14,6 +14,7 @@ crawl, read pages      `crawl_df`, `scrape_df`, `why`
 search                 `search_df`, `engines_df`, `serp_diff`
 ad creatives           `creatives_df`, `advertisers_df`, `gallery`
 fields of pages        `links_df`, `images_df`, `headings_df`, `tables`, `extract_df`
+audit of a site        `audit_df`, `audit_report`, `plot_audit`
 jobs                   `crawl_job`, `search_job`, `job`, `jobs_df`, `export_df`,
                        `read_csv_export`
 earlier results        `retry_failed`, `history_df`, `diff`, `record`, `replay`, `to_parquet`,
@@ -51,10 +52,13 @@ if TYPE_CHECKING:
         aexport_df,
         ajob,
         ajobs_df,
+        alinks_df,
         aretry_failed,
         ascrape_df,
         asearch_df,
         asearch_job,
+        audit_df,
+        audit_report,
         ausage_df,
         aweights_df,
         awhy,
@@ -74,6 +78,7 @@ if TYPE_CHECKING:
         job,
         jobs_df,
         links_df,
+        plot_audit,
         plot_crawl,
         plot_ranks,
         record,
@@ -114,10 +119,13 @@ __all__ = [
     "aexport_df",
     "ajob",
     "ajobs_df",
+    "alinks_df",
     "aretry_failed",
     "ascrape_df",
     "asearch_df",
     "asearch_job",
+    "audit_df",
+    "audit_report",
     "ausage_df",
     "aweights_df",
     "awhy",
@@ -140,6 +148,7 @@ __all__ = [
     "jobs_df",
     "links_df",
     "options",
+    "plot_audit",
     "plot_crawl",
     "plot_ranks",
     "read_csv_export",

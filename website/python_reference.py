@@ -29,6 +29,9 @@ TOPICS: Final = {
             *("links_df", "images_df", "headings_df", "tables"),
         ),
     ),
+    "audit": Topic(
+        "Site audits", "What is wrong with a site.", ("audit_df", "audit_report", "plot_audit")
+    ),
     "search": Topic(
         "Searches",
         "Results of search engines, and their comparison over time.",

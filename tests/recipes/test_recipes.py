@@ -133,6 +133,15 @@ def test_broken_links(world: World) -> None:
     assert set(links["status_code"]) == {404}
 
 
+def test_site_audit(world: World) -> None:
+    names = world.run("site-audit")
+    findings, site = names["findings"], world.site
+    [broken] = findings[findings["issue"] == "broken_page"].to_dict("records")
+    assert broken["url"] == site.at(web.BROKEN)
+    assert set(broken["found_on"]) == {site.at("/docs/"), site.at("/docs/b.html")}
+    assert site.at(web.BROKEN) in set(names["value"]["url"])
+
+
 @pytest.mark.slow
 def test_price_table(world: World) -> None:
     prices = world.run("price-table")["prices"]

@@ -11,6 +11,7 @@ import orjson
 from tests.service.exports.jobs import crawl_row, search_row
 from webdata_nb.contract.states import JobKind, JobStatus
 from webdata_nb.service.api_keys import key_hash
+from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget, encode_entry
 from webdata_nb.service.credits.plans import Terms
 from webdata_nb.service.credits.weights import Charge
 from webdata_nb.service.store.interface import Store
@@ -126,7 +127,10 @@ async def _entry(job: JobRecord, n: int, row_bytes: int) -> JournalEntry:
     row = search_row(n + 1) if job.kind == "search" else crawl_row(n)
     row["markdown"] = f"# {n} \x00 " + "word é " * (row_bytes // 8)
     charged = ("page",) if job.kind == "crawl" else ()
-    entry = JournalEntry(n, row["url"], n % 5 != 4, b"{}", position=n, charged=charged)
+    result = CrawlResult("page", row["url"], links=("https://site.test/ä", row["url"]))
+    journal = encode_entry(CrawlTarget(n, row["url"], 0), result, None)
+    journal = journal if job.kind == "crawl" else b"{}"
+    entry = JournalEntry(n, row["url"], n % 5 != 4, journal, position=n, charged=charged)
     own, comma, rest = orjson.dumps(row).partition(b",")
     parts = RowParts((b"", comma + rest), (own,))
     return await share_content(job, entry, parts, shares_journal=False)

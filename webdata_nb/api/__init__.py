@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from webdata_nb.api import frame_formatter
 from webdata_nb.api.advertisers import aadvertisers_df, advertisers_df
+from webdata_nb.api.audit import audit_report, plot_audit
 from webdata_nb.api.crawl import acrawl_df, crawl_df
 from webdata_nb.api.creatives import acreatives_df, creatives_df
 from webdata_nb.api.estimates import estimate, history_df
 from webdata_nb.api.frame_accessor import FrameAccessor as FrameAccessor  # adds df.webdata
+from webdata_nb.api.links import alinks_df, links_df
 from webdata_nb.api.plotting import plot_crawl, plot_ranks
 from webdata_nb.api.retry import aretry_failed, retry_failed
 from webdata_nb.api.scrape import ascrape_df, scrape_df
@@ -27,8 +29,9 @@ from webdata_nb.api.table_display import gallery, show
 from webdata_nb.api.url_outcome import Why, awhy, why
 from webdata_nb.calls.batches import FrameStream
 from webdata_nb.calls.budget import Estimate
+from webdata_nb.frames.audit.findings import audit_df
 from webdata_nb.frames.compare import diff
-from webdata_nb.frames.derive import headings_df, images_df, links_df, tables
+from webdata_nb.frames.derive import headings_df, images_df, tables
 from webdata_nb.frames.exports import to_parquet
 from webdata_nb.frames.extracted_fields import extract_df
 from webdata_nb.jobs.job import Job
@@ -61,10 +64,13 @@ __all__ = [
     "aexport_df",
     "ajob",
     "ajobs_df",
+    "alinks_df",
     "aretry_failed",
     "ascrape_df",
     "asearch_df",
     "asearch_job",
+    "audit_df",
+    "audit_report",
     "ausage_df",
     "aweights_df",
     "awhy",
@@ -84,6 +90,7 @@ __all__ = [
     "job",
     "jobs_df",
     "links_df",
+    "plot_audit",
     "plot_crawl",
     "plot_ranks",
     "record",

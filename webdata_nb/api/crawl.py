@@ -17,7 +17,7 @@ from webdata_nb.requests.signatures import with_options
 from webdata_nb.requests.since import Since
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     import pandas as pd
@@ -91,6 +91,8 @@ async def _acrawl_df(
         was sent, without cookies and other secrets, and the receipt. `crawl_df` reads such a file.
         Until the crawl is complete it has `.partial` in its name. The cache is not used.
 
+        The columns from `inlinks` to `page_facts` are there with `audit=True`.
+
         {columns}
 
     Raises
@@ -121,6 +123,9 @@ async def _acrawl_df(
     >>> df["success"].all()
     np.True_
     """
+    if options["audit"]:
+        forms = {"since": options["since"] is not None, "stream": stream, "lazy": lazy}
+        _check_audit({**forms, "spread": spread})
     since = Since.check(options["since"], options["recheck"])
     if archive is not None or archive_crawl.is_archive(url):
         arguments.check_requirement("spread", spread or None, "URLs of sites")
@@ -142,10 +147,19 @@ async def _acrawl_df(
     if arguments.check_flag("spread", spread):
         arguments.check_requirement("batch_rows", batch_rows, "stream=True")
         return await site_crawl.run(url, options, stream=stream, lazy=lazy)
-    if long_crawl.is_long(options):
+    if long_crawl.is_long(options) and not options["audit"]:
         return await long_crawl.run(url, options, stream=stream, lazy=lazy)
     inputs = crawl_inputs(url, options, lazy=lazy)
     return await frame_or_stream(inputs, options, stream=stream, batch_rows=batch_rows, lazy=lazy)
+
+
+def _check_audit(forms: Mapping[str, object]) -> None:
+    """Refuse what has no frame with all rows of one crawl, which an audit compares."""
+    if forms_given := [name for name, value in forms.items() if value]:
+        raise InvalidArgument(
+            f"audit=True compares all pages of a crawl, so {forms_given[0]} has no meaning with "
+            "it: leave one of them out"
+        )
 
 
 acrawl_df = cast("AsyncCrawlDf", _acrawl_df)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from webdata_nb.api.links import links_df
 from webdata_nb.api.repeat import repeat_call
 from webdata_nb.api.url_outcome import why
 from webdata_nb.errors import InvalidArgument, NoReceipt
 from webdata_nb.frames import derive, duplicates, frame, merge_retried, records
+from webdata_nb.frames.audit.findings import audit_df
 from webdata_nb.frames.extracted_fields import extract_df
 
 if TYPE_CHECKING:
@@ -70,7 +72,11 @@ class FrameAccessor:
 
     def links(self) -> pd.DataFrame:
         """Return every link of the pages, one row each; see `links_df`."""
-        return derive.links_df(self._df)
+        return links_df(self._df)
+
+    def audit(self) -> pd.DataFrame:
+        """Return what is wrong with the site, one row for each finding; see `audit_df`."""
+        return audit_df(self._df)
 
     def images(self) -> pd.DataFrame:
         """Return every image of the pages, one row each; see `images_df`."""

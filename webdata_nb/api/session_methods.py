@@ -11,6 +11,7 @@ from webdata_nb import session as connections
 from webdata_nb.api.advertisers import aadvertisers_df, advertisers_df
 from webdata_nb.api.crawl import acrawl_df, crawl_df
 from webdata_nb.api.creatives import acreatives_df, creatives_df
+from webdata_nb.api.links import alinks_df, links_df
 from webdata_nb.api.retry import aretry_failed, retry_failed
 from webdata_nb.api.scrape import ascrape_df, scrape_df
 from webdata_nb.api.search import asearch_df, search_df
@@ -111,6 +112,8 @@ class Session(Connection):
     aweights_df = _method(aweights_df)
     usage_df = _method(usage_df)
     ausage_df = _method(ausage_df)
+    links_df = _method(links_df)
+    alinks_df = _method(alinks_df)
     why = _method(why)
     awhy = _method(awhy)
 

@@ -54,7 +54,10 @@ class JobRef:
     def for_foreign_job(cls, job_id: str, op: TableName, service: str) -> JobRef:
         """Return a reference to a job that was started elsewhere; its frame has all columns."""
         key = CacheKey.of(op, base_url=service, identity="", params={"job_id": job_id})
-        return cls(job_id, op, "", key.digest, tuple(schemas.SCHEMAS[op].names))
+        names = schemas.SCHEMAS[op].names
+        # The columns of an audit are no data of the job.
+        columns = tuple(name for name in names if name not in schemas.AUDIT_COLUMNS)
+        return cls(job_id, op, "", key.digest, columns)
 
 
 def write(root: Path, service: str, identity: str, job_ref: JobRef) -> None:

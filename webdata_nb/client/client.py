@@ -29,6 +29,7 @@ from webdata_nb.contract.replies import (
     EngineEntry,
     EngineList,
     JobList,
+    PageFactsPage,
     ReceiptPage,
     RetryReply,
     SearchStart,
@@ -322,6 +323,22 @@ class Client:
         """Ask what became of one URL; the reply's `url` is the form that was looked up."""
         request = ApiRequest("GET", _of_job(paths.CRAWL_RECEIPT, job_id), {"url": url})
         return self._parse(ReceiptPage, await self._transport.json(request))
+
+    async def page_facts(
+        self, job_id: str, *, per_page: int = limits.PAGE_FACTS_DEFAULT, cursor: str | None = None
+    ) -> PageFactsPage:
+        """GET /v1/crawl/{job_id}/page-facts (ours): what an audit compares of each page.
+
+        Raises
+        ------
+        NotFound, NotSupported
+            The service offers no facts of pages, or knows no such crawl.
+        """
+        params: dict[str, str | int] = {"per_page": per_page}
+        if cursor is not None:
+            params["cursor"] = cursor
+        request = ApiRequest("GET", _of_job(paths.CRAWL_PAGE_FACTS, job_id), params)
+        return self._parse(PageFactsPage, await self._transport.json(request))
 
     async def status(self, kind: JobKind, job_id: str) -> SearchStatus | CrawlStatus:
         """Return the status of a job of either kind, without its rows."""

@@ -11,6 +11,8 @@ from webdata_nb.contract import limits
 from webdata_nb.contract.replies import CrawlStatus, CreativesReply, JobSummary, ReceiptEntry
 
 Rows = list[dict[str, Any]]
+_FACTS_PER_PAGE: Final = 200
+"""Pages with many links have some 50 kB of facts."""
 _MAX_RESTARTS_WITHOUT_ROWS: Final = 2
 """Maximum consecutive restarts of a creatives listing that returned no new row."""
 
@@ -96,6 +98,26 @@ async def receipt_entries(client: Client, job_id: str) -> list[ReceiptEntry]:
                 reply.total_results, len(entries), why=f"page {page} of the receipt is missing"
             )
         page += 1
+
+
+async def page_facts(client: Client, job_id: str) -> list[dict[str, Any]]:
+    """Return the facts of all pages of a crawl, by the names of `contract.replies.PageFacts`.
+
+    Raises
+    ------
+    NotFound, NotSupported
+        The service has none.
+    IncompleteResult
+        The service repeated a cursor.
+    """
+    history, facts = _CursorHistory(), Rows()
+    cursor: str | None = None
+    while True:
+        reply = await client.page_facts(job_id, per_page=_FACTS_PER_PAGE, cursor=cursor)
+        facts += reply.data
+        cursor = history.next_cursor(reply.cursor, len(facts))
+        if cursor is None:
+            return facts
 
 
 def _total_results(reply: CrawlStatus) -> int | None:

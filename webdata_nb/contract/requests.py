@@ -324,6 +324,11 @@ class CrawlFields(Strict):
         description="Whether to ignore links with `rel=nofollow`, and all links of pages with the "
         "robots directive `nofollow` (ours).",
     )
+    audit: Flag = Field(
+        default=False,
+        description="Whether to store the facts of each page that `GET /v1/crawl/{job_id}/"
+        "page-facts` has for an audit, such as its titles and the texts of its links (ours).",
+    )
     webhook_url: WebhookUrl = None
     webhook_secret: JobWebhookSecret = None
 

@@ -7,7 +7,7 @@ join with the crawl and with each other.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import frame, html_tables, records, schemas
+from webdata_nb.frames.audit.pages import PAGE_FACTS, facts_object, links_of
 from webdata_nb.frames.json_text import dumps
 from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
 
@@ -33,6 +34,7 @@ def _plain(**named: pa.DataType) -> list[pa.Field[Any]]:
 _POSITION_FIELDS: Final = _plain(url=schemas.TEXT, position=pa.int32())
 _EXTRA: Final = pa.field("extra", schemas.TEXT, metadata={b"webdata.type": schemas.JSON})
 _LINKS: Final = pa.schema([*_POSITION_FIELDS, *_plain(link=schemas.TEXT, internal=pa.bool_())])
+_LINKS_OF_FACTS: Final = pa.schema([*_LINKS, *_plain(text=schemas.TEXT, rel=schemas.TEXT)])
 _IMAGES: Final = pa.schema(
     [
         *_POSITION_FIELDS,
@@ -52,37 +54,15 @@ _HEADINGS: Final = pa.schema(
 
 
 def links_df(df: pd.DataFrame) -> pd.DataFrame:
-    """Return every link of the pages, one row each.
-
-    Parameters
-    ----------
-    df
-        A frame with a `links` column, from a call with `"links"` in `formats`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ============ ========= ====================================================
-        column       dtype     meaning
-        ============ ========= ====================================================
-        url          str       the page
-        position     Int32     position among the page's links, from 1
-        link         str       the URL of the link
-        internal     boolean   whether it has the host of the page
-        ============ ========= ====================================================
+    """Return every link of the pages, from the column `page_facts` or `links`.
 
     Raises
     ------
     InvalidArgument
-        The column is missing.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> pages = pd.DataFrame({"url": ["http://a.test/"], "links": [["http://b.test/"]]})
-    >>> links_df(pages)["link"].tolist()
-    ['http://b.test/']
+        The frame has neither.
     """
+    if PAGE_FACTS in df.columns:
+        return links_of_facts(_facts_of_rows(df), df)
     links = [
         {
             "url": url,
@@ -95,6 +75,30 @@ def links_df(df: pd.DataFrame) -> pd.DataFrame:
         if isinstance(link, str)
     ]
     return _to_frame("links", links, _LINKS, df)
+
+
+def links_of_facts(
+    facts: Iterable[Mapping[str, Any]], df: pd.DataFrame | None = None
+) -> pd.DataFrame:
+    """Return every link of pages from their facts; `df` is the frame that they belong to."""
+    links = [
+        {
+            "url": page["url"],
+            "position": position,
+            "link": link.url,
+            "internal": link.internal,
+            "text": link.text,
+            "rel": link.rel,
+        }
+        for page in facts
+        for position, link in enumerate(links_of(page), 1)
+    ]
+    return _to_frame("links", links, _LINKS_OF_FACTS, pd.DataFrame() if df is None else df)
+
+
+def _facts_of_rows(df: pd.DataFrame) -> Iterator[Mapping[str, Any]]:
+    for url, facts in zip(_urls(df), df[PAGE_FACTS].tolist(), strict=True):
+        yield {**facts_object(facts), "url": url}
 
 
 def images_df(df: pd.DataFrame) -> pd.DataFrame:

@@ -59,6 +59,18 @@ _SCRAPED: Final = [
     pa.field("screenshot", pa.binary(), metadata={_KIND: PNG}),
 ]
 _PAGE_TEXTS: Final = _plain(TEXT, "raw_html", "html", "markdown")
+# The columns of a crawl with `audit=True`.
+_AUDITED: Final = [
+    *_plain(pa.int32(), "inlinks", "outlinks"),
+    *_plain(pa.float64(), "pagerank"),
+    *_plain(pa.bool_(), "indexable"),
+    *_plain(TEXT, "indexable_reason"),
+    *_plain(pa.int32(), "cluster"),
+    *_json("redirect_chain"),
+    *_plain(TEXTS, "found_on"),
+    *_json("page_facts"),
+]
+AUDIT_COLUMNS: Final = tuple(field.name for field in _AUDITED)
 
 # The columns that a frame has whatever the request, and those that depend on it.
 _BASE: Final[dict[TableName, list[pa.Field[Any]]]] = {
@@ -185,6 +197,14 @@ content_hash      str                    equal for equal content
 fetched_at        datetime64[us, UTC]    when
 quality           object                 dict, how good the text is
 extra             object                 dict of fields unknown to this version
+inlinks, outlinks Int32                  pages linking to it, and linked to
+pagerank          float64                share of a random surfer's visits
+indexable         boolean                whether search engines may list it
+indexable_reason  str                    why not
+cluster           Int32                  equal for nearly equal pages
+redirect_chain    object                 list of dicts
+found_on          object                 list of 20 pages linking to it
+page_facts        object                 dict, for `audit_df`
 metadata          object                 dict about the page
 extract           object                 if asked for
 structured_data   object                 dict, if asked for
@@ -204,7 +224,8 @@ def _fields(table: TableName) -> list[pa.Field[Any]]:
     if table not in _SCRAPING:
         return base
     texts = base.index(_EXTRA[0]) + 1
-    return [*base[:texts], *_SCRAPED, *base[texts:], *_PAGE_TEXTS]
+    audited = _AUDITED if table == "crawl" else []
+    return [*base[:texts], *audited, *_SCRAPED, *base[texts:], *_PAGE_TEXTS]
 
 
 SCHEMAS: Final[dict[TableName, pa.Schema]] = {name: pa.schema(_fields(name)) for name in _BASE}
@@ -245,10 +266,16 @@ def holds_objects(field: pa.Field[Any]) -> bool:
 
 
 def frame_columns(
-    table: TableName, *, formats: Sequence[str] = (), extract: bool = False, metadata: bool = False
+    table: TableName,
+    *,
+    formats: Sequence[str] = (),
+    extract: bool = False,
+    metadata: bool = False,
+    audit: bool = False,
 ) -> tuple[str, ...]:
     """Return the columns of a frame. They depend on the request and never on the data."""
     wanted = {*formats, *(["extract"] if extract else ()), *(["metadata"] if metadata else ())}
+    wanted |= set(AUDIT_COLUMNS if audit else ())
     base = (field.name for field in _BASE[table])
     return in_order(table, {*base, *(wanted if table in _SCRAPING else ())})
 

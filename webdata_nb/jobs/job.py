@@ -27,6 +27,7 @@ from webdata_nb.display.progress import Listener
 from webdata_nb.display.progress_view import UNITS
 from webdata_nb.errors import InvalidArgument, WebdataError
 from webdata_nb.frames import exports, frame, receipt
+from webdata_nb.frames.audit.pages import PAGE_FACTS
 from webdata_nb.jobs import runner
 from webdata_nb.jobs.background_progress import LivePanel, can_show_panel
 from webdata_nb.jobs.progress_scope import show_progress
@@ -445,6 +446,7 @@ class Job:
                     options=options,
                     report=partial(self._report, listener),
                     cancel_remote=False,
+                    audits=PAGE_FACTS in self._job_ref.columns,
                 )
             if result.outcome is not None:
                 line = receipt.summary(result.outcome, listener.elapsed_s)

@@ -28,6 +28,7 @@ from webdata_nb.errors import (
     WebdataError,
 )
 from webdata_nb.frames import rows
+from webdata_nb.frames.audit.columns import with_audit_columns
 from webdata_nb.frames.receipt import of_crawl, of_search
 from webdata_nb.jobs.incremental_reader import CrawlRowReader
 from webdata_nb.requests.call_options import CallOptions, within
@@ -72,6 +73,8 @@ async def start(
         return await client.start_search(spec.body, wait_s=wait_s, idempotency_key=key)
     if spec.since is not None:
         return await _start_incremental(client, spec.body | spec.since.fields, key)
+    if spec.audits:
+        return await _start_audit(client, spec, key)
     return await client.start_crawl(spec.body, idempotency_key=key)
 
 
@@ -100,6 +103,22 @@ async def _start_with_file(
         raise NotSupported(
             f"the local service at {client.base_url} is of a release without archives; stop "
             "it with webdata stop, and repeat the call",
+            status=error.status,
+        ) from None
+
+
+async def _start_audit(client: Client, spec: JobSpec, key: str | None) -> StartReply:
+    """Start a crawl for an audit.
+
+    It is started as a long crawl: another service, which may ignore the option `audit`, has none,
+    and so refuses it before anything is started.
+    """
+    try:
+        return await client.start_long_crawl(spec.body, idempotency_key=key)
+    except (NotFound, NotSupported) as error:
+        raise NotSupported(
+            f"the service at {client.base_url} offers no audits (POST {paths.LONG_CRAWLS}): leave "
+            "out audit; nothing was started",
             status=error.status,
         ) from None
 
@@ -175,6 +194,7 @@ async def finish_call(
         options=options,
         report=report,
         brief=spec.brief,
+        audits=spec.audits,
     )
 
 
@@ -188,10 +208,12 @@ async def follow(
     report: job_wait.Report,
     cancel_remote: bool = True,
     brief: bool = False,
+    audits: bool = False,
 ) -> CallResult:
     """Wait for a job's end and collect its rows; `subject` is the start URL of a crawl.
 
-    The wait for a `brief` job, a search that visits no page, begins with a long poll.
+    The wait for a `brief` job, a search that visits no page, begins with a long poll. The rows of a
+    crawl that `audits` have the columns of an audit.
     """
     reader = CrawlRowReader(client, job_id, report) if kind == "crawl" else None
     try:
@@ -221,6 +243,10 @@ async def follow(
     if end.result is not None:
         return await _search_result(end.result, brief=brief)
     result = await _collect(client, job_id, subject, reader)
+    if audits and result.outcome is not None and result.outcome.shortfall is None:
+        facts = await paging.page_facts(client, job_id)
+        table = await asyncio.to_thread(with_audit_columns, result.table, facts)
+        result = replace(result, table=table)
     if reader is not None and options.cache and result.outcome and result.outcome.cacheable:
         return replace(result, receipt_entries=await _receipt_entries(client, job_id))
     return result

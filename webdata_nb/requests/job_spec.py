@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from webdata_nb import caller
 from webdata_nb.contract.archives import file_version
 from webdata_nb.contract.fields import Strict
+from webdata_nb.contract.limits import MAX_PAGES_DEFAULT
 from webdata_nb.contract.requests import (
     ArchiveCrawlRequest,
     CrawlRequest,
@@ -76,6 +77,11 @@ class JobSpec:
         """Whether its rows are few and small: a search that visits no page."""
         return isinstance(self.request, SearchRequest) and not self.request.formats
 
+    @property
+    def audits(self) -> bool:
+        """Whether its frame has the columns of an audit."""
+        return isinstance(self.request, CrawlRequest) and self.request.audit
+
     @classmethod
     def search(cls, query: str, **options: Unpack[SearchRequestOptions]) -> Self:
         """Build a search.
@@ -108,8 +114,12 @@ class JobSpec:
 
     @classmethod
     def crawl(cls, url: str, **options: Unpack[CrawlRequestOptions]) -> Self:
-        """Build a crawl; raises as `search`."""
-        return cls._crawl(CrawlRequest, url, options)
+        """Build a crawl; raises as `search`. One for an audit may be long."""
+        if not options.get("audit"):
+            return cls._crawl(CrawlRequest, url, options)
+        max_pages = options.get("max_pages")
+        options = {**options, "max_pages": MAX_PAGES_DEFAULT if max_pages is None else max_pages}
+        return cls._crawl(LongCrawlRequest, url, options)
 
     @classmethod
     def long_crawl(cls, url: str, **options: Unpack[CrawlRequestOptions]) -> Self:
@@ -143,7 +153,11 @@ class JobSpec:
         request = arguments.build_request(model, merged.values, merged.argument_names)
         scraped = request.scrape_options
         columns = schemas.frame_columns(
-            "crawl", formats=scraped.formats, extract=scraped.extract is not None, metadata=True
+            "crawl",
+            formats=scraped.formats,
+            extract=scraped.extract is not None,
+            metadata=True,
+            audit=request.audit,
         )
         # The site decides how many pages there are; the start page is always a row.
         total = 1 if request.max_pages == 1 else None

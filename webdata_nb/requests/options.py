@@ -189,7 +189,7 @@ class SiteOptions(TypedDict, total=False):
 
     max_pages
         Pages at most, 1 to 1000 (default 100); pages that failed count. With `crawl_df` and a
-        folder as `out`, up to 100,000.
+        folder as `out`, or with `audit`, up to 100,000.
     max_depth
         Links away from the start at most, 1 to 10 (default 10).
     concurrency
@@ -218,6 +218,9 @@ class SiteOptions(TypedDict, total=False):
         Leave out links that say `rel=nofollow`, and all links of a page whose robots directives
         do (default False: such a link says what its author vouches for, robots.txt what may be
         read; not every service offers it).
+    audit
+        Collect what `audit_df` needs of each page, and add columns about links, redirects and
+        indexing (default False; not every service offers it).
     """
 
     max_pages: int | None
@@ -232,6 +235,7 @@ class SiteOptions(TypedDict, total=False):
     sitemap: bool | None
     llms_txt: bool | None
     respect_nofollow: bool | None
+    audit: bool | None
 
 
 class IncrementalOptions(TypedDict, total=False):

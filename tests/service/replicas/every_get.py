@@ -110,6 +110,8 @@ async def _job_urls(
     for outcome in _OUTCOMES:
         query = urlencode({"outcome": outcome, "per_page": 7})
         yield f"{template}/receipt", f"{base}/receipt?{query}"
+    async for url in _listing(http, headers, f"{base}/page-facts", size="per_page"):
+        yield f"{template}/page-facts", url
     query = urlencode({"url": "https://Site.test/_/0"})
     yield f"{template}/receipt", f"{base}/receipt?{query}"
 
@@ -129,10 +131,10 @@ async def _pages(
 
 
 async def _listing(
-    http: httpx.AsyncClient, headers: Mapping[str, str], path: str
+    http: httpx.AsyncClient, headers: Mapping[str, str], path: str, *, size: str = "limit"
 ) -> AsyncIterator[str]:
-    """Yield the pages of a listing by cursor."""
-    query = {"limit": "7"}
+    """Yield the pages of a listing by cursor; `size` is the parameter for their length."""
+    query = {size: "7"}
     while True:
         url = f"{path}?{urlencode(query)}"
         yield url

@@ -49,6 +49,7 @@ OPERATIONS = {
     "crawl events": ("GET", paths.CRAWL_EVENTS, None, "crawl"),
     "crawl export": ("GET", paths.CRAWL_EXPORT + "?format=csv", None, "crawl"),
     "crawl receipt": ("GET", paths.CRAWL_RECEIPT, None, "crawl"),
+    "crawl page facts": ("GET", paths.CRAWL_PAGE_FACTS, None, "crawl"),
     "cancel": ("POST", paths.JOB_CANCEL, {}, "crawl"),
     "retry": ("POST", paths.JOB_RETRY, {}, "crawl"),
     "jobs": ("GET", paths.JOBS, None, None),

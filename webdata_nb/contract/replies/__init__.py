@@ -34,6 +34,14 @@ from webdata_nb.contract.replies.jobs import (
     RetryReply,
     StartReply,
 )
+from webdata_nb.contract.replies.page_facts import (
+    PageAlternate,
+    PageAudit,
+    PageFacts,
+    PageFactsPage,
+    PageLink,
+    PageRedirect,
+)
 from webdata_nb.contract.replies.pages import PageFields
 from webdata_nb.contract.replies.search import (
     Attempt,
@@ -86,7 +94,13 @@ __all__ = [
     "JobList",
     "JobSummary",
     "LimitReached",
+    "PageAlternate",
+    "PageAudit",
+    "PageFacts",
+    "PageFactsPage",
     "PageFields",
+    "PageLink",
+    "PageRedirect",
     "Receipt",
     "ReceiptEntry",
     "ReceiptPage",

@@ -83,6 +83,9 @@ class AnchorTable:
         )
 
 
+NO_ANCHORS: Final = AnchorTable([], [], [], [], [])
+
+
 class Outlink(NamedTuple):
     """A page that this page links to.
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 
-PageFact: TypeAlias = Literal["metadata", "quality", "sketch", "shape"]
+PageFact: TypeAlias = Literal["metadata", "quality", "sketch", "shape", "audit"]
 """An optional part of the result, described in `Scraped`."""
 
 

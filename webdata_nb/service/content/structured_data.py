@@ -65,7 +65,7 @@ def _decode_blocks(blocks: list[str]) -> tuple[list[Any], int]:
         try:
             values = [orjson.loads(block)]
         except orjson.JSONDecodeError:
-            text = _strip_wrapping(block)
+            text = strip_wrapping(block)
             values = _decode_leniently(text)
             if not values and (values := _decode_leniently(repair_json(text) or "")):
                 repaired += 1
@@ -95,7 +95,8 @@ def _decode_leniently(text: str) -> list[Any]:
         return []
 
 
-def _strip_wrapping(block: str) -> str:
+def strip_wrapping(block: str) -> str:
+    """Return a JSON-LD block without the comment or CDATA marks around it."""
     text = block.strip()
     for opening in _OPENINGS:
         text = text.removeprefix(opening).lstrip()

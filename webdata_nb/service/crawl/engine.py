@@ -17,6 +17,7 @@ from webdata_nb.service.crawl.earlier_pages import EarlierPages, UnchangedPage
 from webdata_nb.service.crawl.facets import FacetDetector
 from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, DepthFirst, Frontier
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget, decode_entry, encode_entry
+from webdata_nb.service.crawl.page_facts import facts_of_visit
 from webdata_nb.service.crawl.page_fetcher import FetchOutcome, PageFetcher, page_options
 from webdata_nb.service.crawl.page_result import (
     embed_json,
@@ -389,7 +390,8 @@ class _CrawlRun:
             row = encode_row(visit, target, content)
             extracted = bool(content.get("extract"))
             charged = tariff.page_operations(rendered=visit.rendered, extracted=extracted)
-        journal = encode_entry(target, result, self._text_to_index(visit))
+        facts = facts_of_visit(visit) if visit is not None and self._request.audit else None
+        journal = encode_entry(target, result, self._text_to_index(visit), facts)
         success = result.kind == "page"
         record = VisitRecord.of(visit, result.check) if visit and success else VisitRecord()
         entry = JournalEntry(

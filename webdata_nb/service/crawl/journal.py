@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -82,10 +82,16 @@ class CrawlResult:
     check: ClaimCheck = ""
 
 
-def encode_entry(target: CrawlTarget, result: CrawlResult, text: str | None) -> bytes:
+def encode_entry(
+    target: CrawlTarget,
+    result: CrawlResult,
+    text: str | None,
+    facts: Mapping[str, Any] | None = None,
+) -> bytes:
     """Return the journal entry of a target.
 
-    `text` is what the local index stores of a page whose row has no Markdown.
+    `text` is what the local index stores of a page whose row has no Markdown, and `facts` are those
+    of its visit, for an audit (`page_facts`).
     """
     entry: dict[str, Any] = {"url": target.url, "ending": result.kind, "final": result.final_url}
     optional: dict[str, Any] = {
@@ -101,6 +107,7 @@ def encode_entry(target: CrawlTarget, result: CrawlResult, text: str | None) -> 
         "shape": b64encode(result.shape).decode(),
         "hops": result.hops,
         "text": text,
+        "facts": facts,
     }
     return orjson.dumps(entry | {name: value for name, value in optional.items() if value})
 

@@ -29,6 +29,7 @@ the result of a URL not fetched."""
 
 _FACTS: Final[frozenset[PageFact]] = frozenset({"metadata", "quality", "shape"})
 _FACTS_FOR_FACETS: Final[frozenset[PageFact]] = frozenset({*_FACTS, "sketch"})
+_FACTS_FOR_AUDITS: Final[frozenset[PageFact]] = frozenset({*_FACTS_FOR_FACETS, "audit"})
 
 
 class PageFetcher:
@@ -129,7 +130,13 @@ def page_options(request: CrawlRequest, extractor: Extractor | None) -> Conversi
         markdown_mode=markdown_mode(scrape_options.format_options),
         include_tags=scrape_options.include_tags,
         exclude_tags=scrape_options.exclude_tags,
-        facts=_FACTS_FOR_FACETS if request.filter_faceted_urls else _FACTS,
+        facts=_page_facts(request),
         encoded=True,
     )
     return options if extractor is None else extractor.scrape_options(options)
+
+
+def _page_facts(request: CrawlRequest) -> frozenset[PageFact]:
+    if request.audit:
+        return _FACTS_FOR_AUDITS
+    return _FACTS_FOR_FACETS if request.filter_faceted_urls else _FACTS

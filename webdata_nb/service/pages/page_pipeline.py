@@ -72,10 +72,12 @@ class PageRequest:
 class PageVisit:
     """The result of a page request: `scraped`, `error`, or `stopped` at a redirect.
 
-    `stopped` is why the redirect was not followed. `hops` counts the redirects of one attempt.
+    `stopped` is why the redirect was not followed. `hops` counts the redirects of one attempt, and
+    `redirects` has the URL and the status of each, with that at which the visit was stopped.
     With `not_modified`, the server says that the page has not changed since the request's
-    `validators`; nothing was scraped. `redirects` are then the URL and status of each redirect.
-    `headers` are those of the reply that was scraped, and `claimed_hash` is as in `FetchedPage`.
+    `validators`; nothing was scraped. `headers` are those of the reply that was scraped, and
+    `claimed_hash` is as in `FetchedPage`. `fetch_s` are the seconds until the page was there,
+    without its conversion.
     """
 
     url: str
@@ -92,6 +94,7 @@ class PageVisit:
     redirects: tuple[tuple[str, int], ...] = ()
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     claimed_hash: str | None = None
+    fetch_s: float = 0.0
 
 
 def http_error(status: int) -> PageError:
@@ -235,8 +238,10 @@ class PagePipeline:
             error=failure,
             rendered=page.rendered and failure is None,
             hops=len(source.redirects),
+            redirects=source.redirects,
             headers=source.headers,
             claimed_hash=page.claimed_hash,
+            fetch_s=page.elapsed_s,
         )
 
     async def read_sitemap(self, fetched: FetchedResponse) -> ParsedSitemap:

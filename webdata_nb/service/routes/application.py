@@ -23,6 +23,7 @@ from webdata_nb.service.routes import (
     health,
     jobs,
     openapi_route,
+    page_facts,
     receipt,
     search,
     site_crawls,
@@ -41,6 +42,7 @@ ROUTERS: Final = (
     exports.router,
     events.router,
     receipt.router,
+    page_facts.router,
     health.router,
     creatives.router,
     webhooks.router,
@@ -68,7 +70,7 @@ _TAGS: Final = {
     "service": "Health, and this document.",
 }
 # Replies hold rows as plain objects; the document names their models.
-_ROW_MODELS: Final = frozenset({"SearchItem", "CrawlPage", "Creative"})
+_ROW_MODELS: Final = frozenset({"SearchItem", "CrawlPage", "Creative", "PageFacts"})
 
 
 class Application(FastAPI):

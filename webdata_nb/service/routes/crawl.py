@@ -56,6 +56,7 @@ _LINKS = links(
         "watchCrawl": "job_id",
         "exportCrawl": "job_id",
         "getCrawlReceipt": "job_id",
+        "getCrawlPageFacts": "job_id",
         "cancelJob": "job_id",
         "retryJob": "job_id",
     }

@@ -128,6 +128,7 @@ PerPage = Annotated[int, *number(limits.PER_PAGE), Query(description="Rows per p
 EntriesPerPage = Annotated[
     int, *number(limits.RECEIPT_PER_PAGE), Query(description="Entries per page.")
 ]
+FactsPerPage = Annotated[int, *number(limits.PAGE_FACTS), Query(description="Entries per page.")]
 ListLimit = Annotated[
     int, *number(limits.JOBS_LISTED), Query(description="Entries per page, newest first.")
 ]

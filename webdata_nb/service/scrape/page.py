@@ -10,8 +10,15 @@ from copy import deepcopy
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+from webdata_nb.service.content.audit_facts import audit_facts
 from webdata_nb.service.content.head import canonical_url, robots_directives
-from webdata_nb.service.content.links import AnchorTable, Outlink, collect_outlinks, read_anchors
+from webdata_nb.service.content.links import (
+    NO_ANCHORS,
+    AnchorTable,
+    Outlink,
+    collect_outlinks,
+    read_anchors,
+)
 from webdata_nb.service.content.metadata import build_metadata, declared_language, page_title
 from webdata_nb.service.content.minhash import compute_masked_sketch, compute_sketch, sample_text
 from webdata_nb.service.content.page_content import PageContent, find_content
@@ -78,12 +85,14 @@ def _check_formats(options: ConversionOptions) -> None:
 
 
 def _scrape_html(
-    page: ParsedPage, options: ConversionOptions, *, outlinks: bool, visible_dates: bool = True
+    page: ParsedPage, options: ConversionOptions, *, outlinks: bool, is_html: bool = True
 ) -> Scraped:
     head, facts = page.head, options.facts
-    metadata = build_metadata(page, visible_dates=visible_dates) if "metadata" in facts else {}
-    links = collect_outlinks(_page_links(page)) if outlinks else ()
-    omitted_count = max(0, len(links) - MAX_OUTLINKS)
+    metadata = build_metadata(page, visible_dates=is_html) if "metadata" in facts else {}
+    anchors = _page_links(page) if outlinks else NO_ANCHORS
+    links = collect_outlinks(anchors)
+    omitted_count, links = max(0, len(links) - MAX_OUTLINKS), links[:MAX_OUTLINKS]
+    audit = audit_facts(page, anchors, links, is_html=is_html) if "audit" in facts else {}
     selects_content = options.only_main_content or options.markdown_mode == "article"
     visible = visible_text_length(page) if selects_content and "quality" in facts else None
     formats = {name: PAGE_FORMATS[name](page) for name in options.formats if name in PAGE_FORMATS}
@@ -104,13 +113,14 @@ def _scrape_html(
         formats={name: formats[name] for name in options.formats},
         metadata=metadata,
         quality=quality,
-        outlinks=links[:MAX_OUTLINKS],
+        outlinks=links,
         canonical=canonical_url(head, page.link_resolver),
         robots=robots_directives(head, page.source),
         content_hash=metadata.get("content_hash", ""),
         text=text,
         sketch=compute_sketch(sample) if "sketch" in facts else b"",
         shape=compute_masked_sketch(sample) if "shape" in facts else b"",
+        audit=audit,
     )
 
 
@@ -120,7 +130,7 @@ def _scrape_document(
     """Convert a document to HTML and scrape that; Markdown and plain text keep their own text."""
     page, document = parse_document(source, kind)
     full_page = replace(options, only_main_content=False, markdown_mode=None)
-    scraped = _scrape_html(page, full_page, outlinks=outlinks, visible_dates=False)
+    scraped = _scrape_html(page, full_page, outlinks=outlinks, is_html=False)
     formats, text = scraped.formats, scraped.text if document.text is None else document.text
     selects_elements = options.include_tags or options.exclude_tags
     if document.markdown is not None and "markdown" in formats and not selects_elements:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from webdata_nb.service.scrape.plain_json import dumps
@@ -40,6 +40,8 @@ class Scraped:
         The result of ``compute_sketch``, if the fact ``"sketch"`` was requested.
     shape
         The result of ``compute_masked_sketch``, if the fact ``"shape"`` was requested.
+    audit
+        The result of ``audit_facts``, if the fact ``"audit"`` was requested.
     """
 
     title: str | None
@@ -53,6 +55,7 @@ class Scraped:
     text: str
     sketch: bytes = b""
     shape: bytes = b""
+    audit: dict[str, Any] = field(default_factory=dict)
 
     def encoded(self) -> Scraped:
         """Return a copy with the formats as JSON bytes."""

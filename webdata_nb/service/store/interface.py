@@ -19,6 +19,7 @@ from webdata_nb.service.credits.weights import Charge
 from webdata_nb.service.observability.logs import Caller
 from webdata_nb.service.store.account_records import Account, AccountUsage, ApiKey, LedgerEntry
 from webdata_nb.service.store.records import (
+    ALL_ENTRIES,
     EMPTY_BATCH,
     NO_CURSORS,
     CommitBatch,
@@ -232,8 +233,13 @@ class JobQueue(Protocol):
     async def crawl_state(self, job_id: str) -> CrawlState | None:
         """Return the state at the end of a long crawl's last leg; None if none has ended."""
 
-    async def journal(self, job_id: str, *, start: int = 0) -> Sequence[StoredEntry]:
-        """Return a job's journal in order, from ordinal `start`."""
+    async def journal(
+        self, job_id: str, *, start: int = 0, count: int = ALL_ENTRIES
+    ) -> Sequence[StoredEntry]:
+        """Return up to `count` entries of a job's journal in order, from ordinal `start`.
+
+        Entries whose content is damaged are left out.
+        """
 
     async def earlier_job(self, account_id: str, job_id: str) -> JobRecord | None:
         """Return an account's job; None if there is none."""

@@ -346,6 +346,8 @@ class CrawlState:
 
 
 EMPTY_BATCH: Final = CommitBatch()
+# More than any job has.
+ALL_ENTRIES: Final = 2**31 - 1
 NO_CURSORS: Final[Mapping[str, int]] = MappingProxyType({})
 
 

@@ -120,6 +120,7 @@ def encode_reply(reply: PageReply) -> bytes:
         "canonical": reply.canonical,
         "robots": tuple(reply.robots),
         "content_hash": reply.content_hash,
+        "audit": reply.audit,
         "formats": tuple(formats),
         "sizes": tuple(map(len, parts)),
     }
@@ -204,6 +205,7 @@ def _page(fields: dict[str, Any], parts: list[bytes], options: ConversionOptions
         text=_utf8(text),
         sketch=_check_sketch(sketch),
         shape=_check_sketch(shape),
+        audit=_object(fields["audit"]),
     )
 
 

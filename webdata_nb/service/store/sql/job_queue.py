@@ -20,6 +20,7 @@ from webdata_nb.service.store.page_contents import (
     row_of,
 )
 from webdata_nb.service.store.records import (
+    ALL_ENTRIES,
     EMPTY_BATCH,
     LIVE_S,
     NO_CURSORS,
@@ -153,8 +154,10 @@ class SqlJobQueue(JobQueue, IndexSource):
             return None
         return CrawlState(tuple(bytes(row["record"]) for row in rows), rows[-1]["next_ordinal"])
 
-    async def journal(self, job_id: str, *, start: int = 0) -> Sequence[StoredEntry]:
-        rows = await self.database.read("journal", job_id=job_id, start=start)
+    async def journal(
+        self, job_id: str, *, start: int = 0, count: int = ALL_ENTRIES
+    ) -> Sequence[StoredEntry]:
+        rows = await self.database.read("journal", job_id=job_id, start=start, count=count)
         pages = [stored_row(row, journal=row["journal"]) for row in rows]
         journals = await self.contents.convert(pages, _journal_or_none)
         return [

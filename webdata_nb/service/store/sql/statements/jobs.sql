@@ -191,10 +191,10 @@ WHERE id = :id AND account_id = :account_id AND state IN ('pending', 'running')
 RETURNING *;
 
 -- name: journal
--- The journal of a job in order, to continue the job after a restart.
+-- The journal of a job in order, to continue the job after a restart, or for the facts of its pages.
 SELECT e.ordinal, e.position, e.url, e.journal, e.visit, e.content_id, c.body, c.size, c.segment
 FROM entry e LEFT JOIN content c ON c.id = e.content_id
-WHERE e.job_id = :job_id AND e.ordinal >= :start ORDER BY e.ordinal;
+WHERE e.job_id = :job_id AND e.ordinal >= :start ORDER BY e.ordinal LIMIT :count;
 
 -- name: visits
 -- The pages of an account's job of which later crawls may ask whether they have changed.

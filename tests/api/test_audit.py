@@ -1,0 +1,201 @@
+"""Audits of whole sites: every known fault is found, and nothing else."""
+
+from __future__ import annotations
+
+import doctest
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from tests.site.faulty_site import FaultySite
+from tests.site.server import Site
+from webdata_nb import (
+    api,
+    audit_df,
+    audit_report,
+    crawl_df,
+    crawl_job,
+    links_df,
+    local,
+    plot_audit,
+    settings,
+    to_parquet,
+)
+from webdata_nb.bridge import synced
+from webdata_nb.errors import NotFound
+
+stop = synced(local.stop)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Give the module's local service a home of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        path = tmp_path_factory.mktemp("audit")
+        patch.setenv("WEBDATA_HOME", str(path))
+        yield path
+        stop(settings.current())
+
+
+@pytest.fixture(scope="module")
+def faulty(home: Path) -> Iterator[FaultySite]:
+    _ = home
+    with Site() as site:
+        yield FaultySite(site, pages=250)
+
+
+@pytest.fixture(scope="module")
+def audited(faulty: FaultySite) -> pd.DataFrame:
+    return crawl_df(faulty.url, audit=True, sitemap=True, max_pages=400, formats=[], cache=False)
+
+
+def untimed(findings: pd.DataFrame) -> pd.DataFrame:
+    """Leave out slow pages: on a loaded machine any page is one."""
+    return findings[findings["issue"] != "slow_page"]
+
+
+def test_each_fault_is_found_once_and_nothing_else(
+    faulty: FaultySite, audited: pd.DataFrame
+) -> None:
+    findings = audit_df(audited)
+    paths = findings["url"].str.removeprefix(faulty.url.rstrip("/"))
+    found = Counter(zip(findings["issue"], paths, strict=True))
+    unexpected = set(found) - faulty.expected
+    assert {issue for issue, _ in unexpected} <= {"slow_page"}
+    assert faulty.expected - set(found) == set()
+    assert set(found.values()) == {1}
+    assert len({issue for issue, _ in faulty.expected}) >= 60
+
+
+def test_columns_say_who_links_where(faulty: FaultySite, audited: pd.DataFrame) -> None:
+    paths = audited["url"].str.removeprefix(faulty.url.rstrip("/"))
+    pages: dict[Any, dict[Any, Any]] = audited.set_index(paths).to_dict("index")
+    gone = pages["/f0/gone"]
+    assert gone["found_on"] == [faulty.url + "hub-0"]
+    assert (gone["inlinks"], gone["outlinks"], gone["indexable"]) == (1, 0, False)
+    assert gone["indexable_reason"] == "failed: http_410"
+    reasons = {
+        path: pages[f"/f0/{path}"]["indexable_reason"]
+        for path in ("noindex", "canonical", "header", "to-error")
+    }
+    assert reasons == {
+        "noindex": "noindex",
+        "canonical": "canonical",
+        "header": "noindex",
+        "to-error": "failed: http_404",
+    }
+    assert pages["/f0/to-error"]["redirect_chain"] == [
+        {"url": faulty.url + "f0/to-error", "status_code": 301}
+    ]
+    assert pages["/f0/target"]["found_on"] == [
+        faulty.url + path for path in ("hub-0", "f0/empty-link")
+    ]
+    assert pages["/"]["inlinks"] > 200
+    assert len(pages["/"]["found_on"]) == 20
+    assert audited["pagerank"].sum() == pytest.approx(1)
+    assert max(pages, key=lambda path: pages[path]["pagerank"]) == "/"
+    [same] = {pages[f"/f0/same-{name}"]["cluster"] for name in "xyz"}
+    assert same != pages["/f1/same-x"]["cluster"]
+
+
+def test_findings_name_the_pages_that_contain_a_link(
+    faulty: FaultySite, audited: pd.DataFrame
+) -> None:
+    findings = audit_df(audited)
+    assert findings.dtypes.astype("str").to_dict() == {
+        "issue": "str",
+        "severity": "str",
+        "url": "str",
+        "evidence": "str",
+        "found_on": "object",
+        "count": "Int32",
+    }
+    assert findings["severity"].drop_duplicates().tolist() == ["error", "warning", "notice"]
+    by_place: dict[Any, dict[Any, Any]] = findings.set_index(["issue", "url"]).to_dict("index")
+    chain = by_place[("redirect_chain", faulty.url + "f0/two-hops")]
+    assert chain["found_on"] == [faulty.url + "hub-0"]
+    assert chain["evidence"].count(" → ") == 2
+    empty = by_place[("empty_link_text", faulty.url + "f0/empty-link")]
+    assert (empty["evidence"], empty["count"]) == (faulty.url + "f0/target", 2)
+    duplicate = by_place[("duplicate_title", faulty.url + "f1/title-a")]
+    assert (duplicate["evidence"], duplicate["count"]) == ("This title of /f1 is on two pages", 2)
+
+
+def test_parts_and_other_forms_of_the_frame(
+    faulty: FaultySite, audited: pd.DataFrame, tmp_path: Path
+) -> None:
+    whole = audit_df(audited)
+    part = audited[audited["url"].str.endswith("/missing")]
+    assert audit_df(part)["issue"].tolist() == ["broken_page", "broken_page"]
+    empty = audit_df(audited.iloc[:0])
+    assert (len(empty), empty.dtypes.tolist()) == (0, whole.dtypes.tolist())
+    again = audit_df(crawl_df(faulty.url, audit=True, sitemap=True, max_pages=400, formats=[]))
+    cached = crawl_df(
+        faulty.url,
+        audit=True,
+        sitemap=True,
+        max_pages=400,
+        formats=[],
+        dtype_backend="pyarrow",
+        offline=True,
+    )
+    assert cached.attrs["webdata"]["cache"] == "hit"
+    arrow = audit_df(cached)
+    keys = ["issue", "severity", "url", "count"]
+    whole = untimed(whole)
+    for other in map(untimed, (again, arrow)):
+        assert other[keys].to_numpy().tolist() == whole[keys].to_numpy().tolist()
+    assert all(isinstance(dtype, pd.ArrowDtype) for dtype in arrow.dtypes)
+    to_parquet(audited, tmp_path / "pages.parquet")
+    stored = pd.read_parquet(tmp_path / "pages.parquet")
+    assert untimed(audit_df(stored))[keys].to_numpy().tolist() == whole[keys].to_numpy().tolist()
+
+
+def test_links_of_audited_pages_have_texts(faulty: FaultySite, audited: pd.DataFrame) -> None:
+    links = links_df(audited)
+    at = links[links["url"] == faulty.url + "f0/nofollow-link"]
+    assert at[["position", "link", "internal", "text"]].to_numpy().tolist() == [
+        [1, faulty.url + "hub-0", True, "x"],
+        [2, faulty.url, True, "To /"],
+    ]
+    assert at["rel"].fillna("").tolist() == ["nofollow", ""]
+    assert links[~links["internal"]]["link"].str.startswith("http://elsewhere.test/").all()
+    assert audited.webdata.audit().equals(audit_df(audited))
+
+
+def test_links_of_any_crawl_come_from_the_service(faulty: FaultySite) -> None:
+    job = crawl_job(faulty.url, max_pages=4, formats=[])
+    pages = job.df()
+    for source in (pages, job, job.job_id):
+        links = links_df(source)
+        assert set(links["url"]) == set(pages["url"])
+        assert links["text"].isna().all()
+    first = pages.iloc[:1]
+    assert set(first.webdata.links()["url"]) == {faulty.url}
+    formatted = crawl_df(faulty.url, max_pages=4, formats=["links"], only_main_content=False)
+    assert set(links_df(formatted)["link"]) == set(links_df(pages)["link"])
+    with pytest.raises(NotFound):
+        links_df("no-such-job")
+
+
+def test_a_job_has_the_columns_of_an_audit(faulty: FaultySite) -> None:
+    begun = crawl_job(faulty.url, max_pages=5, formats=[], audit=True)
+    pages = begun.df()
+    assert pages["found_on"].tolist()[1] == [faulty.url]
+    assert "page_facts" not in crawl_job(faulty.url, max_pages=5, formats=[]).df().columns
+
+
+@pytest.mark.parametrize("documented", [audit_df, audit_report, plot_audit])
+def test_docstring_examples_run(
+    faulty: FaultySite, documented: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = {name: getattr(api, name) for name in api.__all__}
+    globs = {**names, "start_url": faulty.url}
+    [example] = doctest.DocTestFinder(recurse=False).find(documented, "example", globs=globs)
+    result = doctest.DocTestRunner().run(example)
+    assert (result.failed, result.attempted) == (0, 2)

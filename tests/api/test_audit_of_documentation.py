@@ -1,0 +1,138 @@
+"""Findings about Python's documentation are those that an independent reader has."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pandas as pd
+import pytest
+
+from tests.site.fixtures import Docs
+from tests.site.plain_reading import PlainPage, first_text
+from webdata_nb import audit_df, crawl_df, links_df, local, settings
+from webdata_nb.bridge import synced
+from webdata_nb.frames.audit.kinds import DESCRIPTION_LENGTH, H1_LENGTH, TITLE_LENGTH
+
+pytestmark = pytest.mark.slow
+stop = synced(local.stop)
+MAX_PAGES = 200
+TEXTS = (
+    ("title", "titles", TITLE_LENGTH),
+    ("description", "descriptions", DESCRIPTION_LENGTH),
+    ("h1", "h1s", H1_LENGTH),
+)
+# What depends on the content that is selected, or on time.
+NOT_COMPARED = {"thin_page", "near_duplicate", "slow_page", "duplicate_page"}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("WEBDATA_HOME", str(tmp_path))
+    yield tmp_path
+    stop(settings.current())
+
+
+def file_of(docs: Docs, url: str) -> Path:
+    path = unquote(urlsplit(url).path).lstrip("/")
+    return docs.root / (f"{path}index.html" if url.endswith("/") else path)
+
+
+def expected_of_page(page: PlainPage, depth: int) -> Iterator[str]:
+    for name, fact, (shortest, longest) in TEXTS:
+        texts: list[str] = getattr(page, fact)
+        first = first_text(texts)
+        if len(texts) > 1:
+            yield f"multiple_{name}{'' if name == 'h1' else 's'}"
+        if not first:
+            yield f"missing_{name}"
+        elif len(first) < shortest:
+            yield f"short_{name}"
+        elif len(first) > longest:
+            yield f"long_{name}"
+    canonicals = set(page.canonicals)
+    if not canonicals:
+        yield "missing_canonical"
+    elif not next(iter(canonicals)).startswith("http"):
+        yield "invalid_canonical"  # Debian's are file: URLs
+    elif page.url not in canonicals:
+        yield "canonicalized"
+        yield "canonical_to_other_site"
+    conditions = {
+        "image_without_alt": page.images_without_alt > 0,
+        "missing_language": not page.language,
+        "missing_viewport": page.viewport is None,
+        "dead_end": not page.links,
+        "deep_page": depth > 3,
+        "many_links": len(page.links) > 3000,
+        "heavy_page": page.size > 2 * 1024 * 1024,
+        "empty_link_text": not all(page.texts.values()),
+    }
+    yield from (issue for issue, holds in conditions.items() if holds)
+
+
+def expected_duplicates(read: dict[str, PlainPage]) -> Iterator[tuple[str, str]]:
+    """Yield texts that several pages have whose canonical URL is no other web page."""
+    for name, fact, _ in TEXTS:
+        urls: defaultdict[str, list[str]] = defaultdict(list)
+        for url, page in read.items():
+            elsewhere = {each for each in page.canonicals if each.startswith("http")} - {url}
+            first = first_text(getattr(page, fact)).casefold()
+            if first and not elsewhere:
+                urls[first].append(url)
+        for same in urls.values():
+            yield from ((f"duplicate_{name}", url) for url in same if len(same) > 1)
+
+
+@pytest.mark.usefixtures("home")
+def test_an_independent_reader_confirms_each_finding(python_docs: Docs) -> None:
+    pages = crawl_df(
+        python_docs.url, max_pages=MAX_PAGES, audit=True, formats=[], cache=False, concurrency=10
+    )
+    findings = audit_df(pages)
+    rows: list[dict[str, object]] = pages.to_dict("records")  # type: ignore[assignment]
+    read: dict[str, PlainPage] = {}
+    for row in rows:
+        url, path = str(row["url"]), file_of(python_docs, str(row["url"]))
+        assert row["success"] == path.is_file(), url
+        if path.suffix == ".html" and row["success"]:
+            read[url] = PlainPage(url, path.read_text("utf-8"))
+    assert len(read) > MAX_PAGES * 0.9
+    expected = {
+        (issue, str(row["url"]))
+        for row in rows
+        if (page := read.get(str(row["url"]))) is not None
+        for issue in expected_of_page(page, int(str(row["depth"])))
+    }
+    expected |= set(expected_duplicates(read))
+    expected |= {("broken_page", str(row["url"])) for row in rows if not row["success"]}
+    compared = findings[~findings["issue"].isin(NOT_COMPARED)]
+    found = set(zip(compared["issue"], compared["url"], strict=True))
+    assert sorted(found - expected)[:20] == []
+    assert sorted(expected - found)[:20] == []
+    check_sources(pages, read)
+
+
+def check_sources(pages: pd.DataFrame, read: dict[str, PlainPage]) -> None:
+    """Compare the links of each page, and who links to it."""
+    links = links_df(pages)
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    sources: defaultdict[str, list[str]] = defaultdict(list)
+    for url, link in zip(links["url"], links["link"], strict=True):
+        found[url].append(link)
+        # The start page has another address, which is a copy of it and no row.
+        target = pages["url"].iloc[0] if link == f"{pages['url'].iloc[0]}index.html" else link
+        if target != url and url not in sources[target][-1:]:
+            sources[target].append(url)
+    wrong = [url for url, page in read.items() if found[url] != page.links]
+    assert wrong[:5] == []
+    columns = zip(pages["url"], pages["inlinks"], pages["found_on"], strict=True)
+    wrong = [
+        url
+        for url, inlinks, found_on in columns
+        if inlinks != len(sources[url]) or found_on != sources[url][:20]
+    ]
+    assert wrong[:5] == []
+    assert pages["inlinks"].max() > 20

@@ -1,0 +1,123 @@
+"""The page and the figure of an audit, of findings with hostile values."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from webdata_nb import audit_report, plot_audit
+from webdata_nb.errors import InvalidArgument
+from webdata_nb.frames.audit.kinds import KINDS
+
+HOSTILE = "\"><script src=http://x.test/s.js></script><img src=x onerror=alert(1)>\x1b\u202e'"
+
+
+def findings(*rows: tuple[str, str, str, list[str], int]) -> pd.DataFrame:
+    severities = {kind.name: kind.severity for kind in KINDS}
+    frame = pd.DataFrame(
+        {
+            "issue": [row[0] for row in rows],
+            "severity": [severities.get(row[0], HOSTILE) for row in rows],
+            "url": [row[1] for row in rows],
+            "evidence": [row[2] for row in rows],
+            "found_on": pd.Series([row[3] for row in rows], dtype=object),
+            "count": [row[4] for row in rows],
+        }
+    )
+    frame.attrs["webdata"] = {"kind": "audit", "subject": f"http://a.test/{HOSTILE}", "pages": 3}
+    return frame
+
+
+BROKEN = ("broken_page", "http://a.test/x", "HTTP 404", ["http://a.test/"], 1)
+
+
+class Markup(HTMLParser):
+    """The tags, the attributes and the text of a page."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: list[tuple[str, str]] = []
+        self.text = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_a_report_runs_and_loads_nothing(tmp_path: Path) -> None:
+    rows = [
+        BROKEN,
+        (HOSTILE, HOSTILE, HOSTILE, [HOSTILE, "javascript:alert(1)"], 1),
+        ("missing_title", "javascript:alert(1)", "", [], 1),
+        ("short_title", f"http://a.test/{HOSTILE}", HOSTILE * 9, [f"http://a.test/{HOSTILE}"], 1),
+    ]
+    path = audit_report(findings(*rows), tmp_path / "audit.html")
+    page = Markup(path.read_text("utf-8"))
+    layout = {"table", "thead", "tbody", "tr", "th", "td", "br", "p", "h1", "b", "span", "a"}
+    parts = {"html", "head", "meta", "title", "style", "body", "details", "summary"}
+    assert page.tags <= layout | parts
+    names = {name for name, _ in page.attributes}
+    assert names <= {
+        *("lang", "charset", "name", "content", "http-equiv", "class", "id", "href", "rel", "open")
+    }
+    targets = [value for name, value in page.attributes if name == "href"]
+    assert all(target.startswith(("http://a.test/", "#")) for target in targets)
+    assert "\x1b" not in page.text
+    assert "\u202e" not in page.text
+    assert HOSTILE[:20] in page.text
+    assert "1 error" not in page.text.split("about 3 pages")[1]
+
+
+def test_a_report_lists_the_kinds_and_some_findings(tmp_path: Path) -> None:
+    sources = [f"http://a.test/{number}" for number in range(20)]
+    many = [("noindex", f"http://a.test/n{number}", "", sources, 20) for number in range(600)]
+    path = audit_report(findings(BROKEN, *many), str(tmp_path / "audit.html"))
+    text = Markup(path.read_text("utf-8")).text
+    assert "1 error, 600 notices about 3 pages" in text
+    assert "and 100 more" in text
+    assert "and 15 more" in text
+    meaning = next(kind.meaning for kind in KINDS if kind.name == "noindex")
+    assert text.count(meaning) == 2
+    assert [each.name for each in tmp_path.iterdir()] == ["audit.html"]
+
+
+def test_a_site_without_findings(tmp_path: Path) -> None:
+    path = audit_report(findings().iloc[:0], tmp_path / "audit.html")
+    assert "No findings about 3 pages" in path.read_text("utf-8")
+    assert plot_audit(findings()).alt_text.endswith("no findings")
+
+
+def test_a_figure_has_a_bar_for_each_kind() -> None:
+    figure: Any = plot_audit(findings(BROKEN, BROKEN, ("noindex", "http://a.test/", "", [], 1)))
+    [axes] = figure.axes
+    assert [patch.get_width() for patch in axes.patches] == [2, 1]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["broken_page", "noindex"]
+    assert figure.alt_text.endswith("3 findings, 3 pages: 2 broken_page, 1 noindex")
+    rows = [(kind.name, "http://a.test/", "", [], 1) for kind in KINDS]
+    crowded: Any = plot_audit(findings(*rows))
+    assert len(crowded.axes[0].patches) == 25
+    assert crowded.axes[0].get_xlabel() == (
+        f"findings (not shown: {len(KINDS) - 25} of {len(KINDS) - 25} other kinds)"
+    )
+
+
+@pytest.mark.parametrize("function", [plot_audit, lambda df: audit_report(df, "x.html")])
+def test_other_frames_are_refused(function: Any) -> None:
+    with pytest.raises(InvalidArgument, match="findings must be what audit_df returned, with"):
+        function(pd.DataFrame({"url": []}))
+    with pytest.raises(InvalidArgument, match="must be a pandas DataFrame"):
+        function(None)
+
+
+def test_a_file_that_cannot_be_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="path"):
+        audit_report(findings(BROKEN), tmp_path / "missing" / "audit.html")

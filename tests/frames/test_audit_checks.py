@@ -1,0 +1,112 @@
+"""Findings that need TLS or a slow site, of pages with given facts; links and clusters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from webdata_nb import audit_df
+from webdata_nb.frames.audit.clusters import clusters
+from webdata_nb.frames.audit.link_graph import LinkGraph
+from webdata_nb.frames.audit.pages import robots_directives
+
+HEALTHY: dict[str, Any] = {
+    "is_html": True,
+    "titles": ["A title of a length that is usual"],
+    "descriptions": [f"A description {'of a length that is usual ' * 3}"],
+    "h1s": ["A heading"],
+    "canonicals": ["https://a.test/"],
+    "language": "en",
+    "viewport": "width=device-width",
+}
+LINK = {"url": "https://b.test/", "text": "B", "rel": None, "internal": False}
+
+
+def findings_of(
+    declared: dict[str, Any] | None = None, **facts: Any
+) -> list[tuple[str, str, str, int]]:
+    page = {"links": [LINK], "audit": {**HEALTHY, **(declared or {})}, **facts}
+    row = {
+        "url": "https://a.test/",
+        "success": True,
+        "inlinks": 1,
+        "indexable": True,
+        "indexable_reason": None,
+        "found_on": [],
+        "page_facts": page,
+    }
+    found = audit_df(pd.DataFrame([row]))
+    columns = ["issue", "url", "evidence", "count"]
+    return list(found[columns].itertuples(index=False, name=None))
+
+
+def test_a_healthy_page_has_no_findings() -> None:
+    assert findings_of() == []
+
+
+@pytest.mark.parametrize(
+    ("seconds", "found"),
+    [
+        (None, []),
+        (1.8, []),
+        (1.9, [("slow_page", "https://a.test/", "1.9 s", 1)]),
+    ],
+)
+def test_slow_pages(seconds: float | None, found: list[Any]) -> None:
+    assert findings_of(fetch_seconds=seconds) == found
+
+
+def test_mixed_content() -> None:
+    insecure = ["http://b.test/1", "http://b.test/2"]
+    assert findings_of({"insecure": insecure}) == [
+        ("mixed_content", "https://a.test/", "http://b.test/1", 2)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "directives"),
+    [
+        (["NoIndex , follow"], {"noindex", "follow"}),
+        (["none"], {"noindex", "nofollow"}),
+        (["all"], {"index", "follow"}),
+        (["googlebot: noindex", "nofollow"], {"nofollow"}),
+        (["noindex, googlebot: nofollow"], {"noindex"}),
+        (["unavailable_after: 2026-01-01, noindex"], {"unavailable_after: 2026-01-01", "noindex"}),
+        ([""], set()),
+    ],
+)
+def test_robots_directives(values: list[str], directives: set[str]) -> None:
+    assert robots_directives(values) == directives
+
+
+def test_pagerank_of_a_known_graph() -> None:
+    # A links to B and C, B to C, C to A; D links to C, and nothing to D (Brin and Page's example).
+    links = {"A": "BC", "B": "C", "C": "A", "D": "C"}
+    rows = [
+        {"links": [{"url": to, "internal": True} for to in targets]} for targets in links.values()
+    ]
+    ranks = LinkGraph.of(rows, {name: place for place, name in enumerate(links)}).pagerank()
+    assert ranks == pytest.approx([0.3725, 0.1958, 0.3941, 0.0375], abs=1e-4)
+    nofollow = [{"links": [{"url": "A", "rel": "nofollow", "internal": True}]}] * 2
+    assert LinkGraph.of(nofollow, {"A": 0}).pagerank() == pytest.approx([0.5, 0.5])
+    assert LinkGraph.of([], {}).pagerank() == []
+
+
+def test_pages_without_text_are_in_no_cluster() -> None:
+    assert clusters(["", "", "AAAAAQ==", "AAAAAQ==", "AAAAAg=="]) == [None, None, 1, 1, None]
+    assert clusters([]) == []
+
+
+def test_a_failed_extraction_is_no_fault_of_the_page() -> None:
+    row = {"url": "https://a.test/", "success": False, "error": "no model", "inlinks": 1}
+    facts = {"result": "page", "status_code": 200, "links": [LINK], "audit": HEALTHY}
+    more = {"indexable": True, "indexable_reason": None, "found_on": [], "page_facts": facts}
+    assert len(audit_df(pd.DataFrame([{**row, **more}]))) == 0
+
+
+def test_inputs_that_failed_as_a_whole_are_no_pages() -> None:
+    row = {"url": "https://a.test/", "success": False, "inlinks": None, "indexable": None}
+    nothing = {"indexable_reason": None, "found_on": None, "page_facts": None}
+    assert len(audit_df(pd.DataFrame([{**row, **nothing}, {**row, **nothing, "url": None}]))) == 0

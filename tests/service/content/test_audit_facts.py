@@ -1,0 +1,51 @@
+"""The facts of a page for an audit."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from webdata_nb.service.content.page_source import ConversionOptions, PageSource
+from webdata_nb.service.scrape.page import scrape
+
+OPTIONS = ConversionOptions(formats=(), facts=frozenset({"audit"}))
+
+
+def audit_of(body: str, *, url: str = "https://a.test/") -> dict[str, Any]:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    return scrape(PageSource(url, url, 200, "text/html", body.encode(), (), at), OPTIONS).audit
+
+
+def test_what_a_page_with_tls_loads_without() -> None:
+    body = """<link rel=stylesheet href=http://b.test/s.css><link rel=next href=http://b.test/2>
+<img src=http://b.test/i.png><img src=http://b.test/i.png><img src=/own.png><img>
+<script src=//b.test/inherited.js></script><script>1</script>
+<iframe src=http://b.test/f></iframe><video src=http://b.test/v></video>
+<form action=http://b.test/form></form><form></form><a href=http://b.test/linked>x</a>
+<object data=http://b.test/o></object><img src="javascript:1">"""
+    assert audit_of(body)["insecure"] == [
+        f"http://b.test/{name}" for name in ("i.png", "s.css", "o", "f", "v", "form")
+    ]
+    assert audit_of(body, url="http://a.test/")["insecure"] == []
+
+
+def test_lists_are_bounded() -> None:
+    many = "".join(f"<img src=http://b.test/{n}><link rel=canonical href=/{n}>" for n in range(90))
+    facts = audit_of(f"<title>{'x' * 9999}</title>{many}")
+    assert (facts["images"], facts["images_without_alt"]) == (90, 90)
+    lists = ("examples_without_alt", "insecure", "canonicals")
+    assert [len(facts[name]) for name in lists] == [20, 20, 20]
+    assert len(facts["titles"][0]) == 500
+
+
+def test_an_empty_page_and_malformed_values() -> None:
+    facts = audit_of(
+        "<link rel=canonical><link rel=alternate hreflang=xx href='http://['>"
+        "<meta name=description><title></title><h1> </h1>"
+        '<script type="application/ld+json"></script>'
+        f'<script type="application/ld+json">{"[" * 99_999}</script>'
+    )
+    assert facts["canonicals"] == [None]
+    assert facts["hreflang"] == [{"language": "xx", "url": None}]
+    assert (facts["titles"], facts["descriptions"], facts["h1s"]) == ([""], [""], [""])
+    assert [each[:8] for each in facts["structured_data_errors"]] == ["block 1:", "block 2:"]

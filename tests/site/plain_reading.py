@@ -1,0 +1,116 @@
+"""Reads what an audit compares from HTML with Python's own parser, independently of the service."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from typing import Final
+from urllib.parse import quote, urldefrag, urljoin, urlsplit, urlunsplit
+
+_TEXTS: Final = frozenset({"title", "h1"})
+
+
+class PlainPage(HTMLParser):
+    """The declarations and links of one page.
+
+    Attributes
+    ----------
+    titles, h1s, descriptions, canonicals
+        Their texts, or targets, in document order.
+    links
+        Absolute URLs of other pages, each once, without fragment.
+    texts
+        For each of them, whether any link to it has a text or an alternative text.
+    """
+
+    def __init__(self, url: str, html: str) -> None:
+        super().__init__()
+        self.url, self.size = url, len(html.encode())
+        self.titles: list[str] = []
+        self.h1s: list[str] = []
+        self.descriptions: list[str] = []
+        self.canonicals: list[str] = []
+        self.language = self.viewport = None
+        self.images_without_alt = 0
+        self.texts: dict[str, bool] = {}
+        self._link: str | None = None
+        self._open: str | None = None
+        self._svg_depth = 0
+        self.feed(html)
+        self.close()
+
+    @property
+    def links(self) -> list[str]:
+        return list(self.texts)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        name = (values.get("name") or "").lower()
+        rel = (values.get("rel") or "").lower().split()
+        if tag == "svg":
+            self._svg_depth += 1
+        elif tag in _TEXTS and not self._svg_depth:
+            self._open = tag
+            self._list_of(tag).append("")
+        elif tag == "html":
+            self.language = values.get("lang")
+        elif tag == "meta" and name == "description":
+            self.descriptions.append(_collapsed(values.get("content") or ""))
+        elif tag == "meta" and name == "viewport" and self.viewport is None:
+            self.viewport = values.get("content")
+        elif tag == "link" and "canonical" in rel:
+            self.canonicals.append(self._absolute(values.get("href") or ""))
+        elif tag == "img":
+            self._read_image(values)
+        elif tag in {"a", "area"} and values.get("href") is not None:
+            self._read_link(values["href"] or "")
+            if tag == "area":
+                self._add_text(values.get("alt") or "")
+                self._link = None
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "svg":
+            self._svg_depth -= 1
+        elif tag == self._open:
+            self._open = None
+        elif tag == "a":
+            self._link = None
+
+    def handle_data(self, data: str) -> None:
+        if self._open is not None:
+            self._list_of(self._open)[-1] += data
+        self._add_text(data)
+
+    def _list_of(self, tag: str) -> list[str]:
+        return self.titles if tag == "title" else self.h1s
+
+    def _read_image(self, values: dict[str, str | None]) -> None:
+        is_hidden = values.get("role") in {"presentation", "none"}
+        if "alt" not in values and not is_hidden and values.get("aria-hidden") != "true":
+            self.images_without_alt += 1
+        self._add_text(values.get("alt") or "")
+
+    def _read_link(self, href: str) -> None:
+        self._link = None
+        if href and not href.startswith("#"):
+            url = urldefrag(self._absolute(href))[0]
+            if url.startswith(("http://", "https://")):
+                self._link = url
+                self.texts.setdefault(url, False)
+
+    def _absolute(self, href: str) -> str:
+        parts = urlsplit(urljoin(self.url, href.strip()))
+        parts = parts._replace(path=parts.path or "/", netloc=parts.netloc.lower())
+        return quote(urlunsplit(parts), safe="/:?#[]@!$&'()*+,;=%~")
+
+    def _add_text(self, text: str) -> None:
+        if self._link is not None and text.strip():
+            self.texts[self._link] = True
+
+
+def _collapsed(text: str) -> str:
+    return " ".join(text.split())
+
+
+def first_text(texts: list[str]) -> str:
+    """Return the first of some texts, with collapsed white space."""
+    return _collapsed(texts[0]) if texts else ""

@@ -1,0 +1,115 @@
+"""Returns the links of the pages of a crawl as a frame."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Unpack
+
+from webdata_nb.bridge import blocking
+from webdata_nb.client import paging
+from webdata_nb.errors import NotFound, NotSupported, OfflineError
+from webdata_nb.frames import derive, frame, records
+from webdata_nb.frames.audit.pages import PAGE_FACTS
+from webdata_nb.jobs.job import Job, checked_id
+from webdata_nb.requests.call_options import CallOptions, within
+from webdata_nb.requests.options import ConnectionOptions
+from webdata_nb.requests.signatures import with_options
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@with_options(ConnectionOptions)
+async def alinks_df(
+    df: pd.DataFrame | Job | str, **options: Unpack[ConnectionOptions]
+) -> pd.DataFrame:
+    """Return every link of the pages, one row each.
+
+    `alinks_df` is the same for async code. The links of a frame with the column `links` or
+    `page_facts` come from there. For any other crawl they come from the service, for as long as it
+    keeps the job: no format has to be requested for them.
+
+    Parameters
+    ----------
+    df
+        A frame of `crawl_df`, a job, or the id of one.
+    session
+        What `connect()` returned; the default session when None. A job has its own.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ============ ========= ====================================================
+        column       dtype     meaning
+        ============ ========= ====================================================
+        url          str       the page
+        position     Int32     position among the page's links, from 1
+        link         str       the URL of the link
+        internal     boolean   whether it has the host of the page
+        ============ ========= ====================================================
+
+        Without the column `links` in `df`, each link of a page is there once, and there are
+        `text` and `rel` (str), of the first link to the URL. They are missing for a crawl without
+        `audit=True`, but for `rel` of links with `nofollow`.
+
+    Raises
+    ------
+    InvalidArgument
+        `df` is no crawl, and has no links.
+    NotFound, NotSupported
+        The service has no such crawl, or offers no facts of pages.
+    OfflineError
+        The links would come from the service, and offline mode is on.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> pages = pd.DataFrame({"url": ["http://a.test/"], "links": [["http://b.test/"]]})
+    >>> links_df(pages)["link"].tolist()
+    ['http://b.test/']
+    """
+    session = df.connection if isinstance(df, Job) else options["session"]
+    if isinstance(df, Job | str):
+        call = CallOptions.of(session=session, timeout=options["timeout"])
+        crawl_id = df.job_id if isinstance(df, Job) else checked_id(df)
+        return derive.links_of_facts(await _facts(crawl_id, call))
+    frame.require_frame(df)
+    if not {PAGE_FACTS, "links"}.isdisjoint(df.columns):
+        return derive.links_df(df)
+    job_id = _job_id(df)
+    if job_id is None or "url" not in df.columns:
+        return derive.links_df(df)  # says which column is missing
+    call = CallOptions.of(session=session, timeout=options["timeout"])
+    pages = set(df["url"].dropna())
+    facts = [each for each in await _facts(job_id, call) if each["url"] in pages]
+    return await asyncio.to_thread(derive.links_of_facts, facts, df)
+
+
+links_df = blocking(alinks_df)
+
+
+def _job_id(df: pd.DataFrame) -> str | None:
+    """Return the crawl that a frame comes from; None if there is none, or are several."""
+    receipt = df.attrs.get(frame.ATTRS) if records.has_receipt(df) else None
+    if not isinstance(receipt, dict) or receipt.get("kind") != "crawl":
+        return None
+    return receipt.get("job_id")
+
+
+async def _facts(job_id: str, call: CallOptions) -> list[dict[str, Any]]:
+    """Return the facts of the rows of a crawl."""
+    if call.settings.offline:
+        raise OfflineError(
+            'offline, and the links of this crawl are at the service: pass formats=["links"] or '
+            "audit=True to crawl_df"
+        )
+    async with call.connection.client(call.settings) as client:
+        try:
+            facts = await within(call.timeout_s, paging.page_facts(client, job_id))
+        except (NotFound, NotSupported) as error:
+            error.add_note(
+                "the facts of pages are an extra of our service: with another one, pass "
+                'formats=["links"] to crawl_df'
+            )
+            raise
+    return [each for each in facts if each.get("position") is not None]

@@ -1,0 +1,1 @@
+"""Site audits: the link graph of a crawl, and findings about its pages."""

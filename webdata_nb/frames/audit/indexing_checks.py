@@ -1,0 +1,148 @@
+"""Finds conflicts of canonical URLs, robots directives, sitemaps and languages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+from urllib.parse import urlsplit
+
+from webdata_nb.contract.countries import CODES
+from webdata_nb.frames.audit.pages import NOINDEX, AuditPage, LinkTarget
+from webdata_nb.frames.audit.site import AuditFinding, AuditSite, Findings, of_page
+
+_OPPOSITES: Final = (("noindex", "index"), ("nofollow", "follow"))
+# A language of ISO 639-1, a script, and a region of ISO 3166-1.
+_LANGUAGE: Final = re.compile(r"[a-z]{2}(?:-[a-z]{4})?(?:-([a-z]{2}))?")
+_DEFAULT_LANGUAGE: Final = "x-default"
+
+
+def check_indexing(site: AuditSite) -> Findings:
+    """Return findings about what search engines are told."""
+    for page in site.html_pages():
+        yield from _check_canonicals(page, site)
+        yield from _check_robots(page)
+        yield from _check_languages(page, site)
+    if site.has_sitemap:
+        for page in site.pages:
+            yield from _check_sitemap(page)
+        for url, target in site.targets.items():
+            if target.in_sitemap:
+                yield from _check_target_in_sitemap(url, target)
+
+
+def _check_canonicals(page: AuditPage, site: AuditSite) -> Iterator[AuditFinding]:
+    urls = set(page.canonicals)
+    if not urls:
+        yield of_page("missing_canonical", page)
+    elif len(urls) > 1:
+        evidence = " and ".join(sorted(map(str, urls)))
+        yield of_page("multiple_canonicals", page, evidence, count=len(urls))
+    elif page.canonical is None:
+        yield of_page("invalid_canonical", page)
+    elif page.canonical not in page.own_urls:
+        yield of_page("canonicalized", page, page.canonical)
+        if NOINDEX in page.directives:
+            yield of_page("noindex_with_canonical", page, page.canonical)
+        if (issue := _canonical_issue(page.canonical, page, site)) is not None:
+            yield of_page(issue, page, page.canonical)
+
+
+def _canonical_issue(url: str, page: AuditPage, site: AuditSite) -> str | None:
+    """Return what is wrong with the page that another one declares canonical."""
+    target = site.page(url)
+    if target is not None:
+        return _canonical_page_issue(url, target)
+    if (other := site.targets.get(url)) is not None and other.result in {"robots", "stopped"}:
+        return "canonical_to_blocked" if other.result == "robots" else "canonical_to_redirect"
+    if other is not None and other.redirects:
+        return "canonical_to_redirect"
+    is_elsewhere = urlsplit(url).netloc != urlsplit(page.final_url).netloc
+    return "canonical_to_other_site" if is_elsewhere else None
+
+
+def _canonical_page_issue(url: str, target: AuditPage) -> str | None:
+    if not target.success:
+        return "canonical_to_error"
+    if target.redirects and target.url == url:
+        return "canonical_to_redirect"
+    if NOINDEX in target.directives:
+        return "canonical_to_noindex"
+    is_chain = target.canonical is not None and target.canonical not in target.own_urls
+    return "canonical_chain" if is_chain else None
+
+
+def _check_robots(page: AuditPage) -> Iterator[AuditFinding]:
+    directives = page.directives
+    evidence = "; ".join([*page.texts("robots"), *page.texts("x_robots")])
+    if any(set(pair) <= directives for pair in _OPPOSITES):
+        yield of_page("conflicting_robots", page, evidence)
+    if NOINDEX in directives:
+        yield of_page(NOINDEX, page, evidence)
+    if "nofollow" in directives:
+        yield of_page("nofollow_page", page, evidence)
+
+
+def _check_sitemap(page: AuditPage) -> Iterator[AuditFinding]:
+    if page.in_sitemap and not page.indexable:
+        yield of_page(_sitemap_issue(page), page, page.error or page.indexable_reason)
+    elif page.is_html and page.indexable and not page.in_sitemap:
+        yield of_page("missing_from_sitemap", page)
+
+
+def _check_target_in_sitemap(url: str, target: LinkTarget) -> Iterator[AuditFinding]:
+    if target.result == "robots" or (target.result, target.reason) == ("stopped", "robots"):
+        yield AuditFinding("blocked_in_sitemap", url, target.reason)
+    elif target.redirects:
+        yield AuditFinding("redirect_in_sitemap", url, f"redirects to {target.final_url}")
+
+
+def _sitemap_issue(page: AuditPage) -> str:
+    if not page.success:
+        return "error_in_sitemap"
+    issues = {"redirects": "redirect_in_sitemap", NOINDEX: "noindex_in_sitemap"}
+    return issues.get(page.indexable_reason, "canonicalized_in_sitemap")
+
+
+def _languages(page: AuditPage) -> dict[str, set[str | None]]:
+    """Return the pages of each language that a page refers to."""
+    languages: dict[str, set[str | None]] = {}
+    for each in page.declared.get("hreflang", ()):
+        languages.setdefault(each["language"].lower(), set()).add(each.get("url"))
+    return languages
+
+
+def _check_languages(page: AuditPage, site: AuditSite) -> Iterator[AuditFinding]:
+    languages = _languages(page)
+    for language, urls in languages.items():
+        if not _is_language(language):
+            yield of_page("hreflang_invalid_code", page, language)
+        if len(urls) > 1:
+            evidence = f"{language}: {' and '.join(sorted(map(str, urls)))}"
+            yield of_page("hreflang_conflict", page, evidence, count=len(urls))
+    targets = {url for urls in languages.values() for url in urls}
+    if targets and not targets & page.own_urls:
+        yield of_page("hreflang_without_self", page)
+    for url in sorted(targets - page.own_urls - {None}, key=str):
+        if (issue := _language_issue(page, site.page(url))) is not None:
+            yield of_page(issue, page, str(url))
+
+
+def _is_language(code: str) -> bool:
+    match = _LANGUAGE.fullmatch(code)
+    if match is None:
+        return code == _DEFAULT_LANGUAGE
+    return match[1] is None or match[1] in CODES
+
+
+def _language_issue(page: AuditPage, other: AuditPage | None) -> str | None:
+    """Return what is wrong with the page of another language that a page refers to."""
+    if other is None:
+        return None
+    if not other.success:
+        return "hreflang_to_error"
+    if NOINDEX in other.directives:
+        return "hreflang_to_noindex"
+    referred = {url for urls in _languages(other).values() for url in urls}
+    refers_back = bool(referred & page.own_urls)
+    return None if refers_back or not other.is_html else "hreflang_without_return"

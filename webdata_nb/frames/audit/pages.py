@@ -1,0 +1,232 @@
+"""The pages of an audit, as its checks read them from a frame."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+import pandas as pd
+
+from webdata_nb.errors import InvalidArgument
+from webdata_nb.frames import frame
+from webdata_nb.suggestions import format_value
+
+PAGE_FACTS: Final = "page_facts"
+NOINDEX: Final = "noindex"
+_NEEDED: Final = (
+    "url",
+    "success",
+    PAGE_FACTS,
+    "found_on",
+    "inlinks",
+    "indexable",
+    "indexable_reason",
+)
+# Directives of `X-Robots-Tag` that contain a colon; before any other, it names a crawler.
+_WITH_VALUE: Final = ("unavailable_after", "max-snippet", "max-image-preview", "max-video-preview")
+_SHORT_FORMS: Final = {"none": ("noindex", "nofollow"), "all": ("index", "follow")}
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLink:
+    """A link of a page; `text` and `rel` are None where nothing is known or there is none."""
+
+    url: str
+    text: str | None
+    rel: str | None
+    internal: bool
+
+    @property
+    def is_nofollow(self) -> bool:
+        """Whether it says `rel=nofollow`."""
+        return self.rel is not None and "nofollow" in self.rel.split()
+
+
+@dataclass(frozen=True, slots=True)
+class LinkTarget:
+    """What a request for a URL without a row led to.
+
+    Attributes
+    ----------
+    result
+        `page`, `failed`, `robots` or `stopped`, as in the facts of a page.
+    reason
+        Why it failed or was stopped.
+    final_url, status_code, redirects
+        Where it led, the HTTP status, and URL and status of each redirect.
+    same_as
+        The page of the crawl with the same content.
+    in_sitemap
+        Whether a sitemap lists it.
+    """
+
+    result: str
+    final_url: str
+    reason: str = ""
+    status_code: int | None = None
+    redirects: tuple[tuple[str, int], ...] = ()
+    same_as: str | None = None
+    in_sitemap: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPage:
+    """A row of a crawl with its facts; those of a page that was not read are empty."""
+
+    url: str
+    success: bool
+    status_code: int | None
+    error: str
+    depth: int | None
+    seconds: float | None
+    words: int | None
+    found_on: tuple[str, ...]
+    inlinks: int
+    indexable: bool
+    indexable_reason: str
+    cluster: int | None
+    final_url: str
+    reason: str = ""
+    redirects: tuple[tuple[str, int], ...] = ()
+    in_sitemap: bool | None = None
+    links: tuple[AuditLink, ...] = ()
+    targets: Mapping[str, LinkTarget] = field(default_factory=dict)
+    declared: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_html(self) -> bool:
+        """Whether it is a web page that was read."""
+        return self.success and bool(self.declared.get("is_html"))
+
+    @property
+    def own_urls(self) -> frozenset[str]:
+        """Its URL, before and after redirects."""
+        return frozenset({self.url, self.final_url})
+
+    def texts(self, name: str) -> list[str]:
+        """Return a list of texts that it declares, such as `titles`."""
+        return [text for text in self.declared.get(name, ()) if isinstance(text, str)]
+
+    @property
+    def canonicals(self) -> list[str | None]:
+        """The canonical URLs that it declares; None for a malformed one."""
+        return list(self.declared.get("canonicals", ()))
+
+    @property
+    def canonical(self) -> str | None:
+        """The only canonical URL that it declares."""
+        urls = set(self.canonicals)
+        return next(iter(urls)) if len(urls) == 1 else None
+
+    @property
+    def directives(self) -> frozenset[str]:
+        """The robots directives for all crawlers, of the page and of its headers."""
+        return robots_directives([*self.texts("robots"), *self.texts("x_robots")])
+
+
+def robots_directives(values: Sequence[str]) -> frozenset[str]:
+    """Return the directives for all crawlers; `none` and `all` stand for those they mean.
+
+    Examples
+    --------
+    >>> sorted(robots_directives(["NOINDEX, max-snippet:5", "otherbot: nofollow"]))
+    ['max-snippet:5', 'noindex']
+    """
+    words: set[str] = set()
+    for value in values:
+        for part in value.lower().split(","):
+            word = part.strip()
+            if ":" in word and not word.startswith(_WITH_VALUE):
+                break  # the rest is for the crawler that it names
+            words.update(_SHORT_FORMS.get(word, (word,)))
+    return frozenset(words - {""})
+
+
+def pages_of(df: pd.DataFrame) -> list[AuditPage]:
+    """Return the pages of a frame, without rows of inputs that failed as a whole.
+
+    Raises
+    ------
+    InvalidArgument
+        The frame has no facts of its pages.
+    """
+    frame.require_frame(df)
+    if missing := [name for name in _NEEDED if name not in df.columns]:
+        raise InvalidArgument(
+            f"df has no column {missing[0]}: an audit needs a frame of crawl_df with audit=True; "
+            f"it is {format_value(df)}"
+        )
+    optional = ("status_code", "error", "depth", "quality", "cluster")
+    names = [*_NEEDED, *(name for name in optional if name in df.columns)]
+    columns = [_values(df[name]) for name in names]
+    rows = (dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True))
+    return [_page(row) for row in rows if row["url"] is not None and row[PAGE_FACTS] is not None]
+
+
+def _values(column: pd.Series[Any]) -> list[Any]:
+    return [None if _is_missing(value) else value for value in frame.to_objects(column)]
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
+
+
+def _page(row: Mapping[str, Any]) -> AuditPage:
+    facts = facts_object(row[PAGE_FACTS])
+    url = str(row["url"])
+    quality = facts_object(row.get("quality"))
+    return AuditPage(
+        url=url,
+        # The row of a page from which an extraction failed is a failed one.
+        success=bool(row["success"]) or facts.get("result") == "page",
+        status_code=row.get("status_code"),
+        error=row.get("error") or "",
+        depth=row.get("depth"),
+        seconds=facts.get("fetch_seconds"),
+        words=quality.get("word_count"),
+        found_on=tuple(row["found_on"] if row["found_on"] is not None else ()),
+        inlinks=row["inlinks"] or 0,
+        indexable=bool(row["indexable"]),
+        indexable_reason=row["indexable_reason"] or "",
+        cluster=row.get("cluster"),
+        final_url=facts.get("final_url") or url,
+        reason=facts.get("reason") or "",
+        redirects=_redirects(facts),
+        in_sitemap=facts.get("in_sitemap"),
+        links=tuple(links_of(facts)),
+        targets={each: target_of(target) for each, target in facts.get("targets", {}).items()},
+        declared=facts.get("audit") or {},
+    )
+
+
+def facts_object(value: Any) -> Mapping[str, Any]:
+    """Return a value of a JSON column, which is text in an Arrow-backed frame."""
+    decoded = orjson.loads(value) if isinstance(value, str) else value
+    return decoded if isinstance(decoded, Mapping) else {}
+
+
+def links_of(facts: Mapping[str, Any]) -> Iterator[AuditLink]:
+    """Yield the links of a page from its facts."""
+    for link in facts.get("links", ()):
+        yield AuditLink(link["url"], link.get("text"), link.get("rel"), bool(link.get("internal")))
+
+
+def target_of(facts: Mapping[str, Any]) -> LinkTarget:
+    """Return what the facts of a URL say about links to it."""
+    return LinkTarget(
+        result=facts["result"],
+        final_url=facts["final_url"],
+        reason=facts.get("reason") or "",
+        status_code=facts.get("status_code"),
+        redirects=_redirects(facts),
+        same_as=facts.get("same_as"),
+        in_sitemap=bool(facts.get("in_sitemap")),
+    )
+
+
+def _redirects(facts: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
+    hops = facts.get("redirects") or ()
+    return tuple((hop["url"], hop["status_code"]) for hop in hops)

@@ -1,0 +1,35 @@
+"""Writes the table of findings into the guide's page on audits, from their only definition.
+
+Run it after a change of the kinds, from the checkout::
+
+    python -m website.audit_kinds
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from webdata_nb.frames.audit.kinds import KINDS
+
+PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "guide" / "audit.md"
+_START: Final = "| issue | severity | meaning | source |\n"
+
+
+def table() -> str:
+    """Return the table of all kinds."""
+    rows = (
+        f"| `{kind.name}` | {kind.severity} | {kind.meaning} | {kind.source} |\n" for kind in KINDS
+    )
+    return f"{_START}|---|---|---|---|\n{''.join(rows)}"
+
+
+def with_table(page: str) -> str:
+    """Return a page with the table in place of the one that it has."""
+    before, start, rest = page.partition(_START)
+    after = rest[rest.index("\n\n") :] if "\n\n" in rest else "\n"
+    return before + (table().rstrip("\n") + after if start else "")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(with_table(PAGE.read_text("utf-8")), "utf-8")
