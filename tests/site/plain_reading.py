@@ -29,7 +29,8 @@ class PlainPage(HTMLParser):
         self.h1s: list[str] = []
         self.descriptions: list[str] = []
         self.canonicals: list[str] = []
-        self.language = self.viewport = None
+        self.language: str | None = None
+        self.viewport: str | None = None
         self.images_without_alt = 0
         self.texts: dict[str, bool] = {}
         self._link: str | None = None
