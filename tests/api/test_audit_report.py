@@ -93,7 +93,8 @@ def test_a_report_lists_the_kinds_and_some_findings(tmp_path: Path) -> None:
 def test_a_site_without_findings(tmp_path: Path) -> None:
     path = audit_report(findings().iloc[:0], tmp_path / "audit.html")
     assert "No findings about 3 pages" in path.read_text("utf-8")
-    assert plot_audit(findings()).alt_text.endswith("no findings")
+    figure: Any = plot_audit(findings())
+    assert figure.alt_text.endswith("no findings")
 
 
 def test_a_figure_has_a_bar_for_each_kind() -> None:
@@ -102,7 +103,8 @@ def test_a_figure_has_a_bar_for_each_kind() -> None:
     assert [patch.get_width() for patch in axes.patches] == [2, 1]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["broken_page", "noindex"]
     assert figure.alt_text.endswith("3 findings, 3 pages: 2 broken_page, 1 noindex")
-    rows = [(kind.name, "http://a.test/", "", [], 1) for kind in KINDS]
+    sources: list[str] = []
+    rows = [(kind.name, "http://a.test/", "", sources, 1) for kind in KINDS]
     crowded: Any = plot_audit(findings(*rows))
     assert len(crowded.axes[0].patches) == 25
     assert crowded.axes[0].get_xlabel() == (

@@ -102,7 +102,12 @@ def test_pages_without_text_are_in_no_cluster() -> None:
 def test_a_failed_extraction_is_no_fault_of_the_page() -> None:
     row = {"url": "https://a.test/", "success": False, "error": "no model", "inlinks": 1}
     facts = {"result": "page", "status_code": 200, "links": [LINK], "audit": HEALTHY}
-    more = {"indexable": True, "indexable_reason": None, "found_on": [], "page_facts": facts}
+    more: dict[str, Any] = {
+        "indexable": True,
+        "indexable_reason": None,
+        "found_on": [],
+        "page_facts": facts,
+    }
     assert len(audit_df(pd.DataFrame([{**row, **more}]))) == 0
 
 
