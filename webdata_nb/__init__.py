@@ -13,7 +13,8 @@ The names by task:
 crawl, read pages      `crawl_df`, `scrape_df`, `why`
 search                 `search_df`, `engines_df`, `serp_diff`
 ad creatives           `creatives_df`, `advertisers_df`, `gallery`
-fields of pages        `links_df`, `images_df`, `headings_df`, `tables`, `extract_df`
+fields of pages        `links_df`, `images_df`, `headings_df`, `tables`, `extract_df`,
+                       `rights_df`
 audit of a site        `audit_df`, `audit_report`, `plot_audit`
 jobs                   `crawl_job`, `search_job`, `job`, `jobs_df`, `export_df`,
                        `read_csv_export`
@@ -84,6 +85,7 @@ if TYPE_CHECKING:
         record,
         replay,
         retry_failed,
+        rights_df,
         scrape_df,
         search_df,
         search_job,
@@ -156,6 +158,7 @@ __all__ = [
     "record",
     "replay",
     "retry_failed",
+    "rights_df",
     "scrape_df",
     "search_df",
     "search_job",

@@ -26,7 +26,7 @@ TOPICS: Final = {
         "Read the pages of a site, or a list of pages.",
         (
             *("crawl_df", "scrape_df", "extract_df", "why", "Why"),
-            *("links_df", "images_df", "headings_df", "tables"),
+            *("links_df", "images_df", "headings_df", "tables", "rights_df"),
         ),
     ),
     "audit": Topic(

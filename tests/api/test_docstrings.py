@@ -96,7 +96,7 @@ def test_every_frame_function_is_looked_at() -> None:
     # Theirs are those of another function, or are shown by tests of their own.
     others = {
         *("export_df", "history_df", "scrape_df"),
-        *("links_df", "images_df", "headings_df", "extract_df"),
+        *("links_df", "images_df", "headings_df", "extract_df", "rights_df"),
     }
     assert (named | {"advertisers_df"}) - others == known
 
@@ -107,6 +107,7 @@ def test_every_frame_function_is_looked_at() -> None:
         (api.links_df, {"url": ["http://a.test/"], "links": [["http://b.test/"]]}),
         (api.images_df, {"url": ["http://a.test/"], "images": [[{"src": "/a.png"}]]}),
         (api.headings_df, {"url": ["http://a.test/"], "headings": [[{"level": 1}]]}),
+        (api.rights_df, {"url": ["http://a.test/"], "rights": [{"signals": [{"signal": "tdm"}]}]}),
     ],
 )
 def test_derived_columns_are_named(function: Callable[..., Any], made: dict[str, Any]) -> None:

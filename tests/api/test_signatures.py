@@ -33,6 +33,7 @@ SYNC = [
     api.links_df,
     api.images_df,
     api.headings_df,
+    api.rights_df,
     api.extract_df,
     api.tables,
     api.record,
@@ -118,6 +119,7 @@ def test_signatures_keep_argument_order_and_defaults() -> None:
         "exclude_tags: 'Sequence[str] | None' = (), "
         "render: \"bool | Literal['auto'] | None\" = None, page_timeout: 'int | None' = 30000, "
         "scrape_options: 'ScrapeOptionsDict | None' = None, "
+        "rights: 'bool | None' = False, purpose: 'Purpose | None' = None, "
         "respect_robots_txt: 'bool | None' = True, session: 'Connection | None' = None, "
         "progress: 'bool | str | None' = None, cache: 'bool' = True, "
         "ttl: 'float | None' = None, refresh: 'bool' = False, offline: 'bool | None' = None, "

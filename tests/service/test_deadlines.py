@@ -11,6 +11,7 @@ from webdata_nb.pacing import host_pacing
 from webdata_nb.service import settings
 from webdata_nb.service.browser import browser_processes, shutdown
 from webdata_nb.service.crawl import robots, sitemaps
+from webdata_nb.service.crawl.rights import job_rights
 from webdata_nb.service.extract.model_endpoint import ModelLimits
 from webdata_nb.service.search.providers import http_provider
 from webdata_nb.service.web import polite_fetcher, resolver, suspension
@@ -30,6 +31,7 @@ BREAKER = host_pacing.BREAKER
         f"a queue of {host_pacing.MAX_QUEUE_S:,.0f} s",
         f"failed {BREAKER.threshold} times in a row | {BREAKER.open_period.first_delay_s:g} s;",
         f"robots.txt, with its retries | {robots.TIMEOUT_S:g} s",
+        f"an RSL licence, each | {job_rights.TIMEOUT_S:g} s",
         f"`/llms.txt` of a site | {sitemaps.TOTAL_TIMEOUT_S:g} s in all",
         f"the name of a host | {resolver.LOOKUP_TIMEOUT_S:g} s",
         (

@@ -170,6 +170,30 @@ async def by_sitemap_index(api: Api, site: Site, target: str) -> None:
     await api.run_job("crawl", url=site.url, sitemap=True)
 
 
+async def by_license_of_robots(api: Api, site: Site, target: str) -> str:
+    site.robots(f"License: {target}\n")
+    return await license_problem(api, site, START)
+
+
+async def by_license_of_a_page(api: Api, site: Site, target: str) -> str:
+    link = f'<link rel="license" type="application/rsl+xml" href="{target}">'
+    return await license_problem(api, site, f"{link}{START}")
+
+
+async def license_problem(api: Api, site: Site, start: str) -> str:
+    site.page("/", start)
+    [row] = (await api.run_job("crawl", url=site.url, max_pages=1, rights=True))["data"]
+    [signal] = [each for each in row["rights"]["signals"] if each["signal"] == "rsl"]
+    return str(signal["problem"])
+
+
+async def by_tdm_file(api: Api, site: Site, target: str) -> None:
+    site.page("/", START)
+    site.redirect("/.well-known/tdmrep.json", target)
+    reply = await api.run_job("crawl", url=site.url, max_pages=1, rights=True)
+    assert reply["status"] == "completed"
+
+
 async def by_webhook_of_a_crawl(api: Api, site: Site, target: str) -> str:
     return await _hooked(api, paths.CRAWL, {"url": site.page("/", START)}, target)
 
@@ -198,6 +222,9 @@ PAGES: dict[str, Entry] = {
     "robots": by_robots,
     "sitemap": by_sitemap,
     "sitemap-index": by_sitemap_index,
+    "license-of-robots": by_license_of_robots,
+    "license-of-a-page": by_license_of_a_page,
+    "tdm-file": by_tdm_file,
     "webhook-test": by_webhook_test,
 }
 HOOKS: dict[str, Entry] = {

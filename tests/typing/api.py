@@ -32,6 +32,7 @@ from webdata_nb import (
     jobs_df,
     links_df,
     options,
+    rights_df,
     scrape_df,
     search_df,
     search_job,
@@ -151,6 +152,7 @@ def derived_frames_are_frames() -> None:
     pages = crawl_df("http://site.test", formats=["links"], extract=Offer)
     assert_type(extract_df(pages), pd.DataFrame)
     assert_type(links_df(pages), pd.DataFrame)
+    assert_type(rights_df(crawl_df("http://site.test", purpose="ai-train")), pd.DataFrame)
     assert_type(diff(pages, pages), pd.DataFrame)
 
 

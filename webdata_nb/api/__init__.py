@@ -34,6 +34,7 @@ from webdata_nb.frames.compare import diff
 from webdata_nb.frames.derive import headings_df, images_df, tables
 from webdata_nb.frames.exports import to_parquet
 from webdata_nb.frames.extracted_fields import extract_df
+from webdata_nb.frames.rights import rights_df
 from webdata_nb.jobs.job import Job
 from webdata_nb.jobs.listings import (
     aengines_df,
@@ -96,6 +97,7 @@ __all__ = [
     "record",
     "replay",
     "retry_failed",
+    "rights_df",
     "scrape_df",
     "search_df",
     "search_job",

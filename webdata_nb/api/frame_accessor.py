@@ -12,6 +12,7 @@ from webdata_nb.errors import InvalidArgument, NoReceipt
 from webdata_nb.frames import derive, duplicates, frame, merge_retried, records
 from webdata_nb.frames.audit.findings import audit_df
 from webdata_nb.frames.extracted_fields import extract_df
+from webdata_nb.frames.rights import rights_df
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,6 +86,10 @@ class FrameAccessor:
     def headings(self) -> pd.DataFrame:
         """Return every heading of the pages, one row each; see `headings_df`."""
         return derive.headings_df(self._df)
+
+    def rights(self) -> pd.DataFrame:
+        """Return every declaration about the use of the pages, one row each; see `rights_df`."""
+        return rights_df(self._df)
 
     def extract(self) -> pd.DataFrame:
         """Return the extracted fields as typed columns; see `extract_df`."""

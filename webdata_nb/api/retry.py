@@ -190,6 +190,8 @@ class _Retry:
         return {
             "scrape_options": self._with_secrets(self._request.get("scrape_options", {})),
             "respect_robots_txt": self._request.get("respect_robots_txt"),
+            "rights": self._request.get("rights"),
+            "purpose": self._request.get("purpose"),
         }
 
     def _with_secrets(self, pages: Mapping[str, Any]) -> ScrapeOptionsDict:

@@ -268,7 +268,8 @@ class LongCrawl:
 
 def columns_without_content(spec: JobSpec) -> list[str]:
     """Return the columns of a crawl's frame whose rows are in files."""
-    return [name for name in schemas.frame_columns("crawl") if name in spec.columns]
+    names = schemas.frame_columns("crawl", rights="rights" in spec.columns)
+    return [name for name in names if name in spec.columns]
 
 
 class _PartWriter:

@@ -18,6 +18,7 @@ from webdata_nb import errors
 from webdata_nb.client import event_stream, replies
 from webdata_nb.client.download import to_file
 from webdata_nb.client.http import ApiRequest, RequestPause
+from webdata_nb.client.offered_options import OfferedOptions
 from webdata_nb.client.transport import LateReply, Transport, TransportOptions
 from webdata_nb.contract import limits, paths
 from webdata_nb.contract.events import Event
@@ -85,6 +86,7 @@ class Client:
         self._honours_keys: bool | None = None
         self.offers_events = True
         self._transport = Transport(base_url, api_key, **options)
+        self._offered = OfferedOptions(self._transport)
 
     def __repr__(self) -> str:
         return f"Client({self.base_url!r})"
@@ -150,7 +152,14 @@ class Client:
         idempotency_key: str | None = None,
         on_pause: Callable[[RequestPause], object] | None = None,
     ) -> StartReply:
-        """POST /v1/crawl; parameters and errors as `start_search`."""
+        """POST /v1/crawl; parameters and errors as `start_search`.
+
+        Raises
+        ------
+        NotSupported
+            The service does not offer an option that must not be ignored; nothing was started.
+        """
+        await self._offered.check(paths.CRAWL, body)
         request = _creating(paths.CRAWL, body, _key(idempotency_key), on_pause)
         return self._parse(StartReply, await self._start(request))
 

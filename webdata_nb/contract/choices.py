@@ -20,3 +20,6 @@ Format = Literal[
 FORMATS: Final[tuple[Format, ...]] = get_args(Format)
 
 Strategy = Literal["bfs", "dfs", "bff"]
+
+Purpose = Literal["search", "ai-input", "ai-train", "research"]
+PURPOSES: Final[tuple[Purpose, ...]] = get_args(Purpose)

@@ -24,6 +24,7 @@ MEANINGS: Final[dict[str, str]] = {
     VERIFIED: "it is a row: the site calls it unchanged, and a full request showed that it is",
     CONTRADICTED: "it is a row: the site calls it unchanged, and a full request showed a change",
     "robots": "robots.txt disallows it",
+    "rights": "its owner refuses the purpose of the call",
     "scope": "it is on another site",
     HANDED_OVER: "it belongs to the crawl of another site of the call, which received it",
     "filtered": "include_paths or exclude_paths exclude it",
@@ -48,6 +49,7 @@ MEANINGS: Final[dict[str, str]] = {
 # How a line of a receipt counts URLs that are no rows, by their outcome.
 _COUNTED: Final[dict[str, str]] = {
     "robots": "disallowed by robots.txt",
+    "rights": "refused for the purpose of the call",
     "scope": "on other sites",
     HANDED_OVER: "handed over to crawls of other sites",
     "filtered": "excluded by paths",

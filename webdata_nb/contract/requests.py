@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import date
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from webdata_nb.contract import limits
-from webdata_nb.contract.choices import Engine, Strategy
+from webdata_nb.contract.choices import Engine, Purpose, Strategy
 from webdata_nb.contract.fields import (
     Concurrency,
     Cookies,
@@ -329,8 +329,32 @@ class CrawlFields(Strict):
         description="Whether to store the facts of each page that `GET /v1/crawl/{job_id}/"
         "page-facts` has for an audit, such as its titles and the texts of its links (ours).",
     )
+    rights: Flag = Field(
+        default=False,
+        description="Whether each row has `rights`: what the site and the page declare about their "
+        "use (ours).",
+    )
+    purpose: Purpose | None = Field(
+        default=None,
+        description="What the pages are for (ours): pages that are refused for it are no rows; no "
+        "page is left out for its rights when null.",
+    )
     webhook_url: WebhookUrl = None
     webhook_secret: JobWebhookSecret = None
+
+    @property
+    def reads_rights(self) -> bool:
+        """Whether the rows have `rights`."""
+        return self.rights or self.purpose is not None
+
+    @model_validator(mode="after")
+    def _check_purpose(self) -> Self:
+        if self.purpose is not None and not self.respect_robots_txt:
+            raise ValueError(
+                "purpose needs respect_robots_txt true: robots.txt is where most sites say what "
+                "their pages may be used for"
+            )
+        return self
 
 
 def _url_first(schema: dict[str, Any]) -> None:
@@ -416,6 +440,15 @@ class IncrementalCrawlRequest(CrawlRequest):
         description="Share of the pages that the site calls unchanged which are fetched in full "
         "nevertheless, to check it: 0 to 1.",
     )
+
+    @model_validator(mode="after")
+    def _check_rights(self) -> Self:
+        if self.reads_rights:
+            raise ValueError(
+                "since cannot be combined with rights or purpose: an unchanged page is not read, "
+                "and what its site declares may have changed"
+            )
+        return self
 
 
 class SiteCrawlRequest(CrawlFields):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
@@ -74,7 +75,7 @@ def links_df(df: pd.DataFrame) -> pd.DataFrame:
         for position, link in enumerate(page_links, 1)
         if isinstance(link, str)
     ]
-    return _to_frame("links", links, _LINKS, df)
+    return to_frame("links", links, _LINKS, df)
 
 
 def links_of_facts(
@@ -93,7 +94,7 @@ def links_of_facts(
         for page in facts
         for position, link in enumerate(links_of(page), 1)
     ]
-    return _to_frame("links", links, _LINKS_OF_FACTS, pd.DataFrame() if df is None else df)
+    return to_frame("links", links, _LINKS_OF_FACTS, pd.DataFrame() if df is None else df)
 
 
 def _facts_of_rows(df: pd.DataFrame) -> Iterator[Mapping[str, Any]]:
@@ -127,7 +128,7 @@ def images_df(df: pd.DataFrame) -> pd.DataFrame:
     >>> images_df(pages)["src"].tolist()
     ['/a.png']
     """
-    return _to_frame("images", list(_items(df, "images", _IMAGES)), _IMAGES, df)
+    return to_frame("images", list(_items(df, "images", _IMAGES)), _IMAGES, df)
 
 
 def headings_df(df: pd.DataFrame) -> pd.DataFrame:
@@ -157,7 +158,7 @@ def headings_df(df: pd.DataFrame) -> pd.DataFrame:
     >>> headings_df(pages)["text"].tolist()
     ['Welcome']
     """
-    return _to_frame("headings", list(_items(df, "headings", _HEADINGS)), _HEADINGS, df)
+    return to_frame("headings", list(_items(df, "headings", _HEADINGS)), _HEADINGS, df)
 
 
 def tables(
@@ -199,7 +200,7 @@ def tables(
     read = html_tables.of_markdown if chosen == "markdown" else html_tables.of_html
     return [
         _table(url, position, table)
-        for url, text in zip(_urls(df), df[chosen].tolist(), strict=True)
+        for url, text in zip(page_urls(df), df[chosen].tolist(), strict=True)
         if isinstance(text, str)
         for position, table in enumerate(read(text), 1)
         if len(table.rows) >= min_rows
@@ -316,13 +317,13 @@ def _lists(df: pd.DataFrame, column: str) -> Iterator[tuple[str, list[Any]]]:
             f'df has no column {column}: pass formats=["{column}"] to the call; '
             f"it is {format_value(df)}"
         )
-    for url, value in zip(_urls(df), frame.to_objects(df[column]), strict=True):
+    for url, value in zip(page_urls(df), frame.to_objects(df[column]), strict=True):
         items = orjson.loads(value) if isinstance(value, str) else value
         if not isinstance(items, str | Mapping) and hasattr(items, "__iter__"):
             yield url, list(items)
 
 
-def _urls(df: pd.DataFrame) -> list[str]:
+def page_urls(df: pd.DataFrame) -> list[str]:
     frame.require_frame(df)
     if "url" not in df.columns:
         raise InvalidArgument(
@@ -339,7 +340,7 @@ def _host(url: str) -> str:
         return url
 
 
-def _to_frame(
+def to_frame(
     kind: str, items: list[dict[str, Any]], schema: pa.Schema, df: pd.DataFrame
 ) -> pd.DataFrame:
     """Return a frame with the receipt line of the frame that its items come from."""
@@ -365,5 +366,7 @@ def _value_or_none(value: Any, data_type: pa.DataType) -> Any:
         return value if isinstance(value, str) else None
     if pa.types.is_boolean(data_type):
         return value if isinstance(value, bool) else None
+    if pa.types.is_timestamp(data_type):
+        return value if isinstance(value, datetime) else None
     is_integer = isinstance(value, int) and not isinstance(value, bool)
     return value if is_integer and abs(value) < 2 ** (data_type.bit_width - 1) else None

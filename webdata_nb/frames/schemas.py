@@ -58,6 +58,8 @@ _SCRAPED: Final = [
     *_plain(TEXTS, "links"),
     pa.field("screenshot", pa.binary(), metadata={_KIND: PNG}),
 ]
+# A column of crawls that depends on the request.
+_RIGHTS: Final = _json("rights")
 _PAGE_TEXTS: Final = _plain(TEXT, "raw_html", "html", "markdown")
 # The columns of a crawl with `audit=True`.
 _AUDITED: Final = [
@@ -197,6 +199,7 @@ content_hash      str                    equal for equal content
 fetched_at        datetime64[us, UTC]    when
 quality           object                 dict, how good the text is
 extra             object                 dict of fields unknown to this version
+rights            object                 dict, with `rights` or `purpose`
 inlinks, outlinks Int32                  pages linking to it, and linked to
 pagerank          float64                share of a random surfer's visits
 indexable         boolean                whether search engines may list it
@@ -225,7 +228,8 @@ def _fields(table: TableName) -> list[pa.Field[Any]]:
         return base
     texts = base.index(_EXTRA[0]) + 1
     audited = _AUDITED if table == "crawl" else []
-    return [*base[:texts], *audited, *_SCRAPED, *base[texts:], *_PAGE_TEXTS]
+    rights = _RIGHTS if table == "crawl" else ()
+    return [*base[:texts], *rights, *audited, *_SCRAPED, *base[texts:], *_PAGE_TEXTS]
 
 
 SCHEMAS: Final[dict[TableName, pa.Schema]] = {name: pa.schema(_fields(name)) for name in _BASE}
@@ -272,9 +276,11 @@ def frame_columns(
     extract: bool = False,
     metadata: bool = False,
     audit: bool = False,
+    rights: bool = False,
 ) -> tuple[str, ...]:
     """Return the columns of a frame. They depend on the request and never on the data."""
-    wanted = {*formats, *(["extract"] if extract else ()), *(["metadata"] if metadata else ())}
+    optional = {"extract": extract, "metadata": metadata, "rights": rights}
+    wanted = {*formats, *(name for name, is_wanted in optional.items() if is_wanted)}
     wanted |= set(AUDIT_COLUMNS if audit else ())
     base = (field.name for field in _BASE[table])
     return in_order(table, {*base, *(wanted if table in _SCRAPING else ())})

@@ -39,7 +39,7 @@ _MESSAGES: Final = {
 }
 
 # Options that were added after the first release, with their defaults.
-_LATER_OPTIONS: Final = {"llms_txt": False, "audit": False}
+_LATER_OPTIONS: Final = {"llms_txt": False, "audit": False, "rights": False}
 
 
 def build_request(

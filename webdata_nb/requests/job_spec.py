@@ -158,6 +158,7 @@ class JobSpec:
             extract=scraped.extract is not None,
             metadata=True,
             audit=request.audit,
+            rights=request.reads_rights,
         )
         # The site decides how many pages there are; the start page is always a row.
         total = 1 if request.max_pages == 1 else None

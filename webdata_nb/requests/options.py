@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from webdata_nb.contract.choices import Engine, Format, Strategy
+    from webdata_nb.contract.choices import Engine, Format, Purpose, Strategy
     from webdata_nb.dask_executor import DaskClient
     from webdata_nb.frames.frame import DtypeBackend
     from webdata_nb.session import Connection
@@ -184,6 +184,22 @@ class SearchOptions(SearchInputOptions, ResultPageOptions, total=False):
     """The request options of a search."""
 
 
+class RightsOptions(TypedDict, total=False):
+    """Choose what pages may be used for.
+
+    rights
+        Add the column `rights`: what the site and the page declare about their use, each
+        declaration with its source, line and time (default False).
+    purpose
+        What the pages are for: `"search"`, `"ai-input"`, `"ai-train"` or `"research"`. A page that
+        is refused for it is no row; the receipt has it as `rights`, with the rule. Adds the column
+        `rights` as well. A service that does not offer it is not asked to crawl.
+    """
+
+    rights: bool | None
+    purpose: Purpose | None
+
+
 class SiteOptions(TypedDict, total=False):
     """Choose which pages of a site a crawl visits.
 
@@ -254,11 +270,11 @@ class IncrementalOptions(TypedDict, total=False):
     recheck: float | None
 
 
-class CrawlOptions(SiteOptions, PageOptions, total=False):
+class CrawlOptions(SiteOptions, RightsOptions, PageOptions, total=False):
     """The request options of a crawl."""
 
 
-class SinglePageOptions(PageOptions, total=False):
+class SinglePageOptions(PageOptions, RightsOptions, total=False):
     """The request options of single pages.
 
     respect_robots_txt

@@ -36,6 +36,11 @@ class CrawlPage(PageFields):
     )
     content_hash: str | None = Field(default=None, description="Hash of the page's content.")
     fetched_at: datetime | None = Field(default=None, description="When the page arrived (UTC).")
+    rights: dict[str, Any] | None = Field(
+        default=None,
+        description="What the page may be used for (ours), if requested: `verdicts` by purpose, "
+        "`robots_allowed`, and the `signals` with their lines.",
+    )
 
 
 class Revalidation(Reply):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 
-PageFact: TypeAlias = Literal["metadata", "quality", "sketch", "shape", "audit"]
+PageFact: TypeAlias = Literal["metadata", "quality", "sketch", "shape", "audit", "rights"]
 """An optional part of the result, described in `Scraped`."""
 
 

@@ -28,6 +28,7 @@ from webdata_nb.service.crawl.page_result import (
 )
 from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan, SettledTarget
 from webdata_nb.service.crawl.prefetch import PrefetchedPage, Prefetcher
+from webdata_nb.service.crawl.rights.job_rights import JobRights
 from webdata_nb.service.crawl.robots import JobRobots, RobotsCache
 from webdata_nb.service.crawl.robots_rules import product_token
 from webdata_nb.service.crawl.scope import CrawlScope, site_of
@@ -50,6 +51,7 @@ from webdata_nb.service.store.interface import JobContext, PageSpool
 from webdata_nb.service.store.page_contents import share_content
 from webdata_nb.service.store.records import CommitBatch, JournalEntry, LegEnd, UrlOutcome
 from webdata_nb.service.store.site_crawls import Handover
+from webdata_nb.service.store.spool import ClosedSpool
 from webdata_nb.service.web.polite_fetcher import ResponseSource
 from webdata_nb.service.web.urls import canonical_key, canonical_url
 
@@ -92,11 +94,22 @@ async def run(context: JobContext, request: CrawlRequest, resources: CrawlResour
     pinned_files = await context.pinned_files()
     token = product_token(_user_agent(request, resources))
     robots = JobRobots(resources.robots, token, pinned_files)
+    rights = JobRights(resources.fetcher, robots, token, pinned_files)
+    if request.purpose is not None:
+        # A page is stored nowhere before it is known that it is not refused.
+        resources = replace(resources, spool=ClosedSpool())
     seeds = SitemapSeeds.from_snapshots(pinned_files)
     handover = await context.handover()
     earlier_pages = await EarlierPages.load(context, request)
     crawl = _CrawlRun(
-        context, request, resources, robots, seeds, handover=handover, earlier_pages=earlier_pages
+        context,
+        request,
+        resources,
+        robots,
+        seeds,
+        rights=rights,
+        handover=handover,
+        earlier_pages=earlier_pages,
     )
     await crawl.load()
     await crawl.work()
@@ -122,11 +135,12 @@ class _CrawlRun:
         robots: JobRobots,
         seeds: SitemapSeeds | None,
         *,
+        rights: JobRights,
         handover: Handover,
         earlier_pages: EarlierPages,
     ) -> None:
         self._context, self._request, self._resources = context, request, resources
-        self._robots, self._spool = robots, resources.spool
+        self._robots, self._rights, self._spool = robots, rights, resources.spool
         self._extractor = resources.extractor
         self._options = page_options(request, self._extractor)
         frontier = FRONTIERS[request.crawl_strategy]()
@@ -139,6 +153,7 @@ class _CrawlRun:
             resources.pipeline,
             robots,
             self._plan,
+            rights=rights,
             earlier_pages=earlier_pages,
         )
         # Only where one page at a time is certain to be next, fetches would be idle otherwise.
@@ -232,7 +247,7 @@ class _CrawlRun:
             self._plan.next_ordinal,
             is_whole=whole,
             max_charges=tariff.leg_charges(self._request, max_pages - rows),
-            pinned_files=self._robots.pop_unsaved(),
+            pinned_files=self._robots.pop_unsaved() + self._rights.pop_unsaved(),
             parks=parks,
         )
         try:
@@ -451,7 +466,7 @@ class _CrawlRun:
             (page.target.ordinal, page.position) for page in settled if page.position is not None
         )
         outcomes = [outcome for page in settled for outcome in page.outcomes]
-        pinned_files = list(self._robots.pop_unsaved())
+        pinned_files = [*self._robots.pop_unsaved(), *self._rights.pop_unsaved()]
         # The sitemaps are stored with the start page, or not at all.
         seeds, self._unsaved_seeds = self._unsaved_seeds, None
         if seeds is not None:
@@ -476,6 +491,10 @@ class _CrawlRun:
             self._failure = reply.start_refusal
         elif result.kind == "not_archived":
             self._failure = f"the start page is not in the archive: {result.detail}"
+        elif result.kind == "rights":
+            self._failure = (
+                f"the start page may not be used for {self._request.purpose}: {result.reason}"
+            )
         elif visit is not None and visit.error is not None and visit.status is None:
             self._failure = f"the start page could not be fetched: {visit.error}"
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import orjson
 
-ResultKind = Literal["page", "failed", "robots", "stopped", "not_archived"]
+ResultKind = Literal["page", "failed", "robots", "rights", "stopped", "not_archived"]
 ClaimCheck = Literal["", "unchanged", "verified", "contradicted"]
 """Whether the site called a page unchanged, and what a full request then found."""
 
@@ -34,9 +34,9 @@ class CrawlResult:
     Attributes
     ----------
     kind
-        A ``page``; ``failed``, with `reason` and `detail`; excluded by ``robots``; ``stopped`` at
-        a redirect to `final_url`, which is excluded because of `reason`; or ``not_archived``, with
-        `detail`.
+        A ``page``; ``failed``, with `reason` and `detail`; excluded by ``robots``; refused by
+        ``rights``, with the rule as `reason`; ``stopped`` at a redirect to `final_url`, which is
+        excluded because of `reason`; or ``not_archived``, with `detail`.
     final_url
         The URL that answered, after redirects.
     reason
@@ -64,6 +64,8 @@ class CrawlResult:
     check
         Of a page that the site called unchanged: the outcome of its row. It belongs to the visit,
         so it is stored beside the journal entry.
+    was_requested
+        False if the rights of the page were refused before a request.
     """
 
     kind: ResultKind
@@ -80,6 +82,7 @@ class CrawlResult:
     shape: bytes = b""
     hops: int = 0
     check: ClaimCheck = ""
+    was_requested: bool = True
 
 
 def encode_entry(
@@ -106,6 +109,7 @@ def encode_entry(
         "sketch": b64encode(result.sketch).decode(),
         "shape": b64encode(result.shape).decode(),
         "hops": result.hops,
+        "unrequested": not result.was_requested,
         "text": text,
         "facts": facts,
     }
@@ -130,6 +134,7 @@ def decode_entry(entry: bytes) -> tuple[str, CrawlResult]:
         sketch=b64decode(data.get("sketch", "")),
         shape=b64decode(data.get("shape", "")),
         hops=data.get("hops", 0),
+        was_requested=not data.get("unrequested", False),
     )
 
 

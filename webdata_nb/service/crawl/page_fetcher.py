@@ -1,4 +1,4 @@
-"""Fetches and scrapes the pages of one crawl, within its scope and its robots.txt files."""
+"""Fetches and scrapes the pages of one crawl, within its scope, robots.txt files and rights."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from webdata_nb.service.content.page_source import ConversionOptions, PageFact
 from webdata_nb.service.crawl.earlier_pages import EarlierPage, EarlierPages, UnchangedPage
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
 from webdata_nb.service.crawl.plan import CrawlPlan
+from webdata_nb.service.crawl.rights.job_rights import JobRights
+from webdata_nb.service.crawl.rights.page_signals import Headers
 from webdata_nb.service.crawl.robots import JobRobots
 from webdata_nb.service.crawl.scope import site_of
 from webdata_nb.service.extract.extraction import Extractor
@@ -28,6 +30,7 @@ FetchOutcome: TypeAlias = FetchedPage | PageVisit | UnchangedPage | CrawlResult
 the result of a URL not fetched."""
 
 _FACTS: Final[frozenset[PageFact]] = frozenset({"metadata", "quality", "shape"})
+_RIGHTS: Final[frozenset[PageFact]] = frozenset({"rights"})
 _FACTS_FOR_FACETS: Final[frozenset[PageFact]] = frozenset({*_FACTS, "sketch"})
 _FACTS_FOR_AUDITS: Final[frozenset[PageFact]] = frozenset({*_FACTS_FOR_FACETS, "audit"})
 
@@ -43,9 +46,10 @@ class PageFetcher:
         robots: JobRobots,
         plan: CrawlPlan,
         *,
+        rights: JobRights,
         earlier_pages: EarlierPages,
     ) -> None:
-        self._request, self._options = request, options
+        self._request, self._options, self._rights = request, options, rights
         self._earlier_pages = earlier_pages
         self._pipeline, self._robots, self._plan = pipeline, robots, plan
         scrape_options = request.scrape_options
@@ -59,17 +63,20 @@ class PageFetcher:
         )
 
     async def fetch(self, target: CrawlTarget) -> FetchOutcome:
-        """Fetch a page, unless robots.txt disallows it."""
+        """Fetch a page, unless robots.txt disallows it or its rights refuse the purpose."""
         if not await self._is_allowed(target.url):
             reply = await self._robots.reply(target.url)
             return CrawlResult("robots", target.url, reason=reply.refusal)
+        if (rule := await self._rights_refusal(target.url)) is not None:
+            return CrawlResult("rights", target.url, reason=rule, was_requested=False)
         page_request = self._page_request(target, await self.delay_s(target.url))
         # The start page may redirect to another site, which then becomes the crawl's own.
         is_start = target.ordinal == 0
         allow_hop = self._robots_refusal if is_start else self._hop_refusal
         earlier = await self._earlier_pages.page(target.url)
         if earlier is None:
-            return await self._pipeline.fetch(page_request, allow_hop=allow_hop)
+            fetched = await self._pipeline.fetch(page_request, allow_hop=allow_hop)
+            return await self._refused(fetched) if isinstance(fetched, PageVisit) else fetched
         return await self._revalidate(page_request, earlier, allow_hop)
 
     async def _revalidate(
@@ -87,9 +94,28 @@ class PageFetcher:
             return replace(page, claimed_hash=earlier.result.content_hash)
         return page
 
-    async def scrape(self, target: CrawlTarget, page: FetchedPage) -> PageVisit:
-        """Extract the data of a fetched page."""
-        return await self._pipeline.scrape(page, self._page_request(target, 0.0))
+    async def scrape(self, target: CrawlTarget, page: FetchedPage) -> PageVisit | CrawlResult:
+        """Extract the data of a fetched page, unless its rights refuse the purpose."""
+        visit = await self._pipeline.scrape(page, self._page_request(target, 0.0))
+        if visit.scraped is None or not self._request.reads_rights:
+            return visit
+        rights = await self._rights.page_rights(
+            visit.final_url, page.source.headers, visit.scraped.declarations, visit.fetched_at
+        )
+        rule = rights.refusal(self._request.purpose)
+        if rule is not None:
+            return CrawlResult("rights", visit.final_url, reason=rule, hops=visit.hops)
+        return replace(visit, rights=rights.as_json())
+
+    async def _refused(self, visit: PageVisit) -> PageVisit | CrawlResult:
+        """Return the result of a page that was refused at a redirect or by its headers."""
+        url, hops = visit.final_url, visit.hops
+        if visit.refused is not None:
+            return CrawlResult("rights", url, reason=visit.refused, hops=hops)
+        if visit.stopped == "rights":
+            rule = await self._rights_refusal(url)
+            return CrawlResult("rights", url, reason=f"redirects to {url}: {rule}", hops=hops)
+        return visit
 
     async def delay_s(self, url: str) -> float:
         """Return the crawl-delay of a URL's host in seconds."""
@@ -108,6 +134,7 @@ class PageFetcher:
             delay_s=delay_s,
             headers=self.for_own_sites(target.url, scrape_options.headers),
             cookies=self.for_own_sites(target.url, scrape_options.cookies),
+            refuse_headers=self._header_refusal if self._request.purpose else None,
             render_options=self._render_options,
         )
 
@@ -115,7 +142,17 @@ class PageFetcher:
         return self._plan.scope.exclusion_reason(url) or await self._robots_refusal(url)
 
     async def _robots_refusal(self, url: str) -> str | None:
-        return None if await self._is_allowed(url) else "robots"
+        if not await self._is_allowed(url):
+            return "robots"
+        return None if await self._rights_refusal(url) is None else "rights"
+
+    async def _rights_refusal(self, url: str) -> str | None:
+        """Return the rule by which a site refuses the purpose, before a page is requested."""
+        purpose = self._request.purpose
+        return None if purpose is None else (await self._rights.site_rights(url)).refusal(purpose)
+
+    def _header_refusal(self, url: str, headers: Headers) -> str | None:
+        return self._rights.header_rights(url, headers).refusal(self._request.purpose)
 
     async def _is_allowed(self, url: str) -> bool:
         return not self._request.respect_robots_txt or await self._robots.allowed(url)
@@ -124,13 +161,14 @@ class PageFetcher:
 def page_options(request: CrawlRequest, extractor: Extractor | None) -> ConversionOptions:
     """Return the scrape options of every page of a crawl."""
     scrape_options = request.scrape_options
+    facts = _page_facts(request)
     options = ConversionOptions(
         formats=page_formats(scrape_options.formats),
         only_main_content=scrape_options.only_main_content,
         markdown_mode=markdown_mode(scrape_options.format_options),
         include_tags=scrape_options.include_tags,
         exclude_tags=scrape_options.exclude_tags,
-        facts=_page_facts(request),
+        facts=facts | _RIGHTS if request.reads_rights else facts,
         encoded=True,
     )
     return options if extractor is None else extractor.scrape_options(options)

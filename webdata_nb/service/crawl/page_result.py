@@ -21,7 +21,8 @@ MAX_DETAIL_CHARACTERS: Final = 500
 # The fields at the begin of a row, and those of its page's measures.
 _BEGIN: Final = ("url", "title", "status", "status_code", "success", "error", "depth")
 _MEASURES: Final = ("quality", "content_hash")
-_TIMES: Final = ("time_taken", "fetched_at")
+# Of an earlier visit: its times, and what was declared at these times.
+_TIMES: Final = ("time_taken", "fetched_at", "rights")
 _SCORE: Final = "crawl_score"
 
 
@@ -117,13 +118,15 @@ def _row_parts(
     if target.score is not None:
         content = {**content, "metadata": {**content["metadata"], _SCORE: target.score}}
     content = {name: value for name, value in content.items() if name not in page}
+    # What the page may be used for has the times at which its signals were read.
+    rights = b"" if visit.rights is None else b',"rights":' + orjson.dumps(visit.rights)
     begin = RowParts(
         shared=(
             b'{%b,"time_taken":' % _members(page),
             b',%b,"fetched_at":' % _members(measures),
             b",",
         ),
-        own=(orjson.dumps(round(visit.elapsed_s, 6)), orjson.dumps(visit.fetched_at)),
+        own=(orjson.dumps(round(visit.elapsed_s, 6)), orjson.dumps(visit.fetched_at) + rights),
     )
     return begin + end_of_row(content)
 

@@ -351,12 +351,13 @@ class CrawlPlan:
     def _requests_of(self, target: CrawlTarget, result: CrawlResult) -> int:
         """Count the requests of a result.
 
-        A refusal by the robots.txt of the crawl's own sites takes none; that of another site took
+        A refusal before the request takes none on the crawl's own sites; on another site it took
         a request for its robots.txt. What an archive lacks takes none.
         """
         if result.kind == "not_archived":
             return 0
-        if result.kind == "robots" and site_of(target.url) in self.scope.sites:
+        is_own = site_of(target.url) in self.scope.sites
+        if is_own and (result.kind == "robots" or not result.was_requested):
             return 0
         return min(1 + result.hops, MAX_REQUESTS_PER_PAGE)
 
@@ -382,6 +383,8 @@ class CrawlPlan:
     def _outcome(self, target: CrawlTarget, result: CrawlResult) -> TargetOutcome:
         if result.kind == "robots":
             return TargetOutcome("robots", result.reason)
+        if result.kind == "rights":
+            return TargetOutcome("rights", result.reason)
         if result.kind == "stopped":
             return TargetOutcome(result.reason, f"redirects to {result.final_url}")
         if result.kind == "not_archived":

@@ -6,7 +6,8 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Final
 
@@ -47,11 +48,15 @@ _MAX_AGE: Final = re.compile(r"(?<![\w-])max-age=\"?([0-9]{1,9})")
 
 @dataclass(frozen=True, slots=True)
 class RobotsReply:
-    """A site's reply to the request for its robots.txt; `status` 0 means an unreachable site."""
+    """A site's reply to the request for its robots.txt; `status` 0 means an unreachable site.
+
+    `read_at` is when it came, in ISO 8601; empty in the snapshots of earlier releases.
+    """
 
     status: int
     body: str
     problem: str = ""
+    read_at: str = field(default="", compare=False)
 
     @property
     def unreachable(self) -> bool:
@@ -178,13 +183,18 @@ class RobotsCache:
             # Pages already hold their place in the host's queue while they wait for this file.
             fetched = await self._fetcher.fetch(request, deadline, queued=False)
         except FetchError as error:
-            status = _UNAVAILABLE.get(error.kind, 0)
-            return RobotsAttempt(RobotsReply(status, "", str(error)), error_kind=error.kind)
+            reply = RobotsReply(_UNAVAILABLE.get(error.kind, 0), "", str(error), _now())
+            return RobotsAttempt(reply, error_kind=error.kind)
+        body = decode_text(fetched.body[:MAX_PARSED_BYTES], UTF_8)
         return RobotsAttempt(
-            RobotsReply(fetched.status, decode_text(fetched.body[:MAX_PARSED_BYTES], UTF_8)),
+            RobotsReply(fetched.status, body, read_at=_now()),
             retry_after_s=fetched.retry_after_s,
             max_age_s=_max_age_s(fetched.header("cache-control") or ""),
         )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _max_age_s(cache_control: str) -> float:
@@ -237,8 +247,7 @@ class JobRobots:
             if site not in self._replies:
                 reply = await self._cache.reply(site)
                 self._replies[site] = reply
-                body = {"status": reply.status, "body": reply.body, "problem": reply.problem}
-                self._unsaved.append((_SNAPSHOT_PREFIX + site, orjson.dumps(body)))
+                self._unsaved.append((_SNAPSHOT_PREFIX + site, orjson.dumps(asdict(reply))))
         return self._replies[site]
 
     def pop_unsaved(self) -> tuple[tuple[str, bytes], ...]:

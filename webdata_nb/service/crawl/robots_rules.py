@@ -35,6 +35,11 @@ _INDEX_PAGE: Final = "/index.htm"
 _AGENT_KEYS: Final = ("user-agent", "useragent", "user agent")
 _DISALLOW_KEYS: Final = ("disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw")
 _SITEMAP_KEYS: Final = ("sitemap", "site-map")
+_USAGE_KEYS: Final = ("content-usage", "content-signal")
+_LICENSE_KEY: Final = "license"
+# Lines about usage of one crawler, and licences of one file, that count.
+MAX_USAGE_LINES: Final = 1000
+MAX_LICENSES: Final = 20
 _PRINTABLE: Final = "".join(map(chr, range(0x20, 0x7F)))
 
 
@@ -87,6 +92,15 @@ def _contains_in_order(path: str, start: int, pieces: list[str], *, anchored: bo
 
 
 @dataclass(frozen=True, slots=True)
+class UsageLine:
+    """A line of robots.txt about the use of content: `key` in lower case, and its value."""
+
+    key: str
+    value: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class RobotsRules:
     """The rules of one file for one crawler.
 
@@ -100,12 +114,21 @@ class RobotsRules:
         The crawl-delay in seconds, None when there is none.
     sitemaps
         The sitemaps that the file names.
+    line_numbers
+        The line of each rule, from 1, by its pattern.
+    usage
+        The lines Content-Usage and Content-Signal for this crawler.
+    licenses
+        The lines License, which hold for all crawlers.
     """
 
     prefixes: Mapping[str, bool] = field(default_factory=dict)
     patterns: tuple[RobotsRule, ...] = ()
     delay_s: float | None = None
     sitemaps: tuple[str, ...] = ()
+    line_numbers: Mapping[str, int] = field(default_factory=dict)
+    usage: tuple[UsageLine, ...] = ()
+    licenses: tuple[UsageLine, ...] = ()
     _prefix_lengths: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -121,11 +144,11 @@ class RobotsRules:
     def parse_in_steps(cls, text: str, token: str) -> Steps[RobotsRules]:
         """Do the same in steps, for large files."""
         parser = _RobotsParser(token.lower())
-        for number, line in enumerate(_LINE.finditer(text.removeprefix("\ufeff"))):
-            if number % LINES_PER_STEP == 0:
+        for count, (number, line) in enumerate(numbered_lines(text)):
+            if count % LINES_PER_STEP == 0:
                 yield
-            if (pair := _key_and_value(line[0][:MAX_LINE_CHARACTERS])) is not None:
-                parser.add_line(*pair)
+            if (pair := _key_and_value(line[:MAX_LINE_CHARACTERS])) is not None:
+                parser.add_line(*pair, number)
         yield
         return parser.rules()
 
@@ -135,7 +158,12 @@ class RobotsRules:
 
     def allows_in_steps(self, url: str) -> Steps[bool]:
         """Do the same in steps, for files with many wildcards."""
-        path = _path_and_query(url)
+        rule = yield from self.match_in_steps(url)
+        return rule is None or rule.allow
+
+    def match_in_steps(self, url: str) -> Steps[RobotsRule | None]:
+        """Return the rule that decides on `url`; None where no rule matches."""
+        path = path_and_query(url)
         prefix = self._longest_prefix(path)
         for number, rule in enumerate(self.patterns):
             if number % RULES_PER_STEP == 0:
@@ -143,8 +171,8 @@ class RobotsRules:
             if prefix is not None and rule.precedence <= prefix:
                 break
             if rule.matches(path):
-                return rule.allow
-        return True if prefix is None else prefix[1]
+                return rule
+        return None if prefix is None else RobotsRule(path[: prefix[0]], prefix[1])
 
     def _longest_prefix(self, path: str) -> tuple[int, bool] | None:
         """Return the precedence of the longest matching rule without wildcards."""
@@ -167,16 +195,24 @@ class _RobotsParser:
         self._has_own_group = False
         self._current_group: list[_AgentRules] = []
         self._in_agent_list = True
+        # Lines about usage before any group hold for all crawlers.
+        self._usage_group = [self._own_rules, self._common_rules]
+        self._in_usage_agent_list = False
         self._sitemaps: list[str] = []
+        self._licenses: list[UsageLine] = []
 
-    def add_line(self, key: str, value: str) -> None:
+    def add_line(self, key: str, value: str, number: int) -> None:
         """Add one line. Lines that are no rules do not end a list of agents."""
         if key.startswith(_AGENT_KEYS):
             self._add_agent(value)
         elif key.startswith("allow"):
-            self._add_rule(value, allow=True)
+            self._add_rule(value, number, allow=True)
         elif key.startswith(_DISALLOW_KEYS):
-            self._add_rule(value, allow=False)
+            self._add_rule(value, number, allow=False)
+        elif key in _USAGE_KEYS:
+            self._add_usage(UsageLine(key, value, number))
+        elif key == _LICENSE_KEY and value and len(self._licenses) < MAX_LICENSES:
+            self._licenses.append(UsageLine(key, value, number))
         elif key.startswith("crawl-delay") and _SECONDS.fullmatch(value):
             for rules in self._current_group:
                 rules.delay_s = float(value)
@@ -189,24 +225,43 @@ class _RobotsParser:
         prefixes = {text: allow for text, allow in agent.allow.items() if not _is_wildcard(text)}
         patterns = [RobotsRule(*rule) for rule in agent.allow.items() if _is_wildcard(rule[0])]
         patterns.sort(key=attrgetter("precedence", "pattern"), reverse=True)
-        sitemaps = tuple(dict.fromkeys(self._sitemaps))
-        return RobotsRules(prefixes, tuple(patterns), agent.delay_s, sitemaps)
+        return RobotsRules(
+            prefixes,
+            tuple(patterns),
+            agent.delay_s,
+            tuple(dict.fromkeys(self._sitemaps)),
+            agent.line_numbers,
+            tuple(agent.usage),
+            tuple(self._licenses),
+        )
 
     def _add_agent(self, value: str) -> None:
         if not self._in_agent_list:
             self._current_group, self._in_agent_list = [], True
+        if not self._in_usage_agent_list:
+            self._usage_group, self._in_usage_agent_list = [], True
         if value[:1] == "*" and not value[1:2].strip():
             self._current_group.append(self._common_rules)
+            self._usage_group.append(self._common_rules)
         elif _leading_token(value).lower() == self._token:
             self._has_own_group = True
             self._current_group.append(self._own_rules)
+            self._usage_group.append(self._own_rules)
 
-    def _add_rule(self, value: str, *, allow: bool) -> None:
+    def _add_usage(self, line: UsageLine) -> None:
+        """Add a line about usage, which ends the list of agents for others of its kind alone."""
+        self._in_usage_agent_list = False
+        for rules in self._usage_group:
+            if len(rules.usage) <= MAX_USAGE_LINES:  # one more shows that there are too many
+                rules.usage.append(line)
+
+    def _add_rule(self, value: str, number: int, *, allow: bool) -> None:
         self._in_agent_list = self._in_agent_list and not self._current_group
+        self._in_usage_agent_list = False
         if value:  # an empty pattern matches nothing
-            for pattern in _patterns_of(_encode(value), allow=allow):
+            for pattern in _patterns_of(encode_pattern(value), allow=allow):
                 for rules in self._current_group:
-                    rules.add(pattern, allow=allow)
+                    rules.add(pattern, number, allow=allow)
 
 
 class _AgentRules:
@@ -215,9 +270,11 @@ class _AgentRules:
     def __init__(self) -> None:
         self.allow: dict[str, bool] = {}
         self.delay_s: float | None = None
+        self.line_numbers: dict[str, int] = {}
+        self.usage: list[UsageLine] = []
         self._wildcard_characters = 0
 
-    def add(self, pattern: str, *, allow: bool) -> None:
+    def add(self, pattern: str, number: int, *, allow: bool) -> None:
         """Add a rule; of two with one pattern, the one that allows wins.
 
         Beyond the bounds for wildcards, a rule that disallows is cut to the text before its first
@@ -230,6 +287,8 @@ class _AgentRules:
                 if allow:
                     return
                 pattern = pattern.partition("*")[0].removesuffix("$") or "/"
+        if allow or pattern not in self.allow:
+            self.line_numbers[pattern] = number
         self.allow[pattern] = allow or self.allow.get(pattern, False)
 
 
@@ -243,6 +302,16 @@ def _patterns_of(pattern: str, *, allow: bool) -> Iterator[str]:
     if allow and slash >= 0 and pattern.startswith(_INDEX_PAGE, slash):
         # A rule that allows a folder's index page allows the folder itself.
         yield f"{pattern[: slash + 1]}$"
+
+
+def numbered_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a file that are not empty, with their numbers as an editor shows them."""
+    text, number, end = text.removeprefix("\ufeff"), 1, 0
+    for line in _LINE.finditer(text):
+        breaks = text[end : line.start()]
+        number += len(breaks) - breaks.count("\r\n")
+        end = line.end()
+        yield number, line[0]
 
 
 def _key_and_value(line: str) -> tuple[str, str] | None:
@@ -263,13 +332,13 @@ def _leading_token(text: str) -> str:
     return match[0] if match else ""
 
 
-def _encode(pattern: str) -> str:
+def encode_pattern(pattern: str) -> str:
     """Percent-encode a pattern as URLs are; existing escapes are kept, in upper case."""
     encoded = pattern if pattern.isascii() else quote(pattern, safe=_PRINTABLE)
     return _ESCAPE.sub(lambda escape: escape[0].upper(), encoded)
 
 
-def _path_and_query(url: str) -> str:
+def path_and_query(url: str) -> str:
     """Return the part of a URL that rules apply to."""
     host_and_path = url.partition("#")[0].partition("//")[2]
     start = re.search(r"[/?;]", host_and_path)

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from http import HTTPStatus
 from typing import Final, TypeAlias
 
 import orjson
 
 from webdata_nb.contract import outcomes
 from webdata_nb.service.crawl.robots import JobRobots
+from webdata_nb.service.crawl.site_files import fetch_file
 from webdata_nb.service.documents import sitemap
 from webdata_nb.service.documents.sitemap import ParsedSitemap
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.store.records import UrlOutcome
 from webdata_nb.service.web.fetch import FetchedResponse, FetchLimits, FetchRequest
-from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource, retry_delay_s
+from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource
 from webdata_nb.service.web.urls import join_url, url_origin
 
 # An index lists files, which may be indexes as well, so the bounds apply to all files together.
@@ -162,7 +161,7 @@ class SitemapReader:
         )
         delay_s = await self.robots.delay_s(url) if self.respect_robots_txt else 0.0
         with self.fetcher.deadline(min(FILE_TIMEOUT_S, total.remaining_s)) as deadline:
-            fetched, problem = await _fetch(self.fetcher, request, deadline, delay_s)
+            fetched, problem = await fetch_file(self.fetcher, request, deadline, delay_s)
         total.queued_s += deadline.queued_s
         return ParsedSitemap(problem=problem) if fetched is None else await parse(fetched)
 
@@ -178,34 +177,3 @@ def _unread(queue: deque[str]) -> list[tuple[str, str]]:
             (urls[MAX_PROBLEMS_LISTED], f"{reason}; {omitted_count} more were not read either")
         )
     return problems
-
-
-async def _fetch(
-    fetcher: ResponseSource, request: FetchRequest, deadline: PageDeadline, delay_s: float
-) -> tuple[FetchedResponse | None, str]:
-    """Fetch a file; retry passing failures. Returns the file, or None and the problem."""
-    attempt = 0
-    while True:
-        attempt += 1
-        status, error_kind, retry_after_s = None, "", None
-        try:
-            fetched = await fetcher.fetch(request, deadline, delay_s=delay_s)
-        except FetchError as error:
-            error_kind = error.kind
-            problem = error_kind if error_kind == outcomes.NOT_ARCHIVED else str(error)
-        else:
-            status, problem = fetched.status, f"HTTP {fetched.status}"
-            retry_after_s = fetched.retry_after_s
-            if status == HTTPStatus.OK:
-                return fetched, ""
-        wait_s = retry_delay_s(
-            attempt,
-            status=status,
-            kind=error_kind,
-            retry_after_s=retry_after_s,
-            remaining_s=deadline.remaining_s,
-        )
-        if wait_s is None:
-            return None, problem
-        await asyncio.sleep(wait_s)
-        deadline.restart_if_interrupted()

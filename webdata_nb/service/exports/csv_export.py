@@ -29,7 +29,8 @@ def _own_fields(model: type[PageFields]) -> tuple[str, ...]:
 
 
 _SEARCH: Final = _own_fields(SearchItem)
-_CRAWL: Final = _own_fields(CrawlPage)
+_RIGHTS: Final = ("rights",)
+_CRAWL: Final = tuple(name for name in _own_fields(CrawlPage) if name not in _RIGHTS)
 
 
 def columns(job: JobRecord) -> tuple[str, ...]:
@@ -40,7 +41,9 @@ def columns(job: JobRecord) -> tuple[str, ...]:
     formats = tuple(name for name in FORMATS if name in requested)
     extract = ("extract",) if options.get("extract") else ()
     metadata = ("metadata",) if is_crawl or formats else ()
-    return (_CRAWL if is_crawl else _SEARCH) + formats + extract + metadata
+    has_rights = is_crawl and (job.request.get("rights") or job.request.get("purpose"))
+    own = _CRAWL + (_RIGHTS if has_rights else ()) if is_crawl else _SEARCH
+    return own + formats + extract + metadata
 
 
 async def stream(job: JobRecord, rows: ExportRows) -> AsyncIterator[bytes]:

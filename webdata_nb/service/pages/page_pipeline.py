@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
 from time import monotonic
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from webdata_nb.service.browser.render_request import MOST_PIXELS_HIGH
 from webdata_nb.service.browser.renderer import Browser, RenderedPage, RenderRequest
@@ -28,7 +28,7 @@ from webdata_nb.service.web.polite_fetcher import (
     ResponseSource,
     retry_delay_s,
 )
-from webdata_nb.service.web.request import Validators
+from webdata_nb.service.web.request import RefuseHeaders, Validators
 from webdata_nb.service.web.urls import split_url
 
 # A multiple of three, so that the concatenated pieces are valid Base64.
@@ -54,7 +54,8 @@ class PageRequest:
     """A page to fetch, and the data to extract from it.
 
     `timeout_s` covers all attempts, but not the wait in the host's queue. `validators` are those of
-    an earlier visit: the page is not fetched if it has not changed.
+    an earlier visit: the page is not fetched if it has not changed. `refuse_headers` decides by the
+    response's headers whether its body is read.
     """
 
     url: str
@@ -64,16 +65,18 @@ class PageRequest:
     headers: Mapping[str, str] = field(default_factory=dict)
     cookies: Mapping[str, str] = field(default_factory=dict)
     outlinks: bool = True
+    refuse_headers: RefuseHeaders | None = None
     render_options: RenderOptions = field(default_factory=RenderOptions)
     validators: Validators | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PageVisit:
-    """The result of a page request: `scraped`, `error`, or `stopped` at a redirect.
+    """The result of a page request: `scraped`, `error`, `refused`, or `stopped` at a redirect.
 
-    `stopped` is why the redirect was not followed. `hops` counts the redirects of one attempt, and
-    `redirects` has the URL and the status of each, with that at which the visit was stopped.
+    `stopped` is why the redirect was not followed, `refused` why the body was not read. `hops`
+    counts the redirects of one attempt, and `redirects` has the URL and the status of each, with
+    that at which the visit was stopped. `rights` is what the page may be used for, as in its row.
     With `not_modified`, the server says that the page has not changed since the request's
     `validators`; nothing was scraped. `headers` are those of the reply that was scraped, and
     `claimed_hash` is as in `FetchedPage`. `fetch_s` are the seconds until the page was there,
@@ -88,6 +91,7 @@ class PageVisit:
     scraped: Scraped | None = None
     error: PageError | None = None
     stopped: str | None = None
+    refused: str | None = None
     rendered: bool = False
     hops: int = 0
     not_modified: bool = False
@@ -95,6 +99,7 @@ class PageVisit:
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     claimed_hash: str | None = None
     fetch_s: float = 0.0
+    rights: Mapping[str, Any] | None = None
 
 
 def http_error(status: int) -> PageError:
@@ -162,7 +167,7 @@ class PagePipeline:
             hops = error.hops if isinstance(error, FetchError) else 0
             return PageVisit(request.url, request.url, None, elapsed_s, at, error=error, hops=hops)
         at = fetched.captured_at or datetime.now(UTC)
-        if fetched.stopped is not None:
+        if fetched.stopped is not None or fetched.refused is not None:
             return _visit(request, fetched, deadline, at, stopped=fetched.stopped)
         if _is_not_modified(request, fetched):
             return _visit(request, fetched, deadline, at, not_modified=True)
@@ -347,6 +352,7 @@ class PagePipeline:
             headers=request.headers,
             cookies=request.cookies,
             validators=request.validators,
+            refuse_headers=request.refuse_headers,
         )
         try:
             fetched = await self._fetcher.fetch(
@@ -453,6 +459,7 @@ def _visit(
         at,
         error=error,
         stopped=stopped,
+        refused=fetched.refused,
         # The hop at which a fetch was stopped was not requested.
         hops=len(fetched.redirects) - (fetched.stopped is not None),
         not_modified=not_modified,

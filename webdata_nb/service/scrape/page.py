@@ -26,6 +26,7 @@ from webdata_nb.service.content.page_source import ConversionOptions, PageSource
 from webdata_nb.service.content.parsed_page import parse_page
 from webdata_nb.service.content.parser import to_text
 from webdata_nb.service.content.quality import rate_content, visible_text_length
+from webdata_nb.service.content.rights_declarations import find_declarations
 from webdata_nb.service.documents.conversion import parse_document
 from webdata_nb.service.documents.document_type import DocumentType, detect_document_type
 from webdata_nb.service.documents.sitemap import SITEMAP_FORMAT, parse_sitemap
@@ -94,6 +95,7 @@ def _scrape_html(
     omitted_count, links = max(0, len(links) - MAX_OUTLINKS), links[:MAX_OUTLINKS]
     audit = audit_facts(page, anchors, links, is_html=is_html) if "audit" in facts else {}
     selects_content = options.only_main_content or options.markdown_mode == "article"
+    declarations = find_declarations(page) if "rights" in facts else ()
     visible = visible_text_length(page) if selects_content and "quality" in facts else None
     formats = {name: PAGE_FORMATS[name](page) for name in options.formats if name in PAGE_FORMATS}
     content, text = _convert_content(page, options, formats)
@@ -121,6 +123,7 @@ def _scrape_html(
         sketch=compute_sketch(sample) if "sketch" in facts else b"",
         shape=compute_masked_sketch(sample) if "shape" in facts else b"",
         audit=audit,
+        declarations=declarations,
     )
 
 

@@ -9,6 +9,7 @@ from webdata_nb.service.scrape.plain_json import dumps
 
 if TYPE_CHECKING:
     from webdata_nb.service.content.links import Outlink
+    from webdata_nb.service.content.rights_declarations import PageDeclaration
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,8 @@ class Scraped:
         The result of ``compute_masked_sketch``, if the fact ``"shape"`` was requested.
     audit
         The result of ``audit_facts``, if the fact ``"audit"`` was requested.
+    declarations
+        What the page declares about its use, if the fact ``"rights"`` was requested.
     """
 
     title: str | None
@@ -56,6 +59,7 @@ class Scraped:
     sketch: bytes = b""
     shape: bytes = b""
     audit: dict[str, Any] = field(default_factory=dict)
+    declarations: tuple[PageDeclaration, ...] = ()
 
     def encoded(self) -> Scraped:
         """Return a copy with the formats as JSON bytes."""

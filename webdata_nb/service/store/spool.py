@@ -69,6 +69,27 @@ class SpoolDirectory:
         self._used_bytes -= size
 
 
+class ClosedSpool(PageSpool):
+    """A spool that has no room for any record, for pages that must not be written to disk."""
+
+    async def write(self, ordinal: int, *parts: bytes) -> SpoolLocation | None:
+        """Refuse the record."""
+
+    def ordinals(self) -> list[int]:
+        """Return the ordinals of all records: none."""
+        return []
+
+    def location(self, ordinal: int) -> SpoolLocation:
+        """Raise, because there is no record."""
+        raise KeyError(ordinal)
+
+    async def read(self, ordinal: int) -> bytes | None:
+        """Return None: no record was written."""
+
+    def drop(self, ordinal: int) -> None:
+        """Do nothing: there is nothing to delete."""
+
+
 class JobSpool(PageSpool):
     """The spooled files of a job, by the ordinal of their records.
 

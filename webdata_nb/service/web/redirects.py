@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
@@ -135,8 +136,9 @@ class RedirectFollower:
             await self._record_redirect(response)
             self._credentials.add_cookies(response.headers.getall("Set-Cookie", ()), response.url)
             return _RedirectReply(response.status, headers, target)
-        if not self._request.read_body:
-            return self._response(response.status, headers)
+        refused = self._refusal(response.status, headers)
+        if refused is not None or not self._request.read_body:
+            return self._response(response.status, headers, refused=refused)
         return self._response(response.status, headers, await self._read_body(response))
 
     async def _read_body(self, response: aiohttp.ClientResponse) -> bytes:
@@ -173,6 +175,11 @@ class RedirectFollower:
                 self._url, response, body, self._requested_at, is_truncated=is_truncated
             )
             await self._request.record(exchange)
+
+    def _refusal(self, status: int, headers: tuple[tuple[str, str], ...]) -> str | None:
+        refuse = self._request.refuse_headers
+        is_success = HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
+        return refuse(self._url, headers) if refuse is not None and is_success else None
 
     def _headers(self, url: URL) -> dict[str, str] | None:
         headers = self._credentials.headers_for(url)
@@ -215,6 +222,7 @@ class RedirectFollower:
         headers: tuple[tuple[str, str], ...],
         body: bytes = b"",
         stopped: str | None = None,
+        refused: str | None = None,
     ) -> FetchedResponse:
         return FetchedResponse(
             url=self._requested_url,
@@ -226,6 +234,7 @@ class RedirectFollower:
             redirects=tuple(self._hops),
             elapsed_s=time.perf_counter() - self._started,
             stopped=stopped,
+            refused=refused,
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
@@ -12,6 +12,8 @@ from webdata_nb.service.web.exchange import RecordExchange
 
 AllowHop = Callable[[str], Awaitable[str | None]]
 """Called with the URL of a redirect before it is requested; returns a reason to stop, or None."""
+RefuseHeaders = Callable[[str, Sequence[tuple[str, str]]], str | None]
+"""Called with a page's URL and headers before its body is read; returns a reason to stop."""
 
 _MIB: Final = 1024 * 1024
 ACCEPT_PAGES: Final = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -89,6 +91,8 @@ class FetchRequest:
         Makes the request conditional: the reply is a 304 if the page has not changed.
     record : callable, optional
         Called with each exchange before its response is used.
+    refuse_headers : callable, optional
+        Decides by the headers of a successful response whether its body is read.
     """
 
     url: str
@@ -103,6 +107,7 @@ class FetchRequest:
     read_body: bool = True
     validators: Validators | None = None
     record: RecordExchange | None = None
+    refuse_headers: RefuseHeaders | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +144,8 @@ class FetchedResponse:
         The reason of `allow_hop` to stop; the body is empty then.
     captured_at : datetime, optional
         When an archive captured the response; None for one that was received now.
+    refused : str, optional
+        The reason of `refuse_headers` not to read the body.
     """
 
     url: str
@@ -151,6 +158,7 @@ class FetchedResponse:
     elapsed_s: float
     stopped: str | None = None
     captured_at: datetime | None = None
+    refused: str | None = None
 
     def header(self, name: str) -> str | None:
         """Return the first header of a name, ignoring case; None without one."""

@@ -15,12 +15,18 @@ import re
 import struct
 from datetime import datetime
 from itertools import accumulate, pairwise
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import orjson
 
 from webdata_nb.service.content.links import outlinks_from_columns
 from webdata_nb.service.content.page_source import ConversionOptions, FileSlice, PageSource
+from webdata_nb.service.content.rights_declarations import (
+    MAX_DECLARATIONS,
+    MAX_RSL_CHARACTERS,
+    DeclarationKind,
+    PageDeclaration,
+)
 from webdata_nb.service.errors import ExtractError
 from webdata_nb.service.extract import structured
 from webdata_nb.service.runtime.steps import Steps, run_to_completion
@@ -37,6 +43,7 @@ MAX_SKETCH_BYTES: Final = 4096
 _FAILURES: Final = frozenset({"unsupported_type", "parse", "memory_limit"})
 _HASH: Final = re.compile(r"[0-9a-f]{0,64}")
 _DIRECTIVES: Final = frozenset({"noindex", "nofollow", "none"})
+_DECLARATION_KINDS: Final = frozenset(get_args(DeclarationKind))
 _COLUMNS: Final = (str, str, bool)
 _FIXED_PART_COUNT: Final = 3  # text, sketch, shape
 
@@ -119,6 +126,7 @@ def encode_reply(reply: PageReply) -> bytes:
         "outlinks": tuple(zip(*reply.outlinks, strict=True)),
         "canonical": reply.canonical,
         "robots": tuple(reply.robots),
+        "declarations": tuple(map(tuple, reply.declarations)),
         "content_hash": reply.content_hash,
         "audit": reply.audit,
         "formats": tuple(formats),
@@ -206,6 +214,7 @@ def _page(fields: dict[str, Any], parts: list[bytes], options: ConversionOptions
         sketch=_check_sketch(sketch),
         shape=_check_sketch(shape),
         audit=_object(fields["audit"]),
+        declarations=_declarations(fields["declarations"]),
     )
 
 
@@ -287,6 +296,19 @@ def _directives(value: Any) -> frozenset[str]:
     if not _all_of(str, value) or not _DIRECTIVES.issuperset(value):
         raise BadMessage("unknown robots directives")
     return frozenset(value)
+
+
+def _declarations(value: Any) -> tuple[PageDeclaration, ...]:
+    if not isinstance(value, list) or len(value) > MAX_DECLARATIONS:
+        raise BadMessage("declarations that are not a list of limited length")
+    for entry in value:
+        if not _all_of(str, entry) or len(entry) != len(PageDeclaration._fields):
+            raise BadMessage("a declaration that is not three texts")
+        if entry[0] not in _DECLARATION_KINDS or len(entry[2]) > MAX_RSL_CHARACTERS:
+            raise BadMessage("a declaration of an unknown kind or without limit")
+        if entry[0] == "link" and not entry[1].startswith(("http://", "https://")):
+            raise BadMessage("a licence that is no web address")
+    return tuple(PageDeclaration(*entry) for entry in value)
 
 
 def _utf8(data: bytes) -> str:

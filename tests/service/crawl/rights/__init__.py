@@ -1,0 +1,1 @@
+"""What sites and pages declare about the use of their content."""

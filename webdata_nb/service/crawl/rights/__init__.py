@@ -1,0 +1,1 @@
+"""Reads what sites and pages declare about the use of their content."""

@@ -1,0 +1,181 @@
+"""Collects the signals about the pages of one job, and reads the files that they are in.
+
+The files (tdmrep.json and RSL licences) are requested once for a job, as robots.txt is, without
+its headers and cookies. They are stored with the journal, so that a resumed crawl uses the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+import orjson
+
+from webdata_nb.contract.choices import PURPOSES
+from webdata_nb.service.content.rights_declarations import PageDeclaration
+from webdata_nb.service.crawl.rights import rsl, tdm
+from webdata_nb.service.crawl.rights.page_signals import Headers, LicenseReference, PageSignals
+from webdata_nb.service.crawl.rights.robots_signals import RobotsUsage
+from webdata_nb.service.crawl.rights.rsl import RslDocument, parse_rsl
+from webdata_nb.service.crawl.rights.signal import PageRights, RightsSignal, refuses
+from webdata_nb.service.crawl.rights.tdm import TdmFile, parse_tdm_file
+from webdata_nb.service.crawl.robots import JobRobots
+from webdata_nb.service.crawl.site_files import fetch_file
+from webdata_nb.service.errors import FetchError
+from webdata_nb.service.runtime.cooperative import run_cooperatively
+from webdata_nb.service.web.fetch import FetchLimits, FetchRequest
+from webdata_nb.service.web.polite_fetcher import ResponseSource
+from webdata_nb.service.web.urls import canonical_url, url_origin
+
+TIMEOUT_S: Final = 20.0
+# Licences that a job reads for the pages of one site; further ones count as refusals.
+MAX_LICENSES: Final = 50
+LIMITS: Final = FetchLimits(wire_bytes=rsl.MAX_BYTES, decoded_bytes=rsl.MAX_BYTES, redirects=5)
+_SNAPSHOT_PREFIX: Final = "rights:"
+
+
+@dataclass(frozen=True, slots=True)
+class RightsFile:
+    """A file as it was read, or why it could not be."""
+
+    body: bytes
+    problem: str
+    read_at: str
+
+    def encode(self) -> bytes:
+        """Return the snapshot of the file."""
+        fields = {
+            "body": b64encode(self.body).decode(),
+            "problem": self.problem,
+            "read_at": self.read_at,
+        }
+        return orjson.dumps(fields)
+
+    @classmethod
+    def decode(cls, snapshot: bytes) -> RightsFile:
+        """Return the file of a snapshot."""
+        fields = orjson.loads(snapshot)
+        return cls(b64decode(fields["body"]), fields["problem"], fields["read_at"])
+
+
+class JobRights:
+    """The signals about the pages of one job."""
+
+    def __init__(
+        self, fetcher: ResponseSource, robots: JobRobots, token: str, snapshots: Mapping[str, bytes]
+    ) -> None:
+        self._fetcher, self._robots, self._token = fetcher, robots, token
+        self._files: dict[str, RightsFile] = {}
+        self._usage: dict[str, RobotsUsage] = {}
+        self._tdm_files: dict[str, TdmFile] = {}
+        self._licenses: dict[str, RslDocument] = {}
+        self._licenses_by_site: dict[str, set[str]] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._unsaved: list[tuple[str, bytes]] = []
+        for name, snapshot in snapshots.items():
+            if name.startswith(_SNAPSHOT_PREFIX):
+                url = name.removeprefix(_SNAPSHOT_PREFIX)
+                self._files[url] = RightsFile.decode(snapshot)
+
+    async def site_rights(self, url: str) -> PageRights:
+        """Return what is known of a page before it is requested: robots.txt and tdmrep.json."""
+        site, usage = url_origin(url), await self._robots_usage(url)
+        rule = await run_cooperatively((await self._robots.rules(url)).match_in_steps(url))
+        signals = [*usage.signals(url, rule), *await self._tdm_signals(url, f"{site}{tdm.PATH}")]
+        for line in usage.licenses:
+            reference = LicenseReference(line.value, usage.license_line(line), usage.source)
+            signals += await self._license_signals(url, reference)
+        is_allowed = not usage.refusal and (rule is None or rule.allow)
+        return PageRights(tuple(signals), is_allowed)
+
+    async def page_rights(
+        self,
+        url: str,
+        headers: Headers,
+        declarations: Sequence[PageDeclaration],
+        read_at: datetime,
+    ) -> PageRights:
+        """Return what is known of a page that was read; `url` is its final one."""
+        page = PageSignals(url, read_at.isoformat(timespec="seconds"), self._token)
+        rights = await self.site_rights(url)
+        rights += page.of_headers(headers)
+        rights += page.of_declarations(declarations)
+        for reference in page.licenses(headers, declarations):
+            rights += await self._license_signals(url, reference)
+        return rights
+
+    def header_rights(self, url: str, headers: Headers) -> PageRights:
+        """Return what the headers of a page say, before its body is read."""
+        page = PageSignals(url, _now(), self._token)
+        return PageRights(tuple(page.of_headers(headers)))
+
+    def pop_unsaved(self) -> tuple[tuple[str, bytes], ...]:
+        """Return the snapshots that the job has yet to store, each once."""
+        unsaved, self._unsaved = tuple(self._unsaved), []
+        return unsaved
+
+    async def _robots_usage(self, url: str) -> RobotsUsage:
+        site = url_origin(url)
+        if site not in self._usage:
+            reply, rules = await self._robots.reply(url), await self._robots.rules(url)
+            self._usage[site] = RobotsUsage.of_file(
+                f"{site}/robots.txt", reply.read_at, reply.rules, reply.refusal, rules
+            )
+        return self._usage[site]
+
+    async def _tdm_signals(self, url: str, source: str) -> Iterable[RightsSignal]:
+        file = await self._file(source)
+        if file.problem:
+            return ()  # a site without a readable file does not implement the protocol
+        if source not in self._tdm_files:
+            self._tdm_files[source] = parse_tdm_file(file.body)
+        return self._tdm_files[source].signals(url, source, file.read_at)
+
+    async def _license_signals(
+        self, url: str, reference: LicenseReference
+    ) -> Iterable[RightsSignal]:
+        try:
+            source = canonical_url(reference.url)
+        except FetchError:
+            return [reference.unread(_now(), "it is no absolute http or https URL")]
+        known = self._licenses_by_site.setdefault(url_origin(url), set())
+        if source not in known and len(known) >= MAX_LICENSES:
+            problem = f"not read: the crawl had read {MAX_LICENSES} licences of this site"
+            return [reference.unread(_now(), problem, refuses(*PURPOSES))]
+        known.add(source)
+        file = await self._file(source)
+        if source not in self._licenses:
+            self._licenses[source] = (
+                RslDocument(problem=f"it could not be read: {file.problem}")
+                if file.problem
+                else parse_rsl(file.body)
+            )
+        return self._licenses[source].signals(url, source, reference.line, file.read_at)
+
+    async def _file(self, url: str) -> RightsFile:
+        """Return a file, requested once for each job."""
+        if url in self._files:
+            return self._files[url]
+        async with self._locks.setdefault(url, asyncio.Lock()):
+            if url not in self._files:
+                file = await self._fetch(url)
+                self._files[url] = file
+                self._unsaved.append((_SNAPSHOT_PREFIX + url, file.encode()))
+        return self._files[url]
+
+    async def _fetch(self, url: str) -> RightsFile:
+        request = FetchRequest(url, limits=LIMITS)
+        with self._fetcher.deadline(TIMEOUT_S) as deadline:
+            # Pages may hold their place in the host's queue while they wait for this file.
+            fetched, problem = await fetch_file(
+                self._fetcher, request, deadline, delay_s=0.0, queued=False
+            )
+        return RightsFile(b"" if fetched is None else fetched.body, problem, _now())
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
