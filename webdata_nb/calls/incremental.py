@@ -34,6 +34,11 @@ def incremental_inputs(
     without_effect = {"stream": stream, "lazy": lazy, "spread": spread, "partition": partition}
     if unused := [name for name, value in without_effect.items() if value]:
         raise InvalidArgument(f"{unused[0]} is not possible with since: leave one of them out")
+    if options["rights"] or options["purpose"] is not None:
+        raise InvalidArgument(
+            "since cannot be combined with rights or purpose: an unchanged page is not read, and "
+            "what its site declares may have changed"
+        )
     if executor is not None:
         raise InvalidArgument("executor is not possible with since: leave one of them out")
     if is_long(options):
