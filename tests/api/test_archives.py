@@ -90,6 +90,9 @@ def test_a_path_is_crawled_from_its_first_page_and_cached_until_it_changes(tmp_p
         ({"url": "a.warc", "render": True}, "an archive has pages as they were sent"),
         ({"url": "a.warc", "formats": ["screenshot"]}, "an archive has pages as they were sent"),
         ({"url": "a.warc", "headers": {"X": "y"}}, "nothing is sent for an archive"),
+        ({"url": "a.warc", "rights": True}, "leave out rights and purpose"),
+        ({"url": "a.warc", "purpose": "ai-train"}, "leave out rights and purpose"),
+        ({"url": "a.warc", "since": "last"}, "since compares with the pages of a site"),
         ({"url": "a.warc", "spread": True}, "spread"),
         ({"url": "a.warc", "lazy": True}, "an archive is read on this machine"),
         ({"url": "a.warc", "batch_rows": 3}, "stream=True"),
@@ -154,6 +157,8 @@ def test_out_writes_an_archive_that_gives_the_same_frame(
         ({"lazy": True}, "lazy has no effect with a WARC file as out"),
         ({"spread": True}, "spread has no effect with a WARC file as out"),
         ({"max_pages": 1001}, "max_pages must be"),
+        ({"purpose": "ai-train"}, "a WARC file has every response"),
+        ({"since": "last"}, "since requests few of them"),
         ({"url": "a.warc.gz"}, "there is no archive"),
     ],
 )

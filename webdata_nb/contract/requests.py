@@ -405,6 +405,11 @@ class ArchiveCrawlRequest(CrawlRequest):
             )
         if options.headers or options.cookies:
             raise ValueError("nothing is sent for an archive: leave out headers and cookies")
+        if self.reads_rights:
+            raise ValueError(
+                "rights are what a site declares now, and an archive may lack it: leave out rights "
+                "and purpose"
+            )
         return self
 
     @property
@@ -419,6 +424,15 @@ class RecordedCrawlRequest(CrawlRequest):
     warc: Annotated[str, Field(min_length=1, max_length=limits.URL_LENGTH)] = Field(
         description="Absolute path of the file."
     )
+
+    @model_validator(mode="after")
+    def _check_purpose(self) -> RecordedCrawlRequest:
+        if self.purpose is not None:
+            raise ValueError(
+                "a WARC file has every response, also of pages that are refused for a purpose: "
+                "leave out purpose"
+            )
+        return self
 
 
 class LongCrawlRequest(CrawlRequest):

@@ -98,7 +98,7 @@ def links_of_facts(
 
 
 def _facts_of_rows(df: pd.DataFrame) -> Iterator[Mapping[str, Any]]:
-    for url, facts in zip(_urls(df), df[PAGE_FACTS].tolist(), strict=True):
+    for url, facts in zip(page_urls(df), df[PAGE_FACTS].tolist(), strict=True):
         yield {**facts_object(facts), "url": url}
 
 

@@ -381,10 +381,8 @@ class CrawlPlan:
         return SettledTarget(target, position, tuple(outcomes))
 
     def _outcome(self, target: CrawlTarget, result: CrawlResult) -> TargetOutcome:
-        if result.kind == "robots":
-            return TargetOutcome("robots", result.reason)
-        if result.kind == "rights":
-            return TargetOutcome("rights", result.reason)
+        if result.kind in {"robots", "rights"}:
+            return TargetOutcome(result.kind, result.reason)
         if result.kind == "stopped":
             return TargetOutcome(result.reason, f"redirects to {result.final_url}")
         if result.kind == "not_archived":
