@@ -90,7 +90,7 @@ def simplify_name(name: str) -> str:
 def flags_of(element: Element, name: str) -> int:
     """Return the flags of an element with a simplified name."""
     tag = element.tag
-    flags = _flags_of_name(name) | _TAG_FLAGS.get(tag, 0)
+    flags = flags_of_name(name) | _TAG_FLAGS.get(tag, 0)
     if tag == "a" and element.attr("href"):
         flags |= LINK
     style = element.attr("style")
@@ -101,7 +101,8 @@ def flags_of(element: Element, name: str) -> int:
 
 
 @lru_cache(maxsize=1 << 13)
-def _flags_of_name(name: str) -> int:
+def flags_of_name(name: str) -> int:
+    """Return the flags of a simplified name."""
     if not name or not _ANY_FLAG.search(name):
         return 0
     return sum(flag for flag, pattern in _NAME_FLAGS if pattern.search(name))

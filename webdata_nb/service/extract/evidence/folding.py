@@ -1,0 +1,98 @@
+"""Folds text for comparison, and maps positions in folded text back to the source."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_right
+from functools import lru_cache
+from html import unescape
+from typing import Final
+
+import orjson
+
+_PLAIN: Final = str.maketrans(
+    {
+        **dict.fromkeys("\u2018\u2019\u201a\u201b\u02bc\u2032\u00b4`", "'"),
+        **dict.fromkeys("\u201c\u201d\u201e\u201f\u00ab\u00bb\u2033", '"'),
+        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
+        **dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060\ufeff"),
+        **dict.fromkeys(map(chr, range(0x300, 0x370))),
+    }
+)
+"""One form of quotes and dashes; no accents, soft hyphens or characters without width."""
+_TOKEN: Final = re.compile(
+    r"\s+|\\u[dD][89abAB]\w\w\\u\w{4}|\\u[0-9a-fA-F]{4}|\\.|&[#\w]{1,32};|.", re.DOTALL
+)
+_SPACE: Final = re.compile(r"\s+")
+
+
+def fold(text: str) -> str:
+    """Return a text without differences of case, Unicode form, quotes, dashes and white space.
+
+    Examples
+    --------
+    >>> fold("Caf\u00e9\u00a0\u2013  \u201cOpen\u201d")
+    'cafe - "open"'
+    """
+    if not text.isascii():
+        # Compatibility forms first: some of them contain characters that `_PLAIN` maps.
+        text = unicodedata.normalize("NFKD", text).translate(_PLAIN).casefold()
+    else:
+        text = text.lower().replace("`", "'")
+    return _SPACE.sub(" ", text)
+
+
+def fold_source(raw: str, *, is_json: bool = False) -> str:
+    """Fold a text of a page's source, whose entities and JSON escapes are decoded."""
+    if is_json and "\\" in raw:
+        raw = _decode_json(raw)
+    return fold(unescape(raw) if "&" in raw else raw)
+
+
+def _decode_json(raw: str) -> str:
+    try:
+        return str(orjson.loads(f'"{_SPACE.sub(" ", raw)}"'))
+    except orjson.JSONDecodeError:
+        return raw
+
+
+class FoldedOffsets:
+    """Maps positions in `fold_source(raw)` to positions in `raw`."""
+
+    def __init__(self, raw: str, *, is_json: bool = False) -> None:
+        self._raw_ends: list[int] = [0]
+        self._folded_ends: list[int] = [0]
+        self._length = len(raw)
+        has_escapes = "&" in raw or (is_json and "\\" in raw)
+        self._is_identical = raw.isascii() and not has_escapes and _SPACE.sub(" ", raw) == raw
+        if not self._is_identical:
+            self._align(raw, is_json=is_json)
+
+    def _align(self, raw: str, *, is_json: bool) -> None:
+        folded_end, in_space = 0, False
+        for match in _TOKEN.finditer(raw):
+            folded = _fold_token(match[0], is_json=is_json)
+            is_space = folded == " "
+            folded_end += 0 if is_space and in_space else len(folded)
+            in_space = is_space if folded else in_space
+            self._raw_ends.append(match.end())
+            self._folded_ends.append(folded_end)
+
+    def start(self, offset: int) -> int:
+        """Return where the folded character at `offset` begins in the source."""
+        if self._is_identical:
+            return min(offset, self._length)
+        return self._raw_ends[bisect_right(self._folded_ends, offset) - 1]
+
+    def end(self, offset: int) -> int:
+        """Return where the folded character before `offset` ends in the source."""
+        if self._is_identical:
+            return min(offset, self._length)
+        place = bisect_right(self._folded_ends, offset - 1)
+        return self._raw_ends[min(place, len(self._raw_ends) - 1)]
+
+
+@lru_cache(maxsize=1 << 14)
+def _fold_token(token: str, *, is_json: bool) -> str:
+    return " " if token.isspace() else fold_source(token, is_json=is_json)

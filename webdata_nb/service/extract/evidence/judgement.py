@@ -1,0 +1,253 @@
+"""Decides whether the places of a value support it, for the field and the thing it describes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from webdata_nb.service.extract.evidence.claims import Claim
+from webdata_nb.service.extract.evidence.field_labels import (
+    FieldLabels,
+    FieldPath,
+    names_of_field,
+)
+from webdata_nb.service.extract.evidence.folding import fold
+from webdata_nb.service.extract.evidence.occurrences import Occurrence, currency_of
+from webdata_nb.service.extract.evidence.page_index import PageIndex, Span
+from webdata_nb.service.extract.evidence.span_labels import SpanLabels, read_span_labels
+from webdata_nb.service.extract.field_names import split_words
+from webdata_nb.service.extract.visible.currencies import CURRENCY_CODES, CURRENCY_OF_SYMBOL
+
+Verdict = Literal["verbatim", "derived", "unsupported"]
+
+MAX_QUOTE: Final = 300
+_PRICES: Final = frozenset({"price", "lowprice", "highprice", "minprice", "maxprice", "amount"})
+_CURRENCIES: Final = frozenset({"pricecurrency", "currency", "currencycode", "currencysymbol"})
+_OLD_WORDS: Final = frozenset(
+    "old was list regular original msrp rrp uvp before strike retail compare full previous".split()
+)
+_MAX_DECLARED: Final = 64
+_MIN_DIGITS: Final = 3
+_STEM: Final = 4
+_MIN_WORD: Final = 3
+_NEAR: Final = 4
+_SYMBOLS: Final = {fold(symbol).strip() for symbol in (*CURRENCY_OF_SYMBOL, *CURRENCY_CODES)}
+_CURRENCY: Final = re.compile(
+    "|".join(
+        rf"(?<![^\W\d_]){re.escape(symbol)}(?![^\W\d_])"
+        for symbol in sorted(_SYMBOLS, key=lambda each: (-len(each), each))
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ValueEvidence:
+    """What a page says of an extracted value.
+
+    Attributes
+    ----------
+    pointer
+        The JSON pointer of the value.
+    verdict
+        Whether the page contains it as it is, in another notation, or not for this field.
+    start, end
+        The place in the page's source; None without one.
+    quote
+        The source at that place, at most 300 characters.
+    reason
+        Why it has this verdict.
+    """
+
+    pointer: str
+    verdict: Verdict
+    start: int | None = None
+    end: int | None = None
+    quote: str | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A place of a value, with its labels, and whether it is in a part about the same thing."""
+
+    occurrence: Occurrence
+    labels: SpanLabels
+    is_own_record: bool
+
+
+class ClaimJudge:
+    """Judges the values of one group.
+
+    Parameters
+    ----------
+    index
+        The page.
+    fields
+        The labels of the group's fields.
+    is_own_record
+        Whether a place of the text describes the same thing as the group.
+    claims
+        All values of the group: one that two fields have is suspicious.
+    """
+
+    def __init__(
+        self,
+        index: PageIndex,
+        fields: FieldLabels,
+        is_own_record: Callable[[Span], bool],
+        claims: Sequence[Claim],
+    ) -> None:
+        self._index, self._fields, self._is_own_record = index, fields, is_own_record
+        self._paths_by_value: dict[str, set[FieldPath]] = {}
+        for claim in claims:
+            self._paths_by_value.setdefault(_key(claim), set()).add(claim.path)
+
+    def judge(self, claim: Claim, occurrences: Iterable[Occurrence]) -> ValueEvidence:
+        """Return the evidence of a text or number."""
+        candidates = [self._candidate(each) for each in occurrences]
+        if not candidates:
+            return ValueEvidence(claim.pointer, "unsupported", reason="the page does not contain it")
+        own = [each for each in candidates if each.is_own_record]
+        if not own:
+            reason = "the page gives it for another record"
+            return self.evidence(claim, candidates[0].occurrence, "unsupported", reason)
+        fitting = [each for each in own if self._rank(claim, each)]
+        others = [each for each in own if self._is_of_other_field(claim, each)]
+        labelled = [each for each in fitting if claim.path in each.labels.fields]
+        if not fitting or (others and not labelled and self._is_taken(claim, fitting, others)):
+            return self._misplaced(claim, own, others)
+        best = max(fitting, key=lambda each: (self._rank(claim, each), self._is_exact(claim, each)))
+        verdict: Verdict = "verbatim" if self._is_exact(claim, best) else "derived"
+        return self.evidence(claim, best.occurrence, verdict, self._support(claim, best, verdict))
+
+    def evidence(
+        self, claim: Claim, occurrence: Occurrence, verdict: Verdict, reason: str
+    ) -> ValueEvidence:
+        """Return evidence with a quote of the source."""
+        start, end = self._index.source_span(occurrence.span)
+        quote = self._index.tree.source[start : min(end, start + MAX_QUOTE)]
+        return ValueEvidence(claim.pointer, verdict, start, end, quote, reason)
+
+    def _candidate(self, occurrence: Occurrence) -> Candidate:
+        labels = read_span_labels(self._index, occurrence.span, self._fields)
+        return Candidate(occurrence, labels, self._is_own_record(occurrence.span))
+
+    def _rank(self, claim: Claim, candidate: Candidate) -> int:
+        """Return how well a place fits the field; 0 if it does not."""
+        labels = candidate.labels
+        if is_price(claim) and self._is_other_price(claim, labels):
+            return 0
+        if currency_of(claim.value) and _CURRENCIES.isdisjoint(names_of_field(claim.path)):
+            return 4 if claim.path in labels.fields else 0
+        if candidate.occurrence.notation == "currency":
+            return 3
+        if claim.path in labels.declared:
+            return 5
+        if claim.path in labels.styled and not labels.declared:
+            return 4
+        if labels.fields and labels.whole:
+            return 0
+        if isinstance(claim.value, str):
+            return 3 if labels.whole else 2
+        return 1 if self._is_plausible_number(claim, candidate) else 0
+
+    @staticmethod
+    def _is_other_price(claim: Claim, labels: SpanLabels) -> bool:
+        is_old = not _OLD_WORDS.isdisjoint(split_words("_".join(claim.path)))
+        return (labels.struck and not is_old) or (labels.other_amount and not labels.fields)
+
+    def _is_plausible_number(self, claim: Claim, candidate: Candidate) -> bool:
+        """Return whether a number without a label may be the value of a field."""
+        start, end = candidate.occurrence.span
+        if self._index.tree.pieces[self._index.piece_at(start)].label:
+            return False
+        line = self._index.line((start, end))
+        near = self._index.text[max(line[0], start - _NEAR) : min(line[1], end + _NEAR)]
+        is_amount = bool(_CURRENCY.search(near))
+        if is_price(claim):
+            return is_amount
+        text = self._index.text[max(line[0], start - 60) : min(line[1], end + 60)]
+        if self._names_field(claim, text):
+            return True
+        if is_amount:
+            return False
+        digits = sum(map(str.isdigit, f"{claim.value:g}"))
+        return digits >= _MIN_DIGITS or candidate.labels.whole
+
+    @staticmethod
+    def _names_field(claim: Claim, text: str) -> bool:
+        words = [word for word in split_words(claim.path[-1]) if len(word) >= _MIN_WORD]
+        return any(fold(word)[:_STEM] in text for word in words)
+
+    @staticmethod
+    def _is_of_other_field(claim: Claim, candidate: Candidate) -> bool:
+        labels = candidate.labels
+        return bool(labels.fields) and labels.whole and claim.path not in labels.fields
+
+    def _is_taken(
+        self, claim: Claim, fitting: Sequence[Candidate], others: Sequence[Candidate]
+    ) -> bool:
+        """Return whether a value without a label for its field is the value of another field."""
+        if not any(each.labels.whole for each in fitting):
+            return True
+        same_value = self._paths_by_value[_key(claim)] - {claim.path}
+        if any(same_value & each.labels.fields for each in others):
+            return True
+        return any(each.labels.for_programs for each in others) and self._is_declared(claim)
+
+    def _is_declared(self, claim: Claim) -> bool:
+        """Return whether the page declares a value of this field for programs."""
+        index = self._index
+        return any(
+            self._is_own_record((index.starts[number], index.starts[number]))
+            for label, numbers in index.pieces_by_label.items()
+            if claim.path in self._fields.of_label(label)
+            for number in numbers[:_MAX_DECLARED]
+        )
+
+    def _misplaced(
+        self, claim: Claim, own: Sequence[Candidate], others: Sequence[Candidate]
+    ) -> ValueEvidence:
+        if others:
+            names = sorted(".".join(path) for path in others[0].labels.fields)
+            reason = f"the page gives it as {', '.join(names)}"
+            return self.evidence(claim, others[0].occurrence, "unsupported", reason)
+        reason = "the page contains it, but not as this field"
+        if own[0].labels.struck:
+            reason = "the page gives it as an earlier price"
+        return self.evidence(claim, own[0].occurrence, "unsupported", reason)
+
+    def _is_exact(self, claim: Claim, candidate: Candidate) -> bool:
+        start, end = self._index.source_span(candidate.occurrence.span)
+        return self._index.tree.source[start:end] == _as_written(claim.value)
+
+    def _support(self, claim: Claim, candidate: Candidate, verdict: Verdict) -> str:
+        label = "labelled as this field" if claim.path in candidate.labels.fields else ""
+        notation = candidate.occurrence.notation
+        how = {
+            "text": "in other case, spaces or characters",
+            "words": "with other punctuation",
+            "number": "as a number in another notation",
+            "date": "as a date in another notation",
+            "url": "as a relative URL",
+            "currency": "as a currency beside an amount",
+        }[notation]
+        return "; ".join(part for part in ("" if verdict == "verbatim" else how, label) if part)
+
+
+def is_price(claim: Claim) -> bool:
+    """Return whether a value is a number for a price."""
+    is_number = isinstance(claim.value, int | float) and not isinstance(claim.value, bool)
+    return is_number and not _PRICES.isdisjoint(names_of_field(claim.path))
+
+
+def _key(claim: Claim) -> str:
+    return fold(claim.value).strip() if isinstance(claim.value, str) else repr(float(claim.value))
+
+
+def _as_written(value: str | float) -> str:
+    if isinstance(value, str):
+        return value
+    return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else str(value)  # noqa: PLR2004 - beyond it floats are written with an exponent

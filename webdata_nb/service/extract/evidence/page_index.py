@@ -1,0 +1,237 @@
+"""The folded text of a page, in which values are searched, with the place of each part."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import date
+from functools import cached_property, lru_cache
+from itertools import islice
+from typing import Final
+
+from webdata_nb.service.content.date_text import find_dates
+from webdata_nb.service.extract.evidence.folding import FoldedOffsets, fold_source
+from webdata_nb.service.extract.evidence.page_tree import PageTree, TextPiece
+from webdata_nb.service.extract.numbers import parse_number
+
+MAX_MATCHES: Final = 64
+"""Places of one value that are looked at."""
+_MAX_JOINED: Final = 60
+_MAX_TRIES: Final = 1000
+_MAX_NUMBERS: Final = 50_000
+_NUMBER: Final = re.compile(
+    r"(?<![\w.,])\d{1,15}(?:[.,' ]\d{1,15}){0,6}|(?<=[^\d\W])\d{1,15}(?:[.,' ]\d{1,15}){0,6}"
+)
+_LAST_SPACED: Final = "\u2e7f"
+_SCALE: Final = re.compile(r"\s?(k|m|mio|mln|million|bn|billion|thousand|tsd)\b")
+_FACTORS: Final = {"k": 1e3, "thousand": 1e3, "tsd": 1e3, "bn": 1e9, "billion": 1e9}
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class PageIndex:
+    """The pieces of a page, folded and joined to one text, with a line for each block.
+
+    Attributes
+    ----------
+    tree
+        The elements of the page.
+    text
+        The folded text. A line break separates blocks, and values of attributes and JSON.
+    starts
+        The place in `text` where each piece begins.
+    """
+
+    tree: PageTree = field(repr=False)
+    text: str = field(repr=False)
+    starts: list[int] = field(repr=False)
+
+    @classmethod
+    def of_tree(cls, tree: PageTree) -> PageIndex:
+        """Fold the text of a page."""
+        parts: list[str] = []
+        starts: list[int] = []
+        length = 0
+        for piece in tree.pieces:
+            raw = tree.source[piece.start : piece.end]
+            folded = fold_source(raw, is_json=piece.is_json)
+            if piece.gap:
+                folded = piece.gap + folded.lstrip()
+            parts.append(folded)
+            starts.append(length + len(piece.gap))
+            length += len(folded)
+        return cls(tree, "".join(parts), starts)
+
+    def piece_at(self, offset: int) -> int:
+        """Return the number of the piece at a place of the text."""
+        return max(bisect_right(self.starts, offset) - 1, 0)
+
+    def text_of(self, element: int) -> str:
+        """Return the folded text of an element."""
+        return self.text[slice(*self.text_span(element))].strip()
+
+    def text_span(self, element: int) -> Span:
+        """Return the place in the text of an element's pieces."""
+        first, end = self._piece_range(element)
+        if first >= end:
+            return 0, 0
+        after = self.starts[end] if end < len(self.starts) else len(self.text)
+        return self.starts[first], after
+
+    def pieces_of(self, element: int) -> list[TextPiece]:
+        """Return the pieces in an element."""
+        return self.tree.pieces[slice(*self._piece_range(element))]
+
+    def _piece_range(self, element: int) -> Span:
+        tree = self.tree
+        first = bisect_left(self.piece_starts, tree.starts[element])
+        return first, bisect_left(self.piece_starts, tree.ends[element])
+
+    @cached_property
+    def piece_starts(self) -> list[int]:
+        """The place in the source where each piece begins."""
+        return [piece.start for piece in self.tree.pieces]
+
+    def line(self, span: Span) -> Span:
+        """Return the line that contains a span."""
+        end = self.text.find("\n", span[1])
+        return self.text.rfind("\n", 0, span[0] + 1) + 1, len(self.text) if end < 0 else end
+
+    def find(self, needle: str, within: Span | None = None) -> list[Span]:
+        """Return the places of a folded text that does not begin or end within a word."""
+        return list(islice(self._find(self.text, needle, within), MAX_MATCHES)) if needle else []
+
+    def find_across_lines(self, needle: str) -> list[Span]:
+        """Return the places of a long text, of which blocks of the page are parts."""
+        return list(islice(self._find(self._one_line, needle, None), MAX_MATCHES))
+
+    def _find(self, text: str, needle: str, within: Span | None) -> Iterator[Span]:
+        first, last = within or (0, len(text))
+        start = text.find(needle, first, last)
+        for _ in range(_MAX_TRIES):
+            if start < 0:
+                return
+            end = start + len(needle)
+            if self.is_boundary(start) and self.is_boundary(end):
+                yield start, end
+            start = text.find(needle, end, last)
+
+    @cached_property
+    def _one_line(self) -> str:
+        return self.text.replace("\n", " ")
+
+    def is_boundary(self, at: int) -> bool:
+        """Return whether no word continues at a place; an element may end within a word."""
+        if not 0 < at < len(self.text):
+            return True
+        before, after = self.text[at - 1], self.text[at]
+        if not (before.isalnum() and after.isalnum()):
+            return True
+        # Chinese, Japanese and Korean have no spaces between words.
+        return max(before, after) > _LAST_SPACED or self.starts[self.piece_at(at)] == at
+
+    def search(self, pattern: re.Pattern[str], within: Span | None = None) -> list[Span]:
+        """Return the places of a pattern that begins with a literal text."""
+        matches = pattern.finditer(self.text, *(within or (0, len(self.text))))
+        return [match.span() for match in islice(matches, MAX_MATCHES)]
+
+    def numbers_at(self, value: float, within: Span | None = None) -> list[Span]:
+        """Return the places of a number."""
+        spans = self.numbers.get(float(value), [])
+        if within is None:
+            return spans[:MAX_MATCHES]
+        return [span for span in spans if within[0] <= span[0] and span[1] <= within[1]]
+
+    @cached_property
+    def pieces_by_label(self) -> dict[str, list[int]]:
+        """The numbers of the pieces that have each name for programs."""
+        by_label: dict[str, list[int]] = {}
+        for number, piece in enumerate(self.tree.pieces):
+            if piece.label:
+                by_label.setdefault(piece.label, []).append(number)
+        return by_label
+
+    @cached_property
+    def numbers(self) -> dict[float, list[Span]]:
+        """The places of each number, in every way in which its separators can be read."""
+        by_value: dict[float, list[Span]] = {}
+        for count, (text, at) in enumerate(self._number_texts()):
+            if count >= _MAX_NUMBERS:
+                break
+            scale = _SCALE.match(self.text, at + len(text))
+            for value, start, end in _readings(text):
+                by_value.setdefault(value, []).append((at + start, at + end))
+                if scale is not None:
+                    scaled = round(value * _FACTORS.get(scale[1], 1e6), 6)
+                    by_value.setdefault(scaled, []).append((at + start, scale.end()))
+        return by_value
+
+    def _number_texts(self) -> Iterator[tuple[str, int]]:
+        """Return the numbers of the text, and those of elements that continue a word."""
+        for match in _NUMBER.finditer(self.text):
+            yield match[0], match.start()
+        for number, piece in enumerate(self.tree.pieces):
+            start = self.starts[number]
+            end = self.starts[number + 1] if number + 1 < len(self.starts) else len(self.text)
+            joins = not piece.gap or (number + 1 < len(self.starts) and not self.tree.pieces[number + 1].gap)
+            if joins and end - start <= _MAX_JOINED:
+                for match in _NUMBER.finditer(self.text[start:end]):
+                    yield match[0], start + match.start()
+
+    @cached_property
+    def dates(self) -> dict[date, list[Span]]:
+        """The places of each date with a year, where a date may be ambiguous in both readings."""
+        by_day: dict[date, list[Span]] = {}
+        for day_first in (True, False):
+            for found in find_dates(self.text, day_first=day_first):
+                span = found.start, found.end
+                spans = by_day.setdefault(found.day, [])
+                if span not in spans[-2:] and len(spans) < MAX_MATCHES:
+                    spans.append(span)
+        return by_day
+
+    def source_span(self, span: Span) -> Span:
+        """Return the place in the source of a place in the text."""
+        first, last = self.piece_at(span[0]), self.piece_at(max(span[1] - 1, span[0]))
+        start = self._source_offset(first, span[0], is_end=False)
+        return start, max(start, self._source_offset(last, span[1], is_end=True))
+
+    def _source_offset(self, number: int, offset: int, *, is_end: bool) -> int:
+        piece = self.tree.pieces[number]
+        offsets, skipped = self._offsets(piece)
+        within = offset - self.starts[number] + skipped
+        return piece.start + (offsets.end(within) if is_end else offsets.start(within))
+
+    def _offsets(self, piece: TextPiece) -> tuple[FoldedOffsets, int]:
+        """Return the offsets of a piece, and how many folded characters its line omits."""
+        raw = self.tree.source[piece.start : piece.end]
+        skipped = 0
+        if piece.gap:
+            folded = fold_source(raw, is_json=piece.is_json)
+            skipped = len(folded) - len(folded.lstrip())
+        return _cached_offsets(raw, is_json=piece.is_json), skipped
+
+
+@lru_cache(maxsize=64)
+def _cached_offsets(raw: str, *, is_json: bool) -> FoldedOffsets:
+    return FoldedOffsets(raw, is_json=is_json)
+
+
+@lru_cache(maxsize=1 << 14)
+def _readings(text: str) -> tuple[tuple[float, int, int], ...]:
+    """Return the numbers that a text may mean, each with its place in the text."""
+    found: dict[tuple[float, int, int], None] = {}
+    for decimal_comma in (False, True):
+        for integer in (False, True):
+            value = parse_number(text, decimal_comma=decimal_comma, integer=integer)
+            if value is not None:
+                found[float(value), 0, len(text)] = None
+    if not found or " " in text:
+        for match in re.finditer(r"[^ ]+", text):
+            if match[0] != text:
+                for value, _, _ in _readings(match[0]):
+                    found[value, match.start(), match.end()] = None
+    return tuple(found)
