@@ -11,10 +11,24 @@ from typing import Any, Final
 
 Product = dict[str, Any]
 
-FIELDS: Final = ("name", "price", "currency", "sku", "gtin", "brand", "color", "weight_kg", "rating")
+FIELDS: Final = (
+    "name",
+    "price",
+    "currency",
+    "sku",
+    "gtin",
+    "brand",
+    "color",
+    "weight_kg",
+    "rating",
+)
 _MATERIALS: Final = "Copper Walnut Linen Steel Bamboo Marble Cotton Granite Velvet Ceramic".split()
-_THINGS: Final = "Kettle|Desk lamp|Café table|Rain jacket|Trail shoes|Bücherregal|Théière|Knife".split("|")
-_BRANDS: Final = "Norrlund|Fjäll & Söhne|Tamsin Oak|Kestrel|O’Hara|Zephyr Works|Müller+Co|Ostara".split("|")
+_THINGS: Final = (
+    "Kettle|Desk lamp|Café table|Rain jacket|Trail shoes|Bücherregal|Théière|Knife".split("|")
+)
+_BRANDS: Final = (
+    "Norrlund|Fjäll & Söhne|Tamsin Oak|Kestrel|O’Hara|Zephyr Works|Müller+Co|Ostara".split("|")
+)
 _COLORS: Final = "midnight blue|forest green|chalk white|brick red|sand|graphite|ochre".split("|")
 _CURRENCIES: Final = (("EUR", "€"), ("USD", "$"), ("GBP", "£"), ("PLN", "zł"))
 WRONG: Final = ("invented", "shifted", "merged")
@@ -95,7 +109,7 @@ def _cards(random: Random, products: list[Product], *, tag: str = "li") -> str:
         f'<{tag} class="{style}"><a href="/p/{p["sku"].lower()}"><img src="/i.jpg" alt=""></a>'
         f'<h3 class="t">{escape(p["name"])}</h3><div>{escape(p["brand"])}</div>'
         f'<div class="amount">{money(random, p)}</div><div>{p["rating"]} / 5</div>'
-        f'<small>{p["sku"]}</small><p>{p["color"]}, {p["weight_kg"]} kg</p></{tag}>'
+        f"<small>{p['sku']}</small><p>{p['color']}, {p['weight_kg']} kg</p></{tag}>"
         for p in products
     )
 
@@ -111,7 +125,9 @@ def _shell(random: Random, title: str, body: str, head: str = "") -> str:
 
 
 def _related(random: Random, products: list[Product]) -> str:
-    heading = random.choice(("You may also like", "Ähnliche Produkte", "Customers also bought", "More"))
+    heading = random.choice(
+        ("You may also like", "Ähnliche Produkte", "Customers also bought", "More")
+    )
     return f'<section><h2>{heading}</h2><ul class="row">{_cards(random, products)}</ul></section>'
 
 
@@ -181,9 +197,7 @@ def _specification(random: Random, product: Product) -> list[tuple[str, str]]:
 
 def _table_page(random: Random, products: list[Product]) -> LabelledPage:
     product, *others = products
-    rows = "".join(
-        f"<tr><th>{k}</th><td>{v}</td></tr>" for k, v in _specification(random, product)
-    )
+    rows = "".join(f"<tr><th>{k}</th><td>{v}</td></tr>" for k, v in _specification(random, product))
     body = (
         f"<h1>{escape(product['name'])}</h1><div class='price'>{_old_price(random, product)}"
         f"<span>{money(random, product)}</span></div><table>{rows}</table>"

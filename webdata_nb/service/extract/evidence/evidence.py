@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property, partial
 from itertools import groupby
 from typing import Any, Final
 
+from webdata_nb.service.content.page_source import PageSource
+from webdata_nb.service.content.parsed_page import parse_page
 from webdata_nb.service.extract.evidence.claims import Claim, ClaimGroup, group_claims
 from webdata_nb.service.extract.evidence.field_labels import FieldLabels
 from webdata_nb.service.extract.evidence.html_scan import scan_html
@@ -17,22 +21,44 @@ from webdata_nb.service.extract.evidence.item_records import (
     is_identity,
     is_within,
 )
-from webdata_nb.service.extract.evidence.judgement import ClaimJudge, ValueEvidence
+from webdata_nb.service.extract.evidence.judgement import MAX_QUOTE, ClaimJudge, ValueEvidence
 from webdata_nb.service.extract.evidence.occurrences import Occurrence, find_value
 from webdata_nb.service.extract.evidence.page_index import PageIndex, Span
 from webdata_nb.service.extract.evidence.page_tree import ROOT
 from webdata_nb.service.extract.evidence.records import PageRecords
 from webdata_nb.service.extract.evidence.span_labels import read_span_labels
-from webdata_nb.service.extract.evidence.states import find_state, is_state
+from webdata_nb.service.extract.evidence.states import (
+    find_state,
+    is_availability,
+    is_state,
+    scripted_state,
+    shown_state,
+)
+from webdata_nb.service.extract.visible.values import VisibleValues, read_visible_values
 
 _MAX_PARTS: Final = 50
 _LIST_SEPARATOR: Final = re.compile(r"\s*(?:[,;|\u2022\u00b7\n]|\s/\s|\s&\s|\sand\s)\s*")
 _MIN_IDENTITY: Final = 4
+_NO_URL: Final = "http://page.invalid/"
 
-IsOwnRecord = Callable[[Span], bool]
+
+@dataclass(frozen=True, slots=True)
+class OwnParts:
+    """The parts of a page that describe the thing of a group.
+
+    Attributes
+    ----------
+    contains
+        Whether a place of the text is in them.
+    parts
+        The parts, if the group is an entry of a list; None if the page is about it.
+    """
+
+    contains: Callable[[Span], bool]
+    parts: Sequence[Span] | None = None
 
 
-def find_evidence(page: str, data: Mapping[str, Any]) -> list[ValueEvidence]:
+def find_evidence(page: str, data: Mapping[str, Any], *, url: str = _NO_URL) -> list[ValueEvidence]:
     """Return the evidence of each value in the data that was extracted from a page.
 
     Parameters
@@ -41,6 +67,8 @@ def find_evidence(page: str, data: Mapping[str, Any]) -> list[ValueEvidence]:
         The source of the page.
     data
         The extracted data. Null and empty lists are no values.
+    url
+        The URL of the page.
 
     Examples
     --------
@@ -55,14 +83,14 @@ def find_evidence(page: str, data: Mapping[str, Any]) -> list[ValueEvidence]:
     if not groups:
         return []
     index = PageIndex.of_tree(scan_html(page))
-    return list(_EvidenceFinder(index).find(groups))
+    return list(_EvidenceFinder(index, url).find(groups))
 
 
 class _EvidenceFinder:
     """Finds the evidence of the values of one page."""
 
-    def __init__(self, index: PageIndex) -> None:
-        self._index, self._records = index, PageRecords(index)
+    def __init__(self, index: PageIndex, url: str) -> None:
+        self._index, self._records, self._url = index, PageRecords(index), url
 
     def find(self, groups: Sequence[ClaimGroup]) -> Iterator[ValueEvidence]:
         for list_pointer, entries in groupby(groups, key=lambda group: group.list_pointer):
@@ -75,7 +103,7 @@ class _EvidenceFinder:
         """Find the values of the thing that a page is about, outside of the cards of others."""
         places = self._places(group)
         own_cards = self._own_cards(group, places)
-        yield from self._judge(group, places, partial(self._is_in, own_cards))
+        yield from self._judge(group, places, OwnParts(partial(self._is_in, own_cards)))
 
     def _is_in(self, own_cards: frozenset[int], span: Span) -> bool:
         element = self._index.tree.pieces[self._index.piece_at(span[0])].element
@@ -132,10 +160,11 @@ class _EvidenceFinder:
             if own:
                 within = {claim.pointer: self._within(claim, own) for claim in group.claims}
                 nearest = {at: within[at] or places[at] for at in within}
-                is_own = partial(_is_in_parts, own, containers)
-                yield from self._judge(group, nearest, is_own)
+                contains = partial(_is_in_parts, own, containers)
+                yield from self._judge(group, nearest, OwnParts(contains, own))
             elif all_parts:
-                yield from self._judge(group, places, partial(_is_outside, containers))
+                outside = OwnParts(partial(_is_outside, containers), ())
+                yield from self._judge(group, places, outside)
             else:
                 yield from self._find_subject(group)
 
@@ -153,50 +182,84 @@ class _EvidenceFinder:
             for claim in group.claims
         }
 
-    def _judge(
-        self, group: ClaimGroup, places: Places, is_own_record: IsOwnRecord
-    ) -> Iterator[ValueEvidence]:
+    def _judge(self, group: ClaimGroup, places: Places, own: OwnParts) -> Iterator[ValueEvidence]:
         fields = FieldLabels(group.paths)
-        judge = ClaimJudge(self._index, fields, is_own_record, group.claims)
+        judge = ClaimJudge(self._index, fields, own.contains, group.claims)
         for claim in group.claims:
             if is_state(claim):
-                yield self._judge_state(claim, fields, judge, is_own_record)
+                yield self._judge_state(claim, fields, judge, own)
                 continue
             found = judge.judge(claim, places[claim.pointer])
             if found.start is None and isinstance(claim.value, str):
-                found = self._judge_joined(claim, fields, is_own_record) or found
+                found = self._judge_joined(claim, fields, own) or found
             yield found
 
     def _judge_state(
-        self, claim: Claim, fields: FieldLabels, judge: ClaimJudge, is_own_record: IsOwnRecord
+        self, claim: Claim, fields: FieldLabels, judge: ClaimJudge, own: OwnParts
     ) -> ValueEvidence:
-        occurrence = find_state(self._index, claim, fields, is_own_record)
-        if occurrence is None:
-            reason = "nothing on the page says so"
-            return ValueEvidence(claim.pointer, "unsupported", reason=reason)
-        return judge.evidence(claim, occurrence, "derived", "as a state that the page shows")
+        occurrence = find_state(self._index, claim, fields, own.contains, own.parts)
+        if occurrence is not None:
+            return judge.evidence(claim, occurrence, "derived", "as a state that the page gives")
+        if own.parts is None and is_availability(claim):
+            shown = shown_state(claim, self._visible)
+            if shown is not None:
+                return self._shown(claim, shown)
+            span = scripted_state(self._index.tree.source, claim)
+            if span is not None and "availability" not in self._visible.values:
+                return self._scripted(claim, span)
+        return ValueEvidence(claim.pointer, "unsupported", reason="nothing on the page says so")
+
+    def _shown(self, claim: Claim, text: str) -> ValueEvidence:
+        """Return the evidence of a button or label, whose text may be in an attribute."""
+        source = self._index.tree.source
+        start = source.find(text)
+        if start < 0:
+            return ValueEvidence(claim.pointer, "derived", reason=f"the page shows {text!r}")
+        reason = "as a button or label that the page shows"
+        return ValueEvidence(claim.pointer, "derived", start, start + len(text), text, reason)
+
+    def _scripted(self, claim: Claim, span: Span) -> ValueEvidence:
+        quote = self._index.tree.source[slice(*span)][:MAX_QUOTE]
+        reason = "as a state that a script or a button of the page gives"
+        return ValueEvidence(claim.pointer, "derived", *span, quote, reason)
+
+    @cached_property
+    def _visible(self) -> VisibleValues:
+        """What an extraction without a model reads from the visible page."""
+        page = self._index.tree.source.encode("utf-8", "replace")
+        content_type = "text/html; charset=utf-8"
+        source = PageSource(
+            self._url, self._url, 200, content_type, page, (), datetime.fromtimestamp(0, UTC)
+        )
+        return read_visible_values(parse_page(source))
 
     def _judge_joined(
-        self, claim: Claim, fields: FieldLabels, is_own_record: IsOwnRecord
+        self, claim: Claim, fields: FieldLabels, own: OwnParts
     ) -> ValueEvidence | None:
         """Return the evidence of a text whose parts are the items of one list of the page."""
         parts = [part for part in _LIST_SEPARATOR.split(str(claim.value)) if part]
         if not 1 < len(parts) <= _MAX_PARTS:
             return None
         items = [Claim(claim.pointer, claim.path, part) for part in parts]
-        judge = ClaimJudge(self._index, fields, is_own_record, items)
+        judge = ClaimJudge(self._index, fields, own.contains, items)
         found = [judge.judge(item, find_value(self._index, item.value)) for item in items]
-        starts = [each.start for each in found if each.start is not None and each.verdict != "unsupported"]
+        starts = [
+            each.start for each in found if each.start is not None and each.verdict != "unsupported"
+        ]
         if len(starts) != len(parts):
             return None
         tree = self._index.tree
-        parents = {tree.parents[element] for start in starts if (element := tree.element_at(start)) != ROOT}
+        parents = {
+            tree.parents[element] for start in starts if (element := tree.element_at(start)) != ROOT
+        }
         if len(parents) != 1:
             return None
         first = min(found, key=lambda each: each.start or 0)
         end = max(each.end or 0 for each in found)
-        quote = tree.source[first.start : end][:300]
-        return ValueEvidence(claim.pointer, "derived", first.start, end, quote, "as items of a list")
+        quote = tree.source[first.start : end][:MAX_QUOTE]
+        return ValueEvidence(
+            claim.pointer, "derived", first.start, end, quote, "as items of a list"
+        )
 
 
 def _is_in_parts(own: Sequence[Span], containers: Sequence[Span], span: Span) -> bool:

@@ -35,7 +35,13 @@ _SYNONYMS_OF_LABELS: Final = (
     ("brand", BRAND_LABELS | {"by", "von"}),
     ("availability", AVAILABILITY_LABELS),
 )
-_ALIASES: Final = {"colour": "color", "gtin13": "gtin", "gtin12": "gtin", "gtin14": "gtin", "gtin8": "gtin"}
+_ALIASES: Final = {
+    "colour": "color",
+    "gtin13": "gtin",
+    "gtin12": "gtin",
+    "gtin14": "gtin",
+    "gtin8": "gtin",
+}
 _UNITS: Final = frozenset(
     "kg g mg lb lbs oz km m cm mm ft in inch inches l ml eur usd gbp percent pct s sec seconds min"
     " minutes h hours days weeks months years w kw wh kwh v mah gb mb tb hz".split()

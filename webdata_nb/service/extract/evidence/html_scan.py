@@ -52,7 +52,6 @@ _CLOSED_BY: Final = {
     "option": (frozenset({"option"}), frozenset({"select", "datalist"})),
 }
 """Elements that a new one closes, and those that it does not leave."""
-_DECLARED: Final = re.compile(r"\s(?:itemprop|property|content)\s*=", re.IGNORECASE)
 _VALUE_ATTRIBUTES: Final = ("content", "datetime", "href", "src", "value")
 
 
@@ -129,7 +128,7 @@ class _HtmlScanner:
         if name in _CLOSED_BY:
             self._close_implied(name, start)
         number = self._tree.add(name, start, end, self._stack[-1] if self._stack else ROOT)
-        if _DECLARED.search(self._tree.source, start, end):
+        if name == "meta" or self._tree.source.find("itemprop", start, end) >= 0:
             self._add_declared_value(number)
         if name in _RAW_TEXT:
             return self._skip_raw_text(name, number, end)

@@ -14,8 +14,9 @@ from webdata_nb.service.extract.evidence.field_labels import (
     names_of_field,
 )
 from webdata_nb.service.extract.evidence.folding import fold
-from webdata_nb.service.extract.evidence.occurrences import Occurrence, currency_of
+from webdata_nb.service.extract.evidence.occurrences import Occurrence
 from webdata_nb.service.extract.evidence.page_index import PageIndex, Span
+from webdata_nb.service.extract.evidence.plausibility import is_plausible
 from webdata_nb.service.extract.evidence.span_labels import SpanLabels, read_span_labels
 from webdata_nb.service.extract.field_names import split_words
 from webdata_nb.service.extract.visible.currencies import CURRENCY_CODES, CURRENCY_OF_SYMBOL
@@ -24,7 +25,6 @@ Verdict = Literal["verbatim", "derived", "unsupported"]
 
 MAX_QUOTE: Final = 300
 _PRICES: Final = frozenset({"price", "lowprice", "highprice", "minprice", "maxprice", "amount"})
-_CURRENCIES: Final = frozenset({"pricecurrency", "currency", "currencycode", "currencysymbol"})
 _OLD_WORDS: Final = frozenset(
     "old was list regular original msrp rrp uvp before strike retail compare full previous".split()
 )
@@ -108,7 +108,9 @@ class ClaimJudge:
         """Return the evidence of a text or number."""
         candidates = [self._candidate(each) for each in occurrences]
         if not candidates:
-            return ValueEvidence(claim.pointer, "unsupported", reason="the page does not contain it")
+            return ValueEvidence(
+                claim.pointer, "unsupported", reason="the page does not contain it"
+            )
         own = [each for each in candidates if each.is_own_record]
         if not own:
             reason = "the page gives it for another record"
@@ -139,8 +141,8 @@ class ClaimJudge:
         labels = candidate.labels
         if is_price(claim) and self._is_other_price(claim, labels):
             return 0
-        if currency_of(claim.value) and _CURRENCIES.isdisjoint(names_of_field(claim.path)):
-            return 4 if claim.path in labels.fields else 0
+        if claim.path not in labels.fields and not is_plausible(claim):
+            return 0
         if candidate.occurrence.notation == "currency":
             return 3
         if claim.path in labels.declared:

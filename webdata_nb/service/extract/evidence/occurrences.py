@@ -115,9 +115,7 @@ def currency_of(value: object) -> str:
     return currency_code(value) if isinstance(value, str) and len(value) <= 8 else ""  # noqa: PLR2004 - no symbol is longer
 
 
-def _currency_spans(
-    index: PageIndex, code: str, value: str, within: Span | None
-) -> Iterator[Span]:
+def _currency_spans(index: PageIndex, code: str, value: str, within: Span | None) -> Iterator[Span]:
     """Return places of a currency's code and symbols beside a number."""
     symbols = {symbol for symbol, each in CURRENCY_OF_SYMBOL.items() if each == code}
     if code.lower() in CURRENCY_CODES:

@@ -176,7 +176,9 @@ class PageIndex:
         for number, piece in enumerate(self.tree.pieces):
             start = self.starts[number]
             end = self.starts[number + 1] if number + 1 < len(self.starts) else len(self.text)
-            joins = not piece.gap or (number + 1 < len(self.starts) and not self.tree.pieces[number + 1].gap)
+            joins = not piece.gap or (
+                number + 1 < len(self.starts) and not self.tree.pieces[number + 1].gap
+            )
             if joins and end - start <= _MAX_JOINED:
                 for match in _NUMBER.finditer(self.text[start:end]):
                     yield match[0], start + match.start()

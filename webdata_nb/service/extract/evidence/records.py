@@ -17,6 +17,8 @@ from webdata_nb.service.extract.visible.wording import RELATED
 _MAX_SIBLINGS: Final = 8
 _MAX_SHAPE: Final = 150
 _SIMILAR: Final = 0.5
+_SIMILAR_PLAIN: Final = 0.9
+"""For parts without a class, whose tag says little."""
 _MIN_LINES: Final = 2
 _MAX_CARD: Final = 3000
 """Elements of the largest part that is one of several."""
@@ -114,7 +116,9 @@ class PageRecords:
     def _are_similar(self, first: int, second: int) -> bool:
         shapes = self._shape(first), self._shape(second)
         union = shapes[0] | shapes[1]
-        return len(shapes[0] & shapes[1]) >= _SIMILAR * len(union)
+        is_plain = self._tree.names[first] == "div" and not self._tree.class_name(first)
+        least = _SIMILAR_PLAIN if is_plain else _SIMILAR
+        return len(shapes[0] & shapes[1]) >= least * len(union)
 
     def _shape(self, element: int) -> frozenset[str]:
         """Return the kinds of elements in an element; of an object, its keys."""

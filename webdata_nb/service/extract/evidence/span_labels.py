@@ -70,7 +70,9 @@ def read_span_labels(index: PageIndex, span: Span, fields: FieldLabels) -> SpanL
     piece = index.tree.pieces[index.piece_at(span[0])]
     line = index.line(span)
     if piece.label:
-        whole = not index.text[line[0] : span[0]].strip() and not index.text[span[1] : line[1]].strip()
+        whole = (
+            not index.text[line[0] : span[0]].strip() and not index.text[span[1] : line[1]].strip()
+        )
         return SpanLabels(fields.of_label(piece.label), whole=whole, for_programs=True)
     prefix = index.text[line[0] : span[0]]
     suffix = index.text[span[1] : line[1]]
