@@ -9,6 +9,9 @@ from html import escape
 from random import Random
 from typing import Any, Final
 
+from webdata_nb.service.extract.evidence.evidence import find_evidence
+from webdata_nb.service.extract.evidence.judgement import ValueEvidence
+
 Product = dict[str, Any]
 
 FIELDS: Final = (
@@ -55,6 +58,11 @@ class Answer:
 
     data: dict[str, Any]
     wrong: Mapping[str, str]
+
+
+async def evidence_here(page: str, url: str, data: Mapping[str, Any]) -> list[ValueEvidence]:
+    """Find evidence in this process instead of a page worker."""
+    return find_evidence(page, data, url=url or "http://page.invalid/")
 
 
 def make_product(random: Random) -> Product:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from tests.service.extract.evidence_pages import evidence_here
 from tests.service.extract.stub_model import (
     KEY,
     Question,
@@ -23,7 +24,7 @@ from tests.service.extract.stub_model import (
 from tests.site.server import Site
 from webdata_nb.contract.local import ModelAccess
 from webdata_nb.contract.requests import Extract
-from webdata_nb.service.content.page_source import ConversionOptions
+from webdata_nb.service.content.page_source import SOURCE, ConversionOptions
 from webdata_nb.service.extract.extraction import ExtractorFactory
 from webdata_nb.service.extract.model_endpoint import ModelLimits, ModelQueues
 from webdata_nb.service.extract.structured import EXTRACTION, extract_from_formats
@@ -64,11 +65,13 @@ class Bench:
         """Return what the extraction adds to an item."""
         access = {"custom": ModelAccess.model_validate(self.settings)}
         extract = Extract.model_validate(wanted or {"schema": SCHEMA})
-        extractor = self.extractor_factory.create(extract, access, lambda _url: self.fetcher)
+        extractor = self.extractor_factory.create(
+            extract, access, lambda _url: self.fetcher, evidence_here
+        )
         assert extractor is not None
         options = extractor.scrape_options(ConversionOptions(formats=asked))
         metadata = {"title": title, "final_url": "http://x/"}
-        formats: dict[str, Any] = {"markdown": text}
+        formats: dict[str, Any] = {"markdown": text, SOURCE: text}
         if options.schema is not None:
             sources = {"structured_data": structured or {}, "tables": []}
             formats[EXTRACTION] = extract_from_formats(sources, metadata, options.schema)

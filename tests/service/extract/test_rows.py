@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.service.extract.evidence_pages import evidence_here
 from tests.service.extract.places import values_at
 from tests.service.extract.stub_model import KEY, StubModel
 from tests.site.server import Site
@@ -122,7 +123,7 @@ async def test_rows_are_their_own_beside_a_model(site: Site) -> None:
     schema = asking(items=list_of(name=TEXT, price=NUMBER), color=TEXT)
     async with Fetcher(EgressPolicy("local"), user_agent="tests/1.0") as fetcher:
         extractor = ExtractorFactory().create(
-            Extract.model_validate({"schema": schema}), access, lambda _url: fetcher
+            Extract.model_validate({"schema": schema}), access, lambda _url: fetcher, evidence_here
         )
         assert extractor is not None
         formats = formats_of(f"<p>color: red</p>{table(100)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from webdata_nb.service.content.parser import check_selector
 from webdata_nb.service.errors import BadInput, ScrapeError
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 PageFact: TypeAlias = Literal["metadata", "quality", "sketch", "shape", "audit", "rights"]
 """An optional part of the result, described in `Scraped`."""
+
+
+SOURCE: Final = "page_source"
+"""The name of the page as received, or of a document's text, among the formats; not a public one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +133,9 @@ class ConversionOptions:
     schema
         A JSON Schema, as JSON text, to fill from the structured data of the page; None
         extracts nothing.
+    extracted
+        Data that was extracted from the page, as JSON text, to find the evidence of its values;
+        None finds none.
     """
 
     formats: tuple[str, ...] = ("markdown",)
@@ -139,6 +146,7 @@ class ConversionOptions:
     facts: frozenset[PageFact] = frozenset({"metadata", "quality"})
     encoded: bool = False
     schema: str | None = None
+    extracted: str | None = None
 
 
 def check_selectors(selectors: tuple[str, ...], *, loc: tuple[str | int, ...]) -> None:

@@ -44,6 +44,7 @@ from webdata_nb.service.credits import tariff
 from webdata_nb.service.errors import CreditsUsedUp, JobFailure, JobRequeued
 from webdata_nb.service.extract.extraction import Extractor
 from webdata_nb.service.pages.page_pipeline import FetchedPage, PagePipeline, PageVisit
+from webdata_nb.service.pages.row_parts import source_of_values
 from webdata_nb.service.runtime.cooperative import run_cooperatively
 from webdata_nb.service.runtime.steps import Steps
 from webdata_nb.service.scrape.scraped import Scraped
@@ -402,7 +403,9 @@ class _CrawlRun:
         row, charged = None, tuple[str, ...]()
         if visit is not None and not visit.stopped and result.kind != "not_archived":
             content = await self._content(visit.scraped)
-            row = encode_row(visit, target, content)
+            row = replace(
+                encode_row(visit, target, content), source=source_of_values(visit.scraped)
+            )
             extracted = bool(content.get("extract"))
             charged = tariff.page_operations(rendered=visit.rendered, extracted=extracted)
         facts = facts_of_visit(visit) if visit is not None and self._request.audit else None

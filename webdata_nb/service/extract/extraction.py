@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 from webdata_nb.contract.local import ModelAccess, SessionSettings
 from webdata_nb.contract.requests import Extract
-from webdata_nb.service.content.page_source import ConversionOptions
-from webdata_nb.service.errors import BadInput, ExtractError
+from webdata_nb.service.content.page_source import SOURCE, ConversionOptions
+from webdata_nb.service.errors import BadInput, ExtractError, PageError
+from webdata_nb.service.extract.evidence.judgement import ValueEvidence
+from webdata_nb.service.extract.evidence.messages import evidence_metadata
 from webdata_nb.service.extract.llm import EMPTY_EXTRACTION, ModelPageInput, ModelPageReader
 from webdata_nb.service.extract.model_endpoint import ModelClient, ModelQueues
 from webdata_nb.service.extract.model_providers import STRUCTURED, Model, select_model, setup_hint
@@ -20,6 +22,8 @@ from webdata_nb.service.extract.structured import EXTRACTION, Extraction
 from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.web.fetch import Fetcher
 
+EvidenceOf = Callable[[str, str, Mapping[str, Any]], Awaitable[list[ValueEvidence]]]
+"""Finds the evidence of data in the source of a page with a URL; raises `PageError`."""
 MARKDOWN: Final = "markdown"
 NO_MODEL: Final = "no language model is set up here: read from what the page declares"
 
@@ -69,10 +73,12 @@ class ExtractorFactory:
         request: Extract | None,
         access: Mapping[str, ModelAccess],
         fetcher_of: Callable[[str], Fetcher],
+        evidence_of: EvidenceOf,
     ) -> Extractor | None:
         """Return the extractor of a request; None without a request.
 
-        `fetcher_of` returns the fetcher for the URL of a model.
+        `fetcher_of` returns the fetcher for the URL of a model, and `evidence_of` finds the
+        evidence of values in a page.
 
         Raises
         ------
@@ -88,8 +94,9 @@ class ExtractorFactory:
             reader = ModelPageReader(
                 request.prompt, field_schema, model, client, self.queues.limits
             )
-            return _ModelExtractor(reader, schema)
-        return _StructuredExtractor(schema, note=NO_MODEL if request.provider is None else None)
+            return _ModelExtractor(reader, evidence_of, schema)
+        note = NO_MODEL if request.provider is None else None
+        return _StructuredExtractor(schema, evidence_of, note=note)
 
 
 def _model_and_schema(
@@ -113,10 +120,11 @@ class _StructuredExtractor:
     """Fills a schema from declared data; `note` says why, if the request did not choose this."""
 
     schema: str | None
+    evidence_of: EvidenceOf
     note: str | None = None
 
     def scrape_options(self, options: ConversionOptions) -> ConversionOptions:
-        return _add_formats(options, self.schema, EXTRACTION)
+        return _add_formats(options, self.schema, EXTRACTION, SOURCE)
 
     async def apply(
         self, formats: Mapping[str, Any], metadata: Mapping[str, Any], requested: tuple[str, ...]
@@ -135,6 +143,7 @@ class _StructuredExtractor:
             **_note(*([self.note] if self.note else []), *extraction.notes),
         }
         data = None if error is not None else extraction.data
+        summary |= await _evidence(self.evidence_of, formats, metadata, data)
         return _item(formats, requested, metadata, summary, data=data, error=error)
 
 
@@ -143,10 +152,11 @@ class _ModelExtractor:
     """Extracts with a language model; declared data has precedence where a schema allows it."""
 
     reader: ModelPageReader
+    evidence_of: EvidenceOf
     schema: str | None = None
 
     def scrape_options(self, options: ConversionOptions) -> ConversionOptions:
-        names = (MARKDOWN,) if self.schema is None else (MARKDOWN, EXTRACTION)
+        names = (MARKDOWN, SOURCE) if self.schema is None else (MARKDOWN, EXTRACTION, SOURCE)
         return _add_formats(options, self.schema, *names)
 
     async def apply(
@@ -164,14 +174,34 @@ class _ModelExtractor:
         )
         with waiting_for("the extraction from a page", self.reader.limits.page_timeout_s):
             result = await self.reader.read(page)
+        evidence = await _evidence(self.evidence_of, formats, metadata, result.data)
         return _item(
             formats,
             requested,
             metadata,
-            {**result.to_metadata(), **_note(*declared.notes)},
+            {**result.to_metadata(), **_note(*declared.notes), **evidence},
             data=result.data,
             error=result.error,
         )
+
+
+async def _evidence(
+    evidence_of: EvidenceOf,
+    formats: Mapping[str, Any],
+    metadata: Mapping[str, Any],
+    data: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """Return the evidence of a page's values for its metadata.
+
+    It is left out where a page worker fails at it: the values are kept.
+    """
+    page = formats.get(SOURCE)
+    if not data or not isinstance(page, str):
+        return {}
+    with suppress(PageError):
+        found = await evidence_of(page, str(metadata.get("final_url") or ""), data)
+        return {"evidence": evidence_metadata(page, found)}
+    return {}
 
 
 def _note(*notes: str) -> dict[str, str]:

@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import orjson
 
+from webdata_nb.service.content.page_source import SOURCE
+from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.store.records import RowParts
 
 # The time of the visit, in the metadata of a page.
@@ -30,6 +32,14 @@ def end_of_row(content: Mapping[str, Any]) -> RowParts:
         ),
         (orjson.dumps(metadata[_TIME]),),
     )
+
+
+def source_of_values(scraped: Scraped | None) -> bytes:
+    """Return the source of a page from which values were extracted, as JSON; else nothing."""
+    source = None if scraped is None else scraped.formats.get(SOURCE)
+    if not isinstance(source, str) or not source:
+        return b""
+    return orjson.dumps(source.encode("utf-8", "replace").decode())
 
 
 def _members(fields: Mapping[str, Any]) -> bytes:

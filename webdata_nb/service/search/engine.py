@@ -16,7 +16,7 @@ from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.extract.extraction import Extractor
 from webdata_nb.service.pages.page_pipeline import PagePipeline, PageRequest, PageVisit
 from webdata_nb.service.pages.render_options import markdown_mode, page_formats, render_options
-from webdata_nb.service.pages.row_parts import end_of_row
+from webdata_nb.service.pages.row_parts import end_of_row, source_of_values
 from webdata_nb.service.search.breaker import ProviderBreakers
 from webdata_nb.service.search.catalog import ProviderEntry, provider_summary, usable_providers
 from webdata_nb.service.search.chain import (
@@ -169,7 +169,9 @@ class _SearchRun:
             entry = await share_content(
                 self._context.job,
                 self._entry(ordinal, result, content, done=True, reason=reason),
-                self._row(ordinal, result, content),
+                replace(
+                    self._row(ordinal, result, content), source=source_of_values(visit.scraped)
+                ),
                 shares_journal=False,  # it is read by statements
             )
             await self._context.commit(

@@ -81,6 +81,15 @@ class JobStore(Protocol):
     async def rows(self, account_id: str, job_id: str, *, start: int, count: int) -> list[bytes]:
         """Return the JSON of visible rows from position `start`."""
 
+    async def page_sources(
+        self, account_id: str, job_id: str, urls: Sequence[str]
+    ) -> list[str | None]:
+        """Return the sources of the pages with these URLs, from which values were extracted.
+
+        None for a URL that is no row, and for a page without an extraction or with damaged
+        content.
+        """
+
     async def row_summaries(self, job_id: str, *, start: int, count: int) -> list[RowSummary]:
         """Return the visible rows from position `start`, without their content."""
 

@@ -1,7 +1,8 @@
 """Divides the data of a page into its content, which visits share, and the parts of one visit.
 
 A content is the text ``scope``, ``journal``, ``shared``, ``shared``, ..., one part in each line,
-which JSON without indentation allows. It is stored compressed, and its id is a hash of the text.
+which JSON without indentation allows. If values were extracted from the page, its source is one
+more line, which is no part of the row. It is stored compressed, and its id is a hash of the text.
 The scope is the first line, so no two scopes have a content in common. The row of an entry is its
 shared parts with the parts of the visit between them.
 """
@@ -55,8 +56,10 @@ async def share_content(
     an unchanged page, and is not read by statements.
     """
     journal = entry.journal if shares_journal else b""
-    parts = (content_scope(job, entry.ordinal), journal, *row.shared)
-    if sum(map(len, parts)) < MIN_BYTES or not _is_divisible(parts, row.own):
+    source = (row.source,) if row.source else ()
+    parts = (content_scope(job, entry.ordinal), journal, *row.shared, *source)
+    is_small = not row.source and sum(map(len, parts)) < MIN_BYTES
+    if is_small or not _is_divisible(parts, row.own):
         return replace(entry, page=row.json)
     text = _SEPARATOR.join(parts)
     if len(text) < LARGE_BYTES:
@@ -108,6 +111,17 @@ def journal_of(page: StoredRow) -> bytes:
     return _parts(page.content)[1]
 
 
+def source_of(page: StoredRow) -> str | None:
+    """Return the source of a page from which values were extracted; None if it is not stored.
+
+    Raises `DamagedContent`.
+    """
+    if page.content is None:
+        return None
+    parts, visit = _parts(page.content)[2:], page.page.split(_SEPARATOR)
+    return str(orjson.loads(parts[-1])) if len(parts) == len(visit) + 2 else None
+
+
 def damaged_row(page: StoredRow, error: DamagedContent) -> bytes:
     """Return the JSON of a row whose content is damaged: of a failed page."""
     reason = str(error)
@@ -136,6 +150,8 @@ def damaged_row(page: StoredRow, error: DamagedContent) -> bytes:
 
 def _whole_row(own: bytes, content: StoredContent) -> bytes:
     shared, visit = _parts(content)[2:], own.split(_SEPARATOR)
+    if len(shared) == len(visit) + 2:
+        shared.pop()  # the source of the page
     if len(shared) != len(visit) + 1:
         raise DamagedContent("the stored page is damaged: its content belongs to another row")
     return b"".join(chain.from_iterable(zip_longest(shared, visit, fillvalue=b"")))

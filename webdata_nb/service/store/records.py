@@ -140,10 +140,14 @@ class RowParts:
         The parts that are the same for each visit of an unchanged page: one more than `own`.
     own
         The parts that belong to one visit. Each comes after the shared part of its number.
+    source
+        The page from which values were extracted, as a JSON string; empty without an extraction.
+        It is stored beside the row and is no part of it.
     """
 
     shared: tuple[bytes, ...] = field(repr=False)
     own: tuple[bytes, ...] = field(repr=False)
+    source: bytes = field(default=b"", repr=False)
 
     @property
     def json(self) -> bytes:
@@ -154,7 +158,8 @@ class RowParts:
     def __add__(self, end: RowParts) -> RowParts:
         """Return the parts of this JSON and of `end` behind it."""
         *before, last = self.shared
-        return RowParts((*before, last + end.shared[0], *end.shared[1:]), self.own + end.own)
+        shared = (*before, last + end.shared[0], *end.shared[1:])
+        return RowParts(shared, self.own + end.own, self.source or end.source)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,9 @@ from webdata_nb.service.crawl import archive_crawl, recorded_crawl
 from webdata_nb.service.crawl import engine as crawl
 from webdata_nb.service.crawl.robots import RobotsCache
 from webdata_nb.service.errors import BadInput, JobFailure
+from webdata_nb.service.extract.evidence.judgement import ValueEvidence
 from webdata_nb.service.extract.extraction import Extractor, ExtractorFactory, model_access
+from webdata_nb.service.pages.evidence_reader import find_evidence
 from webdata_nb.service.pages.page_pipeline import PagePipeline, PageScraper
 from webdata_nb.service.runtime.fair_scheduler import current_account
 from webdata_nb.service.search import engine as search
@@ -88,7 +90,7 @@ class EgressRoutes:
     ) -> None:
         self.policy = policy
         self._user_agent, self._upstream = user_agent, upstream
-        self._throttle, self._pages = throttle, pages
+        self._throttle, self.pages = throttle, pages
         self._open: dict[tuple[str | None, str | None, str], EgressRoute] = {}
         self._stack = AsyncExitStack()
         self._lock = asyncio.Lock()
@@ -152,7 +154,7 @@ class EgressRoutes:
             polite,
             api_fetcher,
             nearby_api_fetcher,
-            PagePipeline(polite, self._pages, browser),
+            PagePipeline(polite, self.pages, browser),
             browser,
             RobotsCache(polite),
             user_agent,
@@ -217,6 +219,12 @@ class JobEngines:
             extract, model_access(self.operator_settings, session), loc=loc
         )
 
+    async def find_evidence(
+        self, page: str, url: str, data: Mapping[str, Any]
+    ) -> list[ValueEvidence]:
+        """Find the evidence of extracted data in the source of a page; raises `PageError`."""
+        return await find_evidence(self.egress.pages, page, url, data)
+
     def list_providers(self, session: Mapping[str, Any]) -> list[EngineEntry]:
         """Return every provider of every engine, in the order in which a search asks them."""
         settings, now = merge_settings(self.operator_settings, session), time.monotonic()
@@ -249,7 +257,9 @@ class JobEngines:
     ) -> Extractor | None:
         access = model_access(self.operator_settings, session)
         try:
-            return self.extractor_factory.create(extract, access, route.fetcher_for_api)
+            return self.extractor_factory.create(
+                extract, access, route.fetcher_for_api, self.find_evidence
+            )
         except BadInput as error:  # the settings have changed since the start
             raise JobFailure(f"extract: {error}") from None
 

@@ -29,6 +29,7 @@ from webdata_nb.service.content.rights_declarations import (
 )
 from webdata_nb.service.errors import ExtractError
 from webdata_nb.service.extract import structured
+from webdata_nb.service.extract.evidence.messages import EVIDENCE, evidence_from_json
 from webdata_nb.service.runtime.steps import Steps, run_to_completion
 from webdata_nb.service.scrape.plain_json import dumps
 from webdata_nb.service.scrape.scraped import Scraped
@@ -78,6 +79,7 @@ def encode_job(job: PageJob) -> bytes:
         "facts": tuple(options.facts),
         "encoded": options.encoded,
         "schema": options.schema,
+        "extracted": options.extracted,
         "outlinks": outlinks,
     }
     return _message(head, source.body)
@@ -107,6 +109,7 @@ def decode_job(head: bytes, body: bytes) -> PageJob:
         facts=frozenset(job["facts"]),
         encoded=job["encoded"],
         schema=job["schema"],
+        extracted=job["extracted"],
     )
     return source, options, job["outlinks"]
 
@@ -196,6 +199,8 @@ def _page(fields: dict[str, Any], parts: list[bytes], options: ConversionOptions
         value = _loads(part)
         if name == structured.EXTRACTION:
             _check_extraction(value)
+        if name == EVIDENCE:
+            _check_evidence(value)
         # Encoded formats are passed on unchanged, so they must be known to be JSON.
         values.append(part if options.encoded else value)
         yield
@@ -240,6 +245,13 @@ def _check_extraction(value: Any) -> None:
         return  # the worker says that it could not extract
     except ValueError:
         raise BadMessage("an extraction of another form") from None
+
+
+def _check_evidence(value: Any) -> None:
+    try:
+        evidence_from_json(value)
+    except ValueError:
+        raise BadMessage("evidence of another form") from None
 
 
 def _failure(value: Any) -> tuple[str, str]:

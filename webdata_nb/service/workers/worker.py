@@ -17,10 +17,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
+import orjson
+
 from webdata_nb import malloc
-from webdata_nb.service.content.page_source import ConversionOptions, PageSource
+from webdata_nb.service.content.page_source import SOURCE, ConversionOptions, PageSource
 from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.extract import structured
+from webdata_nb.service.extract.evidence.evidence import find_evidence
+from webdata_nb.service.extract.evidence.messages import EVIDENCE, evidence_to_json
 from webdata_nb.service.runtime import gc_tuning
 from webdata_nb.service.scrape.page import scrape
 from webdata_nb.service.scrape.scraped import Scraped
@@ -55,11 +59,29 @@ def process_page(job: PageJob) -> bytes:
 def _read_page(job: PageJob) -> PageReply:
     source, options, outlinks = job
     try:
+        if options.extracted is not None:
+            return _find_evidence(source, options.extracted)
         if options.schema is None:
-            return scrape(source, options, outlinks=outlinks)
-        return _scrape_and_extract(source, options, options.schema, outlinks=outlinks)
+            return _with_source(scrape(source, options, outlinks=outlinks))
+        scraped = _scrape_and_extract(source, options, options.schema, outlinks=outlinks)
+        return _with_source(scraped)
     except ScrapeError as error:
         return error.kind, str(error)
+
+
+def _with_source(scraped: Scraped) -> Scraped:
+    """Return a document without HTML with its text as its source."""
+    if scraped.formats.get(SOURCE) != "":
+        return scraped
+    return replace(scraped, formats={**scraped.formats, SOURCE: scraped.text})
+
+
+def _find_evidence(source: PageSource, extracted: str) -> Scraped:
+    """Return the evidence of extracted values as the only format."""
+    page = source.load_body().body.decode("utf-8", "replace")
+    found = find_evidence(page, orjson.loads(extracted), url=source.final_url)
+    formats = {EVIDENCE: evidence_to_json(found)}
+    return Scraped(None, formats, {}, {}, (), None, frozenset(), "", "")
 
 
 def _scrape_and_extract(

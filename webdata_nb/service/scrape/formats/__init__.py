@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from webdata_nb.service.content.page_source import SOURCE
 from webdata_nb.service.content.structured_data import structured_data
 from webdata_nb.service.extract.visible.values import VISIBLE, read_visible_values
 from webdata_nb.service.scrape.formats.headings import headings
@@ -22,11 +23,12 @@ if TYPE_CHECKING:
 
 PAGE_FORMATS: dict[str, Callable[[ParsedPage], Any]] = {
     "raw_html": raw_html,
+    SOURCE: raw_html,
     "structured_data": structured_data,
     TABLES: read_tables,
     VISIBLE: read_visible_values,
 }
-"""Formats of the whole page, made before its tree is pruned; the last two are for extraction."""
+"""Formats of the whole page, made before its tree is pruned; not all of them are public."""
 
 CONTENT_FORMATS: dict[str, Callable[[ParsedPage, PageContent], Any]] = {
     "links": links,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from webdata_nb.contract.replies import Receipt
@@ -10,7 +10,7 @@ from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.errors import InvalidJobState, NoSuchJob
 from webdata_nb.service.store.interface import JobStore
-from webdata_nb.service.store.page_contents import row_of
+from webdata_nb.service.store.page_contents import DamagedContent, row_of, source_of
 from webdata_nb.service.store.records import (
     IdempotencyKey,
     JobRecord,
@@ -86,6 +86,19 @@ class SqlJobStore(JobStore):
             "rows", account_id=account_id, job_id=job_id, start=start, stop=start + count
         )
         return await self.contents.convert(list(map(_row_with_page, rows)), row_of)
+
+    async def page_sources(
+        self, account_id: str, job_id: str, urls: Sequence[str]
+    ) -> list[str | None]:
+        def query(transaction: Transaction) -> list[StoredRow]:
+            of_job = {"account_id": account_id, "job_id": job_id}
+            found = transaction.rows_of_each([("row_of_url", {**of_job, "url": u}) for u in urls])
+            return [
+                _row_with_page(rows[0]) if rows else StoredRow(url, b"", b"", None)
+                for url, rows in zip(urls, found, strict=True)
+            ]
+
+        return await self.contents.convert(await self.database.query(query), _readable_source)
 
     async def row_summaries(self, job_id: str, *, start: int, count: int) -> list[RowSummary]:
         rows = await self.database.read(
@@ -180,6 +193,13 @@ def _pages_in_range(
         stop=row_range.start + row_range.count,
     )
     return list(map(_row_with_page, rows))
+
+
+def _readable_source(page: StoredRow) -> str | None:
+    try:
+        return source_of(page)
+    except DamagedContent:
+        return None
 
 
 def _row_with_page(row: SqlRow) -> StoredRow:

@@ -215,6 +215,14 @@ WHERE e.job_id = :job_id AND j.account_id = :account_id
   AND e.position >= :start AND e.position < :stop
 ORDER BY e.position;
 
+-- name: row_of_url
+-- The visible row of an account's job with a URL.
+SELECT e.url, e.page, e.content_id, c.body, c.size, c.segment
+FROM entry e JOIN job j ON j.id = e.job_id LEFT JOIN content c ON c.id = e.content_id
+WHERE e.job_id = :job_id AND j.account_id = :account_id AND e.url = :url
+  AND e.position IS NOT NULL
+ORDER BY e.position LIMIT 1;
+
 -- name: job_counts
 -- Of all accounts, for the metrics.
 SELECT kind, state, COUNT(*) AS n FROM job GROUP BY kind, state;
