@@ -16,6 +16,7 @@ ad creatives           `creatives_df`, `advertisers_df`, `gallery`
 fields of pages        `links_df`, `images_df`, `headings_df`, `tables`, `extract_df`,
                        `rights_df`
 audit of a site        `audit_df`, `audit_report`, `plot_audit`
+fields of pages        `links_df`, `images_df`, `headings_df`, `tables`, `extract_df`, `verify`
 jobs                   `crawl_job`, `search_job`, `job`, `jobs_df`, `export_df`,
                        `read_csv_export`
 earlier results        `retry_failed`, `history_df`, `diff`, `record`, `replay`, `to_parquet`,
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
         audit_df,
         audit_report,
         ausage_df,
+        averify,
         aweights_df,
         awhy,
         connect,
@@ -93,6 +95,7 @@ if TYPE_CHECKING:
         tables,
         to_parquet,
         usage_df,
+        verify,
         weights_df,
         why,
     )
@@ -129,6 +132,7 @@ __all__ = [
     "audit_df",
     "audit_report",
     "ausage_df",
+    "averify",
     "aweights_df",
     "awhy",
     "cache",
@@ -167,6 +171,7 @@ __all__ = [
     "tables",
     "to_parquet",
     "usage_df",
+    "verify",
     "verify_signature",
     "weights_df",
     "why",

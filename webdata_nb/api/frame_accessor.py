@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from webdata_nb.api.links import links_df
 from webdata_nb.api.repeat import repeat_call
 from webdata_nb.api.url_outcome import why
+from webdata_nb.api.verify import verify
 from webdata_nb.errors import InvalidArgument, NoReceipt
 from webdata_nb.frames import derive, duplicates, frame, merge_retried, records
 from webdata_nb.frames.audit.findings import audit_df
@@ -94,6 +95,10 @@ class FrameAccessor:
     def extract(self) -> pd.DataFrame:
         """Return the extracted fields as typed columns; see `extract_df`."""
         return extract_df(self._df)
+
+    def verify(self, *, session: Connection | None = None) -> pd.DataFrame:
+        """Compare the extracted values with their pages; see `verify`."""
+        return verify(self._df, session=session)
 
     def refresh(
         self,

@@ -26,6 +26,7 @@ from webdata_nb.api.start import (
     search_job,
 )
 from webdata_nb.api.url_outcome import awhy, why
+from webdata_nb.api.verify import averify, verify
 from webdata_nb.errors import InvalidArgument, checked_call
 from webdata_nb.jobs.listings import (
     aengines_df,
@@ -114,6 +115,8 @@ class Session(Connection):
     ausage_df = _method(ausage_df)
     links_df = _method(links_df)
     alinks_df = _method(alinks_df)
+    verify = _method(verify)
+    averify = _method(averify)
     why = _method(why)
     awhy = _method(awhy)
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import uuid
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -40,6 +40,7 @@ from webdata_nb.contract.replies import (
     StartReply,
     UsageReply,
     Weight,
+    VerifyReply,
 )
 from webdata_nb.contract.states import JobKind
 
@@ -337,6 +338,8 @@ class Client:
         self, job_id: str, *, per_page: int = limits.PAGE_FACTS_DEFAULT, cursor: str | None = None
     ) -> PageFactsPage:
         """GET /v1/crawl/{job_id}/page-facts (ours): what an audit compares of each page.
+    async def verify(self, pages: Sequence[Mapping[str, Any]]) -> VerifyReply:
+        """POST /v1/verify (ours): compare extracted values with the stored pages.
 
         Raises
         ------
@@ -348,6 +351,10 @@ class Client:
             params["cursor"] = cursor
         request = ApiRequest("GET", _of_job(paths.CRAWL_PAGE_FACTS, job_id), params)
         return self._parse(PageFactsPage, await self._transport.json(request))
+            The service does not keep the pages from which it extracts values.
+        """
+        request = ApiRequest("POST", paths.VERIFY, body={"pages": list(pages)}, idempotent=True)
+        return self._parse(VerifyReply, await self._transport.json(request))
 
     async def status(self, kind: JobKind, job_id: str) -> SearchStatus | CrawlStatus:
         """Return the status of a job of either kind, without its rows."""

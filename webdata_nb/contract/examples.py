@@ -57,6 +57,17 @@ EXAMPLES: Final[Mapping[str, Mapping[str, Any]]] = {
             "scrape_options": {"formats": ["markdown"]},
         },
     },
+    "verifyValues": {
+        "one page": {
+            "pages": [
+                {
+                    "job_id": "6b0e5d0c-3c55-4d4c-9d65-2e1f6a1f0b7e",
+                    "url": "https://example.com/kettle",
+                    "extract": {"name": "Copper kettle", "price": 34.5},
+                }
+            ]
+        },
+    },
     "cancelSiteCrawl": {"nothing": {}},
     "cancelJob": {"nothing": {}},
     "retryJob": {"nothing": {}},

@@ -18,6 +18,8 @@ SITES: Final = (2, 100)
 # Share of the pages that a site calls unchanged which an incremental crawl (ours) fetches in full.
 RECHECK: Final = (0.0, 1.0)
 RECHECK_DEFAULT: Final = 0.01
+# Pages of one request to verify values (ours).
+PAGES_TO_VERIFY: Final = 20
 MAX_DEPTH: Final = (1, 10)
 MAX_DEPTH_DEFAULT: Final = 10
 CONCURRENCY: Final = (1, 10)

@@ -481,6 +481,28 @@ class NoParameters(Strict):
     """Job control: an empty object, or no body at all."""
 
 
+class PageToVerify(Strict):
+    """The data that was extracted from a page of a job (ours)."""
+
+    job_id: str = Field(max_length=100, description="Id of the job that has the page.")
+    url: str = Field(max_length=limits.URL_LENGTH, description="URL of its row.")
+    extract: dict[str, Any] = Field(description="The extracted data, as in the row or changed.")
+    digest: str | None = Field(
+        default=None,
+        max_length=64,
+        description="Digest of the page that the data came from, `metadata.extract.evidence.digest`"
+        " of the row; a page with another one is not compared.",
+    )
+
+
+class VerifyRequest(Strict):
+    """POST /v1/verify (ours): compare extracted values with the stored pages."""
+
+    pages: list[PageToVerify] = Field(
+        min_length=1, max_length=limits.PAGES_TO_VERIFY, description="The pages, in any order."
+    )
+
+
 class WebhookTest(Strict):
     """POST /v1/webhooks/test (ours): one signed delivery to an endpoint, now."""
 

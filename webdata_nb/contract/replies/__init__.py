@@ -67,6 +67,13 @@ from webdata_nb.contract.replies.site_crawls import (
     SiteOfCrawl,
     StartedSite,
 )
+from webdata_nb.contract.replies.verification import (
+    PageVerdict,
+    ValueVerdict,
+    VerifiedPage,
+    VerifiedValue,
+    VerifyReply,
+)
 from webdata_nb.contract.replies.webhooks import (
     DeliveryList,
     ReplayReply,
@@ -101,6 +108,7 @@ __all__ = [
     "PageFields",
     "PageLink",
     "PageRedirect",
+    "PageVerdict",
     "Receipt",
     "ReceiptEntry",
     "ReceiptPage",
@@ -126,6 +134,10 @@ __all__ = [
     "UsageReply",
     "UsedCredits",
     "ValidationErrorReply",
+    "ValueVerdict",
+    "VerifiedPage",
+    "VerifiedValue",
+    "VerifyReply",
     "WebhookDelivery",
     "WebhookStats",
     "WebhookTestReply",

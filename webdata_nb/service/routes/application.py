@@ -27,6 +27,7 @@ from webdata_nb.service.routes import (
     receipt,
     search,
     site_crawls,
+    verification,
     webhook_operations,
     webhooks,
 )
@@ -39,6 +40,7 @@ ROUTERS: Final = (
     crawl.router,
     site_crawls.router,
     jobs.router,
+    verification.router,
     exports.router,
     events.router,
     receipt.router,

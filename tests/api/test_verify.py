@@ -1,0 +1,158 @@
+"""Values of a frame against the stored pages: from a service on this machine, after all changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from urllib.parse import urlsplit
+
+import pandas as pd
+import pytest
+
+from tests.service.extract.evidence_pages import FIELDS, Answer, answer, make_pages
+from tests.service.extract.stub_model import KEY, Question, StubModel, reply_with
+from tests.site.server import Site
+from tests.wire_service import WireService
+from webdata_nb import local, settings
+from webdata_nb.api import Session, connect, crawl_df, scrape_df, show, verify
+from webdata_nb.bridge import synced
+from webdata_nb.errors import InvalidArgument, NotSupported
+from webdata_nb.frames import verification
+from webdata_nb.settings import LanguageModel
+
+stop = synced(local.stop)
+DTYPES = {
+    **dict.fromkeys(("url", "field", "value", "verdict", "reason", "quote", "digest"), "str"),
+    **dict.fromkeys(("start", "end"), "Int64"),
+}
+NUMBERS = {"price", "weight_kg", "rating"}
+SCHEMA = {
+    "type": "object",
+    "properties": {name: {"type": "number" if name in NUMBERS else "string"} for name in FIELDS},
+}
+
+
+@pytest.fixture
+def on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    """Give a session on a local service with a data directory of its own."""
+    monkeypatch.setenv("WEBDATA_HOME", str(tmp_path))
+    with connect() as made:
+        yield made
+    stop(settings.current())
+
+
+def page(name: str, price: str, sku: str, link: str) -> str:
+    return (
+        f"<title>{name} | Shop</title><main><h1>{name}</h1><p class='price'>{price}</p>"
+        f"<p>SKU: {sku}</p><p>Words about it. <a href='{link}'>next</a></p></main>"
+    )
+
+
+@pytest.mark.usefixtures("on_this_machine")
+def test_every_value_has_a_verdict_with_its_place(tmp_path: Path, site: Site) -> None:
+    site.page("/b", page("Tin &amp; Bat", "2,50 €", "B-2", "/"))
+    url = site.page("/", page("Ant", "€ 1,299.00", "A-1", "/b"))
+    fields = {"name": str, "price": float, "sku": str}
+    pages = crawl_df(url, extract=fields, formats=["raw_html"])
+    found = verify(pages)
+    assert found.dtypes.astype(str).to_dict() == DTYPES
+    assert list(found["verdict"]) == ["verbatim", "derived", "verbatim"] * 2
+    sources = dict(zip(pages["url"], pages["raw_html"], strict=True))
+    for row in found.itertuples():
+        assert sources[row.url][row.start : row.end] == row.quote
+    assert found.attrs["webdata"]["line"] == "verify: 6 values of 2 pages: 4 verbatim, 2 derived"
+    evidence = pages["metadata"].iloc[0]["extract"]["evidence"]
+    assert evidence["values"]["/name"]["quote"] == "Ant"
+    assert set(found.loc[found["url"] == url, "digest"]) == {evidence["digest"]}
+
+    changed = pages.copy()
+    changed.at[0, "extract"] = {"name": "Tin & Bat", "price": 1299, "sku": None}  # noqa: PD008
+    assert list(verify(changed)["verdict"])[:2] == ["unsupported", "derived"]
+
+    pages.to_parquet(tmp_path / "pages.parquet")
+    again = pd.read_parquet(tmp_path / "pages.parquet")
+    again.attrs = pages.attrs
+    pd.testing.assert_frame_equal(verify(again), found)
+    arrow = crawl_df(url, extract=fields, formats=["raw_html"], dtype_backend="pyarrow")
+    assert list(verify(arrow)["verdict"]) == list(found["verdict"])
+    assert "6 values" in show(found)._repr_html_()
+
+    empty = verify(pages.iloc[:0])
+    assert empty.dtypes.astype(str).to_dict() == DTYPES
+
+
+@pytest.mark.usefixtures("on_this_machine")
+def test_pages_that_are_gone_or_changed_are_never_supported(site: Site) -> None:
+    url = site.page("/", page("Ant", "1.50 €", "A-1", "/"))
+    pages = crawl_df(url, extract={"name": str, "sku": str})
+    forged = pages.copy()
+    metadata = json.loads(json.dumps(pages["metadata"].iloc[0], default=str))
+    metadata["extract"]["evidence"]["digest"] = "0" * 32
+    forged.at[0, "metadata"] = metadata  # noqa: PD008
+    assert set(verify(forged)["verdict"]) == {"changed"}
+
+    other = pages.copy()
+    other["url"] = url + "elsewhere"
+    gone = verify(other)
+    assert set(gone["verdict"]) == {"gone"}
+    assert list(gone["value"]) == ["Ant", "A-1"]
+    assert gone["quote"].isna().all()
+
+    unknown = pages.copy()
+    unknown.attrs = {"webdata": {**pages.attrs["webdata"], "job_id": "no-such-job"}}
+    assert set(verify(unknown)["verdict"]) == {"gone"}
+
+
+@pytest.mark.usefixtures("on_this_machine")
+def test_the_errors_of_a_model_are_found(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = StubModel(site, "/llm/v1")
+    pages = [each for each in make_pages(27, seed=3) if not each.is_list]
+    random = Random(5)
+    answers: dict[str, Answer] = {}
+    for number, each in enumerate(pages):
+        answers[site.page(f"/p{number}", each.html)] = answer(each, random)
+
+    def reply(question: Question) -> object:
+        asked = question.messages[1]["content"]
+        url = next(url for url in answers if f"{urlsplit(url).path}\n" in asked)
+        return reply_with(json.dumps(answers[url].data))
+
+    model.usual = reply  # type: ignore[assignment] # a plain reply, without a coroutine
+    monkeypatch.setitem(settings.options.llm, "custom", LanguageModel(model.url, KEY, model="m"))
+    extract = {"schema": SCHEMA, "prompt": "the product"}
+    df = scrape_df(list(answers), extract=extract)
+    assert df["success"].all()
+    found = verify(df)
+    assert len(found) == len(pages) * len(FIELDS)
+    wrong = [
+        f"/{row.field}" in answers[row.url].wrong for row in found.itertuples()
+    ]
+    flagged = [verdict == "unsupported" for verdict in found["verdict"]]
+    assert flagged == wrong
+
+
+def test_another_service_is_refused_with_one_sentence(
+    service: WireService, connected: Session
+) -> None:
+    df = pd.DataFrame({"url": ["http://a.test/"], "extract": [{"name": "Hat"}]})
+    with pytest.raises(InvalidArgument, match="df has no receipt"):
+        verify(df)
+    with pytest.raises(InvalidArgument, match="pass extract= to the call"):
+        verify(df[["url"]])
+    df.attrs = {"webdata": {"kind": "crawl", "job_id": "one"}}
+    with pytest.raises(NotSupported, match=r"does not keep the pages that it extracts from"):
+        verify(df)
+    assert service.jobs == {}
+    assert connected is not None
+
+
+def test_values_of_nested_data_have_the_pointers_of_their_evidence() -> None:
+    data = {"a/b": {"c~d": [1, {"e": None, "f": True}]}, "g": "", "h": "x"}
+    assert list(verification.values_of(data)) == [
+        ("/a~1b/c~0d/0", 1),
+        ("/a~1b/c~0d/1/f", True),
+        ("/h", "x"),
+    ]
+    assert verification.field_name("/a~1b/c~0d/0") == "a/b.c~d.0"
