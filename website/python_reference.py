@@ -25,7 +25,7 @@ TOPICS: Final = {
         "Crawls and pages",
         "Read the pages of a site, or a list of pages.",
         (
-            *("crawl_df", "scrape_df", "extract_df", "why", "Why"),
+            *("crawl_df", "scrape_df", "extract_df", "verify", "why", "Why"),
             *("links_df", "images_df", "headings_df", "tables", "rights_df"),
         ),
     ),

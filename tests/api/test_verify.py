@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pandas as pd
 import pytest
 
-from tests.service.extract.evidence_pages import FIELDS, Answer, answer, make_pages
+from tests.evidence_pages import FIELDS, Answer, answer, make_pages
 from tests.service.extract.stub_model import KEY, Question, StubModel, reply_with
 from tests.site.server import Site
 from tests.wire_service import WireService

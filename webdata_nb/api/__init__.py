@@ -27,7 +27,7 @@ from webdata_nb.api.start import (
 )
 from webdata_nb.api.table_display import gallery, show
 from webdata_nb.api.url_outcome import Why, awhy, why
-from webdata_nb.api.verify import averify, verify
+from webdata_nb.api.verification import averify, verify
 from webdata_nb.calls.batches import FrameStream
 from webdata_nb.calls.budget import Estimate
 from webdata_nb.frames.audit.findings import audit_df

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from webdata_nb.api.links import links_df
 from webdata_nb.api.repeat import repeat_call
 from webdata_nb.api.url_outcome import why
-from webdata_nb.api.verify import verify
+from webdata_nb.api.verification import verify
 from webdata_nb.errors import InvalidArgument, NoReceipt
 from webdata_nb.frames import derive, duplicates, frame, merge_retried, records
 from webdata_nb.frames.audit.findings import audit_df

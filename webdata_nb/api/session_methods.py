@@ -26,7 +26,7 @@ from webdata_nb.api.start import (
     search_job,
 )
 from webdata_nb.api.url_outcome import awhy, why
-from webdata_nb.api.verify import averify, verify
+from webdata_nb.api.verification import averify, verify
 from webdata_nb.errors import InvalidArgument, checked_call
 from webdata_nb.jobs.listings import (
     aengines_df,

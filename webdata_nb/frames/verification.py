@@ -17,19 +17,12 @@ from webdata_nb.frames import frame, schemas
 from webdata_nb.frames.call_receipt import CallReceipt
 
 _MAX_DEPTH: Final = 50
-_SCHEMA: Final = pa.schema(
-    [
-        pa.field("url", schemas.TEXT),
-        pa.field("field", schemas.TEXT),
-        pa.field("value", schemas.TEXT),
-        pa.field("verdict", schemas.TEXT),
-        pa.field("reason", schemas.TEXT),
-        pa.field("quote", schemas.TEXT),
-        pa.field("start", pa.int64()),
-        pa.field("end", pa.int64()),
-        pa.field("digest", schemas.TEXT),
-    ]
-)
+_FIELDS: Final[list[pa.Field[Any]]] = [
+    *(pa.field(n, schemas.TEXT) for n in ("url", "field", "value", "verdict", "reason", "quote")),
+    *(pa.field(name, pa.int64()) for name in ("start", "end")),
+    pa.field("digest", schemas.TEXT),
+]
+_SCHEMA: Final = pa.schema(_FIELDS)
 VERDICTS: Final = ("verbatim", "derived", "unsupported", "changed", "gone", "failed")
 
 
@@ -127,8 +120,8 @@ def build(rows: Sequence[ExtractedRow], pages: Sequence[VerifiedPage]) -> pd.Dat
     entries = [
         entry for row, page in zip(rows, pages, strict=True) for entry in _entries(row, page)
     ]
-    columns = [list(column) for column in zip(*entries, strict=True)] or [[] for _ in _SCHEMA]
-    arrays = [pa.array(c, field.type) for c, field in zip(columns, _SCHEMA, strict=True)]
+    columns = [list(column) for column in zip(*entries, strict=True)] or [[] for _ in _FIELDS]
+    arrays = [pa.array(c, field.type) for c, field in zip(columns, _FIELDS, strict=True)]
     verified = frame.build(pa.table(arrays, schema=_SCHEMA))
     counts = Counter(entry[_SCHEMA.get_field_index("verdict")] for entry in entries)
     line = _line(counts, len(pages))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from tests.service.extract.evidence_pages import evidence_here
+from tests.evidence_pages import evidence_here
 from tests.service.extract.stub_model import (
     KEY,
     Question,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.service.extract.evidence_pages import evidence_here
+from tests.evidence_pages import evidence_here
 from tests.service.extract.places import values_at
 from tests.service.extract.stub_model import KEY, StubModel
 from tests.site.server import Site
