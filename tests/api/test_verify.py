@@ -126,9 +126,7 @@ def test_the_errors_of_a_model_are_found(site: Site, monkeypatch: pytest.MonkeyP
     assert df["success"].all()
     found = verify(df)
     assert len(found) == len(pages) * len(FIELDS)
-    wrong = [
-        f"/{row.field}" in answers[row.url].wrong for row in found.itertuples()
-    ]
+    wrong = [f"/{row.field}" in answers[row.url].wrong for row in found.itertuples()]
     flagged = [verdict == "unsupported" for verdict in found["verdict"]]
     assert flagged == wrong
 

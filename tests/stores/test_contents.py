@@ -23,6 +23,7 @@ from tests.stores.jobs import (
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.errors import LeaseLost, MissingRows
 from webdata_nb.service.store.interface import Store
+from webdata_nb.service.store.page_contents import share_content
 from webdata_nb.service.store.records import CommitBatch, JobRecord, Lease, RowRange
 from webdata_nb.service.store.sql.store import SqlStore
 
@@ -206,3 +207,22 @@ async def test_contents_are_used_while_they_are_deleted(filled: SqlStore) -> Non
 
     await asyncio.gather(*(crawl_and_delete(f"w{number}") for number in range(4)))
     assert await content_ids(filled) == []
+
+
+async def test_the_source_of_a_page_is_stored_beside_its_row(filled: SqlStore) -> None:
+    job, lease = await started(filled)
+    sources = ["<p>one</p>\n\u2028", "<p>two</p>" * 500, ""]
+    entries = []
+    for number, source in enumerate(sources):
+        row = replace(row_parts(number, "short"), source=orjson.dumps(source) if source else b"")
+        bare = await shared_entry(job, number, "short")
+        bare = replace(bare, content=None, page=b"")
+        entries.append(await share_content(job, bare, row, shares_journal=True))
+    await filled.commit(lease, CommitBatch(entries=tuple(entries)))
+    urls = [f"http://x/{number}" for number in (2, 1, 0, 9)]
+    found = await filled.page_sources(ALICE, job.id, urls)
+    assert found == [None, sources[1], sources[0], None]
+    assert await filled.page_sources(BOB, job.id, urls) == [None] * 4
+    rows = await filled.rows(ALICE, job.id, start=0, count=9)
+    assert [orjson.loads(row)["markdown"] for row in rows] == ["short"] * 3
+    assert not any(b"<p>" in row for row in rows)

@@ -39,8 +39,8 @@ from webdata_nb.contract.replies import (
     SiteReply,
     StartReply,
     UsageReply,
-    Weight,
     VerifyReply,
+    Weight,
 )
 from webdata_nb.contract.states import JobKind
 

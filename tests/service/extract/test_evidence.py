@@ -86,11 +86,15 @@ def test_entries_of_a_list_keep_to_their_own_part() -> None:
     rows = [{"name": f"Kettle {name}", "price": price} for name, price in right]
     assert set(verdicts(CARDS, {"products": rows}).values()) <= {"verbatim", "derived"}
     rows[1]["price"] = 31
-    wrong = {at for at, each in verdicts(CARDS, {"products": rows}).items() if each == "unsupported"}
+    wrong = {
+        at for at, each in verdicts(CARDS, {"products": rows}).items() if each == "unsupported"
+    }
     assert wrong == {"/products/1/price"}
     rows[1]["price"], rows[0]["name"] = 20.99, "Kettle Beta"
     rows[0]["brand"] = "Acme"
-    wrong = {at for at, each in verdicts(CARDS, {"products": rows}).items() if each == "unsupported"}
+    wrong = {
+        at for at, each in verdicts(CARDS, {"products": rows}).items() if each == "unsupported"
+    }
     assert wrong == {"/products/0/name"}
 
 
@@ -100,8 +104,15 @@ def test_null_and_empty_values_need_no_evidence() -> None:
 
 
 @pytest.mark.parametrize("is_json", [False, True])
-def test_folded_places_lead_back_to_the_source(is_json: bool) -> None:  # noqa: FBT001 - a parameter
-    for raw in ("Caf&eacute;\u00a0 \u2013 Ⅷ", "plain", "  a\tb ", "e\u0301te\u0301", "x\u00adyß", "İi"):
+def test_folded_places_lead_back_to_the_source(is_json: bool) -> None:
+    for raw in (
+        "Caf&eacute;\u00a0 \u2013 Ⅷ",
+        "plain",
+        "  a\tb ",
+        "e\u0301te\u0301",
+        "x\u00adyß",
+        "İi",
+    ):
         folded = fold_source(raw, is_json=is_json)
         offsets = FoldedOffsets(raw, is_json=is_json)
         for start in range(len(folded)):
@@ -135,7 +146,7 @@ def test_a_hostile_page_takes_time_in_proportion_to_its_length(name: str) -> Non
     start = time.process_time()
     find_evidence(HOSTILE[name], data)
     # A worker has five seconds for a page; quadratic work would take minutes.
-    assert time.process_time() - start < 5  # noqa: PLR2004 - see above
+    assert time.process_time() - start < 5
 
 
 def test_errors_of_a_model_are_found_without_false_alarms() -> None:
@@ -148,6 +159,6 @@ def test_errors_of_a_model_are_found_without_false_alarms() -> None:
             wrong, right = wrong + is_wrong, right + (not is_wrong)
             missed += [each] if is_wrong and not is_flagged else []
             false_alarms += [each] if is_flagged and not is_wrong else []
-    assert wrong > 500  # noqa: PLR2004 - a fifth of all values
+    assert wrong > 500
     assert len(missed) <= 0.01 * wrong, missed
     assert len(false_alarms) <= 0.01 * right, false_alarms

@@ -18,7 +18,7 @@ PageFact: TypeAlias = Literal["metadata", "quality", "sketch", "shape", "audit",
 
 
 SOURCE: Final = "page_source"
-"""The name of the page as received, or of a document's text, among the formats; not a public one."""
+"""The page as received, or the text of a document, among the formats; not a public one."""
 
 
 @dataclass(frozen=True, slots=True)

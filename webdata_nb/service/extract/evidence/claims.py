@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -57,41 +57,43 @@ class ClaimGroup:
 
 def group_claims(data: Mapping[str, Any]) -> list[ClaimGroup]:
     """Return the groups of a page's data, its subject first; null is no value."""
-    root = ClaimGroup()
-    groups = [root]
-    for count, (claim, group) in enumerate(_claims(data, "", (), root, groups, 0)):
-        if count >= MAX_VALUES:
-            break
-        group.claims.append(claim)
-    return [group for group in groups if group.claims]
+    collector = _ClaimCollector()
+    collector.add(data, "", (), collector.groups[0])
+    return [group for group in collector.groups if group.claims]
 
 
-def _claims(
-    value: Any,
-    pointer: str,
-    path: FieldPath,
-    group: ClaimGroup,
-    groups: list[ClaimGroup],
-    depth: int,
-) -> Iterator[tuple[Claim, ClaimGroup]]:
-    if value is None:
-        group.paths.add(path)
-    elif isinstance(value, str | int | float):
-        group.paths.add(path)
-        if path and (not isinstance(value, str) or value.strip()):
-            yield Claim(pointer, path, value), group
-    elif depth >= MAX_DEPTH:
-        return
-    elif isinstance(value, Mapping):
-        for name, inner in value.items():
-            at = f"{pointer}/{pointer_step(str(name))}"
-            yield from _claims(inner, at, (*path, str(name)), group, groups, depth + 1)
-    elif isinstance(value, list):
-        for number, inner in enumerate(value):
+class _ClaimCollector:
+    """Collects the values of nested data into groups."""
+
+    def __init__(self) -> None:
+        self.groups = [ClaimGroup()]
+        self._count = 0
+
+    def add(self, value: Any, pointer: str, path: FieldPath, group: ClaimGroup) -> None:
+        """Add a value, or all values of an object or a list."""
+        if self._count >= MAX_VALUES or pointer.count("/") > MAX_DEPTH:
+            return
+        if isinstance(value, Mapping):
+            for name, inner in value.items():
+                step = f"{pointer}/{pointer_step(str(name))}"
+                self.add(inner, step, (*path, str(name)), group)
+        elif isinstance(value, list):
+            self._add_entries(value, pointer, path, group)
+        elif path:
+            group.paths.add(path)
+            is_value = value.strip() if isinstance(value, str) else isinstance(value, int | float)
+            if is_value:
+                group.claims.append(Claim(pointer, path, value))
+                self._count += 1
+
+    def _add_entries(
+        self, values: list[Any], pointer: str, path: FieldPath, group: ClaimGroup
+    ) -> None:
+        for number, value in enumerate(values):
             at = f"{pointer}/{number}"
-            if isinstance(inner, Mapping):
+            if isinstance(value, Mapping):
                 entry = ClaimGroup(pointer, number)
-                groups.append(entry)
-                yield from _claims(inner, at, (), entry, groups, depth + 1)
+                self.groups.append(entry)
+                self.add(value, at, (), entry)
             else:
-                yield from _claims(inner, at, path, group, groups, depth + 1)
+                self.add(value, at, path, group)

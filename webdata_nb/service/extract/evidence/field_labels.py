@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final
 
+from webdata_nb.service.content.class_names import word_set
 from webdata_nb.service.extract.field_names import name_readings, normalize_name, split_words
 from webdata_nb.service.extract.visible.element_names import simplify_name
 from webdata_nb.service.extract.visible.wording import (
@@ -42,9 +43,9 @@ _ALIASES: Final = {
     "gtin14": "gtin",
     "gtin8": "gtin",
 }
-_UNITS: Final = frozenset(
+_UNITS: Final = word_set(
     "kg g mg lb lbs oz km m cm mm ft in inch inches l ml eur usd gbp percent pct s sec seconds min"
-    " minutes h hours days weeks months years w kw wh kwh v mah gb mb tb hz".split()
+    " minutes h hours days weeks months years w kw wh kwh v mah gb mb tb hz"
 )
 """Units at the end of a field's name, which labels of a page do not contain."""
 _PREFIX: Final = re.compile(r"(?:og|product|article|twitter|dc|dcterms|book|music|video)[:.]")

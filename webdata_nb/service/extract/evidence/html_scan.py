@@ -12,6 +12,7 @@ from functools import cached_property
 from html import unescape
 from typing import Final
 
+from webdata_nb.service.content.class_names import word_set
 from webdata_nb.service.extract.evidence.json_scan import scan_json
 from webdata_nb.service.extract.evidence.page_tree import (
     MAX_DEPTH,
@@ -32,14 +33,14 @@ _SCAN: Final = re.compile(
     r"(?P<rest>[^<>\"']*+(?:\"[^\"<>]*+\"[^<>\"']*+|'[^'<>]*+'[^<>\"']*+)*+>)?|!--|[!?])"
 )
 _LONG_TAG: Final = re.compile(r"[^\"'>]*+(?:\"[^\"]*+\"[^\"'>]*+|'[^']*+'[^\"'>]*+)*+>")
-_VOID: Final = frozenset(
-    "area base br col embed frame hr img input link meta param source track wbr".split()
+_VOID: Final = word_set(
+    "area base br col embed frame hr img input link meta param source track wbr"
 )
 _RAW_TEXT: Final = frozenset({"script", "style", "textarea", "title"})
 _JSON_LD: Final = "application/ld+json"
-_INLINE: Final = frozenset(
+_INLINE: Final = word_set(
     "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd mark q rp rt ruby s samp"
-    " small span strike strong sub sup time tt u var wbr".split()
+    " small span strike strong sub sup time tt u var wbr"
 )
 _CLOSED_BY: Final = {
     "li": (frozenset({"li"}), frozenset({"ul", "ol", "menu"})),

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from webdata_nb.service.content.class_names import word_set
 from webdata_nb.service.extract.evidence.claims import ClaimGroup
 from webdata_nb.service.extract.evidence.field_labels import names_of_field
 from webdata_nb.service.extract.evidence.occurrences import Occurrence
@@ -18,9 +19,7 @@ from webdata_nb.service.extract.evidence.page_index import PageIndex, Span
 from webdata_nb.service.extract.evidence.page_tree import ROOT
 from webdata_nb.service.extract.evidence.records import PageRecords
 
-IDENTITIES: Final = frozenset(
-    "name headline title sku gtin mpn url productid identifier isbn id".split()
-)
+IDENTITIES: Final = word_set("name headline title sku gtin mpn url productid identifier isbn id")
 """Fields that tell one thing from another."""
 _IDENTITY_WEIGHT: Final = 1.5
 _MAX_LEVELS: Final = 40
@@ -60,15 +59,14 @@ def assign_records(
 
     There may be one among the elements, and one in the JSON-LD.
     """
-    levels: dict[tuple[int, str], RepeatedLevel] = {}
+    levels = _RepeatedLevels(index, records)
     for number, group in enumerate(groups):
         for claim in group.claims:
             weight = _IDENTITY_WEIGHT if is_identity(claim.path) else 1.0
-            _add_places(index, records, levels, number, weight, places[claim.pointer])
+            levels.add(number, weight, places[claim.pointer])
     parts: dict[int, list[int]] = defaultdict(list)
     for is_json in (False, True):
-        those = [each for each in levels.values() if index.tree.is_json(each.parent) is is_json]
-        for entry, child in _best_assignment(those, len(groups)).items():
+        for entry, child in levels.best_assignment(len(groups), is_json=is_json).items():
             parts[entry].append(child)
     return parts
 
@@ -78,34 +76,37 @@ def is_identity(path: tuple[str, ...]) -> bool:
     return len(path) >= 1 and not IDENTITIES.isdisjoint(names_of_field(path[-1:]))
 
 
-def _add_places(
-    index: PageIndex,
-    records: PageRecords,
-    levels: dict[tuple[int, str], RepeatedLevel],
-    number: int,
-    weight: float,
-    occurrences: Sequence[Occurrence],
-) -> None:
-    """Count a value of an entry once for each repeated element that contains it."""
-    tree = index.tree
-    children: set[int] = set()
-    for occurrence in occurrences:
-        element = tree.pieces[index.piece_at(occurrence.span[0])].element
-        children.update(records.repeated(element)[:_MAX_LEVELS])
-    for child in children:
-        key = tree.parents[child], tree.signature(child)
-        level = levels.setdefault(key, RepeatedLevel(tree.parents[child]))
-        level.weights[child, number] += weight
+class _RepeatedLevels:
+    """Counts the values of entries in all repeated parts of a page."""
 
+    def __init__(self, index: PageIndex, records: PageRecords) -> None:
+        self._index, self._records = index, records
+        self._levels: dict[tuple[int, str], RepeatedLevel] = {}
 
-def _best_assignment(levels: Sequence[RepeatedLevel], count: int) -> dict[int, int]:
-    """Return the assignment with the greatest weight; nothing if it has one entry of several."""
-    best: tuple[float, int, dict[int, int]] = 0.0, ROOT, {}
-    for level in levels:
-        total, by_entry = level.assign()
-        if (total, level.parent) > best[:2] and (len(by_entry) > 1 or count == 1):
-            best = total, level.parent, by_entry
-    return best[2]
+    def add(self, number: int, weight: float, occurrences: Sequence[Occurrence]) -> None:
+        """Count a value of an entry once for each repeated element that contains it."""
+        tree = self._index.tree
+        children: set[int] = set()
+        for occurrence in occurrences:
+            element = tree.pieces[self._index.piece_at(occurrence.span[0])].element
+            children.update(self._records.repeated(element)[:_MAX_LEVELS])
+        for child in children:
+            key = tree.parents[child], tree.signature(child)
+            level = self._levels.setdefault(key, RepeatedLevel(tree.parents[child]))
+            level.weights[child, number] += weight
+
+    def best_assignment(self, count: int, *, is_json: bool) -> dict[int, int]:
+        """Return the part of each entry at the level with the greatest weight.
+
+        Nothing if no level has parts for more than one of several entries.
+        """
+        best: tuple[float, int, dict[int, int]] = 0.0, ROOT, {}
+        for level in self._levels.values():
+            if self._index.tree.is_json(level.parent) is is_json:
+                total, by_entry = level.assign()
+                if (total, level.parent) > best[:2] and (len(by_entry) > 1 or count == 1):
+                    best = total, level.parent, by_entry
+        return best[2]
 
 
 def is_within(span: Span, part: Span) -> bool:

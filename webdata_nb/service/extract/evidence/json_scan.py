@@ -19,6 +19,11 @@ from webdata_nb.service.extract.evidence.page_tree import (
 MAX_PIECES: Final = 50_000
 _TOKEN: Final = re.compile(r"\"(?:[^\"\\]++|\\.)*+\"|[{}\[\],:]|[^\s{}\[\],:\"]++", re.DOTALL)
 _MAX_KEYS: Final = 3
+_OPENING: Final = {"{": JSON_OBJECT, "[": JSON_ARRAY}
+_CLOSING: Final = {",": False, "}": True, "]": True}
+"""Characters that end a value, and whether they end an object or an array."""
+_COLON: Final = ":"
+_NULL: Final = "null"
 
 
 def scan_json(tree: PageTree, script: int, end: int) -> None:
@@ -36,13 +41,13 @@ class _JsonScanner:
     def scan(self, start: int, end: int) -> None:
         for match in _TOKEN.finditer(self._tree.source, start, end):
             token, at = match[0], match.start()
-            if token in {"{", "["}:
-                self._open(JSON_OBJECT if token == "{" else JSON_ARRAY, at)
-            elif token == ":":
+            if token in _OPENING:
+                self._open(_OPENING[token], at)
+            elif token == _COLON:
                 self._key, self._token = (self._token or ("", 0))[0].strip('"'), None
-            elif token in {",", "}", "]"}:
+            elif token in _CLOSING:
                 self._add_scalar()
-                if token != "," and len(self._stack) > 1:
+                if _CLOSING[token] and len(self._stack) > 1:
                     self._tree.close(self._stack.pop(), match.end())
             else:
                 self._token = token, at
@@ -65,12 +70,12 @@ class _JsonScanner:
             element = self._stack[-1]
             if self._key in {"@type", "type"} and is_text:
                 self._tree.types.setdefault(element, token.strip('"'))
-            elif start < end and token != "null":
-                label = self._label(element)
+            elif start < end and token != _NULL:
+                label = self._label()
                 self._tree.pieces.append(TextPiece(start, end, element, label, is_json=True))
         self._key, self._token = "", None
 
-    def _label(self, element: int) -> str:
+    def _label(self) -> str:
         """Return the last keys of the path to a value."""
         keys = [self._key] if self._key else []
         for parent in reversed(self._stack):

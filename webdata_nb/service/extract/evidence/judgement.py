@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from webdata_nb.service.content.class_names import word_set
 from webdata_nb.service.extract.evidence.claims import Claim
 from webdata_nb.service.extract.evidence.field_labels import (
     FieldLabels,
@@ -25,9 +26,11 @@ Verdict = Literal["verbatim", "derived", "unsupported"]
 
 MAX_QUOTE: Final = 300
 _PRICES: Final = frozenset({"price", "lowprice", "highprice", "minprice", "maxprice", "amount"})
-_OLD_WORDS: Final = frozenset(
-    "old was list regular original msrp rrp uvp before strike retail compare full previous".split()
+_OLD_WORDS: Final = word_set(
+    "old was list regular original msrp rrp uvp before strike retail compare full previous"
 )
+_BY_NAME, _BY_STYLE, _WHOLE, _PART, _NUMBER = 5, 4, 3, 2, 1
+"""How well a place fits: by a name of the field, a class, as a whole text, in a text, a number."""
 _MAX_DECLARED: Final = 64
 _MIN_DIGITS: Final = 3
 _STEM: Final = 4
@@ -139,21 +142,24 @@ class ClaimJudge:
     def _rank(self, claim: Claim, candidate: Candidate) -> int:
         """Return how well a place fits the field; 0 if it does not."""
         labels = candidate.labels
+        is_labelled = claim.path in labels.fields
         if is_price(claim) and self._is_other_price(claim, labels):
             return 0
-        if claim.path not in labels.fields and not is_plausible(claim):
+        if not is_labelled and not is_plausible(claim):
             return 0
+        if is_labelled:
+            return _BY_NAME if labels.declared else _BY_STYLE
+        return self._rank_without_label(claim, candidate)
+
+    def _rank_without_label(self, claim: Claim, candidate: Candidate) -> int:
+        labels = candidate.labels
         if candidate.occurrence.notation == "currency":
-            return 3
-        if claim.path in labels.declared:
-            return 5
-        if claim.path in labels.styled and not labels.declared:
-            return 4
+            return _WHOLE
         if labels.fields and labels.whole:
             return 0
         if isinstance(claim.value, str):
-            return 3 if labels.whole else 2
-        return 1 if self._is_plausible_number(claim, candidate) else 0
+            return _WHOLE if labels.whole else _PART
+        return _NUMBER if self._is_plausible_number(claim, candidate) else 0
 
     @staticmethod
     def _is_other_price(claim: Claim, labels: SpanLabels) -> bool:

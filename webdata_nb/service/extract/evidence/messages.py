@@ -22,9 +22,8 @@ def evidence_to_json(evidence: Sequence[ValueEvidence]) -> list[dict[str, Any]]:
 
 def evidence_from_json(value: Any) -> list[ValueEvidence]:
     """Validate and parse the message of a page worker; raises `ValueError`."""
-    if not isinstance(value, list):
-        raise ValueError("the value is no evidence")
-    return [_one_from_json(each) for each in value]
+    entries = value if isinstance(value, list) else [value]
+    return [_one_from_json(each) for each in entries]
 
 
 def _one_from_json(value: Any) -> ValueEvidence:

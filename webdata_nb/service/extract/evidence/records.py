@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
+from webdata_nb.service.content.class_names import word_set
 from webdata_nb.service.extract.evidence.field_labels import GENERIC
 from webdata_nb.service.extract.evidence.page_index import PageIndex, Span
 from webdata_nb.service.extract.evidence.page_tree import JSON_OBJECT, ROOT, PageTree
@@ -26,9 +27,9 @@ _MAX_HEADING: Final = 60
 _MAX_SECTIONS: Final = 20
 _MARKS: Final = frozenset({"a", "img", "h1", "h2", "h3", "h4", "h5", "h6"})
 _HEADINGS: Final = frozenset({"h2", "h3", "h4", "h5"})
-_SAME_SUBJECT: Final = frozenset(
+_SAME_SUBJECT: Final = word_set(
     "offers offer hasvariant variants model pricespecification additionalproperty review reviews"
-    " aggregaterating breadcrumb".split()
+    " aggregaterating breadcrumb"
 )
 """Keys of lists whose objects are parts of one thing."""
 _OTHERS: Final = re.compile(

@@ -38,13 +38,13 @@ _SCRIPTED: Final = re.compile(
     re.IGNORECASE,
 )
 _BUTTON: Final = re.compile(
-    r"<(?:button|input|a)\b[^<>]{0,800}?(?:value\s?=\s?\"([^\"<>]{1,60})\")?[^<>]{0,800}>[^<]{0,80}"
-    r"(?:</?(?:span|i|b|strong|svg|div|p)[^<>]{0,300}>[^<]{0,80}){0,4}",
+    r"<(?:button|input|a)\b([^<>]{0,1600}+)>([^<]{0,80}+(?:</?(?:span|i|b|strong|svg|div|p)\b"
+    r"[^<>]{0,300}+>[^<]{0,80}+){0,4}+)",
     re.IGNORECASE,
 )
+_VALUE: Final = re.compile(r"\bvalue\s?=\s?[\"']([^\"'<>]{1,60})", re.IGNORECASE)
 _TAGS: Final = re.compile(r"<[^<>]{0,2000}>")
 _MAX_SCRIPTED: Final = 200
-_MAX_BUTTON: Final = 4000
 
 IsOwnRecord = Callable[[Span], bool]
 
@@ -96,9 +96,10 @@ def scripted_state(source: str, claim: Claim) -> Span | None:
         if given is not None and given is state:
             return match.span()
     for match in islice(_BUTTON.finditer(source), _MAX_SCRIPTED):
-        text = fold(unescape(_TAGS.sub(" ", match[0][:_MAX_BUTTON]))).strip()
-        label = f"{match[1] or ''} {text}".casefold()
-        if len(text) <= _MAX_STATE_LENGTH and _shows(label, is_available=state is True):
+        value = _VALUE.search(match[1])
+        label = fold(unescape(_TAGS.sub(" ", value[1] if value else match[2]))).strip()
+        is_short = 0 < len(label) <= _MAX_STATE_LENGTH
+        if is_short and _shows(label, is_available=state is True):
             return match.span()
     return None
 
@@ -169,9 +170,9 @@ def _labelled_values(
     for start, end in _short_lines(index):
         colon = index.text.find(":", start, end)
         value = (start if colon < 0 else colon + 1), end
-        if accepts(index.text[slice(*value)].strip()):
-            if path in read_span_labels(index, value, fields).fields:
-                yield value
+        is_accepted = accepts(index.text[slice(*value)].strip())
+        if is_accepted and path in read_span_labels(index, value, fields).fields:
+            yield value
 
 
 def _short_lines(index: PageIndex, part: Span | None = None) -> Iterator[Span]:
