@@ -230,7 +230,8 @@ def _prose_page(random: Random, products: list[Product]) -> LabelledPage:
         f"<div class=p-price>{money(random, product)}</div>"
         f"<p>by {escape(product['brand'])}</p><p>SKU: {product['sku']} | EAN: {product['gtin']}</p>"
         f"<p>Colour: {product['color'].upper()}. "
-        f"Weight: {_decimal(random, product['weight_kg'])} kg.</p><p class=rating>Rated {product['rating']} by our customers</p>"
+        f"Weight: {_decimal(random, product['weight_kg'])} kg.</p>"
+        f"<p class=rating>Rated {product['rating']} by our customers</p>"
     )
     html = _shell(random, product["name"], body + _related(random, others))
     return LabelledPage(html, (product,), tuple(others), is_list=False)

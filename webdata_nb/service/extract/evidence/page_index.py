@@ -48,6 +48,7 @@ class PageIndex:
     tree: PageTree = field(repr=False)
     text: str = field(repr=False)
     starts: list[int] = field(repr=False)
+    _offsets: dict[int, tuple[FoldedOffsets, int]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of_tree(cls, tree: PageTree) -> PageIndex:
@@ -202,24 +203,19 @@ class PageIndex:
         return start, max(start, self._source_offset(last, span[1], is_end=True))
 
     def _source_offset(self, number: int, offset: int, *, is_end: bool) -> int:
-        piece = self.tree.pieces[number]
-        offsets, skipped = self._offsets(piece)
+        if number not in self._offsets:
+            self._offsets[number] = self._offsets_of(self.tree.pieces[number])
+        offsets, skipped = self._offsets[number]
         within = offset - self.starts[number] + skipped
-        return piece.start + (offsets.end(within) if is_end else offsets.start(within))
+        place = offsets.end(within) if is_end else offsets.start(within)
+        return self.tree.pieces[number].start + place
 
-    def _offsets(self, piece: TextPiece) -> tuple[FoldedOffsets, int]:
+    def _offsets_of(self, piece: TextPiece) -> tuple[FoldedOffsets, int]:
         """Return the offsets of a piece, and how many folded characters its line omits."""
         raw = self.tree.source[piece.start : piece.end]
-        skipped = 0
-        if piece.gap:
-            folded = fold_source(raw, is_json=piece.is_json)
-            skipped = len(folded) - len(folded.lstrip())
-        return _cached_offsets(raw, is_json=piece.is_json), skipped
-
-
-@lru_cache(maxsize=64)
-def _cached_offsets(raw: str, *, is_json: bool) -> FoldedOffsets:
-    return FoldedOffsets(raw, is_json=is_json)
+        folded = fold_source(raw, is_json=piece.is_json) if piece.gap else ""
+        skipped = len(folded) - len(folded.lstrip())
+        return FoldedOffsets(raw, is_json=piece.is_json), skipped
 
 
 @lru_cache(maxsize=1 << 14)

@@ -22,6 +22,8 @@ from webdata_nb.service.extract.visible.wording import OLD_PRICE, OTHER_AMOUNT
 
 _LEVELS: Final = 3
 _SPARE_LENGTH: Final = 40
+_MAX_AROUND: Final = 200
+"""Characters before and after a place that are looked at."""
 _UNIT_LENGTH: Final = 6
 _MAX_CELLS: Final = 200
 _SEPARATORS: Final = re.compile(r"[|;\u2022\u00b7\t(\[]|, ")
@@ -69,13 +71,11 @@ def read_span_labels(index: PageIndex, span: Span, fields: FieldLabels) -> SpanL
     """Return the labels of a place in the text."""
     piece = index.tree.pieces[index.piece_at(span[0])]
     line = index.line(span)
+    prefix = index.text[max(line[0], span[0] - _MAX_AROUND) : span[0]]
+    suffix = index.text[span[1] : min(line[1], span[1] + _MAX_AROUND)]
     if piece.label:
-        whole = (
-            not index.text[line[0] : span[0]].strip() and not index.text[span[1] : line[1]].strip()
-        )
+        whole = not prefix.strip() and not suffix.strip()
         return SpanLabels(fields.of_label(piece.label), whole=whole, for_programs=True)
-    prefix = index.text[line[0] : span[0]]
-    suffix = index.text[span[1] : line[1]]
     label = _label_before(index, span, prefix)
     struck_text = bool(label and OLD_PRICE.match(label.strip()))
     styled, flags = _element_names(index, piece.element, span, fields)
@@ -94,7 +94,8 @@ def _is_whole(index: PageIndex, element: int, span: Span) -> bool:
     if element == ROOT:
         return False
     start, end = index.text_span(element)
-    before, after = index.text[start : span[0]], index.text[span[1] : end]
+    before = index.text[max(start, span[0] - _MAX_AROUND) : span[0]]
+    after = index.text[span[1] : min(end, span[1] + _MAX_AROUND)]
     return len(before.strip()) <= _UNIT_LENGTH and not _continues(after)
 
 
