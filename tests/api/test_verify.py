@@ -16,7 +16,7 @@ from tests.service.extract.stub_model import KEY, Question, StubModel, reply_wit
 from tests.site.server import Site
 from tests.wire_service import WireService
 from webdata_nb import local, settings
-from webdata_nb.api import Session, connect, crawl_df, scrape_df, show, verify
+from webdata_nb.api import Session, connect, crawl_df, scrape_df, show, to_parquet, verify
 from webdata_nb.bridge import synced
 from webdata_nb.errors import InvalidArgument, NotSupported
 from webdata_nb.frames import verification
@@ -73,9 +73,8 @@ def test_every_value_has_a_verdict_with_its_place(tmp_path: Path, site: Site) ->
     changed.at[0, "extract"] = {"name": "Tin & Bat", "price": 1299, "sku": None}  # noqa: PD008
     assert list(verify(changed)["verdict"])[:2] == ["unsupported", "derived"]
 
-    pages.to_parquet(tmp_path / "pages.parquet")
+    to_parquet(pages, tmp_path / "pages.parquet")
     again = pd.read_parquet(tmp_path / "pages.parquet")
-    again.attrs = pages.attrs
     pd.testing.assert_frame_equal(verify(again), found)
     arrow = crawl_df(url, extract=fields, formats=["raw_html"], dtype_backend="pyarrow")
     assert list(verify(arrow)["verdict"]) == list(found["verdict"])

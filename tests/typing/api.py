@@ -37,6 +37,7 @@ from webdata_nb import (
     search_df,
     search_job,
     usage_df,
+    verify,
     weights_df,
     why,
 )
@@ -151,6 +152,7 @@ def wrong_calls_are_refused() -> None:
 def derived_frames_are_frames() -> None:
     pages = crawl_df("http://site.test", formats=["links"], extract=Offer)
     assert_type(extract_df(pages), pd.DataFrame)
+    assert_type(verify(pages), pd.DataFrame)
     assert_type(links_df(pages), pd.DataFrame)
     assert_type(rights_df(crawl_df("http://site.test", purpose="ai-train")), pd.DataFrame)
     assert_type(diff(pages, pages), pd.DataFrame)
