@@ -98,8 +98,8 @@ def money(random: Random, product: Product) -> str:
     symbol = dict(_CURRENCIES)[product["currency"]]
     text = f"{product['price']:,.2f}"
     swapped = text.replace(",", " ").replace(".", ",").replace(" ", ".")
-    forms = (f"{symbol}{text}", f"{swapped} {symbol}", f"{symbol} {text.replace(',', ' ')}")
-    forms += (f"{swapped}&nbsp;{symbol}", f"{product['currency']} {text}")
+    forms = [f"{symbol}{text}", f"{swapped} {symbol}", f"{symbol} {text.replace(',', ' ')}"]
+    forms += [f"{swapped}&nbsp;{symbol}", f"{product['currency']} {text}"]
     return random.choice(forms)
 
 
