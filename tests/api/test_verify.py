@@ -70,7 +70,8 @@ def test_every_value_has_a_verdict_with_its_place(tmp_path: Path, site: Site) ->
     assert set(found.loc[found["url"] == url, "digest"]) == {evidence["digest"]}
 
     changed = pages.copy()
-    changed["extract"] = [{"name": "Tin & Bat", "price": 1299, "sku": None}, None]
+    data = {"name": "Tin & Bat", "price": 1299, "sku": None}
+    changed["extract"] = pd.Series([data, None], dtype=object)
     assert list(verify(changed)["verdict"]) == ["unsupported", "derived"]
 
     to_parquet(pages, tmp_path / "pages.parquet")

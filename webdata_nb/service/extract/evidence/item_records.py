@@ -90,10 +90,14 @@ class _RepeatedLevels:
         for occurrence in occurrences:
             element = tree.pieces[self._index.piece_at(occurrence.span[0])].element
             children.update(self._records.repeated(element)[:_MAX_LEVELS])
+        by_level: dict[tuple[int, str], list[int]] = {}
         for child in children:
-            key = tree.parents[child], tree.signature(child)
-            level = self._levels.setdefault(key, RepeatedLevel(tree.parents[child]))
-            level.weights[child, number] += weight
+            by_level.setdefault((tree.parents[child], tree.signature(child)), []).append(child)
+        for key, parts in by_level.items():
+            level = self._levels.setdefault(key, RepeatedLevel(key[0]))
+            for child in parts:
+                # What many parts contain, such as a brand, tells none of them from the others.
+                level.weights[child, number] += weight / len(parts)
 
     def best_assignment(self, count: int, *, is_json: bool) -> dict[int, int]:
         """Return the part of each entry at the level with the greatest weight.

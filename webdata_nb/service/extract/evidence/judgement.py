@@ -222,10 +222,13 @@ class ClaimJudge:
             names = sorted(".".join(path) for path in others[0].labels.fields)
             reason = f"the page gives it as {', '.join(names)}"
             return self.evidence(claim, others[0].occurrence, "unsupported", reason)
-        reason = "the page contains it, but not as this field"
-        if own[0].labels.struck:
-            reason = "the page gives it as an earlier price"
-        return self.evidence(claim, own[0].occurrence, "unsupported", reason)
+        struck = next((each for each in own if each.labels.struck), None)
+        reason = (
+            "the page contains it, but not as this field"
+            if struck is None
+            else "the page gives it as an earlier price"
+        )
+        return self.evidence(claim, (struck or own[0]).occurrence, "unsupported", reason)
 
     def _is_exact(self, claim: Claim, candidate: Candidate) -> bool:
         start, end = self._index.source_span(candidate.occurrence.span)
