@@ -72,7 +72,7 @@ class ValueEvidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class ValueCandidate:
     """A place of a value, with its labels, and whether it is in a part about the same thing."""
 
     occurrence: Occurrence
@@ -135,11 +135,11 @@ class ClaimJudge:
         quote = self._index.tree.source[start : min(end, start + MAX_QUOTE)]
         return ValueEvidence(claim.pointer, verdict, start, end, quote, reason)
 
-    def _candidate(self, occurrence: Occurrence) -> Candidate:
+    def _candidate(self, occurrence: Occurrence) -> ValueCandidate:
         labels = read_span_labels(self._index, occurrence.span, self._fields)
-        return Candidate(occurrence, labels, self._is_own_record(occurrence.span))
+        return ValueCandidate(occurrence, labels, self._is_own_record(occurrence.span))
 
-    def _rank(self, claim: Claim, candidate: Candidate) -> int:
+    def _rank(self, claim: Claim, candidate: ValueCandidate) -> int:
         """Return how well a place fits the field; 0 if it does not."""
         labels = candidate.labels
         is_labelled = claim.path in labels.fields
@@ -151,7 +151,7 @@ class ClaimJudge:
             return _BY_NAME if labels.declared else _BY_STYLE
         return self._rank_without_label(claim, candidate)
 
-    def _rank_without_label(self, claim: Claim, candidate: Candidate) -> int:
+    def _rank_without_label(self, claim: Claim, candidate: ValueCandidate) -> int:
         labels = candidate.labels
         if candidate.occurrence.notation == "currency":
             return _WHOLE
@@ -166,7 +166,7 @@ class ClaimJudge:
         is_old = not _OLD_WORDS.isdisjoint(split_words("_".join(claim.path)))
         return (labels.struck and not is_old) or (labels.other_amount and not labels.fields)
 
-    def _is_plausible_number(self, claim: Claim, candidate: Candidate) -> bool:
+    def _is_plausible_number(self, claim: Claim, candidate: ValueCandidate) -> bool:
         """Return whether a number without a label may be the value of a field."""
         start, end = candidate.occurrence.span
         if self._index.tree.pieces[self._index.piece_at(start)].label:
@@ -190,12 +190,12 @@ class ClaimJudge:
         return any(fold(word)[:_STEM] in text for word in words)
 
     @staticmethod
-    def _is_of_other_field(claim: Claim, candidate: Candidate) -> bool:
+    def _is_of_other_field(claim: Claim, candidate: ValueCandidate) -> bool:
         labels = candidate.labels
         return bool(labels.fields) and labels.whole and claim.path not in labels.fields
 
     def _is_taken(
-        self, claim: Claim, fitting: Sequence[Candidate], others: Sequence[Candidate]
+        self, claim: Claim, fitting: Sequence[ValueCandidate], others: Sequence[ValueCandidate]
     ) -> bool:
         """Return whether a value without a label for its field is the value of another field."""
         if not any(each.labels.whole for each in fitting):
@@ -216,7 +216,7 @@ class ClaimJudge:
         )
 
     def _misplaced(
-        self, claim: Claim, own: Sequence[Candidate], others: Sequence[Candidate]
+        self, claim: Claim, own: Sequence[ValueCandidate], others: Sequence[ValueCandidate]
     ) -> ValueEvidence:
         if others:
             names = sorted(".".join(path) for path in others[0].labels.fields)
@@ -230,11 +230,11 @@ class ClaimJudge:
         )
         return self.evidence(claim, (struck or own[0]).occurrence, "unsupported", reason)
 
-    def _is_exact(self, claim: Claim, candidate: Candidate) -> bool:
+    def _is_exact(self, claim: Claim, candidate: ValueCandidate) -> bool:
         start, end = self._index.source_span(candidate.occurrence.span)
         return self._index.tree.source[start:end] == _as_written(claim.value)
 
-    def _support(self, claim: Claim, candidate: Candidate, verdict: Verdict) -> str:
+    def _support(self, claim: Claim, candidate: ValueCandidate, verdict: Verdict) -> str:
         label = "labelled as this field" if claim.path in candidate.labels.fields else ""
         notation = candidate.occurrence.notation
         how = {

@@ -10,7 +10,7 @@ from typing import Final
 
 from webdata_nb.service.content.class_names import word_set
 from webdata_nb.service.extract.evidence.field_labels import GENERIC
-from webdata_nb.service.extract.evidence.page_index import PageIndex, Span
+from webdata_nb.service.extract.evidence.page_index import PageIndex
 from webdata_nb.service.extract.evidence.page_tree import JSON_OBJECT, ROOT, PageTree
 from webdata_nb.service.extract.visible.element_names import simplify_name
 from webdata_nb.service.extract.visible.wording import RELATED
@@ -133,10 +133,6 @@ class PageRecords:
                 shape = {tree.signature(each) for each in range(element + 1, last + 1)}
             self._shapes[element] = frozenset(shape)
         return self._shapes[element]
-
-    def span(self, element: int) -> Span:
-        """Return the text of a record."""
-        return self._index.text_span(element)
 
 
 @lru_cache(maxsize=1 << 12)
