@@ -28,12 +28,14 @@ class EarlierPage:
     """A page of an earlier crawl.
 
     `row` and `result` are those of its entry, `indexed_text` is what the local index stores of it.
+    `source` is the page from which values were extracted, as in `RowParts`.
     """
 
     row: Mapping[str, Any] = field(repr=False)
     result: CrawlResult = field(repr=False)
     indexed_text: str | None = field(repr=False)
     record: VisitRecord
+    source: bytes = field(default=b"", repr=False)
 
     @property
     def validators(self) -> Validators:
@@ -96,7 +98,7 @@ class EarlierPages:
         is_whole = row["success"] and not row["error"] and result.kind == "page"
         if not is_whole or orjson.dumps(row) != stored.row:
             return None
-        return EarlierPage(row, result, indexed_text(stored.journal), record)
+        return EarlierPage(row, result, indexed_text(stored.journal), record, stored.source)
 
     def is_rechecked(self, url: str) -> bool:
         """Whether an unchanged page is fetched in full: a random choice that a restart repeats."""

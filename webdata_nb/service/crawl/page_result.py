@@ -105,7 +105,8 @@ def encode_unchanged_row(page: UnchangedPage, target: CrawlTarget) -> RowParts:
     }
     content = {name: value for name, value in row.items() if name not in _TIMES}
     content["metadata"] = metadata | transfer
-    return _row_parts(visit, target, begin, measures, content)
+    parts = _row_parts(visit, target, begin, measures, content)
+    return replace(parts, source=page.earlier.source)
 
 
 def _row_parts(

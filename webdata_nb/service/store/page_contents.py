@@ -111,15 +111,15 @@ def journal_of(page: StoredRow) -> bytes:
     return _parts(page.content)[1]
 
 
-def source_of(page: StoredRow) -> str | None:
-    """Return the source of a page from which values were extracted; None if it is not stored.
+def source_json(page: StoredRow) -> bytes:
+    """Return the source of a page from which values were extracted, as a JSON string.
 
-    Raises `DamagedContent`.
+    Empty if it is not stored. Raises `DamagedContent`.
     """
     if page.content is None:
-        return None
+        return b""
     parts, visit = _parts(page.content)[2:], page.page.split(_SEPARATOR)
-    return str(orjson.loads(parts[-1])) if len(parts) == len(visit) + 2 else None
+    return parts[-1] if len(parts) == len(visit) + 2 else b""
 
 
 def damaged_row(page: StoredRow, error: DamagedContent) -> bytes:

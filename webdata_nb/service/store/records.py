@@ -251,10 +251,11 @@ class StoredVisit:
 
 @dataclass(frozen=True, slots=True)
 class WholeEntry:
-    """The JSON of a stored row and its journal."""
+    """The JSON of a stored row, its journal, and the source of its page as in `RowParts`."""
 
     row: bytes = field(repr=False)
     journal: bytes = field(repr=False)
+    source: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True)

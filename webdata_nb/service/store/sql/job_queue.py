@@ -18,6 +18,7 @@ from webdata_nb.service.store.page_contents import (
     DamagedContent,
     journal_of,
     row_of,
+    source_json,
 )
 from webdata_nb.service.store.records import (
     ALL_ENTRIES,
@@ -251,7 +252,7 @@ def _journal_or_none(page: StoredRow) -> bytes | None:
 def _page_or_none(page: StoredRow) -> WholeEntry | None:
     """Return a stored page; None if it is damaged, so that it is fetched again."""
     journal = _journal_or_none(page)
-    return None if journal is None else WholeEntry(row_of(page), journal)
+    return None if journal is None else WholeEntry(row_of(page), journal, source_json(page))
 
 
 def _row_and_journal(page: StoredRow) -> tuple[bytes, bytes]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import orjson
+
 from webdata_nb.contract.replies import Receipt
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.errors import InvalidJobState, NoSuchJob
 from webdata_nb.service.store.interface import JobStore
-from webdata_nb.service.store.page_contents import DamagedContent, row_of, source_of
+from webdata_nb.service.store.page_contents import DamagedContent, row_of, source_json
 from webdata_nb.service.store.records import (
     IdempotencyKey,
     JobRecord,
@@ -197,9 +199,10 @@ def _pages_in_range(
 
 def _readable_source(page: StoredRow) -> str | None:
     try:
-        return source_of(page)
+        source = source_json(page)
     except DamagedContent:
         return None
+    return str(orjson.loads(source)) if source else None
 
 
 def _row_with_page(row: SqlRow) -> StoredRow:
