@@ -17,7 +17,9 @@ from webdata_nb.service.extract.evidence.page_tree import (
 )
 
 MAX_PIECES: Final = 50_000
-_TOKEN: Final = re.compile(r"\"(?:[^\"\\]++|\\.)*+\"|[{}\[\],:]|[^\s{}\[\],:\"]++", re.DOTALL)
+_TOKEN: Final = re.compile(
+    r"\"(?:[^\"\\]++|\\.)*+(?:\"|\\?\Z)|[{}\[\],:]|[^\s{}\[\],:\"]++", re.DOTALL
+)
 _MAX_KEYS: Final = 3
 _OPENING: Final = {"{": JSON_OBJECT, "[": JSON_ARRAY}
 _CLOSING: Final = {",": False, "}": True, "]": True}
