@@ -14,9 +14,8 @@ crawl, read pages      `crawl_df`, `scrape_df`, `why`
 search                 `search_df`, `engines_df`, `serp_diff`
 ad creatives           `creatives_df`, `advertisers_df`, `gallery`
 fields of pages        `links_df`, `images_df`, `headings_df`, `tables`, `extract_df`,
-                       `rights_df`
+                       `rights_df`, `verify`
 audit of a site        `audit_df`, `audit_report`, `plot_audit`
-fields of pages        `links_df`, `images_df`, `headings_df`, `tables`, `extract_df`, `verify`
 jobs                   `crawl_job`, `search_job`, `job`, `jobs_df`, `export_df`,
                        `read_csv_export`
 earlier results        `retry_failed`, `history_df`, `diff`, `record`, `replay`, `to_parquet`,

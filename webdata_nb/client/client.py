@@ -338,8 +338,6 @@ class Client:
         self, job_id: str, *, per_page: int = limits.PAGE_FACTS_DEFAULT, cursor: str | None = None
     ) -> PageFactsPage:
         """GET /v1/crawl/{job_id}/page-facts (ours): what an audit compares of each page.
-    async def verify(self, pages: Sequence[Mapping[str, Any]]) -> VerifyReply:
-        """POST /v1/verify (ours): compare extracted values with the stored pages.
 
         Raises
         ------
@@ -351,6 +349,13 @@ class Client:
             params["cursor"] = cursor
         request = ApiRequest("GET", _of_job(paths.CRAWL_PAGE_FACTS, job_id), params)
         return self._parse(PageFactsPage, await self._transport.json(request))
+
+    async def verify(self, pages: Sequence[Mapping[str, Any]]) -> VerifyReply:
+        """POST /v1/verify (ours): compare extracted values with the stored pages.
+
+        Raises
+        ------
+        NotFound, NotSupported
             The service does not keep the pages from which it extracts values.
         """
         request = ApiRequest("POST", paths.VERIFY, body={"pages": list(pages)}, idempotent=True)
