@@ -40,12 +40,14 @@ def test_lists_are_bounded() -> None:
 
 def test_an_empty_page_and_malformed_values() -> None:
     facts = audit_of(
-        "<link rel=canonical><link rel=alternate hreflang=xx href='http://['>"
+        "<link rel=canonical><link rel=canonical href='file:///a.html'>"
+        "<link rel=alternate hreflang=xx href='http://['>"
         "<meta name=description><title></title><h1> </h1>"
         '<script type="application/ld+json"></script>'
         f'<script type="application/ld+json">{"[" * 99_999}</script>'
     )
-    assert facts["canonicals"] == [None]
+    assert facts["canonicals"] == [None, None]
+    assert facts["malformed_canonicals"] == ["", "file:///a.html"]
     assert facts["hreflang"] == [{"language": "xx", "url": None}]
     assert (facts["titles"], facts["descriptions"], facts["h1s"]) == ([""], [""], [""])
     assert [each[:8] for each in facts["structured_data_errors"]] == ["block 1:", "block 2:"]

@@ -76,6 +76,7 @@ async def test_facts_of_pages_failures_and_skipped_urls(api: Api, faulty: Site) 
         "refresh": "600",
         "x_robots": ["noarchive"],
         "canonicals": [faulty.url],
+        "malformed_canonicals": [],
         "hreflang": [{"language": "de", "url": faulty.at("/de")}],
         "images": 5,
         "images_without_alt": 1,

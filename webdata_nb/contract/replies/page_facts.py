@@ -52,6 +52,9 @@ class PageAudit(Reply):
     canonicals: list[str | None] = Field(
         description="Targets of `link rel=canonical`; null if one is malformed."
     )
+    malformed_canonicals: list[str] = Field(
+        default_factory=list, description="The malformed ones as they are written."
+    )
     robots: list[str] = Field(description="Contents of `meta name=robots`.")
     x_robots: list[str] = Field(description="Values of the header `X-Robots-Tag`.")
     hreflang: list[PageAlternate] = Field(description="Versions in other languages.")

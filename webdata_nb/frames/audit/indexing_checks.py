@@ -39,7 +39,7 @@ def _check_canonicals(page: AuditPage, site: AuditSite) -> Iterator[AuditFinding
         evidence = " and ".join(sorted(map(str, urls)))
         yield of_page("multiple_canonicals", page, evidence, count=len(urls))
     elif page.canonical is None:
-        yield of_page("invalid_canonical", page)
+        yield of_page("invalid_canonical", page, ", ".join(page.texts("malformed_canonicals")))
     elif page.canonical not in page.own_urls:
         yield of_page("canonicalized", page, page.canonical)
         if NOINDEX in page.directives:

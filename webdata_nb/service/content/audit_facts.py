@@ -99,17 +99,24 @@ def _metas(page: ParsedPage) -> dict[str, Any]:
 def _head_links(page: ParsedPage) -> dict[str, Any]:
     """Return the canonical URLs, and the alternates of other languages, in their order."""
     canonicals: list[str | None] = []
+    malformed: list[str] = []
     hreflang: list[dict[str, str | None]] = []
     for element in page.elements_by_tag.get("link", ()):
         rel = (element.attr("rel") or "").lower().split()
         href = (element.attr("href") or "").partition("#")[0]
         if "canonical" in rel:
-            canonicals.append(page.link_resolver[href] if href else None)
+            url = page.link_resolver[href] if href else None
+            canonicals.append(url)
+            malformed += [_cut(href)] if url is None else []
         language = element.attr("hreflang")
         if "alternate" in rel and language is not None:
             url = page.link_resolver[href] if href else None
             hreflang.append({"language": _cut(language), "url": url})
-    return {"canonicals": canonicals[:MAX_LISTED], "hreflang": hreflang}
+    return {
+        "canonicals": canonicals[:MAX_LISTED],
+        "malformed_canonicals": malformed[:MAX_LISTED],
+        "hreflang": hreflang,
+    }
 
 
 def _images(page: ParsedPage) -> dict[str, Any]:
