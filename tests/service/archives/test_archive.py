@@ -13,6 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
+from copy import copy
 from pathlib import Path
 
 import pytest
@@ -168,6 +169,7 @@ class TestBodies:
                 response(f"{URL}bomb", bomb, content_encoding="gzip"),
                 response(f"{URL}unknown", b"x", content_encoding="rot13"),
                 record("response", f"{URL}text", b"no http"),
+                response(f"{URL}status", b"a", status="000 None"),
                 record("response", f"{URL}head", b"HTTP/1.1 200 OK\r\nContent-Type: text/html"),
                 record(
                     "response", f"{URL}part", http_response(b"a"), fields={"WARC-Truncated": "time"}
@@ -175,7 +177,7 @@ class TestBodies:
             )
         )
         kinds = {"large": "too_large", "bomb": "too_large", "unknown": "decode"}
-        kinds |= dict.fromkeys(("text", "head", "part"), "protocol")
+        kinds |= dict.fromkeys(("text", "status", "head", "part"), "protocol")
         assert {name: error_of(archive, URL + name) for name in kinds} == kinds
 
 
@@ -240,6 +242,11 @@ class TestDamage:
             tracemalloc.stop()
         assert self.complete(archive) == list(range(20))
         assert "unpacks to more than 200 times its size" in archive.index.problems[0]
+
+    @pytest.mark.parametrize("date", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-10:00"])
+    def test_a_date_outside_the_calendar_is_no_date(self, tmp_path: Path, date: str) -> None:
+        path = write_warc(tmp_path / "a.warc", response(URL, b"a", date=date))
+        assert opened(path).response(URL, LIMITS).captured_at is None
 
     def test_an_endless_head_is_damage(self, tmp_path: Path) -> None:
         head = b"WARC/1.0\r\nX: " + b"a" * 50_000_000
@@ -330,6 +337,35 @@ class TestWacz:
     def test_members_elsewhere_are_not_read(self, tmp_path: Path, name: str, message: str) -> None:
         path = write_wacz(tmp_path / "a.wacz", {name: compressed([response(URL, b"a")])})
         with pytest.raises(UnusableArchive, match=message):
+            opened(path)
+
+    def test_the_start_may_be_in_any_file(self, tmp_path: Path) -> None:
+        robots = response(f"{URL}robots.txt", b"", content_type="text/plain")
+        members = {
+            "archive/1.warc.gz": compressed([robots]),
+            "archive/2.warc.gz": compressed([response(URL, b"a")]),
+        }
+        assert opened(write_wacz(tmp_path / "a.wacz", members)).first_page() == URL
+
+    def test_members_that_share_bytes_are_refused(self, tmp_path: Path) -> None:
+        path = tmp_path / "a.wacz"
+        with zipfile.ZipFile(path, "w") as package:
+            package.writestr("archive/0.warc.gz", compressed([response(URL, b"a")]))
+            for number in range(1, 9):
+                package.filelist.append(copy(package.filelist[0]))
+                package.filelist[-1].filename = f"archive/{number}.warc.gz"
+        with pytest.raises(UnusableArchive, match="its WARC files overlap"):
+            opened(path)
+
+    @pytest.mark.parametrize("way", ["encrypted", "lzma"])
+    def test_a_list_of_pages_that_is_stored_in_another_way(self, tmp_path: Path, way: str) -> None:
+        path = tmp_path / "a.wacz"
+        method = zipfile.ZIP_LZMA if way == "lzma" else zipfile.ZIP_STORED
+        with zipfile.ZipFile(path, "w") as package:
+            package.writestr("archive/a.warc", response(URL, b"a"))
+            package.writestr("pages/pages.jsonl", b"{}" * 50, method)
+            package.filelist[-1].flag_bits |= way == "encrypted"
+        with pytest.raises(UnusableArchive, match="its list of pages is encrypted, or compressed"):
             opened(path)
 
     def test_compressed_members_are_refused(self, tmp_path: Path) -> None:

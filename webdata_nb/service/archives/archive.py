@@ -75,7 +75,8 @@ class Archive:
             for url in self.listed_pages:
                 if self._find(file, url) is not None:
                     return url
-            return _first_page(file, self.windows[0])
+            pages = (_first_page(file, window) for window in self.windows)
+            return next(filter(None, pages), None)
 
     def _record(self, file: BinaryIO, url: str) -> WarcRecord:
         record = self._find(file, url)

@@ -12,7 +12,7 @@ from webdata_nb.service.errors import FetchError
 from webdata_nb.service.web.content_codings import ContentDecoder, parse_content_codings
 from webdata_nb.service.web.request import FetchLimits
 
-_STATUS_LINE: Final = re.compile(rb"HTTP/\d(?:\.\d)? +(\d{3})(?: |\r|\n|$)")
+_STATUS_LINE: Final = re.compile(rb"HTTP/\d(?:\.\d)? +([1-9]\d\d)(?: |\r|\n|$)")
 _CHUNK_SIZE: Final = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?\r?\n")
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _OK: Final = 200

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BytesIO
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +21,7 @@ ZIP_MAGIC: Final = b"PK\x03\x04"
 MAX_DIRECTORY_BYTES: Final = 4 * 1024 * 1024
 MAX_WARC_FILES: Final = 10_000
 _PAGES: Final = "pages/pages.jsonl"
+_PAGES_METHODS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 _MAX_PAGES_BYTES: Final = 1024 * 1024
 _MAX_PAGES: Final = 10_000
 _LOCAL_HEADER: Final = struct.Struct("<26xHH")
@@ -70,6 +71,7 @@ def read_wacz(path: Path) -> WaczPackage:
         _check_directory_size(path)
         with zipfile.ZipFile(path) as package:
             windows = tuple(_windows(path, package))
+            _check_overlaps(path, windows)
             pages = tuple(_pages(package))
     except _DAMAGED as error:
         raise UnusableArchive(f"{path.name} is a damaged package ({error})") from None
@@ -125,11 +127,21 @@ def _windows(path: Path, package: zipfile.ZipFile) -> Iterator[WarcWindow]:
             yield WarcWindow(start, limit)
 
 
+def _check_overlaps(path: Path, windows: tuple[WarcWindow, ...]) -> None:
+    """Refuse members that share bytes: a small package could have millions of records."""
+    in_order = sorted(windows, key=lambda window: window.start)
+    if any(first.limit > second.start for first, second in pairwise(in_order)):
+        raise UnusableArchive(f"{path.name} is a damaged package (its WARC files overlap)")
+
+
 def _pages(package: zipfile.ZipFile) -> Iterator[str]:
     """Yield the addresses in the list of pages, those of seeds first."""
     if _PAGES not in package.namelist():
         return
-    with package.open(_PAGES) as listing:
+    member = package.getinfo(_PAGES)
+    if member.compress_type not in _PAGES_METHODS or member.flag_bits & _ENCRYPTED:
+        raise ValueError("its list of pages is encrypted, or compressed in an unusual way")
+    with package.open(member) as listing:
         lines = islice(BytesIO(listing.read(_MAX_PAGES_BYTES)), _MAX_PAGES)
         pages = [page for page in map(_page, lines) if page is not None]
     yield from (url for url, is_seed in sorted(pages, key=lambda page: not page[1]))

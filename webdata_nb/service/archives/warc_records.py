@@ -113,9 +113,9 @@ class WarcRecord:
         """When it was captured."""
         try:
             at = datetime.fromisoformat(self.fields.get("warc-date", ""))
-        except ValueError:
+            return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+        except (ValueError, OverflowError):  # an offset may lead out of the years 1 to 9999
             return None
-        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
 
 
 def read_record(file: BinaryIO, offset: int, limit: int) -> WarcRecord:
