@@ -38,6 +38,17 @@ def test_lists_are_bounded() -> None:
     assert len(facts["titles"][0]) == 500
 
 
+def test_a_page_that_declares_too_much_has_small_facts() -> None:
+    """A relative URL of few bytes becomes one of thousands by the page's base."""
+    alternate = "<link rel=alternate hreflang=x href=b>"
+    elements = f"{alternate}<meta name=description content=x><meta name=robots content=x><h1>x</h1>"
+    facts = audit_of(f"<base href='http://a.test/{'x' * 1900}/'>{elements * 2000}")
+    lists = ("hreflang", "descriptions", "robots", "h1s")
+    assert [len(facts[name]) for name in lists] == [500] * 4
+    titles = audit_of("<body>" + "<title>x</title>" * 2000)["titles"]
+    assert len(titles) == 500
+
+
 def test_an_empty_page_and_malformed_values() -> None:
     facts = audit_of(
         "<link rel=canonical><link rel=canonical href='file:///a.html'>"

@@ -41,7 +41,7 @@ class PageAlternate(Reply):
 
 
 class PageAudit(Reply):
-    """What a page declares; lists have the elements in document order."""
+    """What a page declares; lists have the elements in document order, the first 500 at most."""
 
     is_html: bool = Field(description="Whether it was HTML, and not a document of another type.")
     bytes: int = Field(description="Size of the decoded body, in bytes.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.service.content.parser import Namespace, collapse_whitespace, text_of
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 MAX_LISTED: Final = 20
 """Elements of one kind that the facts list one by one."""
+MAX_DECLARED: Final = 500
+"""Titles, descriptions, headings, directives and languages of a page that are kept."""
 MAX_TEXT_LENGTH: Final = 500
 """Characters kept of a title, a description or a heading."""
 _MEDIA: Final = ("iframe", "video", "audio", "source", "form")
@@ -51,7 +54,7 @@ def audit_facts(
         "bytes": len(page.source.body),
         "language": page.head.language,
         "titles": _titles(page),
-        "h1s": [_cut(_heading_text(element)) for element in page.elements_by_tag.get("h1", ())],
+        "h1s": _headings(page),
         **_metas(page),
         "x_robots": [_cut(value) for value in page.source.header("x-robots-tag")],
         **_head_links(page),
@@ -69,7 +72,13 @@ def _cut(text: str) -> str:
 
 def _titles(page: ParsedPage) -> list[str]:
     elements = page.elements_by_tag.get("title", ())
-    return [_cut(each.text) for each in elements if each.namespace is Namespace.HTML]
+    titles = (_cut(each.text) for each in elements if each.namespace is Namespace.HTML)
+    return list(islice(titles, MAX_DECLARED))
+
+
+def _headings(page: ParsedPage) -> list[str]:
+    elements = page.elements_by_tag.get("h1", ())
+    return [_cut(_heading_text(element)) for element in islice(elements, MAX_DECLARED)]
 
 
 def _heading_text(element: Element) -> str:
@@ -89,8 +98,8 @@ def _metas(page: ParsedPage) -> dict[str, Any]:
         if refresh is None and (element.attr("http-equiv") or "").strip().lower() == "refresh":
             refresh = content
     return {
-        "descriptions": by_name.get("description", []),
-        "robots": by_name.get("robots", []),
+        "descriptions": by_name.get("description", [])[:MAX_DECLARED],
+        "robots": by_name.get("robots", [])[:MAX_DECLARED],
         "viewport": next(iter(by_name.get("viewport", ())), None),
         "refresh": refresh,
     }
@@ -109,7 +118,7 @@ def _head_links(page: ParsedPage) -> dict[str, Any]:
             canonicals.append(url)
             malformed += [_cut(href)] if url is None else []
         language = element.attr("hreflang")
-        if "alternate" in rel and language is not None:
+        if "alternate" in rel and language is not None and len(hreflang) < MAX_DECLARED:
             url = page.link_resolver[href] if href else None
             hreflang.append({"language": _cut(language), "url": url})
     return {
