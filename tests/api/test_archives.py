@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,15 +17,17 @@ import pytest
 
 from tests.api.receipts import receipt_of
 from tests.requirements import require
+from tests.service.archives import warc_files
 from tests.service.archives.warc_files import response, write_warc
 from tests.site.document import document
 from tests.site.fixtures import Docs
 from tests.wire_service import WireService
-from webdata_nb import local, settings, why
+from webdata_nb import local, record, replay, settings, why
 from webdata_nb.api import Session, connect, crawl_df, retry_failed
 from webdata_nb.bridge import synced
 from webdata_nb.demo.server import SampleSite
 from webdata_nb.errors import InvalidArgument, JobFailed
+from webdata_nb.frames.warc import append_receipt
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -144,6 +149,49 @@ def test_out_writes_an_archive_that_gives_the_same_frame(
     path.unlink()
     crawl_df(sample_site.url, out=path, **options)  # type: ignore[call-overload]
     assert path.exists()
+
+
+@pytest.mark.usefixtures("on_local_service")
+def test_a_replayed_call_writes_no_archive(sample_site: SampleSite, tmp_path: Path) -> None:
+    path = tmp_path / "sample.warc.gz"
+    with record(tmp_path / "recording"):
+        crawl_df(sample_site.url, out=path, max_pages=2)
+    written = path.read_bytes()
+    with (
+        replay(tmp_path / "recording"),
+        pytest.raises(InvalidArgument, match="a replayed call sends no requests"),
+    ):
+        crawl_df(sample_site.url, out=path, max_pages=2)
+    assert path.read_bytes() == written
+
+
+def test_the_receipt_is_appended_whole_to_the_file_of_its_crawl(tmp_path: Path) -> None:
+    path = tmp_path / "a.warc.gz"
+    block = b"software: a\r\nisPartOf: urn:uuid:job-1\r\n"
+    written = write_warc(path, warc_files.record("warcinfo", "", block)).read_bytes()
+    append_receipt(path, {"job_id": "job-2"})  # of a crawl whose file was replaced
+    assert path.read_bytes() == written
+    with (
+        limited_file_size(len(written) + 10),
+        pytest.raises(OSError, match="File too large"),
+    ):
+        append_receipt(path, {"job_id": "job-1"})
+    assert path.read_bytes() == written
+    append_receipt(path, {"job_id": "job-1"})
+    assert b'{"job_id":"job-1"}' in gzip.decompress(path.read_bytes())
+
+
+@contextmanager
+def limited_file_size(size: int) -> Iterator[None]:
+    """Let writes beyond a size fail, as on a full disk."""
+    earlier = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, earlier[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, earlier)
+        signal.signal(signal.SIGXFSZ, handler)
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,11 @@ async def record(
     path = _checked_target(options["out"])
     spec = JobSpec.recorded_crawl(url, path, **request_values(options, CrawlOptions))
     call = replace(_checked_call(options), cache=False)
+    if call.settings.replay is not None:
+        raise InvalidArgument(
+            "a replayed call sends no requests that a WARC file could have: leave out out, or end "
+            "replay()"
+        )
     await budget.check([spec], call, FanOutOptions.check(options).budget)
     result = await single_call.fetch_result(spec, call)
     if result.complete and result.error() is None:
