@@ -37,6 +37,9 @@ def visit(*headers: tuple[str, str], rendered: bool = False, error: bool = False
         ([("last-modified", EARLIER), ("date", "no date")], ("", EARLIER)),
         ([("last-modified", "yesterday")], ("", "")),
         ([("last-modified", "Wed, 25 Nov 2026 11:59:59")], ("", "")),
+        # Numbers that no date has.
+        ([("last-modified", f"Wed, 25 Nov {10**14} 11:59:59 GMT")], ("", "")),
+        ([("last-modified", f"Wed, 25 Nov 2026 11:59:59 +{10**18}")], ("", "")),
         ([("etag", "x" * 2000)], ("", "")),
     ],
 )

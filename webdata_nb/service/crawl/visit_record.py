@@ -88,6 +88,6 @@ def _time(text: str) -> datetime | None:
     """Return the time of an HTTP date; None if it is malformed."""
     try:
         at = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, TypeError, OverflowError, IndexError):
         return None
     return at if at.tzinfo is not None else None
