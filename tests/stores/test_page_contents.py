@@ -136,6 +136,20 @@ async def test_a_damaged_content_is_a_failed_row(kind: str) -> None:
         journal_of(row)
 
 
+async def test_a_damaged_row_keeps_what_its_page_may_be_used_for() -> None:
+    rights = {"verdicts": {"search": "refused"}, "signals": [{"line": "a\nb"}]}
+    whole = row_parts(3, LONG)
+    own = (whole.own[0], whole.own[1] + b',"rights":' + orjson.dumps(rights), *whole.own[2:])
+    bare = JournalEntry(3, "http://x/3", success=True, journal=b"{}")
+    row = replace(whole, own=own)
+    entry = stored(await share_content(job_with(), bare, row, shares_journal=True))
+    assert entry.content is not None
+    assert orjson.loads(row_of(entry))["rights"] == rights
+    failed = orjson.loads(row_of(replace(entry, content=damaged(entry.content)["missing"])))
+    assert (failed["success"], failed["rights"]) == (False, rights)
+    assert failed["fetched_at"] == orjson.loads(whole.own[1])
+
+
 async def test_a_damaged_result_of_a_search_keeps_its_rank() -> None:
     found = orjson.dumps({"id": "j-1", "url": "http://x/0", "rank": 1, "title": "T"})
     tail = b',"success":true,"scraped":true,"markdown":%b}' % orjson.dumps(LONG)

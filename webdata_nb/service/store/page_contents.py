@@ -130,7 +130,7 @@ def damaged_row(page: StoredRow, error: DamagedContent) -> bytes:
         found, *_ = page.page.split(_SEPARATOR)
         result = {**orjson.loads(found + b"}"), "success": False, "scraped": False}
         return orjson.dumps({**result, "error": reason, "metadata": metadata})
-    time_taken, fetched_at, *_ = map(orjson.loads, page.page.split(_SEPARATOR))
+    time_taken, visit, *_ = page.page.split(_SEPARATOR)
     row = {
         "url": page.url,
         "title": None,
@@ -139,10 +139,11 @@ def damaged_row(page: StoredRow, error: DamagedContent) -> bytes:
         "success": False,
         "error": reason,
         "depth": None,
-        "time_taken": time_taken,
+        "time_taken": orjson.loads(time_taken),
         "quality": None,
         "content_hash": None,
-        "fetched_at": fetched_at,
+        # What the page may be used for follows in crawls with rights.
+        **orjson.loads(b'{"fetched_at":%b}' % visit),
         "metadata": metadata,
     }
     return orjson.dumps(row)
