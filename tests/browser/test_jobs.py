@@ -44,6 +44,24 @@ async def test_a_page_built_by_a_script_is_read_where_that_is_asked_for(
         assert [row["title"] for row in rows] == (["Built", "Plain"] if words else ["App"])
 
 
+async def test_the_headers_of_the_page_that_a_script_opens_say_what_it_may_be_used_for(
+    api: Api, site: Site
+) -> None:
+    site.page("/", '<title>Home</title><main><a href="/a">a</a></main>')
+    site.page("/a", '<title>A</title><script>location.replace("/refused")</script>')
+    site.page("/refused", PLAIN, headers={"X-Robots-Tag": "noai"})
+    options = {"render": True, "only_main_content": False}
+    reply = await api.run_job("crawl", url=site.url, scrape_options=options, purpose="ai-train")
+    assert [row["title"] for row in reply["data"]] == ["Home"]
+    assert reply["receipt"]["counts"] == {"fetched": 1, "rights": 1}
+    [entry] = [
+        each
+        for each in (await api.get(f"/v1/crawl/{reply['job_id']}/receipt"))["data"]
+        if each["outcome"] == "rights"
+    ]
+    assert entry["detail"] == f"X-Robots-Tag: noai ({site.at('/refused')})"
+
+
 async def test_a_screenshot_of_the_size_asked_for(api: Api, site: Site) -> None:
     options = {
         "formats": ["screenshot", "markdown"],

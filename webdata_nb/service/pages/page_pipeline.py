@@ -200,7 +200,9 @@ class PagePipeline:
                 screenshot=rendered.screenshot,
                 page_height=rendered.page_height,
             )
+        headers = page.source.headers
         if rendered.final_url != fetched.final_url:
+            headers = rendered.headers
             fetched = replace(fetched, final_url=rendered.final_url)
             stopped = await _hop_refusal(rendered.final_url, deadline, allow_hop)
             if stopped is not None:
@@ -212,6 +214,7 @@ class PagePipeline:
             final_url=fetched.final_url,
             body=rendered.html,
             content_type=rendered.content_type,
+            headers=headers,
         )
         return FetchedPage(
             request.url,
