@@ -50,6 +50,8 @@ def frame_of(receipt: dict[str, Any] | None) -> pd.DataFrame:
         ({"since": "last", "lazy": True}, "lazy is not possible with since"),
         ({"since": "last", "spread": True}, "spread is not possible with since"),
         ({"since": "last", "executor": "dask"}, "executor is not possible with since"),
+        ({"since": "last", "wait_for": 100}, "not possible with pages that a browser loads"),
+        ({"since": JOB, "formats": ["screenshot"]}, "not possible with pages that a browser"),
         ({"since": "last", "max_pages": 2000}, "max_pages up to 1000; it is 2000"),
         ({"since": "last", "max_pages": 0}, "max_pages must be"),
         ({"since": "last", "offline": True}, "offline mode is on, and since asks"),

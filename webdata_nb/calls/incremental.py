@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from webdata_nb.calls.long_crawl import is_long
 from webdata_nb.contract import limits
+from webdata_nb.contract.requests import CrawlRequest
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.requests.inputs import Input, crawl_inputs
 from webdata_nb.requests.options import CrawlDfOptions
@@ -52,6 +53,12 @@ def incremental_inputs(
             "or its id as since"
         )
     inputs = crawl_inputs(url, options)
+    request = inputs[0].spec.request
+    if isinstance(request, CrawlRequest) and request.scrape_options.may_render:
+        raise InvalidArgument(
+            "since is not possible with pages that a browser loads: they can change without their "
+            'document; leave out render, wait_for, mobile, mobile_device and the format "screenshot"'
+        )
     if since.is_exact and inputs[0].labels:
         raise InvalidArgument(
             'since must be "last" or a time with a list of URLs: a frame or an id is of one crawl'

@@ -146,6 +146,9 @@ async def test_a_full_request_shows_which_claims_are_wrong(api: Api, site: Site)
         ({"since": "the last"}, "must be the id of a job"),
         ({"recheck": 1.5}, "must be a number from 0 to 1"),
         ({"recheck": True}, "must be a number from 0 to 1"),
+        ({"rights": True}, "cannot be combined with rights or purpose"),
+        ({"purpose": "search"}, "cannot be combined with rights or purpose"),
+        ({"audit": True}, "since cannot be combined with audit"),
     ],
 )
 async def test_an_earlier_crawl_with_other_options_is_refused(
