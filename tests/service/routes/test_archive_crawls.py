@@ -76,6 +76,20 @@ def untimed(value: Any) -> Any:
     return [untimed(each) for each in value] if isinstance(value, list) else value
 
 
+async def test_a_crawl_of_a_site_takes_no_pages_from_an_archive(
+    api: Api, site: Site, tmp_path: Path
+) -> None:
+    """Nobody knows with which headers the pages of an archive were requested."""
+    numbered(site)
+    path = write_warc(tmp_path / "site.warc.gz", *captured(site))
+    for options in ({}, {"url": site.url}):
+        earlier = await crawl(api, path, **options)
+        assert earlier["data"]
+        body = {"url": site.url, "since": earlier["job_id"]}
+        reply = await api.post("/v1/incremental-crawls", body, status=422)
+        assert "it is of an archive" in str(reply)
+
+
 @pytest.mark.parametrize(
     "strategy", ["bfs", *(pytest.param(name, marks=pytest.mark.slow) for name in ("dfs", "bff"))]
 )
