@@ -86,7 +86,8 @@ def _directives(value: str, token: str) -> Iterator[Says]:
     is_addressed = True
     for part in value.split(","):
         name, colon, rest = (text.strip() for text in part.partition(":"))
-        if colon and name not in _WITH_VALUE:
+        # A name has no spaces: the time in a date, behind its comma, is none.
+        if colon and name not in _WITH_VALUE and len(name.split()) == 1:
             is_addressed, name = name in {token, "*", "robots"}, rest
         if is_addressed and name in _DIRECTIVES:
             yield _DIRECTIVES[name]
