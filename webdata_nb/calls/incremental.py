@@ -57,7 +57,8 @@ def incremental_inputs(
     if isinstance(request, CrawlRequest) and request.scrape_options.may_render:
         raise InvalidArgument(
             "since is not possible with pages that a browser loads: they can change without their "
-            'document; leave out render, wait_for, mobile, mobile_device and the format "screenshot"'
+            "document; leave out render, wait_for, mobile, mobile_device and the format "
+            '"screenshot"'
         )
     if since.is_exact and inputs[0].labels:
         raise InvalidArgument(
