@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import sqlite3
+import unicodedata
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -484,6 +485,14 @@ async def test_snippet_is_the_passage_with_most_of_the_words(index: TextIndex) -
         assert "red fox" in match.snippet
     [match] = await index.find(ALICE, "animals", limit=1)
     assert match.snippet.startswith("red word")
+
+
+async def test_a_title_with_combining_accents_is_found(index: TextIndex) -> None:
+    title = unicodedata.normalize("NFD", "Mon r\u00e9sum\u00e9")
+    await index.add(ALICE, "j", [document(0, title, "words about it")], upto=1)
+    for query in ("resume", "r\u00e9sum\u00e9"):
+        [match] = await index.find(ALICE, query, limit=1)
+        assert match.snippet == "words about it"
 
 
 @pytest.mark.parametrize("store_factory", ["postgres"], indirect=True)

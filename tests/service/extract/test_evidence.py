@@ -137,18 +137,27 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_page_takes_time_in_proportion_to_its_length(name: str) -> None:
+    page = HOSTILE[name]
+    # Linear work takes four times as long for the whole page, quadratic work 16 times. Other
+    # processes slow down both, so one of several comparisons is enough.
+    assert any(_time(page) < 8 * _time(page[: len(page) // 4]) for _ in range(10))
+
+
+def _time(page: str) -> float:
+    """Return the processor time of a comparison with a page."""
     data = {
         "name": "a a a a b", "price": 1, "text": "a " * 300 + "b", "day": "2026-01-02",
         "rows": [{"name": "a", "price": 1, "in_stock": True} for _ in range(20)],
     }  # fmt: skip
     start = time.process_time()
-    find_evidence(HOSTILE[name], data)
-    # A worker has five seconds for a page; quadratic work would take minutes.
-    assert time.process_time() - start < 5
+    find_evidence(page, data)
+    return time.process_time() - start
 
 
+@pytest.mark.slow
 def test_errors_of_a_model_are_found_without_false_alarms() -> None:
     pages, random = make_pages(140), Random(8)
     missed, false_alarms, wrong, right = [], [], 0, 0

@@ -117,7 +117,7 @@ def best_passage(title: str, text: str, words: Collection[str]) -> str | None:
     """
     text = unicodedata.normalize("NFC", text)
     places = [(match.start(), match[0]) for match in _matches(fold(text), words)]
-    if not places and not any(_matches(fold(title[:_MAX_TITLE_CHARS]), words)):
+    if not places and set(words).isdisjoint(folded_words(title[:_MAX_TITLE_CHARS])):
         return None
     return _passage(text, _densest(places))
 
