@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 from urllib.parse import urlsplit
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -18,6 +19,7 @@ from tests.wire_service import WireService
 from webdata_nb import local, settings
 from webdata_nb.api import Session, connect, crawl_df, scrape_df, show, to_parquet, verify
 from webdata_nb.bridge import synced
+from webdata_nb.contract.replies import VerifiedPage, VerifiedValue
 from webdata_nb.errors import InvalidArgument, NotSupported
 from webdata_nb.frames import verification
 from webdata_nb.settings import LanguageModel
@@ -108,6 +110,28 @@ def test_pages_that_are_gone_or_changed_are_never_supported(site: Site) -> None:
 
 
 @pytest.mark.usefixtures("on_this_machine")
+def test_data_that_the_service_refuses_fails_alone(site: Site) -> None:
+    url = site.page("/", page("Ant", "1.50 €", "A-1", "/"))
+    pages = crawl_df(url, extract={"name": str})
+    two = pd.concat([pages, pages], ignore_index=True)
+    two.attrs = pages.attrs
+    data = pages["extract"].iloc[0]
+    for odd in ("x" * 300_000, "a\0b", "\ud800", 10**30):
+        two["extract"] = pd.Series([{**data, "odd": odd}, data], dtype=object)
+        assert list(verify(two)["verdict"]) == ["failed", "failed", "verbatim"]
+
+
+@pytest.mark.usefixtures("on_this_machine")
+def test_values_of_other_columns_are_compared(site: Site) -> None:
+    url = site.page("/", page("Ant", "1.50 €", "A-1", "/"))
+    pages = crawl_df(url, extract={"name": str, "price": float})
+    columns = pd.DataFrame({"price": [1.5], "stock": [3]})
+    data = {"price": columns["price"].max(), "stock": columns["stock"].max(), "more": np.inf}
+    pages["extract"] = pd.Series([data], dtype=object)
+    assert list(verify(pages)["verdict"]) == ["derived", "unsupported"]
+
+
+@pytest.mark.usefixtures("on_this_machine")
 def test_the_errors_of_a_model_are_found(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     model = StubModel(site, "/llm/v1")
     pages = [each for each in make_pages(27, seed=3) if not each.is_list]
@@ -157,3 +181,16 @@ def test_values_of_nested_data_have_the_pointers_of_their_evidence() -> None:
         ("/h", "x"),
     ]
     assert verification.field_name("/a~1b/c~0d/0") == "a/b.c~d.0"
+
+
+def test_values_that_the_service_does_not_compare_have_a_row() -> None:
+    data = {"name": "Ant", "sizes": [1, 2], "note": " ", "weight": float("nan")}
+    row = verification.ExtractedRow("http://x/", data, None)
+    compared = [VerifiedValue(pointer="/name", verdict="verbatim", reason="")]
+    page = VerifiedPage(job_id="j", url="http://x/", outcome="compared", values=compared)
+    found = verification.build([row], [page])
+    assert list(zip(found["field"], found["verdict"], found["value"], strict=True)) == [
+        ("name", "verbatim", "Ant"),
+        ("sizes.0", "failed", "1"),
+        ("sizes.1", "failed", "2"),
+    ]

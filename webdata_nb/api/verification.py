@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 from webdata_nb.bridge import blocking
 from webdata_nb.contract import limits, paths
 from webdata_nb.contract.replies import VerifiedPage
-from webdata_nb.errors import InvalidArgument, NotFound, NotSupported, OfflineError
+from webdata_nb.errors import (
+    InvalidArgument,
+    InvalidRequest,
+    NotFound,
+    NotSupported,
+    OfflineError,
+)
 from webdata_nb.frames import frame, verification
 from webdata_nb.frames.json_text import dumps
 from webdata_nb.frames.verification import ExtractedRow
@@ -71,7 +77,8 @@ async def averify(df: pd.DataFrame, **options: Unpack[ConnectionOptions]) -> pd.
         notation: separators, units, currencies, dates, case, spaces, items of a list) or
         `unsupported` (not on the page, or only for another field or another thing). Where a page
         could not be compared, it is `changed` (the stored page is another one), `gone` (the
-        service has no such page any more) or `failed` (it took too much time or memory).
+        service has no such page any more) or `failed` (it took too much time or memory, or its
+        data is more than the service compares).
 
     Raises
     ------
@@ -182,6 +189,16 @@ class _Verification:
                     f"extracts from (POST {paths.VERIFY}), so their values cannot be verified",
                     status=error.status,
                 ) from None
+            except (InvalidArgument, InvalidRequest) as error:
+                if len(requests) == 1:
+                    return [_refused(requests[0], str(error))]
+        # One page that the service refuses leaves the others as they are.
+        return [page for each in requests for page in await self._ask_some([each])]
+
+
+def _refused(request: PageRequest, detail: str) -> VerifiedPage:
+    job_id, url = request["job_id"], request["url"]
+    return VerifiedPage(job_id=job_id, url=url, outcome="failed", detail=detail)
 
 
 def _is_open(page: VerifiedPage | None) -> bool:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, Final
 
+import numpy as np
 import orjson
 import pandas as pd
 import pyarrow as pa
@@ -15,6 +17,7 @@ from webdata_nb.contract.replies import VerifiedPage
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import frame, schemas
 from webdata_nb.frames.call_receipt import CallReceipt
+from webdata_nb.frames.json_text import dumps, well_formed
 
 _MAX_DEPTH: Final = 50
 _FIELDS: Final[list[pa.Field[Any]]] = [
@@ -23,6 +26,7 @@ _FIELDS: Final[list[pa.Field[Any]]] = [
     pa.field("digest", schemas.TEXT),
 ]
 _SCHEMA: Final = pa.schema(_FIELDS)
+_NOT_COMPARED: Final = "the service compares 5,000 values of a page, nested at most 20 deep"
 VERDICTS: Final = ("verbatim", "derived", "unsupported", "changed", "gone", "failed")
 
 
@@ -73,7 +77,7 @@ def extracted_rows(df: pd.DataFrame) -> list[ExtractedRow]:
             start_url if isinstance(start_url, str) else query if isinstance(query, str) else None,
         )
         for url, cell, metadata, identifier, start_url, query in rows
-        if isinstance(data := _decoded(cell), Mapping) and isinstance(url, str)
+        if isinstance(data := _plain(_decoded(cell)), Mapping) and isinstance(url, str)
     ]
 
 
@@ -84,6 +88,17 @@ def _cells(df: pd.DataFrame, name: str) -> list[Any]:
 def _decoded(value: Any) -> Any:
     """Return the value of JSON text, which frames with Arrow types hold."""
     return orjson.loads(value) if isinstance(value, str) else value
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """Return data without the types of NumPy, which values from other columns have."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if depth >= _MAX_DEPTH:
+        return value
+    if isinstance(value, Mapping):
+        return {name: _plain(each, depth + 1) for name, each in value.items()}
+    return [_plain(each, depth + 1) for each in value] if isinstance(value, list) else value
 
 
 def _digest(metadata: Any) -> str | None:
@@ -111,8 +126,14 @@ def values_of(data: Any, pointer: str = "", depth: int = 0) -> Iterator[tuple[st
         for name, value in pairs:
             step = str(name).replace("~", "~0").replace("/", "~1")
             yield from values_of(value, f"{pointer}/{step}", depth + 1)
-    elif isinstance(data, str | int | float) and data != "":
+    elif _is_value(data):
         yield pointer, data
+
+
+def _is_value(data: Any) -> bool:
+    if isinstance(data, float):
+        return isfinite(data)
+    return isinstance(data, int) or (isinstance(data, str) and bool(data.strip()))
 
 
 def build(rows: Sequence[ExtractedRow], pages: Sequence[VerifiedPage]) -> pd.DataFrame:
@@ -139,8 +160,11 @@ def _entries(row: ExtractedRow, page: VerifiedPage) -> Iterator[tuple[Any, ...]]
     values = dict(values_of(row.data))
     for found in page.values:  # noqa: PD011 - a reply, no frame
         place = (found.quote, found.start, found.end, page.digest)
-        value = _text(values.get(found.pointer))
+        value = _text(values.pop(found.pointer, None))
         yield row.url, field_name(found.pointer), value, found.verdict, found.reason, *place
+    for pointer, value in values.items():
+        rest = ("failed", _NOT_COMPARED, None, None, None, page.digest)
+        yield row.url, field_name(pointer), _text(value), *rest
 
 
 def field_name(pointer: str) -> str:
@@ -156,9 +180,9 @@ def field_name(pointer: str) -> str:
 
 
 def _text(value: Any) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    return orjson.dumps(value).decode()
+    if value is None:
+        return None
+    return well_formed(value) if isinstance(value, str) else dumps(value)
 
 
 def _ordered(counts: Mapping[str, int]) -> dict[str, int]:
