@@ -25,6 +25,7 @@ from webdata_nb import (
     settings,
     to_parquet,
 )
+from webdata_nb import session as connections
 from webdata_nb.bridge import synced
 from webdata_nb.errors import NotFound
 
@@ -37,6 +38,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         path = tmp_path_factory.mktemp("audit")
         patch.setenv("WEBDATA_HOME", str(path))
+        patch.setattr(connections._DEFAULT, "connection", None)  # of an earlier module
         yield path
         stop(settings.current())
 

@@ -37,6 +37,7 @@ TABLE = {
     ("`query`", "characters"): limits.QUERY_LENGTH[1],
     ("`url`, `startUrls`, `webhook_url`", "characters"): limits.URL_LENGTH,
     ("`webhook_secret`", "characters"): limits.WEBHOOK_SECRET_LENGTH,
+    ("`pages` of `POST /v1/verify`", "pages"): limits.PAGES_TO_VERIFY,
     ("`formats`", "entries"): limits.FORMATS,
     ("`language`", "characters"): limits.LANGUAGE_LENGTH,
     ("`country`", "characters"): 2,

@@ -99,6 +99,11 @@ async def bench(site: Site) -> AsyncIterator[Bench]:
 async def test_a_schema_is_filled_and_the_item_says_how(bench: Bench) -> None:
     item = await bench.item()
     assert item["extract"] == VALID_ANSWER
+    evidence = item["metadata"]["extract"].pop("evidence")
+    assert (sorted(evidence["values"]), evidence["unsupported"]) == (
+        ["/name", "/tags/0", "/tags/1"],
+        ["/price"],
+    )
     assert item["metadata"]["extract"] == {
         "provider": "custom",
         "model": "m1",

@@ -18,6 +18,7 @@ from tests.service.routes.teams import member
 from webdata_nb.contract import paths
 from webdata_nb.service.creatives.sample import advertiser_ids
 
+UNKNOWN = "00000000-0000-4000-8000-000000000000"
 # What an operation is: method, path, body, and the kind of thing that it is about, if any.
 OPERATIONS = {
     "search": ("POST", paths.SEARCH, {"query": "q", "formats": []}, None),
@@ -52,6 +53,12 @@ OPERATIONS = {
     "crawl page facts": ("GET", paths.CRAWL_PAGE_FACTS, None, "crawl"),
     "cancel": ("POST", paths.JOB_CANCEL, {}, "crawl"),
     "retry": ("POST", paths.JOB_RETRY, {}, "crawl"),
+    "verify": (
+        "POST",
+        paths.VERIFY,
+        {"pages": [{"job_id": UNKNOWN, "url": "https://example.com/", "extract": {"a": "b"}}]},
+        None,
+    ),
     "jobs": ("GET", paths.JOBS, None, None),
     "engines": ("GET", paths.ENGINES, None, None),
     "advertisers": ("GET", paths.ADVERTISERS + "?query=Fulmar", None, None),
@@ -73,7 +80,6 @@ NOBODY = {
     "unknown": "Bearer wdk_nobody",
     "revoked": "Bearer wdk_mallory",
 }
-UNKNOWN = "00000000-0000-4000-8000-000000000000"
 UNKNOWN_FILE = "0" * 64
 ADVERTISER = advertiser_ids()[0]
 HOOK = {"webhook_url": "http://127.0.0.1:65534/hook"}
