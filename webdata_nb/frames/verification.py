@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Final
 
-import numpy as np
 import orjson
 import pandas as pd
 import pyarrow as pa
@@ -92,8 +91,8 @@ def _decoded(value: Any) -> Any:
 
 def _plain(value: Any, depth: int = 0) -> Any:
     """Return data without the types of NumPy, which values from other columns have."""
-    if isinstance(value, np.generic | np.ndarray):
-        return value.tolist()
+    if callable(to_list := getattr(value, "tolist", None)):
+        return to_list()
     if depth >= _MAX_DEPTH:
         return value
     if isinstance(value, Mapping):
