@@ -161,8 +161,7 @@ class Client:
             The service does not offer an option that must not be ignored; nothing was started.
         """
         await self._offered.check(paths.CRAWL, body)
-        request = _creating(paths.CRAWL, body, _key(idempotency_key), on_pause)
-        return self._parse(StartReply, await self._start(request))
+        return await self._start_job(paths.CRAWL, body, idempotency_key, on_pause)
 
     async def start_long_crawl(
         self,
@@ -178,8 +177,7 @@ class Client:
         NotFound, NotSupported
             The service offers no long crawls; nothing was started.
         """
-        request = _creating(paths.LONG_CRAWLS, body, _key(idempotency_key), on_pause)
-        return self._parse(StartReply, await self._start(request))
+        return await self._start_job(paths.LONG_CRAWLS, body, idempotency_key, on_pause)
 
     async def start_incremental_crawl(
         self,
@@ -195,8 +193,7 @@ class Client:
         NotFound, NotSupported
             The service offers no incremental crawls; nothing was started.
         """
-        request = _creating(paths.INCREMENTAL_CRAWLS, body, _key(idempotency_key), on_pause)
-        return self._parse(StartReply, await self._start(request))
+        return await self._start_job(paths.INCREMENTAL_CRAWLS, body, idempotency_key, on_pause)
 
     async def start_archive_crawl(
         self,
@@ -212,8 +209,7 @@ class Client:
         NotFound, NotSupported
             The service reads no archives; nothing was started.
         """
-        request = _creating(paths.LOCAL_ARCHIVE_CRAWLS, body, _key(idempotency_key), on_pause)
-        return self._parse(StartReply, await self._start(request))
+        return await self._start_job(paths.LOCAL_ARCHIVE_CRAWLS, body, idempotency_key, on_pause)
 
     async def start_recorded_crawl(
         self,
@@ -229,8 +225,7 @@ class Client:
         NotFound, NotSupported
             The service writes no archives; nothing was started.
         """
-        request = _creating(paths.LOCAL_RECORDED_CRAWLS, body, _key(idempotency_key), on_pause)
-        return self._parse(StartReply, await self._start(request))
+        return await self._start_job(paths.LOCAL_RECORDED_CRAWLS, body, idempotency_key, on_pause)
 
     async def start_site_crawl(
         self,
@@ -248,6 +243,16 @@ class Client:
         """
         request = _creating(paths.SITE_CRAWLS, body, _key(idempotency_key), on_pause)
         return self._parse(SiteCrawlStart, await self._start(request))
+
+    async def _start_job(
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        idempotency_key: str | None,
+        on_pause: Callable[[RequestPause], object] | None,
+    ) -> StartReply:
+        request = _creating(path, body, _key(idempotency_key), on_pause)
+        return self._parse(StartReply, await self._start(request))
 
     async def _start(self, request: ApiRequest) -> Any:
         try:

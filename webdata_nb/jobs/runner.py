@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable
 from contextlib import nullcontext
 from dataclasses import replace
 from http import HTTPStatus
@@ -66,61 +66,44 @@ async def start(
     client: Client, spec: JobSpec, *, wait_s: int = 0, idempotency_key: str | None = None
 ) -> StartReply:
     """Start the job of a request; the reply to a search may hold its result."""
-    key = idempotency_key
+    key, service = idempotency_key, f"the service at {client.base_url}"
     if isinstance(spec.request, ArchiveCrawlRequest | RecordedCrawlRequest):
-        return await _start_with_file(client, spec, idempotency_key=key)
+        is_read = isinstance(spec.request, ArchiveCrawlRequest)
+        start_crawl = client.start_archive_crawl if is_read else client.start_recorded_crawl
+        refusal = (
+            f"the local service at {client.base_url} is of a release without archives; stop "
+            "it with webdata stop, and repeat the call"
+        )
+        return await _or_not_supported(start_crawl(spec.body, idempotency_key=key), refusal)
     if spec.op == "search":
         return await client.start_search(spec.body, wait_s=wait_s, idempotency_key=key)
     if spec.since is not None:
-        return await _start_incremental(client, spec.body | spec.since.fields, key)
+        body = spec.body | spec.since.fields
+        refusal = (
+            f"{service} offers no incremental crawls (POST {paths.INCREMENTAL_CRAWLS}), which "
+            "since needs; nothing was started"
+        )
+        return await _or_not_supported(
+            client.start_incremental_crawl(body, idempotency_key=key), refusal
+        )
     if spec.audits:
-        return await _start_audit(client, spec, key)
+        # Another service, which may ignore the option, has no long crawls, and so refuses it.
+        refusal = (
+            f"{service} offers no audits (POST {paths.LONG_CRAWLS}): leave out audit; nothing was "
+            "started"
+        )
+        return await _or_not_supported(
+            client.start_long_crawl(spec.body, idempotency_key=key), refusal
+        )
     return await client.start_crawl(spec.body, idempotency_key=key)
 
 
-async def _start_incremental(
-    client: Client, body: Mapping[str, object], key: str | None
-) -> StartReply:
+async def _or_not_supported(started: Awaitable[StartReply], refusal: str) -> StartReply:
+    """Return the reply of an operation; raise `NotSupported` if the service has none such."""
     try:
-        return await client.start_incremental_crawl(body, idempotency_key=key)
+        return await started
     except (NotFound, NotSupported) as error:
-        raise NotSupported(
-            f"the service at {client.base_url} offers no incremental crawls "
-            f"(POST {paths.INCREMENTAL_CRAWLS}), which since needs; nothing was started",
-            status=error.status,
-        ) from None
-
-
-async def _start_with_file(
-    client: Client, spec: JobSpec, *, idempotency_key: str | None
-) -> StartReply:
-    """Start a crawl that reads or writes an archive."""
-    is_read = isinstance(spec.request, ArchiveCrawlRequest)
-    start_crawl = client.start_archive_crawl if is_read else client.start_recorded_crawl
-    try:
-        return await start_crawl(spec.body, idempotency_key=idempotency_key)
-    except (NotFound, NotSupported) as error:
-        raise NotSupported(
-            f"the local service at {client.base_url} is of a release without archives; stop "
-            "it with webdata stop, and repeat the call",
-            status=error.status,
-        ) from None
-
-
-async def _start_audit(client: Client, spec: JobSpec, key: str | None) -> StartReply:
-    """Start a crawl for an audit.
-
-    It is started as a long crawl: another service, which may ignore the option `audit`, has none,
-    and so refuses it before anything is started.
-    """
-    try:
-        return await client.start_long_crawl(spec.body, idempotency_key=key)
-    except (NotFound, NotSupported) as error:
-        raise NotSupported(
-            f"the service at {client.base_url} offers no audits (POST {paths.LONG_CRAWLS}): leave "
-            "out audit; nothing was started",
-            status=error.status,
-        ) from None
+        raise NotSupported(refusal, status=error.status) from None
 
 
 async def run_call(
