@@ -108,8 +108,7 @@ async def record(
 
 def _checked_call(options: CrawlDfOptions) -> CallOptions:
     """Return the options of a call of the local service; `out` is left out."""
-    unwritten = {**options, "out": None}
-    call = CallOptions.check(unwritten, options["on_incomplete"])  # type: ignore[arg-type]
+    call = CallOptions.check_without_out(options)
     scope = call.connection.scope(call.settings)
     if not scope.local:
         raise InvalidArgument(

@@ -81,9 +81,7 @@ async def run(
     without_effect = {"stream": stream, "lazy": lazy, "executor": options["executor"]}
     spec, out = _checked(url, options, [name for name, value in without_effect.items() if value])
     fan_out = FanOutOptions.check(options)
-    unwritten = {**options, "out": None}
-    call = CallOptions.check(unwritten, options["on_incomplete"])  # type: ignore[arg-type]
-    call = replace(call, cache=False)
+    call = replace(CallOptions.check_without_out(options), cache=False)
     await budget.check([spec], call, fan_out.budget)
     cache = ResultCache.of_spec(spec, call)
     async with cache.single_flight():
@@ -106,15 +104,55 @@ def _checked(
             f"{without_effect[0]} has a meaning only with max_pages up to {limits.MAX_PAGES[1]}; "
             f"it is {max_pages}"
         )
+    require_out(options)
+    out = arguments.check_dataset_path(options["out"], f"max_pages={max_pages}")
+    assert out is not None  # noqa: S101 - None was refused above
+    return spec, out
+
+
+def require_out(options: CrawlDfOptions) -> None:
+    """Refuse a long crawl without `out`."""
     if options["out"] is None:
         raise InvalidArgument(
             f"max_pages must be from 1 to {limits.MAX_PAGES[1]}, or up to "
             f"{limits.LONG_CRAWL_PAGES[1]} with a folder or URL for the rows as out; "
-            f"it is {max_pages}"
+            f"it is {format_value(options['max_pages'])}"
         )
-    out = arguments.check_dataset_path(options["out"], f"max_pages={max_pages}")
-    assert out is not None  # noqa: S101 - None was refused above
-    return spec, out
+
+
+def manifest_of_call(
+    folders: Sequence[CrawlParts], digest: str, out: Path | str
+) -> CrawlManifest | None:
+    """Return the manifest of a call, which the first folder has; None if there are no files.
+
+    Raises
+    ------
+    InvalidArgument
+        The folders have the rows of another call, or other Parquet files.
+    """
+    manifest = folders[0].manifest()
+    if manifest is None and not all(folder.is_empty() for folder in folders):
+        raise InvalidArgument(
+            f"out has Parquet files of something else: {out}; choose another folder"
+        )
+    if manifest is not None and manifest.digest != digest:
+        raise InvalidArgument(
+            f"out has the rows of another call: {out}; choose another folder, or repeat "
+            "that call with the same arguments and the same service"
+        )
+    return manifest
+
+
+def write_new_manifest(folders: Sequence[CrawlParts], digest: str) -> CrawlManifest:
+    """Delete the files of an earlier call and write the manifest of a new one.
+
+    This comes before the first request: it shows that the folder can be written.
+    """
+    for folder in folders:
+        folder.clear()
+    manifest = CrawlManifest(digest, secrets.token_hex(16))
+    folders[0].write_manifest(manifest)
+    return manifest
 
 
 class LongCrawl:
@@ -159,25 +197,12 @@ class LongCrawl:
     def _manifest(self) -> CrawlManifest:
         """Return the manifest of this call; write it where there is none."""
         digest = self._cache.key.digest
-        manifest = self._parts.manifest()
-        if manifest is None and not self._parts.is_empty():
-            raise InvalidArgument(
-                f"out has Parquet files of something else: {self._out}; choose another folder"
-            )
-        if manifest is not None and manifest.digest != digest:
-            raise InvalidArgument(
-                f"out has the rows of another call: {self._out}; choose another folder, or repeat "
-                "that call with the same arguments and the same service"
-            )
+        manifest = manifest_of_call([self._parts], digest, self._out)
         if manifest is not None and not self._options.refresh:
             return manifest
         if self._options.settings.offline:
             raise OfflineError(f"offline, and there is no crawl in {self._out}")
-        self._parts.clear()
-        manifest = CrawlManifest(digest, secrets.token_hex(16))
-        # Before anything is sent: it shows that the folder can be written.
-        self._parts.write_manifest(manifest)
-        return manifest
+        return write_new_manifest([self._parts], digest)
 
     def _finished(self, attrs: Mapping[str, Any]) -> CallResult:
         return CallResult(self._parts.read(self._columns), {**attrs, "cache": "hit"})

@@ -8,7 +8,6 @@ whole, and reads the rows that no file has yet.
 from __future__ import annotations
 
 import asyncio
-import secrets
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -21,7 +20,14 @@ from urllib.parse import urlsplit
 from webdata_nb.cache.result_cache import ResultCache
 from webdata_nb.calls import budget, multi_input
 from webdata_nb.calls.executor import InputResult
-from webdata_nb.calls.long_crawl import LongCrawl, columns_without_content, is_long
+from webdata_nb.calls.long_crawl import (
+    LongCrawl,
+    columns_without_content,
+    is_long,
+    manifest_of_call,
+    require_out,
+    write_new_manifest,
+)
 from webdata_nb.contract import limits, paths
 from webdata_nb.contract.replies import SiteCrawlStart
 from webdata_nb.contract.requests import CrawlRequest
@@ -63,9 +69,7 @@ async def run(
     specs = _checked(urls, options, stream=stream, lazy=lazy)
     out = _out_folder(options)
     fan_out = FanOutOptions.check(options)
-    unwritten = {**options, "out": None}
-    call = CallOptions.check(unwritten, options["on_incomplete"])  # type: ignore[arg-type]
-    call = replace(call, cache=False)
+    call = replace(CallOptions.check_without_out(options), cache=False)
     await budget.check(specs, call, fan_out.budget)
     async with _folder(out) as folder:
         # Without files that stay, the frame has all columns.
@@ -133,12 +137,8 @@ def _url_of(spec: JobSpec) -> str:
 
 
 def _out_folder(options: CrawlDfOptions) -> Path | str | None:
-    if options["out"] is None and is_long(options):
-        raise InvalidArgument(
-            f"max_pages must be from 1 to {limits.MAX_PAGES[1]}, or up to "
-            f"{limits.LONG_CRAWL_PAGES[1]} with a folder or URL for the rows as out; "
-            f"it is {format_value(options['max_pages'])}"
-        )
+    if is_long(options):
+        require_out(options)
     return arguments.check_dataset_path(options["out"], "spread=True")
 
 
@@ -218,27 +218,14 @@ class _SiteCrawlCall:
     def _manifest(self, *, refresh: bool) -> CrawlManifest:
         """Return the manifest of the whole; write it where there is none."""
         digest = " ".join(site.cache.key.digest for site in self._sites.values())
-        manifest = self._whole.manifest()
-        parts = [self._whole, *(site.parts for site in self._sites.values())]
-        if manifest is None and not all(each.is_empty() for each in parts):
-            raise InvalidArgument(
-                f"out has Parquet files of something else: {self._folder}; choose another folder"
-            )
-        if manifest is not None and manifest.digest != digest:
-            raise InvalidArgument(
-                f"out has the rows of another call: {self._folder}; choose another folder, or "
-                "repeat that call with the same arguments and the same service"
-            )
+        folders = [self._whole, *(site.parts for site in self._sites.values())]
+        manifest = manifest_of_call(folders, digest, self._folder)
         is_started = manifest is not None and manifest.job_id is not None
         if self.options.settings.offline and (refresh or not is_started):
             raise OfflineError(f"offline, and there are no crawls in {self._folder}")
         if manifest is not None and not refresh:
             return manifest
-        for each in parts:
-            each.clear()
-        manifest = CrawlManifest(digest, secrets.token_hex(16))
-        self._whole.write_manifest(manifest)
-        return manifest
+        return write_new_manifest(folders, digest)
 
     async def _start(self, manifest: CrawlManifest) -> None:
         options = self.options

@@ -17,6 +17,7 @@ from webdata_nb.errors import ConnectionFailed, InvalidArgument
 from webdata_nb.requests import arguments
 from webdata_nb.requests.options import (
     CallArguments,
+    CrawlDfOptions,
     InputListOptions,
     OnCancel,
     OnError,
@@ -92,6 +93,12 @@ class CallOptions:
             on_cancel=on_cancel,
             out=arguments.check_out_path(options.get("out")),
         )
+
+    @classmethod
+    def check_without_out(cls, options: CrawlDfOptions) -> CallOptions:
+        """Check the options of a call that writes the rows to `out` in its own way."""
+        unwritten = {**options, "out": None}
+        return cls.check(unwritten, options["on_incomplete"])  # type: ignore[arg-type]
 
     def ttl_s(self, op: str) -> float | None:
         """Return the seconds for which an answer of `op` is fresh; None offline, for any age."""

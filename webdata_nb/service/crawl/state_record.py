@@ -10,7 +10,6 @@ another version, or a checksum is wrong, none is used: the crawl then replays it
 from __future__ import annotations
 
 import struct
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -19,13 +18,9 @@ from zlib import crc32
 
 import orjson
 
+from webdata_nb.service.compression import zstd
 from webdata_nb.service.errors import ApplicationError
 from webdata_nb.service.runtime.steps import Steps
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
 
 Section: TypeAlias = tuple[str, list[Any]]
 """The name of a section, and some of its items."""

@@ -10,7 +10,6 @@ shared parts with the parts of the visit between them.
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import blake2b
@@ -19,6 +18,7 @@ from typing import Final
 
 import orjson
 
+from webdata_nb.service.compression import zstd
 from webdata_nb.service.store.records import (
     JobRecord,
     JournalEntry,
@@ -27,11 +27,6 @@ from webdata_nb.service.store.records import (
     StoredContent,
     StoredRow,
 )
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
 
 # A smaller content costs more in its own table than it saves.
 MIN_BYTES: Final = 512

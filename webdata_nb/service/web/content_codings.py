@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import zlib
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Protocol
 
 import brotli  # type: ignore[import-untyped]  # it ships no types
 
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
-
+from webdata_nb.service.compression import zstd
 from webdata_nb.service.errors import FetchError
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ blocks in the same order.
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -15,14 +14,10 @@ from typing import Any, Final
 import orjson
 
 from webdata_nb.contract.replies import Receipt
+from webdata_nb.service.compression import zstd
 from webdata_nb.service.errors import StoreDamaged
 from webdata_nb.service.store.records import UrlOutcome
 from webdata_nb.service.store.sql.connection import SqlRow, Transaction
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
 
 # A block is read and decompressed as a whole.
 BLOCK_ENTRIES: Final = 1000

@@ -10,7 +10,6 @@ import asyncio
 import logging
 import re
 import sqlite3
-import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -18,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
+from webdata_nb.service.compression import zstd
 from webdata_nb.service.errors import StoreUnavailable
 from webdata_nb.service.store.records import IndexedPage, TextMatch
 from webdata_nb.service.store.sql.connection import SqlRow, Transaction
@@ -25,11 +25,6 @@ from webdata_nb.service.store.sql.text_index import SqlTextIndex
 from webdata_nb.service.store.sqlite.database import SqliteTransaction
 from webdata_nb.service.store.sqlite.errors import is_damaged, translated
 from webdata_nb.service.store.sqlite.free_space import cut_slice
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
 
 log = logging.getLogger(__name__)
 
