@@ -70,7 +70,7 @@ class ReplicaProcess:
         options += ["--allow-network", "127.0.0.0/8"]
         options += ["--metrics", f"127.0.0.1:{self._metrics_port}", *self._options]
         self.launched_at = time.time()
-        with (self._folder.with_suffix(".log")).open("ab") as log:
+        with self._log_path.open("ab") as log:
             self.process = subprocess.Popen(
                 [*command, *options],
                 stdout=log,
@@ -86,9 +86,13 @@ class ReplicaProcess:
             with contextlib.suppress(httpx.HTTPError):
                 httpx.get(f"{self.url}/healthz").raise_for_status()
                 return
-            assert self.process.poll() is None
+            assert self.process.poll() is None, self._log_path.read_text(errors="replace")[-2000:]
             assert time.monotonic() < deadline
             time.sleep(0.05)
+
+    @property
+    def _log_path(self) -> Path:
+        return self._folder.with_suffix(".log")
 
     def terminate(self) -> int:
         """Send SIGTERM; return the exit code."""

@@ -44,11 +44,11 @@ def stop_services(folder: Path) -> None:
         stop(settings.current(Options(home=own_home)))
 
 
-def first_fast(paths: list[Path]) -> list[Any]:
-    """Return paths as parameters, all but the first of them slow."""
+def in_reverse(paths: list[Path]) -> list[Any]:
+    """Return paths as parameters from the last to the first, all but the first of them slow."""
     first, *others = paths
-    slow = [pytest.param(path, id=path.stem, marks=pytest.mark.slow) for path in others]
-    return [pytest.param(first, id=first.stem), *slow]
+    slow = [pytest.param(path, id=path.stem, marks=pytest.mark.slow) for path in reversed(others)]
+    return [*slow, pytest.param(first, id=first.stem)]
 
 
 def plots(path: Path) -> list[dict[str, Any]]:
@@ -69,23 +69,9 @@ def test_there_are_notebooks() -> None:
     assert [path.name[:2] for path in NOTEBOOKS] == ["01", "02", "03", "04", "05", "06", "07"]
 
 
-@pytest.mark.parametrize("path", first_fast(NOTEBOOKS))
+# From the last to the first: none may need what one before it has left.
+@pytest.mark.parametrize("path", in_reverse(NOTEBOOKS))
 def test_it_runs_and_shows_what_it_promises(path: Path, home: Path, tmp_path: Path) -> None:
-    check_run(path, home, tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-def test_order_of_notebooks_in_one_home_does_not_matter(home: Path, tmp_path: Path) -> None:
-    for path in reversed(NOTEBOOKS):
-        folder = tmp_path / path.stem
-        folder.mkdir()
-        check_run(path, home, folder)
-    assert list(home.iterdir()) == [], "a notebook wrote into the home of its reader"
-
-
-def check_run(path: Path, home: Path, tmp_path: Path) -> None:
-    """Run a notebook, and check what it shows."""
     # Tables cut long URLs: with another port than in the stored outputs, at another place.
     for port in re.findall(r"SampleSite\(port=(\d+)\)", path.read_text("utf-8")):
         wait_until_free(int(port))
@@ -133,6 +119,7 @@ def check_run(path: Path, home: Path, tmp_path: Path) -> None:
     assert all(page.count("<img") == page.count('src="data:image/png;base64,') for page in pages)
     drawn = sum("image/png" in output.get("data", {}) for output in outputs)
     assert drawn == sum("plot_" in "".join(cell["source"]) for cell in plots(copy))
+    assert list(home.iterdir()) == [], "the notebook wrote into the home of its reader"
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
