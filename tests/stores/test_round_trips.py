@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -14,7 +15,10 @@ from webdata_nb.service.store.postgres.database import PostgresDatabase
 from webdata_nb.service.store.records import EMPTY_BATCH, CommitBatch, UrlOutcome
 from webdata_nb.service.store.sql.store import SqlStore
 
-NOTIFY = b"pg_notify"
+# What sends a notification: its statement, and the channel, which a prepared one sends alone.
+NOTIFICATION = re.compile(rb"pg_notify|webdata_test_")
+# The Flush message after a pipeline, which may be sent by itself. It has no answer of its own.
+FLUSH = b"H\0\0\0\4"
 
 
 class CountingProxy:
@@ -37,8 +41,10 @@ class CountingProxy:
 
         server = await asyncio.start_server(on_connection, "127.0.0.1", 0)
         async with server:
-            yield server.sockets[0].getsockname()[1]
-            await asyncio.gather(*relays)
+            try:
+                yield server.sockets[0].getsockname()[1]
+            finally:
+                await asyncio.gather(*relays)
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self._server_port)
@@ -47,9 +53,9 @@ class CountingProxy:
         async def forward() -> None:
             nonlocal is_waiting
             while data := await reader.read(1 << 20):
-                if not is_waiting and NOTIFY not in data:
-                    self.round_trips += 1
-                is_waiting = True
+                if data != FLUSH:
+                    self.round_trips += not is_waiting and not NOTIFICATION.search(data)
+                    is_waiting = True
                 server_writer.write(data)
             server_writer.close()
 
