@@ -14,7 +14,16 @@ from collections.abc import Sequence
 from typing import Final
 
 from webdata_nb import __version__
-from webdata_nb.cli import accounts, completion, doctor, service, store, tables, worker
+from webdata_nb.cli import (
+    accounts,
+    completion,
+    doctor,
+    service,
+    signing_keys,
+    store,
+    tables,
+    worker,
+)
 from webdata_nb.cli.command_parser import CommandParser
 from webdata_nb.cli.commands import report
 from webdata_nb.errors import InvalidArgument, WebdataError
@@ -66,6 +75,7 @@ def build_parser() -> argparse.ArgumentParser:
     worker.add_commands(commands)
     accounts.add_commands(commands)
     store.add_commands(commands)
+    signing_keys.add_commands(commands)
     doctor.add_commands(commands)
     completion.add_commands(commands, parser)
     return parser

@@ -145,6 +145,13 @@ def add_egress(add: AddArgument) -> None:
         metavar="FILE",
         help="certificate authorities to trust (default: WEBDATA_CA_BUNDLE)",
     )
+    add(
+        "--signing-keys",
+        type=Path,
+        metavar="FILE",
+        help="sign requests with these keys (default: WEBDATA_SIGNING_KEYS, or the file that "
+        "`webdata signing-keys create` made in the data directory)",
+    )
 
 
 def _add_webhooks(add: AddArgument) -> None:

@@ -77,5 +77,6 @@ def _run_worker(args: argparse.Namespace) -> int:
         blobs=args.blobs,
         dask=args.dask,
         dask_insecure=args.dask_insecure,
+        signing_keys=args.signing_keys,
         log_format=args.log_format,
     )

@@ -34,6 +34,7 @@ class JobOutcome:
     `failure_reason` is the service's explanation; `shortfall` says how many rows are missing. The
     job had not ended by itself where the call was `interrupted` or ran into its `timeout`. `since`
     is the job that an incremental crawl took unchanged pages from, "" if it found none.
+    `signature_agent` is the identity with which requests for pages were signed.
     """
 
     kind: str
@@ -57,6 +58,7 @@ class JobOutcome:
     interrupted: bool = False
     timeout: JobTimeout | None = None
     since: str | None = None
+    signature_agent: str | None = None
 
     @property
     def ok(self) -> int:
@@ -106,6 +108,7 @@ def of_search(reply: SearchStatus, rows: Sequence[Row]) -> JobOutcome:
         reserved=reply.credits_reserved,
         unlimited=reply.credits_unlimited,
         failure_reason=reply.error or "",
+        signature_agent=reply.signature_agent,
         extraction=extractions.of_rows(rows),
         engines={
             "engine_requested": reply.engine_requested,
@@ -148,6 +151,7 @@ def of_crawl(reply: CrawlStatus, rows: pa.Table, *, url: str) -> JobOutcome:
         extraction=extractions.of_table(rows),
         counts=crawl_receipt.counts if crawl_receipt else {},
         examples=crawl_receipt.examples if crawl_receipt else {},
+        signature_agent=crawl_receipt.signature_agent if crawl_receipt else None,
     )
 
 
@@ -166,6 +170,7 @@ def of_ended_crawl(reply: CrawlStatus, *, url: str) -> JobOutcome:
         credits=_credits(reply),
         unlimited=reply.credits_unlimited,
         counts=counts,
+        signature_agent=reply.receipt.signature_agent if reply.receipt else None,
     )
 
 
@@ -254,6 +259,7 @@ def build(
         },
         "asked": outcome.listing_scope,
         **({"revalidation": stated} if (stated := _revalidation(outcome)) else {}),
+        **({"signature_agent": outcome.signature_agent} if outcome.signature_agent else {}),
         **({"warning": warning} if (warning := warning_text(outcome)) else {}),
         **({"extraction": dict(outcome.extraction)} if outcome.extraction else {}),
         "line": summary_line(outcome, elapsed),

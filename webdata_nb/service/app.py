@@ -375,6 +375,7 @@ def serve(
     blobs: str | None = None,
     dask: str | None = None,
     dask_insecure: bool = False,
+    signing_keys: Path | None = None,
 ) -> int:
     """Run the service in the foreground until it is stopped.
 
@@ -427,6 +428,9 @@ def serve(
         The address of a Dask cluster whose workers run the jobs; this process when None.
     dask_insecure
         Whether a scheduler without TLS may be on another machine.
+    signing_keys
+        The file of the keys that sign requests to web sites; that of `data_dir`, if there is one,
+        when None.
 
     Returns
     -------
@@ -461,6 +465,7 @@ def serve(
             blobs=blobs,
             dask=dask,
             dask_insecure=dask_insecure,
+            signing_keys=signing_keys,
         )
         lifetime = LocalLifetime(
             data_dir, version=__version__, schema=schema_version(), managed=managed

@@ -6,10 +6,9 @@ key encrypts, all of them decrypt.
 
 from __future__ import annotations
 
-import os
-import tempfile
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -18,6 +17,7 @@ import orjson
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
 from webdata_nb.service.errors import UnreadableSecrets
+from webdata_nb.service.private_files import create_private_file, replace_private_file
 
 KEY_FILE: Final = "secret.key"
 _EMPTY: Final = ""
@@ -70,27 +70,19 @@ class KeyFile(KeySource):
 
     def read_or_create(self) -> tuple[str, ...]:
         if not (keys := self.read()):
-            self._publish((new_key(),), os.link)  # of several processes one creates the file
+            # Of several processes one creates the file: its key is as good.
+            with suppress(FileExistsError):
+                create_private_file(self._path, _lines((new_key(),)))
             keys = self.read()
         return keys
 
     def rotate(self) -> None:
         """Add a new first key; the present first key still decrypts, older ones are removed."""
-        self._publish((new_key(), *self.read_or_create()[:1]), os.replace)
+        replace_private_file(self._path, _lines((new_key(), *self.read_or_create()[:1])))
 
-    def _publish(self, keys: tuple[str, ...], move: Any) -> None:
-        """Write the file durably under a temporary name, then `move` it to its own."""
-        handle, draft = tempfile.mkstemp(dir=self._path.parent, prefix=".secret-")
-        try:
-            with os.fdopen(handle, "w", encoding="ascii") as file:
-                file.write("".join(f"{key}\n" for key in keys))
-                file.flush()
-                os.fsync(file.fileno())
-            move(draft, self._path)
-        except FileExistsError:
-            pass  # another process was first: its key is as good
-        finally:
-            Path(draft).unlink(missing_ok=True)
+
+def _lines(keys: tuple[str, ...]) -> bytes:
+    return "".join(f"{key}\n" for key in keys).encode("ascii")
 
 
 def new_key() -> str:

@@ -19,6 +19,8 @@ from webdata_nb.contract.local import SOURCES, SessionSettings
 from webdata_nb.service.dask_address import DaskAddress, parse_dask_address
 from webdata_nb.service.encryption import KEY_FILE, FixedKeys, KeyFile, SecretCipher, check_keys
 from webdata_nb.service.http.client_limits import LOOPBACK, PER_ACCOUNT, PER_ADDRESS, ClientLimits
+from webdata_nb.service.signing.key_file import KEY_FILE as SIGNING_KEY_FILE
+from webdata_nb.service.signing.key_file import SigningKeyFile
 
 Mode = Literal["local", "team"]
 SECRET_KEY: Final = "WEBDATA_SECRET_KEY"  # noqa: S105 - the name of a setting
@@ -27,6 +29,7 @@ REPLICA: Final = "WEBDATA_REPLICA"
 BLOBS: Final = "WEBDATA_BLOBS"
 PROXY: Final = "WEBDATA_PROXY"
 CA_BUNDLE: Final = "WEBDATA_CA_BUNDLE"
+SIGNING_KEYS: Final = "WEBDATA_SIGNING_KEYS"
 LOCAL_ACCOUNT: Final = "local"
 # Seconds without progress after which the watchdog ends an attempt at a job.
 STALL_S: Final = 600.0
@@ -176,6 +179,7 @@ class ServiceSettings:
     replica: str | None = None
     blobs_url: str | None = field(default=None, repr=False)
     dask: DaskAddress | None = None
+    signing_keys: Path | None = None
 
     @classmethod
     def checked(
@@ -205,6 +209,7 @@ class ServiceSettings:
         blobs: str | None = None,
         dask: str | None = None,
         dask_insecure: bool = False,
+        signing_keys: Path | None = None,
     ) -> ServiceSettings:
         """Validate the options of a command; raises `InvalidSetting`."""
         store_url, keys = team_store_url(store, mode), secret_keys()
@@ -247,12 +252,37 @@ class ServiceSettings:
             replica=replica_name(replica, mode, store_url),
             blobs_url=blobs_url(blobs),
             dask=dask_address(dask, store_url, insecure=dask_insecure),
+            signing_keys=signing_key_file(signing_keys, data_dir),
         )
 
     @property
     def cipher(self) -> SecretCipher:
         """The cipher of jobs' secrets, from the configured keys or the key file."""
         return secret_cipher_for(self.data_dir, self.secret_keys)
+
+
+def signing_key_file(named: Path | None, data_dir: Path) -> Path | None:
+    """Return the file of the keys that sign requests to web sites; None if they are not signed.
+
+    Without `named` it is that of the environment, or that of the data directory if there is one.
+
+    Raises
+    ------
+    InvalidSetting
+        The file cannot be read, or is no such file.
+    """
+    if named is None and os.environ.get(SIGNING_KEYS):
+        named = Path(os.environ[SIGNING_KEYS])
+    path = (named or data_dir / SIGNING_KEY_FILE).absolute()
+    if named is None and not path.exists():
+        return None
+    try:
+        SigningKeyFile(path).read()
+    except ValueError as error:
+        raise InvalidSetting(
+            f"--signing-keys ({SIGNING_KEYS}): {error}; `webdata signing-keys create` makes one"
+        ) from None
+    return path
 
 
 def dask_address(text: str | None, store_url: str | None, *, insecure: bool) -> DaskAddress | None:

@@ -77,8 +77,8 @@ class Receipt(Reply):
     """Every URL seen, by outcome: counts, and at most 20 examples an outcome.
 
     `contract.outcomes` defines the outcomes. `warning` is an extension: a likely mistake in a
-    completed crawl, such as a start page with status 404; None without one. `revalidation` is one
-    as well.
+    completed crawl, such as a start page with status 404; None without one. `revalidation` and
+    `signature_agent` are extensions as well.
     """
 
     counts: dict[str, int] = Field(default_factory=dict, description="URLs by outcome.")
@@ -93,6 +93,11 @@ class Receipt(Reply):
         default=None,
         description="The rows of an incremental crawl that the site called unchanged (ours); null "
         "without any.",
+    )
+    signature_agent: str | None = Field(
+        default=None,
+        description="Where sites find the key that verifies the crawl's requests for pages (ours); "
+        "null if they were not signed.",
     )
 
 

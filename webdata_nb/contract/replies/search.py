@@ -51,7 +51,7 @@ class SearchItem(PageFields):
 class SearchStatus(SuccessReply, Cost):
     """GET /v1/search/{job_id}; `time_taken` is seconds.
 
-    `providers_usable`, `providers_unusable` and the cost are extensions.
+    `providers_usable`, `providers_unusable`, `signature_agent` and the cost are extensions.
     """
 
     job_id: str = Field(description="Id of the job, a UUID.")
@@ -76,6 +76,11 @@ class SearchStatus(SuccessReply, Cost):
     providers_unusable: dict[str, str] = Field(
         default_factory=dict,
         description="Unusable providers of the engine, and what each lacks (ours).",
+    )
+    signature_agent: str | None = Field(
+        default=None,
+        description="Where sites find the key that verifies the requests for result pages (ours); "
+        "null if they were not signed.",
     )
     total_results: int = Field(default=0, description="Results of the job so far.")
     completed_results: int = Field(

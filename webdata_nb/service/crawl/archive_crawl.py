@@ -43,6 +43,7 @@ async def run(
         pipeline=resources.pipeline.with_source(fetcher),
         fetcher=fetcher,
         robots=RobotsCache(fetcher),
+        signature_agent=None,
     )
     batch = await engine.run(context, request.model_copy(update={"url": url}), archived)
     return replace(batch, url_outcomes=(*batch.url_outcomes, *_problems(archive)))

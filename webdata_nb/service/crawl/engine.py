@@ -53,6 +53,7 @@ from webdata_nb.service.store.page_contents import share_content
 from webdata_nb.service.store.records import CommitBatch, JournalEntry, LegEnd, UrlOutcome
 from webdata_nb.service.store.site_crawls import Handover
 from webdata_nb.service.store.spool import ClosedSpool
+from webdata_nb.service.web.credentials import may_identify_user
 from webdata_nb.service.web.polite_fetcher import ResponseSource
 from webdata_nb.service.web.urls import canonical_key, canonical_url
 
@@ -73,7 +74,10 @@ OUTCOMES_PER_BATCH: Final = 5000
 
 @dataclass(frozen=True, slots=True)
 class CrawlResources:
-    """What a crawl works with, shared by all jobs of a process."""
+    """What a crawl works with, shared by all jobs of a process.
+
+    `signature_agent` is the identity with which requests are signed; None if they are not.
+    """
 
     pipeline: PagePipeline
     fetcher: ResponseSource
@@ -81,6 +85,7 @@ class CrawlResources:
     user_agent: str
     spool: PageSpool
     extractor: Extractor | None = None
+    signature_agent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +118,7 @@ async def run(context: JobContext, request: CrawlRequest, resources: CrawlResour
         earlier_pages=earlier_pages,
     )
     await crawl.load()
+    await crawl.state_signature_agent()
     await crawl.work()
     await crawl.account_for_leftovers()
     return crawl.last_batch()
@@ -182,6 +188,12 @@ class _CrawlRun:
             self._stored[entry.ordinal] = url, replace(result, check=check)
             self._spool.drop(entry.ordinal)
         await self._prefetcher.restore({url for url, _ in self._stored.values()})
+
+    async def state_signature_agent(self) -> None:
+        """Store with which identity the requests for pages are signed, if they are."""
+        options, agent = self._request.scrape_options, self._resources.signature_agent
+        if agent is not None and not may_identify_user(options.headers, options.cookies):
+            await self._context.commit(CommitBatch(outcome={"signature_agent": agent}))
 
     async def _load_state(self) -> int:
         """Continue from the state after the last leg; return the ordinal of the next entry.

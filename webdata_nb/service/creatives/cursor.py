@@ -10,7 +10,6 @@ import base64
 import binascii
 import hashlib
 import hmac
-import os
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
@@ -21,6 +20,7 @@ from typing import Any, Final
 import orjson
 
 from webdata_nb.service.errors import BadInput
+from webdata_nb.service.private_files import create_private_file
 
 LIFETIME_S: Final = 24 * 3600.0
 _MAC_BYTES: Final = 32
@@ -155,17 +155,7 @@ def _parse_body(body: bytes) -> ListingPosition:
 
 
 def _create_secret(path: Path) -> None:
-    """Write a secret atomically, readable by its owner only; the first of two writers wins."""
+    """Create a secret; the first of two writers wins."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(secrets.token_bytes(_SECRET_BYTES))
-        file.flush()
-        os.fsync(file.fileno())
-    try:
-        with suppress(FileExistsError):
-            os.link(draft, path)
-    except OSError:  # without hard links, the last of two writers wins
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    with suppress(FileExistsError):
+        create_private_file(path, secrets.token_bytes(_SECRET_BYTES))

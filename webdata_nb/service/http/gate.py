@@ -18,7 +18,15 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from webdata_nb.contract import limits
-from webdata_nb.contract.paths import DOCS, DOCS_FILES, HEALTH, LOCAL_PREFIX, OPENAPI, READY
+from webdata_nb.contract.paths import (
+    DOCS,
+    DOCS_FILES,
+    HEALTH,
+    LOCAL_PREFIX,
+    OPENAPI,
+    READY,
+    SIGNATURE_DIRECTORY,
+)
 from webdata_nb.service.errors import StoreUnavailable
 from webdata_nb.service.http.client_limits import PER_ACCOUNT, RequestCounter, TooManyRequests
 from webdata_nb.service.http.unavailable import store_unavailable
@@ -35,6 +43,7 @@ _OPEN_PATHS: Final = frozenset(
         HEALTH,
         READY,
         OPENAPI,
+        SIGNATURE_DIRECTORY,
         DOCS,
         *(f"{DOCS}/{name}" for name in DOCS_FILES),
     }

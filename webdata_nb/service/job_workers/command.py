@@ -47,6 +47,7 @@ def run_worker(
     blobs: str | None = None,
     dask: str | None = None,
     dask_insecure: bool = False,
+    signing_keys: Path | None = None,
     log_format: LogFormat = "text",
 ) -> int:
     """Run jobs in the foreground until the process is stopped.
@@ -57,7 +58,7 @@ def run_worker(
         The directory of pages that are being fetched, of this process alone.
     store
         The URL of the service's PostgreSQL database; that of the environment when None.
-    allow_networks, user_agent, proxy, ca_bundle, slots, replica, blobs
+    allow_networks, user_agent, proxy, ca_bundle, slots, replica, blobs, signing_keys
         As for the service.
     dask
         The address of a Dask cluster whose workers run the jobs; this process when None.
@@ -89,6 +90,7 @@ def run_worker(
             blobs=blobs,
             dask=dask,
             dask_insecure=dask_insecure,
+            signing_keys=signing_keys,
         )
         require_shared_store(settings.store_url)
         with limited_shutdown() as shutdown_begins:

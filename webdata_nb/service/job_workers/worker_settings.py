@@ -12,6 +12,7 @@ from webdata_nb.service.settings import (
     BLOBS,
     CA_BUNDLE,
     PROXY,
+    SIGNING_KEYS,
     SLOTS,
     STORE,
     USER_AGENT,
@@ -38,6 +39,8 @@ class WorkerOptions:
         Whether a worker must have a proxy in its environment, because the service has one.
     needs_blobs
         The same for the place of files: a worker reads stored pages to continue a job.
+    needs_signing_keys
+        The same for the file of the keys that sign requests.
     """
 
     slots: int = SLOTS
@@ -45,6 +48,7 @@ class WorkerOptions:
     user_agent: str = USER_AGENT
     needs_proxy: bool = False
     needs_blobs: bool = False
+    needs_signing_keys: bool = False
 
     @classmethod
     def of(cls, settings: ServiceSettings) -> WorkerOptions:
@@ -56,6 +60,7 @@ class WorkerOptions:
             settings.user_agent,
             needs_proxy=settings.upstream.proxy is not None,
             needs_blobs=settings.blobs_url is not None,
+            needs_signing_keys=settings.signing_keys is not None,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -84,6 +89,11 @@ def worker_settings(
     if options.needs_blobs and blobs_url(None) is None:
         raise InvalidSetting(
             f"the service stores pages at --blobs: set {BLOBS} in the worker's environment"
+        )
+    if options.needs_signing_keys and not os.environ.get(SIGNING_KEYS):
+        raise InvalidSetting(
+            f"the service signs its requests: set {SIGNING_KEYS} in the worker's environment to "
+            "a copy of its file of keys"
         )
     require_shared_store(team_store_url(None))
     settings = ServiceSettings.checked(
@@ -118,5 +128,6 @@ def export_to_children(settings: ServiceSettings) -> None:
         BLOBS: settings.blobs_url,
         PROXY: settings.upstream.proxy,
         CA_BUNDLE: settings.upstream.ca_bundle,
+        SIGNING_KEYS: None if settings.signing_keys is None else str(settings.signing_keys),
     }
     os.environ.update({name: value for name, value in values.items() if value is not None})

@@ -26,6 +26,7 @@ from webdata_nb.service.routes import (
     page_facts,
     receipt,
     search,
+    signature_directory,
     site_crawls,
     verification,
     webhook_operations,
@@ -52,6 +53,7 @@ ROUTERS: Final = (
     engines.router,
     openapi_route.router,
     docs.router,
+    signature_directory.router,
 )
 _TEXT: Final = """\
 Search, crawl and advertiser creatives as jobs over HTTP. Start a job, read its status until it is

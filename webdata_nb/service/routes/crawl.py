@@ -24,6 +24,7 @@ from webdata_nb.service.routes.expiry import expiry_of
 from webdata_nb.service.routes.job_start import (
     account_of,
     check_extract,
+    check_headers,
     check_rendering,
     check_url,
     start,
@@ -166,6 +167,7 @@ async def check_options(request: Request, state: AppState, crawl_request: CrawlF
         selectors = getattr(crawl_request.scrape_options, name)
         check_selectors(selectors, loc=("body", "scrape_options", name))
     options = crawl_request.scrape_options
+    check_headers(state, options.headers, "body", "scrape_options")
     await check_rendering(state, options, "body", "scrape_options")
     check_extract(state, request, options.extract, "body", "scrape_options", "extract")
 
@@ -208,7 +210,11 @@ def _envelope(snapshot: JobSnapshot, page: int, per_page: int, now: float) -> di
     completed = job.state is JobStatus.COMPLETED
     counts = snapshot.receipt.counts
     warning = outcomes.completion_warning(counts) if completed else ""
-    extensions = {"warning": warning or None, "revalidation": Revalidation.of(counts)}
+    extensions = {
+        "warning": warning or None,
+        "revalidation": Revalidation.of(counts),
+        "signature_agent": job.outcome.get("signature_agent"),
+    }
     return {
         "success": True,
         "job_id": job.id,

@@ -17,6 +17,7 @@ from webdata_nb.service.credits import tariff
 from webdata_nb.service.errors import BadInput, PageError, ScrapeError
 from webdata_nb.service.observability.logs import CALLER
 from webdata_nb.service.routes.app_state import AppState
+from webdata_nb.service.signing.request_signer import SIGNATURE_HEADERS
 from webdata_nb.service.store.records import (
     IdempotencyKey,
     JobRecord,
@@ -78,6 +79,20 @@ def _needs_browser(job_request: SearchRequest | ScrapeOptions) -> str | None:
         name for name in fields if getattr(job_request, name, None) not in (None, False, "auto")
     )
     return next(needing, None)
+
+
+def check_headers(state: AppState, headers: Mapping[str, str] | None, *loc: str) -> None:
+    """Raise `BadInput` for headers that a service which signs its requests sets itself."""
+    if state.engines.egress.signer is None:
+        return
+    taken = next((name for name in headers or {} if name.lower() in SIGNATURE_HEADERS), None)
+    if taken is not None:
+        raise BadInput(
+            f"the header {taken!r} cannot be set, because this service signs its requests; "
+            "requests with your own headers other than Accept, Accept-Language and User-Agent "
+            "are not signed",
+            loc=(*loc, "headers"),
+        )
 
 
 def check_extract(

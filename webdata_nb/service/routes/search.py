@@ -12,7 +12,7 @@ from webdata_nb.contract import limits, paths
 from webdata_nb.contract.replies import SearchStart, SearchStatus
 from webdata_nb.contract.requests import SearchRequest
 from webdata_nb.service.routes.app_state import AppState
-from webdata_nb.service.routes.job_start import check_extract, check_rendering, start
+from webdata_nb.service.routes.job_start import check_extract, check_headers, check_rendering, start
 from webdata_nb.service.routes.parameters import IdempotencyKey, IncludeData, JobId, Wait
 from webdata_nb.service.routes.replies import (
     StatusRoute,
@@ -71,6 +71,7 @@ async def start_search(
     The job is stored before the reply is sent. With `wait`, the reply waits for the end of the
     job; if it ends in time, the reply has a `result` (ours).
     """
+    check_headers(state, search_request.headers, "body")
     await check_rendering(state, search_request, "body")
     check_extract(state, request, search_request.extract, "body", "extract")
     job, _ = await start(state, request, search_request, idempotency_key)
@@ -175,6 +176,7 @@ def _envelope(job: JobRecord, now: float) -> dict[str, object]:
         "fallback_chain": job.outcome.get("fallback_chain", []),
         "providers_usable": job.outcome.get("providers_usable", []),
         "providers_unusable": job.outcome.get("providers_unusable", {}),
+        "signature_agent": job.outcome.get("signature_agent"),
         "total_results": job.published,
         "completed_results": job.completed,
         "time_taken": seconds_taken(job, now),

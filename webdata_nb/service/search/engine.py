@@ -34,6 +34,7 @@ from webdata_nb.service.store.records import (
     RowParts,
     UrlOutcome,
 )
+from webdata_nb.service.web.credentials import may_identify_user
 
 MAX_CONCURRENT_PAGES: Final = 5
 
@@ -43,7 +44,7 @@ class SearchResources:
     """What a search works with.
 
     `entries` are the provider lists of all engines, with unusable providers. `providers` are the
-    usable ones by name.
+    usable ones by name. `signature_agent` is the identity with which requests for pages are signed.
     """
 
     pipeline: PagePipeline
@@ -51,6 +52,7 @@ class SearchResources:
     providers: Mapping[str, SearchProvider]
     breakers: ProviderBreakers
     extractor: Extractor | None = None
+    signature_agent: str | None = None
 
 
 async def run(
@@ -146,8 +148,22 @@ class _SearchRun:
             ),
             total=self._total,
             completed=self._total if done else 0,
-            outcome={**_chain_summary(outcome), **provider_summary(self._resources.entries)},
+            outcome={
+                **_chain_summary(outcome),
+                **provider_summary(self._resources.entries),
+                "signature_agent": self._signature_agent(),
+            },
         )
+
+    def _signature_agent(self) -> str | None:
+        """Return the identity with which the requests for pages are signed; None if they are not.
+
+        Requests to providers never are.
+        """
+        request = self._request
+        if not request.formats or may_identify_user(request.headers, request.cookies):
+            return None
+        return self._resources.signature_agent
 
     async def _scrape_page(
         self, ordinal: int, result: SearchResult, slots: asyncio.Semaphore

@@ -34,6 +34,8 @@ _RESERVED: Final = frozenset(
     }
 )
 """Headers that frame the message or name its receiver; jobs could smuggle requests with them."""
+_IMPERSONAL: Final = frozenset({"accept", "accept-language", "user-agent"})
+"""Headers that name no user. Any other header of a job may be a secret of its user."""
 
 
 def check_headers(headers: Mapping[str, str]) -> None:
@@ -64,6 +66,14 @@ def check_cookies(cookies: Mapping[str, str]) -> None:
             raise EgressDenied(f"The cookie {name[:80]!r} is not valid.")
 
 
+def may_identify_user(headers: Mapping[str, str] | None, cookies: Mapping[str, str] | None) -> bool:
+    """Return whether headers and cookies of a job may identify its user.
+
+    Requests with such headers are not signed.
+    """
+    return bool(cookies) or any(name.lower() not in _IMPERSONAL for name in headers or ())
+
+
 class Credentials:
     """The headers and cookies of one page fetch across its redirects.
 
@@ -90,6 +100,11 @@ class Credentials:
         self._headers = headers
         self._cookies = cookies
         self._jars: dict[str, CookieJar] = {}
+
+    @property
+    def may_identify_user(self) -> bool:
+        """Whether the next hop receives a header or a cookie that may identify the user."""
+        return may_identify_user(self._headers, self._cookies)
 
     def drop(self) -> None:
         """Drop the job's headers and cookies, before a hop to another origin."""

@@ -17,6 +17,7 @@ from webdata_nb.service.web.suspension import SuspensionDetector, SuspensionWatc
 from webdata_nb.service.web.urls import host_and_port
 
 if TYPE_CHECKING:
+    from webdata_nb.service.signing.request_signer import RequestSigner
     from webdata_nb.service.web.fetch import Fetcher
     from webdata_nb.service.web.request import AllowHop, FetchedResponse, FetchRequest
     from webdata_nb.service.web.throttle import Throttle
@@ -121,12 +122,20 @@ class ResponseSource(Protocol):
 
 
 class PoliteFetcher(ResponseSource):
-    """A fetcher whose requests wait for their host's slot; shared by the jobs of one egress."""
+    """A fetcher whose requests wait for their host's slot; shared by the jobs of one egress.
+
+    It sends the requests of crawls and scrapes, and signs them if there is a `signer`.
+    """
 
     def __init__(
-        self, fetcher: Fetcher, throttle: Throttle, suspensions: SuspensionDetector | None = None
+        self,
+        fetcher: Fetcher,
+        throttle: Throttle,
+        suspensions: SuspensionDetector | None = None,
+        *,
+        signer: RequestSigner | None = None,
     ) -> None:
-        self._fetcher, self._throttle = fetcher, throttle
+        self._fetcher, self._throttle, self._signer = fetcher, throttle, signer
         self._suspensions = suspensions or SuspensionDetector()
 
     @contextmanager
@@ -211,7 +220,7 @@ class PoliteFetcher(ResponseSource):
         try:
             with waiting_for(f"the answer of {host}", timeout_s):
                 fetched = await self._fetcher.fetch(
-                    replace(request, timeout_s=timeout_s), allow_hop=allow_hop
+                    replace(request, timeout_s=timeout_s, signer=self._signer), allow_hop=allow_hop
                 )
         except FetchError as failure:
             if not deadline.interrupted:

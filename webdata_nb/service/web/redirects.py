@@ -23,6 +23,7 @@ from webdata_nb.service.web.request import (
     Redirect,
     format_seconds,
 )
+from webdata_nb.service.web.request_signing import SigningMiddleware
 from webdata_nb.service.web.response_body import ResponseBody
 from webdata_nb.service.web.urls import UrlParts, canonical_url, join_url, split_url
 
@@ -124,10 +125,19 @@ class RedirectFollower:
                 max_line_size=self._limits.header_bytes,
                 max_field_size=self._limits.header_bytes,
                 max_headers=_MAX_HEADER_LINES,
+                middlewares=self._middlewares(),
             ) as response:
                 return await self._read(response)
         except (aiohttp.ClientError, OSError, ValueError) as exc:
             raise to_fetch_error(exc, target.host) from exc
+
+    def _middlewares(self) -> tuple[SigningMiddleware, ...]:
+        signer = self._request.signer
+        return (
+            ()
+            if signer is None or self._credentials.may_identify_user
+            else (SigningMiddleware(signer),)
+        )
 
     async def _read(self, response: aiohttp.ClientResponse) -> FetchedResponse | _RedirectReply:
         headers = _header_lines(response.raw_headers, self._limits.header_bytes)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from webdata_nb.pacing.retry_after import parse_retry_after
 from webdata_nb.service.web.exchange import RecordExchange
+
+if TYPE_CHECKING:
+    from webdata_nb.service.signing.request_signer import RequestSigner
 
 AllowHop = Callable[[str], Awaitable[str | None]]
 """Called with the URL of a redirect before it is requested; returns a reason to stop, or None."""
@@ -93,6 +96,8 @@ class FetchRequest:
         Called with each exchange before its response is used.
     refuse_headers : callable, optional
         Decides by the headers of a successful response whether its body is read.
+    signer : RequestSigner, optional
+        Signs each request that sends no header or cookie of a user.
     """
 
     url: str
@@ -108,6 +113,7 @@ class FetchRequest:
     validators: Validators | None = None
     record: RecordExchange | None = None
     refuse_headers: RefuseHeaders | None = None
+    signer: RequestSigner | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ from webdata_nb.service.search.catalog import (
 from webdata_nb.service.search.chain import ChainLink
 from webdata_nb.service.search.providers.http_provider import provider_identity
 from webdata_nb.service.settings import DIRECT, Upstream
+from webdata_nb.service.signing.request_signer import RequestSigner
 from webdata_nb.service.store.interface import JobContext
 from webdata_nb.service.store.records import CommitBatch
 from webdata_nb.service.store.spool import SpoolDirectory
@@ -59,7 +60,7 @@ class EgressRoute:
 
     `api_fetcher` is for providers: their addresses come from settings alone, so that it may reach
     private addresses. `nearby_api_fetcher` is the same without the proxy, which cannot reach this
-    machine or its network.
+    machine or its network. Only `polite` signs requests.
     """
 
     fetcher: Fetcher
@@ -87,8 +88,10 @@ class EgressRoutes:
         throttle: Throttle,
         pages: PageScraper,
         upstream: Upstream = DIRECT,
+        *,
+        signer: RequestSigner | None = None,
     ) -> None:
-        self.policy = policy
+        self.policy, self.signer = policy, signer
         self._user_agent, self._upstream = user_agent, upstream
         self._throttle, self.pages = throttle, pages
         self._open: dict[tuple[str | None, str | None, str], EgressRoute] = {}
@@ -114,6 +117,11 @@ class EgressRoutes:
             if key not in self._open:
                 self._open[key] = await self._open_route(*key)
         return self._open[key]
+
+    @property
+    def signature_agent(self) -> str | None:
+        """The identity with which requests are signed; None if they are not."""
+        return None if self.signer is None else self.signer.agent
 
     async def check_device(self, name: str) -> None:
         """Check the name of a device preset; raises `BadInput` with the closest names."""
@@ -148,7 +156,7 @@ class EgressRoutes:
             nearby_api_fetcher = api_fetcher
         else:
             nearby_api_fetcher = await self._open_fetcher(local_policy, None, bundle, user_agent)
-        polite = PoliteFetcher(fetcher, self._throttle)
+        polite = PoliteFetcher(fetcher, self._throttle, signer=self.signer)
         return EgressRoute(
             fetcher,
             polite,
@@ -203,7 +211,13 @@ class JobEngines:
         extractor = self._extractor(crawled.scrape_options.extract, job.context, route)
         with self.spool.open(job.id) as spool:
             crawl_tools = crawl.CrawlResources(
-                route.pipeline, route.polite, route.robots, route.user_agent, spool, extractor
+                route.pipeline,
+                route.polite,
+                route.robots,
+                route.user_agent,
+                spool,
+                extractor,
+                signature_agent=self.egress.signature_agent,
             )
             if isinstance(crawled, ArchiveCrawlRequest):
                 return await archive_crawl.run(context, crawled, crawl_tools, self.archives)
@@ -239,7 +253,10 @@ class JobEngines:
             tools = self._search_tools[key] = self._open_search_tools(session, route)
             while len(self._search_tools) > _MAX_OPEN_SESSIONS:
                 del self._search_tools[next(iter(self._search_tools))]
-        return tools if extractor is None else replace(tools, extractor=extractor)
+        agent = self.egress.signature_agent
+        if extractor is None and tools.signature_agent == agent:
+            return tools
+        return replace(tools, extractor=extractor, signature_agent=agent)
 
     def _open_search_tools(
         self, session: Mapping[str, Any], route: EgressRoute

@@ -7,6 +7,7 @@ import platform
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from webdata_nb.contract.local import service_lock_name
@@ -21,6 +22,8 @@ from webdata_nb.service.search.providers.http_provider import ProviderQueues
 from webdata_nb.service.search.providers.local import LocalProvider
 from webdata_nb.service.segments.reader import SegmentReader, check_place
 from webdata_nb.service.settings import LOCAL_ACCOUNT, ServiceSettings
+from webdata_nb.service.signing.key_file import CurrentSigningKeys, SigningKeyFile
+from webdata_nb.service.signing.request_signer import RequestSigner
 from webdata_nb.service.store.backends import open_pacing, open_store, open_text_index
 from webdata_nb.service.store.indexing import Indexer
 from webdata_nb.service.store.interface import Store, TextIndex
@@ -204,8 +207,18 @@ async def _open_egress(
 ) -> EgressRoutes:
     policy = EgressPolicy(settings.mode, settings.allow_networks, own_port=port)
     await asyncio.to_thread(remove_stale_folders)
-    routes = EgressRoutes(policy, settings.user_agent, throttle, pages, settings.upstream)
+    signer = await asyncio.to_thread(_signer, settings.signing_keys)
+    routes = EgressRoutes(
+        policy, settings.user_agent, throttle, pages, settings.upstream, signer=signer
+    )
     return await stack.enter_async_context(routes)
+
+
+def _signer(key_file: Path | None) -> RequestSigner | None:
+    """Return what signs requests to web sites; None without keys."""
+    if key_file is None:
+        return None
+    return RequestSigner(CurrentSigningKeys(SigningKeyFile(key_file)))
 
 
 def _count_job(metrics: Metrics, snapshot: JobSnapshot) -> None:
