@@ -94,6 +94,7 @@ async def open_service(
     replica: str | None = None,
     slots: int = SLOTS,
     page_workers: int = 1,
+    signing_keys: Path | None = None,
 ) -> AsyncIterator[Api]:
     """Open a service over a data directory; a team's may fetch from `networks`.
 
@@ -120,6 +121,7 @@ async def open_service(
         replica=replica,
         slots=slots,
         page_workers=page_workers,
+        signing_keys=signing_keys,
     )
     async with service(settings, 1, lifetime, lambda: None, clock=clock) as running:
         transport = httpx.ASGITransport(running.app)
