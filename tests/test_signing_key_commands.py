@@ -6,6 +6,7 @@ import json
 import re
 import stat
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,12 @@ from webdata_nb.service.signing.key_file import KEY_FILE, SigningKeyFile
 
 AGENT = "https://bot.example.com"
 KEYID = r"[A-Za-z0-9_-]{43}"
+Run = Callable[..., tuple[int, str, str]]
 TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d UTC"
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], tmp_path: Path):  # type: ignore[no-untyped-def]
+def run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
     """Return what runs a command on the keys of a data directory, and gives code, out and err."""
 
     def run(action: str, *words: str) -> tuple[int, str, str]:
@@ -35,7 +37,7 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path):  # type: ignore[no-
     return run
 
 
-def test_keys_are_created_listed_rotated_and_published(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_keys_are_created_listed_rotated_and_published(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "data" / KEY_FILE
     code, out, error = run("create", f"{AGENT}/")
     assert (code, out) == (0, "")
@@ -80,8 +82,8 @@ def test_keys_are_created_listed_rotated_and_published(run, tmp_path: Path) -> N
         (("rotate",), FAILURE, "`webdata signing-keys create` makes one"),
     ],
 )
-def test_wrong_words_get_one_sentence(  # type: ignore[no-untyped-def]
-    run, tmp_path: Path, words: tuple[str, ...], code: int, message: str
+def test_wrong_words_get_one_sentence(
+    run: Run, tmp_path: Path, words: tuple[str, ...], code: int, message: str
 ) -> None:
     found, out, error = run(*words)
     assert (found, out) == (code, "")

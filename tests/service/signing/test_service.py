@@ -181,7 +181,7 @@ async def test_only_requests_for_pages_without_headers_of_a_user_are_signed(
     stub.served = [Result(site.at(path), "Words", "Words") for path in ("/", "/a")]
     access = {"searxng": {"url": stub.on(other_site)}}
     providers = SessionSettings.model_validate(
-        {"engines": dict.fromkeys(ENGINES, ["searxng"]), "providers": access}
+        {"engines": dict.fromkeys(ENGINES, ("searxng",)), "providers": access}
     )
     async with (
         Endpoint() as endpoint,
@@ -211,7 +211,7 @@ async def test_only_requests_for_pages_without_headers_of_a_user_are_signed(
         )
         assert reply["receipt"]["signature_agent"] == AGENT
 
-        # A recorded crawl is signed, and its file has no signature. A crawl of the file asks nobody.
+        # A recorded crawl is signed, its file has no signature, and a crawl of the file is not.
         warc = tmp_path / "site.warc.gz"
         start = await api.post(paths.LOCAL_RECORDED_CRAWLS, {"url": site.url, "warc": str(warc)})
         recorded = await api.wait_for_end("crawl", start["job_id"])

@@ -48,7 +48,7 @@ def test_a_service_does_not_start_with_a_file_that_it_cannot_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(SIGNING_KEYS, raising=False)
-    with pytest.raises(InvalidSetting, match="--signing-keys .* cannot be read .No such file"):
+    with pytest.raises(InvalidSetting, match=r"--signing-keys .* cannot be read .No such file"):
         checked(tmp_path, signing_keys=tmp_path / "none.json")
     file = new_key_file(tmp_path)
     secrets = secrets_of(file)
