@@ -11,11 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.service.signing.keys import secrets_of
+from tests.service.signing.keys import AGENT, secrets_of
+from tests.service.signing.verifier import Verifier
+from tests.shell import Shell
+from tests.site.server import Site
+from tests.test_cli import three_pages
 from webdata_nb.cli.main import FAILURE, WRONG_USAGE, main
 from webdata_nb.service.signing.key_file import KEY_FILE, SigningKeyFile
 
-AGENT = "https://bot.example.com"
 KEYID = r"[A-Za-z0-9_-]{43}"
 Run = Callable[..., tuple[int, str, str]]
 TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d UTC"
@@ -91,3 +94,21 @@ def test_wrong_words_get_one_sentence(
     assert error.count("\n") == 1
     assert "password" not in error
     assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.slow
+def test_the_local_service_signs_with_the_keys_of_its_data_directory(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    create = shell.call("signing-keys", "create", AGENT, "--mode", "local")
+    assert create.returncode == 0, create.stderr
+    directory = json.loads(shell.call("signing-keys", "directory", "--mode", "local").stdout)
+    verifier = Verifier(lambda _agent: directory)
+    with Site() as site:
+        result = shell.run("crawl", three_pages(site), "--no-cache")
+        assert result.returncode == 0, result.stderr
+        for hit in site.requests:
+            headers = {name.lower(): value for name, value in hit.headers.items()}
+            verified = verifier.verify_request(hit.method, hit.path, headers, time.time())
+            assert verified.agent == AGENT
+        assert len(site.requests) == 4
+    assert shell.run("stop").returncode == 0

@@ -7,8 +7,10 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
+from cryptography.exceptions import InvalidSignature
 
 from tests.service.signing.keys import AGENT, new_key_file, published
 from tests.service.signing.verifier import NotVerified, Verified, Verifier, members
@@ -22,6 +24,8 @@ from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import FetchedResponse, Fetcher, FetchRequest
 from webdata_nb.service.web.polite_fetcher import PoliteFetcher
 from webdata_nb.service.web.throttle import HostThrottle
+
+GUIDE: Final = Path(__file__).parents[3] / "docs" / "guide" / "signed-requests.md"
 
 
 async def everything_is_here(_host: str) -> Sequence[str]:
@@ -225,3 +229,25 @@ async def test_errors_have_no_signature(signing: Crawler, server: WireServer) ->
         assert sent not in repr(cause)
         assert sent not in str(cause)
         cause = cause.__cause__
+
+
+async def test_the_code_of_the_guide_verifies_a_request(
+    signing: Crawler, server: WireServer
+) -> None:
+    code = GUIDE.read_text("utf-8").partition("```python\n")[2].partition("```")[0]
+    namespace: dict[str, Any] = {}
+    exec(code, namespace)
+    signer_of = namespace["signer_of"]
+    await signing.fetch(server.url("/caf%C3%A9?q=1", host="site.test"))
+    sent, now = server.last, time.time()
+    directory = published(signing.keys, now)
+    assert signer_of(sent.method, sent.target, sent.headers, directory, now) == AGENT
+    for method, target, headers, at in (
+        ("POST", sent.target, sent.headers, now),
+        (sent.method, "/other", sent.headers, now),
+        (sent.method, sent.target, sent.headers | {"host": "other.test"}, now),
+        (sent.method, sent.target, sent.headers, now + 301),
+        (sent.method, sent.target, sent.headers, now - 10),
+    ):
+        with pytest.raises((ValueError, InvalidSignature)):
+            signer_of(method, target, headers, directory, at)
