@@ -88,9 +88,7 @@ def check_headers(state: AppState, headers: Mapping[str, str] | None, *loc: str)
     taken = next((name for name in headers or {} if name.lower() in SIGNATURE_HEADERS), None)
     if taken is not None:
         raise BadInput(
-            f"the header {taken!r} cannot be set, because this service signs its requests; "
-            "requests with your own headers other than Accept, Accept-Language and User-Agent "
-            "are not signed",
+            f"the header {taken!r} cannot be set at a service that signs its requests: leave it out",
             loc=(*loc, "headers"),
         )
 
