@@ -104,11 +104,11 @@ def test_the_local_service_signs_with_the_keys_of_its_data_directory(tmp_path: P
     directory = json.loads(shell.call("signing-keys", "directory", "--mode", "local").stdout)
     verifier = Verifier(lambda _agent: directory)
     with Site() as site:
-        result = shell.run("crawl", three_pages(site), "--no-cache")
+        result = shell.call("crawl", three_pages(site), "--no-cache")
         assert result.returncode == 0, result.stderr
         for hit in site.requests:
             headers = {name.lower(): value for name, value in hit.headers.items()}
             verified = verifier.verify_request(hit.method, hit.path, headers, time.time())
             assert verified.agent == AGENT
         assert len(site.requests) == 4
-    assert shell.run("stop").returncode == 0
+    assert shell.call("stop").returncode == 0

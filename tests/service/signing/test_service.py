@@ -169,7 +169,7 @@ async def test_the_directory_is_public_and_signed_for_its_own_address(
             error = await api.post(f"/v1/{kind}", body, 422)
             [problem] = error["detail"]
             assert problem["loc"] == ["body", *loc]
-            assert "'SIGNATURE-agent' cannot be set" in problem["msg"]
+            assert "'SIGNATURE-agent' cannot be set at a service that signs" in problem["msg"]
     assert not site.requests
 
 

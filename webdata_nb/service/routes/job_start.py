@@ -88,7 +88,7 @@ def check_headers(state: AppState, headers: Mapping[str, str] | None, *loc: str)
     taken = next((name for name in headers or {} if name.lower() in SIGNATURE_HEADERS), None)
     if taken is not None:
         raise BadInput(
-            f"the header {taken!r} cannot be set at a service that signs its requests: leave it out",
+            f"the header {taken!r} cannot be set at a service that signs its requests",
             loc=(*loc, "headers"),
         )
 

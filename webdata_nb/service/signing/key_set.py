@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
@@ -64,7 +64,7 @@ class SigningKeySet:
 
     def published(self, now: float) -> tuple[SigningKey, ...]:
         """Return the keys of the directory: those that have not ended."""
-        return tuple(key for key in self.keys if key.ends_at is None or key.ends_at > now)
+        return tuple(key for key in self.keys if key.is_published(now))
 
     def active(self, now: float) -> SigningKey:
         """Return the key that signs: the last one that has started.
@@ -80,13 +80,14 @@ class SigningKeySet:
         """Return the keys with a new one; the others end `keep_s` after its start."""
         ends_at = new_key.starts_at + keep_s
         earlier = [
-            replace(key, ends_at=ends_at if key.ends_at is None else min(key.ends_at, ends_at))
+            key.ending(ends_at)
             for key in self.published(now)
             # A key that was to start later than the new one would never sign.
             if key.starts_at <= new_key.starts_at
         ]
-        keys = (*(key for key in earlier if key.ends_at > now), new_key)
-        return SigningKeySet(agent or self.agent, keys)
+        return SigningKeySet(
+            agent or self.agent, (*(key for key in earlier if key.is_published(now)), new_key)
+        )
 
 
 def _key_of(jwk: object, number: int) -> SigningKey:

@@ -6,7 +6,7 @@ import hashlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -87,6 +87,14 @@ class SigningKey:
     def private_jwk(self) -> dict[str, str | int]:
         """The entry of the key file; a secret."""
         return {**self.public_jwk, "d": _base64url(self.private_key.private_bytes_raw())}
+
+    def is_published(self, now: float) -> bool:
+        """Return whether the directory has the key, also if it is yet to start."""
+        return self.ends_at is None or self.ends_at > now
+
+    def ending(self, at: int) -> SigningKey:
+        """Return the key with an end, unless it has an earlier one."""
+        return replace(self, ends_at=at if self.ends_at is None else min(self.ends_at, at))
 
     def sign(self, content: bytes) -> bytes:
         """Return the signature of some bytes."""
