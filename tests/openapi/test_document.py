@@ -25,7 +25,7 @@ from webdata_nb.service.routes.error_responses import STATUS
 # The local service's control calls are between it and the toolkit, and no part of the contract.
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 JOB = webhook_payloads.WebhookJob("j", "crawl", JobStatus.COMPLETED, "https://a.example/", 3, 2)
-OURS_ALONE = re.compile(r"^(/local/|/docs$)")
+OURS_ALONE = re.compile(r"^(/local/|/docs$|/\.well-known/)")
 
 
 @pytest.fixture
