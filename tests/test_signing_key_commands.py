@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.service.signing.keys import AGENT, secrets_of
+from tests.service.signing.keys import AGENT, received_at, secrets_of
 from tests.service.signing.verifier import Verifier
 from tests.shell import Shell
 from tests.site.server import Site
@@ -108,7 +108,7 @@ def test_the_local_service_signs_with_the_keys_of_its_data_directory(tmp_path: P
         assert result.returncode == 0, result.stderr
         for hit in site.requests:
             headers = {name.lower(): value for name, value in hit.headers.items()}
-            verified = verifier.verify_request(hit.method, hit.path, headers, time.time())
+            verified = verifier.verify_request(hit.method, hit.path, headers, received_at(hit))
             assert verified.agent == AGENT
         assert len(site.requests) == 4
     assert shell.call("stop").returncode == 0

@@ -10,7 +10,7 @@ import pytest
 
 from tests.requirements import require, require_module
 from tests.service.conftest import open_service
-from tests.service.signing.keys import AGENT, new_key_file, published
+from tests.service.signing.keys import AGENT, new_key_file, published, received_at
 from tests.service.signing.verifier import Verifier
 from tests.site.server import Site
 from webdata_nb.service.signing.request_signer import SIGNATURE_HEADERS
@@ -41,7 +41,7 @@ async def test_only_the_document_of_a_rendered_page_is_signed(tmp_path: Path, si
     for hit in site.requests:
         headers = {name.lower(): value for name, value in hit.headers.items()}
         if hit.path in {"/", "/robots.txt"}:
-            verifier.verify_request(hit.method, hit.path, headers, time.time())
+            verifier.verify_request(hit.method, hit.path, headers, received_at(hit))
         else:
             assert not SIGNATURE_HEADERS & headers.keys(), hit.path
     assert {"/data.json", "/picture.png"} < {hit.path for hit in site.requests}

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from tests.site.server import Hit
 from webdata_nb.service.signing.key_directory import directory_body
 from webdata_nb.service.signing.key_file import KEY_FILE, SigningKeyFile
 from webdata_nb.service.signing.key_set import SigningKeySet
@@ -28,6 +29,11 @@ def published(file: SigningKeyFile, now: float) -> Mapping[str, Any]:
     """Return the directory of the keys in a file."""
     directory: Mapping[str, Any] = json.loads(directory_body(file.read(), now))
     return directory
+
+
+def received_at(hit: Hit) -> float:
+    """Return when a request arrived (Unix seconds)."""
+    return time.time() - (time.monotonic() - hit.time)
 
 
 def secrets_of(file: SigningKeyFile) -> list[bytes]:

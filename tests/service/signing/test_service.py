@@ -19,7 +19,7 @@ from tests.service.conftest import Api, open_service
 from tests.service.job_stores import stored_bytes
 from tests.service.routes.teams import member
 from tests.service.search.stubs import Result, stubs
-from tests.service.signing.keys import AGENT, new_key_file, secrets_of
+from tests.service.signing.keys import AGENT, new_key_file, received_at, secrets_of
 from tests.service.signing.verifier import NotVerified, Verified, Verifier, verify_directory
 from tests.service.webhooks.endpoint import Endpoint
 from tests.site.server import Hit, Site
@@ -78,8 +78,9 @@ async def verify(api: Api, *hits: Hit) -> list[Verified]:
     """Verify requests with the directory that the service serves now."""
     directory = (await directory_of(api)).json()
     verifier = Verifier(lambda _agent: directory)
-    now = time.time()
-    return [verifier.verify_request(hit.method, hit.path, lower(hit), now) for hit in hits]
+    return [
+        verifier.verify_request(hit.method, hit.path, lower(hit), received_at(hit)) for hit in hits
+    ]
 
 
 def rotate(file: SigningKeyFile) -> str:
@@ -137,8 +138,8 @@ async def test_the_directory_is_public_and_signed_for_its_own_address(
     tmp_path: Path, site: Site
 ) -> None:
     keys = new_key_file(tmp_path)
+    rotate(keys)
     async with open_service(tmp_path / "data", signing_keys=keys.path) as api:
-        rotate(keys)
         reply = await directory_of(api)
         head = await api.http.head(paths.SIGNATURE_DIRECTORY)
         assert reply.status_code == 200
@@ -148,7 +149,7 @@ async def test_the_directory_is_public_and_signed_for_its_own_address(
         assert reply.headers["cache-control"] == "public, max-age=3600"
         assert "content-encoding" not in reply.headers
         now = time.time()
-        assert len(verify_directory("bot.example.com", reply.headers, reply.content, now)) == 1
+        assert len(verify_directory("bot.example.com", reply.headers, reply.content, now)) == 2
         assert head.status_code == 200
         for authority, body in (
             ("localhost", reply.content),
@@ -156,17 +157,15 @@ async def test_the_directory_is_public_and_signed_for_its_own_address(
         ):
             with pytest.raises(NotVerified):
                 verify_directory(authority, reply.headers, body, now)
-        [jwk] = reply.json()["keys"]
-        assert jwk.keys() == {"kty", "crv", "kid", "x", "use", "nbf"}
+        members = {"kty", "crv", "kid", "x", "use", "nbf"}
+        assert [jwk.keys() for jwk in reply.json()["keys"]] == [members | {"exp"}, members]
         # Headers of the caller cannot replace those of the service.
-        for kind, body, loc in (
-            ("crawl", {"url": site.url, "scrape_options": {}}, ["scrape_options", "headers"]),
-            ("search", {"query": "q"}, ["headers"]),
+        own = {"headers": {"SIGNATURE-agent": 'sig1="https://bot.example.com"'}}
+        for kind, start, loc in (
+            ("crawl", {"url": site.url, "scrape_options": own}, ["scrape_options", "headers"]),
+            ("search", {"query": "q", **own}, ["headers"]),
         ):
-            target = body.get("scrape_options", body)
-            assert isinstance(target, dict)
-            target["headers"] = {"SIGNATURE-agent": 'sig1="https://bot.example.com"'}
-            error = await api.post(f"/v1/{kind}", body, 422)
+            error = await api.post(f"/v1/{kind}", start, 422)
             [problem] = error["detail"]
             assert problem["loc"] == ["body", *loc]
             assert "'SIGNATURE-agent' cannot be set at a service that signs" in problem["msg"]
