@@ -160,15 +160,16 @@ async def test_the_directory_is_public_and_signed_for_its_own_address(
         members = {"kty", "crv", "kid", "x", "use", "nbf"}
         assert [jwk.keys() for jwk in reply.json()["keys"]] == [members | {"exp"}, members]
         # Headers of the caller cannot replace those of the service.
-        own = {"headers": {"SIGNATURE-agent": 'sig1="https://bot.example.com"'}}
-        for kind, start, loc in (
-            ("crawl", {"url": site.url, "scrape_options": own}, ["scrape_options", "headers"]),
-            ("search", {"query": "q", **own}, ["headers"]),
-        ):
-            error = await api.post(f"/v1/{kind}", start, 422)
-            [problem] = error["detail"]
-            assert problem["loc"] == ["body", *loc]
-            assert "'SIGNATURE-agent' cannot be set at a service that signs" in problem["msg"]
+        own: dict[str, Any] = {"headers": {"SIGNATURE-agent": 'sig1="https://bot.example.com"'}}
+        crawl: dict[str, Any] = {"url": site.url, "scrape_options": own}
+        problems = [
+            (await api.post("/v1/crawl", crawl, 422))["detail"][0],
+            (await api.post("/v1/search", {"query": "q", **own}, 422))["detail"][0],
+        ]
+        locations = [["body", "scrape_options", "headers"], ["body", "headers"]]
+        assert [problem["loc"] for problem in problems] == locations
+        refusal = "the header 'SIGNATURE-agent' cannot be set at a service that signs its requests"
+        assert [problem["msg"] for problem in problems] == [refusal] * 2
     assert not site.requests
 
 
