@@ -1,4 +1,4 @@
-"""Defines the keys of a service, and which of them signs. Pure, except for new keys."""
+"""Defines the keys of a service, and which of them signs. Pure."""
 
 from __future__ import annotations
 
