@@ -252,6 +252,8 @@ class InvalidRequest(ServiceError):
     ----------
     fields : tuple of (str, str)
         Path and message of each invalid field, if the service sent them.
+    types : tuple of str
+        The type of each of these problems, for programs.
     """
 
     def __init__(
@@ -262,9 +264,11 @@ class InvalidRequest(ServiceError):
         detail: str = "",
         retry_after: float | None = None,
         fields: tuple[tuple[str, str], ...] = (),
+        types: tuple[str, ...] = (),
     ) -> None:
         super().__init__(message, status=status, detail=detail, retry_after=retry_after)
         self.fields = fields
+        self.types = types
 
 
 class NotSupported(ServiceError):

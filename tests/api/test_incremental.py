@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from starlette.responses import JSONResponse, Response
 
 from tests.api.receipts import SITE, receipt_of
 from tests.site.server import Site
@@ -81,6 +82,47 @@ def test_a_service_without_incremental_crawls_refuses_before_it_starts(
         connected.crawl_df(SITE, since=since)
     assert service.jobs == {}
     assert service.posted(paths.CRAWL) == []
+
+
+def refuse_since(service: WireService, problem_type: str, *, field: str = "since") -> None:
+    """Let the service refuse the earlier crawl, or what `field` names."""
+    problem = {"loc": ["body", field], "msg": "that is not possible", "type": problem_type}
+
+    def fault(path: str, _query: dict[str, str]) -> Response | None:
+        bodies = service.posted(paths.INCREMENTAL_CRAWLS)
+        is_refused = path == paths.INCREMENTAL_CRAWLS and "since" in bodies[-1]
+        return JSONResponse({"detail": [problem]}, 422) if is_refused else None
+
+    service.offers_incremental_crawls, service.fault = True, fault
+
+
+@pytest.mark.parametrize("since", ["last", datetime(2126, 1, 1, tzinfo=UTC)])
+def test_an_unusable_earlier_crawl_is_replaced_by_a_full_one(
+    service: WireService, connected: Session, since: Any
+) -> None:
+    first = receipt_of(connected.crawl_df(SITE))
+    refuse_since(service, "earlier_crawl_unusable")
+    again = receipt_of(connected.crawl_df(SITE, since=since))
+    asked = [body.get("since") for body in service.posted(paths.INCREMENTAL_CRAWLS)]
+    assert asked == [first["job_id"], None]
+    assert again["revalidation"]["since"] is None
+    assert again["revalidation"]["refusal"] == "that is not possible"
+    text = "all pages new, as the earlier crawl cannot be used: that is not possible"
+    assert text in again["line"]
+
+
+@pytest.mark.parametrize(
+    ("problem_type", "field"),
+    [("value_error", "since"), ("", "since"), ("earlier_crawl_unusable", "url")],
+)
+def test_any_other_refusal_of_since_is_an_error(
+    service: WireService, connected: Session, problem_type: str, field: str
+) -> None:
+    connected.crawl_df(SITE)
+    refuse_since(service, problem_type, field=field)
+    with pytest.raises(InvalidRequest, match="that is not possible"):
+        connected.crawl_df(SITE, since="last")
+    assert len(service.posted(paths.INCREMENTAL_CRAWLS)) == 1
 
 
 @pytest.fixture
@@ -178,4 +220,5 @@ def test_a_lost_crawl_is_replaced_by_a_full_one(versions: VersionedSite, home: P
             crawl_df(url, since=first)
         again = crawl_df(url, since="last")
         assert receipt_of(again)["revalidation"]["since"] is None
+        assert "cannot be used: the account has no such crawl" in receipt_of(again)["line"]
         assert_equal(again, first)

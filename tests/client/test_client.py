@@ -146,12 +146,13 @@ async def test_each_status_has_its_error(
 async def test_a_422_names_its_fields(service: Service, client: Client) -> None:
     problems = [
         {"loc": ["body", "scrape_options", "timeout"], "msg": "too long", "type": "value_error"},
-        {"loc": ["body"], "msg": "odd", "type": "value_error"},
+        {"loc": ["body"], "msg": "odd", "type": "odd_body"},
     ]
     service.on("POST crawl", status(422, {"detail": problems}))
     with pytest.raises(errors.InvalidRequest, match=r"scrape_options\.timeout: too long") as caught:
         await client.start_crawl({})
     assert caught.value.fields == (("scrape_options.timeout", "too long"), ("body", "odd"))
+    assert caught.value.types == ("value_error", "odd_body")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from webdata_nb.cache.result import CallResult, deliver
 from webdata_nb.cache.result_cache import ResultCache
 from webdata_nb.calls.provider_notice import announce_providers
 from webdata_nb.contract.events import Progress
+from webdata_nb.contract.problem_types import EARLIER_CRAWL_UNUSABLE
 from webdata_nb.display.progress import Listener
 from webdata_nb.display.progress_view import UNITS
 from webdata_nb.errors import (
@@ -52,6 +53,8 @@ TRANSIENT_ERRORS: Final = (
     RateLimited,
     ServiceFault,
 )
+
+_MAX_REFUSAL_CHARS: Final = 200
 
 
 async def run(spec: JobSpec, options: CallOptions) -> pd.DataFrame:
@@ -114,7 +117,8 @@ async def _fetch_new_creatives(spec: JobSpec, options: CallOptions) -> CallResul
 async def _fetch_incremental(spec: JobSpec, since: Since, options: CallOptions) -> CallResult:
     """Fetch a crawl that takes unchanged pages from an earlier one.
 
-    Where the cache chose the earlier crawl, and the service cannot use it, all pages are fetched.
+    Where the cache chose the earlier crawl, and the service cannot use it, all pages are fetched,
+    and the receipt says why.
     """
     if options.settings.offline:
         raise OfflineError("offline mode is on, and since asks the site anew")
@@ -126,10 +130,19 @@ async def _fetch_incremental(spec: JobSpec, since: Since, options: CallOptions) 
         try:
             return await _fetch(replace(spec, since=since), options, cache)
         except InvalidRequest as error:
-            is_gone = any("since" in where for where, _ in error.fields)
-            if since.is_exact or since.job_id is None or not is_gone:
+            refusal = _refusal_of_earlier_crawl(error)
+            if since.is_exact or since.job_id is None or not refusal:
                 raise
-        return await _fetch(replace(spec, since=replace(since, job_id=None)), options, cache)
+        since = replace(since, job_id=None, refusal=refusal)
+        return await _fetch(replace(spec, since=since), options, cache)
+
+
+def _refusal_of_earlier_crawl(error: InvalidRequest) -> str:
+    """Return why the service cannot use the earlier crawl; "" if it refuses something else."""
+    problems = zip(error.fields, error.types, strict=False)
+    unusable = ("since", EARLIER_CRAWL_UNUSABLE)
+    reasons = [text for (where, text), kind in problems if (where, kind) == unusable]
+    return reasons[0] if reasons and len(reasons) == len(error.fields) else ""
 
 
 async def _fetch(spec: JobSpec, options: CallOptions, cache: ResultCache) -> CallResult:
@@ -200,7 +213,11 @@ async def _run(spec: JobSpec, options: CallOptions, cache: ResultCache) -> CallR
                 job = _StartedJobListener(listener, spec, cache)
                 result = await runner.run_call(client, spec, options, job)
         if result.outcome is not None and spec.since is not None:
-            outcome = replace(result.outcome, since=spec.since.job_id or "")
+            outcome = replace(
+                result.outcome,
+                since=spec.since.job_id or "",
+                since_refusal=receipt.shorten(spec.since.refusal, _MAX_REFUSAL_CHARS),
+            )
             result = replace(result, outcome=outcome)
         if result.outcome is not None:
             line = receipt.summary(result.outcome, listener.elapsed_s)

@@ -170,7 +170,7 @@ def error_of(
         "retry_after": retry.retry_after_s(reply.headers, datetime.now(UTC)),
     }
     if issubclass(kind, errors.InvalidRequest):
-        attributes["fields"] = fields
+        attributes["fields"], attributes["types"] = fields, _problem_types(reply)
     if issubclass(kind, errors.RateLimited):
         attributes["limit"], attributes["active"] = retry.concurrency_limits(reply.headers)
     if reply.status in _FOREIGN_STATUSES and not (reply.is_json or _is_contract_error(reply)):
@@ -294,6 +294,17 @@ def _field(entry: dict[str, Any]) -> tuple[str, str]:
     loc = entry.get("loc")
     parts = [str(part) for part in loc if part != "body"] if isinstance(loc, list) else []
     return ".".join(parts) or "body", str(entry.get("msg", "invalid"))
+
+
+def _problem_types(reply: HttpReply) -> tuple[str, ...]:
+    """Return the type of each invalid field, in the order of the fields."""
+    try:
+        body = orjson.loads(reply.body)
+    except orjson.JSONDecodeError:
+        return ()
+    detail = body.get("detail") if isinstance(body, dict) else None
+    problems = detail if isinstance(detail, list) else []
+    return tuple(str(each.get("type", "")) for each in problems if isinstance(each, dict))
 
 
 def _words(body: bytes) -> str:

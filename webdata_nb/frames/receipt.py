@@ -33,7 +33,8 @@ class JobOutcome:
 
     `failure_reason` is the service's explanation; `shortfall` says how many rows are missing. The
     job had not ended by itself where the call was `interrupted` or ran into its `timeout`. `since`
-    is the job that an incremental crawl took unchanged pages from, "" if it found none.
+    is the job that an incremental crawl took unchanged pages from, "" if it found none;
+    `since_refusal` is why the service could not use the one that it found.
     `signature_agent` is the identity with which requests for pages were signed.
     """
 
@@ -58,6 +59,7 @@ class JobOutcome:
     interrupted: bool = False
     timeout: JobTimeout | None = None
     since: str | None = None
+    since_refusal: str = ""
     signature_agent: str | None = None
 
     @property
@@ -279,6 +281,7 @@ def _revalidation(outcome: JobOutcome) -> dict[str, Any]:
         "checked": checks.checked,
         "contradicted": checks.contradicted,
         "bound": checks.bound,
+        **({"refusal": outcome.since_refusal} if outcome.since_refusal else {}),
     }
 
 
@@ -288,6 +291,8 @@ def _revalidation_text(outcome: JobOutcome) -> list[str]:
         return [checks.text()]
     if outcome.since is None:
         return []
+    if outcome.since_refusal:
+        return [f"all pages new, as the earlier crawl cannot be used: {outcome.since_refusal}"]
     return ["no page was called unchanged" if outcome.since else "no earlier crawl: all pages new"]
 
 
@@ -564,10 +569,10 @@ def _providers_text(engines: Mapping[str, Any]) -> str:
     return shorten(f"usable {len(usable)} of {len(usable) + len(unusable)} providers: {names}")
 
 
-def shorten(text: str) -> str:
-    """Return `text` on one line, without control characters, cut to 80 characters."""
+def shorten(text: str, max_chars: int = _MAX_SUBJECT_CHARS) -> str:
+    """Return `text` on one line, without control characters, cut to `max_chars`."""
     clean = re.sub(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029]+", " ", text).strip()
-    return clean if len(clean) <= _MAX_SUBJECT_CHARS else f"{clean[: _MAX_SUBJECT_CHARS - 1]}…"
+    return clean if len(clean) <= max_chars else f"{clean[: max_chars - 1]}…"
 
 
 def _iso(moment: datetime) -> str:

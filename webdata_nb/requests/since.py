@@ -32,12 +32,15 @@ class Since:
         The latest time of the crawl that the cache looks for; None for the last one.
     recheck
         The share of unchanged pages that are fetched in full; None for the service's default.
+    refusal
+        Why the service cannot use the crawl that the cache found; "" if it can.
     """
 
     job_id: str | None = None
     is_exact: bool = False
     before: datetime | None = None
     recheck: float | None = None
+    refusal: str = ""
 
     @classmethod
     def check(cls, since: object, recheck: object) -> Self | None:

@@ -4,6 +4,7 @@
 
     ApplicationError
     ├── BadInput                422  a value that the contract does not allow
+    │   └── EarlierCrawlUnusable     `since` names a crawl that is deleted or made differently
     ├── NoSuchJob               404  unknown, or owned by another account: the same reply
     ├── NoSuchDelivery          404  the same for a webhook delivery
     ├── NoSuchSiteCrawl         404  the same for a site crawl
@@ -51,6 +52,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from webdata_nb.contract.problem_types import EARLIER_CRAWL_UNUSABLE
+
 # Retry-After of a reply without the store.
 STORE_RETRY_S: Final = 5
 
@@ -60,11 +63,22 @@ class ApplicationError(Exception):
 
 
 class BadInput(ApplicationError):
-    """A request value that is not allowed; `loc` is the path to it in the body."""
+    """A request value that is not allowed; `loc` is the path to it in the body.
+
+    `problem_type` is the `type` of the field in the reply.
+    """
+
+    problem_type = "value_error"
 
     def __init__(self, message: str, *, loc: tuple[str | int, ...] = ("body",)) -> None:
         super().__init__(message)
         self.loc = loc
+
+
+class EarlierCrawlUnusable(BadInput):
+    """An incremental crawl cannot take pages from the crawl that `since` names."""
+
+    problem_type = EARLIER_CRAWL_UNUSABLE
 
 
 class NoSuchJob(ApplicationError):

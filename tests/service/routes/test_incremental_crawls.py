@@ -161,6 +161,10 @@ async def test_an_earlier_crawl_with_other_options_is_refused(
     reply = await api.post(paths.INCREMENTAL_CRAWLS, body, status=422)
     assert message in str(reply)
     assert site.requests == ()
+    [problem] = reply["detail"]
+    gives_way = "earlier_crawl_unusable"  # the same request without since is possible
+    is_of_crawl = message.startswith(("its ", "has no such crawl"))
+    assert (problem["type"] == gives_way) == is_of_crawl
 
 
 async def test_options_that_select_pages_may_differ(api: Api, site: Site) -> None:

@@ -18,7 +18,7 @@ from webdata_nb.contract.requests import (
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.content.page_source import check_selectors
 from webdata_nb.service.crawl.earlier_request import IN_A_BROWSER, difference
-from webdata_nb.service.errors import BadInput, NoSuchJob
+from webdata_nb.service.errors import BadInput, EarlierCrawlUnusable, NoSuchJob
 from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.routes.expiry import expiry_of
 from webdata_nb.service.routes.job_start import (
@@ -143,12 +143,12 @@ async def _check_since(
     try:
         earlier = await state.store.job(account_of(request), crawl_request.since)
     except NoSuchJob:
-        raise BadInput("the account has no such crawl", loc=loc) from None
+        raise EarlierCrawlUnusable("the account has no such crawl", loc=loc) from None
     if expiry_of(state, earlier) is not None:
-        raise BadInput("the pages of that crawl are deleted", loc=loc)
+        raise EarlierCrawlUnusable("the pages of that crawl are deleted", loc=loc)
     session = state.sessions.context_of(request.headers.get(paths.LEASE_HEADER))
     if reason := difference(earlier, crawl_request, session):
-        raise BadInput(f"the pages of that crawl cannot be used: {reason}", loc=loc)
+        raise EarlierCrawlUnusable(f"the pages of that crawl cannot be used: {reason}", loc=loc)
 
 
 async def _start(

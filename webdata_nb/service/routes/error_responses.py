@@ -96,7 +96,7 @@ async def on_service_error(request: Request, error: Exception) -> JSONResponse:
     status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
     if isinstance(error, BadInput):
         return JSONResponse(
-            {"detail": [field_problem(error.loc, str(error), "value_error")]}, status
+            {"detail": [field_problem(error.loc, str(error), error.problem_type)]}, status
         )
     code = {"code": error.code} if isinstance(error, AccountLimitReached) else {}
     return JSONResponse({"detail": str(error), **code}, status, _headers(error))
