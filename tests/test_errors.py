@@ -27,6 +27,7 @@ EXAMPLES: list[errors.WebdataError] = [
     errors.LocalServiceError("m"),
     errors.ConnectionFailed("m"),
     errors.NoWebhook("m"),
+    errors.WatchRunning("m"),
     errors.WorkerLost("m"),
     errors.UnknownOutcome("m", idempotency_key="k"),
     errors.BadAnswer("m", field="data.3.rank"),

@@ -18,8 +18,8 @@ fields of pages        `links_df`, `images_df`, `headings_df`, `tables`, `extrac
 audit of a site        `audit_df`, `audit_report`, `plot_audit`
 jobs                   `crawl_job`, `search_job`, `job`, `jobs_df`, `export_df`,
                        `read_csv_export`
-earlier results        `retry_failed`, `history_df`, `diff`, `record`, `replay`, `to_parquet`,
-                       `cache`
+earlier results        `watch_df`, `diff`, `history_df`, `retry_failed`, `record`, `replay`,
+                       `to_parquet`, `cache`
 display                `show`, `plot_crawl`, `plot_ranks`
 service and cost       `connect`, `options`, `estimate`, `weights_df`, `usage_df`,
                        `receive_webhooks`, `verify_signature`
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         audit_report,
         ausage_df,
         averify,
+        awatch_df,
         aweights_df,
         awhy,
         connect,
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
         to_parquet,
         usage_df,
         verify,
+        watch_df,
         weights_df,
         why,
     )
@@ -132,6 +134,7 @@ __all__ = [
     "audit_report",
     "ausage_df",
     "averify",
+    "awatch_df",
     "aweights_df",
     "awhy",
     "cache",
@@ -172,6 +175,7 @@ __all__ = [
     "usage_df",
     "verify",
     "verify_signature",
+    "watch_df",
     "weights_df",
     "why",
 ]

@@ -14,6 +14,7 @@
     ├── LocalServiceError        the local service cannot start
     ├── ConnectionFailed         unreachable, reset, or no reply in time
     │   └── NoWebhook            also a TimeoutError; no webhook event in time
+    ├── WatchRunning             another call watches the same, and this one must not wait
     ├── WorkerLost               a worker of the executor ended, so an input has no rows
     ├── UnknownOutcome           the reply to a start was lost: the job may exist
     ├── BadAnswer                a reply that breaks the contract; names the field
@@ -173,6 +174,10 @@ class ConnectionFailed(WebdataError):
 
 class NoWebhook(ConnectionFailed, TimeoutError):
     """No webhook event arrived within the timeout of the receiver."""
+
+
+class WatchRunning(WebdataError):
+    """Another call of `watch_df` with the same arguments is not finished, and `wait` is False."""
 
 
 class WorkerLost(WebdataError):

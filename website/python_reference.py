@@ -59,7 +59,10 @@ TOPICS: Final = {
     "results": Topic(
         "Earlier results",
         "Repeat, compare, record and store results.",
-        ("retry_failed", "history_df", "diff", "record", "replay", "to_parquet", "cache"),
+        (
+            *("watch_df", "diff", "history_df", "retry_failed", "record", "replay"),
+            *("to_parquet", "cache"),
+        ),
     ),
     "display": Topic("Display", "Tables and figures.", ("show", "plot_crawl", "plot_ranks")),
     "service": Topic(

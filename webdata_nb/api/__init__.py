@@ -28,6 +28,7 @@ from webdata_nb.api.start import (
 from webdata_nb.api.table_display import gallery, show
 from webdata_nb.api.url_outcome import Why, awhy, why
 from webdata_nb.api.verification import averify, verify
+from webdata_nb.api.watch import awatch_df, watch_df
 from webdata_nb.calls.batches import FrameStream
 from webdata_nb.calls.budget import Estimate
 from webdata_nb.frames.audit.findings import audit_df
@@ -75,6 +76,7 @@ __all__ = [
     "audit_report",
     "ausage_df",
     "averify",
+    "awatch_df",
     "aweights_df",
     "awhy",
     "connect",
@@ -108,6 +110,7 @@ __all__ = [
     "to_parquet",
     "usage_df",
     "verify",
+    "watch_df",
     "weights_df",
     "why",
 ]

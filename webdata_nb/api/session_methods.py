@@ -27,6 +27,7 @@ from webdata_nb.api.start import (
 )
 from webdata_nb.api.url_outcome import awhy, why
 from webdata_nb.api.verification import averify, verify
+from webdata_nb.api.watch import awatch_df, watch_df
 from webdata_nb.errors import InvalidArgument, checked_call
 from webdata_nb.jobs.listings import (
     aengines_df,
@@ -117,6 +118,8 @@ class Session(Connection):
     alinks_df = _method(alinks_df)
     verify = _method(verify)
     averify = _method(averify)
+    watch_df = _method(watch_df)
+    awatch_df = _method(awatch_df)
     why = _method(why)
     awhy = _method(awhy)
 

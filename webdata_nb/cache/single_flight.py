@@ -1,4 +1,4 @@
-"""Serializes identical requests across threads and processes with a file lock per cache key."""
+"""Serializes calls across threads and processes with file locks, such as one per cache key."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def lock(root: Path, key: CacheKey) -> AsyncIterator[None]:
     its file system has no locks, the block runs without one.
     """
     try:
-        file_lock = _file_lock(root, key)
+        file_lock = _file_lock(lock_path(root, f"{key.op}-{key.digest}"))
         await _acquire(file_lock)
     except (OSError, NotImplementedError):
         yield
@@ -40,17 +40,40 @@ async def lock(root: Path, key: CacheKey) -> AsyncIterator[None]:
         file_lock.release()
 
 
-def _file_lock(root: Path, key: CacheKey) -> filelock.BaseFileLock:
+@asynccontextmanager
+async def lock_file(path: Path, *, wait: bool) -> AsyncIterator[None]:
+    """Hold the lock of a file inside the block.
+
+    Raises
+    ------
+    filelock.Timeout
+        Another call holds it, and `wait` is off.
+    OSError
+        The file cannot be written.
+    """
+    file_lock = _file_lock(path)
+    if wait:
+        await _acquire(file_lock)
+    else:
+        file_lock.acquire(timeout=0)
+    try:
+        yield
+    finally:
+        file_lock.release()
+
+
+def lock_path(root: Path, name: str) -> Path:
+    """Return the path of a lock file in a cache; its folder exists afterwards."""
     folder = root / _FOLDER
     if not folder.is_dir():
         prepare(root)
         private_files.make_folder(folder, root)
+    return folder / f"{name}.lock"
+
+
+def _file_lock(path: Path) -> filelock.BaseFileLock:
     # Not bound to a thread: a task may end on another thread than it began on.
-    return filelock.FileLock(
-        folder / f"{key.op}-{key.digest}.lock",
-        mode=private_files.FILE_MODE,
-        thread_local=False,
-    )
+    return filelock.FileLock(path, mode=private_files.FILE_MODE, thread_local=False)
 
 
 async def _acquire(file_lock: filelock.BaseFileLock) -> None:

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+# ruff: noqa: PLC0415 - `webdata --help` must not wait for the settings
+
 Commands = Any  # argparse does not export the type of its subparsers
 Run = Callable[[argparse.Namespace], int | None]
 
@@ -28,6 +30,23 @@ def add_group(commands: Commands, name: str, description: str) -> Commands:
         name, help=description, description=description
     )
     return parser.add_subparsers(metavar="ACTION", required=True)
+
+
+def add_base_url_flag(parser: argparse.ArgumentParser) -> None:
+    """Add the flag that names the service."""
+    parser.add_argument(
+        "--base-url",
+        metavar="URL",
+        help="URL of a service; its key is read from WEBDATA_API_KEY, not from process arguments",
+    )
+
+
+def set_base_url(args: argparse.Namespace) -> None:
+    """Use the service that the command line names."""
+    from webdata_nb.settings import options
+
+    if args.base_url is not None:
+        options.base_url = args.base_url
 
 
 def report(message: str) -> None:

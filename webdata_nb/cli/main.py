@@ -1,7 +1,8 @@
 """The `webdata` command: the toolkit's functions and the service's process from a shell.
 
-Exit codes: 0 success, 1 failure, 2 wrong usage, 130 interrupted. Results go to standard output;
-progress, receipts and errors go to standard error.
+Exit codes: 0 success, 1 failure, 2 wrong usage, 130 interrupted, and 3 of `watch` where another
+one is still running. Results go to standard output; progress, receipts and errors go to standard
+error.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from webdata_nb.cli import (
     signing_keys,
     store,
     tables,
+    watch,
     worker,
 )
 from webdata_nb.cli.command_parser import CommandParser
@@ -71,6 +73,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"webdata {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     tables.add_commands(commands)
+    watch.add_commands(commands)
     service.add_commands(commands)
     worker.add_commands(commands)
     accounts.add_commands(commands)

@@ -7,7 +7,14 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from webdata_nb.cli.commands import Commands, add_command, add_group, report
+from webdata_nb.cli.commands import (
+    Commands,
+    add_base_url_flag,
+    add_command,
+    add_group,
+    report,
+    set_base_url,
+)
 from webdata_nb.cli.data_dir import resolve_settings
 from webdata_nb.cli.output import add_format_flag, print_frame
 from webdata_nb.requests.flags import add_flags, passed_options
@@ -87,7 +94,7 @@ def _add_crawl(commands: Commands) -> None:
 def _run_crawl(args: argparse.Namespace) -> None:
     from webdata_nb.api import crawl_df
 
-    _set_base_url(args)
+    set_base_url(args)
     options = passed_options(args, CrawlOptions, IncrementalOptions, CommandOptions)
     frame = crawl_df(args.url, **options)
     _print_result(frame, args, _CRAWL_COLUMNS)
@@ -105,7 +112,7 @@ def _add_search(commands: Commands) -> None:
 def _run_search(args: argparse.Namespace) -> None:
     from webdata_nb.api import search_df
 
-    _set_base_url(args)
+    set_base_url(args)
     options = passed_options(args, SingleSearchInputOptions, ResultPageOptions, CommandOptions)
     _print_result(search_df(args.query, **options), args, _SEARCH_COLUMNS)
 
@@ -124,7 +131,7 @@ def _add_creatives(commands: Commands) -> None:
 def _run_creatives(args: argparse.Namespace) -> None:
     from webdata_nb.api import advertisers_df, creatives_df
 
-    _set_base_url(args)
+    set_base_url(args)
     if args.find:
         print_frame(advertisers_df(args.advertiser), args.output_format)
         return
@@ -135,22 +142,7 @@ def _run_creatives(args: argparse.Namespace) -> None:
 def _add_call_flags(parser: argparse.ArgumentParser) -> None:
     add_flags(parser.add_argument_group("the call"), CommandOptions)
     add_format_flag(parser)
-    _add_base_url(parser)
-
-
-def _add_base_url(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--base-url",
-        metavar="URL",
-        help="URL of a service; its key is read from WEBDATA_API_KEY, not from process arguments",
-    )
-
-
-def _set_base_url(args: argparse.Namespace) -> None:
-    from webdata_nb.settings import options
-
-    if args.base_url is not None:
-        options.base_url = args.base_url
+    add_base_url_flag(parser)
 
 
 # Jobs and cached results
@@ -161,13 +153,13 @@ def _add_jobs(commands: Commands) -> None:
     parser = add_command(commands, "jobs", _run_jobs, text)
     parser.add_argument("--limit", type=int, metavar="N", help="at most N jobs")
     add_format_flag(parser)
-    _add_base_url(parser)
+    add_base_url_flag(parser)
 
 
 def _run_jobs(args: argparse.Namespace) -> None:
     from webdata_nb.api import jobs_df
 
-    _set_base_url(args)
+    set_base_url(args)
     frame = jobs_df() if args.limit is None else jobs_df(limit=args.limit)
     print_frame(frame, args.output_format, _JOB_COLUMNS)
 

@@ -65,7 +65,7 @@ def extract_df(df: pd.DataFrame) -> pd.DataFrame:
     columns: dict[str, pd.Series[Any]] = {"url": df["url"]}
     for path in paths:
         name = _unused(".".join(path), columns)
-        cells = [_value_at(value, path) for value in values]
+        cells = [value_at(value, path) for value in values]
         columns[name] = _typed(cells, schema.field(path), df.index)
         texts = [_source_of(each, path) for each in sources]
         columns[_unused(f"{name}_source", columns)] = pd.Series(texts, df.index, dtype="str")
@@ -75,6 +75,11 @@ def extract_df(df: pd.DataFrame) -> pd.DataFrame:
 
 
 # Schema
+
+
+def field_paths(schema: Schema) -> list[tuple[str, ...]]:
+    """Return the paths of all fields of a JSON Schema that are no objects, in their order."""
+    return _Schema(schema).paths()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +126,7 @@ class _Schema:
             if not isinstance(schema, Mapping):
                 return {}
             if isinstance(reference := schema.get("$ref"), str):
-                schema = _value_at(self.root, reference.removeprefix("#/").split("/"))
+                schema = value_at(self.root, reference.removeprefix("#/").split("/"))
             elif (alternative := _only_alternative(schema)) is not None:
                 schema = alternative
             else:
@@ -157,9 +162,14 @@ def _provenance(metadata: Any) -> Mapping[str, Any]:
     return provenance if isinstance(provenance, Mapping) else {}
 
 
+def pointer_of(path: Sequence[str]) -> str:
+    """Return the JSON pointer of a field."""
+    return "".join(f"/{name.replace('~', '~0').replace('/', '~1')}" for name in path)
+
+
 def _source_of(provenance: Mapping[str, Any], path: Sequence[str]) -> str | None:
     """Return the source of a value; of a list, the different sources of its items."""
-    pointer = "".join(f"/{name.replace('~', '~0').replace('/', '~1')}" for name in path)
+    pointer = pointer_of(path)
     sources = [
         str(source)
         for place, source in provenance.items()
@@ -173,7 +183,8 @@ def _paths_of_values(values: Sequence[Any]) -> list[tuple[str, ...]]:
     return [(name,) for name in dict.fromkeys(names)]
 
 
-def _value_at(value: Any, path: Sequence[str]) -> Any:
+def value_at(value: Any, path: Sequence[str]) -> Any:
+    """Return the value of a field of extracted data; None if it has none."""
     for name in path:
         value = value.get(name) if isinstance(value, Mapping) else None
     return value

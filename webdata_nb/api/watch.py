@@ -1,0 +1,130 @@
+"""Crawls a site again, and returns what has changed, by field."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Unpack, cast
+
+from webdata_nb.bridge import blocking
+from webdata_nb.calls.incremental import incremental_inputs
+from webdata_nb.calls.watch import Watch
+from webdata_nb.errors import InvalidArgument
+from webdata_nb.frames import remote
+from webdata_nb.frames.watch.changes_file import CHANGES_COLUMNS
+from webdata_nb.requests import arguments
+from webdata_nb.requests.call_options import CallOptions
+from webdata_nb.requests.inputs import request_values
+from webdata_nb.requests.options import CrawlDfOptions, CrawlOptions, WatchDfOptions
+from webdata_nb.requests.signatures import with_options
+from webdata_nb.requests.since import LAST, Since
+from webdata_nb.suggestions import format_value
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from webdata_nb.requests.job_spec import JobSpec
+
+_SUFFIX: Final = ".parquet"
+
+
+@with_options(WatchDfOptions, columns=CHANGES_COLUMNS)
+async def awatch_df(
+    url: str,
+    *,
+    columns: str | Sequence[str] | None = None,
+    out: str | Path | None = None,
+    wait: bool = True,
+    **options: Unpack[WatchDfOptions],
+) -> pd.DataFrame:
+    """Crawl a site again, and return what has changed since the last call, by field.
+
+    `awatch_df` is the same for async code. The crawl is one with `since="last"`: the site is asked
+    for each page whether it has changed. The first call has nothing to compare with, and returns
+    no changes.
+
+    Parameters
+    ----------
+    url
+        Where the crawl starts.
+    columns
+        What to compare: `title`, `description`, `content_hash`, the `formats` of the call, and the
+        fields of `extract`. By default, title, description, all formats except `raw_html`, and all
+        fields of `extract`.
+    out
+        A `.parquet` file to append the changes to. It also remembers the pages: a page that cannot
+        be read for once keeps its last values, and a call that is killed loses no change. Without
+        it, the crawl is compared with the last one in the cache.
+    wait
+        Whether to wait for another call with the same arguments that is not finished; otherwise
+        WatchRunning.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row for each changed field: of changed pages and of new ones in the order of the crawl,
+        then of removed ones. A page that another crawl limit, an error or robots.txt kept from
+        being read is none of these. The receipt's `changes` counts pages.
+
+        {columns}
+
+    Raises
+    ------
+    InvalidArgument
+        An argument that is not allowed, or a file of something else; nothing was sent.
+    NotSupported
+        The service offers no incremental crawls; nothing was started.
+    WatchRunning
+        See `wait`.
+    WebdataError
+        As `crawl_df` raises. Nothing was compared, and the next call makes up for it.
+
+    Examples
+    --------
+    >>> len(watch_df(start_url, max_pages=5))
+    0
+    >>> watch_df(start_url, columns="title", max_pages=5)["field"].tolist()
+    []
+    """
+    spec, call = _crawl_of(url, options)
+    names = [columns] if isinstance(columns, str) else columns
+    path = _path(out)
+    is_waiting = arguments.check_flag("wait", wait)
+    return await Watch.of(spec, call, names, path, wait=is_waiting).run()
+
+
+watch_df = blocking(awatch_df)
+
+
+def _crawl_of(url: object, options: WatchDfOptions) -> tuple[JobSpec, CallOptions]:
+    """Return the crawl of a call, and the options of its run."""
+    if not isinstance(url, str):
+        raise InvalidArgument(f"url must be the URL of one site; it is {format_value(url)}")
+    if options["audit"]:
+        raise InvalidArgument("audit is not possible with watch_df: use crawl_df, and diff")
+    values: Any = {
+        **request_values(options, CrawlOptions),
+        **{name: options[name] for name in ("session", "progress", "timeout")},
+        "cache": True,
+        "executor": None,
+        "partition": None,
+    }
+    since = Since.check(LAST, options["recheck"])
+    [item] = incremental_inputs(
+        url, cast("CrawlDfOptions", values), since, stream=False, lazy=False, spread=False
+    )
+    return item.spec, CallOptions.check(
+        {name: values[name] for name in ("session", "progress", "timeout", "cache")}
+    )
+
+
+def _path(out: object) -> Path | None:
+    """Return the file of changes."""
+    if out is None:
+        return None
+    is_url = isinstance(out, str) and remote.is_url(out)
+    if is_url or not isinstance(out, str | Path) or Path(out).suffix != _SUFFIX:
+        raise InvalidArgument(
+            f"out must be the path of a {_SUFFIX} file of this machine; it is {format_value(out)}"
+        )
+    return arguments.check_file_path("out", out)
