@@ -158,6 +158,18 @@ def test_price_history(world: World) -> None:
 
 
 @pytest.mark.slow
+def test_changes_of_a_site(world: World) -> None:
+    assert world.run("watch-a-site")["changes"].empty
+    web.set_price(world.site, "kettle", 24.0)
+    changes = world.run("watch-a-site")["value"]
+    kettle = world.site.at("/shop/kettle.html")
+    columns = ["change", "url", "field", "old", "new"]
+    assert changes[columns].to_numpy().tolist() == [["changed", kettle, "price", "29.5", "24"]]
+    prices = world.run("watch-a-site", 1)["value"]
+    assert prices[kettle].tolist() == [24.0]
+
+
+@pytest.mark.slow
 def test_comparison_of_crawls(world: World) -> None:
     def change() -> None:
         world.site.page("/docs/a.html", "<title>New</title><p>New text")

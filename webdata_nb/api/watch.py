@@ -87,8 +87,7 @@ async def awatch_df(
     []
     """
     spec, call = _crawl_of(url, options)
-    names = [columns] if isinstance(columns, str) else columns
-    path = _path(out)
+    names, path = _names(columns), _path(out)
     is_waiting = arguments.check_flag("wait", wait)
     return await Watch.of(spec, call, names, path, wait=is_waiting).run()
 
@@ -116,6 +115,17 @@ def _crawl_of(url: object, options: WatchDfOptions) -> tuple[JobSpec, CallOption
     return item.spec, CallOptions.check(
         {name: values[name] for name in ("session", "progress", "timeout", "cache")}
     )
+
+
+def _names(columns: object) -> Sequence[str] | None:
+    if columns is None:
+        return None
+    names = arguments.list_items("columns", [columns] if isinstance(columns, str) else columns)
+    if names is None:
+        raise InvalidArgument(
+            f"columns must be a name or a list of names; it is {format_value(columns)}"
+        )
+    return names
 
 
 def _path(out: object) -> Path | None:

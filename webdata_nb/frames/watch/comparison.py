@@ -138,7 +138,7 @@ class _SeenSite:
         return {
             url: replace(originals[seen.detail], url=url)
             for url, seen in self._unread_pages()
-            if seen is not None and seen.is_copy and seen.detail in originals
+            if seen is not None and seen.is_duplicate and seen.detail in originals
         }
 
     def _unread_pages(self) -> Iterator[tuple[str, SeenUrl | None]]:

@@ -151,13 +151,10 @@ def _quote(details: Mapping[str, Any], path: FieldPath) -> str:
 
 
 def _check(names: Sequence[str], allowed: Sequence[str]) -> None:
-    listed = ", ".join(allowed)
-    if isinstance(names, str) or not names:
-        raise InvalidArgument(f"columns must name at least one of {listed}; it is {names!r}")
     for name in names:
         if name not in allowed:
             meant = did_you_mean(quoted(closest(name, allowed)))
             raise InvalidArgument(
                 "columns must be among what this call reads of a page (with formats and extract): "
-                f"{listed}; {format_value(name)} is not{meant}"
+                f"{', '.join(allowed)}; {format_value(name)} is not{meant}"
             )

@@ -35,6 +35,11 @@ class SeenUrl(NamedTuple):
     detail: str = ""
 
     @property
+    def is_duplicate(self) -> bool:
+        """Whether it has the content of the page in `detail`."""
+        return self.outcome == "duplicate"
+
+    @property
     def is_copy(self) -> bool:
         """Whether it is another address of a page. Which one is a row depends on the links."""
         return self.outcome in _COPIES
