@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import filelock
 import pandas as pd
 import pytest
 
@@ -151,8 +148,11 @@ def test_changes_are_returned_once_and_collected(versions: VersionedSite, tmp_pa
         *(("removed", "/p5", name) for name in fields),
     }
     assert receipt_of(changes)["changes"]["pages"] == {
-        **{"changed": 1, "added": 1, "removed": 1},
-        **{"kept": 1, "first_read": 0},
+        "changed": 1,
+        "added": 1,
+        "removed": 1,
+        "kept": 1,
+        "first_read": 0,
     }
     compared = diff(before, crawl_df(site.url))
     assert set(changes["url"]) | {site.at("/p6")} == set(compared["url"]) - {site.at("/same")}
@@ -221,14 +221,13 @@ def test_calls_at_once_lose_and_repeat_nothing(versions: VersionedSite, tmp_path
 
 
 @pytest.mark.slow
-def test_a_call_that_is_killed_is_made_up_for(
-    versions: VersionedSite, home: Path, tmp_path: Path
-) -> None:
+def test_a_call_that_is_killed_is_made_up_for(versions: VersionedSite, tmp_path: Path) -> None:
     site, out = versions.site, tmp_path / "changes.parquet"
     watch_df(site.url, out=out, columns=["title"])
     versions.change("/p3", text_page(3, "/p7", "/p8", words="other"))
     gate = site.hold("/p9")
-    code = f"from webdata_nb import watch_df; watch_df({site.url!r}, out={str(out)!r}, columns=['title'])"
+    call = f"watch_df({site.url!r}, out={str(out)!r}, columns=['title'])"
+    code = f"from webdata_nb import watch_df; {call}"
     with subprocess.Popen([sys.executable, "-c", code], cwd=CHECKOUT) as process:
         site.wait_for("/p9")
         process.kill()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -46,14 +46,15 @@ class ModelSite:
     texts: dict[str, str] = field(default_factory=dict)
     failing: set[str] = field(default_factory=set)
 
-    def reachable(self) -> set[str]:
-        """Return the pages that links lead to."""
+    def reachable(self, read: Collection[str]) -> set[str]:
+        """Return the pages that links lead to, of the pages that were read at some time."""
         seen, queue = {"/"}, deque(["/"])
         while queue:
-            for link in self.links.get(queue.popleft(), []):
-                if link not in seen:
-                    seen.add(link)
-                    queue.append(link)
+            url = queue.popleft()
+            links = self.links[url] if url in self.texts and url in read else []
+            new = [link for link in dict.fromkeys(links) if link not in seen]
+            seen.update(new)
+            queue.extend(new)
         return {url for url in seen if url in self.texts}
 
     def crawl(self, number: int, max_pages: int) -> SiteVisit:
