@@ -14,7 +14,7 @@
     ├── LocalServiceError        the local service cannot start
     ├── ConnectionFailed         unreachable, reset, or no reply in time
     │   └── NoWebhook            also a TimeoutError; no webhook event in time
-    ├── WatchRunning             another call watches the same, and this one must not wait
+    ├── WatchRunning             another call watches the same; nothing was sent
     ├── WorkerLost               a worker of the executor ended, so an input has no rows
     ├── UnknownOutcome           the reply to a start was lost: the job may exist
     ├── BadAnswer                a reply that breaks the contract; names the field
@@ -177,7 +177,7 @@ class NoWebhook(ConnectionFailed, TimeoutError):
 
 
 class WatchRunning(WebdataError):
-    """Another call of `watch_df` with the same arguments is not finished, and `wait` is False."""
+    """Another call of `watch_df` with the same arguments is not finished; nothing was sent."""
 
 
 class WorkerLost(WebdataError):

@@ -56,8 +56,8 @@ async def awatch_df(
         be read for once keeps its last values, and a call that is killed loses no change. Without
         it, the crawl is compared with the last one in the cache.
     wait
-        Whether to wait for another call with the same arguments that is not finished; otherwise
-        WatchRunning.
+        Whether to wait for another call with the same arguments that is not finished, for
+        `timeout` seconds at most; otherwise WatchRunning.
 
     Returns
     -------

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import filelock
 import orjson
 
 from webdata_nb.cache import receipt_files, single_flight
@@ -18,14 +17,14 @@ from webdata_nb.cache.result_cache import ResultCache
 from webdata_nb.calls import single_call
 from webdata_nb.contract.requests import CrawlRequest
 from webdata_nb.contract.states import JobStatus
-from webdata_nb.errors import JobCancelled, OfflineError, WatchRunning
+from webdata_nb.errors import InvalidArgument, JobCancelled, OfflineError, WatchRunning
 from webdata_nb.frames import frame
 from webdata_nb.frames.watch.changes_file import ChangesFile, changes_table
 from webdata_nb.frames.watch.comparison import Comparison, KnownSite, compare
 from webdata_nb.frames.watch.fields import WatchedFields
 from webdata_nb.frames.watch.site_visit import SiteVisit
 from webdata_nb.frames.watch.watch_receipt import watch_receipt
-from webdata_nb.requests.call_options import CallOptions, within
+from webdata_nb.requests.call_options import CallOptions
 from webdata_nb.requests.job_spec import JobSpec
 
 if TYPE_CHECKING:
@@ -100,16 +99,21 @@ class Watch:
     @asynccontextmanager
     async def _lock(self) -> AsyncIterator[None]:
         """Let one call of this watch run at a time."""
-        path = await asyncio.to_thread(self._lock_path)
         async with AsyncExitStack() as stack:
-            lock = stack.enter_async_context(single_flight.lock_file(path, wait=self.wait))
             try:
-                await within(self.options.timeout_s, lock)
-            except filelock.Timeout:
+                path = await asyncio.to_thread(self._lock_path)
+                async with asyncio.timeout(self.options.timeout_s):
+                    lock = single_flight.lock_file(path, wait=self.wait)
+                    await stack.enter_async_context(lock)
+            except TimeoutError:
                 raise WatchRunning(
                     f"another call watches {self.spec.subject} and is not finished; nothing was "
                     "sent"
                 ) from None
+            except (OSError, NotImplementedError) as error:
+                # A cache that cannot be written is no obstacle for other calls either.
+                if self.file is not None:
+                    raise InvalidArgument(f"out cannot be locked: {error}") from None
             yield
 
     def _lock_path(self) -> Path:

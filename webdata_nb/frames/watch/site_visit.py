@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from webdata_nb.contract.replies import ReceiptEntry
     from webdata_nb.frames.watch.fields import WatchedFields
 
-# A crawl with such URLs has not read the whole site.
-_LEFT_OUT: Final = ("over_budget", "over_requests", "over_urls")
+# A crawl with such URLs has not seen every link, or not every page that a sitemap names.
+_LEFT_OUT: Final = ("over_budget", "over_requests", "over_urls", "sitemap", "llms_txt")
 # URLs that are not pages of the site, or not part of the request.
 _ELSEWHERE: Final = frozenset(
     {"scope", "filtered", "sitemap", "llms_txt", outcomes.HANDED_OVER, outcomes.DAMAGED_ARCHIVE}
@@ -87,7 +87,7 @@ class SiteVisit:
     others
         Every other URL that the crawl saw.
     is_whole
-        Whether no limit ended the crawl, and the outcome of every URL is known.
+        Whether no limit ended the crawl, and all of its links and sitemaps are known.
     """
 
     job_id: str
