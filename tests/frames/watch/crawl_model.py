@@ -47,7 +47,7 @@ class ModelSite:
     failing: set[str] = field(default_factory=set)
 
     def reachable(self, read: Collection[str]) -> set[str]:
-        """Return the pages that links lead to, of the pages that were read at some time."""
+        """Return the pages that links lead to, without the links of pages that were not read."""
         seen, queue = {"/"}, deque(["/"])
         while queue:
             url = queue.popleft()

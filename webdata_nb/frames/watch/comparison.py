@@ -148,12 +148,16 @@ class _SeenSite:
 
     @cached_property
     def sees_unlinked(self) -> bool:
-        """Whether a page that was not seen has no link: all pages that may link to it were read."""
-        is_blind = any(
-            seen is not None and not (seen.is_no_page or seen.is_copy)
-            for _, seen in self._unread_pages()
-        )
-        return self._visit.is_whole and not is_blind
+        """Whether a page that was not seen has no link: all pages that may link to it were read.
+
+        These are the known ones, and those that are seen for the first time.
+        """
+        seen_before = {*self._known.pages, *self._known.unread}
+        may_link = [
+            *(seen for _, seen in self._unread_pages() if seen and not seen.is_copy),
+            *(s for url, s in self.others.items() if s.has_failed and url not in seen_before),
+        ]
+        return self._visit.is_whole and all(seen.is_no_page for seen in may_link)
 
     @cached_property
     def _removed(self) -> dict[str, str]:

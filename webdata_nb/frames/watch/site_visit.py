@@ -51,6 +51,11 @@ class SeenUrl(NamedTuple):
         return self.outcome in _GONE or self.outcome == "redirect" or redirects_elsewhere
 
     @property
+    def has_failed(self) -> bool:
+        """Whether it could not be read, and may be another time."""
+        return self.outcome.startswith(outcomes.FAILED) and not self.is_no_page
+
+    @property
     def is_of_site(self) -> bool:
         """Whether it belongs to what the crawl was asked for."""
         return self.outcome not in _ELSEWHERE
