@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from tests.frames.test_rows import CRAWLED
 from webdata_nb import links_df
 from webdata_nb.api import frame_formatter
 from webdata_nb.frames import frame, rows, schemas
+from webdata_nb.frames.watch.changes_file import changes_table
+from webdata_nb.frames.watch.comparison import PageChange
 from webdata_nb.settings import options
 
 RECEIPT = {"kind": "crawl", "line": "crawl https://a.test/: 30 rows", "counts": {"rows": 30}}
@@ -73,6 +76,18 @@ def test_the_useful_columns_are_shown_and_the_others_are_named(shell: Any) -> No
     assert "crawl https://a.test/: 30 rows" in text
     assert "0.12 s" in text
     assert "The 3th moss grows" in html_of(shell, df[["url", "markdown"]])
+
+
+def test_changes_show_page_field_and_values(shell: Any) -> None:
+    at = datetime(2026, 11, 1, tzinfo=UTC)
+    page, text = "https://docs.example.com/a-long-folder/page.html", "The *moss* grows. " * 40
+    change = PageChange(
+        *("changed", page, "markdown", text, f"{text}!", "- a\n+ b", at, at),
+        *("1" * 32, "2" * 32, "j1", "j2"),
+    )
+    df = frame.build(changes_table([change]), attrs={**RECEIPT, "kind": "changes"})
+    shown = headers(html_of(shell, df))
+    assert shown[:6] == ["change", "url", "field", "old", "new", "evidence"]
 
 
 def test_urls_are_links_that_are_cut_in_the_middle(shell: Any) -> None:

@@ -11,6 +11,7 @@ from webdata_nb import settings
 from webdata_nb.display import compact_table
 from webdata_nb.display.compact_table import FrameView
 from webdata_nb.frames import records, schemas
+from webdata_nb.frames.watch import changes_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,7 +107,8 @@ def is_result(df: pd.DataFrame) -> bool:
 def compact_html(df: pd.DataFrame) -> str:
     """Return a result frame as a compact table."""
     head = df.head(compact_table.first_rows(len(df)))
-    known = {name for schema in schemas.SCHEMAS.values() for name in schema.names}
+    tables = (*schemas.SCHEMAS.values(), changes_file.SCHEMA)
+    known = {name for schema in tables for name in schema.names}
     view = FrameView(
         columns=[str(name) for name in df.columns],
         rows=records.to_lists(head),

@@ -41,7 +41,8 @@ _TEXT_BOX: Final = (
 
 # The columns that readers look at first, and those that they look at last.
 _LEADING: Final = (
-    *("rank", "job_id", "position", "url", "title", "type", "subject", "error", "extract"),
+    *("rank", "job_id", "position", "change", "url", "field", "old", "new", "evidence"),
+    *("title", "type", "subject", "error", "extract"),
     *("snippet", "status_code", "depth"),
     *("time_taken", "markdown", "preview", "assets", "headline", "advertiser_name", "format"),
     *("first_shown", "last_shown", "days_shown", "screenshot", "links", "headings", "images"),
@@ -52,7 +53,7 @@ _TRAILING: Final = (
     *("success", "scraped", "fetched_at", "content_hash", "quality", "id"),
     *("structured_data", "raw_html", "metadata", "extra"),
 )
-_NAMING: Final = ("rank", "position", "url", "title")
+_NAMING: Final = ("rank", "position", "change", "url", "title", "field")
 _RENDERED: Final = ("markdown",)
 
 
