@@ -62,9 +62,9 @@ async def awatch_df(
     Returns
     -------
     pandas.DataFrame
-        One row for each changed field: of changed pages and of new ones in the order of the crawl,
-        then of removed ones. A page that another crawl limit, an error or robots.txt kept from
-        being read is none of these. The receipt's `changes` counts pages.
+        One row for each changed field: of changed and added pages in the order of the crawl, then
+        of removed ones. A page that could not be read is none of these. `changes` in the receipt
+        counts pages.
 
         {columns}
 
