@@ -6,12 +6,14 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
 from tests.frames.watch.crawl_model import version, visit
 from webdata_nb.errors import InvalidArgument
+from webdata_nb.frames import parquet
 from webdata_nb.frames.watch.changes_file import SCHEMA, ChangesFile, changes_table
 from webdata_nb.frames.watch.comparison import KnownSite, compare
 
@@ -115,6 +117,24 @@ def test_a_file_of_something_else_is_refused_and_kept(
         with pytest.raises(InvalidArgument, match=r"out (cannot be read as a|must be a new file)"):
             use()
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        [],
+        {"kind": "changes/1"},
+        {"kind": "changes/2", "states": {}},
+        {"kind": "changes/1", "states": {"w": "../w-0123abcd.parquet"}},
+        {"kind": "changes/1", "states": {"w": "/etc/w-0123abcd.parquet"}},
+        {"kind": "changes/1", "states": {"w": 7}},
+    ],
+)
+def test_a_file_that_names_files_elsewhere_is_refused(tmp_path: Path, own: Any) -> None:
+    path = tmp_path / "changes.parquet"
+    path.write_bytes(parquet.encode(SCHEMA.empty_table(), own=own, attrs={}))
+    with pytest.raises(InvalidArgument, match="is something else"):
+        ChangesFile(path).check()
 
 
 def test_a_watch_without_its_state_starts_anew_with_a_warning(tmp_path: Path) -> None:

@@ -7,9 +7,10 @@ loses no change, and none is reported twice.
 
 from __future__ import annotations
 
+import re
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -92,14 +93,15 @@ class ChangesFile:
         InvalidArgument
             The folder cannot be written.
         """
-        with self._writing():
+        try:
             self._folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise InvalidArgument(f"out cannot be written: {error}") from None
         return self._folder / f"{watch_id}.lock"
 
     def known(self, watch_id: str) -> KnownSite | None:
         """Return what is known of the site of a watch; None before its first crawl."""
-        document = self._read()
-        state = None if document is None else document.own[_STATES].get(watch_id)
+        state = _states(self._read()).get(watch_id)
         if state is None:
             return None
         try:
@@ -116,13 +118,15 @@ class ChangesFile:
 
         Raises
         ------
+        OSError
+            The file cannot be written; the next call finds the same changes.
         InvalidArgument
-            The file cannot be written, or is one of something else now.
+            It is one of something else now.
         """
         data = known_site_file.encode(known)
-        with self._writing(), filelock.FileLock(self._folder / "append.lock"):
+        with filelock.FileLock(self._folder / "append.lock"):
             document = self._read()
-            states: Mapping[str, str] = {} if document is None else document.own[_STATES]
+            states = _states(document)
             if not changes.num_rows and watch_id in states:
                 # Without a change, the file stays as it is, however long it is.
                 parquet.write_atomically(self._folder / states[watch_id], data)
@@ -144,15 +148,6 @@ class ChangesFile:
                 with suppress(OSError):
                     path.unlink()
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise InvalidArgument(
-                f"out cannot be written: {error.strerror or error}: {self.path}"
-            ) from None
-
     def _read(self) -> parquet.ParquetDocument | None:
         try:
             document = parquet.ParquetDocument(self.path.read_bytes())
@@ -162,9 +157,24 @@ class ChangesFile:
             raise InvalidArgument(
                 f"out cannot be read as a Parquet file ({error}): {self.path}"
             ) from None
-        if document.own.get("kind") != _KIND or document.schema != SCHEMA:
+        if document.schema != SCHEMA or not _is_own(document.own):
             raise InvalidArgument(
                 "out must be a new file, or one that watch_df has made; "
                 f"{format_value(str(self.path))} is something else"
             )
         return document
+
+
+def _is_own(own: object) -> bool:
+    """Return whether metadata are those of a file of changes, with states in its own folder."""
+    states = own.get(_STATES) if isinstance(own, dict) and own.get("kind") == _KIND else None
+    return isinstance(states, dict) and all(
+        isinstance(state, str) and re.fullmatch(rf"{re.escape(name)}-[0-9a-f]{{8}}\.parquet", state)
+        for name, state in states.items()
+    )
+
+
+def _states(document: parquet.ParquetDocument | None) -> Mapping[str, str]:
+    """Return the file of what is known, by watch."""
+    states: Mapping[str, str] = {} if document is None else document.own[_STATES]
+    return states
