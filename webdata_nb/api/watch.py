@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Unpack, cast
+from typing import TYPE_CHECKING, Final, Unpack, cast
 
 from webdata_nb.bridge import blocking
 from webdata_nb.calls.incremental import incremental_inputs
@@ -101,19 +101,15 @@ def _crawl_of(url: object, options: WatchDfOptions) -> tuple[JobSpec, CallOption
         raise InvalidArgument(f"url must be the URL of one site; it is {format_value(url)}")
     if options["audit"]:
         raise InvalidArgument("audit is not possible with watch_df: use crawl_df, and diff")
-    values: Any = {
-        **request_values(options, CrawlOptions),
-        **{name: options[name] for name in ("session", "progress", "timeout")},
-        "cache": True,
-        "executor": None,
-        "partition": None,
-    }
-    since = Since.check(LAST, options["recheck"])
-    [item] = incremental_inputs(
-        url, cast("CrawlDfOptions", values), since, stream=False, lazy=False, spread=False
-    )
-    return item.spec, CallOptions.check(
-        {name: values[name] for name in ("session", "progress", "timeout", "cache")}
+    values = {**request_values(options, CrawlOptions), "executor": None, "partition": None}
+    crawl_options = cast("CrawlDfOptions", {**values, "cache": True})
+    since = Since.check(LAST, options["recheck"]) or Since()
+    [item] = incremental_inputs(url, crawl_options, since, stream=False, lazy=False, spread=False)
+    return item.spec, CallOptions.of(
+        session=options["session"],
+        progress=options["progress"],
+        timeout=options["timeout"],
+        cache=True,
     )
 
 

@@ -95,15 +95,17 @@ def _print_changes(changes: pd.DataFrame, args: argparse.Namespace) -> None:
         report(printable_line(changes.attrs["webdata"]["line"]))
 
 
-def _short_values(changes: pd.DataFrame, mark: str) -> list[str | None]:
+def _short_values(changes: pd.DataFrame, mark: str) -> pd.Series[Any]:
     """Return old or new values, of long texts the first line that differs."""
     values = changes["old" if mark == "-" else "new"].astype(object)
-    evidence = changes["evidence"].astype(object)
-    pairs = zip(values.where(values.notna(), None), evidence, strict=True)
-    return [None if value is None else _short(value, text, mark) for value, text in pairs]
+    pairs = zip(values, changes["evidence"], strict=True)
+    values.iloc[:] = [_short(value, evidence, mark) for value, evidence in pairs]
+    return values
 
 
-def _short(value: str, evidence: object, mark: str) -> str:
+def _short(value: object, evidence: object, mark: str) -> str | None:
+    if not isinstance(value, str):
+        return None
     if len(value) > _MAX_VALUE_CHARS or "\n" in value:
         lines = evidence.splitlines() if isinstance(evidence, str) else []
         marked = (line[2:] for line in lines if line.startswith(f"{mark} "))

@@ -68,7 +68,11 @@ def test_without_a_change_the_file_stays_as_it_is(tmp_path: Path) -> None:
 
 def test_what_is_known_is_read_as_it_was_written(tmp_path: Path) -> None:
     file = opened(tmp_path / "changes.parquet", "w")
-    others = {"/b": "failed:timeout", "/c": ("failed:http_404", "gone"), "/d": "duplicate"}
+    others: dict[str, tuple[str, str] | str] = {
+        "/b": "failed:timeout",
+        "/c": ("failed:http_404", "gone"),
+        "/d": "duplicate",
+    }
     page = version("/a", None, final="/a?x", price="1\n2", name="\N{SNOWMAN}")
     known = KnownSite.of_first(visit(1, page, others=others, whole=False))
     file.commit("w", SCHEMA.empty_table(), known)

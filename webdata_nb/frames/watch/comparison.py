@@ -245,13 +245,13 @@ class _SeenSite:
             "added" if old is None else "removed" if new is None else "changed",
             url,
             name,
-            old and old.values.get(name or ""),
-            new and new.values.get(name or ""),
+            None if old is None else old.values.get(name or ""),
+            None if new is None else new.values.get(name or ""),
             evidence,
             old.fetched_at if old else known.at,
             new.fetched_at if new else visit.at,
-            old and old.content_hash,
-            new and new.content_hash,
+            None if old is None else old.content_hash,
+            None if new is None else new.content_hash,
             old.job_id if old else known.job_id,
             visit.job_id,
         )
@@ -264,7 +264,7 @@ def _by_known_url(known: KnownSite, visit: SiteVisit) -> dict[str, PageVersion]:
     """
     urls = {page.url: _known_url(known, page) for page in visit.pages}
     taken = set(urls.values())
-    by_target = {page.final_url: url for url, page in reversed(known.pages.items())}
+    by_target = {page.final_url: url for url, page in reversed(list(known.pages.items()))}
     pages: dict[str, PageVersion] = {}
     for page in visit.pages:
         target = by_target.get(page.final_url)

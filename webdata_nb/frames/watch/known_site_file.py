@@ -14,15 +14,12 @@ from webdata_nb.frames.watch.comparison import KnownSite, UnreadKind
 from webdata_nb.frames.watch.site_visit import PageVersion
 
 _KIND: Final = "known site/1"
-_TEXTS_BEFORE: Final = ("url", "unread", "final_url", "content_hash")
-_TEXTS_AFTER: Final = ("job_id", "values")
-_SCHEMA: Final = pa.schema(
-    [
-        *(pa.field(name, schemas.TEXT) for name in _TEXTS_BEFORE),
-        pa.field("fetched_at", schemas.WHEN),
-        *(pa.field(name, schemas.TEXT) for name in _TEXTS_AFTER),
-    ]
-)
+_TEXTS: Final = ("url", "unread", "final_url", "content_hash", "job_id", "values")
+_FIELDS: Final[list[pa.Field[Any]]] = [
+    *(pa.field(name, schemas.TEXT) for name in _TEXTS),
+    pa.field("fetched_at", schemas.WHEN),
+]
+_SCHEMA: Final = pa.schema(_FIELDS)
 
 
 def encode(known: KnownSite) -> pa.Buffer:

@@ -50,7 +50,7 @@ def watch_receipt(
 def _page_counts(comparison: Comparison) -> dict[str, int]:
     kinds: tuple[ChangeKind, ...] = ("changed", "added", "removed")
     urls = {kind: {c.url for c in comparison.changes if c.change == kind} for kind in kinds}
-    counts = {kind: len(found) for kind, found in urls.items()}
+    counts: dict[str, int] = {kind: len(found) for kind, found in urls.items()}
     return {**counts, "kept": comparison.kept, "first_read": comparison.first_read}
 
 
