@@ -47,7 +47,7 @@ SYNC = [
 
 
 def test_every_async_function_has_blocking_form() -> None:
-    assert len(TWINS) == 17
+    assert len(TWINS) == 18
 
 
 @pytest.mark.parametrize(("blocking", "awaited"), TWINS)
@@ -153,7 +153,7 @@ def test_docstring_examples_run(
 ) -> None:
     monkeypatch.setenv("WEBDATA_BASE_URL", service.url)
     monkeypatch.setenv("WEBDATA_API_KEY", KEY)
-    service.has_receipts = True
+    service.has_receipts = service.offers_incremental_crawls = True
     names = {name: getattr(api, name) for name in api.__all__}
     finder = doctest.DocTestFinder(recurse=False)
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)

@@ -58,6 +58,11 @@ async def awatch_df(
     wait
         Whether to wait for another call with the same arguments that is not finished, for
         `timeout` seconds at most; otherwise WatchRunning.
+    recheck
+        Share of the unchanged pages that are fetched in full nevertheless, 0 to 1 (default 0.01).
+        The receipt says how many had changed, and what that means for the others.
+    timeout
+        Seconds to wait for the crawl's end; then JobTimeout, and no change is reported.
 
     Returns
     -------

@@ -482,18 +482,7 @@ class CrawlDfOptions(CrawlOptions, IncrementalOptions, TableOptions, total=False
 
 
 class WatchDfOptions(CrawlOptions, total=False):
-    """The options of `watch_df`.
-
-    recheck
-        Share of the unchanged pages that are fetched in full nevertheless, 0 to 1 (default 0.01).
-        The receipt says how many had changed, and what that means for the others.
-    session
-        What `connect()` returned; the default session when None.
-    progress
-        As in `crawl_df`.
-    timeout
-        Seconds to wait for the crawl's end; then JobTimeout, and no change is reported.
-    """
+    """The options of `watch_df`."""
 
     recheck: float | None
     session: Connection | None

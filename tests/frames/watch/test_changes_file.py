@@ -11,9 +11,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
+import webdata_nb
+from tests.api.test_docstrings import columns
 from tests.frames.watch.crawl_model import version, visit
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.frames import parquet
+from webdata_nb.frames import frame, parquet
 from webdata_nb.frames.watch.changes_file import SCHEMA, ChangesFile, changes_table
 from webdata_nb.frames.watch.comparison import KnownSite, compare
 
@@ -55,6 +57,12 @@ def test_a_file_collects_changes_with_their_types(tmp_path: Path) -> None:
     assert stored["old"].tolist() == [*texts(3, 1), *texts(3, 2)]
     assert stored["new"].tolist() == [*texts(3, 2), *texts(3, 3)]
     assert first.dtypes.equals(stored.dtypes) or len(first) == 0
+
+
+def test_the_columns_told_are_those_of_the_schema() -> None:
+    empty = frame.build(SCHEMA.empty_table())
+    told = dict(columns(webdata_nb.watch_df))
+    assert told == {name: str(dtype) for name, dtype in empty.dtypes.items()}
 
 
 def test_without_a_change_the_file_stays_as_it_is(tmp_path: Path) -> None:
