@@ -61,7 +61,7 @@ def test_a_file_collects_changes_with_their_types(tmp_path: Path) -> None:
 
 def test_the_columns_told_are_those_of_the_schema() -> None:
     empty = frame.build(SCHEMA.empty_table())
-    told = dict(columns(webdata_nb.watch_df))
+    told = {name: dtype for name, dtype in columns(webdata_nb.watch_df) if name}
     assert told == {name: str(dtype) for name, dtype in empty.dtypes.items()}
 
 
