@@ -1,7 +1,8 @@
-"""`watch_df` against a local service, and its refusals."""
+"""`watch_df` and `webdata watch` against a local service, and their refusals."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,17 +10,22 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import filelock
 import pandas as pd
 import pytest
 
 from tests.api.receipts import SITE, receipt_of
 from tests.recipes import web
+from tests.shell import Shell
+from tests.site.document import document
 from tests.site.server import Site
 from tests.site.versions import VersionedSite, text_page, varied_site
+from tests.test_cli import one_line
 from tests.wire_service import WireService
 from webdata_nb import connect, crawl_df, diff, local, settings, watch_df
 from webdata_nb.api import Session
 from webdata_nb.bridge import synced
+from webdata_nb.cli.watch import STILL_RUNNING
 from webdata_nb.errors import InvalidArgument, NotSupported, OfflineError, WatchRunning
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -235,3 +241,85 @@ def test_a_call_that_is_killed_is_made_up_for(versions: VersionedSite, tmp_path:
     assert len(pd.read_parquet(out)) == 0
     assert rows(watch_df(site.url, out=out, columns=["title"])) == {("changed", "/p3", "title")}
     assert len(pd.read_parquet(out)) == 1
+
+
+# The command
+
+
+@pytest.fixture
+def shell(home: Path) -> Shell:
+    """Return a shell with the local service of this module."""
+    return Shell(home)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--out", "changes.csv"), "out must be the path of a .parquet file"),
+        (("--columns", "titel"), "did you mean 'title'"),
+        (("--columns", ""), "columns must have at least one entry"),
+        (("--recheck", "2"), "recheck must be a share"),
+    ],
+)
+def test_wrong_usage(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
+    result = Shell(tmp_path).call("watch", "http://a.test/", *words)
+    assert result.returncode == 2
+    assert message in one_line(result.stderr)
+    assert not list(tmp_path.iterdir()), "no service was started"
+
+
+@pytest.mark.slow
+def test_one_line_for_each_change(shell: Shell, versions: VersionedSite, tmp_path: Path) -> None:
+    site = versions.site
+    site.page("/two", document("Two", text="It costs 29 EUR. " * 20))
+    site.page("/three", document("Three"))
+    url, out = site.page("/", document("One", links=["/two", "/three"])), tmp_path / "c.parquet"
+    words = ("watch", url, "--out", str(out))
+    first = shell.call(*words)
+    assert (first.returncode, first.stdout) == (0, "")
+    assert "first crawl: there is nothing to compare with" in first.stderr
+    unchanged = shell.call(*words, "--quiet")
+    assert (unchanged.returncode, unchanged.stdout, unchanged.stderr) == (0, "", "")
+
+    site.page("/two", document("Two", text="It costs 24 EUR. " * 20))
+    site.page("/three", "gone", status=404)
+    changed = shell.call(*words, "--quiet")
+    assert (changed.returncode, changed.stderr) == (0, "")
+    head, *lines = [line.split() for line in changed.stdout.splitlines()]
+    assert head == ["change", "url", "field", "old", "new"]
+    assert [line[:3] for line in lines] == [
+        ["changed", site.at("/two"), "markdown"],
+        ["removed", site.at("/three"), "title"],
+        ["removed", site.at("/three"), "markdown"],
+    ]
+    assert "29" in changed.stdout
+    assert "24" in changed.stdout
+    assert max(map(len, changed.stdout.splitlines())) < 200
+    assert len(pd.read_parquet(out)) == 3
+
+    site.page("/three", document("Three\x1b[2J"))
+    rows = json.loads(shell.call(*words, "--quiet", "--format", "json").stdout)
+    assert {row["change"] for row in rows} == {"added"}
+    assert {"old_at", "new_at", "evidence", "new_hash", "new_job"} <= set(rows[0])
+
+
+@pytest.mark.slow
+def test_overlapping_runs_are_refused(
+    shell: Shell, versions: VersionedSite, tmp_path: Path
+) -> None:
+    site, out = versions.site, tmp_path / "changes.parquet"
+    url = site.page("/", document("One"))
+    shell.call("watch", url, "--out", str(out))
+    locks = tmp_path.glob(".changes.parquet.watch/*.lock")
+    [lock] = [path for path in locks if path.name != "append.lock"]
+    requests = len(site.requests)
+    with filelock.FileLock(lock):
+        result = shell.call("watch", url, "--out", str(out), "--quiet")
+        assert result.returncode == STILL_RUNNING == 3
+        assert "is not finished; nothing was sent" in one_line(result.stderr)
+    assert len(site.requests) == requests
+    other = tmp_path / "mine.parquet"
+    pd.DataFrame({"a": [1]}).to_parquet(other)
+    refused = shell.call("watch", url, "--out", str(other))
+    assert refused.returncode == 2
+    assert "is something else" in one_line(refused.stderr)
