@@ -48,6 +48,34 @@ def test_a_service_without_audits_refuses_before_it_starts(
     assert service.posted(paths.CRAWL) == []
 
 
+@pytest.mark.parametrize("start", [crawl_df, crawl_job])
+def test_a_service_without_link_checks_refuses_before_it_starts(
+    service: WireService, connected: Session, start: Any
+) -> None:
+    _ = connected
+    with pytest.raises(NotSupported, match="does not offer check_links .*; nothing was started"):
+        start(SITE, check_links=True)
+    assert service.jobs == {}
+    assert service.posted(paths.CRAWL) == []
+
+
+@pytest.mark.usefixtures("connected")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"check_links": "yes"}, "check_links must be True or False"),
+        ({"spread": True, "url": [SITE, "http://b.test/"]}, "cannot be combined with spread=True"),
+        ({"out": "pages.warc.gz"}, "a WARC file has the pages of a crawl"),
+    ],
+)
+def test_link_checks_are_refused_before_any_work(
+    service: WireService, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        crawl_df(**{"url": SITE, "check_links": True, **options})
+    assert service.jobs == {}
+
+
 @pytest.mark.usefixtures("service")
 def test_links_from_a_service_without_facts(connected: Session) -> None:
     pages = connected.crawl_df(SITE)

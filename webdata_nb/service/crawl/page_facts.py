@@ -48,6 +48,7 @@ def page_facts(entry: StoredEntry, seeds: frozenset[str] | None) -> dict[str, An
         "position": entry.position,
         "result": result.kind,
         "reason": result.reason,
+        "error": result.detail,
         "status_code": facts.get("status"),
         "fetch_seconds": facts.get("seconds"),
         "redirects": [

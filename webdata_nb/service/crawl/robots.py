@@ -50,13 +50,15 @@ _MAX_AGE: Final = re.compile(r"(?<![\w-])max-age=\"?([0-9]{1,9})")
 class RobotsReply:
     """A site's reply to the request for its robots.txt; `status` 0 means an unreachable site.
 
-    `read_at` is when it came, in ISO 8601; empty in the snapshots of earlier releases.
+    `read_at` is when it came, in ISO 8601, and `problem_kind` the kind of the error that made the
+    site unreachable; both are empty in the snapshots of earlier releases.
     """
 
     status: int
     body: str
     problem: str = ""
     read_at: str = field(default="", compare=False)
+    problem_kind: str = field(default="", compare=False)
 
     @property
     def unreachable(self) -> bool:
@@ -183,7 +185,8 @@ class RobotsCache:
             # Pages already hold their place in the host's queue while they wait for this file.
             fetched = await self._fetcher.fetch(request, deadline, queued=False)
         except FetchError as error:
-            reply = RobotsReply(_UNAVAILABLE.get(error.kind, 0), "", str(error), _now())
+            status = _UNAVAILABLE.get(error.kind, 0)
+            reply = RobotsReply(status, "", str(error), _now(), error.kind)
             return RobotsAttempt(reply, error_kind=error.kind)
         body = decode_text(fetched.body[:MAX_PARSED_BYTES], UTF_8)
         return RobotsAttempt(
