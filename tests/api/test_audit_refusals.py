@@ -53,7 +53,7 @@ def test_a_service_without_link_checks_refuses_before_it_starts(
     service: WireService, connected: Session, start: Any
 ) -> None:
     _ = connected
-    with pytest.raises(NotSupported, match="does not offer check_links .*; nothing was started"):
+    with pytest.raises(NotSupported, match=r"does not offer check_links .*; nothing was started"):
         start(SITE, check_links=True)
     assert service.jobs == {}
     assert service.posted(paths.CRAWL) == []

@@ -13,6 +13,7 @@ from aiohttp import web
 
 from tests.service.conftest import Api, open_service
 from tests.service.routes.teams import member
+from tests.service.routes.test_long_crawls import read
 from tests.service.routes.test_page_facts import facts_of
 from tests.site.document import document
 from tests.site.faults import drip, wire
@@ -255,9 +256,7 @@ async def test_a_team_service_requests_no_private_address(
     async with open_service(tmp_path, "team", networks=("127.0.0.1/32",)) as api:
         body = {"url": site.url, "check_links": True}
         job_id = await api.start_job("crawl", body, headers=mine)
-        async with asyncio.timeout(100):
-            while (await api.get(f"/v1/crawl/{job_id}", headers=mine))["status"] != "completed":
-                await asyncio.sleep(0.05)
+        await read(api, job_id, headers=mine)
         receipt = await receipt_of(api, job_id, headers=mine)
     assert receipt[links[0]][0] == "link_unchecked"
     assert receipt[outside.at("/to-private")][0] == "link_unchecked"

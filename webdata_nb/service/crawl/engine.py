@@ -18,6 +18,8 @@ from webdata_nb.service.crawl.earlier_pages import EarlierPages, UnchangedPage
 from webdata_nb.service.crawl.facets import FacetDetector
 from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, DepthFirst, Frontier
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget, decode_entry, encode_entry
+from webdata_nb.service.crawl.link_check import LinkCheck, LinkSource
+from webdata_nb.service.crawl.link_selection import UNVISITED, max_links
 from webdata_nb.service.crawl.page_facts import facts_of_visit
 from webdata_nb.service.crawl.page_fetcher import FetchOutcome, PageFetcher, page_options
 from webdata_nb.service.crawl.page_result import (
@@ -32,8 +34,6 @@ from webdata_nb.service.crawl.prefetch import PrefetchedPage, Prefetcher
 from webdata_nb.service.crawl.rights.job_rights import JobRights
 from webdata_nb.service.crawl.robots import JobRobots, RobotsCache
 from webdata_nb.service.crawl.robots_rules import product_token
-from webdata_nb.service.crawl.link_check import LinkCheck, LinkSource
-from webdata_nb.service.crawl.link_selection import UNVISITED, max_links
 from webdata_nb.service.crawl.scope import OUT_OF_SCOPE, CrawlScope, site_of
 from webdata_nb.service.crawl.sitemaps import SitemapReader, SitemapSeeds
 from webdata_nb.service.crawl.state_record import (
