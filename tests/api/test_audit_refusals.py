@@ -23,7 +23,6 @@ from webdata_nb.frames.audit.kinds import KINDS, SEVERITIES
         ({"stream": True}, "stream has no meaning"),
         ({"lazy": True}, "lazy has no meaning"),
         ({"spread": True}, "spread has no meaning"),
-        ({"since": "last"}, "since has no meaning"),
         ({"max_pages": 100_001}, "max_pages must be"),
         ({"audit": "yes"}, "audit must be True or False"),
         ({"audit": 1}, "audit must be True or False"),

@@ -123,6 +123,11 @@ def skipped_text(counts: Mapping[str, int]) -> list[str]:
     ]
 
 
+def links_checked(counts: Mapping[str, int]) -> int:
+    """Return how many links to other sites were checked."""
+    return sum(counts.get(name, 0) for name in _CHECKED)
+
+
 def is_row(outcome: str) -> bool:
     """Whether URLs of this outcome are rows of the crawl."""
     return outcome in READ or outcome.startswith(FAILED)

@@ -476,11 +476,6 @@ class IncrementalCrawlRequest(CrawlRequest):
                 "since cannot be combined with rights or purpose: an unchanged page is not read, "
                 "and what its site declares may have changed"
             )
-        if self.audit:
-            raise ValueError(
-                "since cannot be combined with audit: an unchanged page is not read, and an audit "
-                "compares the facts of all pages"
-            )
         return self
 
 

@@ -20,7 +20,7 @@ from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, DepthFirs
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget, decode_entry, encode_entry
 from webdata_nb.service.crawl.link_check import LinkCheck, LinkSource
 from webdata_nb.service.crawl.link_selection import UNVISITED, max_links
-from webdata_nb.service.crawl.page_facts import facts_of_visit
+from webdata_nb.service.crawl.page_facts import facts_of_unchanged, facts_of_visit
 from webdata_nb.service.crawl.page_fetcher import FetchOutcome, PageFetcher, page_options
 from webdata_nb.service.crawl.page_result import (
     embed_json,
@@ -473,11 +473,13 @@ class _CrawlRun:
         if target.ordinal == 0:
             await self._check_start_page(result, page.visit)
             await self._set_seeds(result)
+        earlier = page.earlier.facts
+        facts = facts_of_unchanged(earlier, page.visit) if earlier else None
         entry = JournalEntry(
             target.ordinal,
             target.url,
             success=True,
-            journal=encode_entry(target, result, page.earlier.indexed_text),
+            journal=encode_entry(target, result, page.earlier.indexed_text, facts),
             charged=tariff.page_operations(rendered=False, extracted=False),
             visit=replace(page.earlier.record, check=result.check).encode(),
         )

@@ -147,6 +147,12 @@ def indexed_text(entry: bytes) -> str | None:
     return text
 
 
+def facts_in(entry: bytes) -> dict[str, Any]:
+    """Return the facts of a journal entry, which are empty without an audit."""
+    facts: dict[str, Any] = orjson.loads(entry).get("facts", {})
+    return facts
+
+
 def _origin(url: str) -> str:
     """Return a canonical URL up to its path."""
     return "/".join(url.split("/", 3)[:3])
