@@ -41,6 +41,7 @@
     ├── LeaseLost               -    another worker owns the job now; its writes are rejected
     └── PageError               -    one page failed: its row carries `kind` and the text
         ├── FetchError               the transfer failed
+        │   ├── HostPaused           no request was sent, at the wish of the host
         │   ├── NameServerTimeout    no name server answered in time
         │   └── EgressDenied         the egress policy forbids the address
         ├── ScrapeError              the page could not be turned into data
@@ -267,6 +268,10 @@ class FetchError(PageError):
     """
 
     hops: int = 0
+
+
+class HostPaused(FetchError):
+    """No request was sent: the host asked for a pause, failed too often, or has a long queue."""
 
 
 class NameServerTimeout(FetchError):

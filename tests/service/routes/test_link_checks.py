@@ -54,8 +54,6 @@ def faults(outside: Site) -> dict[str, tuple[str, str]]:
     outside.redirect("/circle", "/circle", status=302)
     outside.redirect("/to-private", "/private/page")
     outside.redirect("/to-metadata", METADATA)
-    outside.page("/reset", wire(b"", reset=True))
-    outside.page("/headers", "x", headers={"X-Much": "m" * 70_000})
     outside.page("/drip", _no_head(drip(b"x" * 100_000, interval=1)))
     outside.robots("User-agent: *\nDisallow: /private/")
     redirects = f"redirects to {outside.url}"
@@ -74,8 +72,6 @@ def faults(outside: Site) -> dict[str, tuple[str, str]]:
         "/private/x": ("link_unchecked", "robots.txt disallows it"),
         "/to-private": ("link_unchecked", f"{redirects}private/page: robots.txt disallows it"),
         "/to-metadata": ("link_unchecked", "The network policy of this service does not allow"),
-        "/reset": ("link_unreachable", "127.0.0.1 closed the connection"),
-        "/headers": ("link_unreachable", ""),
     }
 
 
@@ -145,6 +141,30 @@ async def test_links_to_other_sites_are_requested_once(api: Api, site: Site, out
         "http_410",
         "HTTP 410 Gone",
     )
+
+
+async def test_hosts_that_fail_or_ask_for_a_pause(api: Api, site: Site) -> None:
+    busy = {"Retry-After": "600"}
+    with Site() as resets, Site() as floods, Site() as paused, Site() as hidden:
+        links = [resets.page("/reset", wire(b"", reset=True))]
+        links += [floods.page("/headers", "x", headers={"X-Much": "m" * 70_000})]
+        links += [paused.page("/1", "busy", status=429, headers=busy), paused.page("/2", "fine")]
+        hidden.robots("no", status=503)
+        links += [hidden.page("/", "hidden")]
+        site.page("/", document("Start", links=links))
+        job = await api.run_job("crawl", url=site.url, check_links=True)
+        receipt = await receipt_of(api, job["job_id"])
+        assert methods(paused) == {"/1": ["HEAD"]}
+        assert methods(hidden) == {}
+    assert [receipt[url][0] for url in links] == [
+        "link_unreachable",
+        "link_unreachable",
+        "link_unchecked",
+        "link_unchecked",
+        "link_unchecked",
+    ]
+    assert "asked for a pause" in receipt[links[3]][1]
+    assert receipt[links[4]][1] == "robots.txt answered HTTP 503"
 
 
 async def test_pages_that_the_crawl_did_not_get_to_are_requested_too(api: Api, site: Site) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 from webdata_nb.contract.outcomes import LinkOutcome
 from webdata_nb.service.crawl.journal import CrawlResult
 from webdata_nb.service.crawl.robots import JobRobots, RobotsCache
-from webdata_nb.service.errors import FetchError
+from webdata_nb.service.errors import FetchError, HostPaused
 from webdata_nb.service.pages.page_pipeline import http_error
 from webdata_nb.service.web.fetch import FetchedResponse, FetchRequest
 from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource, retry_delay_s
@@ -26,7 +26,7 @@ _FINAL_FAILURES: Final = frozenset(
 )
 _OUTCOMES_OF_FAILURES: Final[Mapping[str, LinkOutcome]] = {
     "redirects": "link_broken",
-    # No request was sent: by the policy of the service, or because the host failed often.
+    # No request was sent: by the policy of the service, or at the wish of the host.
     "refused": "link_unchecked",
     "host_unavailable": "link_unchecked",
 }
@@ -161,7 +161,8 @@ class LinkProbe:
 
     async def _result(self, url: str, reply: FetchedResponse | FetchError) -> LinkCheckResult:
         if isinstance(reply, FetchError):
-            return _failed(url, reply.kind, str(reply))
+            kind = "host_unavailable" if isinstance(reply, HostPaused) else reply.kind
+            return _failed(url, kind, str(reply))
         redirects = tuple((hop.url, hop.status) for hop in reply.redirects)
         if reply.stopped is not None:
             refusal = await self._robots_refusal(self._new_robots(), reply.final_url)
