@@ -344,7 +344,9 @@ class FaultySite:
         padding = f"<!--{'x' * (2 << 20)}-->"
         self._add(HealthyPage("/heavy", body=padding), "heavy_page", linked=False)
         self.outside.robots("User-agent: *\nDisallow: /private/")
-        outside = tuple(self.outside.at(f"/private/{number}") for number in range(3001))
+        # Another host, since so many links would be beyond the limit of one.
+        at = self.outside.at
+        outside = tuple(at(f"/private/{number}", host="localhost") for number in range(3001))
         self._add(HealthyPage("/many-links", links=outside), "many_links", linked=False)
 
     def _add_files(self) -> None:

@@ -27,8 +27,8 @@ MAX_ROW_BYTES: Final = 4 * 1024 * 1024
 class EarlierPage:
     """A page of an earlier crawl.
 
-    `row`, `result` and `facts` are those of its entry, `indexed_text` is what the local index has of
-    it. `source` is the page from which values were extracted, as in `RowParts`.
+    `row`, `result` and `facts` are those of its entry, `indexed_text` is what the local index has
+    of it. `source` is the page from which values were extracted, as in `RowParts`.
     """
 
     row: Mapping[str, Any] = field(repr=False)
