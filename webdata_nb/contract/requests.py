@@ -435,7 +435,7 @@ class RecordedCrawlRequest(CrawlRequest):
     )
 
     @model_validator(mode="after")
-    def _check_purpose(self) -> RecordedCrawlRequest:
+    def _check_stored_pages(self) -> RecordedCrawlRequest:
         if self.purpose is not None:
             raise ValueError(
                 "a WARC file has every response, also of pages that are refused for a purpose: "

@@ -209,11 +209,12 @@ def _failed(url: str, kind: str, message: str) -> LinkCheckResult:
 def _retry_delay_s(
     attempt: int, reply: FetchedResponse | FetchError, deadline: PageDeadline
 ) -> float | None:
-    is_failure = isinstance(reply, FetchError)
+    failure = reply if isinstance(reply, FetchError) else None
+    fetched = reply if isinstance(reply, FetchedResponse) else None
     return retry_delay_s(
         attempt,
-        status=None if is_failure else reply.status,
-        kind=reply.kind if is_failure else "",
-        retry_after_s=None if is_failure else reply.retry_after_s,
+        status=None if fetched is None else fetched.status,
+        kind="" if failure is None else failure.kind,
+        retry_after_s=None if fetched is None else fetched.retry_after_s,
         remaining_s=deadline.remaining_s,
     )
