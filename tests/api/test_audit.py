@@ -59,7 +59,8 @@ def faulty(home: Path) -> Iterator[FaultySite]:
 
 @pytest.fixture(scope="module")
 def audited(faulty: FaultySite) -> pd.DataFrame:
-    return crawl_df(faulty.url, **AUDITED, cache=False)
+    pages: pd.DataFrame = crawl_df(faulty.url, **AUDITED, cache=False)
+    return pages
 
 
 def untimed(findings: pd.DataFrame) -> pd.DataFrame:
