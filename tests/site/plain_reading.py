@@ -135,7 +135,8 @@ class PlainPage(HTMLParser):
                 self.texts.setdefault(url, False)
 
     def _absolute(self, href: str) -> str:
-        parts = urlsplit(urljoin(self.url, href.strip()))
+        # Browsers read a backslash as a slash (URL standard).
+        parts = urlsplit(urljoin(self.url, href.strip().replace("\\", "/")))
         parts = parts._replace(path=parts.path or "/", netloc=parts.netloc.lower())
         return quote(urlunsplit(parts), safe="/:?#[]@!$&'()*+,;=%~")
 

@@ -95,7 +95,6 @@ def methods(site: Site) -> dict[str, list[str]]:
     return found
 
 
-@pytest.mark.both_stores
 async def test_links_to_other_sites_are_requested_once(api: Api, site: Site, outside: Site) -> None:
     expected = faults(outside)
     links = [outside.at(path) for path in expected]

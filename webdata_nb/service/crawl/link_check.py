@@ -34,6 +34,7 @@ ENTRIES_PER_READ: Final = 200
 # The links that are left then are not checked: hosts that answer slowly may have many.
 MAX_SECONDS: Final = 3600.0
 _URLS_PER_STEP: Final = 1000
+_RESULTS_PER_BATCH: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +147,16 @@ class LinkCheck:
         robots = self._source.robots if self._request.respect_robots_txt else None
         probe = LinkProbe(self._source.fetcher, robots, self._token, self._headers_for)
         unchecked = deque(link for link in links if link.url not in self._checked)
+        results: list[tuple[SelectedLink, LinkCheckResult]] = []
         while unchecked and monotonic() < self._ends_at:
             link = unchecked.popleft()
-            await self._store(link, await probe.check(link.url))
+            result = await probe.check(link.url)
+            results.append((link, result))
+            # What took no request may be found out again after a kill.
+            if result.was_requested or len(results) >= _RESULTS_PER_BATCH:
+                await self._store(results)
+                results = []
+        await self._store(results)
         await self._account(
             [
                 UrlOutcome(link.url, "over_links", "the time for links was over")
@@ -157,12 +165,21 @@ class LinkCheck:
             ]
         )
 
-    async def _store(self, link: SelectedLink, result: LinkCheckResult) -> None:
+    async def _store(self, results: Sequence[tuple[SelectedLink, LinkCheckResult]]) -> None:
+        if not results:
+            return
+        batch = CommitBatch(
+            entries=tuple(self._entry(link, result) for link, result in results),
+            url_outcomes=tuple(
+                UrlOutcome(link.url, result.outcome, result.receipt_detail)
+                for link, result in results
+                if link.is_external
+            ),
+        )
+        await self._context.commit(batch)
+
+    def _entry(self, link: SelectedLink, result: LinkCheckResult) -> JournalEntry:
         target = CrawlTarget(self._next_ordinal, link.url, 0)
         self._next_ordinal += 1
         journal = encode_entry(target, result.as_crawl_result(), None, result.facts)
-        entry = JournalEntry(target.ordinal, link.url, success=False, journal=journal)
-        outcome = UrlOutcome(link.url, result.outcome, result.receipt_detail)
-        await self._context.commit(
-            CommitBatch(entries=(entry,), url_outcomes=(outcome,) if link.is_external else ())
-        )
+        return JournalEntry(target.ordinal, link.url, success=False, journal=journal)

@@ -83,6 +83,11 @@ class LinkCheckResult:
         return self.outcome == "link_ok" or self.reason in _FINAL_FAILURES
 
     @property
+    def was_requested(self) -> bool:
+        """Whether a request was sent, and not only one for robots.txt."""
+        return self.outcome != "link_unchecked" or bool(self.redirects)
+
+    @property
     def receipt_detail(self) -> str:
         """The detail of the receipt."""
         target = f"redirects to {self.final_url}" if self.redirects else ""
