@@ -42,9 +42,8 @@ INSTALLED: Final = (
 MAX_PAGES: Final = 2000
 # Findings that depend on the selected content, or on time: confirmed one by one.
 JUDGEMENTS: Final = frozenset({"thin_page", "near_duplicate", "slow_page"})
-# The content has fewer words than this for a thin page; menus may have as many again.
-MAX_WORDS: Final = 200
-MAX_WORDS_OF_MENUS: Final = 800
+# The content of a thin page has fewer than 200 words; what is around it may have as many.
+MAX_UNLINKED_WORDS: Final = 400
 # Near duplicates share 90 % of the pairs of their content, and so most of those of the page.
 MIN_SHARED: Final = 0.7
 EXAMPLES: Final = 5
@@ -79,7 +78,7 @@ def unconfirmed(findings: pd.DataFrame, pages: pd.DataFrame, site: PlainSite) ->
     doubtful: Issues = set()
     for issue, url in zip(findings["issue"], findings["url"], strict=True):
         page = site.pages.get(url)
-        if issue == "thin_page" and (page is None or len(page.words) > MAX_WORDS_OF_MENUS):
+        if issue == "thin_page" and (page is None or page.unlinked_words > MAX_UNLINKED_WORDS):
             doubtful.add((issue, url))
         if issue == "near_duplicate":
             others = (site.pages.get(each) for each in members[int(clusters[url])] if each != url)

@@ -150,6 +150,8 @@ class FaultySite:
         self._list(f"{at}/listed-error", "broken_page", "error_in_sitemap")
         self._site.page(f"{at}/reset", wire(b"", reset=True))
         self._list(f"{at}/reset", "unreachable_page", in_sitemap=False)
+        self._site.page(f"{at}/picture", b"\x89PNG", headers={"Content-Type": "image/png"})
+        self._list(f"{at}/picture", in_sitemap=False)
 
     def _add_redirects(self, at: str) -> None:
         target = self._add(HealthyPage(f"{at}/target"))

@@ -25,8 +25,8 @@ class PlainPage(HTMLParser):
         Those whose first link has `rel=nofollow`.
     robots, json_ld, refresh
         Contents of `meta name=robots`, of JSON-LD blocks and of `meta http-equiv=refresh`.
-    words
-        All words of the page, without scripts and styles.
+    words, unlinked_words
+        All words of the page, without scripts and styles, and the number of those in no link.
     """
 
     def __init__(self, url: str, html: str) -> None:
@@ -45,6 +45,8 @@ class PlainPage(HTMLParser):
         self.json_ld: list[str] = []
         self.refresh: str | None = None
         self.words: list[str] = []
+        self.unlinked_words = 0
+        self._is_in_anchor = False
         self._script: str | None = None
         self._link: str | None = None
         self._open: str | None = None
@@ -75,6 +77,7 @@ class PlainPage(HTMLParser):
         elif tag == "img":
             self._read_image(values)
         elif tag in {"a", "area"} and values.get("href") is not None:
+            self._is_in_anchor = tag == "a"
             self._read_link(values["href"] or "", is_nofollow="nofollow" in rel)
             if tag == "area":
                 self._add_text(values.get("alt") or "")
@@ -88,7 +91,7 @@ class PlainPage(HTMLParser):
         elif tag == self._open:
             self._open = None
         elif tag == "a":
-            self._link = None
+            self._link, self._is_in_anchor = None, False
 
     def handle_data(self, data: str) -> None:
         if self._open is not None:
@@ -98,6 +101,7 @@ class PlainPage(HTMLParser):
             self.json_ld[-1] += data
         elif self._script is None:
             self.words += data.split()
+            self.unlinked_words += 0 if self._is_in_anchor else len(data.split())
 
     def _open_script(self, values: Mapping[str, str | None]) -> None:
         is_json = values.get("type") == "application/ld+json"

@@ -65,7 +65,7 @@ KINDS: Final[tuple[IssueKind, ...]] = (
         "error",
         broken_page=("the page answers with a status from 400 to 499", _RFC),
         server_error=("the page answers with a status from 500", _RFC),
-        unreachable_page=("the page could not be read: time-out, DNS, TLS, size or type", _OWN),
+        unreachable_page=("the page could not be read, because of a time-out, DNS or TLS", _OWN),
         redirect_loop=("the URL redirects in a circle, or too often", _RFC),
         redirect_to_error=("the URL redirects to a page that fails", _RFC),
         broken_external_link=("a link to another site leads to no page: 404, 410 ...", _RFC),

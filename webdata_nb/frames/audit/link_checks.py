@@ -14,6 +14,8 @@ from webdata_nb.frames.audit.site import AuditFinding, AuditSite, Findings, of_p
 
 _TEMPORARY: Final = frozenset({302, 303, 307})
 _PERMANENT: Final = frozenset({301, 308})
+# Failures of pages that a browser shows or saves, such as pictures and archives.
+_FILES: Final = frozenset({"unsupported_type", "too_large"})
 _EXTERNAL_ISSUES: Final = {
     "link_broken": "broken_external_link",
     "link_unreachable": "unreachable_external_link",
@@ -37,8 +39,8 @@ def _check_row(page: AuditPage) -> Iterator[AuditFinding]:
     if page.success:
         if page.redirects and page.inlinks:
             yield from _redirects(page.url, page.redirects, page.final_url, page)
-        return
-    yield of_page(_failure(page), page, page.error, count=page.inlinks)
+    elif page.reason not in _FILES:
+        yield of_page(_failure(page), page, page.error, count=page.inlinks)
 
 
 def _failure(page: AuditPage | LinkTarget) -> str:
