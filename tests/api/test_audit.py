@@ -27,7 +27,7 @@ from webdata_nb import (
 )
 from webdata_nb import session as connections
 from webdata_nb.bridge import synced
-from webdata_nb.errors import NotFound
+from webdata_nb.errors import InvalidArgument, NotFound
 
 stop = synced(local.stop)
 AUDITED: dict[str, Any] = {
@@ -196,6 +196,15 @@ def test_a_job_has_the_columns_of_an_audit(faulty: FaultySite) -> None:
     pages = begun.df()
     assert pages["found_on"].tolist()[1] == [faulty.url]
     assert "page_facts" not in crawl_job(faulty.url, max_pages=5, formats=[]).df().columns
+
+
+def test_an_audit_since_an_earlier_one_has_the_same_columns(faulty: FaultySite) -> None:
+    options: dict[str, Any] = {"audit": True, "max_pages": 5, "formats": [], "cache": False}
+    first = crawl_df(faulty.url, **options)
+    again = crawl_df(faulty.url, since=first, **options)
+    assert again["page_facts"].tolist() == first["page_facts"].tolist()
+    with pytest.raises(InvalidArgument, match="since is possible with max_pages up to 1000"):
+        crawl_df(faulty.url, since=first, **{**options, "max_pages": 1001})
 
 
 @pytest.mark.parametrize("documented", [audit_df, audit_report, plot_audit])

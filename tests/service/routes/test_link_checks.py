@@ -130,6 +130,8 @@ async def test_links_to_other_sites_are_requested_once(api: Api, site: Site, out
     assert "/private/page" not in requested
     assert not any("secret" in str(hit.headers) for hit in outside.requests)
 
+    events = (await api.http.get(f"/v1/crawl/{job['job_id']}/events")).text
+    assert '"links_checked":17' in events
     facts = {each["url"]: each for each in await facts_of(api, job["job_id"])}
     moved = facts[outside.at("/moved")]
     assert (moved["result"], moved["status_code"], moved["position"]) == ("link_ok", 200, None)
