@@ -129,10 +129,16 @@ def main() -> int:
     parser.add_argument("--skip-crawls", action="store_true", help="measure audit_df alone")
     if not parser.parse_args().skip_crawls:
         compare_crawls()
-    with own_service(), Site() as server:
-        site = FaultySite(server, pages=FAULTY_PAGES, copies=10)
+    with own_service(), Site() as server, Site() as outside:
+        site = FaultySite(server, outside, pages=FAULTY_PAGES, copies=10)
         pages = crawl_df(
-            site.url, audit=True, sitemap=True, max_pages=3 * FAULTY_PAGES, formats=[], cache=False
+            site.url,
+            audit=True,
+            check_links=True,
+            sitemap=True,
+            max_pages=3 * FAULTY_PAGES,
+            formats=[],
+            cache=False,
         )
         wrong = wrong_kinds(pages, site)
         seconds = timed(pages.iloc[:1000])

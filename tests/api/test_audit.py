@@ -27,9 +27,16 @@ from webdata_nb import (
 )
 from webdata_nb import session as connections
 from webdata_nb.bridge import synced
-from webdata_nb.errors import NotFound
+from webdata_nb.errors import InvalidArgument, NotFound
 
 stop = synced(local.stop)
+AUDITED: dict[str, Any] = {
+    "audit": True,
+    "check_links": True,
+    "sitemap": True,
+    "max_pages": 400,
+    "formats": [],
+}
 
 
 @pytest.fixture(scope="module")
@@ -46,13 +53,14 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def faulty(home: Path) -> Iterator[FaultySite]:
     _ = home
-    with Site() as site:
-        yield FaultySite(site, pages=250)
+    with Site() as site, Site() as outside:
+        yield FaultySite(site, outside, pages=250)
 
 
 @pytest.fixture(scope="module")
 def audited(faulty: FaultySite) -> pd.DataFrame:
-    return crawl_df(faulty.url, audit=True, sitemap=True, max_pages=400, formats=[], cache=False)
+    pages: pd.DataFrame = crawl_df(faulty.url, **AUDITED, cache=False)
+    return pages
 
 
 def untimed(findings: pd.DataFrame) -> pd.DataFrame:
@@ -96,7 +104,7 @@ def test_columns_say_who_links_where(faulty: FaultySite, audited: pd.DataFrame) 
     assert pages["/f0/target"]["found_on"] == [
         faulty.url + path for path in ("hub-0", "f0/empty-link")
     ]
-    assert pages["/"]["inlinks"] > 200
+    assert pages["/"]["inlinks"] > 190
     assert len(pages["/"]["found_on"]) == 20
     assert audited["pagerank"].sum() == pytest.approx(1)
     assert max(pages, key=lambda path: pages[path]["pagerank"]) == "/"
@@ -135,16 +143,8 @@ def test_parts_and_other_forms_of_the_frame(
     assert audit_df(part)["issue"].tolist() == ["broken_page", "broken_page"]
     empty = audit_df(audited.iloc[:0])
     assert (len(empty), empty.dtypes.tolist()) == (0, whole.dtypes.tolist())
-    again = audit_df(crawl_df(faulty.url, audit=True, sitemap=True, max_pages=400, formats=[]))
-    cached = crawl_df(
-        faulty.url,
-        audit=True,
-        sitemap=True,
-        max_pages=400,
-        formats=[],
-        dtype_backend="pyarrow",
-        offline=True,
-    )
+    again = audit_df(crawl_df(faulty.url, **AUDITED))
+    cached = crawl_df(faulty.url, **AUDITED, dtype_backend="pyarrow", offline=True)
     assert cached.attrs["webdata"]["cache"] == "hit"
     arrow = audit_df(cached)
     keys = ["issue", "severity", "url", "count"]
@@ -165,7 +165,13 @@ def test_links_of_audited_pages_have_texts(faulty: FaultySite, audited: pd.DataF
         [2, faulty.url, True, "To /"],
     ]
     assert at["rel"].fillna("").tolist() == ["nofollow", ""]
-    assert links[~links["internal"]]["link"].str.startswith("http://elsewhere.test/").all()
+    by_link = links.drop_duplicates("link").set_index("link")
+    assert by_link.loc[faulty.url + "f0/missing", "status_code"] == 404
+    assert by_link.loc[faulty.url + "f0/two-hops", "status_code"] == 200
+    assert by_link.loc[faulty.outside.at("/f0/login"), "error"] == "HTTP 403 Forbidden"
+    states = by_link.loc[[faulty.outside.at(f"/f0/{name}") for name in ("ok", "none", "moved")]]
+    assert states["status_code"].tolist() == [200, 404, 200]
+    assert states["error"].fillna("").tolist() == ["", "HTTP 404 Not Found", ""]
     assert audited.webdata.audit().equals(audit_df(audited))
 
 
@@ -176,6 +182,7 @@ def test_links_of_any_crawl_come_from_the_service(faulty: FaultySite) -> None:
         links = links_df(source)
         assert set(links["url"]) == set(pages["url"])
         assert links["text"].isna().all()
+        assert links.dtypes["status_code"] == "Int32"
     first = pages.iloc[:1]
     assert set(first.webdata.links()["url"]) == {faulty.url}
     formatted = crawl_df(faulty.url, max_pages=4, formats=["links"], only_main_content=False)
@@ -189,6 +196,15 @@ def test_a_job_has_the_columns_of_an_audit(faulty: FaultySite) -> None:
     pages = begun.df()
     assert pages["found_on"].tolist()[1] == [faulty.url]
     assert "page_facts" not in crawl_job(faulty.url, max_pages=5, formats=[]).df().columns
+
+
+def test_an_audit_since_an_earlier_one_has_the_same_columns(faulty: FaultySite) -> None:
+    options: dict[str, Any] = {"audit": True, "max_pages": 5, "formats": [], "cache": False}
+    first = crawl_df(faulty.url, **options)
+    again = crawl_df(faulty.url, since=first, **options)
+    assert again["page_facts"].tolist() == first["page_facts"].tolist()
+    with pytest.raises(InvalidArgument, match="since is possible with max_pages up to 1000"):
+        crawl_df(faulty.url, since=first, **{**options, "max_pages": 1001})
 
 
 @pytest.mark.parametrize("documented", [audit_df, audit_report, plot_audit])

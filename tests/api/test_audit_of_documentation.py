@@ -11,19 +11,14 @@ import pandas as pd
 import pytest
 
 from tests.site.fixtures import Docs
-from tests.site.plain_reading import PlainPage, first_text
+from tests.site.plain_audit import duplicate_texts, issues_of_page
+from tests.site.plain_reading import PlainPage
 from webdata_nb import audit_df, crawl_df, links_df, local, settings
 from webdata_nb.bridge import synced
-from webdata_nb.frames.audit.kinds import DESCRIPTION_LENGTH, H1_LENGTH, TITLE_LENGTH
 
 pytestmark = pytest.mark.slow
 stop = synced(local.stop)
 MAX_PAGES = 200
-TEXTS = (
-    ("title", "titles", TITLE_LENGTH),
-    ("description", "descriptions", DESCRIPTION_LENGTH),
-    ("h1", "h1s", H1_LENGTH),
-)
 # What depends on the content that is selected, or on time.
 NOT_COMPARED = {"thin_page", "near_duplicate", "slow_page", "duplicate_page"}
 
@@ -38,52 +33,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def file_of(docs: Docs, url: str) -> Path:
     path = unquote(urlsplit(url).path).lstrip("/")
     return docs.root / (f"{path}index.html" if url.endswith("/") else path)
-
-
-def expected_of_page(page: PlainPage, depth: int) -> Iterator[str]:
-    for name, fact, (shortest, longest) in TEXTS:
-        texts: list[str] = getattr(page, fact)
-        first = first_text(texts)
-        if len(texts) > 1:
-            yield f"multiple_{name}{'' if name == 'h1' else 's'}"
-        if not first:
-            yield f"missing_{name}"
-        elif len(first) < shortest:
-            yield f"short_{name}"
-        elif len(first) > longest:
-            yield f"long_{name}"
-    canonicals = set(page.canonicals)
-    if not canonicals:
-        yield "missing_canonical"
-    elif not next(iter(canonicals)).startswith("http"):
-        yield "invalid_canonical"  # Debian's are file: URLs
-    elif page.url not in canonicals:
-        yield "canonicalized"
-        yield "canonical_to_other_site"
-    conditions = {
-        "image_without_alt": page.images_without_alt > 0,
-        "missing_language": not page.language,
-        "missing_viewport": page.viewport is None,
-        "dead_end": not page.links,
-        "deep_page": depth > 3,
-        "many_links": len(page.links) > 3000,
-        "heavy_page": page.size > 2 * 1024 * 1024,
-        "empty_link_text": not all(page.texts.values()),
-    }
-    yield from (issue for issue, holds in conditions.items() if holds)
-
-
-def expected_duplicates(read: dict[str, PlainPage]) -> Iterator[tuple[str, str]]:
-    """Yield texts that several pages have whose canonical URL is no other web page."""
-    for name, fact, _ in TEXTS:
-        urls: defaultdict[str, list[str]] = defaultdict(list)
-        for url, page in read.items():
-            elsewhere = {each for each in page.canonicals if each.startswith("http")} - {url}
-            first = first_text(getattr(page, fact)).casefold()
-            if first and not elsewhere:
-                urls[first].append(url)
-        for same in urls.values():
-            yield from ((f"duplicate_{name}", url) for url in same if len(same) > 1)
 
 
 @pytest.mark.usefixtures("home")
@@ -104,9 +53,9 @@ def test_an_independent_reader_confirms_each_finding(python_docs: Docs) -> None:
         (issue, str(row["url"]))
         for row in rows
         if (page := read.get(str(row["url"]))) is not None
-        for issue in expected_of_page(page, int(str(row["depth"])))
+        for issue in issues_of_page(page, int(str(row["depth"])))
     }
-    expected |= set(expected_duplicates(read))
+    expected |= set(duplicate_texts(read))
     expected |= {("broken_page", str(row["url"])) for row in rows if not row["success"]}
     compared = findings[~findings["issue"].isin(NOT_COMPARED)]
     found = set(zip(compared["issue"], compared["url"], strict=True))

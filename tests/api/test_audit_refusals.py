@@ -23,7 +23,6 @@ from webdata_nb.frames.audit.kinds import KINDS, SEVERITIES
         ({"stream": True}, "stream has no meaning"),
         ({"lazy": True}, "lazy has no meaning"),
         ({"spread": True}, "spread has no meaning"),
-        ({"since": "last"}, "since has no meaning"),
         ({"max_pages": 100_001}, "max_pages must be"),
         ({"audit": "yes"}, "audit must be True or False"),
         ({"audit": 1}, "audit must be True or False"),
@@ -46,6 +45,34 @@ def test_a_service_without_audits_refuses_before_it_starts(
         start(SITE, audit=True)
     assert service.jobs == {}
     assert service.posted(paths.CRAWL) == []
+
+
+@pytest.mark.parametrize("start", [crawl_df, crawl_job])
+def test_a_service_without_link_checks_refuses_before_it_starts(
+    service: WireService, connected: Session, start: Any
+) -> None:
+    _ = connected
+    with pytest.raises(NotSupported, match=r"does not offer check_links .*; nothing was started"):
+        start(SITE, check_links=True)
+    assert service.jobs == {}
+    assert service.posted(paths.CRAWL) == []
+
+
+@pytest.mark.usefixtures("connected")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"check_links": "yes"}, "check_links must be True or False"),
+        ({"spread": True, "url": [SITE, "http://b.test/"]}, "cannot be combined with spread=True"),
+        ({"out": "pages.warc.gz"}, "a WARC file has the pages of a crawl"),
+    ],
+)
+def test_link_checks_are_refused_before_any_work(
+    service: WireService, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        crawl_df(**{"url": SITE, "check_links": True, **options})
+    assert service.jobs == {}
 
 
 @pytest.mark.usefixtures("service")

@@ -83,6 +83,14 @@ def test_events_change_nothing_on_screen_until_a_tick(recorder: Recorder) -> Non
     assert (view.completed, view.total, view.failed, view.status) == (3, 10, 2, "running")
 
 
+def test_checked_links_are_counted_behind_the_pages(recorder: Recorder) -> None:
+    with listener() as bar:
+        bar.report(at(10).model_copy(update={"links_checked": 57}))
+        bar.tick()
+    [(_, view, _)] = recorder.shown
+    assert counts(view) == "10/10 rows, 57 links checked"
+
+
 def test_start_of_the_service_is_shown_instead_of_counts(recorder: Recorder) -> None:
     with listener() as bar:
         bar.starting_service()

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from typing import TYPE_CHECKING, Final
 
+from aiohttp import web
+
 from tests.site.document import prose
 from tests.site.faults import wire
 
@@ -73,12 +75,14 @@ class FaultySite:
 
     Attributes
     ----------
+    outside
+        Another site, which the pages link to.
     expected
         The issue and the path of every finding that an audit must have, and no other.
     """
 
-    def __init__(self, site: Site, *, pages: int, copies: int = 2) -> None:
-        self._site, self._copies = site, copies
+    def __init__(self, site: Site, outside: Site, *, pages: int, copies: int = 2) -> None:
+        self._site, self.outside, self._copies = site, outside, copies
         self.expected: set[tuple[str, str]] = set()
         self._linked: list[str] = []
         self._in_sitemap: list[str] = []
@@ -126,6 +130,7 @@ class FaultySite:
     def _add_faults(self, at: str) -> None:
         self._add_failures(at)
         self._add_redirects(at)
+        self._add_links(at)
         self._add_texts(at)
         self._add_elements(at)
         self._add_canonicals(at)
@@ -145,6 +150,8 @@ class FaultySite:
         self._list(f"{at}/listed-error", "broken_page", "error_in_sitemap")
         self._site.page(f"{at}/reset", wire(b"", reset=True))
         self._list(f"{at}/reset", "unreachable_page", in_sitemap=False)
+        self._site.page(f"{at}/picture", b"\x89PNG", headers={"Content-Type": "image/png"})
+        self._list(f"{at}/picture", in_sitemap=False)
 
     def _add_redirects(self, at: str) -> None:
         target = self._add(HealthyPage(f"{at}/target"))
@@ -160,6 +167,28 @@ class FaultySite:
         self._redirect(
             f"{at}/listed", target, "redirected_link", "redirect_in_sitemap", in_sitemap=True
         )
+
+    def _add_links(self, at: str) -> None:
+        outside, ok = self.outside, self.outside.page(f"{at}/ok", "ok")
+
+        def only_get(request: web.BaseRequest) -> web.Response:
+            return web.Response(status=200 if request.method == "GET" else 404)
+
+        for url, issue in (
+            (ok, ""),
+            (outside.page(f"{at}/only-get", only_get), ""),
+            (outside.redirect(f"{at}/for-now", ok), ""),
+            (outside.at(f"/private{at}"), ""),
+            (outside.at(f"{at}/none"), "broken_external_link"),
+            (outside.redirect(f"{at}/to-none", f"{at}/none", status=301), "broken_external_link"),
+            (outside.redirect(f"{at}/round", f"{at}/round"), "broken_external_link"),
+            (outside.page(f"{at}/fault", "no", status=505), "unreachable_external_link"),
+            (f"http://{at.strip('/')}.elsewhere.test/", "unreachable_external_link"),
+            (outside.page(f"{at}/login", "no", status=403), "refused_external_link"),
+            (outside.redirect(f"{at}/moved", ok, status=308), "moved_external_link"),
+        ):
+            self._list(url, *filter(None, [issue]), in_sitemap=False)
+        self._redirect(f"{at}/away-to-error", outside.at(f"{at}/gone"), "redirect_to_error")
 
     def _add_texts(self, at: str) -> None:
         def add(name: str, *issues: str, **fields: str) -> None:
@@ -316,7 +345,10 @@ class FaultySite:
         self._add(HealthyPage("/slow", delay=2.2), "slow_page", linked=False)
         padding = f"<!--{'x' * (2 << 20)}-->"
         self._add(HealthyPage("/heavy", body=padding), "heavy_page", linked=False)
-        outside = tuple(f"http://elsewhere.test/{number}" for number in range(3001))
+        self.outside.robots("User-agent: *\nDisallow: /private/")
+        # Another host, since so many links would be beyond the limit of one.
+        at = self.outside.at
+        outside = tuple(at(f"/private/{number}", host="localhost") for number in range(3001))
         self._add(HealthyPage("/many-links", links=outside), "many_links", linked=False)
 
     def _add_files(self) -> None:

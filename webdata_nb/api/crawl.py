@@ -124,8 +124,7 @@ async def _acrawl_df(
     np.True_
     """
     if options["audit"]:
-        forms = {"since": options["since"] is not None, "stream": stream, "lazy": lazy}
-        _check_audit({**forms, "spread": spread})
+        _check_audit({"stream": stream, "lazy": lazy, "spread": spread})
     since = Since.check(options["since"], options["recheck"])
     if archive is not None or archive_crawl.is_archive(url):
         arguments.check_requirement("spread", spread or None, "URLs of sites")

@@ -50,7 +50,9 @@ async def alinks_df(
 
         Without the column `links` in `df`, each link of a page is there once, and there are
         `text` and `rel` (str), of the first link to the URL. They are missing for a crawl without
-        `audit=True`, but for `rel` of links with `nofollow`.
+        `audit=True`, but for `rel` of links with `nofollow`. `status_code` (Int32) and `error`
+        (str) are what the link leads to, where the crawl requested it: links to other sites only
+        with `check_links=True`.
 
     Raises
     ------
@@ -80,9 +82,7 @@ async def alinks_df(
     if job_id is None or "url" not in df.columns:
         return derive.links_df(df)  # says which column is missing
     call = CallOptions.of(session=session, timeout=options["timeout"])
-    pages = set(df["url"].dropna())
-    facts = [each for each in await _facts(job_id, call) if each["url"] in pages]
-    return await asyncio.to_thread(derive.links_of_facts, facts, df)
+    return await asyncio.to_thread(derive.links_of_facts, await _facts(job_id, call), df)
 
 
 links_df = blocking(alinks_df)
@@ -97,7 +97,7 @@ def _job_id(df: pd.DataFrame) -> str | None:
 
 
 async def _facts(job_id: str, call: CallOptions) -> list[dict[str, Any]]:
-    """Return the facts of the rows of a crawl."""
+    """Return the facts of all URLs of a crawl."""
     if call.settings.offline:
         raise OfflineError(
             'offline, and the links of this crawl are at the service: pass formats=["links"] or '
@@ -105,11 +105,13 @@ async def _facts(job_id: str, call: CallOptions) -> list[dict[str, Any]]:
         )
     async with call.connection.client(call.settings) as client:
         try:
-            facts = await within(call.timeout_s, paging.page_facts(client, job_id))
+            facts: list[dict[str, Any]] = await within(
+                call.timeout_s, paging.page_facts(client, job_id)
+            )
         except (NotFound, NotSupported) as error:
             error.add_note(
                 "the facts of pages are an extra of our service: with another one, pass "
                 'formats=["links"] to crawl_df'
             )
             raise
-    return [each for each in facts if each.get("position") is not None]
+    return facts

@@ -27,6 +27,7 @@ class CombinedProgress:
         self._views: list[View | None] = [None] * len(totals)
         self._failures: Counter[str] = Counter()
         self._completed = self._failed = self._finished_inputs = self._failed_inputs = 0
+        self._links_checked = 0
         self._credits = self._reserved = self._share = 0.0
         self._has_credits = self._has_reserved = False
 
@@ -54,6 +55,7 @@ class CombinedProgress:
             return
         self._completed += sign * view.completed
         self._failed += sign * view.failed
+        self._links_checked += sign * view.links_checked
         self._share += sign * view.share
         for kind, count in view.failures.items():
             self._failures[kind] += sign * count
@@ -78,6 +80,7 @@ class CombinedProgress:
             completed=self._completed,
             failed=self._failed,
             failures=dict(+self._failures),
+            links_checked=self._links_checked,
             credits=self._credits if self._has_credits else None,
             reserved=self._reserved if self._has_reserved else None,
             unlimited=self._listener.view.unlimited or view.unlimited,

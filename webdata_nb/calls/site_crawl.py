@@ -97,6 +97,11 @@ def _checked(
     without_effect = {"stream": stream, "lazy": lazy, "executor": executor, "partition": partition}
     if unused := [name for name, value in without_effect.items() if value]:
         raise InvalidArgument(f"{unused[0]} has no effect with spread=True: leave it out")
+    if options["check_links"]:
+        raise InvalidArgument(
+            "check_links cannot be combined with spread=True, which crawls the linked sites: leave "
+            "one of them out"
+        )
     items = arguments.list_items("url", urls)
     low, high = limits.SITES
     if items is None or not low <= len(items) <= high:

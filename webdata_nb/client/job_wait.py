@@ -12,6 +12,7 @@ from typing import Final
 
 from webdata_nb import errors
 from webdata_nb.client.client import Client
+from webdata_nb.contract import outcomes
 from webdata_nb.contract.events import Done, Progress
 from webdata_nb.contract.replies import CrawlStatus, SearchStatus
 from webdata_nb.contract.states import JobKind, JobStatus
@@ -176,6 +177,7 @@ def progress_of(kind: JobKind, reply: SearchStatus | CrawlStatus, *, elapsed_s: 
             for outcome, count in counts.items()
             if outcome.startswith(_FAILED_PREFIX)
         },
+        links_checked=outcomes.links_checked(counts),
         elapsed=reply.time_taken if reply.time_taken is not None else elapsed_s,
         credits=reply.credits,
         credits_reserved=reply.credits_reserved,

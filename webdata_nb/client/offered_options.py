@@ -17,7 +17,7 @@ from webdata_nb.contract import paths
 from webdata_nb.errors import BadAnswer, NotSupported, ServiceError
 
 # The options of crawls that must not be ignored.
-CHECKED: Final = frozenset({"purpose", "rights"})
+CHECKED: Final = frozenset({"purpose", "rights", "check_links"})
 
 
 class OfferedOptions:

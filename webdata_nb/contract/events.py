@@ -96,6 +96,9 @@ class Progress(Event, Cost):
     failed: dict[str, int] = Field(
         default_factory=dict, description="Rows that failed, by kind of error."
     )
+    links_checked: int = Field(
+        default=0, description="Links to other sites that were checked, with `check_links` (ours)."
+    )
     elapsed: float = Field(default=0.0, description="Processing time so far, in seconds.")
     message: str = Field(default="", description="A readable message; may be empty.")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Literal, get_args
 
 FETCHED: Final = "fetched"
 # Of an incremental crawl: the site called the page unchanged. The row is the earlier page, or the
@@ -16,6 +16,11 @@ FAILED: Final = "failed:"
 HANDED_OVER: Final = "handed_over"
 NOT_ARCHIVED: Final = "not_archived"
 DAMAGED_ARCHIVE: Final = "damaged_archive"
+# Of a crawl with `check_links`: whether a link works that leads where the crawl does not go.
+LinkOutcome = Literal[
+    "link_ok", "link_broken", "link_unreachable", "link_refused", "link_unchecked", "over_links"
+]
+LINK_OUTCOMES: Final[tuple[LinkOutcome, ...]] = get_args(LinkOutcome)
 
 # Routes, frames and `why` read this table; a new outcome needs only an entry here.
 MEANINGS: Final[dict[str, str]] = {
@@ -39,6 +44,13 @@ MEANINGS: Final[dict[str, str]] = {
     "llms_txt": "it is an llms.txt that could not be read",
     NOT_ARCHIVED: "the archive has no capture of it",
     DAMAGED_ARCHIVE: "it is an archive that could be read only in part",
+    "link_ok": "it is a link to another site, and works",
+    "link_broken": "it is a link to another site, which says that there is no such page",
+    "link_unreachable": "it is a link to another site, which could not be reached or failed",
+    "link_refused": "it is a link to another site, which answers only to a login or a browser",
+    "link_unchecked": "it is a link to another site, which may not be asked",
+    "over_links": "it is a link to another site, beyond the limit of links to check: "
+    "10 x max_pages + 1,000, of which 500 of one host, in an hour",
     "over_budget": "the crawl reached max_pages before it",
     "over_requests": "the crawl reached its limit of requests, 3 x max_pages + 50, before it",
     "over_urls": "the crawl had reached its limit of known URLs: 100 x max_pages + 50,000, and at "
@@ -65,10 +77,18 @@ _COUNTED: Final[dict[str, str]] = {
     NOT_ARCHIVED: "not in the archive",
     DAMAGED_ARCHIVE: "damaged archives",
 }
+_CHECKED: Final[dict[str, str]] = {
+    "link_ok": "work",
+    "link_broken": "broken",
+    "link_unreachable": "unreachable",
+    "link_refused": "refuse to answer",
+    "link_unchecked": "may not be asked",
+}
 _BEYOND: Final[dict[str, str]] = {
     "over_budget": "the budget",
     "over_requests": "the limit of requests",
     "over_urls": "the limit of URLs",
+    "over_links": "the limit of links to check",
 }
 
 
@@ -79,6 +99,8 @@ def skipped_text(counts: Mapping[str, int]) -> list[str]:
     --------
     >>> skipped_text({"fetched": 300, "over_budget": 224, "scope": 1442})
     ['224 more found beyond the budget', 'not crawled: 1,442 on other sites']
+    >>> skipped_text({"fetched": 9, "link_broken": 2, "link_ok": 40, "robots": 1})
+    ['links to other sites: 40 work, 2 broken', 'not crawled: 1 disallowed by robots.txt']
     """
     left_out = {name: count for name, count in counts.items() if count and not is_row(name)}
     beyond = [
@@ -86,12 +108,24 @@ def skipped_text(counts: Mapping[str, int]) -> list[str]:
         for name, limit in _BEYOND.items()
         if name in left_out
     ]
+    checked = [
+        f"{left_out[name]:,} {words}" for name, words in _CHECKED.items() if name in left_out
+    ]
     others = [
         f"{count:,} {_COUNTED.get(name, name)}"
         for name, count in left_out.items()
-        if name not in _BEYOND
+        if name not in _BEYOND and name not in _CHECKED
     ]
-    return [*beyond, *([f"not crawled: {', '.join(others)}"] if others else [])]
+    return [
+        *beyond,
+        *([f"links to other sites: {', '.join(checked)}"] if checked else []),
+        *([f"not crawled: {', '.join(others)}"] if others else []),
+    ]
+
+
+def links_checked(counts: Mapping[str, int]) -> int:
+    """Return how many links to other sites were checked."""
+    return sum(counts.get(name, 0) for name in _CHECKED)
 
 
 def is_row(outcome: str) -> bool:
@@ -101,7 +135,7 @@ def is_row(outcome: str) -> bool:
 
 # Outcomes of URLs that were not part of the request.
 _OUTSIDE_REQUEST: Final = frozenset(
-    {"scope", HANDED_OVER, "filtered", "sitemap", "llms_txt", DAMAGED_ARCHIVE}
+    {"scope", HANDED_OVER, "filtered", "sitemap", "llms_txt", DAMAGED_ARCHIVE, *LINK_OUTCOMES}
 )
 
 

@@ -375,6 +375,11 @@ class CrawlRequest(CrawlFields):
     model_config = ConfigDict(json_schema_extra=_url_first)
 
     url: HttpUrl = Field(description="Where the crawl starts.")
+    check_links: Flag = Field(
+        default=False,
+        description="Whether links that lead where the crawl does not go, such as to other sites, "
+        "are requested once each at its end, to see whether they work (ours).",
+    )
 
     @property
     def subject(self) -> str:
@@ -410,6 +415,10 @@ class ArchiveCrawlRequest(CrawlRequest):
                 "rights are what a site declares now, and an archive may lack it: leave out rights "
                 "and purpose"
             )
+        if self.check_links:
+            raise ValueError(
+                "nothing is requested for an archive, and check_links requests links: leave it out"
+            )
         return self
 
     @property
@@ -426,11 +435,16 @@ class RecordedCrawlRequest(CrawlRequest):
     )
 
     @model_validator(mode="after")
-    def _check_purpose(self) -> RecordedCrawlRequest:
+    def _check_stored_pages(self) -> RecordedCrawlRequest:
         if self.purpose is not None:
             raise ValueError(
                 "a WARC file has every response, also of pages that are refused for a purpose: "
                 "leave out purpose"
+            )
+        if self.check_links:
+            raise ValueError(
+                "a WARC file has the pages of a crawl, and check_links does not read those that it "
+                "requests: leave it out"
             )
         return self
 
@@ -461,11 +475,6 @@ class IncrementalCrawlRequest(CrawlRequest):
             raise ValueError(
                 "since cannot be combined with rights or purpose: an unchanged page is not read, "
                 "and what its site declares may have changed"
-            )
-        if self.audit:
-            raise ValueError(
-                "since cannot be combined with audit: an unchanged page is not read, and an audit "
-                "compares the facts of all pages"
             )
         return self
 

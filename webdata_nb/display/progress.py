@@ -133,6 +133,7 @@ class Listener:
             completed=progress.completed,
             failed=sum(progress.failed.values()),
             failures=dict(progress.failed),
+            links_checked=progress.links_checked,
             **_credits(progress),
             status=progress.status.value,
         )

@@ -32,8 +32,9 @@ class View:
     sentence that is shown once, above the progress. `elapsed` is in seconds, `rate` in units per
     second, and `remaining` is the estimated number of seconds left. `ending` is None while the job
     runs. `failures` counts failed units by kind of error. `estimated_total` replaces an unknown
-    `total`. `inputs` is set for a call with several inputs, and `name` for a job that is shown by
-    its id. `summary` is the receipt line of an ended call, without its subject.
+    `total`. `links_checked` counts links to other sites. `inputs` is set for a call with several
+    inputs, and `name` for a job that is shown by its id. `summary` is the receipt line of an ended
+    call, without its subject.
     """
 
     description: str
@@ -52,6 +53,7 @@ class View:
     unlimited: bool = False
     cancel_requested: bool = False
     estimated_total: int | None = None
+    links_checked: int = 0
     inputs: Inputs | None = None
     name: str = ""
     phase: str = ""
@@ -92,7 +94,8 @@ def counts(view: View) -> str:
     if view.phase:
         return view.phase
     failed = f", {view.failed} failed{_by_kind(view.failures)}" if view.failed else ""
-    return f"{_of_inputs(view.inputs)}{view.completed}{_of(view)} {view.unit}{failed}"
+    links = f", {view.links_checked} links checked" if view.links_checked else ""
+    return f"{_of_inputs(view.inputs)}{view.completed}{_of(view)} {view.unit}{failed}{links}"
 
 
 def _of(view: View) -> str:

@@ -35,7 +35,12 @@ def _plain(**named: pa.DataType) -> list[pa.Field[Any]]:
 _POSITION_FIELDS: Final = _plain(url=schemas.TEXT, position=pa.int32())
 _EXTRA: Final = pa.field("extra", schemas.TEXT, metadata={b"webdata.type": schemas.JSON})
 _LINKS: Final = pa.schema([*_POSITION_FIELDS, *_plain(link=schemas.TEXT, internal=pa.bool_())])
-_LINKS_OF_FACTS: Final = pa.schema([*_LINKS, *_plain(text=schemas.TEXT, rel=schemas.TEXT)])
+_LINKS_OF_FACTS: Final = pa.schema(
+    [
+        *_LINKS,
+        *_plain(text=schemas.TEXT, rel=schemas.TEXT, status_code=pa.int32(), error=schemas.TEXT),
+    ]
+)
 _IMAGES: Final = pa.schema(
     [
         *_POSITION_FIELDS,
@@ -81,7 +86,14 @@ def links_df(df: pd.DataFrame) -> pd.DataFrame:
 def links_of_facts(
     facts: Iterable[Mapping[str, Any]], df: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """Return every link of pages from their facts; `df` is the frame that they belong to."""
+    """Return every link of pages from their facts; `df` is the frame that they belong to.
+
+    The facts of other URLs say what links to them lead to. If there is a frame, links of other
+    pages are left out.
+    """
+    facts = list(facts)
+    states = _states(facts, df)
+    pages = None if df is None else set(page_urls(df))
     links = [
         {
             "url": page["url"],
@@ -90,16 +102,34 @@ def links_of_facts(
             "internal": link.internal,
             "text": link.text,
             "rel": link.rel,
+            **states.get(link.url, {}),
         }
         for page in facts
+        if page.get("position") is not None and (pages is None or page["url"] in pages)
         for position, link in enumerate(links_of(page), 1)
     ]
     return to_frame("links", links, _LINKS_OF_FACTS, pd.DataFrame() if df is None else df)
 
 
+def _states(
+    facts: Iterable[Mapping[str, Any]], df: pd.DataFrame | None
+) -> dict[str, dict[str, Any]]:
+    """Return `status_code` and `error` of the URLs that are known."""
+    states: dict[str, dict[str, Any]] = {}
+    for each in facts:
+        for url, target in ((each["url"], each), *each.get("targets", {}).items()):
+            error = target.get("error") or None
+            states[url] = {"status_code": target.get("status_code"), "error": error}
+    if df is not None and {"status_code", "error"} <= set(df.columns):
+        columns = [frame.to_objects(df[name]) for name in ("status_code", "error")]
+        for url, status_code, error in zip(page_urls(df), *columns, strict=True):
+            states[url] = {"status_code": status_code, "error": error}
+    return states
+
+
 def _facts_of_rows(df: pd.DataFrame) -> Iterator[Mapping[str, Any]]:
-    for url, facts in zip(page_urls(df), df[PAGE_FACTS].tolist(), strict=True):
-        yield {**facts_object(facts), "url": url}
+    for position, (url, facts) in enumerate(zip(page_urls(df), df[PAGE_FACTS], strict=True)):
+        yield {**facts_object(facts), "url": url, "position": position}
 
 
 def images_df(df: pd.DataFrame) -> pd.DataFrame:

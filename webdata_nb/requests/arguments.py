@@ -39,7 +39,12 @@ _MESSAGES: Final = {
 }
 
 # Options that were added after the first release, with their defaults.
-_LATER_OPTIONS: Final = {"llms_txt": False, "audit": False, "rights": False}
+_LATER_OPTIONS: Final = {
+    "llms_txt": False,
+    "audit": False,
+    "rights": False,
+    "check_links": False,
+}
 
 
 def build_request(

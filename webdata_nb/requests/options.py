@@ -237,6 +237,11 @@ class SiteOptions(TypedDict, total=False):
     audit
         Collect what `audit_df` needs of each page, and add columns about links, redirects and
         indexing (default False; not every service offers it).
+    check_links
+        At the end of the crawl, request each link once that leads to another site, or to a page
+        that the crawl did not get to: with HEAD, and with GET where that fails. The receipt has
+        the outcomes, `audit_df` and `links_df` what became of them (default False; not every
+        service offers it).
     """
 
     max_pages: int | None
@@ -252,6 +257,7 @@ class SiteOptions(TypedDict, total=False):
     llms_txt: bool | None
     respect_nofollow: bool | None
     audit: bool | None
+    check_links: bool | None
 
 
 class IncrementalOptions(TypedDict, total=False):

@@ -42,6 +42,7 @@
     ├── LeaseLost               -    another worker owns the job now; its writes are rejected
     └── PageError               -    one page failed: its row carries `kind` and the text
         ├── FetchError               the transfer failed
+        │   ├── HostPaused           no request was sent, at the wish of the host
         │   ├── NameServerTimeout    no name server answered in time
         │   └── EgressDenied         the egress policy forbids the address
         ├── ScrapeError              the page could not be turned into data
@@ -281,6 +282,10 @@ class FetchError(PageError):
     """
 
     hops: int = 0
+
+
+class HostPaused(FetchError):
+    """No request was sent: the host asked for a pause, failed too often, or has a long queue."""
 
 
 class NameServerTimeout(FetchError):

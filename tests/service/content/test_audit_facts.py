@@ -11,9 +11,18 @@ from webdata_nb.service.scrape.page import scrape
 OPTIONS = ConversionOptions(formats=(), facts=frozenset({"audit"}))
 
 
-def audit_of(body: str, *, url: str = "https://a.test/") -> dict[str, Any]:
+def audit_of(
+    body: str, *, url: str = "https://a.test/", content_type: str = "text/html"
+) -> dict[str, Any]:
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    return scrape(PageSource(url, url, 200, "text/html", body.encode(), (), at), OPTIONS).audit
+    return scrape(PageSource(url, url, 200, content_type, body.encode(), (), at), OPTIONS).audit
+
+
+def test_the_language_of_xhtml_counts_where_it_has_an_effect() -> None:
+    page = '<html xmlns="http://www.w3.org/1999/xhtml" xml:lang="en"><title>x</title></html>'
+    assert audit_of(page)["language"] is None
+    assert audit_of(page, content_type="application/xhtml+xml")["language"] == "en"
+    assert audit_of('<html lang=" de "><title>x</title>')["language"] == "de"
 
 
 def test_what_a_page_with_tls_loads_without() -> None:

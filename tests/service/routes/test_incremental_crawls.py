@@ -10,6 +10,7 @@ import pytest
 
 from tests.service.conftest import Api, open_service
 from tests.service.job_stores import store_of
+from tests.service.routes.test_page_facts import facts_of
 from tests.service.routes.test_shared_contents import without_times
 from tests.site.server import Site
 from tests.site.versions import VersionedSite, text_page, varied_site
@@ -148,7 +149,6 @@ async def test_a_full_request_shows_which_claims_are_wrong(api: Api, site: Site)
         ({"recheck": True}, "must be a number from 0 to 1"),
         ({"rights": True}, "cannot be combined with rights or purpose"),
         ({"purpose": "search"}, "cannot be combined with rights or purpose"),
-        ({"audit": True}, "since cannot be combined with audit"),
     ],
 )
 async def test_an_earlier_crawl_with_other_options_is_refused(
@@ -205,6 +205,26 @@ async def test_formats_and_depths_are_those_of_a_full_crawl(api: Api, site: Site
     assert_equal(again, await full_crawl(api, site, **options))
     depths = [{row["url"]: row["depth"] for row in each["data"]} for each in (first, again)]
     assert [each[site.at("/p31")] for each in depths] == [5, 1]
+
+
+async def test_facts_for_an_audit_are_those_of_a_full_crawl(api: Api, site: Site) -> None:
+    versions = varied_site(site)
+    plain = await crawl(api, site)
+    versions.reset_counts()
+    first = await crawl(api, site, plain["job_id"], audit=True)
+    assert versions.unchanged_replies == 0  # the earlier crawl has no facts
+    change_much(versions)
+    versions.reset_counts()
+    again = await crawl(api, site, first["job_id"], audit=True)
+    assert versions.unchanged_replies > 10
+    third = await crawl(api, site, again["job_id"], audit=True)
+    full = await full_crawl(api, site, audit=True)
+    expected = await facts_of(api, full["job_id"])
+    for job in (again, third):
+        assert_equal(job, full)
+        assert await facts_of(api, job["job_id"]) == expected
+    without = await crawl(api, site, third["job_id"])
+    assert {each["audit"] for each in await facts_of(api, without["job_id"])} == {None}
 
 
 async def test_pages_of_a_deleted_crawl_are_fetched(tmp_path: Path, site: Site) -> None:

@@ -83,11 +83,14 @@ class PageFacts(Reply):
     )
     result: str = Field(
         description="`page`, `failed`, `robots` (robots.txt disallows it), or `stopped` at a "
-        "redirect that was not followed."
+        "redirect that was not followed; with the option `check_links` also the outcome of a link "
+        "that leads where the crawl did not go, such as `link_ok` or `link_broken`."
     )
     reason: str = Field(default="", description="The kind of failure, or why it was stopped.")
+    error: str = Field(default="", description="The failure in words.")
     status_code: int | None = Field(
-        default=None, description="HTTP status of the page; null without the option `audit`."
+        default=None,
+        description="HTTP status; of a page null without the option `audit`.",
     )
     fetch_seconds: float | None = Field(
         default=None,
@@ -96,7 +99,7 @@ class PageFacts(Reply):
     )
     redirects: list[PageRedirect] = Field(
         default_factory=list,
-        description="The redirects, in order; empty without the option `audit`.",
+        description="The redirects, in order; of a page empty without the option `audit`.",
     )
     canonical: str | None = Field(default=None, description="The canonical URL that it declares.")
     content_hash: str | None = Field(default=None, description="Hash of the page's content.")

@@ -16,8 +16,9 @@ from webdata_nb.frames.json_text import dumps
 
 Facts = Mapping[str, Any]
 # What the column has of the facts of a row; the others are columns of their own.
-_OF_TARGETS: Final = ("result", "reason", "final_url", "status_code", "redirects", "in_sitemap")
-_OF_ROWS: Final = (*_OF_TARGETS, "fetch_seconds")
+_COMMON: Final = ("result", "reason", "final_url", "status_code", "redirects", "in_sitemap")
+_OF_TARGETS: Final = (*_COMMON, "error")
+_OF_ROWS: Final = (*_COMMON, "fetch_seconds")
 
 
 def with_audit_columns(table: pa.Table, facts: Sequence[Facts]) -> pa.Table:

@@ -93,6 +93,8 @@ def _check_sitemap(page: AuditPage) -> Iterator[AuditFinding]:
 def _check_target_in_sitemap(url: str, target: LinkTarget) -> Iterator[AuditFinding]:
     if target.result == "robots" or (target.result, target.reason) == ("stopped", "robots"):
         yield AuditFinding("blocked_in_sitemap", url, target.reason)
+    elif target.result in {"link_broken", "link_unreachable"}:
+        yield AuditFinding("error_in_sitemap", url, target.error)
     elif target.redirects:
         yield AuditFinding("redirect_in_sitemap", url, f"redirects to {target.final_url}")
 

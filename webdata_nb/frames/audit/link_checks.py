@@ -6,12 +6,21 @@ from collections.abc import Iterator, Sequence
 from http import HTTPStatus
 from typing import Final
 
+from webdata_nb.contract.outcomes import LINK_OUTCOMES
 from webdata_nb.frames.audit.kinds import MAX_DEPTH, MAX_LINKS
 from webdata_nb.frames.audit.link_graph import MAX_FOUND_ON
 from webdata_nb.frames.audit.pages import AuditLink, AuditPage, LinkTarget
 from webdata_nb.frames.audit.site import AuditFinding, AuditSite, Findings, of_page
 
 _TEMPORARY: Final = frozenset({302, 303, 307})
+_PERMANENT: Final = frozenset({301, 308})
+# Failures of pages that a browser shows or saves, such as pictures and archives.
+_FILES: Final = frozenset({"unsupported_type", "too_large"})
+_EXTERNAL_ISSUES: Final = {
+    "link_broken": "broken_external_link",
+    "link_unreachable": "unreachable_external_link",
+    "link_refused": "refused_external_link",
+}
 
 Hops = Sequence[tuple[str, int]]
 
@@ -30,11 +39,11 @@ def _check_row(page: AuditPage) -> Iterator[AuditFinding]:
     if page.success:
         if page.redirects and page.inlinks:
             yield from _redirects(page.url, page.redirects, page.final_url, page)
-        return
-    yield of_page(_failure(page), page, page.error, count=page.inlinks)
+    elif page.reason not in _FILES:
+        yield of_page(_failure(page), page, page.error, count=page.inlinks)
 
 
-def _failure(page: AuditPage) -> str:
+def _failure(page: AuditPage | LinkTarget) -> str:
     if page.reason == "redirects":
         return "redirect_loop"
     if page.redirects:
@@ -49,7 +58,7 @@ def _redirects(
     url: str, hops: Hops, final_url: str, page: AuditPage | _Linked
 ) -> Iterator[AuditFinding]:
     """Yield the findings about a URL that redirects, and that pages link to."""
-    path = " → ".join([*(f"{hop} ({status})" for hop, status in hops), final_url])
+    path = _path(hops, final_url)
     issue = "redirected_link" if len(hops) == 1 else "redirect_chain"
     yield AuditFinding(issue, url, path, page.found_on, page.inlinks)
     if any(status in _TEMPORARY for _, status in hops):
@@ -77,14 +86,16 @@ def _check_place(page: AuditPage, *, has_sitemap: bool) -> Iterator[AuditFinding
 
 
 class _Linked:
-    """The pages that link to a URL without a row."""
+    """The pages that link to a URL without a row, and whether it is on their site."""
 
     def __init__(self) -> None:
         self.inlinks = 0
+        self.is_internal = False
         self._sources: list[str] = []
 
-    def add(self, page: AuditPage) -> None:
+    def add(self, page: AuditPage, link: AuditLink) -> None:
         self.inlinks += 1
+        self.is_internal |= link.internal
         if len(self._sources) < MAX_FOUND_ON:
             self._sources.append(page.url)
 
@@ -98,19 +109,30 @@ def _check_targets(site: AuditSite) -> Iterator[AuditFinding]:
     linked: dict[str, _Linked] = {}
     for page in site.pages:
         for link in _links_to_targets(page, site):
-            linked.setdefault(link.url, _Linked()).add(page)
+            linked.setdefault(link.url, _Linked()).add(page, link)
     for url, sources in linked.items():
-        yield from _check_target(url, site.targets[url], sources)
+        target = site.targets[url]
+        if target.result not in LINK_OUTCOMES:
+            yield from _check_target(url, target, sources, site)
+        elif sources.is_internal:
+            yield from _check_unvisited(url, target, sources)
+        else:
+            yield from _check_external(url, target, sources)
 
 
 def _links_to_targets(page: AuditPage, site: AuditSite) -> Iterator[AuditLink]:
     return (link for link in page.links if link.url in site.targets)
 
 
-def _check_target(url: str, target: LinkTarget, linked: _Linked) -> Iterator[AuditFinding]:
+def _check_target(
+    url: str, target: LinkTarget, linked: _Linked, site: AuditSite
+) -> Iterator[AuditFinding]:
     if target.result == "robots":
         reason = target.reason or "robots.txt disallows it"
         yield AuditFinding("blocked_link", url, reason, linked.found_on, linked.inlinks)
+    elif target.result == "stopped" and (error := _error_behind(target, site)):
+        evidence = f"redirects to {target.final_url}: {error}"
+        yield AuditFinding("redirect_to_error", url, evidence, linked.found_on, linked.inlinks)
     elif target.result == "stopped":
         issue = "blocked_link" if target.reason == "robots" else "redirect_to_other_site"
         evidence = f"redirects to {target.final_url}"
@@ -123,3 +145,36 @@ def _check_target(url: str, target: LinkTarget, linked: _Linked) -> Iterator[Aud
     elif target.same_as is not None:
         evidence = f"the same as {target.same_as}"
         yield AuditFinding("duplicate_page", url, evidence, linked.found_on, linked.inlinks)
+
+
+def _error_behind(target: LinkTarget, site: AuditSite) -> str:
+    """Return what is wrong with the page of another site that a URL redirects to, if checked."""
+    behind = site.targets.get(target.final_url)
+    return behind.error if behind is not None and behind.result == "link_broken" else ""
+
+
+def _check_unvisited(url: str, target: LinkTarget, linked: _Linked) -> Iterator[AuditFinding]:
+    """Yield findings about a page of the site that the crawl did not get to, as about a row."""
+    if target.result == "link_ok":
+        if target.redirects:
+            yield from _redirects(url, target.redirects, target.final_url, linked)
+        return
+    is_blocked = target.result == "link_unchecked"
+    if not is_blocked or target.reason == "robots":
+        issue = "blocked_link" if is_blocked else _failure(target)
+        yield AuditFinding(issue, url, target.error, linked.found_on, linked.inlinks)
+
+
+def _check_external(url: str, target: LinkTarget, linked: _Linked) -> Iterator[AuditFinding]:
+    """Yield findings about a link to another site."""
+    path = _path(target.redirects, target.final_url) if target.redirects else ""
+    if target.result == "link_ok":
+        if any(status in _PERMANENT for _, status in target.redirects[:1]):
+            yield AuditFinding("moved_external_link", url, path, linked.found_on, linked.inlinks)
+    elif (issue := _EXTERNAL_ISSUES.get(target.result)) is not None:
+        evidence = ": ".join(filter(None, [path, target.error]))
+        yield AuditFinding(issue, url, evidence, linked.found_on, linked.inlinks)
+
+
+def _path(hops: Hops, final_url: str) -> str:
+    return " → ".join([*(f"{hop} ({status})" for hop, status in hops), final_url])

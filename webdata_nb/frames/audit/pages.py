@@ -52,9 +52,10 @@ class LinkTarget:
     Attributes
     ----------
     result
-        `page`, `failed`, `robots` or `stopped`, as in the facts of a page.
-    reason
-        Why it failed or was stopped.
+        `page`, `failed`, `robots` or `stopped`, as in the facts of a page, or the outcome of a link
+        that was checked.
+    reason, error
+        Why it failed or was stopped, as a short name and in words.
     final_url, status_code, redirects
         Where it led, the HTTP status, and URL and status of each redirect.
     same_as
@@ -70,6 +71,7 @@ class LinkTarget:
     redirects: tuple[tuple[str, int], ...] = ()
     same_as: str | None = None
     in_sitemap: bool = False
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +226,7 @@ def target_of(facts: Mapping[str, Any]) -> LinkTarget:
         redirects=_redirects(facts),
         same_as=facts.get("same_as"),
         in_sitemap=bool(facts.get("in_sitemap")),
+        error=facts.get("error") or "",
     )
 
 

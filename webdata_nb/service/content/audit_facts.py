@@ -52,7 +52,7 @@ def audit_facts(
     return {
         "is_html": is_html,
         "bytes": len(page.source.body),
-        "language": page.head.language,
+        "language": _language(page),
         "titles": _titles(page),
         "h1s": _headings(page),
         **_metas(page),
@@ -68,6 +68,15 @@ def audit_facts(
 
 def _cut(text: str) -> str:
     return collapse_whitespace(text)[:MAX_TEXT_LENGTH]
+
+
+def _language(page: ParsedPage) -> str | None:
+    """Return the `lang` of the `html` element. In HTML, `xml:lang` has no effect."""
+    is_xml = "xml" in (page.source.content_type or "").lower()
+    for element in page.elements_by_tag.get("html", ()):
+        if text := _cut(element.attr("lang") or (is_xml and element.attr("xml:lang")) or ""):
+            return text
+    return None
 
 
 def _titles(page: ParsedPage) -> list[str]:

@@ -12,7 +12,7 @@ import orjson
 from webdata_nb import __version__
 from webdata_nb.contract.requests import CrawlRequest, IncrementalCrawlRequest
 from webdata_nb.service.crawl.earlier_request import difference
-from webdata_nb.service.crawl.journal import CrawlResult, decode_entry, indexed_text
+from webdata_nb.service.crawl.journal import CrawlResult, decode_entry, facts_in, indexed_text
 from webdata_nb.service.crawl.visit_record import VisitRecord
 from webdata_nb.service.pages.page_pipeline import PageVisit
 from webdata_nb.service.store.interface import JobContext
@@ -27,8 +27,8 @@ MAX_ROW_BYTES: Final = 4 * 1024 * 1024
 class EarlierPage:
     """A page of an earlier crawl.
 
-    `row` and `result` are those of its entry, `indexed_text` is what the local index stores of it.
-    `source` is the page from which values were extracted, as in `RowParts`.
+    `row`, `result` and `facts` are those of its entry, `indexed_text` is what the local index has
+    of it. `source` is the page from which values were extracted, as in `RowParts`.
     """
 
     row: Mapping[str, Any] = field(repr=False)
@@ -36,6 +36,7 @@ class EarlierPage:
     indexed_text: str | None = field(repr=False)
     record: VisitRecord
     source: bytes = field(default=b"", repr=False)
+    facts: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def validators(self) -> Validators:
@@ -54,7 +55,8 @@ class UnchangedPage:
 class EarlierPages:
     """The pages of one earlier crawl; those of no crawl without a job id.
 
-    `recheck` is the share of the unchanged pages that are fetched in full nevertheless.
+    `recheck` is the share of the unchanged pages that are fetched in full nevertheless. With
+    `audits`, only pages with facts for an audit are taken.
     """
 
     def __init__(
@@ -63,8 +65,11 @@ class EarlierPages:
         job_id: str = "",
         entries: Mapping[str, tuple[int, VisitRecord]] | None = None,
         recheck: float = 0.0,
+        *,
+        audits: bool = False,
     ) -> None:
         self._context, self._job_id, self._recheck = context, job_id, recheck
+        self._audits = audits
         self._entries = entries or {}
 
     @classmethod
@@ -82,7 +87,7 @@ class EarlierPages:
             for url, ordinal, record in records
             if record.has_validators and record.release == __version__
         }
-        return cls(context, request.since, entries, request.recheck)
+        return cls(context, request.since, entries, request.recheck, audits=request.audit)
 
     async def page(self, url: str) -> EarlierPage | None:
         """Return the page of a URL; None without one about which the site can be asked."""
@@ -98,7 +103,11 @@ class EarlierPages:
         is_whole = row["success"] and not row["error"] and result.kind == "page"
         if not is_whole or orjson.dumps(row) != stored.row:
             return None
-        return EarlierPage(row, result, indexed_text(stored.journal), record, stored.source)
+        facts = facts_in(stored.journal) if self._audits else {}
+        if self._audits and not {"status", "audit"} <= facts.keys():
+            return None
+        text = indexed_text(stored.journal)
+        return EarlierPage(row, result, text, record, stored.source, facts)
 
     def is_rechecked(self, url: str) -> bool:
         """Whether an unchanged page is fetched in full: a random choice that a restart repeats."""

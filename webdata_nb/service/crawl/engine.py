@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any, Final
 
 from webdata_nb.contract import limits
+from webdata_nb.contract.outcomes import LINK_OUTCOMES
 from webdata_nb.contract.requests import CrawlRequest
 from webdata_nb.service.crawl import spooled_page
 from webdata_nb.service.crawl.discovery import URLS_PER_STEP
@@ -17,7 +18,9 @@ from webdata_nb.service.crawl.earlier_pages import EarlierPages, UnchangedPage
 from webdata_nb.service.crawl.facets import FacetDetector
 from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, DepthFirst, Frontier
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget, decode_entry, encode_entry
-from webdata_nb.service.crawl.page_facts import facts_of_visit
+from webdata_nb.service.crawl.link_check import LinkCheck, LinkSource
+from webdata_nb.service.crawl.link_selection import UNVISITED, max_links
+from webdata_nb.service.crawl.page_facts import facts_of_unchanged, facts_of_visit
 from webdata_nb.service.crawl.page_fetcher import FetchOutcome, PageFetcher, page_options
 from webdata_nb.service.crawl.page_result import (
     embed_json,
@@ -31,7 +34,7 @@ from webdata_nb.service.crawl.prefetch import PrefetchedPage, Prefetcher
 from webdata_nb.service.crawl.rights.job_rights import JobRights
 from webdata_nb.service.crawl.robots import JobRobots, RobotsCache
 from webdata_nb.service.crawl.robots_rules import product_token
-from webdata_nb.service.crawl.scope import CrawlScope, site_of
+from webdata_nb.service.crawl.scope import OUT_OF_SCOPE, CrawlScope, site_of
 from webdata_nb.service.crawl.sitemaps import SitemapReader, SitemapSeeds
 from webdata_nb.service.crawl.state_record import (
     RecordChain,
@@ -77,6 +80,7 @@ class CrawlResources:
     """What a crawl works with, shared by all jobs of a process.
 
     `signature_agent` is the identity with which requests are signed; None if they are not.
+    `links` is where a crawl with `check_links` requests its links.
     """
 
     pipeline: PagePipeline
@@ -86,6 +90,7 @@ class CrawlResources:
     spool: PageSpool
     extractor: Extractor | None = None
     signature_agent: str | None = None
+    links: LinkSource | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +125,9 @@ async def run(context: JobContext, request: CrawlRequest, resources: CrawlResour
     await crawl.load()
     await crawl.state_signature_agent()
     await crawl.work()
-    await crawl.account_for_leftovers()
+    unvisited = await crawl.account_for_leftovers()
+    if resources.links is not None:
+        await crawl.check_links(resources.links, token, unvisited)
     return crawl.last_batch()
 
 
@@ -175,6 +182,9 @@ class _CrawlRun:
         self._plan_changed = asyncio.Event()
         self._records = RecordChain()
         self._recorded_ordinal = 0
+        # Links that earlier attempts checked, and the ordinal behind them.
+        self._checked_links: set[str] = set()
+        self._link_ordinal = 0
 
     async def load(self) -> None:
         """Load the state after the last leg, and the results that earlier attempts stored since.
@@ -184,6 +194,10 @@ class _CrawlRun:
         start = await self._load_state()
         for entry in await self._context.journal(start=start):
             url, result = decode_entry(entry.journal)
+            if result.kind in LINK_OUTCOMES:
+                self._checked_links.add(url)
+                self._link_ordinal = entry.ordinal + 1
+                continue
             check = VisitRecord.decode(entry.visit).check
             self._stored[entry.ordinal] = url, replace(result, check=check)
             self._spool.drop(entry.ordinal)
@@ -283,14 +297,36 @@ class _CrawlRun:
         if self._failure is not None:
             raise JobFailure(self._failure)
 
-    async def account_for_leftovers(self) -> None:
+    async def account_for_leftovers(self) -> list[str]:
         """Store the outcomes of the URLs that were discovered and not fetched, in batches.
 
-        Each batch is a transaction of its own, so that other jobs can write in between.
+        Each batch is a transaction of its own, so that other jobs can write in between. Returns the
+        first ones to which the crawl only did not get, as many as it checks links at most.
         """
-        outcomes = self._plan.leftovers()
+        outcomes, unvisited = self._plan.leftovers(), list[str]()
         while batch := await run_cooperatively(_take_batch(outcomes)):
             await self._context.commit(CommitBatch(url_outcomes=batch, total=self._plan.rows))
+            room = max_links(self._request.max_pages) - len(unvisited)
+            unvisited += [each.url for each in batch if each.outcome in UNVISITED][:room]
+        return unvisited
+
+    async def check_links(self, source: LinkSource, token: str, unvisited: Sequence[str]) -> None:
+        """Check the links that lead where the crawl did not go."""
+        options, for_own_sites = self._request.scrape_options, self._fetcher.for_own_sites
+        check = LinkCheck(
+            self._context,
+            self._request,
+            source,
+            token=token,
+            scope=self._plan.scope,
+            headers_for=lambda url: (
+                for_own_sites(url, options.headers),
+                for_own_sites(url, options.cookies),
+            ),
+            checked=self._checked_links,
+            next_ordinal=max(self._link_ordinal, self._plan.next_ordinal),
+        )
+        await check.run(() if self._seeds is None else self._seeds.pages, unvisited)
 
     def last_batch(self) -> CommitBatch:
         """Return the batch that ends the crawl."""
@@ -437,11 +473,13 @@ class _CrawlRun:
         if target.ordinal == 0:
             await self._check_start_page(result, page.visit)
             await self._set_seeds(result)
+        earlier = page.earlier.facts
+        facts = facts_of_unchanged(earlier, page.visit) if earlier else None
         entry = JournalEntry(
             target.ordinal,
             target.url,
             success=True,
-            journal=encode_entry(target, result, page.earlier.indexed_text),
+            journal=encode_entry(target, result, page.earlier.indexed_text, facts),
             charged=tariff.page_operations(rendered=False, extracted=False),
             visit=replace(page.earlier.record, check=result.check).encode(),
         )
@@ -480,7 +518,7 @@ class _CrawlRun:
         published = tuple(
             (page.target.ordinal, page.position) for page in settled if page.position is not None
         )
-        outcomes = [outcome for page in settled for outcome in page.outcomes]
+        outcomes = [each for page in settled for each in page.outcomes if self._is_final(each)]
         pinned_files = [*self._robots.pop_unsaved(), *self._rights.pop_unsaved()]
         # The sitemaps are stored with the start page, or not at all.
         seeds, self._unsaved_seeds = self._unsaved_seeds, None
@@ -496,6 +534,11 @@ class _CrawlRun:
             completed=self._plan.rows,
         )
         await self._context.commit(batch)
+
+    def _is_final(self, outcome: UrlOutcome) -> bool:
+        """Return whether the receipt keeps an outcome: not of a link that is checked later."""
+        is_checked = self._resources.links is not None
+        return not (is_checked and outcome.outcome == OUT_OF_SCOPE and not outcome.detail)
 
     # Start page
 

@@ -9,7 +9,9 @@ from typing import Any, Literal
 
 import orjson
 
-ResultKind = Literal["page", "failed", "robots", "rights", "stopped", "not_archived"]
+from webdata_nb.contract.outcomes import LinkOutcome
+
+ResultKind = Literal["page", "failed", "robots", "rights", "stopped", "not_archived"] | LinkOutcome
 ClaimCheck = Literal["", "unchanged", "verified", "contradicted"]
 """Whether the site called a page unchanged, and what a full request then found."""
 
@@ -36,7 +38,8 @@ class CrawlResult:
     kind
         A ``page``; ``failed``, with `reason` and `detail`; excluded by ``robots``; refused by
         ``rights``, with the rule as `reason`; ``stopped`` at a redirect to `final_url`, which is
-        excluded because of `reason`; or ``not_archived``, with `detail`.
+        excluded because of `reason`; ``not_archived``, with `detail`; or the outcome of a link
+        that was checked (`link_check`), which is no target of the plan.
     final_url
         The URL that answered, after redirects.
     reason
@@ -142,6 +145,12 @@ def indexed_text(entry: bytes) -> str | None:
     """Return the text of a journal entry that the local index stores, if there is one."""
     text: str | None = orjson.loads(entry).get("text")
     return text
+
+
+def facts_in(entry: bytes) -> dict[str, Any]:
+    """Return the facts of a journal entry, which are empty without an audit."""
+    facts: dict[str, Any] = orjson.loads(entry).get("facts", {})
+    return facts
 
 
 def _origin(url: str) -> str:

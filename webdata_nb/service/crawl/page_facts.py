@@ -6,9 +6,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import orjson
-
-from webdata_nb.service.crawl.journal import CrawlResult, decode_entry
+from webdata_nb.service.crawl.journal import CrawlResult, decode_entry, facts_in
 from webdata_nb.service.crawl.scope import site_of
 from webdata_nb.service.pages.page_pipeline import PageVisit
 from webdata_nb.service.store.records import StoredEntry
@@ -33,13 +31,19 @@ def facts_of_visit(visit: PageVisit) -> dict[str, Any]:
     return {name: value for name, value in facts.items() if value}
 
 
+def facts_of_unchanged(facts: Mapping[str, Any], visit: PageVisit) -> dict[str, Any]:
+    """Return what the journal stores of an unchanged page, from the facts of its earlier visit."""
+    redirects = {"redirects": visit.redirects} if visit.redirects else {}
+    return {"status": facts["status"], **redirects, "audit": facts["audit"]}
+
+
 def page_facts(entry: StoredEntry, seeds: frozenset[str] | None) -> dict[str, Any]:
     """Return the facts of a journal entry, by the names of `contract.replies.PageFacts`.
 
     `seeds` are the pages that the sitemaps list, None if the crawl read none.
     """
     url, result = decode_entry(entry.journal)
-    facts = orjson.loads(entry.journal).get("facts", {})
+    facts = facts_in(entry.journal)
     audit = facts.get("audit", {})
     declared = {name: value for name, value in audit.items() if name not in _OF_LINKS}
     return {
@@ -48,6 +52,7 @@ def page_facts(entry: StoredEntry, seeds: frozenset[str] | None) -> dict[str, An
         "position": entry.position,
         "result": result.kind,
         "reason": result.reason,
+        "error": result.detail,
         "status_code": facts.get("status"),
         "fetch_seconds": facts.get("seconds"),
         "redirects": [

@@ -15,7 +15,7 @@ import orjson
 
 from webdata_nb.contract import outcomes
 from webdata_nb.service.crawl.robots_rules import RobotsRules
-from webdata_nb.service.errors import FetchError
+from webdata_nb.service.errors import FetchError, HostPaused
 from webdata_nb.service.runtime.cooperative import run_cooperatively
 from webdata_nb.service.web.charset import Charset, decode_text
 from webdata_nb.service.web.fetch import FetchLimits, FetchRequest
@@ -50,13 +50,15 @@ _MAX_AGE: Final = re.compile(r"(?<![\w-])max-age=\"?([0-9]{1,9})")
 class RobotsReply:
     """A site's reply to the request for its robots.txt; `status` 0 means an unreachable site.
 
-    `read_at` is when it came, in ISO 8601; empty in the snapshots of earlier releases.
+    `read_at` is when it came, in ISO 8601, and `problem_kind` the kind of the error that made the
+    site unreachable; both are empty in the snapshots of earlier releases.
     """
 
     status: int
     body: str
     problem: str = ""
     read_at: str = field(default="", compare=False)
+    problem_kind: str = field(default="", compare=False)
 
     @property
     def unreachable(self) -> bool:
@@ -183,7 +185,9 @@ class RobotsCache:
             # Pages already hold their place in the host's queue while they wait for this file.
             fetched = await self._fetcher.fetch(request, deadline, queued=False)
         except FetchError as error:
-            reply = RobotsReply(_UNAVAILABLE.get(error.kind, 0), "", str(error), _now())
+            status = _UNAVAILABLE.get(error.kind, 0)
+            kind = "host_unavailable" if isinstance(error, HostPaused) else error.kind
+            reply = RobotsReply(status, "", str(error), _now(), kind)
             return RobotsAttempt(reply, error_kind=error.kind)
         body = decode_text(fetched.body[:MAX_PARSED_BYTES], UTF_8)
         return RobotsAttempt(

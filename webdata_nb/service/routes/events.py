@@ -9,7 +9,7 @@ from typing import Any, Final
 import orjson
 from starlette.responses import Response, StreamingResponse
 
-from webdata_nb.contract import paths
+from webdata_nb.contract import outcomes, paths
 from webdata_nb.contract.events import STREAMED, StreamEvent
 from webdata_nb.contract.states import JobKind
 from webdata_nb.service.errors import StoreUnavailable
@@ -53,7 +53,8 @@ _RESUME: Final = (
 )
 _PROGRESS: Final = (
     "| `progress` | progress of the job: `job_id`, `type`, `status`, `completed` and `total` rows, "
-    "`failed` (rows by error kind), `elapsed` seconds, `credits`, `credits_reserved` |"
+    "`failed` (rows by error kind), `links_checked`, `elapsed` seconds, `credits`, "
+    "`credits_reserved` |"
 )
 _DONE: Final = "| `done` | the job ended: `job_id`, `status`, `error`; the stream ends |"
 _RANKED: Final = (
@@ -257,6 +258,7 @@ async def _progress(state: AppState, job: JobRecord) -> dict[str, Any]:
         "completed": job.published if job.kind == "crawl" else job.completed,
         "total": job.expected_rows,
         "failed": failed,
+        "links_checked": outcomes.links_checked(counts),
         "elapsed": job.elapsed(state.store.now()) or 0.0,
         **job.credit_fields,
     }

@@ -632,6 +632,9 @@ class JobContext(Protocol):
     async def journal(self, *, start: int = 0) -> Sequence[StoredEntry]:
         """Return the entries that earlier attempts stored, from ordinal `start`."""
 
+    async def entries(self, *, start: int, count: int) -> Sequence[StoredEntry]:
+        """Return up to `count` stored entries from ordinal `start`, also of this attempt."""
+
     async def earlier_job(self, job_id: str) -> JobRecord | None:
         """Return another job of the account; None if there is none."""
 

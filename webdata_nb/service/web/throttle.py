@@ -31,7 +31,7 @@ from webdata_nb.pacing.shared_pacing import (
     SharedPacing,
     Transition,
 )
-from webdata_nb.service.errors import FetchError
+from webdata_nb.service.errors import HostPaused
 from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.runtime.fair_scheduler import current_account
 from webdata_nb.service.web.start_slots import StartSlots
@@ -409,24 +409,24 @@ def _begin_trial(host: str) -> _TrialSlot:
     return trial
 
 
-def _queue_timeout(host: str, waited_s: float, requests_ahead: int) -> FetchError:
-    return FetchError(
+def _queue_timeout(host: str, waited_s: float, requests_ahead: int) -> HostPaused:
+    return HostPaused(
         "timeout",
         f"{host} had no turn for this page within {waited_s:.0f} s; {requests_ahead} were ahead.",
     )
 
 
-def _queue_too_long(host: str, length: int, delay_s: float) -> FetchError:
-    return FetchError(
+def _queue_too_long(host: str, length: int, delay_s: float) -> HostPaused:
+    return HostPaused(
         "timeout", f"{host} asks for {delay_s:g} s between requests, and {length} are in line."
     )
 
 
-def _host_paused(host: str, decision: StartDecision, history: HostHistory) -> FetchError:
+def _host_paused(host: str, decision: StartDecision, history: HostHistory) -> HostPaused:
     pause = f"no request is sent to it for another {decision.wait_s:.0f} s"
     if decision.reason == "circuit_open":
         failures = history.circuit.failures
-        return FetchError("host_unavailable", f"{host} failed {failures} times in a row; {pause}.")
+        return HostPaused("host_unavailable", f"{host} failed {failures} times in a row; {pause}.")
     if decision.reason == "retry_after":
-        return FetchError("timeout", f"{host} asked for a pause; {pause}.")
-    return FetchError("timeout", f"{host} was overloaded; {pause}.")
+        return HostPaused("timeout", f"{host} asked for a pause; {pause}.")
+    return HostPaused("timeout", f"{host} was overloaded; {pause}.")

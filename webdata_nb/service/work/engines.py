@@ -21,8 +21,9 @@ from webdata_nb.service.archives.archive import Archives
 from webdata_nb.service.browser.renderer import Browser
 from webdata_nb.service.crawl import archive_crawl, recorded_crawl
 from webdata_nb.service.crawl import engine as crawl
+from webdata_nb.service.crawl.link_check import LinkSource
 from webdata_nb.service.crawl.robots import RobotsCache
-from webdata_nb.service.errors import BadInput, JobFailure
+from webdata_nb.service.errors import BadInput, FetchError, JobFailure
 from webdata_nb.service.extract.evidence.judgement import ValueEvidence
 from webdata_nb.service.extract.extraction import Extractor, ExtractorFactory, model_access
 from webdata_nb.service.pages.evidence_reader import find_evidence
@@ -78,6 +79,23 @@ class EgressRoute:
         return self.nearby_api_fetcher if is_nearby else self.api_fetcher
 
 
+@dataclass(frozen=True, slots=True)
+class _PublicLinks:
+    """Requests links at public addresses alone."""
+
+    fetcher: Fetcher
+    source: LinkSource
+
+
+async def _may_fetch(fetcher: Fetcher, url: str) -> bool:
+    """Return whether the policy of a fetcher allows a URL, and its name is known."""
+    try:
+        await fetcher.check(url)
+    except FetchError:
+        return False
+    return True
+
+
 class EgressRoutes:
     """One `EgressRoute` for each proxy, CA bundle and user agent, opened on first use."""
 
@@ -95,6 +113,7 @@ class EgressRoutes:
         self._user_agent, self._upstream = user_agent, upstream
         self._throttle, self.pages = throttle, pages
         self._open: dict[tuple[str | None, str | None, str], EgressRoute] = {}
+        self._public_links: dict[tuple[str | None, str | None, str], _PublicLinks] = {}
         self._stack = AsyncExitStack()
         self._lock = asyncio.Lock()
 
@@ -122,6 +141,26 @@ class EgressRoutes:
     def signature_agent(self) -> str | None:
         """The identity with which requests are signed; None if they are not."""
         return None if self.signer is None else self.signer.agent
+
+    async def link_source(
+        self, route: EgressRoute, context: Mapping[str, Any], start: str
+    ) -> LinkSource:
+        """Return where the links of a crawl from `start` are requested.
+
+        Anybody may link to a private address. Where these are allowed, they are requested only from
+        the pages of a site that has one itself.
+        """
+        if self.policy.mode == "team":
+            return LinkSource(route.polite, route.robots)
+        key = (*self._upstream.of(context), route.user_agent)
+        async with self._lock:
+            if key not in self._public_links:
+                self._public_links[key] = await self._open_public_links(*key)
+        public = self._public_links[key]
+        is_private = await _may_fetch(route.fetcher, start) and not await _may_fetch(
+            public.fetcher, start
+        )
+        return LinkSource(route.polite, route.robots) if is_private else public.source
 
     async def check_device(self, name: str) -> None:
         """Check the name of a device preset; raises `BadInput` with the closest names."""
@@ -167,6 +206,15 @@ class EgressRoutes:
             RobotsCache(polite),
             user_agent,
         )
+
+    async def _open_public_links(
+        self, proxy: str | None, ca_bundle: str | None, user_agent: str
+    ) -> _PublicLinks:
+        bundle = Path(ca_bundle) if ca_bundle else None
+        policy = replace(self.policy, mode="team")
+        fetcher = await self._open_fetcher(policy, proxy, bundle, user_agent)
+        polite = PoliteFetcher(fetcher, self._throttle)
+        return _PublicLinks(fetcher, LinkSource(polite, RobotsCache(polite)))
 
     async def _open_fetcher(
         self, policy: EgressPolicy, proxy: str | None, bundle: Path | None, user_agent: str
@@ -219,6 +267,9 @@ class JobEngines:
                 extractor,
                 signature_agent=self.egress.signature_agent,
             )
+            if crawled.check_links:
+                links = await self.egress.link_source(route, job.context, crawled.url)
+                crawl_tools = replace(crawl_tools, links=links)
             if isinstance(crawled, ArchiveCrawlRequest):
                 return await archive_crawl.run(context, crawled, crawl_tools, self.archives)
             if isinstance(crawled, RecordedCrawlRequest):

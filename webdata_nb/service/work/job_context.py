@@ -79,6 +79,12 @@ class LeasedJob(JobContext):
         with waiting_for("the database", inf):
             return await self.retry.run(lambda: self.queue.journal(self.job.id, start=start))
 
+    async def entries(self, *, start: int, count: int) -> Sequence[StoredEntry]:
+        with waiting_for("the database", inf):
+            return await self.retry.run(
+                lambda: self.queue.journal(self.job.id, start=start, count=count)
+            )
+
     async def earlier_job(self, job_id: str) -> JobRecord | None:
         with waiting_for("the database", inf):
             return await self.retry.run(lambda: self.queue.earlier_job(self.job.account_id, job_id))
