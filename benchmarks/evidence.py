@@ -157,7 +157,9 @@ def labelled(half: str, seed: int, answers: int) -> Iterator[AnsweredPage]:
     """Return the pages of one half of the corpus, each with several answers."""
     corpora = find("corpora")
     if corpora is None:
-        sys.exit("the corpora are missing: name their folder in WEBDATA_CORPORA, or --sets generated")
+        sys.exit(
+            "the corpora are missing: name their folder in WEBDATA_CORPORA, or --sets generated"
+        )
     pages, truths = _read_corpus(str(corpora / "content" / "products_dev.tar.gz"))
     random = Random(seed)
     data = {key: _values(truth) for key, truth in truths.items() if half_of(key) == half}

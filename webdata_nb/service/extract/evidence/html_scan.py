@@ -8,7 +8,6 @@ with a `<` or `>` in an attribute is limited.
 from __future__ import annotations
 
 import re
-from functools import cached_property
 from html import unescape
 from typing import Final
 
@@ -68,11 +67,6 @@ class _HtmlScanner:
         self._text_start = 0
         self._gap = "\n"
         self._long_tag_characters = _MAX_LONG_TAG_CHARACTERS
-
-    @cached_property
-    def _lower(self) -> str:
-        """The source in lower case, with the same positions."""
-        return self._tree.source.replace("\u0130", "I").lower()
 
     def scan(self) -> PageTree:
         source, skip_to = self._tree.source, 0
@@ -150,8 +144,9 @@ class _HtmlScanner:
             self._gap = "\n"
 
     def _skip_raw_text(self, name: str, number: int, start: int) -> int:
-        end = self._lower.find(f"</{name}", start)
-        end = len(self._lower) if end < 0 else end
+        lower = self._tree.lower_source
+        end = lower.find(f"</{name}", start)
+        end = len(lower) if end < 0 else end
         if name == "script" and _JSON_LD in self._tree.opening(number).lower():
             scan_json(self._tree, number, end)
         if name in {"title", "textarea"} and end > start:

@@ -72,6 +72,22 @@ class ValueEvidence:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnParts:
+    """The parts of a page that describe the thing of a group.
+
+    Attributes
+    ----------
+    contains
+        Whether a place of the text is in them.
+    parts
+        The parts, if the group is an entry of a list; None if the page is about it.
+    """
+
+    contains: Callable[[Span], bool]
+    parts: Sequence[Span] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ValueCandidate:
     """A place of a value, with its labels, and whether it is in a part about the same thing."""
 

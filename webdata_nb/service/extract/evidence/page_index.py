@@ -82,6 +82,11 @@ class PageIndex:
         after = self.starts[end] if end < len(self.starts) else len(self.text)
         return self.starts[first], after
 
+    def offset_of(self, element: int) -> int:
+        """Return the place in the text where an element begins, also without text."""
+        first = self._piece_range(element)[0]
+        return self.starts[first] if first < len(self.starts) else len(self.text)
+
     def pieces_of(self, element: int) -> list[TextPiece]:
         """Return the pieces in an element."""
         return self.tree.pieces[slice(*self._piece_range(element))]

@@ -79,6 +79,14 @@ class PageTree:
     _classes: dict[int, str] = field(default_factory=dict)
     _attributes: dict[int, dict[str, str]] = field(default_factory=dict)
     _children: dict[int, list[int]] | None = None
+    _lower_source: str | None = field(default=None, repr=False)
+
+    @property
+    def lower_source(self) -> str:
+        """The source in lower case, with the same positions."""
+        if self._lower_source is None:
+            self._lower_source = self.source.replace("\u0130", "I").lower()
+        return self._lower_source
 
     def add(self, name: str, start: int, opening_end: int, parent: int) -> int:
         """Add an element without content, and return its number."""

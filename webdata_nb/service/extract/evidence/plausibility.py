@@ -8,9 +8,13 @@ from webdata_nb.service.extract.coerce import availability_of
 from webdata_nb.service.extract.evidence.claims import Claim
 from webdata_nb.service.extract.evidence.field_labels import names_of_field
 from webdata_nb.service.extract.evidence.occurrences import currency_of
+from webdata_nb.service.extract.visible.wording import IN_STOCK, OUT_OF_STOCK, fold
 
 _CURRENCIES: Final = frozenset({"pricecurrency", "currency", "currencycode", "currencysymbol"})
-_STATES: Final = frozenset({"availability", "instock", "available", "stock", "status", "state"})
+AVAILABILITY_NAMES: Final = frozenset(
+    {"availability", "instock", "available", "stock", "isavailable"}
+)
+_STATES: Final = frozenset({"status", "state"})
 _CODES: Final = frozenset({"sku", "gtin", "mpn", "isbn", "ean", "upc", "barcode", "serialnumber"})
 _NAMES: Final = frozenset(
     {"brand", "manufacturer", "color", "colour", "author", "city", "category"}
@@ -24,6 +28,9 @@ def is_plausible(claim: Claim) -> bool:
         return True
     names = names_of_field(claim.path)
     is_state = availability_of(claim.value) is not None and " " not in claim.value.strip()
+    if not AVAILABILITY_NAMES.isdisjoint(names):
+        text = fold(claim.value)
+        return bool(IN_STOCK.search(text) or OUT_OF_STOCK.search(text))
     if not _STATES.isdisjoint(names):
         return not any(map(str.isdigit, claim.value))
     if not _CURRENCIES.isdisjoint(names):

@@ -47,10 +47,10 @@ _BUY_NAME: Final = re.compile(
     r"add-?to-?(?:cart|basket|bag|trolley)|(?<![a-z])buy-?(?:now|button|btn|box-?submit)|to-?basket"
     r"|(?:cart|basket|buy)-?(?:button|btn)|(?:button|btn)-?(?:buy|cart|basket)(?![a-z])"
 )
-_DISABLED_NAME: Final = re.compile(
+DISABLED_NAME: Final = re.compile(
     r"(?<![a-z])(?:disabled|inactive|sold-?out|out-?of-?stock)(?![a-z])"
 )
-_BUTTON_NAME: Final = re.compile(r"btn|button|cta|cart|buy|basket|bid")
+BUTTON_NAME: Final = re.compile(r"btn|button|cta|cart|buy|basket|bid")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def _kind_of(control: VisibleText, label: str) -> str | None:
             return None
         match = BUY.search(folded)
         is_whole = match is not None and 2 * len(match[0]) >= len(folded)
-        if is_whole and (not is_link or _BUTTON_NAME.search(control.names)):
+        if is_whole and (not is_link or BUTTON_NAME.search(control.names)):
             return "buy"
     own_name = simplify_name(f"{control.element.attr('name') or ''} {control.ancestor_names[0]}")
     return "buy" if not is_link and _BUY_NAME.search(own_name) else None
@@ -163,7 +163,7 @@ def _is_disabled(control: VisibleText) -> bool:
     return (
         element.attr("disabled") is not None
         or (element.attr("aria-disabled") or "").lower() == "true"
-        or _DISABLED_NAME.search(control.ancestor_names[0]) is not None
+        or DISABLED_NAME.search(control.ancestor_names[0]) is not None
     )
 
 

@@ -29,6 +29,13 @@ class PhrasePattern:
         self._phrases = phrases
 
     @cached_property
+    def phrases(self) -> tuple[str, ...]:
+        """The folded phrases, longest first."""
+        lines = self._phrases.splitlines()
+        parts = {fold(part) for line in lines for part in line.split("|")} - {""}
+        return tuple(sorted(parts, key=lambda part: (-len(part), part)))
+
+    @cached_property
     def search(self) -> Callable[[str], re.Match[str] | None]:
         """The method `search` of the compiled pattern."""
         return self._compiled.search
@@ -40,10 +47,7 @@ class PhrasePattern:
 
     @cached_property
     def _compiled(self) -> re.Pattern[str]:
-        lines = self._phrases.splitlines()
-        parts = {fold(part) for line in lines for part in line.split("|")} - {""}
-        ordered = sorted(parts, key=lambda part: (-len(part), part))
-        return re.compile("|".join(_bounded(part) for part in ordered))
+        return re.compile("|".join(map(_bounded, self.phrases)))
 
 
 def phrase_set(phrases: str) -> frozenset[str]:

@@ -1,0 +1,166 @@
+"""Finds what a page shows of a product's availability: buttons that buy it, and sold-out labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property, lru_cache
+from html import unescape
+from itertools import islice
+from typing import Final
+
+from webdata_nb.service.extract.evidence.folding import fold
+from webdata_nb.service.extract.evidence.page_index import PageIndex, Span
+from webdata_nb.service.extract.visible.element_names import (
+    ASIDE,
+    HIDDEN,
+    OVERLAY,
+    flags_of_name,
+    simplify_name,
+)
+from webdata_nb.service.extract.visible.stock import BUTTON_NAME, DISABLED_NAME
+from webdata_nb.service.extract.visible.wording import BUY, NOTIFY, OUT_OF_STOCK, PhrasePattern
+
+_MAX_BUTTON_LENGTH: Final = 60
+_MAX_LINE_LENGTH: Final = 90
+_MAX_CONTROLS: Final = 500
+_MAX_TITLES: Final = 3
+_CONTROL_LEVELS: Final = 4
+_NAME_LEVELS: Final = 8
+_LABELS: Final = ("value", "aria-label", "title", "alt")
+_BUTTON_TYPES: Final = frozenset({"submit", "button", "image"})
+_ASIDE_TAGS: Final = frozenset({"nav", "footer", "aside", "dialog", "template", "noscript"})
+
+
+class StockSigns:
+    """The buttons and labels about the availability of one thing.
+
+    Parameters
+    ----------
+    index
+        The page.
+    is_own_record
+        Whether a place of the text describes the thing.
+    """
+
+    def __init__(self, index: PageIndex, is_own_record: Callable[[Span], bool]) -> None:
+        self._index, self._is_own_record = index, is_own_record
+
+    @cached_property
+    def purchase_button(self) -> Span | None:
+        """The place in the source of a button that buys the thing; None without one."""
+        shown = (self._index.source_span(span) for span in self._purchase_texts())
+        return next(shown, None) or next(self._labelled_controls(BUY), None)
+
+    @cached_property
+    def sold_out(self) -> Span | None:
+        """The place in the source of a label or button that says that it cannot be bought."""
+        for pattern in (OUT_OF_STOCK, NOTIFY):
+            for span in self._phrases(pattern):
+                line = self._index.line(span)
+                if line[1] - line[0] <= _MAX_LINE_LENGTH and self._is_shown(span):
+                    return self._index.source_span(span)
+        controls = (self._labelled_controls(pattern) for pattern in (OUT_OF_STOCK, NOTIFY))
+        return next((span for spans in controls for span in spans), None)
+
+    @cached_property
+    def disabled_button(self) -> bool:
+        """Whether a button that would buy the thing is disabled."""
+        return any(self._is_disabled(element) for element in self._purchase_controls())
+
+    def _phrases(self, pattern: PhrasePattern) -> Iterator[Span]:
+        for phrase in _folded_phrases(pattern):
+            for span in self._index.find(phrase):
+                if not self._index.tree.pieces[self._index.piece_at(span[0])].label:
+                    yield span
+
+    def _purchase_texts(self) -> Iterator[Span]:
+        for span in self._phrases(BUY):
+            control = self._control_of(span)
+            if control is not None and not self._is_disabled(control) and self._is_shown(span):
+                yield span
+
+    def _purchase_controls(self) -> Iterator[int]:
+        for span in self._phrases(BUY):
+            control = self._control_of(span)
+            if control is not None and self._is_shown(span):
+                yield control
+
+    def _control_of(self, span: Span) -> int | None:
+        """Return the button whose label a phrase is for the most part; None without one."""
+        index, tree = self._index, self._index.tree
+        element = tree.pieces[index.piece_at(span[0])].element
+        for each in tree.ancestors(element)[:_CONTROL_LEVELS]:
+            length = len(index.text_of(each))
+            if length > min(_MAX_BUTTON_LENGTH, 2 * (span[1] - span[0])):
+                return None
+            if tree.names[each] == "button" or (
+                tree.names[each] == "a" and BUTTON_NAME.search(self._name(each))
+            ):
+                return each
+        return None
+
+    def _labelled_controls(self, pattern: PhrasePattern) -> Iterator[Span]:
+        """Return the places of labels in attributes of buttons."""
+        tree = self._index.tree
+        controls = (n for n, name in enumerate(tree.names) if name in {"input", "button"})
+        for element in islice(controls, _MAX_CONTROLS):
+            attributes = tree.attributes(element)
+            kind = attributes.get("type", "").lower()
+            if tree.names[element] == "input" and kind not in _BUTTON_TYPES:
+                continue
+            for name in _LABELS:
+                label = attributes.get(name, "")
+                if label and self._is_label(label, pattern) and self._is_own_control(element):
+                    start = tree.starts[element] + tree.opening(element).find(label)
+                    yield start, start + len(label)
+
+    @staticmethod
+    def _is_label(label: str, pattern: PhrasePattern) -> bool:
+        text = fold(unescape(label)).strip()
+        found = [phrase for phrase in _folded_phrases(pattern) if phrase in text]
+        return len(text) <= _MAX_BUTTON_LENGTH and any(2 * len(p) >= len(text) for p in found)
+
+    def _is_own_control(self, element: int) -> bool:
+        at = self._index.offset_of(element)
+        if self._is_disabled(element) or not self._is_own_record((at, at)):
+            return False
+        return not self._is_aside(element)
+
+    def _is_disabled(self, element: int) -> bool:
+        opening = self._index.tree.opening(element).lower()
+        is_disabled = " disabled" in opening and 'aria-disabled="false"' not in opening
+        return is_disabled or DISABLED_NAME.search(self._name(element)) is not None
+
+    def _is_shown(self, span: Span) -> bool:
+        element = self._index.tree.pieces[self._index.piece_at(span[0])].element
+        return self._is_own_record(span) and not self._is_aside(element)
+
+    def _is_aside(self, element: int) -> bool:
+        """Return whether an element is hidden, in a dialog, or beside the thing."""
+        tree = self._index.tree
+        for each in tree.ancestors(element)[:_NAME_LEVELS]:
+            if each in self._around_titles:
+                return False
+            if tree.names[each] in _ASIDE_TAGS:
+                return True
+            if flags_of_name(self._name(each)) & (ASIDE | HIDDEN | OVERLAY):
+                return True
+        return False
+
+    @cached_property
+    def _around_titles(self) -> frozenset[int]:
+        """The elements that contain a main heading."""
+        tree = self._index.tree
+        titles = (number for number, name in enumerate(tree.names) if name == "h1")
+        return frozenset(
+            each for title in islice(titles, _MAX_TITLES) for each in tree.ancestors(title)
+        )
+
+    def _name(self, element: int) -> str:
+        attributes = self._index.tree.attributes(element)
+        return simplify_name(f"{attributes.get('class', '')} {attributes.get('id', '')}"[:200])
+
+
+@lru_cache(maxsize=8)
+def _folded_phrases(pattern: PhrasePattern) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(fold(phrase) for phrase in pattern.phrases))
