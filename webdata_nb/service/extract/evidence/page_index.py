@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property, lru_cache
@@ -15,6 +15,7 @@ from webdata_nb.service.content.date_text import find_dates
 from webdata_nb.service.extract.evidence.folding import FoldedOffsets, fold_source
 from webdata_nb.service.extract.evidence.page_tree import PageTree, TextPiece
 from webdata_nb.service.extract.numbers import parse_number
+from webdata_nb.service.extract.visible.wording import UNSPACED
 
 MAX_MATCHES: Final = 64
 """Places of one value that are looked at."""
@@ -24,6 +25,7 @@ _MAX_NUMBERS: Final = 50_000
 _NUMBER: Final = re.compile(
     r"(?<![\w.,])\d{1,15}(?:[.,' ]\d{1,15}){0,6}|(?<=[^\d\W])\d{1,15}(?:[.,' ]\d{1,15}){0,6}"
 )
+_WORD: Final = re.compile(r"\w+")
 _LAST_SPACED: Final = "\u2e7f"
 _SCALE: Final = re.compile(r"\s?(k|m|mio|mln|million|bn|billion|thousand|tsd)\b")
 _FACTORS: Final = {"k": 1e3, "thousand": 1e3, "tsd": 1e3, "bn": 1e9, "billion": 1e9}
@@ -101,6 +103,12 @@ class PageIndex:
         """The place in the source where each piece begins."""
         return [piece.start for piece in self.tree.pieces]
 
+    def text_at(self, span: Span) -> str:
+        """Return the folded text of the piece in which a span begins."""
+        number = self.piece_at(span[0])
+        end = self.starts[number + 1] if number + 1 < len(self.starts) else len(self.text)
+        return self.text[self.starts[number] : end].strip()
+
     def line(self, span: Span) -> Span:
         """Return the line that contains a span."""
         end = self.text.find("\n", span[1])
@@ -109,6 +117,17 @@ class PageIndex:
     def find(self, needle: str, within: Span | None = None) -> list[Span]:
         """Return the places of a folded text that does not begin or end within a word."""
         return list(islice(self._find(self.text, needle, within), MAX_MATCHES)) if needle else []
+
+    def phrases_present(self, phrases: Iterable[str]) -> Iterator[str]:
+        """Return the folded phrases whose first word the page contains."""
+        for phrase in phrases:
+            first = _WORD.search(phrase)
+            if first is None or first[0] in self._words or UNSPACED.search(phrase):
+                yield phrase
+
+    @cached_property
+    def _words(self) -> frozenset[str]:
+        return frozenset(_WORD.findall(self.text))
 
     def find_across_lines(self, needle: str) -> list[Span]:
         """Return the places of a long text, of which blocks of the page are parts."""

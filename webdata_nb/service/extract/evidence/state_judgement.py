@@ -21,6 +21,7 @@ from webdata_nb.service.extract.visible.values import (
     read_visible_values,
 )
 
+_SHOWN: Final = "as a button or label that the page shows"
 _NOTHING: Final = "nothing on the page says so"
 
 
@@ -80,25 +81,29 @@ class StateJudge:
             return self._derived(claim, declared, "as a state that the page gives")
         if state is None or not is_subject:
             return ValueEvidence(claim.pointer, "unsupported", reason=_NOTHING)
+        sign = self._signs.state
+        if sign is not None and sign.is_available is state:
+            return self._derived(claim, sign.span, _SHOWN)
         if state and self._signs.sold_out is None and self._signs.purchase_button is not None:
-            return self._derived(claim, self._signs.purchase_button, "as a button that buys it")
+            return self._derived(claim, self._signs.purchase_button, _SHOWN)
         return self._judge_shown(claim, declared, is_available=state)
 
     def _is_contested(self, state: bool | None) -> bool:
         """Return whether the page shows signs of the opposite of an availability."""
-        signs = self._signs
         if state is None:
             return False
-        if state:
-            return signs.sold_out is not None
-        return signs.sold_out is None and signs.purchase_button is not None
+        sign = self._signs.state
+        if sign is not None:
+            return sign.is_available is not state
+        opposite = self._signs.sold_out if state else self._signs.purchase_button
+        return opposite is not None
 
     def _judge_shown(
         self, claim: Claim, declared: Span | None, *, is_available: bool
     ) -> ValueEvidence:
         shown = self._shown.availability
         if shown is not None and availability_of(shown.value) is is_available:
-            return self._of_text(claim, shown.text, "as a button or label that the page shows")
+            return self._of_text(claim, shown.text, _SHOWN)
         if declared is not None and (shown is None or not shown.strong):
             return self._derived(claim, declared, "as a state that the page gives")
         if shown is not None:
@@ -113,7 +118,12 @@ class StateJudge:
             return self._derived(claim, span, "as a state that a script of the page gives")
         price = self._shown.values.values.get("price")
         is_offered = price is not None and self._signs.sold_out is None
-        if is_available and is_offered and price is not None and not self._signs.disabled_button:
+        if (
+            is_available
+            and is_offered
+            and price is not None
+            and not self._signs.has_disabled_button
+        ):
             reason = "as an offer with a price that nothing on the page says is sold out"
             return self._of_text(claim, price.text, reason)
         return ValueEvidence(claim.pointer, "unsupported", reason=_NOTHING)

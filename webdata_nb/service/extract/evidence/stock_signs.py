@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from html import unescape
 from itertools import islice
@@ -17,11 +18,25 @@ from webdata_nb.service.extract.visible.element_names import (
     flags_of_name,
     simplify_name,
 )
-from webdata_nb.service.extract.visible.stock import BUTTON_NAME, DISABLED_NAME
-from webdata_nb.service.extract.visible.wording import BUY, NOTIFY, OUT_OF_STOCK, PhrasePattern
+from webdata_nb.service.extract.visible.stock import (
+    AFTER_TITLE,
+    BEFORE_TITLE,
+    BUTTON_NAME,
+    DISABLED_NAME,
+    LABELS_AFTER_TITLE,
+    is_nearer,
+)
+from webdata_nb.service.extract.visible.wording import (
+    BUY,
+    IN_STOCK,
+    NOTIFY,
+    OUT_OF_STOCK,
+    PhrasePattern,
+)
 
 _MAX_BUTTON_LENGTH: Final = 60
-_MAX_LINE_LENGTH: Final = 90
+_MAX_SOLD_OUT_LENGTH: Final = 90
+_MAX_IN_STOCK_LENGTH: Final = 45
 _MAX_CONTROLS: Final = 500
 _MAX_TITLES: Final = 3
 _CONTROL_LEVELS: Final = 4
@@ -29,6 +44,14 @@ _NAME_LEVELS: Final = 8
 _LABELS: Final = ("value", "aria-label", "title", "alt")
 _BUTTON_TYPES: Final = frozenset({"submit", "button", "image"})
 _ASIDE_TAGS: Final = frozenset({"nav", "footer", "aside", "dialog", "template", "noscript"})
+
+
+@dataclass(frozen=True, slots=True)
+class StockSign:
+    """A button or label that says whether a thing can be bought, and its place in the source."""
+
+    span: Span
+    is_available: bool
 
 
 class StockSigns:
@@ -48,42 +71,91 @@ class StockSigns:
     @cached_property
     def purchase_button(self) -> Span | None:
         """The place in the source of a button that buys the thing; None without one."""
-        shown = (self._index.source_span(span) for span in self._purchase_texts())
-        return next(shown, None) or next(self._labelled_controls(BUY), None)
+        if self._purchases:
+            return self._index.source_span(self._purchases[0])
+        return next(self._labelled_controls(BUY), None)
 
     @cached_property
     def sold_out(self) -> Span | None:
         """The place in the source of a label or button that says that it cannot be bought."""
-        for pattern in (OUT_OF_STOCK, NOTIFY):
-            for span in self._phrases(pattern):
-                line = self._index.line(span)
-                if line[1] - line[0] <= _MAX_LINE_LENGTH and self._is_shown(span):
-                    return self._index.source_span(span)
+        if self._sold_out:
+            return self._index.source_span(self._sold_out[0])
         controls = (self._labelled_controls(pattern) for pattern in (OUT_OF_STOCK, NOTIFY))
         return next((span for spans in controls for span in spans), None)
 
     @cached_property
-    def disabled_button(self) -> bool:
+    def has_disabled_button(self) -> bool:
         """Whether a button that would buy the thing is disabled."""
-        return any(self._is_disabled(element) for element in self._purchase_controls())
+        controls = map(self._control_of, self._shown_phrases(BUY))
+        return any(each is not None and self._is_disabled(each) for each in controls)
+
+    @cached_property
+    def state(self) -> StockSign | None:
+        """What the signs near the main heading say; None if they are unclear or none."""
+        title = self._title
+        if title is None:
+            return None
+        button = self._first_within(self._purchases, title, BEFORE_TITLE, AFTER_TITLE)
+        label = self._first_within(self._sold_out, title, 0, LABELS_AFTER_TITLE)
+        if button is not None and not (label and is_nearer(label[1], button[1])):
+            return StockSign(button[0], is_available=True)
+        if label is not None:
+            return StockSign(label[0], is_available=False)
+        in_stock = self._first_within(self._in_stock, title, 0, LABELS_AFTER_TITLE)
+        return in_stock and StockSign(in_stock[0], is_available=True)
+
+    def _first_within(
+        self, spans: Sequence[Span], title: int, before: int, after: int
+    ) -> tuple[Span, int] | None:
+        """Return the first place at most so many texts before or after a title."""
+        for span in spans:
+            distance = self._index.piece_at(span[0]) - title
+            if -before <= distance <= after:
+                return self._index.source_span(span), distance
+        return None
+
+    @cached_property
+    def _purchases(self) -> list[Span]:
+        spans = sorted(self._shown_phrases(BUY))
+        controls = ((span, self._control_of(span)) for span in spans)
+        return [s for s, each in controls if each is not None and not self._is_disabled(each)]
+
+    @cached_property
+    def _sold_out(self) -> list[Span]:
+        spans = (
+            span for pattern in (OUT_OF_STOCK, NOTIFY) for span in self._shown_phrases(pattern)
+        )
+        return sorted(s for s in spans if len(self._index.text_at(s)) <= _MAX_SOLD_OUT_LENGTH)
+
+    @cached_property
+    def _in_stock(self) -> list[Span]:
+        return sorted(span for span in self._shown_phrases(IN_STOCK) if self._is_in_label(span))
+
+    def _is_in_label(self, span: Span) -> bool:
+        text, length = self._index.text_at(span), span[1] - span[0]
+        is_first = text.startswith(self._index.text[slice(*span)])
+        return len(text) <= _MAX_IN_STOCK_LENGTH and (is_first or 2 * length >= len(text))
+
+    @cached_property
+    def _title(self) -> int | None:
+        """The number of the piece with the main heading; None without one."""
+        tree = self._index.tree
+        titles = (number for number, name in enumerate(tree.names) if name == "h1")
+        for title in islice(titles, _MAX_TITLES):
+            at = self._index.offset_of(title)
+            if self._index.text_of(title) and self._is_own_record((at, at)):
+                return self._index.piece_at(at)
+        return None
+
+    def _shown_phrases(self, pattern: PhrasePattern) -> Iterator[Span]:
+        """Return the places of phrases in the part of the page about the thing."""
+        return (span for span in self._phrases(pattern) if self._is_shown(span))
 
     def _phrases(self, pattern: PhrasePattern) -> Iterator[Span]:
-        for phrase in _folded_phrases(pattern):
+        for phrase in self._index.phrases_present(_folded_phrases(pattern)):
             for span in self._index.find(phrase):
                 if not self._index.tree.pieces[self._index.piece_at(span[0])].label:
                     yield span
-
-    def _purchase_texts(self) -> Iterator[Span]:
-        for span in self._phrases(BUY):
-            control = self._control_of(span)
-            if control is not None and not self._is_disabled(control) and self._is_shown(span):
-                yield span
-
-    def _purchase_controls(self) -> Iterator[int]:
-        for span in self._phrases(BUY):
-            control = self._control_of(span)
-            if control is not None and self._is_shown(span):
-                yield control
 
     def _control_of(self, span: Span) -> int | None:
         """Return the button whose label a phrase is for the most part; None without one."""
