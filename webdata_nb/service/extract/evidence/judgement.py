@@ -18,6 +18,7 @@ from webdata_nb.service.extract.evidence.folding import fold
 from webdata_nb.service.extract.evidence.occurrences import Occurrence
 from webdata_nb.service.extract.evidence.page_index import PageIndex, Span
 from webdata_nb.service.extract.evidence.plausibility import is_plausible
+from webdata_nb.service.extract.evidence.records import is_in_menu
 from webdata_nb.service.extract.evidence.span_labels import SpanLabels, read_span_labels
 from webdata_nb.service.extract.field_names import split_words
 from webdata_nb.service.extract.visible.currencies import CURRENCY_CODES, CURRENCY_OF_SYMBOL
@@ -174,7 +175,9 @@ class ClaimJudge:
         if labels.fields and labels.whole:
             return 0
         if isinstance(claim.value, str):
-            return _WHOLE if labels.whole else _PART
+            tree, at = self._index.tree, self._index.piece_at(candidate.occurrence.span[0])
+            fit = _WHOLE if labels.whole else _PART
+            return 0 if is_in_menu(tree, tree.pieces[at].element) else fit
         return _NUMBER if self._is_plausible_number(claim, candidate) else 0
 
     @staticmethod

@@ -118,6 +118,16 @@ class PageIndex:
         """Return the places of a folded text that does not begin or end within a word."""
         return list(islice(self._find(self.text, needle, within), MAX_MATCHES)) if needle else []
 
+    def find_anywhere(self, needle: str, within: Span | None = None) -> Iterator[Span]:
+        """Return the places of a folded text, also within words, at most `MAX_MATCHES`."""
+        first, last = within or (0, len(self.text))
+        start = self.text.find(needle, first, last)
+        for _ in range(MAX_MATCHES):
+            if start < 0:
+                return
+            yield start, start + len(needle)
+            start = self.text.find(needle, start + len(needle), last)
+
     def phrases_present(self, phrases: Iterable[str]) -> Iterator[str]:
         """Return the folded phrases whose first word the page contains."""
         for phrase in phrases:
