@@ -15,7 +15,7 @@ from webdata_nb.service.extract.evidence.field_labels import (
     names_of_field,
 )
 from webdata_nb.service.extract.evidence.folding import fold
-from webdata_nb.service.extract.evidence.occurrences import Occurrence
+from webdata_nb.service.extract.evidence.occurrences import Occurrence, currency_of
 from webdata_nb.service.extract.evidence.page_index import PageIndex, Span
 from webdata_nb.service.extract.evidence.plausibility import is_plausible
 from webdata_nb.service.extract.evidence.records import is_in_menu
@@ -211,7 +211,11 @@ class ClaimJudge:
     @staticmethod
     def _is_of_other_field(claim: Claim, candidate: ValueCandidate) -> bool:
         labels = candidate.labels
-        return bool(labels.fields) and labels.whole and claim.path not in labels.fields
+        fields = labels.fields
+        if currency_of(claim.value):
+            # The label of a price is also one of its currency.
+            fields = frozenset(each for each in fields if _PRICES.isdisjoint(names_of_field(each)))
+        return bool(fields) and labels.whole and claim.path not in fields
 
     def _is_taken(
         self, claim: Claim, fitting: Sequence[ValueCandidate], others: Sequence[ValueCandidate]

@@ -119,10 +119,10 @@ class PageIndex:
         return list(islice(self._find(self.text, needle, within), MAX_MATCHES)) if needle else []
 
     def find_anywhere(self, needle: str, within: Span | None = None) -> Iterator[Span]:
-        """Return the places of a folded text, also within words, at most `MAX_MATCHES`."""
+        """Return the places of a folded text, also within words."""
         first, last = within or (0, len(self.text))
         start = self.text.find(needle, first, last)
-        for _ in range(MAX_MATCHES):
+        for _ in range(_MAX_TRIES):
             if start < 0:
                 return
             yield start, start + len(needle)

@@ -13,7 +13,7 @@ from webdata_nb.service.extract.evidence.claims import Claim
 from webdata_nb.service.extract.evidence.field_labels import FieldLabels
 from webdata_nb.service.extract.evidence.judgement import MAX_QUOTE, OwnParts, ValueEvidence
 from webdata_nb.service.extract.evidence.page_index import PageIndex, Span
-from webdata_nb.service.extract.evidence.states import find_state, scripted_state, stock_state
+from webdata_nb.service.extract.evidence.states import find_state, scripted_states, stock_state
 from webdata_nb.service.extract.evidence.stock_signs import StockSigns
 from webdata_nb.service.extract.visible.values import (
     VisibleValue,
@@ -113,17 +113,13 @@ class StateJudge:
 
     def _judge_hidden(self, claim: Claim, *, is_available: bool) -> ValueEvidence:
         """Judge an availability that the page does not show."""
-        span = scripted_state(self._index.tree, claim)
-        if span is not None:
-            return self._derived(claim, span, "as a state that a script of the page gives")
+        scripted = scripted_states(self._index.tree)
+        if is_available in scripted:
+            reason = "as a state that a script of the page gives"
+            return self._derived(claim, scripted[is_available], reason)
         price = self._shown.values.values.get("price")
-        is_offered = price is not None and self._signs.sold_out is None
-        if (
-            is_available
-            and is_offered
-            and price is not None
-            and not self._signs.has_disabled_button
-        ):
+        is_open = self._signs.sold_out is None and not self._signs.has_disabled_button
+        if is_available and price is not None and is_open and not scripted:
             reason = "as an offer with a price that nothing on the page says is sold out"
             return self._of_text(claim, price.text, reason)
         return ValueEvidence(claim.pointer, "unsupported", reason=_NOTHING)

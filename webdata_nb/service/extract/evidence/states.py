@@ -68,19 +68,19 @@ def find_state(
     return next((Occurrence(span, "state") for span in spans), None)
 
 
-def scripted_state(tree: PageTree, claim: Claim) -> Span | None:
-    """Return where a script or an attribute of a page gives an availability; None if it does not.
+def scripted_states(tree: PageTree) -> dict[bool, Span]:
+    """Return where scripts and attributes of a page first say that something can be bought, or not.
 
     This is for pages that neither declare the state nor show it.
     """
-    state = stock_state(claim)
+    states: dict[bool, Span] = {}
     for start in _scripted_names(tree.lower_source):
         match = _SCRIPTED.match(tree.source, start)
         word = match[1].casefold() if match else ""
         given = True if word in _YES else False if word in _NO else availability_of(word)
-        if match is not None and given is not None and given is state:
-            return match.span()
-    return None
+        if match is not None and given is not None:
+            states.setdefault(given, match.span())
+    return states
 
 
 def _scripted_names(source: str) -> Iterator[int]:
