@@ -19,6 +19,7 @@ from webdata_nb.service.extract.visible.wording import UNSPACED
 
 MAX_MATCHES: Final = 64
 """Places of one value that are looked at."""
+_MAX_PIECE_TEXT: Final = 400
 _MAX_JOINED: Final = 60
 _MAX_TRIES: Final = 1000
 _MAX_NUMBERS: Final = 50_000
@@ -104,10 +105,11 @@ class PageIndex:
         return [piece.start for piece in self.tree.pieces]
 
     def text_at(self, span: Span) -> str:
-        """Return the folded text of the piece in which a span begins."""
+        """Return the folded text of the piece in which a span begins, cut if it is long."""
         number = self.piece_at(span[0])
         end = self.starts[number + 1] if number + 1 < len(self.starts) else len(self.text)
-        return self.text[self.starts[number] : end].strip()
+        start = self.starts[number]
+        return self.text[start : min(end, start + _MAX_PIECE_TEXT)].strip()
 
     def line(self, span: Span) -> Span:
         """Return the line that contains a span."""

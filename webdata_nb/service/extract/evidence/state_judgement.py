@@ -86,7 +86,17 @@ class StateJudge:
             return self._derived(claim, sign.span, _SHOWN)
         if state and self._signs.sold_out is None and self._signs.purchase_button is not None:
             return self._derived(claim, self._signs.purchase_button, _SHOWN)
+        if sign is not None and declared is None and not self._has_sign_of(state):
+            quote = self._index.tree.source[slice(*sign.span)][:MAX_QUOTE]
+            return ValueEvidence(claim.pointer, "unsupported", reason=f"the page shows {quote!r}")
         return self._judge_shown(claim, declared, is_available=state)
+
+    def _has_sign_of(self, state: bool) -> bool:
+        """Return whether the page shows signs of an availability anywhere."""
+        signs = self._signs
+        if state:
+            return signs.purchase_button is not None
+        return signs.sold_out is not None or signs.has_disabled_button
 
     def _is_contested(self, state: bool | None) -> bool:
         """Return whether the page shows signs of the opposite of an availability."""
@@ -95,8 +105,7 @@ class StateJudge:
         sign = self._signs.state
         if sign is not None:
             return sign.is_available is not state
-        opposite = self._signs.sold_out if state else self._signs.purchase_button
-        return opposite is not None
+        return self._has_sign_of(not state)
 
     def _judge_shown(
         self, claim: Claim, declared: Span | None, *, is_available: bool

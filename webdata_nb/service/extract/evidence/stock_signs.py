@@ -13,6 +13,7 @@ from webdata_nb.service.extract.evidence.folding import fold
 from webdata_nb.service.extract.evidence.page_index import PageIndex, Span
 from webdata_nb.service.extract.visible.element_names import (
     ASIDE,
+    CHOICE,
     HIDDEN,
     OVERLAY,
     flags_of_name,
@@ -43,7 +44,10 @@ _CONTROL_LEVELS: Final = 4
 _NAME_LEVELS: Final = 8
 _LABELS: Final = ("value", "aria-label", "title", "alt")
 _BUTTON_TYPES: Final = frozenset({"submit", "button", "image"})
-_ASIDE_TAGS: Final = frozenset({"nav", "footer", "aside", "dialog", "template", "noscript"})
+_ASIDE: Final = ASIDE | HIDDEN | OVERLAY
+_ASIDE_TAGS: Final = frozenset(
+    {"nav", "footer", "aside", "dialog", "select", "template", "noscript"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +127,16 @@ class StockSigns:
     @cached_property
     def _sold_out(self) -> list[Span]:
         spans = (
-            span for pattern in (OUT_OF_STOCK, NOTIFY) for span in self._shown_phrases(pattern)
+            span
+            for pattern in (OUT_OF_STOCK, NOTIFY)
+            for span in self._shown_phrases(pattern, _ASIDE | CHOICE)
         )
         return sorted(s for s in spans if len(self._index.text_at(s)) <= _MAX_SOLD_OUT_LENGTH)
 
     @cached_property
     def _in_stock(self) -> list[Span]:
-        return sorted(span for span in self._shown_phrases(IN_STOCK) if self._is_in_label(span))
+        spans = self._shown_phrases(IN_STOCK, _ASIDE | CHOICE)
+        return sorted(span for span in spans if self._is_in_label(span))
 
     def _is_in_label(self, span: Span) -> bool:
         text, length = self._index.text_at(span), span[1] - span[0]
@@ -147,9 +154,9 @@ class StockSigns:
                 return self._index.piece_at(at)
         return None
 
-    def _shown_phrases(self, pattern: PhrasePattern) -> Iterator[Span]:
+    def _shown_phrases(self, pattern: PhrasePattern, aside: int = _ASIDE) -> Iterator[Span]:
         """Return the places of phrases in the part of the page about the thing."""
-        return (span for span in self._phrases(pattern) if self._is_shown(span))
+        return (span for span in self._phrases(pattern) if self._is_shown(span, aside))
 
     def _phrases(self, pattern: PhrasePattern) -> Iterator[Span]:
         for phrase in self._index.phrases_present(_folded_phrases(pattern)):
@@ -162,8 +169,10 @@ class StockSigns:
         index, tree = self._index, self._index.tree
         element = tree.pieces[index.piece_at(span[0])].element
         for each in tree.ancestors(element)[:_CONTROL_LEVELS]:
-            length = len(index.text_of(each))
-            if length > min(_MAX_BUTTON_LENGTH, 2 * (span[1] - span[0])):
+            start, end = index.text_span(each)
+            if end - start > 2 * _MAX_BUTTON_LENGTH:
+                return None
+            if len(index.text_of(each)) > min(_MAX_BUTTON_LENGTH, 2 * (span[1] - span[0])):
                 return None
             if tree.names[each] == "button" or (
                 tree.names[each] == "a" and BUTTON_NAME.search(self._name(each))
@@ -196,18 +205,18 @@ class StockSigns:
         at = self._index.offset_of(element)
         if self._is_disabled(element) or not self._is_own_record((at, at)):
             return False
-        return not self._is_aside(element)
+        return not self._is_aside(element, _ASIDE)
 
     def _is_disabled(self, element: int) -> bool:
         opening = self._index.tree.opening(element).lower()
         is_disabled = " disabled" in opening and 'aria-disabled="false"' not in opening
         return is_disabled or DISABLED_NAME.search(self._name(element)) is not None
 
-    def _is_shown(self, span: Span) -> bool:
+    def _is_shown(self, span: Span, aside: int) -> bool:
         element = self._index.tree.pieces[self._index.piece_at(span[0])].element
-        return self._is_own_record(span) and not self._is_aside(element)
+        return self._is_own_record(span) and not self._is_aside(element, aside)
 
-    def _is_aside(self, element: int) -> bool:
+    def _is_aside(self, element: int, flags: int) -> bool:
         """Return whether an element is hidden, in a dialog, or beside the thing."""
         tree = self._index.tree
         for each in tree.ancestors(element)[:_NAME_LEVELS]:
@@ -215,7 +224,7 @@ class StockSigns:
                 return False
             if tree.names[each] in _ASIDE_TAGS:
                 return True
-            if flags_of_name(self._name(each)) & (ASIDE | HIDDEN | OVERLAY):
+            if flags_of_name(self._name(each)) & flags:
                 return True
         return False
 
