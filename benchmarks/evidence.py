@@ -61,8 +61,8 @@ class EvidenceLimits:
 
 LIMITS: Final = {
     "generated": EvidenceLimits(0.99, 0.01, 1.0),
-    "A": EvidenceLimits(0.97, 0.02, 5.0),
-    "B": EvidenceLimits(0.97, 0.02, 5.0),
+    "A": EvidenceLimits(0.99, 0.02, 20.0),
+    "B": EvidenceLimits(0.99, 0.03, 20.0),
 }
 
 

@@ -139,6 +139,7 @@ HOSTILE = {
     "json": '<script type="application/ld+json">' + '{"a":[' * 60_000,
     "strings": '<script type="application/ld+json">' + '"\\' * 100_000,
     "entities": "&amp;" * 60_000 + "&" * 60_000,
+    "buttons": "<h1>x</h1>" + "<div><button>add to cart</button>sold out</div>" * 8000,
     "rows": "<table>" + "<tr><td>a<td>1" * 20_000,
 }
 
@@ -158,6 +159,8 @@ def _time(page: str) -> float:
         "name": "a a a a b", "price": 1, "text": "a " * 300 + "b", "day": "2026-01-02",
         "rows": [{"name": "a", "price": 1, "in_stock": True} for _ in range(20)],
     }  # fmt: skip
+    if "button" in page:
+        data["availability"] = "OutOfStock"
     start = time.process_time()
     find_evidence(page, data)
     return time.process_time() - start
