@@ -51,8 +51,8 @@ def find_value(index: PageIndex, value: Any, within: Span | None = None) -> list
     if not isinstance(value, str) or not (needle := fold(value).strip()):
         return []
     code = currency_of(value)
-    spans = islice(_currency_spans(index, code, value, within), MAX_MATCHES if code else 0)
-    amounts = _occurrences(spans, "currency")
+    beside = islice(_currency_spans(index, code, value, within), MAX_MATCHES if code else 0)
+    amounts = _occurrences(beside, "currency")
     known = {occurrence.span for occurrence in amounts}
     texts = (span for span in index.find(needle, within) if span not in known)
     found = _occurrences((s for s in texts if not (code and _is_in_url(index, s))), "text")
