@@ -86,7 +86,7 @@ class StateJudge:
             return self._derived(claim, sign.span, _SHOWN)
         if state and self._signs.sold_out is None and self._signs.purchase_button is not None:
             return self._derived(claim, self._signs.purchase_button, _SHOWN)
-        if sign is not None and declared is None and not self._has_sign_of(state):
+        if sign is not None and declared is None and not state and not self._has_sign_of(state):
             quote = self._index.tree.source[slice(*sign.span)][:MAX_QUOTE]
             return ValueEvidence(claim.pointer, "unsupported", reason=f"the page shows {quote!r}")
         return self._judge_shown(claim, declared, is_available=state)
