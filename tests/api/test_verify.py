@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from random import Random
 from urllib.parse import urlsplit
@@ -88,8 +90,10 @@ def test_every_value_has_a_verdict_with_its_place(tmp_path: Path, site: Site) ->
 
 
 @pytest.mark.usefixtures("on_this_machine")
-def test_pages_that_are_gone_or_changed_are_never_supported(site: Site) -> None:
-    url = site.page("/", page("Ant", "1.50 €", "A-1", "/"))
+def test_pages_that_are_gone_changed_or_damaged_are_never_supported(
+    tmp_path: Path, site: Site
+) -> None:
+    url = site.page("/", page("Ant", "1.50 €", "A-1", "/") + "<p>More of it.</p>" * 500)
     pages = crawl_df(url, extract={"name": str, "sku": str})
     forged = pages.copy()
     metadata = json.loads(json.dumps(pages["metadata"].iloc[0], default=str))
@@ -107,6 +111,13 @@ def test_pages_that_are_gone_or_changed_are_never_supported(site: Site) -> None:
     unknown = pages.copy()
     unknown.attrs = {"webdata": {**pages.attrs["webdata"], "job_id": "no-such-job"}}
     assert set(verify(unknown)["verdict"]) == {"gone"}
+
+    [database] = tmp_path.rglob("jobs.sqlite")
+    with closing(sqlite3.connect(database)) as connection, connection:
+        assert connection.execute("UPDATE content SET body = x'00'").rowcount == 1
+    damaged = verify(pages)
+    assert list(damaged["verdict"]) == ["failed", "failed"]
+    assert damaged["reason"].str.startswith("the stored page is damaged: ").all()
 
 
 @pytest.mark.usefixtures("on_this_machine")

@@ -24,7 +24,7 @@ from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.errors import LeaseLost, MissingRows
 from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.page_contents import share_content
-from webdata_nb.service.store.records import CommitBatch, JobRecord, Lease, RowRange
+from webdata_nb.service.store.records import CommitBatch, JobRecord, Lease, RowRange, StoredSource
 from webdata_nb.service.store.sql.store import SqlStore
 
 TEXTS = [f"Seite {number}. " * 100 for number in range(4)]
@@ -221,8 +221,8 @@ async def test_the_source_of_a_page_is_stored_beside_its_row(filled: SqlStore) -
     await filled.commit(lease, CommitBatch(entries=tuple(entries)))
     urls = [f"http://x/{number}" for number in (2, 1, 0, 9)]
     found = await filled.page_sources(ALICE, job.id, urls)
-    assert found == [None, sources[1], sources[0], None]
-    assert await filled.page_sources(BOB, job.id, urls) == [None] * 4
+    assert found == [StoredSource(text) for text in (None, sources[1], sources[0], None)]
+    assert await filled.page_sources(BOB, job.id, urls) == [StoredSource()] * 4
     rows = await filled.rows(ALICE, job.id, start=0, count=9)
     assert [orjson.loads(row)["markdown"] for row in rows] == ["short"] * 3
     assert not any(b"<p>" in row for row in rows)

@@ -77,8 +77,8 @@ async def averify(df: pd.DataFrame, **options: Unpack[ConnectionOptions]) -> pd.
         notation: separators, units, currencies, dates, case, spaces, items of a list) or
         `unsupported` (not on the page, or only for another field or another thing). Where a page
         could not be compared, it is `changed` (the stored page is another one), `gone` (the
-        service has no such page any more) or `failed` (it took too much time or memory, or its
-        data is more than the service compares).
+        service has no such page any more) or `failed` (it took too much time or memory, its
+        data is more than the service compares, or the stored page is damaged).
 
     Raises
     ------

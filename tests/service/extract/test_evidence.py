@@ -70,8 +70,8 @@ def test_a_value_is_found_in_each_notation(
         ("price", 79.5, "the page does not contain it"),
         ("brand", "Acme", "the page gives it for another record"),
         ("color", "T-99", "the page gives it as sku"),
-        ("availability", "OutOfStock", "nothing on the page says so"),
-        ("in_stock", False, "nothing on the page says so"),
+        ("availability", "OutOfStock", "the page shows 'Add to cart'"),
+        ("in_stock", False, "the page shows 'Add to cart'"),
         ("tags", "tea, Kettle Alpha", "the page does not contain it"),
     ],
 )
@@ -79,6 +79,12 @@ def test_a_value_in_the_wrong_place_is_not_supported(field: str, value: Any, rea
     data = {"name": "Tea pot Omega", "sku": "T-99", field: value}
     found = next(each for each in find_evidence(SHOP, data) if each.pointer == f"/{field}")
     assert (found.verdict, found.reason) == ("unsupported", reason)
+
+
+def test_the_label_of_a_price_is_also_one_of_its_currency() -> None:
+    page = '<h1>Tea pot</h1><b itemprop="price" content="€"></b><p>Now for € 1.079,00 only</p>'
+    data = {"name": "Tea pot", "price": 1079, "currency": "€"}
+    assert set(verdicts(page, data).values()) == {"verbatim", "derived"}
 
 
 def test_entries_of_a_list_keep_to_their_own_part() -> None:
@@ -133,6 +139,7 @@ HOSTILE = {
     "json": '<script type="application/ld+json">' + '{"a":[' * 60_000,
     "strings": '<script type="application/ld+json">' + '"\\' * 100_000,
     "entities": "&amp;" * 60_000 + "&" * 60_000,
+    "buttons": "<h1>x</h1>" + "<div><button>add to cart</button>sold out</div>" * 8000,
     "rows": "<table>" + "<tr><td>a<td>1" * 20_000,
 }
 
@@ -152,6 +159,8 @@ def _time(page: str) -> float:
         "name": "a a a a b", "price": 1, "text": "a " * 300 + "b", "day": "2026-01-02",
         "rows": [{"name": "a", "price": 1, "in_stock": True} for _ in range(20)],
     }  # fmt: skip
+    if "button" in page:
+        data["availability"] = "OutOfStock"
     start = time.process_time()
     find_evidence(page, data)
     return time.process_time() - start

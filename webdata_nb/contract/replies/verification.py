@@ -37,7 +37,8 @@ class VerifiedPage(Reply):
     url: str = Field(description="The URL, as in the request.")
     outcome: PageVerdict = Field(
         description="`compared`; `gone` if the page is not stored or not any more; `changed` if "
-        "it is another one than that of the digest; `failed` if it took too much time or memory."
+        "it is another one than that of the digest; `failed` if it took too much time or memory, "
+        "or the stored page is damaged."
     )
     digest: str | None = Field(
         default=None, description="SHA-256 of the stored source, the first 32 hex digits."

@@ -18,6 +18,7 @@ from webdata_nb.service.extract.evidence.messages import page_digest
 from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.routes.expiry import expiry_of
 from webdata_nb.service.routes.routing import AccountId, StateDep, examples, strict_router
+from webdata_nb.service.store.records import StoredSource
 
 router = strict_router("jobs")
 
@@ -48,7 +49,7 @@ async def _compare_all(
     urls: dict[str, list[str]] = defaultdict(list)
     for page in pages:
         urls[page.job_id].append(page.url)
-    sources: dict[tuple[str, str], str | None] = {}
+    sources: dict[tuple[str, str], StoredSource] = {}
     reasons: dict[str, str] = {}
     for job_id, of_job in urls.items():
         found, reasons[job_id] = await _sources(state, account_id, job_id, of_job)
@@ -63,9 +64,9 @@ async def _compare_all(
 
 async def _sources(
     state: AppState, account_id: str, job_id: str, urls: Sequence[str]
-) -> tuple[Sequence[str | None], str]:
+) -> tuple[Sequence[StoredSource], str]:
     """Return the sources of pages of a job, and why one that is missing is."""
-    nothing: list[str | None] = [None] * len(urls)
+    nothing = [StoredSource()] * len(urls)
     try:
         job = await state.store.job(account_id, job_id)
     except NoSuchJob:
@@ -77,16 +78,17 @@ async def _sources(
 
 
 async def _compare(
-    state: AppState, page: PageToVerify, source: str | None, reason: str
+    state: AppState, page: PageToVerify, source: StoredSource, reason: str
 ) -> dict[str, object]:
-    if source is None:
-        return _reply(page, "gone", detail=reason)
-    digest = page_digest(source)
+    if source.text is None:
+        outcome: PageVerdict = "failed" if source.damage else "gone"
+        return _reply(page, outcome, detail=source.damage or reason)
+    digest = page_digest(source.text)
     if page.digest not in {None, digest}:
         detail = "the stored page is not the one of the digest"
         return _reply(page, "changed", digest=digest, detail=detail)
     try:
-        evidence = await state.engines.find_evidence(source, page.url, page.extract)
+        evidence = await state.engines.find_evidence(source.text, page.url, page.extract)
     except PageError as error:
         return _reply(page, "failed", digest=digest, detail=str(error))
     return _reply(page, "compared", digest=digest) | {"values": [asdict(e) for e in evidence]}

@@ -37,6 +37,7 @@ from webdata_nb.service.store.records import (
     SpoolLocation,
     StateCounts,
     StoredEntry,
+    StoredSource,
     StoredVisit,
     StoreSignal,
     TextMatch,
@@ -83,11 +84,10 @@ class JobStore(Protocol):
 
     async def page_sources(
         self, account_id: str, job_id: str, urls: Sequence[str]
-    ) -> list[str | None]:
+    ) -> list[StoredSource]:
         """Return the sources of the pages with these URLs, from which values were extracted.
 
-        None for a URL that is no row, and for a page without an extraction or with damaged
-        content.
+        Nothing is stored for a URL that is no row, and for a page without an extraction.
         """
 
     async def row_summaries(self, job_id: str, *, start: int, count: int) -> list[RowSummary]:

@@ -358,6 +358,22 @@ NO_CURSORS: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
+class StoredSource:
+    """The source of a page from which values were extracted.
+
+    Attributes
+    ----------
+    text
+        The source; None if it is not stored or damaged.
+    damage
+        Why it cannot be read; empty if it can, or is not stored.
+    """
+
+    text: str | None = field(default=None, repr=False)
+    damage: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class RowSummary:
     """A visible row without its content; `final` if it will not change any more."""
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import cached_property, partial
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any, Final
 
-from webdata_nb.service.content.page_source import PageSource
-from webdata_nb.service.content.parsed_page import parse_page
 from webdata_nb.service.extract.evidence.claims import Claim, ClaimGroup, group_claims
 from webdata_nb.service.extract.evidence.field_labels import FieldLabels
 from webdata_nb.service.extract.evidence.html_scan import scan_html
@@ -21,41 +17,24 @@ from webdata_nb.service.extract.evidence.item_records import (
     is_identity,
     is_within,
 )
-from webdata_nb.service.extract.evidence.judgement import MAX_QUOTE, ClaimJudge, ValueEvidence
+from webdata_nb.service.extract.evidence.judgement import (
+    MAX_QUOTE,
+    ClaimJudge,
+    OwnParts,
+    ValueEvidence,
+)
 from webdata_nb.service.extract.evidence.occurrences import Occurrence, find_value
 from webdata_nb.service.extract.evidence.page_index import PageIndex, Span
 from webdata_nb.service.extract.evidence.page_tree import ROOT
 from webdata_nb.service.extract.evidence.records import PageRecords
 from webdata_nb.service.extract.evidence.span_labels import read_span_labels
-from webdata_nb.service.extract.evidence.states import (
-    find_state,
-    is_availability,
-    is_state,
-    scripted_state,
-    shown_state,
-)
-from webdata_nb.service.extract.visible.values import VisibleValues, read_visible_values
+from webdata_nb.service.extract.evidence.state_judgement import ShownPage, StateJudge
+from webdata_nb.service.extract.evidence.states import is_state
 
 _MAX_PARTS: Final = 50
 _LIST_SEPARATOR: Final = re.compile(r"\s*(?:[,;|\u2022\u00b7\n]|\s/\s|\s&\s|\sand\s)\s*")
 _MIN_IDENTITY: Final = 4
 _NO_URL: Final = "http://page.invalid/"
-
-
-@dataclass(frozen=True, slots=True)
-class OwnParts:
-    """The parts of a page that describe the thing of a group.
-
-    Attributes
-    ----------
-    contains
-        Whether a place of the text is in them.
-    parts
-        The parts, if the group is an entry of a list; None if the page is about it.
-    """
-
-    contains: Callable[[Span], bool]
-    parts: Sequence[Span] | None = None
 
 
 def find_evidence(page: str, data: Mapping[str, Any], *, url: str = _NO_URL) -> list[ValueEvidence]:
@@ -90,7 +69,8 @@ class _EvidenceFinder:
     """Finds the evidence of the values of one page."""
 
     def __init__(self, index: PageIndex, url: str) -> None:
-        self._index, self._records, self._url = index, PageRecords(index), url
+        self._index, self._records = index, PageRecords(index)
+        self._shown = ShownPage(index.tree.source, url)
 
     def find(self, groups: Sequence[ClaimGroup]) -> Iterator[ValueEvidence]:
         for list_pointer, entries in groupby(groups, key=lambda group: group.list_pointer):
@@ -185,53 +165,15 @@ class _EvidenceFinder:
     def _judge(self, group: ClaimGroup, places: Places, own: OwnParts) -> Iterator[ValueEvidence]:
         fields = FieldLabels(group.paths)
         judge = ClaimJudge(self._index, fields, own.contains, group.claims)
+        states = StateJudge(self._index, fields, own, self._shown)
         for claim in group.claims:
             if is_state(claim):
-                yield self._judge_state(claim, fields, judge, own)
+                yield states.judge(claim)
                 continue
             found = judge.judge(claim, places[claim.pointer])
             if found.start is None and isinstance(claim.value, str):
                 found = self._judge_joined(claim, fields, own) or found
             yield found
-
-    def _judge_state(
-        self, claim: Claim, fields: FieldLabels, judge: ClaimJudge, own: OwnParts
-    ) -> ValueEvidence:
-        occurrence = find_state(self._index, claim, fields, own.contains, own.parts)
-        if occurrence is not None:
-            return judge.evidence(claim, occurrence, "derived", "as a state that the page gives")
-        if own.parts is None and is_availability(claim):
-            shown = shown_state(claim, self._visible)
-            if shown is not None:
-                return self._shown(claim, shown)
-            span = scripted_state(self._index.tree.source, claim)
-            if span is not None and "availability" not in self._visible.values:
-                return self._scripted(claim, span)
-        return ValueEvidence(claim.pointer, "unsupported", reason="nothing on the page says so")
-
-    def _shown(self, claim: Claim, text: str) -> ValueEvidence:
-        """Return the evidence of a button or label, whose text may be in an attribute."""
-        source = self._index.tree.source
-        start = source.find(text)
-        if start < 0:
-            return ValueEvidence(claim.pointer, "derived", reason=f"the page shows {text!r}")
-        reason = "as a button or label that the page shows"
-        return ValueEvidence(claim.pointer, "derived", start, start + len(text), text, reason)
-
-    def _scripted(self, claim: Claim, span: Span) -> ValueEvidence:
-        quote = self._index.tree.source[slice(*span)][:MAX_QUOTE]
-        reason = "as a state that a script or a button of the page gives"
-        return ValueEvidence(claim.pointer, "derived", *span, quote, reason)
-
-    @cached_property
-    def _visible(self) -> VisibleValues:
-        """What an extraction without a model reads from the visible page."""
-        page = self._index.tree.source.encode("utf-8", "replace")
-        content_type = "text/html; charset=utf-8"
-        source = PageSource(
-            self._url, self._url, 200, content_type, page, (), datetime.fromtimestamp(0, UTC)
-        )
-        return read_visible_values(parse_page(source))
 
     def _judge_joined(
         self, claim: Claim, fields: FieldLabels, own: OwnParts

@@ -8,7 +8,6 @@ with a `<` or `>` in an attribute is limited.
 from __future__ import annotations
 
 import re
-from functools import cached_property
 from html import unescape
 from typing import Final
 
@@ -65,35 +64,55 @@ class _HtmlScanner:
     def __init__(self, source: str) -> None:
         self._tree = PageTree(source)
         self._stack: list[int] = []
-        self._text_start = 0
-        self._gap = "\n"
+        self._has_microdata = "itemprop" in source
         self._long_tag_characters = _MAX_LONG_TAG_CHARACTERS
 
-    @cached_property
-    def _lower(self) -> str:
-        """The source in lower case, with the same positions."""
-        return self._tree.source.replace("\u0130", "I").lower()
-
-    def scan(self) -> PageTree:
-        source, skip_to = self._tree.source, 0
+    def scan(self) -> PageTree:  # noqa: C901 - calls for each tag would take half as long again
+        """Scan the source in one loop."""
+        tree, stack, source = self._tree, self._stack, self._tree.source
+        names, pieces = tree.names, tree.pieces
+        text_start, skip_to, gap = 0, 0, "\n"
         for match in _SCAN.finditer(source):
             start = match.start()
             if start < skip_to:
                 continue
-            if len(self._tree.names) >= MAX_ELEMENTS:
+            if len(names) >= MAX_ELEMENTS:
                 break
-            name = match["name"]
-            if name is None:
-                skip_to = self._end_of_comment(match)
-                self._add_text(start, skip_to)
+            end = match.end() if match[3] else self._end_of(match)
+            if end is None:
                 continue
-            end = match.end() if match["rest"] else self._end_of_long_tag(match.end())
-            if end is not None:
-                self._add_text(start, end)
-                skip_to = self._add_tag(name.lower(), start, end, is_closing=bool(match["close"]))
-        self._add_text(len(source), len(source))
+            skip_to = end
+            if start > text_start:
+                if not source[text_start:start].isspace():
+                    element = stack[-1] if stack else ROOT
+                    pieces.append(TextPiece(text_start, start, element, "", gap))
+                    gap = ""
+                elif not gap:
+                    gap = " "
+            text_start = end
+            if not match[2]:
+                continue
+            name = match[2].lower()
+            if name not in _INLINE:
+                gap = "\n"
+            if match[1]:
+                self._close(name, end)
+            elif resumed := self._open(name, start, end):
+                gap = "\n"
+                text_start = skip_to = resumed
+        self._add_last_text(text_start, gap)
         self._close_to(0, len(source))
-        return self._tree
+        return tree
+
+    def _end_of(self, match: re.Match[str]) -> int | None:
+        """Return the end of a comment or a long tag; None if it is no tag."""
+        return self._end_of_long_tag(match.end()) if match[2] else self._end_of_comment(match)
+
+    def _add_last_text(self, start: int, gap: str) -> None:
+        source = self._tree.source
+        if start < len(source) and not source[start:].isspace():
+            element = self._stack[-1] if self._stack else ROOT
+            self._tree.pieces.append(TextPiece(start, len(source), element, "", gap))
 
     def _end_of_comment(self, match: re.Match[str]) -> int:
         closing = "-->" if match[0] == "<!--" else ">"
@@ -109,36 +128,27 @@ class _HtmlScanner:
         self._long_tag_characters -= (match.end() if match else limit) - start
         return match.end() if match else None
 
-    def _add_text(self, start: int, end: int) -> None:
-        source = self._tree.source
-        if start > self._text_start and not source[self._text_start : start].isspace():
-            element = self._stack[-1] if self._stack else ROOT
-            self._tree.pieces.append(TextPiece(self._text_start, start, element, gap=self._gap))
-            self._gap = ""
-        elif start > self._text_start:
-            self._gap = self._gap or " "
-        self._text_start = end
+    def _open(self, name: str, start: int, end: int) -> int:
+        """Add an element; return where the text after its content or declared value begins.
 
-    def _add_tag(self, name: str, start: int, end: int, *, is_closing: bool) -> int:
-        """Add a tag; return the place where the next one may begin."""
-        if name not in _INLINE:
-            self._gap = "\n"
-        if is_closing:
-            self._close(name, end)
-            return end
+        That is 0 for an element without these.
+        """
+        tree, stack = self._tree, self._stack
         if name in _CLOSED_BY:
             self._close_implied(name, start)
-        number = self._tree.add(name, start, end, self._stack[-1] if self._stack else ROOT)
-        if name == "meta" or self._tree.source.find("itemprop", start, end) >= 0:
-            self._add_declared_value(number)
+        number = tree.add(name, start, end, stack[-1] if stack else ROOT)
+        is_declared = name == "meta" or (
+            self._has_microdata and tree.source.find("itemprop", start, end) >= 0
+        )
+        if is_declared:
+            is_declared = self._add_declared_value(number)
         if name in _RAW_TEXT:
-            return self._skip_raw_text(name, number, end)
-        is_empty = name in _VOID or self._tree.source[end - 2] == "/"
-        if not is_empty and len(self._stack) < MAX_DEPTH:
-            self._stack.append(number)
-        return end
+            return self._add_raw_text(name, number, end)
+        if name not in _VOID and tree.source[end - 2] != "/" and len(stack) < MAX_DEPTH:
+            stack.append(number)
+        return end if is_declared else 0
 
-    def _add_declared_value(self, number: int) -> None:
+    def _add_declared_value(self, number: int) -> bool:
         """Add the value that a tag declares in its attributes: of a meta tag or of microdata."""
         attributes = self._tree.attributes(number)
         label = attributes.get("itemprop") or attributes.get("property") or attributes.get("name")
@@ -147,21 +157,24 @@ class _HtmlScanner:
             start = self._tree.opening(number).find(value) + self._tree.starts[number]
             declared = TextPiece(start, start + len(value), number, unescape(label))
             self._tree.pieces.append(declared)
-            self._gap = "\n"
+        return bool(label and value)
 
-    def _skip_raw_text(self, name: str, number: int, start: int) -> int:
-        end = self._lower.find(f"</{name}", start)
-        end = len(self._lower) if end < 0 else end
-        if name == "script" and _JSON_LD in self._tree.opening(number).lower():
-            scan_json(self._tree, number, end)
+    def _add_raw_text(self, name: str, number: int, start: int) -> int:
+        tree = self._tree
+        end = tree.lower_source.find(f"</{name}", start)
+        end = len(tree.source) if end < 0 else end
+        if name == "script" and _JSON_LD in tree.opening(number).lower():
+            scan_json(tree, number, end)
         if name in {"title", "textarea"} and end > start:
-            self._tree.pieces.append(TextPiece(start, end, number))
-        self._tree.close(number, end)
-        self._gap = "\n"
-        self._text_start = end
+            tree.pieces.append(TextPiece(start, end, number))
+        tree.close(number, end)
         return end
 
     def _close(self, name: str, end: int) -> None:
+        stack = self._stack
+        if stack and self._tree.names[stack[-1]] == name:
+            self._tree.close(stack.pop(), end)
+            return
         for depth in range(len(self._stack) - 1, max(-1, len(self._stack) - _MAX_OPEN), -1):
             if self._tree.names[self._stack[depth]] == name:
                 self._close_to(depth, end)

@@ -15,9 +15,10 @@ from webdata_nb.service.extract.evidence.field_labels import (
     names_of_field,
 )
 from webdata_nb.service.extract.evidence.folding import fold
-from webdata_nb.service.extract.evidence.occurrences import Occurrence
+from webdata_nb.service.extract.evidence.occurrences import Occurrence, currency_of
 from webdata_nb.service.extract.evidence.page_index import PageIndex, Span
 from webdata_nb.service.extract.evidence.plausibility import is_plausible
+from webdata_nb.service.extract.evidence.records import is_in_menu
 from webdata_nb.service.extract.evidence.span_labels import SpanLabels, read_span_labels
 from webdata_nb.service.extract.field_names import split_words
 from webdata_nb.service.extract.visible.currencies import CURRENCY_CODES, CURRENCY_OF_SYMBOL
@@ -69,6 +70,22 @@ class ValueEvidence:
     end: int | None = None
     quote: str | None = None
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnParts:
+    """The parts of a page that describe the thing of a group.
+
+    Attributes
+    ----------
+    contains
+        Whether a place of the text is in them.
+    parts
+        The parts, if the group is an entry of a list; None if the page is about it.
+    """
+
+    contains: Callable[[Span], bool]
+    parts: Sequence[Span] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +175,9 @@ class ClaimJudge:
         if labels.fields and labels.whole:
             return 0
         if isinstance(claim.value, str):
-            return _WHOLE if labels.whole else _PART
+            tree, at = self._index.tree, self._index.piece_at(candidate.occurrence.span[0])
+            fit = _WHOLE if labels.whole else _PART
+            return 0 if is_in_menu(tree, tree.pieces[at].element) else fit
         return _NUMBER if self._is_plausible_number(claim, candidate) else 0
 
     @staticmethod
@@ -192,7 +211,11 @@ class ClaimJudge:
     @staticmethod
     def _is_of_other_field(claim: Claim, candidate: ValueCandidate) -> bool:
         labels = candidate.labels
-        return bool(labels.fields) and labels.whole and claim.path not in labels.fields
+        fields = labels.fields
+        if currency_of(claim.value):
+            # The label of a price is also one of its currency.
+            fields = frozenset(each for each in fields if _PRICES.isdisjoint(names_of_field(each)))
+        return bool(fields) and labels.whole and claim.path not in fields
 
     def _is_taken(
         self, claim: Claim, fitting: Sequence[ValueCandidate], others: Sequence[ValueCandidate]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
+from itertools import islice
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -19,6 +20,7 @@ _MAX_WORDS: Final = 60
 _MAX_GAP: Final = 12
 _MAX_NUMBER_TEXT: Final = 60
 _MAX_URL_LENGTH: Final = 2000
+_MAX_BEFORE_IN_URL: Final = 200
 _UNIT_DISTANCE: Final = 16
 _DAY: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[T ].*)?", re.DOTALL)
 _WORD: Final = re.compile(r"\w+")
@@ -49,9 +51,11 @@ def find_value(index: PageIndex, value: Any, within: Span | None = None) -> list
     if not isinstance(value, str) or not (needle := fold(value).strip()):
         return []
     code = currency_of(value)
-    amounts = _occurrences(_currency_spans(index, code, value, within), "currency") if code else []
+    beside = islice(_currency_spans(index, code, value, within), MAX_MATCHES if code else 0)
+    amounts = _occurrences(beside, "currency")
     known = {occurrence.span for occurrence in amounts}
-    found = _occurrences((s for s in index.find(needle, within) if s not in known), "text")
+    texts = (span for span in index.find(needle, within) if span not in known)
+    found = _occurrences((s for s in texts if not (code and _is_in_url(index, s))), "text")
     if not found and not amounts:
         found = _occurrences(_words(index, value, within), "words")
     for notation, spans in _other_notations(index, value):
@@ -121,11 +125,18 @@ def _currency_spans(index: PageIndex, code: str, value: str, within: Span | None
     if code.lower() in CURRENCY_CODES:
         symbols.add(code.lower())
     for symbol in sorted({*symbols, value.casefold().strip()}):
-        folded = re.escape(fold(symbol).strip())
-        beside = re.compile(rf"{folded}(?=\s?\d)|(?<=\d){folded}|(?<=\d\s){folded}")
-        for start, end in index.search(beside, within):
-            if _is_between_words(index, start) and _is_between_words(index, end):
+        for start, end in index.find_anywhere(fold(symbol).strip(), within):
+            beside = index.text[max(start - 2, 0) : start].rstrip(), index.text[end : end + 2]
+            is_beside = beside[0][-1:].isdecimal() or beside[1].lstrip()[:1].isdecimal()
+            is_beside = is_beside and not _is_in_url(index, (start, end))
+            if is_beside and _is_between_words(index, start) and _is_between_words(index, end):
                 yield start, end
+
+
+def _is_in_url(index: PageIndex, span: Span) -> bool:
+    """Return whether a place is in a URL, where `$` is no currency."""
+    before = index.text[max(span[0] - _MAX_BEFORE_IN_URL, 0) : span[0]]
+    return "/" in before and not any(map(str.isspace, before[before.rindex("/") :]))
 
 
 def _is_between_words(index: PageIndex, at: int) -> bool:

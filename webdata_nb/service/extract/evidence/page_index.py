@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property, lru_cache
@@ -15,15 +15,18 @@ from webdata_nb.service.content.date_text import find_dates
 from webdata_nb.service.extract.evidence.folding import FoldedOffsets, fold_source
 from webdata_nb.service.extract.evidence.page_tree import PageTree, TextPiece
 from webdata_nb.service.extract.numbers import parse_number
+from webdata_nb.service.extract.visible.wording import UNSPACED
 
 MAX_MATCHES: Final = 64
 """Places of one value that are looked at."""
+_MAX_PIECE_TEXT: Final = 400
 _MAX_JOINED: Final = 60
 _MAX_TRIES: Final = 1000
 _MAX_NUMBERS: Final = 50_000
 _NUMBER: Final = re.compile(
     r"(?<![\w.,])\d{1,15}(?:[.,' ]\d{1,15}){0,6}|(?<=[^\d\W])\d{1,15}(?:[.,' ]\d{1,15}){0,6}"
 )
+_WORD: Final = re.compile(r"\w+")
 _LAST_SPACED: Final = "\u2e7f"
 _SCALE: Final = re.compile(r"\s?(k|m|mio|mln|million|bn|billion|thousand|tsd)\b")
 _FACTORS: Final = {"k": 1e3, "thousand": 1e3, "tsd": 1e3, "bn": 1e9, "billion": 1e9}
@@ -82,6 +85,11 @@ class PageIndex:
         after = self.starts[end] if end < len(self.starts) else len(self.text)
         return self.starts[first], after
 
+    def offset_of(self, element: int) -> int:
+        """Return the place in the text where an element begins, also without text."""
+        first = self._piece_range(element)[0]
+        return self.starts[first] if first < len(self.starts) else len(self.text)
+
     def pieces_of(self, element: int) -> list[TextPiece]:
         """Return the pieces in an element."""
         return self.tree.pieces[slice(*self._piece_range(element))]
@@ -96,6 +104,13 @@ class PageIndex:
         """The place in the source where each piece begins."""
         return [piece.start for piece in self.tree.pieces]
 
+    def text_at(self, span: Span) -> str:
+        """Return the folded text of the piece in which a span begins, cut if it is long."""
+        number = self.piece_at(span[0])
+        end = self.starts[number + 1] if number + 1 < len(self.starts) else len(self.text)
+        start = self.starts[number]
+        return self.text[start : min(end, start + _MAX_PIECE_TEXT)].strip()
+
     def line(self, span: Span) -> Span:
         """Return the line that contains a span."""
         end = self.text.find("\n", span[1])
@@ -104,6 +119,27 @@ class PageIndex:
     def find(self, needle: str, within: Span | None = None) -> list[Span]:
         """Return the places of a folded text that does not begin or end within a word."""
         return list(islice(self._find(self.text, needle, within), MAX_MATCHES)) if needle else []
+
+    def find_anywhere(self, needle: str, within: Span | None = None) -> Iterator[Span]:
+        """Return the places of a folded text, also within words."""
+        first, last = within or (0, len(self.text))
+        start = self.text.find(needle, first, last)
+        for _ in range(_MAX_TRIES):
+            if start < 0:
+                return
+            yield start, start + len(needle)
+            start = self.text.find(needle, start + len(needle), last)
+
+    def phrases_present(self, phrases: Iterable[str]) -> Iterator[str]:
+        """Return the folded phrases whose first word the page contains."""
+        for phrase in phrases:
+            first = _WORD.search(phrase)
+            if first is None or first[0] in self._words or UNSPACED.search(phrase):
+                yield phrase
+
+    @cached_property
+    def _words(self) -> frozenset[str]:
+        return frozenset(_WORD.findall(self.text))
 
     def find_across_lines(self, needle: str) -> list[Span]:
         """Return the places of a long text, of which blocks of the page are parts."""

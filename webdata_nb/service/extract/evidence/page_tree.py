@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 ROOT: Final = -1
 """The parent of elements without one."""
@@ -24,8 +24,7 @@ _CLASS: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TextPiece:
+class TextPiece(NamedTuple):
     """A run of text, or a value of an attribute or a JSON block.
 
     Attributes
@@ -76,9 +75,17 @@ class PageTree:
     pieces: list[TextPiece] = field(default_factory=list)
     labels: dict[int, str] = field(default_factory=dict)
     types: dict[int, str] = field(default_factory=dict)
-    _classes: dict[int, str] = field(default_factory=dict)
+    _signatures: dict[int, str] = field(default_factory=dict)
     _attributes: dict[int, dict[str, str]] = field(default_factory=dict)
     _children: dict[int, list[int]] | None = None
+    _lower_source: str | None = field(default=None, repr=False)
+
+    @property
+    def lower_source(self) -> str:
+        """The source in lower case, with the same positions."""
+        if self._lower_source is None:
+            self._lower_source = self.source.replace("\u0130", "I").lower()
+        return self._lower_source
 
     def add(self, name: str, start: int, opening_end: int, parent: int) -> int:
         """Add an element without content, and return its number."""
@@ -135,16 +142,16 @@ class PageTree:
 
     def class_name(self, element: int) -> str:
         """Return the first class of an element; empty without one."""
-        if element not in self._classes:
-            match = _CLASS.search(self.opening(element))
-            name = next(filter(None, match.groups()), "") if match else ""
-            self._classes[element] = name[:_MAX_NAME_LENGTH]
-        return self._classes[element]
+        match = _CLASS.search(self.opening(element))
+        name = next(filter(None, match.groups()), "") if match else ""
+        return name[:_MAX_NAME_LENGTH]
 
     def signature(self, element: int) -> str:
         """Return what repeated elements have in common: tag and first class, or the `@type`."""
-        own = self.types.get(element) if self.is_json(element) else self.class_name(element)
-        return f"{self.names[element]}.{own or ''}"
+        if element not in self._signatures:
+            own = self.types.get(element) if self.is_json(element) else self.class_name(element)
+            self._signatures[element] = f"{self.names[element]}.{own or ''}"
+        return self._signatures[element]
 
     def ancestors(self, element: int) -> list[int]:
         """Return an element and its ancestors, innermost first."""

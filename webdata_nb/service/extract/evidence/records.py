@@ -36,6 +36,11 @@ _OTHERS: Final = re.compile(
     r"related|recommend|similar|up-?sell|cross-?sell|also-?(?:like|bought|view)|sponsor"
     r"|recent(?:ly)?-?view|bought-?together|bestsell|accessor(?:y|ies)"
 )
+_MENU_TAGS: Final = frozenset({"nav", "footer"})
+_NAVIGATION: Final = re.compile(
+    r"((?:bread-?)?crumbs?)|(?<![a-z])(?:(?:mega|main|sub|top)?-?menu|nav(?:bar|igation)?|footer)(?![a-z])"
+)
+_BREADCRUMB, _MENU = "breadcrumb", "menu"
 _OTHER_KEYS: Final = frozenset({"isrelatedto", "issimilarto", "isaccessoryorsparepartfor"})
 
 
@@ -133,6 +138,25 @@ class PageRecords:
                 shape = {tree.signature(each) for each in range(element + 1, last + 1)}
             self._shapes[element] = frozenset(shape)
         return self._shapes[element]
+
+
+def is_in_menu(tree: PageTree, element: int) -> bool:
+    """Return whether an element is in a menu or footer of the site, which breadcrumbs are not."""
+    is_menu = False
+    for each in tree.ancestors(element):
+        attributes = tree.attributes(each)
+        names = " ".join(attributes.get(key, "") for key in ("class", "id", "aria-label"))[:200]
+        kind = _kind_of_navigation(simplify_name(names))
+        if kind == _BREADCRUMB:
+            return False
+        is_menu = is_menu or kind == _MENU or tree.names[each] in _MENU_TAGS
+    return is_menu
+
+
+@lru_cache(maxsize=1 << 12)
+def _kind_of_navigation(names: str) -> str:
+    match = _NAVIGATION.search(names)
+    return "" if match is None else _BREADCRUMB if match[1] else _MENU
 
 
 @lru_cache(maxsize=1 << 12)

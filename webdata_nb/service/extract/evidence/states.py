@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from html import unescape
-from itertools import islice
 from typing import Final
 
 from webdata_nb.service.extract.coerce import availability_of
@@ -14,12 +12,12 @@ from webdata_nb.service.extract.evidence.field_labels import FieldLabels, FieldP
 from webdata_nb.service.extract.evidence.folding import fold
 from webdata_nb.service.extract.evidence.occurrences import Occurrence
 from webdata_nb.service.extract.evidence.page_index import PageIndex, Span
+from webdata_nb.service.extract.evidence.page_tree import PageTree
+from webdata_nb.service.extract.evidence.plausibility import AVAILABILITY_NAMES
 from webdata_nb.service.extract.evidence.span_labels import read_span_labels
 from webdata_nb.service.extract.field_names import split_words
-from webdata_nb.service.extract.visible.values import VisibleValues
 from webdata_nb.service.extract.visible.wording import BUY, IN_STOCK, NOTIFY, OUT_OF_STOCK
 
-_AVAILABILITY: Final = frozenset({"availability", "instock", "available", "stock", "isavailable"})
 _MAX_STATE_LENGTH: Final = 60
 _MAX_LINES: Final = 6000
 _MAX_AROUND: Final = 200
@@ -32,18 +30,14 @@ _NO: Final = frozenset(
 )
 _NEGATION: Final = re.compile(r"\b(?:not?|non|never|without|un|kein|nicht|sans|sin)\b")
 _LINK_STATE: Final = re.compile(r"schema\.org/(\w+)", re.IGNORECASE)
+_SCRIPTED_NAMES: Final = (
+    *("availability", "instock", "in_stock", "isavailable", "is_available"),
+    *("stockstatus", "stock_status", "stockstate", "stock_state"),
+)
 _SCRIPTED: Final = re.compile(
-    r"(?:availability|in_?stock|is_?available|stock_?status|stock_?state)[\"']?\s{0,3}[:=]"
-    r"\s{0,3}\\?[\"']?(?:https?:\\?/\\?/schema\.org\\?/)?(\w{1,30})",
+    r"[a-z_]{7,12}[\"']?\s{0,3}[:=]\s{0,3}\\?[\"']?(?:https?:\\?/\\?/schema\.org\\?/)?(\w{1,30})",
     re.IGNORECASE,
 )
-_BUTTON: Final = re.compile(
-    r"<(?:button|input|a)\b([^<>]{0,1600}+)>([^<]{0,80}+(?:</?(?:span|i|b|strong|svg|div|p)\b"
-    r"[^<>]{0,300}+>[^<]{0,80}+){0,4}+)",
-    re.IGNORECASE,
-)
-_VALUE: Final = re.compile(r"\bvalue\s?=\s?[\"']([^\"'<>]{1,60})", re.IGNORECASE)
-_TAGS: Final = re.compile(r"<[^<>]{0,2000}>")
 _MAX_SCRIPTED: Final = 200
 
 IsOwnRecord = Callable[[Span], bool]
@@ -51,7 +45,7 @@ IsOwnRecord = Callable[[Span], bool]
 
 def is_state(claim: Claim) -> bool:
     """Return whether a value is a boolean or an availability."""
-    return isinstance(claim.value, bool) or _stock_state(claim) is not None
+    return isinstance(claim.value, bool) or stock_state(claim) is not None
 
 
 def find_state(
@@ -65,7 +59,7 @@ def find_state(
 
     `parts` are the parts of the page about an entry of a list; without, the page is about it.
     """
-    state = _stock_state(claim)
+    state = stock_state(claim)
     if state is None:
         places = _flag_places(index, claim, fields)
     else:
@@ -74,44 +68,35 @@ def find_state(
     return next((Occurrence(span, "state") for span in spans), None)
 
 
-def shown_state(claim: Claim, visible: VisibleValues) -> str | None:
-    """Return the button or label that shows an availability; None if it shows none or another."""
-    shown = visible.values.get("availability")
-    state = _stock_state(claim)
-    if shown is None or state is None or availability_of(shown.value) is not state:
-        return None
-    return shown.text
+def scripted_states(tree: PageTree) -> dict[bool, Span]:
+    """Return where scripts and attributes of a page first say that something can be bought, or not.
 
-
-def scripted_state(source: str, claim: Claim) -> Span | None:
-    """Return where a script or an attribute of a page gives an availability; None if it does not.
-
-    Buttons count too, wherever they are. This is for pages that neither declare the state nor show
-    it near the product's title.
+    This is for pages that neither declare the state nor show it.
     """
-    state = _stock_state(claim)
-    for match in islice(_SCRIPTED.finditer(source), _MAX_SCRIPTED):
-        word = match[1].casefold()
+    states: dict[bool, Span] = {}
+    for start in _scripted_names(tree.lower_source):
+        match = _SCRIPTED.match(tree.source, start)
+        word = match[1].casefold() if match else ""
         given = True if word in _YES else False if word in _NO else availability_of(word)
-        if given is not None and given is state:
-            return match.span()
-    for match in islice(_BUTTON.finditer(source), _MAX_SCRIPTED):
-        value = _VALUE.search(match[1])
-        label = fold(unescape(_TAGS.sub(" ", value[1] if value else match[2]))).strip()
-        is_short = 0 < len(label) <= _MAX_STATE_LENGTH
-        if is_short and _shows(label, is_available=state is True):
-            return match.span()
-    return None
+        if match is not None and given is not None:
+            states.setdefault(given, match.span())
+    return states
 
 
-def is_availability(claim: Claim) -> bool:
-    """Return whether a value says that something is in stock or not."""
-    return _stock_state(claim) is not None
+def _scripted_names(source: str) -> Iterator[int]:
+    """Return the places of names of availabilities in a source in lower case."""
+    for name in _SCRIPTED_NAMES:
+        start = source.find(name)
+        for _ in range(_MAX_SCRIPTED):
+            if start < 0:
+                break
+            yield start
+            start = source.find(name, start + len(name))
 
 
-def _stock_state(claim: Claim) -> bool | None:
+def stock_state(claim: Claim) -> bool | None:
     """Return whether a value says that something is in stock; None if it is of something else."""
-    if _AVAILABILITY.isdisjoint(names_of_field(claim.path)):
+    if AVAILABILITY_NAMES.isdisjoint(names_of_field(claim.path)):
         return None
     return claim.value if isinstance(claim.value, bool) else availability_of(claim.value)
 

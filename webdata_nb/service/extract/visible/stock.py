@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 IN: Final = "InStock"
 OUT: Final = "OutOfStock"
 
-_BEFORE: Final = 200
-_AFTER: Final = 250
-_LABELS_AFTER: Final = 120
+BEFORE_TITLE: Final = 200
+AFTER_TITLE: Final = 250
+LABELS_AFTER_TITLE: Final = 120
 _NEAR_TITLE: Final = 40
 _FAR_FROM_TITLE: Final = 100
 _MAX_LABEL_LENGTH: Final = 60
@@ -47,10 +47,10 @@ _BUY_NAME: Final = re.compile(
     r"add-?to-?(?:cart|basket|bag|trolley)|(?<![a-z])buy-?(?:now|button|btn|box-?submit)|to-?basket"
     r"|(?:cart|basket|buy)-?(?:button|btn)|(?:button|btn)-?(?:buy|cart|basket)(?![a-z])"
 )
-_DISABLED_NAME: Final = re.compile(
+DISABLED_NAME: Final = re.compile(
     r"(?<![a-z])(?:disabled|inactive|sold-?out|out-?of-?stock)(?![a-z])"
 )
-_BUTTON_NAME: Final = re.compile(r"btn|button|cta|cart|buy|basket|bid")
+BUTTON_NAME: Final = re.compile(r"btn|button|cta|cart|buy|basket|bid")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,10 @@ def find_stock_state(page: PageText) -> StockState | None:
     buttons = list(_buttons(page))
     working = next((each for each in buttons if not each.notifies and not each.disabled), None)
     out = _out_label(page)
-    if working is not None and (out is None or not _is_nearer(page, out[0], working.index)):
+    title = page.title or 0
+    if working is not None and (
+        out is None or not is_nearer(out[0] - title, working.index - title)
+    ):
         return StockState(IN, "button", working.label, strong=True)
     stopped = [button for button in buttons if button.notifies or button.disabled]
     if out is not None:
@@ -105,16 +108,17 @@ def find_stock_state(page: PageText) -> StockState | None:
     return None if in_stock is None else StockState(IN, "label", in_stock)
 
 
-def _is_nearer(page: PageText, label: int, button: int) -> bool:
-    """Return whether a label is at the title and a button far from it."""
-    title = page.title or 0
-    return abs(label - title) <= _NEAR_TITLE and abs(button - title) > _FAR_FROM_TITLE
+def is_nearer(label: int, button: int) -> bool:
+    """Return whether a label is at the title and a button far from it, by their distances."""
+    return abs(label) <= _NEAR_TITLE and abs(button) > _FAR_FROM_TITLE
 
 
 def _buttons(page: PageText) -> Iterator[PurchaseButton]:
     title = page.title
     for index, control in page.controls if title is not None else ():
-        in_range = (title or 0) - _BEFORE <= index <= min(page.related, (title or 0) + _AFTER)
+        in_range = (
+            (title or 0) - BEFORE_TITLE <= index <= min(page.related, (title or 0) + AFTER_TITLE)
+        )
         if in_range and not page.own_flags(control) & (ASIDE | HIDDEN | OVERLAY):
             label = _label_of(page, index, control)
             kind = _kind_of(control, label) if label else None
@@ -133,7 +137,7 @@ def _kind_of(control: VisibleText, label: str) -> str | None:
             return None
         match = BUY.search(folded)
         is_whole = match is not None and 2 * len(match[0]) >= len(folded)
-        if is_whole and (not is_link or _BUTTON_NAME.search(control.names)):
+        if is_whole and (not is_link or BUTTON_NAME.search(control.names)):
             return "buy"
     own_name = simplify_name(f"{control.element.attr('name') or ''} {control.ancestor_names[0]}")
     return "buy" if not is_link and _BUY_NAME.search(own_name) else None
@@ -163,7 +167,7 @@ def _is_disabled(control: VisibleText) -> bool:
     return (
         element.attr("disabled") is not None
         or (element.attr("aria-disabled") or "").lower() == "true"
-        or _DISABLED_NAME.search(control.ancestor_names[0]) is not None
+        or DISABLED_NAME.search(control.ancestor_names[0]) is not None
     )
 
 
@@ -172,7 +176,7 @@ def _has_choices(page: PageText) -> bool:
     title = page.title or 0
     return any(
         page.own_flags(text) & (CHOICE | ASIDE | HIDDEN) == CHOICE
-        for text in page.texts[title : min(page.related, title + _LABELS_AFTER)]
+        for text in page.texts[title : min(page.related, title + LABELS_AFTER_TITLE)]
     )
 
 
@@ -205,7 +209,7 @@ def _labels(page: PageText, max_length: int) -> Iterator[tuple[int, str]]:
     """Return the short texts between the title and other products, except options."""
     if page.title is None:
         return
-    for index in range(page.title + 1, min(page.related, page.title + _LABELS_AFTER)):
+    for index in range(page.title + 1, min(page.related, page.title + LABELS_AFTER_TITLE)):
         text = page.texts[index]
         hidden = page.own_flags(text) & (ASIDE | HIDDEN | OVERLAY | CHOICE)
         if len(text.text) <= max_length and not hidden:

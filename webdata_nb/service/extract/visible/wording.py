@@ -7,7 +7,6 @@ spaces between words are matched anywhere.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import cached_property, lru_cache
 from typing import Final
 
@@ -29,21 +28,33 @@ class PhrasePattern:
         self._phrases = phrases
 
     @cached_property
-    def search(self) -> Callable[[str], re.Match[str] | None]:
-        """The method `search` of the compiled pattern."""
-        return self._compiled.search
+    def phrases(self) -> tuple[str, ...]:
+        """The folded phrases, longest first."""
+        lines = self._phrases.splitlines()
+        parts = {fold(part) for line in lines for part in line.split("|")} - {""}
+        return tuple(sorted(parts, key=lambda part: (-len(part), part)))
+
+    def search(self, text: str) -> re.Match[str] | None:
+        """Return the first match in a folded text."""
+        return self._compiled.search(text) if self._may_contain(text) else None
+
+    def match(self, text: str) -> re.Match[str] | None:
+        """Return the match at the beginning of a folded text."""
+        return self._compiled.match(text) if self._may_contain(text) else None
+
+    def _may_contain(self, text: str) -> bool:
+        """Return whether a text has the first word of a phrase, which is much faster to tell."""
+        words = _WORD.findall(text)
+        return not self.first_words.isdisjoint(words) or UNSPACED.search(text) is not None
 
     @cached_property
-    def match(self) -> Callable[[str], re.Match[str] | None]:
-        """The method `match` of the compiled pattern."""
-        return self._compiled.match
+    def first_words(self) -> frozenset[str]:
+        """The first word of each phrase."""
+        return frozenset(match[0] for each in self.phrases if (match := _WORD.search(each)))
 
     @cached_property
     def _compiled(self) -> re.Pattern[str]:
-        lines = self._phrases.splitlines()
-        parts = {fold(part) for line in lines for part in line.split("|")} - {""}
-        ordered = sorted(parts, key=lambda part: (-len(part), part))
-        return re.compile("|".join(_bounded(part) for part in ordered))
+        return re.compile("|".join(map(_bounded, self.phrases)))
 
 
 def phrase_set(phrases: str) -> frozenset[str]:
@@ -54,13 +65,14 @@ def phrase_set(phrases: str) -> frozenset[str]:
 
 def _bounded(phrase: str) -> str:
     escaped = re.escape(phrase)
-    if _UNSPACED.search(phrase):
+    if UNSPACED.search(phrase):
         return escaped
     return rf"(?<!\w){escaped}(?!\w)"
 
 
 # Chinese, Japanese, Korean and Thai.
-_UNSPACED: Final = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_WORD: Final = re.compile(r"\w+")
+UNSPACED: Final = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 BUY: Final = PhrasePattern(
     """add to cart|add to bag|add to basket|add to trolley|add to your basket

@@ -21,6 +21,7 @@ from webdata_nb.service.store.records import (
     RowRange,
     RowSummary,
     StoredRow,
+    StoredSource,
     StoreSignal,
     UrlOutcome,
 )
@@ -91,7 +92,7 @@ class SqlJobStore(JobStore):
 
     async def page_sources(
         self, account_id: str, job_id: str, urls: Sequence[str]
-    ) -> list[str | None]:
+    ) -> list[StoredSource]:
         def query(transaction: Transaction) -> list[StoredRow]:
             of_job = {"account_id": account_id, "job_id": job_id}
             found = transaction.rows_of_each([("row_of_url", {**of_job, "url": u}) for u in urls])
@@ -197,12 +198,12 @@ def _pages_in_range(
     return list(map(_row_with_page, rows))
 
 
-def _readable_source(page: StoredRow) -> str | None:
+def _readable_source(page: StoredRow) -> StoredSource:
     try:
         source = source_json(page)
-    except DamagedContent:
-        return None
-    return str(orjson.loads(source)) if source else None
+    except DamagedContent as error:
+        return StoredSource(damage=str(error))
+    return StoredSource(str(orjson.loads(source)) if source else None)
 
 
 def _row_with_page(row: SqlRow) -> StoredRow:
