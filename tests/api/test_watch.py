@@ -53,6 +53,7 @@ stop = synced(local.stop)
         ({"recheck": 2}, "recheck must be a share from 0 to 1"),
         ({"max_pages": 2000}, "max_pages"),
         ({"audit": True}, "audit is not possible with watch_df"),
+        ({"check_links": True}, "check_links is not possible with watch_df"),
         ({"rights": True}, "rights"),
         ({"render": True}, "a browser loads"),
     ],

@@ -104,8 +104,9 @@ def _crawl_of(url: object, options: WatchDfOptions) -> tuple[JobSpec, CallOption
     """Return the crawl of a call, and the options of its run."""
     if not isinstance(url, str):
         raise InvalidArgument(f"url must be the URL of one site; it is {format_value(url)}")
-    if options["audit"]:
-        raise InvalidArgument("audit is not possible with watch_df: use crawl_df, and diff")
+    for name in ("audit", "check_links"):
+        if options[name]:
+            raise InvalidArgument(f"{name} is not possible with watch_df: use crawl_df, and diff")
     values = {**request_values(options, CrawlOptions), "executor": None, "partition": None}
     crawl_options = cast("CrawlDfOptions", {**values, "cache": True})
     since = Since.check(LAST, options["recheck"]) or Since()
