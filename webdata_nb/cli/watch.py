@@ -55,7 +55,9 @@ def add_commands(commands: Commands) -> None:
     parser.add_argument(
         "--quiet", action="store_true", help="print nothing but changes, warnings and errors"
     )
-    add_flags(parser.add_argument_group("pages to crawl"), SiteOptions, without={"audit", "check_links"})
+    add_flags(
+        parser.add_argument_group("pages to crawl"), SiteOptions, without={"audit", "check_links"}
+    )
     page_flags = parser.add_argument_group("content of each page")
     add_flags(page_flags, PageOptions, without={"scrape_options", *_RENDERING})
     call_flags = parser.add_argument_group("the call")
