@@ -79,8 +79,8 @@ OUTCOMES_PER_BATCH: Final = 5000
 class CrawlResources:
     """What a crawl works with, shared by all jobs of a process.
 
-    `signature_agent` is the identity with which requests are signed; None if they are not.
-    `links` is where a crawl with `check_links` requests its links.
+    `signature_agent` is the identity with which requests are signed; None if they are not. `links`
+    is where a crawl with `check_links` requests its links.
     """
 
     pipeline: PagePipeline
@@ -183,8 +183,7 @@ class _CrawlRun:
         self._records = RecordChain()
         self._recorded_ordinal = 0
         # Links that earlier attempts checked, and the ordinal behind them.
-        self._checked_links: set[str] = set()
-        self._link_ordinal = 0
+        self._checked_links, self._link_ordinal = set[str](), 0
 
     async def load(self) -> None:
         """Load the state after the last leg, and the results that earlier attempts stored since.
@@ -306,23 +305,18 @@ class _CrawlRun:
         outcomes, unvisited = self._plan.leftovers(), list[str]()
         while batch := await run_cooperatively(_take_batch(outcomes)):
             await self._context.commit(CommitBatch(url_outcomes=batch, total=self._plan.rows))
-            room = max_links(self._request.max_pages) - len(unvisited)
-            unvisited += [each.url for each in batch if each.outcome in UNVISITED][:room]
-        return unvisited
+            unvisited += [each.url for each in batch if each.outcome in UNVISITED]
+        return unvisited[: max_links(self._request.max_pages)]
 
     async def check_links(self, source: LinkSource, token: str, unvisited: Sequence[str]) -> None:
         """Check the links that lead where the crawl did not go."""
-        options, for_own_sites = self._request.scrape_options, self._fetcher.for_own_sites
         check = LinkCheck(
             self._context,
             self._request,
             source,
             token=token,
             scope=self._plan.scope,
-            headers_for=lambda url: (
-                for_own_sites(url, options.headers),
-                for_own_sites(url, options.cookies),
-            ),
+            headers_for=self._fetcher.headers_and_cookies,
             checked=self._checked_links,
             next_ordinal=max(self._link_ordinal, self._plan.next_ordinal),
         )
@@ -473,8 +467,7 @@ class _CrawlRun:
         if target.ordinal == 0:
             await self._check_start_page(result, page.visit)
             await self._set_seeds(result)
-        earlier = page.earlier.facts
-        facts = facts_of_unchanged(earlier, page.visit) if earlier else None
+        facts = facts_of_unchanged(page.earlier.facts, page.visit)
         entry = JournalEntry(
             target.ordinal,
             target.url,
@@ -562,15 +555,15 @@ class _CrawlRun:
         if not (reads_sitemaps or reads_llms_txt) or self._failure is not None:
             return
         if self._seeds is None:
-            options = self._request.scrape_options
+            headers, cookies = self._fetcher.headers_and_cookies(start.final_url)
             reader = SitemapReader(
                 self._resources.fetcher,
                 self._resources.pipeline.read_sitemap if reads_sitemaps else None,
                 self._resources.pipeline.read_llms_txt if reads_llms_txt else None,
                 self._robots,
                 self._request.respect_robots_txt,
-                headers=self._fetcher.for_own_sites(start.final_url, options.headers),
-                cookies=self._fetcher.for_own_sites(start.final_url, options.cookies),
+                headers=headers,
+                cookies=cookies,
             )
             self._seeds = self._unsaved_seeds = await reader.read_seeds(start.final_url)
         self._plan.set_seeds(self._seeds.pages)

@@ -32,7 +32,9 @@ def facts_of_visit(visit: PageVisit) -> dict[str, Any]:
 
 
 def facts_of_unchanged(facts: Mapping[str, Any], visit: PageVisit) -> dict[str, Any]:
-    """Return what the journal stores of an unchanged page, from the facts of its earlier visit."""
+    """Return what the journal stores of an unchanged page, from the facts of an earlier visit."""
+    if not facts:
+        return {}
     redirects = {"redirects": visit.redirects} if visit.redirects else {}
     return {"status": facts["status"], **redirects, "audit": facts["audit"]}
 

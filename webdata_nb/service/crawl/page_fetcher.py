@@ -121,19 +121,23 @@ class PageFetcher:
         """Return the crawl-delay of a URL's host in seconds."""
         return await self._robots.delay_s(url) if self._request.respect_robots_txt else 0.0
 
-    def for_own_sites(self, url: str, values: Mapping[str, str] | None) -> Mapping[str, str]:
-        """Return the caller's headers or cookies for a URL: none for sites outside the crawl."""
-        return values or {} if site_of(url) in self._plan.scope.sites else {}
+    def headers_and_cookies(self, url: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        """Return those of the caller for a URL: none for sites outside the crawl."""
+        if site_of(url) not in self._plan.scope.sites:
+            return {}, {}
+        options = self._request.scrape_options
+        return options.headers or {}, options.cookies or {}
 
     def _page_request(self, target: CrawlTarget, delay_s: float) -> PageRequest:
         scrape_options = self._request.scrape_options
+        headers, cookies = self.headers_and_cookies(target.url)
         return PageRequest(
             target.url,
             self._options,
             timeout_s=scrape_options.timeout / 1000,
             delay_s=delay_s,
-            headers=self.for_own_sites(target.url, scrape_options.headers),
-            cookies=self.for_own_sites(target.url, scrape_options.cookies),
+            headers=headers,
+            cookies=cookies,
             refuse_headers=self._header_refusal if self._request.purpose else None,
             render_options=self._render_options,
         )

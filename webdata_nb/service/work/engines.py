@@ -213,7 +213,7 @@ class EgressRoutes:
         bundle = Path(ca_bundle) if ca_bundle else None
         policy = replace(self.policy, mode="team")
         fetcher = await self._open_fetcher(policy, proxy, bundle, user_agent)
-        polite = PoliteFetcher(fetcher, self._throttle)
+        polite = PoliteFetcher(fetcher, self._throttle, signer=self.signer)
         return _PublicLinks(fetcher, LinkSource(polite, RobotsCache(polite)))
 
     async def _open_fetcher(
