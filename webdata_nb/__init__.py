@@ -15,6 +15,7 @@ search                 `search_df`, `engines_df`, `serp_diff`
 ad creatives           `creatives_df`, `advertisers_df`, `gallery`
 fields of pages        `links_df`, `images_df`, `headings_df`, `tables`, `extract_df`,
                        `rights_df`, `verify`
+web archives           `captures_df`, `to_warc`
 audit of a site        `audit_df`, `audit_report`, `plot_audit`
 jobs                   `crawl_job`, `search_job`, `job`, `jobs_df`, `export_df`,
                        `read_csv_export`
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
         Stream,
         Why,
         aadvertisers_df,
+        acaptures_df,
         acrawl_df,
         acrawl_job,
         acreatives_df,
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
         awatch_df,
         aweights_df,
         awhy,
+        captures_df,
         connect,
         crawl_df,
         crawl_job,
@@ -94,6 +97,7 @@ if TYPE_CHECKING:
         show,
         tables,
         to_parquet,
+        to_warc,
         usage_df,
         verify,
         watch_df,
@@ -117,6 +121,7 @@ __all__ = [
     "Why",
     "__version__",
     "aadvertisers_df",
+    "acaptures_df",
     "acrawl_df",
     "acrawl_job",
     "acreatives_df",
@@ -138,6 +143,7 @@ __all__ = [
     "aweights_df",
     "awhy",
     "cache",
+    "captures_df",
     "connect",
     "crawl_df",
     "crawl_job",
@@ -172,6 +178,7 @@ __all__ = [
     "show",
     "tables",
     "to_parquet",
+    "to_warc",
     "usage_df",
     "verify",
     "verify_signature",

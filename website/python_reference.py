@@ -42,6 +42,11 @@ TOPICS: Final = {
         "The ads of an advertiser.",
         ("creatives_df", "advertisers_df", "gallery"),
     ),
+    "archives": Topic(
+        "Web archives",
+        "What archives have of a site, and pages as WARC files.",
+        ("captures_df", "to_warc"),
+    ),
     "jobs": Topic(
         "Jobs and streams",
         "Calls that run in the background, or return their rows as they arrive.",

@@ -27,6 +27,7 @@ FRAMES: dict[Callable[..., Any], TableName] = {
     api.crawl_df: "crawl",
     api.creatives_df: "creatives",
     api.advertisers_df: "advertisers",
+    api.captures_df: "captures",
     api.jobs_df: "jobs",
     api.weights_df: "weights",
     api.engines_df: "engines",

@@ -39,6 +39,7 @@ SYNC = [
     api.record,
     api.replay,
     api.to_parquet,
+    api.to_warc,
     api.show,
     api.plot_crawl,
     api.plot_ranks,

@@ -11,6 +11,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from webdata_nb.contract import limits
+from webdata_nb.contract.archive_requests import CapturesRequest, DatedCrawlRequest
 from webdata_nb.contract.local import SessionSettings, StopRequest
 from webdata_nb.contract.requests import (
     CrawlRequest,
@@ -25,6 +26,8 @@ REQUESTS: list[type[BaseModel]] = [
     SearchRequest,
     CrawlRequest,
     CreativesRequest,
+    CapturesRequest,
+    DatedCrawlRequest,
     WebhookTest,
     NoParameters,
 ]
@@ -81,6 +84,8 @@ TABLE = {
     ("`region`", "characters"): limits.REGION_LENGTH,
     ("`cursor`", "characters"): limits.CURSOR_LENGTH,
     ("`date_range`", "characters"): limits.DATE_RANGE_LENGTH,
+    ("`as_of`, `start`, `end`", "characters"): limits.TIME_LENGTH,
+    ("`limit` of `POST /v1/captures`", "captures"): limits.CAPTURES_LISTED[1],
     ("`Idempotency-Key`", "characters"): limits.IDEMPOTENCY_KEY_LENGTH,
 }
 

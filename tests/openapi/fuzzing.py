@@ -19,6 +19,7 @@ from pathlib import Path
 from tests.openapi.served import Served, team
 from tests.site.document import document
 from tests.site.server import Site
+from tests.site.web_archive import WebArchiveStub, crawl_capture
 
 _SCENARIOS = re.compile(r"Scenarios:\s+(\d+)")
 HERE = Path(__file__).resolve().parent
@@ -28,11 +29,23 @@ CHECKOUT = HERE.parent.parent
 @contextmanager
 def fuzzed(home: Path, *, plan: str = "unlimited") -> Iterator[tuple[Served, str]]:
     """Serve a team whose jobs can read one site, and no other; give the site's address."""
-    with Site() as site, team(home, "--allow-network", "127.0.0.0/8", plan=plan) as served:
-        links = {"/": ["/docs/", "/gone"], "/docs/": ["/docs/1", "/docs/2"]}
-        for path in ("/", "/docs/", "/docs/1", "/docs/2"):
-            site.page(path, document(f"Northern lights {path}", links=links.get(path, [])))
-        yield served, site.at("/")
+    with Site() as site, Site() as archives:
+        archive = WebArchiveStub.on(archives)
+        archive.add(site.at("/"), "2024-06-01", document("Northern lights in June"))
+        archive.add_crawl(
+            "CC-MAIN-2024-22", crawl_capture(site.at("/"), "2024-05-28", document("In May"))
+        )
+        network = ("--allow-network", "127.0.0.0/8")
+        with team(home, *network, plan=plan, **archive.variables) as served:
+            yield served, _northern_lights(site)
+
+
+def _northern_lights(site: Site) -> str:
+    """Set the pages of the site that jobs may read, and return its address."""
+    links = {"/": ["/docs/", "/gone"], "/docs/": ["/docs/1", "/docs/2"]}
+    for path in ("/", "/docs/", "/docs/1", "/docs/2"):
+        site.page(path, document(f"Northern lights {path}", links=links.get(path, [])))
+    return site.at("/")
 
 
 def fuzz(

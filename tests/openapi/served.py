@@ -11,12 +11,15 @@ from pathlib import Path
 
 from tests.shell import TIMEOUT_S, Shell
 
-# It asks nobody outside: its searches look through its own crawls, its ads are the sample's.
+# It asks nobody outside: its searches look through its own crawls, its ads are the sample's,
+# and its web archives have no address.
 ENVIRON = {
     "WEBDATA_ENGINE_ONE": "local",
     "WEBDATA_ENGINE_TWO": "local",
     "WEBDATA_ENGINE_THREE": "local",
     "WEBDATA_CREATIVES_SOURCE": "sample",
+    "WEBDATA_WAYBACK_URL": "none",
+    "WEBDATA_COMMONCRAWL_URL": "none",
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from webdata_nb.api import frame_formatter
 from webdata_nb.api.advertisers import aadvertisers_df, advertisers_df
 from webdata_nb.api.audit import audit_report, plot_audit
+from webdata_nb.api.captures import acaptures_df, captures_df
 from webdata_nb.api.crawl import acrawl_df, crawl_df
 from webdata_nb.api.creatives import acreatives_df, creatives_df
 from webdata_nb.api.estimates import estimate, history_df
@@ -37,6 +38,7 @@ from webdata_nb.frames.derive import headings_df, images_df, tables
 from webdata_nb.frames.exports import to_parquet
 from webdata_nb.frames.extracted_fields import extract_df
 from webdata_nb.frames.rights import rights_df
+from webdata_nb.frames.warc_export import to_warc
 from webdata_nb.jobs.job import Job
 from webdata_nb.jobs.listings import (
     aengines_df,
@@ -59,6 +61,7 @@ __all__ = [
     "Stream",
     "Why",
     "aadvertisers_df",
+    "acaptures_df",
     "acrawl_df",
     "acrawl_job",
     "acreatives_df",
@@ -79,6 +82,7 @@ __all__ = [
     "awatch_df",
     "aweights_df",
     "awhy",
+    "captures_df",
     "connect",
     "crawl_df",
     "crawl_job",
@@ -108,6 +112,7 @@ __all__ = [
     "show",
     "tables",
     "to_parquet",
+    "to_warc",
     "usage_df",
     "verify",
     "watch_df",

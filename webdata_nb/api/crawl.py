@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Unpack, cast
 from webdata_nb.api.frame_functions import frame_or_stream
 from webdata_nb.bridge import blocking
 from webdata_nb.calls import archive_crawl, long_crawl, site_crawl
+from webdata_nb.calls.dated_crawl import dated_crawl_inputs
 from webdata_nb.calls.incremental import incremental_inputs
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames.schemas import CRAWL_COLUMNS
 from webdata_nb.requests import arguments
+from webdata_nb.requests.dated import dated_options
 from webdata_nb.requests.inputs import crawl_inputs
 from webdata_nb.requests.options import CrawlDfOptions
 from webdata_nb.requests.signatures import with_options
@@ -91,7 +93,9 @@ async def _acrawl_df(
         was sent, without cookies and other secrets, and the receipt. `crawl_df` reads such a file.
         Until the crawl is complete it has `.partial` in its name. The cache is not used.
 
-        The columns from `inlinks` to `page_facts` are there with `audit=True`.
+        `capture_distance_s` is there with `as_of`, negative for a capture before it; `fetched_at`
+        is then the time of the capture. The columns from `inlinks` to `page_facts` are there with
+        `audit=True`.
 
         {columns}
 
@@ -125,31 +129,64 @@ async def _acrawl_df(
     """
     if options["audit"]:
         _check_audit({"stream": stream, "lazy": lazy, "spread": spread})
+    inputs = _archived_inputs(url, archive, options, lazy=lazy, spread=spread)
+    if inputs is not None:
+        return await frame_or_stream(
+            inputs, options, stream=stream, batch_rows=batch_rows, lazy=lazy
+        )
+    sites = cast("str | Sequence[str]", url)  # a path is of an archive
     since = Since.check(options["since"], options["recheck"])
-    if archive is not None or archive_crawl.is_archive(url):
-        arguments.check_requirement("spread", spread or None, "URLs of sites")
-        if since is not None:
-            raise InvalidArgument("since compares with the pages of a site, not of an archive")
-        inputs: Sequence[Input] = archive_crawl.archive_inputs(url, archive, options, lazy=lazy)
-        return await frame_or_stream(inputs, options, stream=stream, batch_rows=batch_rows)
     if archive_crawl.is_recorded(options):
         if since is not None:
             raise InvalidArgument(
                 "a WARC file has all responses of a crawl, and since requests few of them: "
                 "leave out one of since and out"
             )
-        others = {"stream": stream, "batch_rows": batch_rows, "lazy": lazy, "spread": spread}
-        return await archive_crawl.record(url, options, others)
+        others: Mapping[str, object] = {
+            "stream": stream,
+            "batch_rows": batch_rows,
+            "lazy": lazy,
+            "spread": spread,
+        }
+        return await archive_crawl.record(sites, options, others)
     if since is not None:
-        inputs = incremental_inputs(url, options, since, stream=stream, lazy=lazy, spread=spread)
+        inputs = incremental_inputs(sites, options, since, stream=stream, lazy=lazy, spread=spread)
         return await frame_or_stream(inputs, options, stream=False, batch_rows=batch_rows)
     if arguments.check_flag("spread", spread):
         arguments.check_requirement("batch_rows", batch_rows, "stream=True")
-        return await site_crawl.run(url, options, stream=stream, lazy=lazy)
+        return await site_crawl.run(sites, options, stream=stream, lazy=lazy)
     if long_crawl.is_long(options) and not options["audit"]:
-        return await long_crawl.run(url, options, stream=stream, lazy=lazy)
-    inputs = crawl_inputs(url, options, lazy=lazy)
+        return await long_crawl.run(sites, options, stream=stream, lazy=lazy)
+    inputs = crawl_inputs(sites, options, lazy=lazy)
     return await frame_or_stream(inputs, options, stream=stream, batch_rows=batch_rows, lazy=lazy)
+
+
+def _archived_inputs(
+    url: str | Path | Sequence[str],
+    archive: str | Path | None,
+    options: CrawlDfOptions,
+    *,
+    lazy: bool,
+    spread: bool,
+) -> Sequence[Input] | None:
+    """Return the crawls of a call that reads an archive, a file or one on the web; else None."""
+    reads_file = archive is not None or archive_crawl.is_archive(url)
+    if (dated := dated_options(options)) is not None:
+        others = {
+            "since": options["since"] is not None,
+            "recheck": options["recheck"] is not None,
+            "archive": reads_file,
+            "spread": spread,
+            "a WARC file as out": archive_crawl.is_recorded(options),
+        }
+        sites = cast("str | Sequence[str]", url)
+        return dated_crawl_inputs(sites, options, dated, others, lazy=lazy)
+    if not reads_file:
+        return None
+    arguments.check_requirement("spread", spread or None, "URLs of sites")
+    if Since.check(options["since"], options["recheck"]) is not None:
+        raise InvalidArgument("since compares with the pages of a site, not of an archive")
+    return archive_crawl.archive_inputs(url, archive, options, lazy=lazy)
 
 
 def _check_audit(forms: Mapping[str, object]) -> None:

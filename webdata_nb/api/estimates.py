@@ -15,15 +15,17 @@ from webdata_nb.errors import InvalidArgument, InvalidCall
 from webdata_nb.frames import frame, stacked
 from webdata_nb.frames.stacked import InputRows
 from webdata_nb.requests.call_options import CallOptions
+from webdata_nb.requests.dated import dated_options
 from webdata_nb.requests.inputs import (
     Input,
     crawl_inputs,
     creatives_inputs,
+    dated_inputs,
     page_inputs,
     search_inputs,
     valid_specs,
 )
-from webdata_nb.requests.options import DEFAULTS, CallArguments
+from webdata_nb.requests.options import DEFAULTS, CallArguments, CrawlDfOptions
 from webdata_nb.session import Connection
 from webdata_nb.suggestions import closest, did_you_mean, format_value
 
@@ -33,9 +35,15 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 
+
+def _crawl_inputs(url: str | Sequence[str], options: CrawlDfOptions) -> Sequence[Input]:
+    dated = dated_options(options)
+    return crawl_inputs(url, options) if dated is None else dated_inputs(url, options, dated)
+
+
 _INPUTS: Final[Mapping[str, Callable[..., Sequence[Input]]]] = {
     "search_df": search_inputs,
-    "crawl_df": crawl_inputs,
+    "crawl_df": _crawl_inputs,
     "creatives_df": creatives_inputs,
     "scrape_df": page_inputs,
 }

@@ -90,7 +90,7 @@ async def aretry_failed(
     places = merge_retried.retryable_row_indices(df)
     if not places:
         return df.copy(deep=False)
-    if "archive" in receipt_attrs["request"]:
+    if not {"archive", "as_of"}.isdisjoint(receipt_attrs["request"]):
         raise InvalidArgument(
             "the frame is of an archive, in which the pages that failed fail again; crawl_df with "
             "their URLs requests them from their sites"

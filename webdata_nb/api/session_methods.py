@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Concatenate, ParamSpec, TypeVar, cas
 
 from webdata_nb import session as connections
 from webdata_nb.api.advertisers import aadvertisers_df, advertisers_df
+from webdata_nb.api.captures import acaptures_df, captures_df
 from webdata_nb.api.crawl import acrawl_df, crawl_df
 from webdata_nb.api.creatives import acreatives_df, creatives_df
 from webdata_nb.api.links import alinks_df, links_df
@@ -98,6 +99,8 @@ class Session(Connection):
     acreatives_df: ClassVar[AsyncCreativesDf] = cast("AsyncCreativesDf", _method(acreatives_df))
     advertisers_df = _method(advertisers_df)
     aadvertisers_df = _method(aadvertisers_df)
+    captures_df = _method(captures_df)
+    acaptures_df = _method(acaptures_df)
     search_job = _method(search_job)
     asearch_job = _method(asearch_job)
     crawl_job = _method(crawl_job)

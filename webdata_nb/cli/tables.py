@@ -22,6 +22,7 @@ from webdata_nb.requests.options import (
     CommandOptions,
     CrawlOptions,
     CreativesOptions,
+    DatedOptions,
     IncrementalOptions,
     PageOptions,
     ResultPageOptions,
@@ -79,6 +80,7 @@ def _add_crawl(commands: Commands) -> None:
     )
     add_flags(parser.add_argument_group("pages to crawl"), SiteOptions)
     add_flags(parser.add_argument_group("unchanged pages"), IncrementalOptions)
+    add_flags(parser.add_argument_group("the site at a date"), DatedOptions)
     page_flags = parser.add_argument_group("content of each page")
     add_flags(page_flags, PageOptions, without={"scrape_options"})
     page_flags.add_argument(
@@ -95,7 +97,7 @@ def _run_crawl(args: argparse.Namespace) -> None:
     from webdata_nb.api import crawl_df
 
     set_base_url(args)
-    options = passed_options(args, CrawlOptions, IncrementalOptions, CommandOptions)
+    options = passed_options(args, CrawlOptions, DatedOptions, IncrementalOptions, CommandOptions)
     frame = crawl_df(args.url, **options)
     _print_result(frame, args, _CRAWL_COLUMNS)
 

@@ -25,6 +25,7 @@ from webdata_nb.contract.events import Event
 from webdata_nb.contract.replies import (
     AdvertisersReply,
     CancelReply,
+    CapturesReply,
     CrawlStatus,
     CreativesReply,
     EngineEntry,
@@ -195,37 +196,24 @@ class Client:
         """
         return await self._start_job(paths.INCREMENTAL_CRAWLS, body, idempotency_key, on_pause)
 
-    async def start_archive_crawl(
+    async def start_archived_crawl(
         self,
+        path: str,
         body: Mapping[str, Any],
         *,
         idempotency_key: str | None = None,
         on_pause: Callable[[RequestPause], object] | None = None,
     ) -> StartReply:
-        """POST /local/archive-crawls, of the local service; parameters as `start_search`.
+        """POST a crawl that reads or writes an archive; other parameters as `start_search`.
+
+        The path is `LOCAL_ARCHIVE_CRAWLS`, `LOCAL_RECORDED_CRAWLS` or `DATED_CRAWLS`.
 
         Raises
         ------
         NotFound, NotSupported
-            The service reads no archives; nothing was started.
+            The service reads or writes no such archives; nothing was started.
         """
-        return await self._start_job(paths.LOCAL_ARCHIVE_CRAWLS, body, idempotency_key, on_pause)
-
-    async def start_recorded_crawl(
-        self,
-        body: Mapping[str, Any],
-        *,
-        idempotency_key: str | None = None,
-        on_pause: Callable[[RequestPause], object] | None = None,
-    ) -> StartReply:
-        """POST /local/recorded-crawls, of the local service; parameters as `start_search`.
-
-        Raises
-        ------
-        NotFound, NotSupported
-            The service writes no archives; nothing was started.
-        """
-        return await self._start_job(paths.LOCAL_RECORDED_CRAWLS, body, idempotency_key, on_pause)
+        return await self._start_job(path, body, idempotency_key, on_pause)
 
     async def start_site_crawl(
         self,
@@ -365,6 +353,17 @@ class Client:
         """
         request = ApiRequest("POST", paths.VERIFY, body={"pages": list(pages)}, idempotent=True)
         return self._parse(VerifyReply, await self._transport.json(request))
+
+    async def captures(self, body: Mapping[str, Any]) -> CapturesReply:
+        """POST /v1/captures (ours): list a page of a web archive's index.
+
+        Raises
+        ------
+        NotFound, NotSupported
+            The service asks no web archives.
+        """
+        request = ApiRequest("POST", paths.CAPTURES, body=dict(body), idempotent=True)
+        return self._parse(CapturesReply, await self._transport.json(request))
 
     async def status(self, kind: JobKind, job_id: str) -> SearchStatus | CrawlStatus:
         """Return the status of a job of either kind, without its rows."""

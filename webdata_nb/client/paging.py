@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from webdata_nb import errors
 from webdata_nb.client.client import Client
 from webdata_nb.contract import limits
-from webdata_nb.contract.replies import CrawlStatus, CreativesReply, JobSummary, ReceiptEntry
+from webdata_nb.contract.replies import (
+    CapturesReply,
+    CrawlStatus,
+    CreativesReply,
+    JobSummary,
+    ReceiptEntry,
+)
 
 Rows = list[dict[str, Any]]
 _FACTS_PER_PAGE: Final = 200
@@ -118,6 +124,29 @@ async def page_facts(client: Client, job_id: str) -> list[dict[str, Any]]:
         cursor = history.next_cursor(reply.cursor, len(facts))
         if cursor is None:
             return facts
+
+
+async def captures(
+    client: Client, body: Mapping[str, Any], *, enough: Callable[[CapturesReply], bool]
+) -> list[CapturesReply]:
+    """Return the replies of a listing of captures, until there is no other or it is `enough`.
+
+    Raises
+    ------
+    NotFound, NotSupported
+        The service asks no web archives.
+    """
+    replies: list[CapturesReply] = []
+    cursors: set[str | None] = {None}
+    cursor: str | None = None
+    while True:
+        reply = await client.captures({**body, "cursor": cursor} if cursor else body)
+        replies.append(reply)
+        cursor = reply.cursor
+        # An archive that repeats itself would never end.
+        if enough(reply) or cursor in cursors:
+            return replies
+        cursors.add(cursor)
 
 
 def _total_results(reply: CrawlStatus) -> int | None:

@@ -15,6 +15,25 @@ WRITTEN_SUFFIX: Final = ".warc.gz"
 _GZIP: Final = zlib.MAX_WBITS | 16
 
 
+_UNITS: Final = (("day", 86_400), ("hour", 3600), ("minute", 60))
+
+
+def distance_text(seconds: float) -> str:
+    """Return the distance of a capture from a date in words.
+
+    Examples
+    --------
+    >>> distance_text(-129_600.0), distance_text(3600.0), distance_text(0.0)
+    ('1.5 days before', '1 hour after', 'at that time')
+    """
+    if not seconds:
+        return "at that time"
+    size = abs(seconds)
+    unit, length = next((each for each in _UNITS if size >= each[1]), _UNITS[-1])
+    amount = f"{size / length:.3g}"
+    return f"{amount} {unit}{'' if amount == '1' else 's'} {'before' if seconds < 0 else 'after'}"
+
+
 def file_version(size: int, changed_ns: int) -> str:
     """Return what changes with the content of a file, from its size and its time of change."""
     return f"{size}-{changed_ns}"

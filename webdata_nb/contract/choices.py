@@ -23,3 +23,8 @@ Strategy = Literal["bfs", "dfs", "bff"]
 
 Purpose = Literal["search", "ai-input", "ai-train", "research"]
 PURPOSES: Final[tuple[Purpose, ...]] = get_args(Purpose)
+
+ArchiveSource = Literal["wayback", "commoncrawl"]
+ARCHIVE_SOURCES: Final[tuple[ArchiveSource, ...]] = get_args(ArchiveSource)
+CaptureMatch = Literal["exact", "prefix", "host", "domain"]
+CAPTURE_MATCHES: Final[tuple[CaptureMatch, ...]] = get_args(CaptureMatch)

@@ -50,6 +50,22 @@ EXAMPLES: Final[Mapping[str, Mapping[str, Any]]] = {
             "recheck": 0.02,
         },
     },
+    "startDatedCrawl": {
+        "the documentation in June 2024": {
+            "url": "https://example.com/docs/",
+            "as_of": "2024-06-01",
+            "max_distance": 14,
+            "scrape_options": {"formats": ["markdown"]},
+        },
+    },
+    "listCaptures": {
+        "of a page": {"url": "https://example.com/", "start": "2023-01-01", "end": "2024-01-01"},
+        "of a part of a site": {
+            "url": "https://example.com/docs/",
+            "source": "commoncrawl",
+            "match": "prefix",
+        },
+    },
     "startSiteCrawl": {
         "two sites": {
             "urls": ["https://example.com/", "https://docs.example.com/"],

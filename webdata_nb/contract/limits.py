@@ -18,6 +18,13 @@ SITES: Final = (2, 100)
 # Share of the pages that a site calls unchanged which an incremental crawl (ours) fetches in full.
 RECHECK: Final = (0.0, 1.0)
 RECHECK_DEFAULT: Final = 0.01
+# Captures in one reply of a web archive's index (ours), and characters of a time.
+CAPTURES_LISTED: Final = (1, 10_000)
+CAPTURES_LISTED_DEFAULT: Final = 1000
+TIME_LENGTH: Final = 40
+# Days between a capture of a web archive and the date of a dated crawl (ours).
+CAPTURE_DISTANCE: Final = (0.0, 36_500.0)
+CAPTURE_DISTANCE_DEFAULT: Final = 30.0
 # Pages of one request to verify values (ours).
 PAGES_TO_VERIFY: Final = 20
 MAX_DEPTH: Final = (1, 10)

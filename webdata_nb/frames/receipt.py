@@ -20,7 +20,7 @@ from webdata_nb.contract.claim_checks import ClaimChecks
 from webdata_nb.contract.replies import CrawlStatus, CreativesReply, SearchStatus
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.errors import IncompleteResult, JobCancelled, JobFailed, JobTimeout, WebdataError
-from webdata_nb.frames import extractions
+from webdata_nb.frames import capture_distances, extractions
 from webdata_nb.frames.json_text import dumps
 from webdata_nb.frames.rows import Row
 
@@ -36,6 +36,8 @@ class JobOutcome:
     is the job that an incremental crawl took unchanged pages from, "" if it found none;
     `since_refusal` is why the service could not use the one that it found.
     `signature_agent` is the identity with which requests for pages were signed.
+    `capture_distances` are the least and the greatest distance of captures from the date of a
+    dated crawl, negative before it.
     """
 
     kind: str
@@ -61,6 +63,7 @@ class JobOutcome:
     since: str | None = None
     since_refusal: str = ""
     signature_agent: str | None = None
+    capture_distances: tuple[float, float] | None = None
 
     @property
     def ok(self) -> int:
@@ -151,6 +154,7 @@ def of_crawl(reply: CrawlStatus, rows: pa.Table, *, url: str) -> JobOutcome:
         unlimited=reply.credits_unlimited,
         failure_reason=reply.error or "",
         extraction=extractions.of_table(rows),
+        capture_distances=capture_distances.of_table(rows),
         counts=crawl_receipt.counts if crawl_receipt else {},
         examples=crawl_receipt.examples if crawl_receipt else {},
         signature_agent=crawl_receipt.signature_agent if crawl_receipt else None,
@@ -262,6 +266,7 @@ def build(
         "asked": outcome.listing_scope,
         **({"revalidation": stated} if (stated := _revalidation(outcome)) else {}),
         **({"signature_agent": outcome.signature_agent} if outcome.signature_agent else {}),
+        **capture_distances.receipt_fields(outcome.capture_distances),
         **({"warning": warning} if (warning := warning_text(outcome)) else {}),
         **({"extraction": dict(outcome.extraction)} if outcome.extraction else {}),
         "line": summary_line(outcome, elapsed),
@@ -504,7 +509,7 @@ def summary(outcome: JobOutcome, elapsed_s: float) -> str:
         parts.append(_engine_text(outcome.engines))
     elif outcome.engines.get("providers_unusable"):
         parts.append(_providers_text(outcome.engines))
-    parts += _revalidation_text(outcome)
+    parts += _revalidation_text(outcome) + capture_distances.texts(outcome.capture_distances)
     parts += outcomes.skipped_text(outcome.counts)
     if failures := extractions.failure_text(outcome.extraction):
         parts.append(failures)

@@ -13,7 +13,15 @@ from typing import Any, Final, Literal
 import pyarrow as pa
 
 TableName = Literal[
-    "search", "crawl", "creatives", "advertisers", "engines", "jobs", "weights", "usage"
+    "search",
+    "crawl",
+    "creatives",
+    "advertisers",
+    "captures",
+    "engines",
+    "jobs",
+    "weights",
+    "usage",
 ]
 
 VERSION: Final = 1
@@ -58,8 +66,9 @@ _SCRAPED: Final = [
     *_plain(TEXTS, "links"),
     pa.field("screenshot", pa.binary(), metadata={_KIND: PNG}),
 ]
-# A column of crawls that depends on the request.
+# Columns of crawls that depend on the request.
 _RIGHTS: Final = _json("rights")
+_DATED: Final = _plain(pa.float64(), "capture_distance_s")
 _PAGE_TEXTS: Final = _plain(TEXT, "raw_html", "html", "markdown")
 # The columns of a crawl with `audit=True`.
 _AUDITED: Final = [
@@ -111,6 +120,17 @@ _BASE: Final[dict[TableName, list[pa.Field[Any]]]] = {
         *_plain(pa.int64(), "ads_min", "ads_max"),
         *_EXTRA,
         *_plain(TEXT, "domain", "name"),
+    ],
+    "captures": [
+        *_plain(TEXT, "url"),
+        *_plain(WHEN, "captured_at"),
+        *_plain(pa.int16(), "status_code"),
+        *_plain(TEXT, "mime_type", "digest"),
+        *_plain(pa.int64(), "length"),
+        *_plain(TEXT, "index"),
+        *_plain(pa.int64(), "offset"),
+        *_EXTRA,
+        *_plain(TEXT, "archive_url"),
     ],
     "engines": [
         *_plain(TEXT, "engine"),
@@ -185,38 +205,39 @@ html, markdown    str       if asked for, as is `raw_html`
 ================= ========= ==================================================
 """
 CRAWL_COLUMNS: Final = """\
-================= ====================== ===================================
-column            dtype                  meaning
-================= ====================== ===================================
-url               str                    the page
-status            str                    completed or failed
-error             str                    why it failed
-status_code       Int16                  of the HTTP answer
-depth             Int16                  links away from the start
-time_taken        float64                seconds
-success           boolean                whether the page was read
-content_hash      str                    equal for equal content
-fetched_at        datetime64[us, UTC]    when
-quality           object                 dict, how good the text is
-extra             object                 dict of fields unknown to this version
-rights            object                 dict, with `rights` or `purpose`
-inlinks, outlinks Int32                  pages linking to it, and linked to
-pagerank          float64                share of a random surfer's visits
-indexable         boolean                whether search engines may list it
-indexable_reason  str                    why not
-cluster           Int32                  equal for nearly equal pages
-redirect_chain    object                 list of dicts
-found_on          object                 list of 20 pages linking to it
-page_facts        object                 dict, for `audit_df`
-metadata          object                 dict about the page
-extract           object                 if asked for
-structured_data   object                 dict, if asked for
-headings, images  object                 lists of dicts, if asked for
-links             object                 list of str, if asked for
-screenshot        object                 PNG bytes, if asked for
-title             str                    of the page
-html, markdown    str                    if asked for, as is `raw_html`
-================= ====================== ===================================
+================== ====================== ===================================
+column             dtype                  meaning
+================== ====================== ===================================
+url                str                    the page
+status             str                    completed or failed
+error              str                    why it failed
+status_code        Int16                  of the HTTP answer
+depth              Int16                  links away from the start
+time_taken         float64                seconds
+success            boolean                whether the page was read
+content_hash       str                    equal for equal content
+fetched_at         datetime64[us, UTC]    when
+quality            object                 dict, how good the text is
+extra              object                 dict of fields unknown to this version
+capture_distance_s float64                seconds from `as_of` to the capture
+rights             object                 dict, with `rights` or `purpose`
+inlinks, outlinks  Int32                  pages linking to it, and linked to
+pagerank           float64                share of a random surfer's visits
+indexable          boolean                whether search engines may list it
+indexable_reason   str                    why not
+cluster            Int32                  equal for nearly equal pages
+redirect_chain     object                 list of dicts
+found_on           object                 list of 20 pages linking to it
+page_facts         object                 dict, for `audit_df`
+metadata           object                 dict about the page
+extract            object                 if asked for
+structured_data    object                 dict, if asked for
+headings, images   object                 lists of dicts, if asked for
+links              object                 list of str, if asked for
+screenshot         object                 PNG bytes, if asked for
+title              str                    of the page
+html, markdown     str                    if asked for, as is `raw_html`
+================== ====================== ===================================
 """
 
 
@@ -228,8 +249,8 @@ def _fields(table: TableName) -> list[pa.Field[Any]]:
         return base
     texts = base.index(_EXTRA[0]) + 1
     audited = _AUDITED if table == "crawl" else []
-    rights = _RIGHTS if table == "crawl" else ()
-    return [*base[:texts], *rights, *audited, *_SCRAPED, *base[texts:], *_PAGE_TEXTS]
+    requested = (*_DATED, *_RIGHTS) if table == "crawl" else ()
+    return [*base[:texts], *requested, *audited, *_SCRAPED, *base[texts:], *_PAGE_TEXTS]
 
 
 SCHEMAS: Final[dict[TableName, pa.Schema]] = {name: pa.schema(_fields(name)) for name in _BASE}
@@ -277,9 +298,15 @@ def frame_columns(
     metadata: bool = False,
     audit: bool = False,
     rights: bool = False,
+    dated: bool = False,
 ) -> tuple[str, ...]:
     """Return the columns of a frame. They depend on the request and never on the data."""
-    optional = {"extract": extract, "metadata": metadata, "rights": rights}
+    optional = {
+        "extract": extract,
+        "metadata": metadata,
+        "rights": rights,
+        "capture_distance_s": dated,
+    }
     wanted = {*formats, *(name for name, is_wanted in optional.items() if is_wanted)}
     wanted |= set(AUDIT_COLUMNS if audit else ())
     base = (field.name for field in _BASE[table])

@@ -24,18 +24,21 @@ def append_receipt(path: Path, attrs: Mapping[str, Any]) -> None:
     Another crawl may have replaced the file: it stays as it is. The requests in receipts have no
     secrets.
     """
-    fields = {
-        "WARC-Target-URI": f"urn:uuid:{attrs['job_id']}",
-        "Content-Type": "application/json",
-    }
-    block = orjson.dumps(attrs, default=str)
-    receipt = warc_record("metadata", uuid4(), datetime.now(UTC), block, fields)
     with path.open("r+b", buffering=0) as file:
-        if _is_of_crawl(file, attrs["job_id"]):
-            _append(file, receipt)
+        if is_of_crawl(file, attrs["job_id"]):
+            _append(file, receipt_record(attrs))
 
 
-def _is_of_crawl(file: FileIO, job_id: str) -> bool:
+def receipt_record(attrs: Mapping[str, Any]) -> bytes:
+    """Return the record of a receipt."""
+    fields = {"Content-Type": "application/json"}
+    if attrs.get("job_id"):
+        fields["WARC-Target-URI"] = f"urn:uuid:{attrs['job_id']}"
+    block = orjson.dumps(attrs, default=str)
+    return warc_record("metadata", uuid4(), datetime.now(UTC), block, fields)
+
+
+def is_of_crawl(file: FileIO, job_id: str) -> bool:
     """Return whether the first record of a file names a crawl."""
     try:
         start = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(file.read(_START_BYTES))

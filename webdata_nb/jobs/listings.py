@@ -249,8 +249,12 @@ async def fetch_listing(
     params: Mapping[str, Any],
     options: CallOptions,
     fetch: Callable[[Client], Awaitable[Sequence[Reply]]],
+    facts: Callable[[], Mapping[str, Any]] = dict,
 ) -> tuple[pa.Table, dict[str, Any]]:
-    """Return a listing and its receipt, replayed or recorded where the settings ask for it."""
+    """Return a listing and its receipt, replayed or recorded where the settings ask for it.
+
+    `facts` returns what else the receipt has, once `fetch` is done.
+    """
     key, subject = cassette.recording_key(table, params), str(params.get("query", ""))
     settings = options.settings
     if settings.replay is not None:
@@ -266,6 +270,7 @@ async def fetch_listing(
         "kind": table,
         "service": options.connection.scope(settings).service,
         "finished_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        **facts(),
     }
     if settings.record is not None:
         await asyncio.to_thread(cassette.put, settings.record, key, subject, listing, attrs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from http import HTTPStatus
@@ -14,7 +14,9 @@ from webdata_nb.cache.result import CallResult
 from webdata_nb.client import job_wait, paging
 from webdata_nb.client.client import Client
 from webdata_nb.contract import paths
+from webdata_nb.contract.archive_requests import DatedCrawlRequest
 from webdata_nb.contract.events import Progress
+from webdata_nb.contract.fields import Strict
 from webdata_nb.contract.replies import ReceiptEntry, SearchStart, SearchStatus, StartReply
 from webdata_nb.contract.requests import ArchiveCrawlRequest, RecordedCrawlRequest
 from webdata_nb.contract.states import JobKind, JobStatus
@@ -44,6 +46,13 @@ START_WAIT_S: Final = 1
 # Jobs of one idempotency key that were cancelled or deleted before another call found them.
 _MAX_JOBS_OF_KEY: Final = 20
 
+# Where the crawls start that read or write archives.
+_ARCHIVED_CRAWLS: Final[Mapping[type[Strict], str]] = {
+    ArchiveCrawlRequest: paths.LOCAL_ARCHIVE_CRAWLS,
+    RecordedCrawlRequest: paths.LOCAL_RECORDED_CRAWLS,
+    DatedCrawlRequest: paths.DATED_CRAWLS,
+}
+
 log = logging.getLogger("webdata_nb")
 
 
@@ -67,14 +76,16 @@ async def start(
 ) -> StartReply:
     """Start the job of a request; the reply to a search may hold its result."""
     key, service = idempotency_key, f"the service at {client.base_url}"
-    if isinstance(spec.request, ArchiveCrawlRequest | RecordedCrawlRequest):
-        is_read = isinstance(spec.request, ArchiveCrawlRequest)
-        start_crawl = client.start_archive_crawl if is_read else client.start_recorded_crawl
+    if (path := _ARCHIVED_CRAWLS.get(type(spec.request))) is not None:
         refusal = (
-            f"the local service at {client.base_url} is of a release without archives; stop "
+            f"{service} crawls no web archives (POST {path}), which as_of needs; nothing was "
+            "started"
+            if path == paths.DATED_CRAWLS
+            else f"the local service at {client.base_url} is of a release without archives; stop "
             "it with webdata stop, and repeat the call"
         )
-        return await _or_not_supported(start_crawl(spec.body, idempotency_key=key), refusal)
+        starting = client.start_archived_crawl(path, spec.body, idempotency_key=key)
+        return await _or_not_supported(starting, refusal)
     if spec.op == "search":
         return await client.start_search(spec.body, wait_s=wait_s, idempotency_key=key)
     if spec.since is not None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol, get_args
 
-from webdata_nb.contract.choices import Engine, Purpose, Strategy
+from webdata_nb.contract.choices import ArchiveSource, Engine, Purpose, Strategy
 from webdata_nb.requests.options import OnIncomplete
 from webdata_nb.requests.signatures import Option, option_list
 
@@ -74,6 +74,7 @@ _SETTINGS_BY_TYPE: Final[Mapping[str, Mapping[str, Any]]] = {
     "Sequence[Format]": {"type": word_list, "metavar": "LIST"},
     "Engine": {"choices": get_args(Engine)},
     "Strategy": {"choices": get_args(Strategy)},
+    "ArchiveSource": {"choices": get_args(ArchiveSource)},
     "Purpose": {"choices": get_args(Purpose)},
     "OnIncomplete": {"choices": get_args(OnIncomplete)},
 }
@@ -92,6 +93,8 @@ _SETTINGS_BY_NAME: Final[Mapping[str, Mapping[str, Any]]] = {
     "include_tags": {"action": "append", "metavar": "SELECTOR"},
     "exclude_tags": {"action": "append", "metavar": "SELECTOR"},
     "since": {"metavar": "last|JOB|TIME"},
+    "as_of": {"metavar": "DATE"},
+    "max_distance": {"type": float, "metavar": "DAYS"},
     "recheck": {"type": float, "metavar": "SHARE"},
     "only_new": {"action": "store_true"},
     "refresh": {"action": "store_true"},

@@ -16,6 +16,7 @@ from webdata_nb.requests.job_spec import JobSpec, subject_fields
 from webdata_nb.requests.options import (
     CrawlOptions,
     CreativesOptions,
+    DatedOptions,
     SearchOptions,
     SinglePageOptions,
 )
@@ -102,6 +103,15 @@ def crawl_inputs(
     """Return the crawls of a call; raises as `search_inputs`."""
     values = {"url": url, **request_values(options, CrawlOptions)}
     return _combinations(JobSpec.crawl, values, _CRAWL_LABELS, in_partitions(options, lazy=lazy))
+
+
+def dated_inputs(
+    url: str | Sequence[str], options: CrawlOptions, dated: DatedOptions, *, lazy: bool = False
+) -> Sequence[Input]:
+    """Return the crawls of a call with `as_of`; raises as `search_inputs`."""
+    values = {"url": url, **request_values(options, CrawlOptions), **dated}
+    partitioned = in_partitions(options, lazy=lazy)
+    return _combinations(JobSpec.dated_crawl, values, _CRAWL_LABELS, partitioned)
 
 
 def page_inputs(urls: str | Sequence[str], options: SinglePageOptions) -> Sequence[Input]:

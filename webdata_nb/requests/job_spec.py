@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack, cast
 
 from pydantic import ValidationError
 
 from webdata_nb import caller
+from webdata_nb.contract.archive_requests import DatedCrawlRequest
 from webdata_nb.contract.archives import file_version
 from webdata_nb.contract.fields import Strict
 from webdata_nb.contract.limits import MAX_PAGES_DEFAULT
@@ -28,6 +29,7 @@ from webdata_nb.requests.extract_schema import extract_request
 from webdata_nb.requests.options import (
     CrawlRequestOptions,
     CreativesOptions,
+    DatedOptions,
     ResultPageOptions,
     SearchRequestOptions,
 )
@@ -142,12 +144,21 @@ class JobSpec:
         return cls._crawl(RecordedCrawlRequest, url, options, {"warc": str(warc)})
 
     @classmethod
+    def dated_crawl(cls, url: str, **values: Any) -> Self:
+        """Build a crawl of a site as an archive captured it; raises as `search`.
+
+        `values` are the options of a crawl, and `as_of`, `source` and `max_distance`.
+        """
+        dated = {name: values.pop(name) for name in DatedOptions.__annotations__ if name in values}
+        return cls._crawl(DatedCrawlRequest, url, cast("CrawlRequestOptions", values), dated)
+
+    @classmethod
     def _crawl(
         cls,
         model: type[CrawlRequest],
         url: str | None,
         options: CrawlRequestOptions,
-        source: Mapping[str, str] = MappingProxyType({}),
+        source: Mapping[str, object] = MappingProxyType({}),
     ) -> Self:
         merged = page_options.merge({"url": url, **source, **options})
         request = arguments.build_request(model, merged.values, merged.argument_names)
@@ -159,6 +170,7 @@ class JobSpec:
             metadata=True,
             audit=request.audit,
             rights=request.reads_rights,
+            dated=isinstance(request, DatedCrawlRequest),
         )
         # The site decides how many pages there are; the start page is always a row.
         total = 1 if request.max_pages == 1 else None

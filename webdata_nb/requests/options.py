@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from concurrent.futures import Executor
-    from datetime import date
+    from datetime import date, timedelta
     from pathlib import Path
 
     import pandas as pd
 
-    from webdata_nb.contract.choices import Engine, Format, Purpose, Strategy
+    from webdata_nb.contract.choices import ArchiveSource, Engine, Format, Purpose, Strategy
     from webdata_nb.dask_executor import DaskClient
     from webdata_nb.frames.frame import DtypeBackend
     from webdata_nb.session import Connection
@@ -276,6 +276,25 @@ class IncrementalOptions(TypedDict, total=False):
     recheck: float | None
 
 
+class DatedOptions(TypedDict, total=False):
+    """Let a crawl read a site as a web archive captured it.
+
+    as_of
+        Crawl the site as it was at a date or time, such as `"2024-06-01"` (a day is its first
+        moment in UTC): of each URL, the nearest capture of a web archive. The site is not asked.
+        Adds the column `capture_distance_s`. Not every service offers it.
+    source
+        With `as_of`: `"wayback"` (default), the Wayback Machine, or `"commoncrawl"`.
+    max_distance
+        With `as_of`: days between a capture and that date at most (default 30). A timedelta is
+        possible as well. A URL without such a capture is `not_archived` in the receipt, and no row.
+    """
+
+    as_of: str | date | None
+    source: ArchiveSource | None
+    max_distance: float | timedelta | None
+
+
 class CrawlOptions(SiteOptions, RightsOptions, PageOptions, total=False):
     """The request options of a crawl."""
 
@@ -483,7 +502,7 @@ class SearchDfOptions(SearchOptions, TableOptions, total=False):
     """The options of `search_df`."""
 
 
-class CrawlDfOptions(CrawlOptions, IncrementalOptions, TableOptions, total=False):
+class CrawlDfOptions(CrawlOptions, DatedOptions, IncrementalOptions, TableOptions, total=False):
     """The options of `crawl_df`."""
 
 

@@ -12,10 +12,11 @@ import httpx
 import pytest
 
 from tests.openapi.described import DOCUMENT
-from tests.service.conftest import Api, open_service
+from tests.service.conftest import LOCAL_ONLY, Api, open_service
 from tests.service.job_stores import store_of
 from tests.service.routes.teams import member
 from webdata_nb.contract import paths
+from webdata_nb.contract.local import Access, SessionSettings
 from webdata_nb.service.creatives.sample import advertiser_ids
 
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
@@ -38,6 +39,13 @@ OPERATIONS = {
         {"url": "https://example.com/", "recheck": 0.5},
         None,
     ),
+    "dated crawl": (
+        "POST",
+        paths.DATED_CRAWLS,
+        {"url": "https://example.com/", "as_of": "2024-06-01"},
+        None,
+    ),
+    "captures": ("POST", paths.CAPTURES, {"url": "https://example.com/"}, None),
     "site crawl": (
         "POST",
         paths.SITE_CRAWLS,
@@ -106,7 +114,9 @@ async def team(tmp_path: Path) -> AsyncIterator[Team]:
     await member(tmp_path, "mallory")
     async with store_of(tmp_path) as store:
         await store.accounts.end_key("key_mallory", at=time.time())
-    async with open_service(tmp_path, "team") as api:
+    # No test asks a web archive on the internet.
+    no_archive = SessionSettings(engines=LOCAL_ONLY.engines, providers={"wayback": Access(url="-")})
+    async with open_service(tmp_path, "team", providers=no_archive) as api:
         del api.http.headers["Authorization"]
         starts = (("search", {"query": "q"}), ("crawl", {"url": "https://x.invalid", **HOOK}))
         things = {kind: await api.start_job(kind, body, headers=alice) for kind, body in starts}

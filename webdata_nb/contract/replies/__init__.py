@@ -5,6 +5,12 @@ the toolkit reads rows into columns and not into models.
 """
 
 from webdata_nb.contract.replies.base import Reply, Rows, SuccessReply
+from webdata_nb.contract.replies.captures import (
+    CaptureEntry,
+    CapturesReply,
+    IndexOutcome,
+    IndexRead,
+)
 from webdata_nb.contract.replies.crawl import (
     CrawlPage,
     CrawlStatus,
@@ -87,6 +93,8 @@ __all__ = [
     "AdvertisersReply",
     "Attempt",
     "CancelReply",
+    "CaptureEntry",
+    "CapturesReply",
     "CrawlPage",
     "CrawlStatus",
     "Creative",
@@ -98,6 +106,8 @@ __all__ = [
     "ExportedResult",
     "FieldProblem",
     "Health",
+    "IndexOutcome",
+    "IndexRead",
     "JobList",
     "JobSummary",
     "LimitReached",

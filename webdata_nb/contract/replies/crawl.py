@@ -41,6 +41,11 @@ class CrawlPage(PageFields):
         description="What the page may be used for (ours), if requested: `verdicts` by purpose, "
         "`robots_allowed`, and the `signals` with their lines.",
     )
+    capture_distance_s: float | None = Field(
+        default=None,
+        description="Seconds from the `as_of` of a dated crawl (ours) to the capture, negative if "
+        "it is earlier; null without a capture, and in other crawls.",
+    )
 
 
 class Revalidation(Reply):

@@ -1,14 +1,13 @@
-"""Answers the requests of a crawl from an archive; nothing is sent."""
+"""Answers the requests of a crawl from the captures of an archive."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self, TypeAlias
 
-from webdata_nb.service.archives.archive import Archive
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource
 from webdata_nb.service.web.redirects import redirect_target
@@ -21,8 +20,13 @@ from webdata_nb.service.web.request import (
 from webdata_nb.service.web.urls import canonical_url
 
 if TYPE_CHECKING:
+    from webdata_nb.service.archives.archive import Archive
     from webdata_nb.service.archives.archived_response import ArchivedResponse
     from webdata_nb.service.web.request import AllowHop
+
+
+ReadCapture: TypeAlias = "Callable[[str, FetchLimits], Awaitable[ArchivedResponse]]"
+"""Returns the response that was captured of a URL; raises `FetchError`."""
 
 
 class SingleAttemptDeadline(PageDeadline):
@@ -37,8 +41,17 @@ class SingleAttemptDeadline(PageDeadline):
 class ArchiveFetcher(ResponseSource):
     """Returns the responses that an archive has, and follows its redirects."""
 
-    def __init__(self, archive: Archive) -> None:
-        self._archive = archive
+    def __init__(self, read: ReadCapture) -> None:
+        self._read = read
+
+    @classmethod
+    def of_file(cls, archive: Archive) -> Self:
+        """Return a fetcher that reads an archive file."""
+
+        def read(url: str, limits: FetchLimits) -> Awaitable[ArchivedResponse]:
+            return asyncio.to_thread(archive.response, url, limits)
+
+        return cls(read)
 
     @contextmanager
     def deadline(self, timeout_s: float) -> Iterator[PageDeadline]:
@@ -48,9 +61,9 @@ class ArchiveFetcher(ResponseSource):
     async def fetch(
         self,
         request: FetchRequest,
-        deadline: PageDeadline,  # noqa: ARG002 - a file is not waited for
+        deadline: PageDeadline,  # noqa: ARG002 - that of a web archive is another
         *,
-        delay_s: float = 0.0,  # noqa: ARG002 - no host is asked
+        delay_s: float = 0.0,  # noqa: ARG002 - the site is not asked
         allow_hop: AllowHop | None = None,
         queued: bool = True,  # noqa: ARG002
     ) -> FetchedResponse:
@@ -61,7 +74,7 @@ class ArchiveFetcher(ResponseSource):
         stopped: str | None = None
         try:
             while True:
-                archived = await asyncio.to_thread(self._archive.response, url, limits)
+                archived = await self._read(url, limits)
                 target = redirect_target(url, archived.status, archived.header("location"))
                 if target is None:
                     break

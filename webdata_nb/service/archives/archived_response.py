@@ -91,7 +91,7 @@ def read_response(record: WarcRecord, limits: FetchLimits) -> ArchivedResponse:
     return ArchivedResponse(
         head.status,
         head.headers,
-        _decoded(body, head, limits.decoded_bytes),
+        decode_body(body, head, limits.decoded_bytes),
         len(stored),
         record.captured_at,
     )
@@ -112,7 +112,8 @@ def _without_chunks(stored: bytes) -> bytes:
     return b"".join(parts) if parts else stored
 
 
-def _decoded(body: bytes, head: ArchivedHead, limit: int) -> bytes:
+def decode_body(body: bytes, head: ArchivedHead, limit: int) -> bytes:
+    """Return a body without the content codings that its head names; raises `FetchError`."""
     codings = parse_content_codings(head.values("content-encoding"))
     # Some archivers store the decoded body below the headers that were sent: its length is another.
     is_as_sent = head.values("content-length") == [str(len(body))]

@@ -37,7 +37,7 @@ async def run(
         raise JobFailure(
             "the archive has no page to start from: pass its URL, and the file as archive"
         )
-    fetcher = ArchiveFetcher(archive)
+    fetcher = ArchiveFetcher.of_file(archive)
     archived = replace(
         resources,
         pipeline=resources.pipeline.with_source(fetcher),

@@ -26,7 +26,7 @@ def difference(earlier: JobRecord, request: CrawlRequest, session: Mapping[str, 
     """
     if earlier.kind != "crawl":
         return "it is not a crawl"
-    if "archive" in earlier.request:
+    if "archive" in earlier.request or "as_of" in earlier.request:
         return "it is of an archive, whose pages were requested by others"
     if earlier.locked:
         return "no key of this service opens its secrets"

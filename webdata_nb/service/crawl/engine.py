@@ -6,10 +6,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import islice
 from typing import Any, Final
 
 from webdata_nb.contract import limits
+from webdata_nb.contract.archive_requests import DatedCrawlRequest
 from webdata_nb.contract.outcomes import LINK_OUTCOMES
 from webdata_nb.contract.requests import CrawlRequest
 from webdata_nb.service.crawl import spooled_page
@@ -28,6 +30,7 @@ from webdata_nb.service.crawl.page_result import (
     encode_unchanged_row,
     to_crawl_result,
     unchanged_result,
+    with_distance,
 )
 from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan, SettledTarget
 from webdata_nb.service.crawl.prefetch import PrefetchedPage, Prefetcher
@@ -157,6 +160,11 @@ class _CrawlRun:
         self._robots, self._rights, self._spool = robots, rights, resources.spool
         self._extractor = resources.extractor
         self._options = page_options(request, self._extractor)
+        self._as_of = (
+            datetime.fromisoformat(request.as_of)
+            if isinstance(request, DatedCrawlRequest)
+            else None
+        )
         frontier = FRONTIERS[request.crawl_strategy]()
         self._grade_anchors = frontier.uses_link_weights
         self._plan = _new_plan(request, frontier, handover.siblings)
@@ -439,15 +447,18 @@ class _CrawlRun:
             if isinstance(outcome, PageVisit)
             else outcome
         )
+        distance_s = None
+        if self._as_of is not None and visit is not None and visit.status is not None:
+            distance_s = (visit.fetched_at - self._as_of).total_seconds()
+            result = with_distance(result, visit.fetched_at, distance_s)
         if target.ordinal == 0:
             await self._check_start_page(result, visit)
             await self._set_seeds(result)
         row, charged = None, tuple[str, ...]()
         if visit is not None and not visit.stopped and result.kind != "not_archived":
             content = await self._content(visit.scraped)
-            row = replace(
-                encode_row(visit, target, content), source=source_of_values(visit.scraped)
-            )
+            row = encode_row(visit, target, content, capture_distance_s=distance_s)
+            row = replace(row, source=source_of_values(visit.scraped))
             extracted = bool(content.get("extract"))
             charged = tariff.page_operations(rendered=visit.rendered, extracted=extracted)
         facts = facts_of_visit(visit) if visit is not None and self._request.audit else None

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, Final
 
 import orjson
 
 from webdata_nb.contract import outcomes
+from webdata_nb.contract.archives import distance_text
 from webdata_nb.service.crawl.anchor_grading import anchor_grades
 from webdata_nb.service.crawl.earlier_pages import UnchangedPage
 from webdata_nb.service.crawl.journal import ClaimCheck, CrawlResult, CrawlTarget
@@ -67,12 +69,34 @@ def unchanged_result(page: UnchangedPage) -> CrawlResult:
     return replace(page.earlier.result, hops=page.visit.hops, check="unchanged")
 
 
-def encode_row(visit: PageVisit, target: CrawlTarget, content: Mapping[str, Any]) -> RowParts:
+def with_distance(result: CrawlResult, captured_at: datetime, distance_s: float) -> CrawlResult:
+    """Add the time of a capture, and its distance from the date of the crawl, to the detail.
+
+    Examples
+    --------
+    >>> page = CrawlResult("page", "http://a.test/")
+    >>> with_distance(page, datetime(2024, 5, 30, 12), -129_600.0).detail
+    'captured 2024-05-30 12:00, 1.5 days before'
+    """
+    if result.kind not in {"page", "failed"}:
+        return result
+    when = f"captured {captured_at:%Y-%m-%d %H:%M}, {distance_text(distance_s)}"
+    return replace(result, detail=f"{result.detail}; {when}" if result.detail else when)
+
+
+def encode_row(
+    visit: PageVisit,
+    target: CrawlTarget,
+    content: Mapping[str, Any],
+    *,
+    capture_distance_s: float | None = None,
+) -> RowParts:
     """Return the JSON of one crawled page (contract, 2.4, with our extra columns).
 
     `content` has the page's formats and its metadata, and `error` where the extraction failed. It
     is empty for a page without data. The metadata of best first has the page's score as
-    `crawl_score`. Only the times belong to the visit.
+    `crawl_score`. Only the times belong to the visit, and with them the distance of a capture from
+    the date of the crawl.
     """
     scraped = visit.scraped
     error = str(visit.error) if visit.error else content.get("error")
@@ -90,7 +114,7 @@ def encode_row(visit: PageVisit, target: CrawlTarget, content: Mapping[str, Any]
         "content_hash": None if scraped is None else scraped.content_hash,
     }
     content = content or {"metadata": _metadata_of_failure(visit)}
-    return _row_parts(visit, target, page, measures, content)
+    return _row_parts(visit, target, page, measures, content, capture_distance_s=capture_distance_s)
 
 
 def encode_unchanged_row(page: UnchangedPage, target: CrawlTarget) -> RowParts:
@@ -115,19 +139,23 @@ def _row_parts(
     page: Mapping[str, Any],
     measures: Mapping[str, Any],
     content: Mapping[str, Any],
+    *,
+    capture_distance_s: float | None = None,
 ) -> RowParts:
     if target.score is not None:
         content = {**content, "metadata": {**content["metadata"], _SCORE: target.score}}
     content = {name: value for name, value in content.items() if name not in page}
     # What the page may be used for has the times at which its signals were read.
-    rights = b"" if visit.rights is None else b',"rights":' + orjson.dumps(visit.rights)
+    own = b"" if visit.rights is None else b',"rights":' + orjson.dumps(visit.rights)
+    if capture_distance_s is not None:
+        own += b',"capture_distance_s":' + orjson.dumps(capture_distance_s)
     begin = RowParts(
         shared=(
             b'{%b,"time_taken":' % _members(page),
             b',%b,"fetched_at":' % _members(measures),
             b",",
         ),
-        own=(orjson.dumps(round(visit.elapsed_s, 6)), orjson.dumps(visit.fetched_at) + rights),
+        own=(orjson.dumps(round(visit.elapsed_s, 6)), orjson.dumps(visit.fetched_at) + own),
     )
     return begin + end_of_row(content)
 

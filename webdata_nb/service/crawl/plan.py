@@ -406,7 +406,7 @@ class CrawlPlan:
         trap = self._discovery.trap_of(target, result)
         if trap is not None:
             return TargetOutcome("trap", trap)
-        return TargetOutcome(result.check or FETCHED, follow_links=True)
+        return TargetOutcome(result.check or FETCHED, result.detail, follow_links=True)
 
     def _add_links(
         self, target: CrawlTarget, result: CrawlResult, *, follow: bool

@@ -30,7 +30,8 @@ def _own_fields(model: type[PageFields]) -> tuple[str, ...]:
 
 _SEARCH: Final = _own_fields(SearchItem)
 _RIGHTS: Final = ("rights",)
-_CRAWL: Final = tuple(name for name in _own_fields(CrawlPage) if name not in _RIGHTS)
+_CAPTURES: Final = ("capture_distance_s",)
+_CRAWL: Final = tuple(name for name in _own_fields(CrawlPage) if name not in {*_RIGHTS, *_CAPTURES})
 
 
 def columns(job: JobRecord) -> tuple[str, ...]:
@@ -43,6 +44,7 @@ def columns(job: JobRecord) -> tuple[str, ...]:
     metadata = ("metadata",) if is_crawl or formats else ()
     has_rights = is_crawl and (job.request.get("rights") or job.request.get("purpose"))
     own = _CRAWL + (_RIGHTS if has_rights else ()) if is_crawl else _SEARCH
+    own += _CAPTURES if "as_of" in job.request else ()
     return own + formats + extract + metadata
 
 

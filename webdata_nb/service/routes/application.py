@@ -14,6 +14,7 @@ from webdata_nb import __version__
 from webdata_nb.contract.events import STREAMED
 from webdata_nb.contract.replies import Refusal
 from webdata_nb.service.routes import (
+    captures,
     crawl,
     creatives,
     docs,
@@ -39,6 +40,7 @@ from webdata_nb.service.routes.routing import ERROR_BODIES, REF
 ROUTERS: Final = (
     search.router,
     crawl.router,
+    captures.router,
     site_crawls.router,
     jobs.router,
     verification.router,

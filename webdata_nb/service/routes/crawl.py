@@ -51,7 +51,7 @@ from webdata_nb.service.routes.routing import (
 from webdata_nb.service.store.records import JobSnapshot, RowRange
 
 _SELECTOR_FIELDS = ("include_tags", "exclude_tags")
-_LINKS = links(
+CRAWL_LINKS = links(
     {
         "getCrawl": "job_id",
         "watchCrawl": "job_id",
@@ -70,7 +70,7 @@ router = strict_router("crawl", route_class=StatusRoute)
     paths.CRAWL,
     summary="Start a crawl",
     response_model=StartReply,
-    responses={200: {"links": _LINKS}, **error_responses(409, 429)},
+    responses={200: {"links": CRAWL_LINKS}, **error_responses(409, 429)},
 )
 async def start_crawl(
     request: Request,
@@ -83,14 +83,14 @@ async def start_crawl(
     The job is stored before the reply is sent, and continues after a restart of the service.
     Its rows are pages in the order in which the crawl found them.
     """
-    return await _start(request, state, crawl_request, idempotency_key)
+    return await start_checked(request, state, crawl_request, idempotency_key)
 
 
 @router.post(
     paths.LONG_CRAWLS,
     summary="Start a crawl of up to 100,000 pages (ours)",
     response_model=StartReply,
-    responses={200: {"links": _LINKS}, **error_responses(409, 429)},
+    responses={200: {"links": CRAWL_LINKS}, **error_responses(409, 429)},
 )
 async def start_long_crawl(
     request: Request,
@@ -105,14 +105,14 @@ async def start_long_crawl(
     credits of its rows are charged and those of the next leg reserved, and other jobs that wait
     run first. If the credits do not suffice for the next leg, the job fails and keeps its rows.
     """
-    return await _start(request, state, crawl_request, idempotency_key)
+    return await start_checked(request, state, crawl_request, idempotency_key)
 
 
 @router.post(
     paths.INCREMENTAL_CRAWLS,
     summary="Start a crawl that takes unchanged pages from an earlier one (ours)",
     response_model=StartReply,
-    responses={200: {"links": _LINKS}, **error_responses(409, 429)},
+    responses={200: {"links": CRAWL_LINKS}, **error_responses(409, 429)},
 )
 async def start_incremental_crawl(
     request: Request,
@@ -128,7 +128,7 @@ async def start_incremental_crawl(
     The earlier crawl may have selected other pages, but must have read them with the same options.
     """
     await _check_since(request, state, crawl_request)
-    return await _start(request, state, crawl_request, idempotency_key)
+    return await start_checked(request, state, crawl_request, idempotency_key)
 
 
 async def _check_since(
@@ -151,9 +151,10 @@ async def _check_since(
         raise EarlierCrawlUnusable(f"the pages of that crawl cannot be used: {reason}", loc=loc)
 
 
-async def _start(
+async def start_checked(
     request: Request, state: AppState, crawl_request: CrawlRequest, idempotency_key: str | None
 ) -> Response:
+    """Start a crawl whose URL and options can be carried out; raises `BadInput`."""
     check_url(state.engines.egress.policy, crawl_request.url, "url")
     await check_options(request, state, crawl_request)
     job, _ = await start(state, request, crawl_request, idempotency_key)

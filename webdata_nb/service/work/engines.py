@@ -14,16 +14,20 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from webdata_nb.contract.archive_requests import DatedCrawlRequest
+from webdata_nb.contract.choices import ArchiveSource
 from webdata_nb.contract.local import SessionSettings
 from webdata_nb.contract.replies import EngineEntry
 from webdata_nb.contract.requests import ArchiveCrawlRequest, Extract, RecordedCrawlRequest
 from webdata_nb.service.archives.archive import Archives
+from webdata_nb.service.archives.web_archive import WebArchive
+from webdata_nb.service.archives.web_archives import WebArchives
 from webdata_nb.service.browser.renderer import Browser
-from webdata_nb.service.crawl import archive_crawl, recorded_crawl
+from webdata_nb.service.crawl import archive_crawl, dated_crawl, recorded_crawl
 from webdata_nb.service.crawl import engine as crawl
 from webdata_nb.service.crawl.link_check import LinkSource
 from webdata_nb.service.crawl.robots import RobotsCache
-from webdata_nb.service.errors import BadInput, FetchError, JobFailure
+from webdata_nb.service.errors import BadInput, FetchError, JobFailure, MissingSetting
 from webdata_nb.service.extract.evidence.judgement import ValueEvidence
 from webdata_nb.service.extract.extraction import Extractor, ExtractorFactory, model_access
 from webdata_nb.service.pages.evidence_reader import find_evidence
@@ -111,7 +115,7 @@ class EgressRoutes:
     ) -> None:
         self.policy, self.signer = policy, signer
         self._user_agent, self._upstream = user_agent, upstream
-        self._throttle, self.pages = throttle, pages
+        self.throttle, self.pages = throttle, pages
         self._open: dict[tuple[str | None, str | None, str], EgressRoute] = {}
         self._public_links: dict[tuple[str | None, str | None, str], _PublicLinks] = {}
         self._stack = AsyncExitStack()
@@ -182,7 +186,7 @@ class EgressRoutes:
                 upstream=proxy,
                 ca_bundle=bundle,
                 user_agent=user_agent,
-                throttle=self._throttle,
+                throttle=self.throttle,
             )
         )
         # Local mode admits private addresses, such as those of one's own SearXNG.
@@ -195,7 +199,7 @@ class EgressRoutes:
             nearby_api_fetcher = api_fetcher
         else:
             nearby_api_fetcher = await self._open_fetcher(local_policy, None, bundle, user_agent)
-        polite = PoliteFetcher(fetcher, self._throttle, signer=self.signer)
+        polite = PoliteFetcher(fetcher, self.throttle, signer=self.signer)
         return EgressRoute(
             fetcher,
             polite,
@@ -213,7 +217,7 @@ class EgressRoutes:
         bundle = Path(ca_bundle) if ca_bundle else None
         policy = replace(self.policy, mode="team")
         fetcher = await self._open_fetcher(policy, proxy, bundle, user_agent)
-        polite = PoliteFetcher(fetcher, self._throttle, signer=self.signer)
+        polite = PoliteFetcher(fetcher, self.throttle, signer=self.signer)
         return _PublicLinks(fetcher, LinkSource(polite, RobotsCache(polite)))
 
     async def _open_fetcher(
@@ -237,6 +241,7 @@ class JobEngines:
     spool: SpoolDirectory
     breakers: ProviderBreakers = field(default_factory=ProviderBreakers)
     archives: Archives = field(default_factory=Archives)
+    web_archives: WebArchives = field(default_factory=WebArchives)
     extractor_factory: ExtractorFactory = field(default_factory=ExtractorFactory)
     _search_tools: dict[tuple[EgressRoute, bytes], search.SearchResources] = field(
         default_factory=dict, repr=False
@@ -272,6 +277,9 @@ class JobEngines:
                 crawl_tools = replace(crawl_tools, links=links)
             if isinstance(crawled, ArchiveCrawlRequest):
                 return await archive_crawl.run(context, crawled, crawl_tools, self.archives)
+            if isinstance(crawled, DatedCrawlRequest):
+                archive = await self._archive_of_job(crawled.source, job.context)
+                return await dated_crawl.run(context, crawled, crawl_tools, archive)
             if isinstance(crawled, RecordedCrawlRequest):
                 return await recorded_crawl.run(context, crawled, crawl_tools)
             return await crawl.run(context, crawled, crawl_tools)
@@ -289,6 +297,28 @@ class JobEngines:
     ) -> list[ValueEvidence]:
         """Find the evidence of extracted data in the source of a page; raises `PageError`."""
         return await find_evidence(self.egress.pages, page, url, data)
+
+    async def open_archive(
+        self, source: ArchiveSource, session: Mapping[str, Any], *, patience_s: float | None = None
+    ) -> WebArchive:
+        """Return a web archive for a session; raises `MissingSetting`."""
+        route = await self.egress.route_for(session)
+        settings = merge_settings(self.operator_settings, session)
+        return self.web_archives.open(
+            source,
+            settings.access_to,
+            route.fetcher_for_api,
+            self.egress.throttle,
+            patience_s=patience_s,
+        )
+
+    async def _archive_of_job(
+        self, source: ArchiveSource, session: Mapping[str, Any]
+    ) -> WebArchive:
+        try:
+            return await self.open_archive(source, session)
+        except MissingSetting as error:
+            raise JobFailure(str(error)) from None
 
     def list_providers(self, session: Mapping[str, Any]) -> list[EngineEntry]:
         """Return every provider of every engine, in the order in which a search asks them."""

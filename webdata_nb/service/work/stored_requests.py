@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from webdata_nb.contract import limits
+from webdata_nb.contract.archive_requests import DatedCrawlRequest
 from webdata_nb.contract.error_messages import plain_message
 from webdata_nb.contract.requests import (
     ArchiveCrawlRequest,
@@ -34,6 +35,8 @@ def crawl_request(job: JobRecord) -> CrawlRequest:
     """
     if "archive" in job.request:
         return _validate(ArchiveCrawlRequest, job)
+    if "as_of" in job.request:
+        return _validate(DatedCrawlRequest, job)
     if "warc" in job.request:
         return _validate(RecordedCrawlRequest, job)
     max_pages = job.request.get("max_pages")

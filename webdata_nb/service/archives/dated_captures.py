@@ -1,0 +1,200 @@
+"""Finds the capture of a URL that is nearest to a date, and reads it from a web archive."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from http import HTTPStatus
+from typing import Final, TypeVar
+
+from webdata_nb.contract.choices import CaptureMatch
+from webdata_nb.contract.outcomes import NOT_ARCHIVED
+from webdata_nb.service.archives.archived_response import ArchivedResponse
+from webdata_nb.service.archives.cdx import CdxCapture, CdxQuery, capture_key
+from webdata_nb.service.archives.web_archive import WebArchive
+from webdata_nb.service.errors import FetchError, SourceError
+from webdata_nb.service.web.request import FetchLimits
+from webdata_nb.service.web.urls import url_origin
+
+UNAVAILABLE: Final = "archive_unavailable"
+"""The kind of failure of a page that the archive did not give, although it may have it."""
+
+# Of a host or a URL; they take some 30 MB.
+MAX_CAPTURES_LISTED: Final = 50_000
+# A reply of the Wayback Machine, and no less than a page of Common Crawl.
+_PAGE: Final = 15_000
+# An index that goes on without captures would never end.
+_MAX_PAGES: Final = 200
+# URLs of another host than that of the start which are looked up one by one.
+_SINGLE_LOOKUPS: Final = 3
+_MAX_HOSTS: Final = 100
+_MAX_URLS: Final = 20_000
+# Narrower windows for a URL with too many captures, each a tenth of the one before.
+_NARROWER_WINDOWS: Final = 4
+
+V = TypeVar("V")
+CapturesByKey = dict[str, list[CdxCapture]]
+
+
+@dataclass(frozen=True, slots=True)
+class DatedCaptures:
+    """The captures of an archive at about a time.
+
+    The captures of a host are listed once; a host with too many is asked for each URL.
+
+    Parameters
+    ----------
+    archive
+        The archive.
+    as_of
+        The time: of the captures of a URL the nearest one counts.
+    max_distance
+        Between a capture and that time at most; captures beyond do not count.
+    start_url
+        The URL of a crawl's start, whose host is listed at once.
+    """
+
+    archive: WebArchive
+    as_of: datetime
+    max_distance: timedelta
+    start_url: str
+    # None for a host with too many captures.
+    _hosts: dict[str, CapturesByKey | None] = field(default_factory=dict)
+    _lookups: dict[str, int] = field(default_factory=dict)
+    _urls: dict[str, list[CdxCapture]] = field(default_factory=dict)
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def read(self, url: str, limits: FetchLimits) -> ArchivedResponse:
+        """Return the response of a URL that was captured nearest to the time.
+
+        Raises
+        ------
+        FetchError
+            Of kind ``not_archived`` where there is none within the distance, and of kind
+            ``archive_unavailable`` where the archive cannot be asked.
+        """
+        try:
+            capture = await self._nearest(url)
+            response = await self.archive.read(capture, limits)
+        except SourceError as error:
+            raise FetchError(UNAVAILABLE, str(error)) from None
+        at = response.captured_at
+        if at is not None and not self._is_near(at):
+            raise FetchError(
+                NOT_ARCHIVED,
+                f"{self.archive.name} has a capture of {url} at {at:%Y-%m-%d %H:%M} only, and "
+                f"none {self._window}",
+            )
+        return response
+
+    async def _nearest(self, url: str) -> CdxCapture:
+        candidates = await self._candidates(url)
+        # A capture of the same URL with http may be a redirect to that with https.
+        same = [capture for capture in candidates if capture.url == url]
+        others = [capture for capture in candidates if not _is_redirect(capture)]
+        near = [capture for capture in same or others if self._is_near(capture.captured_at)]
+        if not near:
+            raise FetchError(
+                NOT_ARCHIVED, f"{self.archive.name} has no capture of {url} {self._window}"
+            )
+        return min(near, key=self._distance)
+
+    def _distance(self, capture: CdxCapture) -> tuple[timedelta, datetime]:
+        # Of two that are equally far, the earlier one.
+        return abs(capture.captured_at - self.as_of), capture.captured_at
+
+    def _is_near(self, at: datetime) -> bool:
+        return abs(at - self.as_of) <= self.max_distance
+
+    @property
+    def _window(self) -> str:
+        days = self.max_distance / timedelta(days=1)
+        unit = "day" if days == 1 else "days"
+        return f"within {days:g} {unit} of {self.as_of:%Y-%m-%d %H:%M}"
+
+    async def _candidates(self, url: str) -> list[CdxCapture]:
+        """Return the captures of a URL in the window."""
+        key = capture_key(url)
+        if key is None:
+            return []
+        host = key.partition("/")[0]
+        if (by_key := self._hosts.get(host)) is not None:
+            return by_key.get(key, [])
+        async with self._lock:
+            if host not in self._hosts and self._lists_host(host):
+                await self._list_host(host, url)
+            if (by_key := self._hosts.get(host)) is not None:
+                return by_key.get(key, [])
+            if key not in self._urls:
+                _add(self._urls, key, await self._captures_of_url(url, key), _MAX_URLS)
+            return self._urls[key]
+
+    def _lists_host(self, host: str) -> bool:
+        start = capture_key(self.start_url) or ""
+        if host == start.partition("/")[0]:
+            return True
+        count = self._lookups.get(host, 0) + 1
+        _add(self._lookups, host, count, _MAX_URLS)
+        return count > _SINGLE_LOOKUPS
+
+    async def _list_host(self, host: str, url: str) -> None:
+        listed = await self._list(f"{url_origin(url)}/", "host", self.max_distance)
+        by_key = None if listed is None else _by_key(listed)
+        _add(self._hosts, host, by_key, _MAX_HOSTS)
+
+    async def _captures_of_url(self, url: str, key: str) -> list[CdxCapture]:
+        distance = self.max_distance
+        for _ in range(1 + _NARROWER_WINDOWS):
+            listed = await self._list(url, "exact", distance)
+            if listed is not None:
+                # A capture in a narrower window is nearer than all beyond it.
+                found = _by_key(listed).get(key, [])
+                if found or distance == self.max_distance:
+                    return found
+                break
+            distance /= 10
+        raise FetchError(
+            UNAVAILABLE,
+            f"{self.archive.name} has too many captures of {url} to find the nearest one: try a "
+            "smaller max_distance",
+        )
+
+    async def _list(
+        self, url: str, match: CaptureMatch, distance: timedelta
+    ) -> list[CdxCapture] | None:
+        """Return the captures that match; None if there are too many."""
+        query = CdxQuery(url, match, self.as_of - distance, self.as_of + distance)
+        captures: list[CdxCapture] = []
+        cursor: str | None = None
+        for _ in range(_MAX_PAGES):
+            page = await self.archive.list_captures(query, limit=_PAGE, cursor=cursor)
+            if page.outcome == "unavailable":
+                raise SourceError(f"{self.archive.name}, {page.index}: {page.detail}")
+            captures += page.captures
+            if page.cursor is None:
+                return captures
+            if len(captures) >= MAX_CAPTURES_LISTED:
+                return None
+            cursor = page.cursor
+        return None
+
+
+def _is_redirect(capture: CdxCapture) -> bool:
+    status = capture.status or 0
+    return HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST
+
+
+def _by_key(captures: Iterable[CdxCapture]) -> CapturesByKey:
+    by_key: CapturesByKey = {}
+    for capture in captures:
+        by_key.setdefault(capture_key(capture.url) or "", []).append(capture)
+    return by_key
+
+
+def _add(cache: dict[str, V], key: str, value: V, limit: int) -> None:
+    """Add an entry, and evict the oldest one beyond a limit."""
+    cache[key] = value
+    if len(cache) > limit:
+        del cache[next(iter(cache))]

@@ -1,0 +1,39 @@
+"""Runs a crawl of a site as a web archive captured it at about a date."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from webdata_nb.contract.archive_requests import DatedCrawlRequest
+from webdata_nb.service.archives.archive_fetcher import ArchiveFetcher
+from webdata_nb.service.archives.dated_captures import DatedCaptures
+from webdata_nb.service.archives.web_archive import WebArchive
+from webdata_nb.service.crawl import engine
+from webdata_nb.service.crawl.engine import CrawlResources
+from webdata_nb.service.crawl.robots import RobotsCache
+from webdata_nb.service.store.interface import JobContext
+from webdata_nb.service.store.records import CommitBatch
+
+
+async def run(
+    context: JobContext,
+    request: DatedCrawlRequest,
+    resources: CrawlResources,
+    archive: WebArchive,
+) -> CommitBatch:
+    """Crawl to the end and return the last batch, as `engine.run` does; no site is asked."""
+    captures = DatedCaptures(
+        archive,
+        datetime.fromisoformat(request.as_of),
+        timedelta(days=request.max_distance),
+        request.url,
+    )
+    fetcher = ArchiveFetcher(captures.read)
+    dated = replace(
+        resources,
+        pipeline=resources.pipeline.with_source(fetcher),
+        fetcher=fetcher,
+        robots=RobotsCache(fetcher),
+    )
+    return await engine.run(context, request, dated)

@@ -1,0 +1,124 @@
+"""Reads web archives: POST /v1/captures lists captures, POST /v1/dated-crawls crawls them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Final
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from webdata_nb.contract import paths
+from webdata_nb.contract.archive_requests import CapturesRequest, DatedCrawlRequest
+from webdata_nb.contract.replies import CapturesReply, StartReply
+from webdata_nb.service.archives.cdx import CdxCapture, CdxQuery
+from webdata_nb.service.archives.web_archive import IndexPage, InvalidCursor, WebArchive
+from webdata_nb.service.errors import BadInput, FetchError, SourceError
+from webdata_nb.service.routes.app_state import AppState
+from webdata_nb.service.routes.crawl import CRAWL_LINKS, start_checked
+from webdata_nb.service.routes.parameters import IdempotencyKey
+from webdata_nb.service.routes.routing import StateDep, error_responses, examples, strict_router
+
+router = strict_router("crawl")
+# Clients repeat a call after the Retry-After of its reply.
+_PATIENCE_S: Final = 10.0
+
+
+@router.post(
+    paths.CAPTURES,
+    summary="List the captures that a web archive has of a URL (ours)",
+    response_model=CapturesReply,
+    responses=error_responses(501, 502, 504),
+)
+async def list_captures(
+    request: Request,
+    state: StateDep,
+    captures_request: Annotated[CapturesRequest, examples("listCaptures")],
+) -> Response:
+    """List a page of the index of the Wayback Machine, or of one crawl of Common Crawl.
+
+    The reply is immediate, without a job, and nothing is charged. A reply may be empty and have a
+    `cursor`: the next one is of another crawl. All accounts share the pace that the archive allows.
+    If it asks to wait, the status is 503 with a Retry-After.
+    """
+    archive = await _archive(request, state, captures_request)
+    query = CdxQuery(
+        captures_request.url,
+        captures_request.match,
+        _time(captures_request.start),
+        _time(captures_request.end),
+        distinct=True,
+    )
+    try:
+        page = await archive.list_captures(
+            query, limit=captures_request.limit, cursor=captures_request.cursor
+        )
+    except InvalidCursor:
+        raise BadInput("not a cursor of this listing", loc=("body", "cursor")) from None
+    except FetchError as error:
+        raise SourceError(f"{archive.name}: {error}") from None
+    return JSONResponse(_reply(archive, page))
+
+
+@router.post(
+    paths.DATED_CRAWLS,
+    summary="Start a crawl of a site as an archive captured it (ours)",
+    response_model=StartReply,
+    responses={200: {"links": CRAWL_LINKS}, **error_responses(409, 429)},
+)
+async def start_dated_crawl(
+    request: Request,
+    state: StateDep,
+    crawl_request: Annotated[DatedCrawlRequest, examples("startDatedCrawl")],
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Start a crawl whose pages are captures of a web archive at about a date.
+
+    Its job is like that of any crawl. The site is not asked: of each URL, robots.txt included, the
+    capture nearest to `as_of` is read. A row's `fetched_at` is the time of its capture, and
+    `capture_distance_s` the seconds from `as_of` to it. The receipt has a URL without a capture in
+    the distance as `not_archived`.
+    """
+    return await start_checked(request, state, crawl_request, idempotency_key)
+
+
+async def _archive(
+    request: Request, state: AppState, captures_request: CapturesRequest
+) -> WebArchive:
+    session = state.sessions.context_of(request.headers.get(paths.LEASE_HEADER))
+    return await state.engines.open_archive(
+        captures_request.source, session, patience_s=_PATIENCE_S
+    )
+
+
+def _time(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
+
+
+def _reply(archive: WebArchive, page: IndexPage) -> dict[str, Any]:
+    index = {
+        "index": page.index,
+        "outcome": page.outcome,
+        "detail": page.detail,
+        "captures": len(page.captures),
+    }
+    return {
+        "success": True,
+        "captures": [_entry(archive, capture) for capture in page.captures],
+        "indexes": [index],
+        "cursor": page.cursor,
+    }
+
+
+def _entry(archive: WebArchive, capture: CdxCapture) -> dict[str, Any]:
+    return {
+        "url": capture.url,
+        "captured_at": capture.captured_at.isoformat(),
+        "status_code": capture.status,
+        "mime_type": capture.mime_type,
+        "digest": capture.digest,
+        "length": capture.length,
+        "archive_url": archive.archive_url(capture),
+        "index": capture.index,
+        "offset": capture.offset,
+    }
