@@ -35,5 +35,6 @@ async def run(
         pipeline=resources.pipeline.with_source(fetcher),
         fetcher=fetcher,
         robots=RobotsCache(fetcher),
+        signature_agent=None,
     )
     return await engine.run(context, request, dated)
