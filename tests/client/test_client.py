@@ -304,7 +304,7 @@ async def test_a_service_that_never_answers_is_given_up(service: Service) -> Non
     gate = fake.Gate()
     service.on("GET crawl", *[gate] * 5)
     async with Client(service.base_url, KEY, timeout_s=0.1) as client:
-        with pytest.raises(errors.ConnectionFailed, match="(Read|Connect)Timeout"):
+        with pytest.raises(errors.ConnectionFailed, match=r"(Read|Connect)Timeout"):
             await client.crawl_status(service.job())
     gate.open.set()
 
