@@ -387,68 +387,6 @@ class CrawlRequest(CrawlFields):
         return self.url
 
 
-class ArchiveCrawlRequest(CrawlRequest):
-    """POST /local/archive-crawls, of the local service alone: a crawl of a WARC or WACZ file."""
-
-    archive: Annotated[str, Field(min_length=1, max_length=limits.URL_LENGTH)] = Field(
-        description="Absolute path of the file."
-    )
-    archive_version: Annotated[str, Field(max_length=limits.URL_LENGTH)] = Field(
-        description="Size and time of change of the file; the crawl fails if they are others."
-    )
-    url: HttpUrl = Field(
-        default="", description="Where the crawl starts; the archive's first page when left out."
-    )
-
-    @model_validator(mode="after")
-    def _check_stored_pages(self) -> ArchiveCrawlRequest:
-        options = self.scrape_options
-        if options.may_render:
-            raise ValueError(
-                "an archive has pages as they were sent, and no browser loads them: leave out "
-                'render, wait_for, mobile, mobile_device and the format "screenshot"'
-            )
-        if options.headers or options.cookies:
-            raise ValueError("nothing is sent for an archive: leave out headers and cookies")
-        if self.reads_rights:
-            raise ValueError(
-                "rights are what a site declares now, and an archive may lack it: leave out rights "
-                "and purpose"
-            )
-        if self.check_links:
-            raise ValueError(
-                "nothing is requested for an archive, and check_links requests links: leave it out"
-            )
-        return self
-
-    @property
-    def subject(self) -> str:
-        """What the crawl is of."""
-        return self.archive
-
-
-class RecordedCrawlRequest(CrawlRequest):
-    """POST /local/recorded-crawls, of the local service alone: a crawl that writes a WARC file."""
-
-    warc: Annotated[str, Field(min_length=1, max_length=limits.URL_LENGTH)] = Field(
-        description="Absolute path of the file."
-    )
-
-    @model_validator(mode="after")
-    def _check_stored_pages(self) -> RecordedCrawlRequest:
-        if self.purpose is not None:
-            raise ValueError(
-                "a WARC file has every response, also of pages that are refused for a purpose: "
-                "leave out purpose"
-            )
-        if self.check_links:
-            raise ValueError(
-                "a WARC file has the pages of a crawl, and check_links does not read those that it "
-                "requests: leave it out"
-            )
-        return self
-
-
 class LongCrawlRequest(CrawlRequest):
     """POST /v1/long-crawls (ours): a crawl of up to 100,000 pages, which runs in legs."""
 

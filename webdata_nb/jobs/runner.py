@@ -14,11 +14,14 @@ from webdata_nb.cache.result import CallResult
 from webdata_nb.client import job_wait, paging
 from webdata_nb.client.client import Client
 from webdata_nb.contract import paths
-from webdata_nb.contract.archive_requests import DatedCrawlRequest
+from webdata_nb.contract.archive_requests import (
+    ArchiveCrawlRequest,
+    DatedCrawlRequest,
+    RecordedCrawlRequest,
+)
 from webdata_nb.contract.events import Progress
 from webdata_nb.contract.fields import Strict
 from webdata_nb.contract.replies import ReceiptEntry, SearchStart, SearchStatus, StartReply
-from webdata_nb.contract.requests import ArchiveCrawlRequest, RecordedCrawlRequest
 from webdata_nb.contract.states import JobKind, JobStatus
 from webdata_nb.errors import (
     Expired,

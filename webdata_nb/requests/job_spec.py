@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any, Final, Self, Unpack, cast
 from pydantic import ValidationError
 
 from webdata_nb import caller
-from webdata_nb.contract.archive_requests import DatedCrawlRequest
+from webdata_nb.contract.archive_requests import (
+    ArchiveCrawlRequest,
+    DatedCrawlRequest,
+    RecordedCrawlRequest,
+)
 from webdata_nb.contract.archives import file_version
 from webdata_nb.contract.fields import Strict
 from webdata_nb.contract.limits import MAX_PAGES_DEFAULT
 from webdata_nb.contract.requests import (
-    ArchiveCrawlRequest,
     CrawlRequest,
     CreativesRequest,
     LongCrawlRequest,
-    RecordedCrawlRequest,
     SearchRequest,
 )
 from webdata_nb.errors import InvalidArgument

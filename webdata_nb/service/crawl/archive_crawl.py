@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from webdata_nb.contract.archive_requests import ArchiveCrawlRequest
 from webdata_nb.contract.outcomes import DAMAGED_ARCHIVE
-from webdata_nb.contract.requests import ArchiveCrawlRequest
 from webdata_nb.service.archives.archive import Archive, Archives, archive_version
 from webdata_nb.service.archives.archive_fetcher import ArchiveFetcher
 from webdata_nb.service.archives.wacz import UnusableArchive

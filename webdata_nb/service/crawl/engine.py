@@ -17,11 +17,11 @@ from webdata_nb.contract.requests import CrawlRequest
 from webdata_nb.service.crawl import spooled_page
 from webdata_nb.service.crawl.discovery import URLS_PER_STEP
 from webdata_nb.service.crawl.earlier_pages import EarlierPages, UnchangedPage
-from webdata_nb.service.crawl.facets import FacetDetector
 from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, DepthFirst, Frontier
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget, decode_entry, encode_entry
 from webdata_nb.service.crawl.link_check import LinkCheck, LinkSource
 from webdata_nb.service.crawl.link_selection import UNVISITED, max_links
+from webdata_nb.service.crawl.new_plan import new_plan
 from webdata_nb.service.crawl.page_facts import facts_of_unchanged, facts_of_visit
 from webdata_nb.service.crawl.page_fetcher import FetchOutcome, PageFetcher, page_options
 from webdata_nb.service.crawl.page_result import (
@@ -32,12 +32,12 @@ from webdata_nb.service.crawl.page_result import (
     unchanged_result,
     with_distance,
 )
-from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan, SettledTarget
+from webdata_nb.service.crawl.plan import SettledTarget
 from webdata_nb.service.crawl.prefetch import PrefetchedPage, Prefetcher
 from webdata_nb.service.crawl.rights.job_rights import JobRights
 from webdata_nb.service.crawl.robots import JobRobots, RobotsCache
 from webdata_nb.service.crawl.robots_rules import product_token
-from webdata_nb.service.crawl.scope import OUT_OF_SCOPE, CrawlScope, site_of
+from webdata_nb.service.crawl.scope import OUT_OF_SCOPE
 from webdata_nb.service.crawl.sitemaps import SitemapReader, SitemapSeeds
 from webdata_nb.service.crawl.state_record import (
     RecordChain,
@@ -61,7 +61,6 @@ from webdata_nb.service.store.site_crawls import Handover
 from webdata_nb.service.store.spool import ClosedSpool
 from webdata_nb.service.web.credentials import may_identify_user
 from webdata_nb.service.web.polite_fetcher import ResponseSource
-from webdata_nb.service.web.urls import canonical_key, canonical_url
 
 log = logging.getLogger(__name__)
 
@@ -167,7 +166,7 @@ class _CrawlRun:
         )
         frontier = FRONTIERS[request.crawl_strategy]()
         self._grade_anchors = frontier.uses_link_weights
-        self._plan = _new_plan(request, frontier, handover.siblings)
+        self._plan = new_plan(request, frontier, handover.siblings)
         self._handover = handover
         self._fetcher = PageFetcher(
             request,
@@ -578,27 +577,6 @@ class _CrawlRun:
             )
             self._seeds = self._unsaved_seeds = await reader.read_seeds(start.final_url)
         self._plan.set_seeds(self._seeds.pages)
-
-
-def _new_plan(request: CrawlRequest, frontier: Frontier, siblings: Sequence[str] = ()) -> CrawlPlan:
-    """Return the plan of a request; `siblings` are the start pages of the site crawl's others."""
-    start = canonical_url(request.url)
-    scope = CrawlScope(
-        frozenset({site_of(start)}),
-        request.allow_external_links,
-        request.include_paths,
-        request.exclude_paths,
-        {site_of(canonical_url(url)): url for url in siblings},
-    )
-    return CrawlPlan(
-        start,
-        CrawlLimits(request.max_pages, request.max_depth),
-        scope,
-        frontier,
-        canonical_key,
-        obey_nofollow=request.respect_nofollow,
-        facets=FacetDetector() if request.filter_faceted_urls else None,
-    )
 
 
 def _take_batch(outcomes: Iterator[UrlOutcome]) -> Steps[tuple[UrlOutcome, ...]]:

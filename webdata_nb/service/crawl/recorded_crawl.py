@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from webdata_nb import __version__
-from webdata_nb.contract.requests import RecordedCrawlRequest
+from webdata_nb.contract.archive_requests import RecordedCrawlRequest
 from webdata_nb.service.archives.warc_writer import (
     RecordingSource,
     WarcWriter,

@@ -11,8 +11,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from webdata_nb.contract import paths
+from webdata_nb.contract.archive_requests import ArchiveCrawlRequest, RecordedCrawlRequest
 from webdata_nb.contract.archives import WRITTEN_SUFFIX
-from webdata_nb.contract.requests import ArchiveCrawlRequest, CrawlRequest, RecordedCrawlRequest
+from webdata_nb.contract.requests import CrawlRequest
 from webdata_nb.service.errors import BadInput
 from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.routes.crawl import check_options

@@ -14,11 +14,15 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from webdata_nb.contract.archive_requests import DatedCrawlRequest
+from webdata_nb.contract.archive_requests import (
+    ArchiveCrawlRequest,
+    DatedCrawlRequest,
+    RecordedCrawlRequest,
+)
 from webdata_nb.contract.choices import ArchiveSource
 from webdata_nb.contract.local import SessionSettings
 from webdata_nb.contract.replies import EngineEntry
-from webdata_nb.contract.requests import ArchiveCrawlRequest, Extract, RecordedCrawlRequest
+from webdata_nb.contract.requests import Extract
 from webdata_nb.service.archives.archive import Archives
 from webdata_nb.service.archives.web_archive import WebArchive
 from webdata_nb.service.archives.web_archives import WebArchives

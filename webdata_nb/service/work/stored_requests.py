@@ -7,14 +7,16 @@ from typing import Final, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from webdata_nb.contract import limits
-from webdata_nb.contract.archive_requests import DatedCrawlRequest
+from webdata_nb.contract.archive_requests import (
+    ArchiveCrawlRequest,
+    DatedCrawlRequest,
+    RecordedCrawlRequest,
+)
 from webdata_nb.contract.error_messages import plain_message
 from webdata_nb.contract.requests import (
-    ArchiveCrawlRequest,
     CrawlRequest,
     IncrementalCrawlRequest,
     LongCrawlRequest,
-    RecordedCrawlRequest,
     SearchRequest,
 )
 from webdata_nb.service.errors import JobFailure

@@ -1,0 +1,33 @@
+"""Builds the plan of a crawl from its request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from webdata_nb.contract.requests import CrawlRequest
+from webdata_nb.service.crawl.facets import FacetDetector
+from webdata_nb.service.crawl.frontier import Frontier
+from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan
+from webdata_nb.service.crawl.scope import CrawlScope, site_of
+from webdata_nb.service.web.urls import canonical_key, canonical_url
+
+
+def new_plan(request: CrawlRequest, frontier: Frontier, siblings: Sequence[str] = ()) -> CrawlPlan:
+    """Return the plan of a request; `siblings` are the start pages of the site crawl's others."""
+    start = canonical_url(request.url)
+    scope = CrawlScope(
+        frozenset({site_of(start)}),
+        request.allow_external_links,
+        request.include_paths,
+        request.exclude_paths,
+        {site_of(canonical_url(url)): url for url in siblings},
+    )
+    return CrawlPlan(
+        start,
+        CrawlLimits(request.max_pages, request.max_depth),
+        scope,
+        frontier,
+        canonical_key,
+        obey_nofollow=request.respect_nofollow,
+        facets=FacetDetector() if request.filter_faceted_urls else None,
+    )
