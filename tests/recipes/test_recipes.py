@@ -180,6 +180,34 @@ def test_comparison_of_crawls(world: World) -> None:
 
 
 @pytest.mark.slow
+def test_archive_of_a_site(world: World) -> None:
+    names = world.run("archive-a-site")
+    docs, archived = names["docs"], names["archived"]
+    assert archived["url"].tolist() == docs["url"].tolist()
+    assert archived["markdown"].equals(docs["markdown"])
+    world.site.page("/docs/a.html", "<title>New</title><p>New text")
+    changes = world.run("archive-a-site", 1)["value"]
+    assert changes["url"].tolist() == [world.site.at("/docs/a.html")]
+
+
+@pytest.mark.slow
+def test_checks_of_values(world: World) -> None:
+    names = world.run("check-values")
+    assert names["wrong"].empty
+    assert set(names["checks"]["verdict"]) == {"verbatim", "derived"}
+    values = world.run("check-values", 1)["value"]
+    assert set(values["name"].dropna()) >= set(web.PRICES)
+    shop, kettle = names["shop"], world.site.at("/shop/kettle.html")
+    is_kettle = shop["url"] == kettle
+    shop["extract"] = shop["extract"].mask(
+        is_kettle, [{"name": "kettle", "price": 28.5}] * len(shop)
+    )
+    checks = webdata_nb.verify(shop)
+    wrong = checks[checks["verdict"] == "unsupported"]
+    assert wrong[["url", "field", "value"]].to_numpy().tolist() == [[kettle, "price", "28.5"]]
+
+
+@pytest.mark.slow
 def test_corpus(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     corpus = world.run("corpus")["corpus"]
     paths = {path for path in web.PAGES if path.startswith(("/docs/", "/articles/"))}
