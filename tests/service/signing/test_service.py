@@ -134,6 +134,18 @@ async def test_crawls_of_two_accounts_are_signed_across_a_rotation_and_a_restart
     ] == []
 
 
+async def test_checks_of_links_are_signed(tmp_path: Path, site: Site, other_site: Site) -> None:
+    site.page("/", PAGE.format("Home", f'<a href="{other_site.at("/a")}">a</a>'))
+    keys, data = new_key_file(tmp_path / "keys"), tmp_path / "data"
+    account = await member(data, "alice")
+    async with open_service(data, "team", networks=LOOPBACK, signing_keys=keys.path) as api:
+        api.http.headers.update(account)
+        await api.run_job("crawl", url=site.url, check_links=True)
+        hits = other_site.requests
+        assert [(hit.method, hit.path) for hit in hits] == [("GET", "/robots.txt"), ("HEAD", "/a")]
+        assert len(await verify(api, *hits)) == len(hits)
+
+
 async def test_the_directory_is_public_and_signed_for_its_own_address(
     tmp_path: Path, site: Site
 ) -> None:
