@@ -124,7 +124,8 @@ async def test_a_page_in_line_at_a_slow_site_does_not_run_out_of_time(api: Api, 
     )
     assert reply["receipt"]["counts"] == {"fetched": 6}
     begun = [hit.time for hit in site.requests]
-    assert begun[-1] - begun[1] >= 4.9
+    # The site notes when it has read a request, which may be late for the first of them.
+    assert begun[-1] - begun[1] >= 4
     assert all(row["time_taken"] < 3 for row in reply["data"])
 
 
