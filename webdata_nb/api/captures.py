@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import Counter
 from collections.abc import Sequence
 from datetime import date
@@ -14,6 +13,7 @@ from webdata_nb.bridge import blocking
 from webdata_nb.client import paging
 from webdata_nb.contract import limits, paths
 from webdata_nb.contract.archive_requests import CapturesRequest
+from webdata_nb.contract.archives import without_scheme
 from webdata_nb.contract.replies import CaptureEntry, CapturesReply
 from webdata_nb.errors import NotFound, NotSupported, OfflineError
 from webdata_nb.frames import frame, schemas
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from webdata_nb.session import Connection
 
 MAX_ROWS_DEFAULT: Final = 1000
-# Archives do not tell http from https, nor a host from the one with www.
-_SAME_SITE: Final = re.compile(r"^https?://(?:www[0-9]*\.)?", re.IGNORECASE)
 
 
 async def acaptures_df(
@@ -197,5 +195,4 @@ class _CaptureListing:
 
 def _identity(capture: CaptureEntry) -> tuple[str, str]:
     """Return what is equal for captures of one URL with the same content."""
-    url = _SAME_SITE.sub("", capture.url)
-    return url, capture.digest or f"at {capture.captured_at}"
+    return without_scheme(capture.url), capture.digest or f"at {capture.captured_at}"

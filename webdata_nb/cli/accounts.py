@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from webdata_nb.cli.commands import Commands, add_group, report
 from webdata_nb.cli.data_dir import add_accounts_command
+from webdata_nb.cli.output import utc_time
 from webdata_nb.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -114,8 +114,8 @@ async def _show_account(accounts: AccountStore, args: argparse.Namespace) -> Non
     facts = [
         *zip(_ACCOUNT_COLUMNS, _usage_cells(usage), strict=True),
         ("id", account.id),
-        ("created", _utc_time(account.created_at)),
-        ("period", f"{_utc_time(start)} to {_utc_time(end)}"),
+        ("created", utc_time(account.created_at)),
+        ("period", f"{utc_time(start)} to {utc_time(end)}"),
     ]
     _print_columns(("", ""), facts)
     if usage.used:
@@ -206,7 +206,7 @@ async def _print_keys(accounts: AccountStore, account_id: str | None) -> None:
     _print_columns(
         ("key", "name", "account", "created", "state"),
         (
-            (key.id, key.name, key.account, _utc_time(key.created_at), _key_state(key.ends_at, now))
+            (key.id, key.name, key.account, utc_time(key.created_at), _key_state(key.ends_at, now))
             for key in await accounts.keys(account_id)
         ),
     )
@@ -215,7 +215,7 @@ async def _print_keys(accounts: AccountStore, account_id: str | None) -> None:
 def _key_state(ends_at: float | None, now: float) -> str:
     if ends_at is None:
         return "valid"
-    return f"{'valid until' if ends_at > now else 'ended'} {_utc_time(ends_at)}"
+    return f"{'valid until' if ends_at > now else 'ended'} {utc_time(ends_at)}"
 
 
 async def _rotate_key(accounts: AccountStore, args: argparse.Namespace) -> None:
@@ -251,10 +251,6 @@ def _valid_name(name: str) -> str:
     if not (1 <= len(name.strip()) <= _MAX_NAME_LENGTH and name.isprintable()):
         raise InvalidArgument(f"a name is 1 to {_MAX_NAME_LENGTH} printable characters")
     return name.strip()
-
-
-def _utc_time(timestamp: float) -> str:
-    return datetime.fromtimestamp(timestamp, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _print_columns(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 if TYPE_CHECKING:
@@ -160,6 +161,11 @@ class ShortenedText:
 
         cut = shorten_middle if self.middle else shorten_end
         yield Text(cut(self.text, options.max_width), no_wrap=True, justify=options.justify)
+
+
+def utc_time(timestamp: float) -> str:
+    """Return a time in Unix seconds as text."""
+    return datetime.fromtimestamp(timestamp, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def shorten_end(text: str, width: int) -> str:

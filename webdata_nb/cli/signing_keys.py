@@ -6,12 +6,12 @@ import argparse
 import functools
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from webdata_nb.cli.commands import Commands, add_command, add_group, report
 from webdata_nb.cli.data_dir import default_data_dir
+from webdata_nb.cli.output import utc_time
 from webdata_nb.errors import InvalidArgument, WebdataError
 
 if TYPE_CHECKING:
@@ -156,15 +156,11 @@ def _agent(url: str) -> str:
 
 
 def _state(keys: SigningKeySet, key: SigningKey, now: float) -> str:
-    end = "" if key.ends_at is None else f", published until {_utc_time(key.ends_at)}"
+    end = "" if key.ends_at is None else f", published until {utc_time(key.ends_at)}"
     if key.ends_at is not None and key.ends_at <= now:
-        return f"ended {_utc_time(key.ends_at)}"
+        return f"ended {utc_time(key.ends_at)}"
     if key is keys.active(now):
         return f"signs{end}"
     if key.starts_at > now:
-        return f"signs from {_utc_time(key.starts_at)}{end}"
+        return f"signs from {utc_time(key.starts_at)}{end}"
     return f"signs no more{end}"
-
-
-def _utc_time(timestamp: float) -> str:
-    return datetime.fromtimestamp(timestamp, UTC).strftime("%Y-%m-%d %H:%M UTC")

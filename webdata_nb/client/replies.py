@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import orjson
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -157,7 +157,7 @@ def error_of(
             "followed, since they would carry the key along: set base_url (WEBDATA_BASE_URL) to "
             "the final address"
         )
-    detail, fields = _detail(reply)
+    detail, fields, types = _detail(reply)
     if fields and request_body is not None:
         detail = "; ".join(
             f"{where}: {text.rstrip('.')}{_value_text(where, text, request_body)}"
@@ -170,7 +170,7 @@ def error_of(
         "retry_after": retry.retry_after_s(reply.headers, datetime.now(UTC)),
     }
     if issubclass(kind, errors.InvalidRequest):
-        attributes["fields"], attributes["types"] = fields, _problem_types(reply)
+        attributes["fields"], attributes["types"] = fields, types
     if issubclass(kind, errors.RateLimited):
         attributes["limit"], attributes["active"] = retry.concurrency_limits(reply.headers)
     if reply.status in _FOREIGN_STATUSES and not (reply.is_json or _is_contract_error(reply)):
@@ -258,24 +258,34 @@ def code_of(reply: HttpReply) -> str | None:
 
 def detail_of(reply: HttpReply) -> str:
     """Return the service's message of an error."""
-    return _detail(reply)[0]
+    return _detail(reply).text
 
 
-def _detail(reply: HttpReply) -> tuple[str, tuple[tuple[str, str], ...]]:
+class _ErrorDetail(NamedTuple):
+    """The text of an error body, and path, message and type of each invalid field."""
+
+    text: str
+    fields: tuple[tuple[str, str], ...] = ()
+    types: tuple[str, ...] = ()
+
+
+def _detail(reply: HttpReply) -> _ErrorDetail:
     """Read any error body: the contract's, that of a similar API, or a proxy's text page."""
     try:
         body = orjson.loads(reply.body)
     except orjson.JSONDecodeError:
-        return _words(reply.body), ()
+        return _ErrorDetail(_words(reply.body))
     detail = body
     if isinstance(body, dict):
         detail = next((body[name] for name in ("detail", "error", "message") if body.get(name)), "")
     if isinstance(detail, list):
-        fields = tuple(_field(entry) for entry in detail if isinstance(entry, dict))
-        return "; ".join(f"{where}: {text}" for where, text in fields)[:_DETAIL_LENGTH], fields
-    return (detail if isinstance(detail, str) else orjson.dumps(detail).decode())[
-        :_DETAIL_LENGTH
-    ], ()
+        entries = [entry for entry in detail if isinstance(entry, dict)]
+        fields = tuple(map(_field, entries))
+        text = "; ".join(f"{where}: {text}" for where, text in fields)
+        types = tuple(str(entry.get("type", "")) for entry in entries)
+        return _ErrorDetail(text[:_DETAIL_LENGTH], fields, types)
+    text = detail if isinstance(detail, str) else orjson.dumps(detail).decode()
+    return _ErrorDetail(text[:_DETAIL_LENGTH])
 
 
 def _value_text(where: str, text: str, request_body: Mapping[str, Any]) -> str:
@@ -294,17 +304,6 @@ def _field(entry: dict[str, Any]) -> tuple[str, str]:
     loc = entry.get("loc")
     parts = [str(part) for part in loc if part != "body"] if isinstance(loc, list) else []
     return ".".join(parts) or "body", str(entry.get("msg", "invalid"))
-
-
-def _problem_types(reply: HttpReply) -> tuple[str, ...]:
-    """Return the type of each invalid field, in the order of the fields."""
-    try:
-        body = orjson.loads(reply.body)
-    except orjson.JSONDecodeError:
-        return ()
-    detail = body.get("detail") if isinstance(body, dict) else None
-    problems = detail if isinstance(detail, list) else []
-    return tuple(str(each.get("type", "")) for each in problems if isinstance(each, dict))
 
 
 def _words(body: bytes) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import zlib
 from base64 import b32encode
 from collections.abc import Mapping
@@ -13,8 +14,8 @@ from uuid import UUID
 SUFFIXES: Final = (".warc", ".warc.gz", ".wacz")
 WRITTEN_SUFFIX: Final = ".warc.gz"
 _GZIP: Final = zlib.MAX_WBITS | 16
-
-
+# Web archives do not tell http from https, nor a host from the one with www.
+_SAME_SITE: Final = re.compile(r"^https?://(?:www[0-9]*\.)?", re.IGNORECASE)
 _UNITS: Final = (("day", 86_400), ("hour", 3600), ("minute", 60))
 
 
@@ -34,6 +35,17 @@ def distance_text(seconds: float) -> str:
     return f"{amount} {unit}{'' if amount == '1' else 's'} {'before' if seconds < 0 else 'after'}"
 
 
+def without_scheme(url: str) -> str:
+    """Return a URL without what web archives do not tell apart: its scheme, and `www.`.
+
+    Examples
+    --------
+    >>> without_scheme("https://www.example.com/a")
+    'example.com/a'
+    """
+    return _SAME_SITE.sub("", url)
+
+
 def file_version(size: int, changed_ns: int) -> str:
     """Return what changes with the content of a file, from its size and its time of change."""
     return f"{size}-{changed_ns}"
@@ -47,6 +59,11 @@ def record_id(number: UUID) -> str:
 def payload_digest(payload: bytes) -> str:
     """Return the digest of a payload or block, as WARC files name it."""
     return f"sha1:{b32encode(hashlib.sha1(payload, usedforsecurity=False).digest()).decode()}"
+
+
+def warc_fields(values: Mapping[str, str]) -> bytes:
+    """Return the block of a record of the type `application/warc-fields`."""
+    return "".join(f"{name}: {value}\r\n" for name, value in values.items()).encode()
 
 
 def warc_record(

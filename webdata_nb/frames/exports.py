@@ -79,12 +79,23 @@ def to_parquet(
         raise InvalidArgument(
             f"storage_options has a meaning only with a URL; target is {format_value(str(target))}"
         )
+    parquet.write_atomically(checked_path(target), data)
+
+
+def checked_path(target: str | Path) -> Path:
+    """Return the path of a file to write.
+
+    Raises
+    ------
+    InvalidArgument
+        It is a directory, or in one that does not exist.
+    """
     path = Path(target).expanduser().absolute()
     if path.is_dir() or not path.parent.is_dir():
         raise InvalidArgument(
             f"target must be a file in a directory that exists; it is {format_value(str(target))}"
         )
-    parquet.write_atomically(path, data)
+    return path
 
 
 def check_suffix(target: str) -> None:

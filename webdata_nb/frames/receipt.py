@@ -580,5 +580,14 @@ def shorten(text: str, max_chars: int = _MAX_SUBJECT_CHARS) -> str:
     return clean if len(clean) <= max_chars else f"{clean[: max_chars - 1]}…"
 
 
+def finished_at(receipt: Mapping[str, Any]) -> datetime:
+    """Return when a call ended; now, if its receipt does not say so."""
+    text = receipt.get("finished_at") or receipt.get("timings", {}).get("finished_at")
+    try:
+        return datetime.fromisoformat(str(text))
+    except ValueError:
+        return datetime.now(UTC)
+
+
 def _iso(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -22,10 +22,11 @@ from webdata_nb.contract.archives import (
     WRITTEN_SUFFIX,
     payload_digest,
     record_id,
+    warc_fields,
     warc_record,
 )
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.frames import exports, frame, parquet
+from webdata_nb.frames import exports, frame, parquet, receipt
 from webdata_nb.frames.warc import is_of_crawl, receipt_record
 from webdata_nb.suggestions import format_value
 
@@ -103,12 +104,7 @@ def _checked_target(target: str | Path) -> Path:
         raise InvalidArgument(
             f"target must be a path that ends in {WRITTEN_SUFFIX}; it is {format_value(target)}"
         )
-    path = Path(target).expanduser().absolute()
-    if path.is_dir() or not path.parent.is_dir():
-        raise InvalidArgument(
-            f"target must be a file in a directory that exists; it is {format_value(str(target))}"
-        )
-    return path
+    return exports.checked_path(target)
 
 
 def _records(df: pd.DataFrame, attrs: Mapping[str, Any]) -> Iterator[bytes]:
@@ -134,9 +130,8 @@ def _info_record(attrs: Mapping[str, Any], description: str) -> bytes:
         "description": description,
         **of_job,
     }
-    block = "".join(f"{name}: {value}\r\n" for name, value in info.items()).encode()
     fields = {"Content-Type": "application/warc-fields"}
-    return warc_record("warcinfo", uuid4(), datetime.now(UTC), block, fields)
+    return warc_record("warcinfo", uuid4(), datetime.now(UTC), warc_fields(info), fields)
 
 
 # Responses that a crawl wrote
@@ -206,7 +201,7 @@ def _pages(table: pa.Table, attrs: Mapping[str, Any]) -> Iterator[bytes]:
     columns = ["url", *bodies, *(["fetched_at"] if "fetched_at" in table.column_names else [])]
     for row, line in zip(table.select(columns).to_pylist(), facts, strict=True):
         if row["url"]:
-            at = row.get("fetched_at") or _finished_at(attrs)
+            at = row.get("fetched_at") or receipt.finished_at(attrs)
             yield from _page(row, at, line)
 
 
@@ -233,11 +228,3 @@ def _document(
 
 def _without_user_info(text: bytes) -> bytes:
     return _USER_INFO.sub(rb"\1", text)
-
-
-def _finished_at(attrs: Mapping[str, Any]) -> datetime:
-    text = attrs.get("finished_at") or attrs.get("timings", {}).get("finished_at")
-    try:
-        return datetime.fromisoformat(str(text))
-    except ValueError:
-        return datetime.now(UTC)

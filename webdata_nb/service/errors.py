@@ -288,6 +288,11 @@ class HostPaused(FetchError):
     """No request was sent: the host asked for a pause, failed too often, or has a long queue."""
 
 
+def request_failure_kind(error: FetchError) -> str:
+    """Return the kind of a failure; `host_unavailable` wherever no request was sent to a host."""
+    return "host_unavailable" if isinstance(error, HostPaused) else error.kind
+
+
 class NameServerTimeout(FetchError):
     """No name server answered the lookup of a host in time."""
 

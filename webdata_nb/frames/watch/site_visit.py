@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from webdata_nb.contract import outcomes
-from webdata_nb.frames import frame
+from webdata_nb.frames import frame, receipt
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,7 +107,7 @@ class SiteVisit:
     ) -> SiteVisit:
         """Return what a crawl found; `entries` are its full receipt, None if that is missing."""
         attrs = crawl.attrs[frame.ATTRS]
-        job_id, at = str(attrs["job_id"]), _ended_at(attrs)
+        job_id, at = str(attrs["job_id"]), receipt.finished_at(attrs)
         pages: list[PageVersion] = []
         others: dict[str, SeenUrl] = {}
         for row in fields.rows(crawl):
@@ -140,8 +140,3 @@ def _page(row: Mapping[str, Any], fields: WatchedFields, job_id: str, at: dateti
         fields.values(row),
         fields.quotes(row),
     )
-
-
-def _ended_at(attrs: Mapping[str, Any]) -> datetime:
-    text = attrs.get("timings", {}).get("finished_at")
-    return datetime.fromisoformat(text) if text else datetime.now(UTC)

@@ -31,8 +31,10 @@ def watch_receipt(
         The file of changes, if any.
     """
     text = _FIRST
+    counts: dict[str, int] = {}
     if known is not None and comparison is not None:
-        text = f"{_text(comparison)} since {_time(known.at)}"
+        counts = _page_counts(comparison)
+        text = f"{_text(counts, comparison)} since {_time(known.at)}"
     return {
         **crawl,
         "kind": "changes",
@@ -40,7 +42,7 @@ def watch_receipt(
         "changes": {
             "since": known and known.at.isoformat(),
             "since_job": known and known.job_id,
-            "pages": {} if comparison is None else _page_counts(comparison),
+            "pages": counts,
         },
         "file": None if file is None else str(file),
         "line": f"watch {shorten(str(crawl.get('subject')))}: {text}; {crawl.get('line')}",
@@ -54,8 +56,7 @@ def _page_counts(comparison: Comparison) -> dict[str, int]:
     return {**counts, "kept": comparison.kept, "first_read": comparison.first_read}
 
 
-def _text(comparison: Comparison) -> str:
-    counts = _page_counts(comparison)
+def _text(counts: Mapping[str, int], comparison: Comparison) -> str:
     changed = ", ".join(
         _counted(counts[kind], kind) for kind in ("changed", "added", "removed") if counts[kind]
     )

@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 
 import orjson
 
+from webdata_nb.contract.archives import without_scheme
 from webdata_nb.contract.choices import CaptureMatch
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.web.urls import canonical_key, canonical_url
@@ -25,8 +26,6 @@ _DIGITS: Final = re.compile(r"[0-9]{1,15}")
 _STATUS: Final = re.compile(r"[1-9][0-9]{2}")
 _DIGEST: Final = re.compile(r"[A-Za-z0-9:]{1,128}")
 _MIME_TYPE: Final = re.compile(r"[!-~]{1,200}")
-# Archives do not tell http from https, nor a host from the one with www.
-_SAME_SITE: Final = re.compile(r"^https?://(?:www[0-9]*\.)?")
 
 
 class UnreadableIndex(Exception):
@@ -95,7 +94,7 @@ def capture_key(url: str) -> str | None:
     True
     """
     try:
-        return _SAME_SITE.sub("", canonical_key(canonical_url(url)))
+        return without_scheme(canonical_key(canonical_url(url)))
     except FetchError:
         return None
 

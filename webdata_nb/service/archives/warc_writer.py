@@ -16,6 +16,7 @@ from webdata_nb.contract.archives import (
     WRITTEN_SUFFIX,
     payload_digest,
     record_id,
+    warc_fields,
     warc_record,
 )
 from webdata_nb.service.archives.warc_records import SeveralRecords, WarcFile, read_record
@@ -84,7 +85,7 @@ class WarcWriter:
             raise JobFailure(f"{self.path} cannot be written ({error.strerror})") from None
 
     def _open(self) -> None:
-        block = "".join(f"{name}: {value}\r\n" for name, value in self.info.items()).encode()
+        block = warc_fields(self.info)
         # An attempt that was killed may have completed the file already.
         for path in (self.partial, self.path):
             if end := _end_of_records(path, block):

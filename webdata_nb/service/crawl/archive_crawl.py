@@ -14,7 +14,6 @@ from webdata_nb.service.archives.archive_fetcher import ArchiveFetcher
 from webdata_nb.service.archives.wacz import UnusableArchive
 from webdata_nb.service.crawl import engine
 from webdata_nb.service.crawl.engine import CrawlResources
-from webdata_nb.service.crawl.robots import RobotsCache
 from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.store.interface import JobContext
 from webdata_nb.service.store.records import CommitBatch, UrlOutcome
@@ -38,13 +37,7 @@ async def run(
             "the archive has no page to start from: pass its URL, and the file as archive"
         )
     fetcher = ArchiveFetcher.of_file(archive)
-    archived = replace(
-        resources,
-        pipeline=resources.pipeline.with_source(fetcher),
-        fetcher=fetcher,
-        robots=RobotsCache(fetcher),
-        signature_agent=None,
-    )
+    archived = replace(resources.reading_from(fetcher), signature_agent=None)
     batch = await engine.run(context, request.model_copy(update={"url": url}), archived)
     return replace(batch, url_outcomes=(*batch.url_outcomes, *_problems(archive)))
 

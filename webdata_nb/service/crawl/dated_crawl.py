@@ -11,7 +11,6 @@ from webdata_nb.service.archives.dated_captures import DatedCaptures
 from webdata_nb.service.archives.web_archive import WebArchive
 from webdata_nb.service.crawl import engine
 from webdata_nb.service.crawl.engine import CrawlResources
-from webdata_nb.service.crawl.robots import RobotsCache
 from webdata_nb.service.store.interface import JobContext
 from webdata_nb.service.store.records import CommitBatch
 
@@ -30,11 +29,5 @@ async def run(
         request.url,
     )
     fetcher = ArchiveFetcher(captures.read)
-    dated = replace(
-        resources,
-        pipeline=resources.pipeline.with_source(fetcher),
-        fetcher=fetcher,
-        robots=RobotsCache(fetcher),
-        signature_agent=None,
-    )
+    dated = replace(resources.reading_from(fetcher), signature_agent=None)
     return await engine.run(context, request, dated)

@@ -94,6 +94,15 @@ class CrawlResources:
     signature_agent: str | None = None
     links: LinkSource | None = None
 
+    def reading_from(self, source: ResponseSource) -> CrawlResources:
+        """Return these with another source of all responses, robots.txt included."""
+        return replace(
+            self,
+            pipeline=self.pipeline.with_source(source),
+            fetcher=source,
+            robots=RobotsCache(source),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class StoredResult:
@@ -310,10 +319,13 @@ class _CrawlRun:
         first ones to which the crawl only did not get, as many as it checks links at most.
         """
         outcomes, unvisited = self._plan.leftovers(), list[str]()
+        checks_links = self._resources.links is not None
+        limit = max_links(self._request.max_pages) if checks_links else 0
         while batch := await run_cooperatively(_take_batch(outcomes)):
             await self._context.commit(CommitBatch(url_outcomes=batch, total=self._plan.rows))
-            unvisited += [each.url for each in batch if each.outcome in UNVISITED]
-        return unvisited[: max_links(self._request.max_pages)]
+            missed = (each.url for each in batch if each.outcome in UNVISITED)
+            unvisited += islice(missed, limit - len(unvisited))
+        return unvisited
 
     async def check_links(self, source: LinkSource, token: str, unvisited: Sequence[str]) -> None:
         """Check the links that lead where the crawl did not go."""

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 from webdata_nb.contract.outcomes import LinkOutcome
 from webdata_nb.service.crawl.journal import CrawlResult
 from webdata_nb.service.crawl.robots import JobRobots, RobotsCache
-from webdata_nb.service.errors import FetchError, HostPaused
+from webdata_nb.service.errors import FetchError, request_failure_kind
 from webdata_nb.service.pages.page_pipeline import http_error
 from webdata_nb.service.web.fetch import FetchedResponse, FetchRequest
 from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource, retry_delay_s
@@ -166,8 +166,7 @@ class LinkProbe:
 
     async def _result(self, url: str, reply: FetchedResponse | FetchError) -> LinkCheckResult:
         if isinstance(reply, FetchError):
-            kind = "host_unavailable" if isinstance(reply, HostPaused) else reply.kind
-            return _failed(url, kind, str(reply))
+            return _failed(url, request_failure_kind(reply), str(reply))
         redirects = tuple((hop.url, hop.status) for hop in reply.redirects)
         if reply.stopped is not None:
             refusal = await self._robots_refusal(self._new_robots(), reply.final_url)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from webdata_nb import __version__
@@ -14,7 +13,6 @@ from webdata_nb.service.archives.warc_writer import (
 )
 from webdata_nb.service.crawl import engine
 from webdata_nb.service.crawl.engine import CrawlResources
-from webdata_nb.service.crawl.robots import RobotsCache
 from webdata_nb.service.store.interface import JobContext
 from webdata_nb.service.store.records import CommitBatch
 
@@ -34,14 +32,8 @@ async def run(
     }
     path = Path(request.warc)
     writer = WarcWriter(path, partial_path(path, context.job.id), info)
-    source = RecordingSource(resources.fetcher, writer)
-    recorded = replace(
-        resources,
-        pipeline=resources.pipeline.with_source(source),
-        fetcher=source,
-        # Of its own: what other jobs have fetched would not be in the file.
-        robots=RobotsCache(source),
-    )
+    # With robots.txt of its own: what other jobs have fetched would not be in the file.
+    recorded = resources.reading_from(RecordingSource(resources.fetcher, writer))
     try:
         await writer.open()
         batch = await engine.run(context, request, recorded)

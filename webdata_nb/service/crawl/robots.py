@@ -15,7 +15,7 @@ import orjson
 
 from webdata_nb.contract import outcomes
 from webdata_nb.service.crawl.robots_rules import RobotsRules
-from webdata_nb.service.errors import FetchError, HostPaused
+from webdata_nb.service.errors import FetchError, request_failure_kind
 from webdata_nb.service.runtime.cooperative import run_cooperatively
 from webdata_nb.service.web.charset import Charset, decode_text
 from webdata_nb.service.web.fetch import FetchLimits, FetchRequest
@@ -186,8 +186,7 @@ class RobotsCache:
             fetched = await self._fetcher.fetch(request, deadline, queued=False)
         except FetchError as error:
             status = _UNAVAILABLE.get(error.kind, 0)
-            kind = "host_unavailable" if isinstance(error, HostPaused) else error.kind
-            reply = RobotsReply(status, "", str(error), _now(), kind)
+            reply = RobotsReply(status, "", str(error), _now(), request_failure_kind(error))
             return RobotsAttempt(reply, error_kind=error.kind)
         body = decode_text(fetched.body[:MAX_PARSED_BYTES], UTF_8)
         return RobotsAttempt(

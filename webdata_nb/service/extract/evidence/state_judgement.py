@@ -87,8 +87,8 @@ class StateJudge:
         if state and self._signs.sold_out is None and self._signs.purchase_button is not None:
             return self._derived(claim, self._signs.purchase_button, _SHOWN)
         if sign is not None and declared is None and not state and not self._has_sign_of(state):
-            quote = self._index.tree.source[slice(*sign.span)][:MAX_QUOTE]
-            return ValueEvidence(claim.pointer, "unsupported", reason=f"the page shows {quote!r}")
+            reason = f"the page shows {self._quote(sign.span)!r}"
+            return ValueEvidence(claim.pointer, "unsupported", reason=reason)
         return self._judge_shown(claim, declared, is_available=state)
 
     def _has_sign_of(self, state: bool) -> bool:
@@ -141,5 +141,7 @@ class StateJudge:
         return self._derived(claim, (start, start + len(text)), reason)
 
     def _derived(self, claim: Claim, span: Span, reason: str) -> ValueEvidence:
-        quote = self._index.tree.source[slice(*span)][:MAX_QUOTE]
-        return ValueEvidence(claim.pointer, "derived", *span, quote, reason)
+        return ValueEvidence(claim.pointer, "derived", *span, self._quote(span), reason)
+
+    def _quote(self, span: Span) -> str:
+        return self._index.tree.source[slice(*span)][:MAX_QUOTE]

@@ -146,9 +146,7 @@ class StockSigns:
     @cached_property
     def _title(self) -> int | None:
         """The number of the piece with the main heading; None without one."""
-        tree = self._index.tree
-        titles = (number for number, name in enumerate(tree.names) if name == "h1")
-        for title in islice(titles, _MAX_TITLES):
+        for title in self._titles:
             at = self._index.offset_of(title)
             if self._index.text_of(title) and self._is_own_record((at, at)):
                 return self._index.piece_at(at)
@@ -232,10 +230,13 @@ class StockSigns:
     def _around_titles(self) -> frozenset[int]:
         """The elements that contain a main heading."""
         tree = self._index.tree
-        titles = (number for number, name in enumerate(tree.names) if name == "h1")
-        return frozenset(
-            each for title in islice(titles, _MAX_TITLES) for each in tree.ancestors(title)
-        )
+        return frozenset(each for title in self._titles for each in tree.ancestors(title))
+
+    @cached_property
+    def _titles(self) -> list[int]:
+        """The first main headings."""
+        names = enumerate(self._index.tree.names)
+        return list(islice((number for number, name in names if name == "h1"), _MAX_TITLES))
 
     def _name(self, element: int) -> str:
         attributes = self._index.tree.attributes(element)

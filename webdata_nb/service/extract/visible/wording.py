@@ -7,6 +7,7 @@ spaces between words are matched anywhere.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from typing import Final
 
@@ -30,8 +31,7 @@ class PhrasePattern:
     @cached_property
     def phrases(self) -> tuple[str, ...]:
         """The folded phrases, longest first."""
-        lines = self._phrases.splitlines()
-        parts = {fold(part) for line in lines for part in line.split("|")} - {""}
+        parts = set(_folded_parts(self._phrases)) - {""}
         return tuple(sorted(parts, key=lambda part: (-len(part), part)))
 
     def search(self, text: str) -> re.Match[str] | None:
@@ -59,8 +59,11 @@ class PhrasePattern:
 
 def phrase_set(phrases: str) -> frozenset[str]:
     """Return the phrases separated by `|` or line breaks, without punctuation at their ends."""
-    parts = (fold(part) for line in phrases.splitlines() for part in line.split("|"))
-    return frozenset(part.strip(" .:#*-") for part in parts) - {""}
+    return frozenset(part.strip(" .:#*-") for part in _folded_parts(phrases)) - {""}
+
+
+def _folded_parts(phrases: str) -> Iterator[str]:
+    return (fold(part) for line in phrases.splitlines() for part in line.split("|"))
 
 
 def _bounded(phrase: str) -> str:
@@ -70,8 +73,8 @@ def _bounded(phrase: str) -> str:
     return rf"(?<!\w){escaped}(?!\w)"
 
 
-# Chinese, Japanese, Korean and Thai.
 _WORD: Final = re.compile(r"\w+")
+# Chinese, Japanese, Korean and Thai.
 UNSPACED: Final = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 BUY: Final = PhrasePattern(
