@@ -22,8 +22,8 @@ from tests.postgres import running
 from tests.stores.document_index import open_document_index
 from webdata_nb.service.encryption import FixedKeys, SecretCipher, new_key
 from webdata_nb.service.store.backends import open_store
-from webdata_nb.service.store.interface import TextIndex
 from webdata_nb.service.store.records import IndexedPage
+from webdata_nb.service.store.text_index import TextIndex
 
 PAGES: Final = Path("/usr/share/doc/python3-doc/html")
 ACCOUNT: Final = "account"

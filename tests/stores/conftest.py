@@ -12,10 +12,11 @@ import pytest
 from tests.postgres import PostgresServer, schema_name
 from tests.stores.document_index import open_document_index
 from webdata_nb.service.encryption import KEY_FILE, KeyFile, SecretCipher
-from webdata_nb.service.store.interface import Store, TextIndex
+from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.postgres.database import PostgresDatabase
 from webdata_nb.service.store.sql.store import SqlStore
 from webdata_nb.service.store.sqlite.store import SqliteStore
+from webdata_nb.service.store.text_index import TextIndex
 
 StoreFactory = Callable[[Path], Store]
 

@@ -8,11 +8,12 @@ from types import MappingProxyType
 
 from webdata_nb.service.store.backends import open_text_index
 from webdata_nb.service.store.indexing import StoredTexts
-from webdata_nb.service.store.interface import Store, TextIndex
+from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.postgres.database import PostgresDatabase
 from webdata_nb.service.store.postgres.text_index import PostgresTextIndex
 from webdata_nb.service.store.records import IndexedPage
 from webdata_nb.service.store.sql.store import SqlStore
+from webdata_nb.service.store.text_index import TextIndex
 
 
 class DocumentTexts(StoredTexts):

@@ -14,7 +14,7 @@ from webdata_nb.contract.states import JobKind
 from webdata_nb.service.errors import NoSuchJob
 from webdata_nb.service.settings import Retention
 from webdata_nb.service.store.indexing import Indexer
-from webdata_nb.service.store.interface import Store, TextIndex
+from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.records import (
     IDEMPOTENCY_S,
     CommitBatch,
@@ -25,6 +25,7 @@ from webdata_nb.service.store.records import (
 )
 from webdata_nb.service.store.spool import SpoolDirectory
 from webdata_nb.service.store.sql.store import SqlStore
+from webdata_nb.service.store.text_index import TextIndex
 from webdata_nb.service.work.retention import Janitor
 
 HOUR = 3600.0

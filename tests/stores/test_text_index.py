@@ -17,9 +17,10 @@ import pytest
 from tests.stores.jobs import ALICE, BOB, NOW, accounts, new_job
 from webdata_nb.service.store.backends import open_text_index
 from webdata_nb.service.store.indexing import Indexer, strip_markdown
-from webdata_nb.service.store.interface import Store, TextIndex
+from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.records import CommitBatch, IndexedPage, JournalEntry
 from webdata_nb.service.store.sqlite.text_index import SqliteTextIndex
+from webdata_nb.service.store.text_index import TextIndex
 
 
 def document(position: int, title: str, text: str) -> IndexedPage:

@@ -54,9 +54,10 @@ from webdata_nb.service.store.backends import (
     schema_version,
 )
 from webdata_nb.service.store.indexing import Indexer, origin_of
-from webdata_nb.service.store.interface import Store, TextIndex
+from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.records import JobSnapshot
 from webdata_nb.service.store.retry import StoreRetry
+from webdata_nb.service.store.text_index import TextIndex
 from webdata_nb.service.web.throttle import HostThrottle
 from webdata_nb.service.web.urls import canonical_url
 from webdata_nb.service.webhooks.callbacks import Webhooks

@@ -30,7 +30,7 @@ from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.throttle import HostThrottle
 from webdata_nb.service.work.engines import EgressRoutes
 from webdata_nb.service.work.events import JobEvents
-from webdata_nb.service.work.job_context import LeasedJob
+from webdata_nb.service.work.leased_job import LeasedJob
 
 PAGES = [f"/p{n}" for n in range(6)]
 

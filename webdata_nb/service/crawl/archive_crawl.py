@@ -15,7 +15,7 @@ from webdata_nb.service.archives.wacz import UnusableArchive
 from webdata_nb.service.crawl import engine
 from webdata_nb.service.crawl.engine import CrawlResources
 from webdata_nb.service.errors import JobFailure
-from webdata_nb.service.store.interface import JobContext
+from webdata_nb.service.store.job_context import JobContext
 from webdata_nb.service.store.records import CommitBatch, UrlOutcome
 
 _MAX_PROBLEMS_LISTED: Final = 10

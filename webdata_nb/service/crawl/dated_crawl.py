@@ -11,7 +11,7 @@ from webdata_nb.service.archives.dated_captures import DatedCaptures
 from webdata_nb.service.archives.web_archive import WebArchive
 from webdata_nb.service.crawl import engine
 from webdata_nb.service.crawl.engine import CrawlResources
-from webdata_nb.service.store.interface import JobContext
+from webdata_nb.service.store.job_context import JobContext
 from webdata_nb.service.store.records import CommitBatch
 
 

@@ -15,7 +15,7 @@ from webdata_nb.service.crawl.earlier_request import difference
 from webdata_nb.service.crawl.journal import CrawlResult, decode_entry, facts_in, indexed_text
 from webdata_nb.service.crawl.visit_record import VisitRecord
 from webdata_nb.service.pages.page_pipeline import PageVisit
-from webdata_nb.service.store.interface import JobContext
+from webdata_nb.service.store.job_context import JobContext
 from webdata_nb.service.web.request import Validators
 
 _SHARES: Final = 1 << 64

@@ -54,7 +54,7 @@ from webdata_nb.service.pages.row_parts import source_of_values
 from webdata_nb.service.runtime.cooperative import run_cooperatively
 from webdata_nb.service.runtime.steps import Steps
 from webdata_nb.service.scrape.scraped import Scraped
-from webdata_nb.service.store.interface import JobContext, PageSpool
+from webdata_nb.service.store.job_context import JobContext, PageSpool
 from webdata_nb.service.store.page_contents import share_content
 from webdata_nb.service.store.records import CommitBatch, JournalEntry, LegEnd, UrlOutcome
 from webdata_nb.service.store.site_crawls import Handover

@@ -25,7 +25,7 @@ from webdata_nb.service.crawl.link_selection import (
 )
 from webdata_nb.service.crawl.robots import RobotsCache
 from webdata_nb.service.crawl.scope import OUT_OF_SCOPE, CrawlScope
-from webdata_nb.service.store.interface import JobContext
+from webdata_nb.service.store.job_context import JobContext
 from webdata_nb.service.store.records import CommitBatch, JournalEntry, StoredEntry, UrlOutcome
 from webdata_nb.service.web.polite_fetcher import ResponseSource
 

@@ -19,7 +19,7 @@ from webdata_nb.service.crawl.journal import CrawlTarget
 from webdata_nb.service.crawl.page_fetcher import FetchOutcome, PageFetcher
 from webdata_nb.service.crawl.plan import CrawlPlan
 from webdata_nb.service.pages.page_pipeline import FetchedPage, PageVisit
-from webdata_nb.service.store.interface import PageSpool
+from webdata_nb.service.store.job_context import PageSpool
 
 # For each concurrent fetch: the URLs of the frontier considered, and the pages prefetched whose
 # turn has not come.

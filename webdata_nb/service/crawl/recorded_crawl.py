@@ -13,7 +13,7 @@ from webdata_nb.service.archives.warc_writer import (
 )
 from webdata_nb.service.crawl import engine
 from webdata_nb.service.crawl.engine import CrawlResources
-from webdata_nb.service.store.interface import JobContext
+from webdata_nb.service.store.job_context import JobContext
 from webdata_nb.service.store.records import CommitBatch
 
 

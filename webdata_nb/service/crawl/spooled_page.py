@@ -12,7 +12,7 @@ import orjson
 
 from webdata_nb.service.content.page_source import FileSlice, PageSource
 from webdata_nb.service.pages.page_pipeline import FetchedPage
-from webdata_nb.service.store.interface import PageSpool
+from webdata_nb.service.store.job_context import PageSpool
 from webdata_nb.service.store.records import SpoolLocation
 
 _SIZES: Final = struct.Struct("!II")

@@ -25,7 +25,7 @@ from webdata_nb.service.search.chain import (
     search_providers,
 )
 from webdata_nb.service.search.providers.base import SearchProvider, SearchQuery, SearchResult
-from webdata_nb.service.store.interface import JobContext
+from webdata_nb.service.store.job_context import JobContext
 from webdata_nb.service.store.page_contents import share_content
 from webdata_nb.service.store.records import (
     EMPTY_BATCH,

@@ -13,7 +13,7 @@ from webdata_nb.pacing.shared_pacing import IN_PROCESS, SharedPacing
 from webdata_nb.service.encryption import KEY_FILE, FixedKeys, KeyFile, SecretCipher
 from webdata_nb.service.errors import MissingDriver
 from webdata_nb.service.store.indexing import StoredTexts
-from webdata_nb.service.store.interface import AccountStore, Store, TextIndex
+from webdata_nb.service.store.interface import AccountStore, Store
 from webdata_nb.service.store.segments import NO_SEGMENTS, SegmentContents, SegmentSource
 from webdata_nb.service.store.sql.accounts import SqlAccountStore
 from webdata_nb.service.store.sql.connection import SqlDatabase
@@ -34,6 +34,7 @@ from webdata_nb.service.store.table_copy import (
     TableChecksum,
     copy_tables,
 )
+from webdata_nb.service.store.text_index import TextIndex
 
 __all__ = [
     "DATABASE_FILE",

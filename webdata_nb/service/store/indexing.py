@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import orjson
 
-from webdata_nb.service.store.interface import IndexSource, TextIndex
+from webdata_nb.service.store.interface import IndexSource
 from webdata_nb.service.store.records import IndexedPage, JobRecord, UnindexedRow
+from webdata_nb.service.store.text_index import TextIndex
 
 BATCH: Final = 20
 # Characters that one regex call scans: it holds the interpreter's lock meanwhile.

@@ -1,15 +1,15 @@
 """The protocols of the store: all that engines, routes and background tasks know of it.
 
 `Store` is a `JobStore`, `JobQueue` and `IndexSource`, with the parts `accounts`, `outbox`,
-`replicas`, `retention`, `secrets`, `segments` and `site_crawls`. `TextIndex` is derived data beside
-it. `JobContext` and `PageSpool` are what an engine works with.
+`replicas`, `retention`, `secrets`, `segments` and `site_crawls`. An engine sees one job only:
+`job_context`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import Protocol, Self
 
 from webdata_nb.contract.replies import Receipt
@@ -25,7 +25,6 @@ from webdata_nb.service.store.records import (
     CommitBatch,
     CrawlState,
     IdempotencyKey,
-    IndexedPage,
     JobRecord,
     JobSnapshot,
     Lease,
@@ -34,19 +33,17 @@ from webdata_nb.service.store.records import (
     Replica,
     RowRange,
     RowSummary,
-    SpoolLocation,
     StateCounts,
     StoredEntry,
     StoredSource,
     StoredVisit,
     StoreSignal,
-    TextMatch,
     UnindexedRow,
     UrlOutcome,
     WholeEntry,
 )
 from webdata_nb.service.store.segments import SegmentStore
-from webdata_nb.service.store.site_crawls import Handover, SiteCrawlStore
+from webdata_nb.service.store.site_crawls import SiteCrawlStore
 from webdata_nb.service.store.webhook_records import (
     LANES_PER_ENDPOINT,
     Delivery,
@@ -545,129 +542,3 @@ class Store(JobStore, JobQueue, IndexSource, Protocol):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None: ...
-
-
-class TextIndex(Protocol):
-    """Full-text search over visible rows, to be used by `async with`.
-
-    The index is derived data: when it is lost or damaged, it starts empty and is filled again.
-    Several processes may fill one index at the same time.
-
-    Raises
-    ------
-    StoreUnavailable
-        From every method: the index cannot be used now, or was damaged and is empty.
-    """
-
-    async def __aenter__(self) -> Self: ...
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
-
-    async def cursor(self, job_id: str) -> int:
-        """Return the number of a job's rows that are indexed."""
-
-    async def cursors(self, account_id: str | None = None) -> dict[str, int]:
-        """Return the cursors of the jobs of one account or of all, by job id."""
-
-    async def set_cursors(self, account_id: str, cursors: Mapping[str, int]) -> None:
-        """Mark the rows of some jobs below these positions as indexed, without any text."""
-
-    async def add(
-        self,
-        account_id: str,
-        job_id: str,
-        pages: Sequence[IndexedPage],
-        *,
-        start: int = 0,
-        upto: int,
-        reachable: Mapping[str, bool] = MappingProxyType({}),
-    ) -> int:
-        """Index pages of a job, and set its cursor from `start` to `upto`; return the cursor.
-
-        Nothing changes if the cursor is not `start`: another process has indexed these rows. A page
-        replaces the account's page with the same URL. `reachable` says of visited sites, by their
-        origin, whether they could be reached.
-        """
-
-    async def remove_site(self, account_id: str, origin: str) -> int:
-        """Remove an account's pages of a site; return their number."""
-
-    async def delete(self, job_id: str) -> None:
-        """Delete a job's pages and cursor."""
-
-    async def return_space(self) -> None:
-        """Return the space of deleted pages to the file system, where the database can."""
-
-    async def find(self, account_id: str, query: str, *, limit: int) -> list[TextMatch]:
-        """Return an account's pages with all words of a query, best first.
-
-        Without a page of a reachable site among them, pages with any of the words. Pages of
-        unreachable sites are last.
-        """
-
-
-class JobContext(Protocol):
-    """A claimed job, as an engine sees it."""
-
-    @property
-    def job(self) -> JobRecord:
-        """The job as claimed."""
-
-    async def handover(self) -> Handover:
-        """Return what the job has to know of the others of its site crawl; empty without one."""
-
-    async def crawl_state(self) -> CrawlState | None:
-        """Return the state that the last leg stored; None if none has ended."""
-
-    async def end_leg(self, leg_end: LegEnd) -> bool:
-        """End a leg; return whether the job runs on.
-
-        Raises `LeaseLost`, and `CreditsUsedUp` if the account cannot pay for the next leg.
-        """
-
-    async def journal(self, *, start: int = 0) -> Sequence[StoredEntry]:
-        """Return the entries that earlier attempts stored, from ordinal `start`."""
-
-    async def entries(self, *, start: int, count: int) -> Sequence[StoredEntry]:
-        """Return up to `count` stored entries from ordinal `start`, also of this attempt."""
-
-    async def earlier_job(self, job_id: str) -> JobRecord | None:
-        """Return another job of the account; None if there is none."""
-
-    async def visits(self, job_id: str) -> Sequence[StoredVisit]:
-        """Return the pages of another job of the account that the site may be asked about."""
-
-    async def whole_entry(self, job_id: str, ordinal: int) -> WholeEntry | None:
-        """Return a page of another job of the account; None if it is deleted or damaged."""
-
-    async def pinned_files(self) -> dict[str, bytes]:
-        """Return the files that earlier attempts pinned."""
-
-    async def commit(self, batch: CommitBatch) -> None:
-        """Store a batch durably, then notify listeners; raises `LeaseLost`."""
-
-
-class PageSpool(Protocol):
-    """Fetched records of a job that are not stored yet, by ordinal; they survive a kill.
-
-    A spool may refuse or lose a record: then the page is fetched again.
-    """
-
-    async def write(self, ordinal: int, *parts: bytes) -> SpoolLocation | None:
-        """Write a new record, given in parts; return None if there is no room for it."""
-
-    def ordinals(self) -> list[int]:
-        """Return the ordinals of all records."""
-
-    def location(self, ordinal: int) -> SpoolLocation:
-        """Return where a record is stored, until it is dropped."""
-
-    async def read(self, ordinal: int) -> bytes | None:
-        """Return the record of an earlier attempt; None if there is no complete one."""
-
-    def drop(self, ordinal: int) -> None:
-        """Delete a record, if there is one."""

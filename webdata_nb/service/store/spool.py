@@ -22,7 +22,7 @@ from typing import Final, Self
 from zlib import crc32
 
 from webdata_nb.service.errors import LeaseLost
-from webdata_nb.service.store.interface import PageSpool
+from webdata_nb.service.store.job_context import PageSpool
 from webdata_nb.service.store.records import SpoolLocation
 
 # Of all jobs together. Beyond it a fetched page occupies its fetch slot until it is stored.

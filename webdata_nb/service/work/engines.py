@@ -49,7 +49,7 @@ from webdata_nb.service.search.chain import ChainLink
 from webdata_nb.service.search.providers.http_provider import provider_identity
 from webdata_nb.service.settings import DIRECT, Upstream
 from webdata_nb.service.signing.request_signer import RequestSigner
-from webdata_nb.service.store.interface import JobContext
+from webdata_nb.service.store.job_context import JobContext
 from webdata_nb.service.store.records import CommitBatch
 from webdata_nb.service.store.spool import SpoolDirectory
 from webdata_nb.service.web.addresses import is_local_host

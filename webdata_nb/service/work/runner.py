@@ -20,7 +20,7 @@ from webdata_nb.service.store.records import SUSPECT_ATTEMPTS, JobRecord, JobSna
 from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.work import job_log
 from webdata_nb.service.work.events import JobEvents
-from webdata_nb.service.work.job_context import LeasedJob
+from webdata_nb.service.work.leased_job import LeasedJob
 from webdata_nb.service.work.membership import Membership
 from webdata_nb.service.work.worker import LEASE_S, Engine, run_job
 

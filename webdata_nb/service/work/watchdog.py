@@ -15,7 +15,7 @@ from typing import Final, Literal
 from webdata_nb.service.errors import JobFailure, JobStalled
 from webdata_nb.service.observability.operations import Operations, record_operations
 from webdata_nb.service.settings import STALL_S
-from webdata_nb.service.store.interface import JobContext
+from webdata_nb.service.store.job_context import JobContext
 from webdata_nb.service.store.records import CommitBatch
 from webdata_nb.service.work import job_log
 from webdata_nb.service.work.worker import Engine

@@ -24,9 +24,9 @@ from webdata_nb.service.errors import (
     LeaseLost,
     StoreUnavailable,
 )
-from webdata_nb.service.store.interface import JobContext
+from webdata_nb.service.store.job_context import JobContext
 from webdata_nb.service.store.records import EMPTY_BATCH, CommitBatch, JobSnapshot
-from webdata_nb.service.work.job_context import LeasedJob
+from webdata_nb.service.work.leased_job import LeasedJob
 
 log = logging.getLogger(__name__)
 

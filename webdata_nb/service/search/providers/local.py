@@ -14,8 +14,8 @@ from webdata_nb.service.search.providers.base import (
     SearchResult,
 )
 from webdata_nb.service.store.indexing import Indexer
-from webdata_nb.service.store.interface import TextIndex
 from webdata_nb.service.store.records import TextMatch
+from webdata_nb.service.store.text_index import TextIndex
 
 log = logging.getLogger(__name__)
 

@@ -9,9 +9,9 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from webdata_nb.service.store.indexing import origin_of
-from webdata_nb.service.store.interface import TextIndex
 from webdata_nb.service.store.records import IndexedPage, TextMatch
 from webdata_nb.service.store.sql.connection import SqlRow, Transaction
+from webdata_nb.service.store.text_index import TextIndex
 
 T = TypeVar("T")
 

@@ -10,7 +10,8 @@ from math import inf
 
 from webdata_nb.service.errors import MissingRows, StoreUnavailable
 from webdata_nb.service.observability.operations import waiting_for
-from webdata_nb.service.store.interface import JobContext, JobQueue
+from webdata_nb.service.store.interface import JobQueue
+from webdata_nb.service.store.job_context import JobContext
 from webdata_nb.service.store.records import (
     CommitBatch,
     CrawlState,
