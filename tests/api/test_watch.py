@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -76,6 +77,18 @@ def test_a_file_of_something_else_is_refused_before_any_work(
         watch_df(SITE, out=path)
     assert service.requests == []
     assert [each.name for each in tmp_path.iterdir() if "watch" in each.name] == []
+
+
+@pytest.mark.usefixtures("connected")
+@pytest.mark.skipif(sys.platform == "win32", reason="needs os.mkfifo")
+def test_a_pipe_is_refused_before_any_work(service: WireService, tmp_path: Path) -> None:
+    path = tmp_path / "pipe.parquet"
+    os.mkfifo(path)
+    with pytest.raises(
+        InvalidArgument, match=r"out must name a file; '.*pipe\.parquet' is no regular file"
+    ):
+        watch_df(SITE, out=path)
+    assert service.requests == []
 
 
 def test_what_a_service_does_not_offer_leaves_no_file(

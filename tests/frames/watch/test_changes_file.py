@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import filelock
 import pandas as pd
 import pytest
 
@@ -102,6 +103,22 @@ def test_several_watches_share_a_file_at_once(tmp_path: Path) -> None:
     stored = pd.read_parquet(path)
     assert stored["url"].str.split("/").str[1].value_counts().to_dict() == dict.fromkeys(names, 15)
     assert not stored.duplicated(["url", "new"]).any()
+
+
+def test_a_lock_that_is_not_released_is_an_error_that_names_it(tmp_path: Path) -> None:
+    file = opened(tmp_path / "changes.parquet", "w")
+    crawl(file, "w", 1)
+    before = file.path.read_bytes()
+    known = file.known("w")
+    assert known is not None
+    lock = tmp_path / ".changes.parquet.watch" / "append.lock"
+    with (
+        filelock.FileLock(lock),
+        pytest.raises(TimeoutError, match=r"another process has held .*append\.lock.* for 0\.1 s"),
+    ):
+        file.commit("w", SCHEMA.empty_table(), known, wait_s=0.1)
+    assert file.path.read_bytes() == before
+    assert crawl(file, "w", 2) == 3
 
 
 def test_a_link_to_the_file_stays_a_link(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ share them. The validators of a reply may differ although its page is the same.
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -20,6 +21,8 @@ from webdata_nb.service.pages.page_pipeline import PageVisit
 # A page may change again within the second of its Last-Modified, and keep it (RFC 9110, 8.8.2.2).
 _RESOLUTION: Final = timedelta(seconds=1)
 _MAX_CHARACTERS: Final = 1024
+# One entity tag; some servers leave out the quotes. A "*" or a list would match other versions too.
+_ENTITY_TAG: Final = re.compile(r'(?:W/)?(?:"[^"]*"|[^",*\s]+)')
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,8 @@ class VisitRecord:
         if modified and not _is_reliable(modified, headers.get("date"), visit.fetched_at):
             return cls(check=check)
         etag = headers.get("etag", "")
+        if not _ENTITY_TAG.fullmatch(etag):
+            etag = ""
         sizes = len(etag), len(modified)
         is_usable = not visit.rendered and visit.error is None and max(sizes) <= _MAX_CHARACTERS
         return cls(etag, modified, check=check) if is_usable else cls(check=check)
