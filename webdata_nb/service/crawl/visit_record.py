@@ -17,6 +17,7 @@ import orjson
 from webdata_nb import __version__
 from webdata_nb.service.crawl.journal import ClaimCheck
 from webdata_nb.service.pages.page_pipeline import PageVisit
+from webdata_nb.service.web.credentials import is_header_value
 
 # A page may change again within the second of its Last-Modified, and keep it (RFC 9110, 8.8.2.2).
 _RESOLUTION: Final = timedelta(seconds=1)
@@ -52,7 +53,7 @@ class VisitRecord:
         if modified and not _is_reliable(modified, headers.get("date"), visit.fetched_at):
             return cls(check=check)
         etag = headers.get("etag", "")
-        if not _ENTITY_TAG.fullmatch(etag):
+        if not _ENTITY_TAG.fullmatch(etag) or not is_header_value(etag):
             etag = ""
         sizes = len(etag), len(modified)
         is_usable = not visit.rendered and visit.error is None and max(sizes) <= _MAX_CHARACTERS
@@ -84,7 +85,7 @@ class VisitRecord:
 
 def _is_reliable(modified: str, date: str | None, fetched_at: datetime) -> bool:
     """Whether a page cannot have changed since, and have the same Last-Modified."""
-    changed_at = _time(modified)
+    changed_at = _time(modified) if is_header_value(modified) else None
     sent_at = (_time(date) if date else None) or fetched_at
     return changed_at is not None and sent_at - changed_at >= _RESOLUTION
 
