@@ -50,6 +50,12 @@ stop = synced(local.stop)
         ({"out": "s3://bucket/changes.parquet"}, "of this machine"),
         ({"out": "missing/changes.parquet"}, "in a directory that exists"),
         ({"out": 7}, "out must be the path of a .parquet file"),
+        ({"out": "a\0.parquet"}, "out must be a path that this machine allows .*null"),
+        (
+            {"out": f"{'a' * 5000}.parquet"},
+            "out must be a path that this machine allows .*too long",
+        ),
+        ({"out": "~nobody-here/a.parquet"}, "out must be a path that this machine allows .*home"),
         ({"wait": "no"}, "wait must be True or False"),
         ({"recheck": 2}, "recheck must be a share from 0 to 1"),
         ({"max_pages": 2000}, "max_pages"),

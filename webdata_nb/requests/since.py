@@ -96,9 +96,20 @@ def _job_of_frame(frame: object) -> str:
     if receipt.get("kind") != "crawl" or not isinstance(job_id, str):
         raise InvalidArgument(
             "since must be a frame of one crawl with its receipt, as crawl_df returns it; this "
-            f"frame has {'no receipt' if not receipt else 'the receipt of something else'}"
+            f"frame has {_kind_of(receipt)}"
         )
     return job_id
+
+
+def _kind_of(receipt: Mapping[str, Any]) -> str:
+    if not receipt:
+        return "no receipt"
+    if "runs" in receipt:
+        return "the receipt of several crawls"
+    kind = receipt.get("kind")
+    if kind == "crawl":
+        return "a receipt without the id of its job"
+    return f"a receipt of the kind {format_value(kind)}"
 
 
 def _time(text: str) -> datetime:
