@@ -91,7 +91,7 @@ def test_a_pipe_is_refused_before_any_work(service: WireService, tmp_path: Path)
     path = tmp_path / "pipe.parquet"
     os.mkfifo(path)
     with pytest.raises(
-        InvalidArgument, match=r"out must name a file; '.*pipe\.parquet' is no regular file"
+        InvalidArgument, match=r"out must name a file; '.*pipe\.parquet' is not a regular file"
     ):
         watch_df(SITE, out=path)
     assert service.requests == []

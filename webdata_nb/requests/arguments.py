@@ -380,6 +380,6 @@ def check_file_path(name: str, value: object) -> Path:
         raise InvalidArgument(f"{name} must name a file; {format_value(str(path))} is a directory")
     if path.exists() and not path.is_file():  # a pipe or a device, which may block forever
         raise InvalidArgument(
-            f"{name} must name a file; {format_value(str(path))} is no regular file"
+            f"{name} must name a file; {format_value(str(path))} is not a regular file"
         )
     return path
