@@ -33,7 +33,7 @@ def closest(value: object, choices: Iterable[str]) -> str | None:
     if matches:
         return by_lower[matches[0]]
     parts = (choice for choice in by_lower if str(value).lower() in choice.split("_"))
-    return by_lower.get(next(parts, ""))
+    return next((by_lower[part] for part in parts), None)
 
 
 def did_you_mean(suggestion: str | None) -> str:

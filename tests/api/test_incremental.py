@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ from webdata_nb.errors import InvalidArgument, InvalidRequest, NotSupported, Off
 
 stop = synced(local.stop)
 JOB = "5f0f1f8a-2a4f-4d0e-9a55-3f1f5f6f7a01"
+# In UTC, it is in the year 0.
+BEFORE_ALL_TIMES = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=1)))
 TIMES = ["time_taken", "fetched_at", "metadata"]
 
 
@@ -39,9 +41,13 @@ def frame_of(receipt: dict[str, Any] | None) -> pd.DataFrame:
     [
         ({"since": "yesterday"}, 'since must be "last", a frame of crawl_df, the id of a crawl'),
         ({"since": 7}, "or a time; it is 7"),
+        ({"since": pd.NaT}, "or a time; it is 'NaT'"),
+        ({"since": BEFORE_ALL_TIMES}, r"or a time; it is '0001-01-01T00:00:00\+01:00'"),
+        ({"since": BEFORE_ALL_TIMES.isoformat()}, "or a time; it is '0001-01-01T"),
         ({"since": frame_of(None)}, "this frame has no receipt"),
-        ({"since": frame_of({"kind": "search", "job_id": JOB})}, "receipt of something else"),
-        ({"since": frame_of({"kind": "crawl", "job_id": None})}, "receipt of something else"),
+        ({"since": frame_of({"kind": "search", "job_id": JOB})}, "a receipt of the kind 'search'"),
+        ({"since": frame_of({"kind": "crawl", "job_id": None})}, "without the id of its job"),
+        ({"since": frame_of({"kind": "crawl", "runs": []})}, "the receipt of several crawls"),
         ({"since": "last", "recheck": 2}, "recheck must be a share from 0 to 1; it is 2"),
         ({"since": "last", "recheck": True}, "recheck must be a share"),
         ({"since": "last", "recheck": "0.1"}, "recheck must be a share"),
@@ -109,6 +115,26 @@ def test_an_unusable_earlier_crawl_is_replaced_by_a_full_one(
     assert again["revalidation"]["refusal"] == "that is not possible"
     text = "all pages new, as the earlier crawl cannot be used: that is not possible"
     assert text in again["line"]
+
+
+@pytest.mark.parametrize("kind", ["text", "offset", "local", "pandas", "pandas with zone"])
+def test_a_time_finds_the_last_crawl_that_was_not_after_it(
+    service: WireService, connected: Session, kind: str
+) -> None:
+    first = receipt_of(connected.crawl_df(SITE))
+    at = datetime.now(UTC)
+    connected.crawl_df(SITE, refresh=True)
+    times: dict[str, Any] = {
+        "text": at.isoformat(),
+        "offset": at.astimezone(timezone(timedelta(hours=-9))),
+        "local": at.astimezone().replace(tzinfo=None),
+        "pandas": pd.Timestamp(at.astimezone().replace(tzinfo=None)),
+        "pandas with zone": pd.Timestamp(at).tz_convert("Asia/Tokyo"),
+    }
+    service.offers_incremental_crawls = True
+    connected.crawl_df(SITE, since=times[kind])
+    [body] = service.posted(paths.INCREMENTAL_CRAWLS)
+    assert body["since"] == first["job_id"]
 
 
 @pytest.mark.parametrize(

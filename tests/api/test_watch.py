@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -49,6 +50,12 @@ stop = synced(local.stop)
         ({"out": "s3://bucket/changes.parquet"}, "of this machine"),
         ({"out": "missing/changes.parquet"}, "in a directory that exists"),
         ({"out": 7}, "out must be the path of a .parquet file"),
+        ({"out": "a\0.parquet"}, "out must be a path that this machine allows .*null"),
+        (
+            {"out": f"{'a' * 5000}.parquet"},
+            "out must be a path that this machine allows .*too long",
+        ),
+        ({"out": "~nobody-here/a.parquet"}, "out must be a path that this machine allows .*home"),
         ({"wait": "no"}, "wait must be True or False"),
         ({"recheck": 2}, "recheck must be a share from 0 to 1"),
         ({"max_pages": 2000}, "max_pages"),
@@ -76,6 +83,18 @@ def test_a_file_of_something_else_is_refused_before_any_work(
         watch_df(SITE, out=path)
     assert service.requests == []
     assert [each.name for each in tmp_path.iterdir() if "watch" in each.name] == []
+
+
+@pytest.mark.usefixtures("connected")
+@pytest.mark.skipif(sys.platform == "win32", reason="needs os.mkfifo")
+def test_a_pipe_is_refused_before_any_work(service: WireService, tmp_path: Path) -> None:
+    path = tmp_path / "pipe.parquet"
+    os.mkfifo(path)
+    with pytest.raises(
+        InvalidArgument, match=r"out must name a file; '.*pipe\.parquet' is not a regular file"
+    ):
+        watch_df(SITE, out=path)
+    assert service.requests == []
 
 
 def test_what_a_service_does_not_offer_leaves_no_file(

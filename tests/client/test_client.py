@@ -156,6 +156,24 @@ async def test_a_422_names_its_fields(service: Service, client: Client) -> None:
 
 
 @pytest.mark.parametrize(
+    ("message", "ending"),
+    [
+        ("is gone", "url: is gone; it is 'htp'"),
+        ("must be one of http, https", "it is 'htp': did you mean 'http'?"),
+        ("must be one of ", "it is 'htp'"),
+    ],
+)
+async def test_a_422_suggests_a_value_only_where_there_are_choices(
+    service: Service, client: Client, message: str, ending: str
+) -> None:
+    problem = {"loc": ["body", "url"], "msg": message, "type": "value_error"}
+    service.on("POST crawl", status(422, {"detail": [problem]}))
+    with pytest.raises(errors.InvalidRequest) as caught:
+        await client.start_crawl({"url": "htp"})
+    assert str(caught.value).endswith(ending)
+
+
+@pytest.mark.parametrize(
     ("body", "detail"),
     [
         (b'{"error": "of a relative"}', "of a relative"),

@@ -83,6 +83,9 @@ async def awatch_df(
         See `wait`.
     WebdataError
         As `crawl_df` raises. Nothing was compared, and the next call makes up for it.
+    OSError
+        `out` cannot be written, such as on a full disk, or another process has held its lock for a
+        minute. The next call finds the same changes.
 
     Examples
     --------

@@ -147,8 +147,8 @@ class ResultCache:
 
     def last_job_id(self, before: datetime | None) -> str | None:
         """Return the job of the newest snapshot, or of the newest one that is not after a time."""
-        at = datetime.now(UTC) if before is None else before
-        snapshot = snapshots.newest(self.root, self.key, now=at, columns=())
+        now = datetime.now(UTC)
+        snapshot = snapshots.newest(self.root, self.key, now=now, until=before, columns=())
         job_id = None if snapshot is None else snapshot.attrs.get("job_id")
         return job_id if isinstance(job_id, str) else None
 

@@ -108,14 +108,17 @@ def newest(
     *,
     now: datetime,
     ttl_s: float | None = None,
+    until: datetime | None = None,
     columns: Sequence[str] | None = None,
 ) -> Snapshot | None:
     """Return the newest valid snapshot that is at most `ttl_s` seconds old (None: any age).
 
-    Reads only `columns`, or all of them when None.
+    With `until`, it was not taken after that time. Reads only `columns`, or all of them when None.
     """
     for path, at in sorted(_files(key.folder(root)), reverse=True):
         age = now - at
+        if until is not None and at > until:
+            continue
         if ttl_s is not None and age.total_seconds() > ttl_s:
             return None
         if age >= -_CLOCK_SKEW and (snapshot := _read(path, at, key, columns)) is not None:

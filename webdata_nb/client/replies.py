@@ -296,7 +296,7 @@ def _value_text(where: str, text: str, request_body: Mapping[str, Any]) -> str:
         value = value.get(name) if isinstance(value, Mapping) else None
     if not isinstance(value, str | int | float) or not SECRET_FIELDS.isdisjoint(names):
         return ""
-    choices = text.partition("must be one of ")[2].split(", ")
+    choices = filter(None, text.partition("must be one of ")[2].split(", "))
     return f"; it is {format_value(value)}{did_you_mean(quoted(closest(value, choices)))}"
 
 

@@ -54,7 +54,7 @@ class ParquetDocument:
     schema
         The columns, without the file's metadata.
     own, attrs
-        The mappings that were passed to `encode`.
+        The mappings that were passed to `encode`; empty in a file of something else.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -62,8 +62,9 @@ class ParquetDocument:
         self._large = len(data) >= _MIN_BYTES_FOR_THREADS
         self.schema = self._file.schema_arrow.remove_metadata()
         metadata = self._file.schema_arrow.metadata or {}
-        self.own: dict[str, Any] = orjson.loads(metadata.get(_OWN, b"{}"))
-        self.attrs: dict[str, Any] = orjson.loads(metadata.get(_ATTRS, b"{}")).get("webdata", {})
+        self.own = _mapping(orjson.loads(metadata.get(_OWN, b"{}")))
+        attrs = _mapping(orjson.loads(metadata.get(_ATTRS, b"{}")))
+        self.attrs = _mapping(attrs.get("webdata"))
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the table, or the given columns in their order."""
@@ -71,6 +72,10 @@ class ParquetDocument:
         table = self._file.read(columns=wanted, use_threads=self._large)
         selected = table.select(wanted).replace_schema_metadata(None)
         return item_lists.with_current_types(selected)
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def write_atomically(

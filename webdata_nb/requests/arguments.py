@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, get_args
@@ -350,12 +351,22 @@ def check_dataset_path(value: object, cause: str = "stream=True") -> Path | str 
 
 
 def absolute_path(name: str, value: object) -> Path:
-    """Return an absolute path."""
+    """Return an absolute path, of a file that may exist or not."""
     if not isinstance(value, str | Path) or not str(value):
         raise InvalidArgument(
             f"{name} must be a path, as a string or a pathlib.Path; it is {format_value(value)}"
         )
-    return Path(value).expanduser().absolute()
+    try:
+        path = Path(value).expanduser().absolute()
+        with suppress(FileNotFoundError, NotADirectoryError):
+            path.lstat()
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InvalidArgument(
+            f"{name} must be a path that this machine allows ({reason}); it is "
+            f"{format_value(str(value))}"
+        ) from None
+    return path
 
 
 def check_file_path(name: str, value: object) -> Path:
@@ -367,4 +378,8 @@ def check_file_path(name: str, value: object) -> Path:
         )
     if path.is_dir():
         raise InvalidArgument(f"{name} must name a file; {format_value(str(path))} is a directory")
+    if path.exists() and not path.is_file():  # a pipe or a device, which may block forever
+        raise InvalidArgument(
+            f"{name} must name a file; {format_value(str(path))} is not a regular file"
+        )
     return path

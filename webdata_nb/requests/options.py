@@ -266,7 +266,8 @@ class IncrementalOptions(TypedDict, total=False):
     since
         Take pages that the site calls unchanged from an earlier crawl: `"last"`, the last one of
         this call in the cache, or a time, the last one before it (every page is fetched where there
-        is none); its frame, or the id of its job. Not every service offers it.
+        is none; a time without a zone is local); its frame, or the id of its job. Not every service
+        offers it.
     recheck
         With `since`: share of the unchanged pages that are fetched in full nevertheless, 0 to 1
         (default 0.01). The receipt says how many had changed, and what that means for the others.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import date, datetime, time
+from datetime import date, datetime
 from typing import Any, Final, Self
 
 from webdata_nb.contract import limits
@@ -66,10 +66,8 @@ class Since:
             if since == LAST:
                 return cls()
             return cls(since, is_exact=True) if _UUID.fullmatch(since) else cls(before=_time(since))
-        if isinstance(since, datetime):
-            return cls(before=since.astimezone())
-        if isinstance(since, date):
-            return cls(before=datetime.combine(since, time()).astimezone())
+        if isinstance(since, date):  # as are a datetime and a Timestamp of pandas
+            return cls(before=_time(since.isoformat()))
         raise InvalidArgument(f"since must be {_ALLOWED}; it is {format_value(since)}")
 
     @property
@@ -98,13 +96,25 @@ def _job_of_frame(frame: object) -> str:
     if receipt.get("kind") != "crawl" or not isinstance(job_id, str):
         raise InvalidArgument(
             "since must be a frame of one crawl with its receipt, as crawl_df returns it; this "
-            f"frame has {'no receipt' if not receipt else 'the receipt of something else'}"
+            f"frame has {_kind_of(receipt)}"
         )
     return job_id
 
 
+def _kind_of(receipt: Mapping[str, Any]) -> str:
+    if not receipt:
+        return "no receipt"
+    if "runs" in receipt:
+        return "the receipt of several crawls"
+    kind = receipt.get("kind")
+    if kind == "crawl":
+        return "a receipt without the id of its job"
+    return f"a receipt of the kind {format_value(kind)}"
+
+
 def _time(text: str) -> datetime:
+    """Return a time; one without a time zone is in that of this machine."""
     try:
         return datetime.fromisoformat(text).astimezone()
-    except ValueError:
+    except (ValueError, OverflowError, OSError):
         raise InvalidArgument(f"since must be {_ALLOWED}; it is {format_value(text)}") from None

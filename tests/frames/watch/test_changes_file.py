@@ -8,7 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import filelock
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import webdata_nb
@@ -104,6 +107,22 @@ def test_several_watches_share_a_file_at_once(tmp_path: Path) -> None:
     assert not stored.duplicated(["url", "new"]).any()
 
 
+def test_a_lock_that_is_not_released_is_an_error_that_names_it(tmp_path: Path) -> None:
+    file = opened(tmp_path / "changes.parquet", "w")
+    crawl(file, "w", 1)
+    before = file.path.read_bytes()
+    known = file.known("w")
+    assert known is not None
+    lock = tmp_path / ".changes.parquet.watch" / "append.lock"
+    with (
+        filelock.FileLock(lock),
+        pytest.raises(TimeoutError, match=r"another process has held .*append\.lock.* for 0\.1 s"),
+    ):
+        file.commit("w", SCHEMA.empty_table(), known, wait_s=0.1)
+    assert file.path.read_bytes() == before
+    assert crawl(file, "w", 2) == 3
+
+
 def test_a_link_to_the_file_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     link = tmp_path / "changes.parquet"
@@ -159,6 +178,48 @@ def test_a_watch_without_its_state_starts_anew_with_a_warning(tmp_path: Path) ->
         assert crawl(moved, "w", 3) == 0
     assert crawl(moved, "w", 4) == 3
     assert len(pd.read_parquet(moved.path)) == 6
+
+
+def replace_state(file: ChangesFile, own: Any, **values: Any) -> None:
+    """Replace what is known of a site by one page with these values."""
+    [state] = file.path.with_name(f".{file.path.name}.watch").glob("w-*.parquet")
+    document = parquet.ParquetDocument(state.read_bytes())
+    [row] = document.read().slice(0, 1).to_pylist()
+    table = pa.Table.from_pylist([{**row, **values}], schema=document.schema)
+    state.write_bytes(parquet.encode(table, own=document.own if own is None else own, attrs={}))
+
+
+@pytest.mark.parametrize(
+    ("own", "values"),
+    [
+        ([], {}),
+        (7, {}),
+        ({"kind": "known site/1", "job_id": "j", "at": None, "is_whole": True}, {}),
+        (None, {"values": "[]"}),
+        (None, {"values": "{"}),
+        (None, {"values": None}),
+    ],
+)
+def test_a_damaged_state_starts_the_watch_anew(
+    tmp_path: Path, own: Any, values: dict[str, Any]
+) -> None:
+    file = opened(tmp_path / "changes.parquet", "w")
+    crawl(file, "w", 1)
+    replace_state(file, own, **values)
+    with pytest.warns(UserWarning, match="the watch starts anew"):
+        assert crawl(file, "w", 2) == 0
+    assert crawl(file, "w", 3) == 3
+
+
+@pytest.mark.parametrize("metadata", [b"[]", b"7", b"{", b"null"])
+@pytest.mark.parametrize("key", [b"webdata", b"PANDAS_ATTRS"])
+def test_a_file_with_strange_metadata_is_refused(
+    tmp_path: Path, key: bytes, metadata: bytes
+) -> None:
+    path = tmp_path / "changes.parquet"
+    pq.write_table(SCHEMA.empty_table().replace_schema_metadata({key: metadata}), path)
+    with pytest.raises(InvalidArgument, match=r"out (cannot be read as a|must be a new file)"):
+        ChangesFile(path).check()
 
 
 # Kills itself before the nth change of a file in the folder, in a fork for each n.

@@ -41,6 +41,15 @@ def visit(*headers: tuple[str, str], rendered: bool = False, error: bool = False
         ([("last-modified", f"Wed, 25 Nov {10**14} 11:59:59 GMT")], ("", "")),
         ([("last-modified", f"Wed, 25 Nov 2026 11:59:59 +{10**18}")], ("", "")),
         ([("etag", "x" * 2000)], ("", "")),
+        ([("etag", "unquoted")], ("unquoted", "")),
+        # A request cannot have these characters.
+        ([("etag", '"a\x7fb"'), ("last-modified", EARLIER)], ("", EARLIER)),
+        ([("etag", '"a"'), ("last-modified", f"{EARLIER} (\x7f)")], ("", "")),
+        ([("etag", '"\N{SNOWMAN}\tb"')], ('"\N{SNOWMAN}\tb"', "")),
+        # In a request, these match any version of the page.
+        ([("etag", "*")], ("", "")),
+        ([("etag", '"a", *'), ("last-modified", EARLIER)], ("", EARLIER)),
+        ([("etag", '"a", W/"b"')], ("", "")),
     ],
 )
 def test_validators_are_stored_where_they_can_be_relied_on(

@@ -169,6 +169,22 @@ async def test_job_of_other_account_is_byte_for_byte_unknown(team: Team) -> None
         assert anothers.content == unknown.content, name
 
 
+@pytest.mark.both_stores
+async def test_earlier_crawl_of_other_account_is_unknown(team: Team) -> None:
+    bob = {"Authorization": "Bearer wdk_bob"}
+    replies = [
+        await team.api.post(
+            paths.INCREMENTAL_CRAWLS,
+            {"url": "https://example.com/", "since": job_id},
+            status=422,
+            headers=bob,
+        )
+        for job_id in (team.things["crawl"], team.things["search"], UNKNOWN)
+    ]
+    assert replies[0] == replies[1] == replies[2]
+    assert "the account has no such crawl" in str(replies[0])
+
+
 async def test_owner_has_access(team: Team) -> None:
     for name, (*_, kind) in OPERATIONS.items():
         answer = await team.ask(name, None, "Bearer wdk_alice")

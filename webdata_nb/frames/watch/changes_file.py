@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -52,6 +52,8 @@ old_job, new_job   str                 the crawls
 """
 _KIND: Final = "changes/1"
 _STATES: Final = "states"
+# A lock is held while a file of changes is rewritten.
+_LOCK_S: Final = 60.0
 
 
 def changes_table(changes: Sequence[PageChange]) -> pa.Table:
@@ -113,8 +115,12 @@ class ChangesFile:
             )
             return None
 
-    def commit(self, watch_id: str, changes: pa.Table, known: KnownSite) -> None:
+    def commit(
+        self, watch_id: str, changes: pa.Table, known: KnownSite, *, wait_s: float = _LOCK_S
+    ) -> None:
         """Append changes and replace what is known of the site, both or none.
+
+        It waits up to `wait_s` seconds for another watch that writes to the file.
 
         Raises
         ------
@@ -124,7 +130,7 @@ class ChangesFile:
             It is one of something else now.
         """
         data = known_site_file.encode(known)
-        with filelock.FileLock(self._folder / "append.lock"):
+        with self._append_lock(wait_s):
             document = self._read()
             states = _states(document)
             if not changes.num_rows and watch_id in states:
@@ -140,6 +146,22 @@ class ChangesFile:
                 self.path, parquet.encode(table, own=own, attrs={"kind": "changes"})
             )
             self._remove_states(watch_id, except_for=state)
+
+    @contextmanager
+    def _append_lock(self, wait_s: float) -> Iterator[None]:
+        lock = filelock.FileLock(self._folder / "append.lock")
+        try:
+            lock.acquire(timeout=wait_s)
+        except filelock.Timeout:
+            raise TimeoutError(
+                f"{self.path} was not written, because another process has held its lock "
+                f"{lock.lock_file} for {wait_s:g} s: end that process, and repeat the call, which "
+                "finds the same changes"
+            ) from None
+        try:
+            yield
+        finally:
+            lock.release()
 
     def _remove_states(self, watch_id: str, *, except_for: str) -> None:
         """Remove the states before this one, and those of calls that were killed."""

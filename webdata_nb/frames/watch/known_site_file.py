@@ -68,11 +68,14 @@ def _row_of_page(url: str, page: PageVersion) -> dict[str, Any]:
 
 
 def _page_of_row(row: dict[str, Any]) -> PageVersion:
+    values = orjson.loads(row["values"])
+    if not isinstance(values, dict):
+        raise TypeError(f"the values of {row['url']} are not a mapping")
     return PageVersion(
         row["url"],
         row["final_url"],
         row["content_hash"],
         row["fetched_at"],
         row["job_id"],
-        orjson.loads(row["values"]),
+        values,
     )

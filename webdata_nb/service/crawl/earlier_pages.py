@@ -28,7 +28,8 @@ class EarlierPage:
     """A page of an earlier crawl.
 
     `row`, `result` and `facts` are those of its entry, `indexed_text` is what the local index has
-    of it. `source` is the page from which values were extracted, as in `RowParts`.
+    of it. `source` is the page from which values were extracted, as in `RowParts`. `row_bytes` is
+    the size of the row as JSON.
     """
 
     row: Mapping[str, Any] = field(repr=False)
@@ -37,6 +38,12 @@ class EarlierPage:
     record: VisitRecord
     source: bytes = field(default=b"", repr=False)
     facts: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    row_bytes: int = 0
+
+    @property
+    def size(self) -> int:
+        """An estimate of its memory in bytes."""
+        return self.row_bytes + len(self.source) + len(self.indexed_text or "")
 
     @property
     def validators(self) -> Validators:
@@ -107,7 +114,7 @@ class EarlierPages:
         if self._audits and not {"status", "audit"} <= facts.keys():
             return None
         text = indexed_text(stored.journal)
-        return EarlierPage(row, result, text, record, stored.source, facts)
+        return EarlierPage(row, result, text, record, stored.source, facts, len(stored.row))
 
     def is_rechecked(self, url: str) -> bool:
         """Whether an unchanged page is fetched in full: a random choice that a restart repeats."""

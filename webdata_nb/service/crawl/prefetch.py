@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from webdata_nb.service.crawl import spooled_page
+from webdata_nb.service.crawl.earlier_pages import UnchangedPage
 from webdata_nb.service.crawl.journal import CrawlTarget
 from webdata_nb.service.crawl.page_fetcher import FetchOutcome, PageFetcher
 from webdata_nb.service.crawl.plan import CrawlPlan
@@ -25,7 +26,8 @@ from webdata_nb.service.store.job_context import PageSpool
 # turn has not come.
 CANDIDATES_PER_FETCH: Final = 2
 PREFETCHED_PER_FETCH: Final = 4
-# Memory for scraped pages that wait. Other pages stay in the spool and are scraped in their turn.
+# Memory for pages that wait. Scraped pages beyond it stay in the spool and are scraped in their
+# turn; unchanged pages, which have no body, end the prefetching until others have their turn.
 MAX_HELD_BYTES: Final = 16 * 1024 * 1024
 # Spool numbers of pages whose ordinal is not known yet; ordinals are smaller.
 _FIRST_SPOOL_NUMBER: Final = 1 << 31
@@ -85,6 +87,8 @@ class Prefetcher:
         """Choose the next page to prefetch; None when no page may be prefetched at present."""
         if self._fetches >= self._max_fetches or len(self._pages) >= self._max_pages:
             return None
+        if self._held_bytes >= MAX_HELD_BYTES:
+            return None
         for candidate in self._plan.upcoming(self._max_candidates):
             if candidate.url not in self._pages:
                 page = PrefetchedPage(candidate.url, candidate.depth, self._next_spool_number)
@@ -122,7 +126,7 @@ class Prefetcher:
             outcome = await self._fetcher.scrape(page.provisional_target, fetched)
         page.task = None
         page.outcome = outcome
-        if page.target is None and isinstance(outcome, PageVisit):
+        if page.target is None and isinstance(outcome, PageVisit | UnchangedPage):
             size = _size(outcome)
             is_spooled = isinstance(fetched, FetchedPage) and fetched.source.body_slice is not None
             if is_spooled and self._held_bytes + size > MAX_HELD_BYTES:
@@ -152,8 +156,10 @@ class Prefetcher:
                 page.task.cancel()
 
 
-def _size(visit: PageVisit) -> int:
-    """Estimate the memory of a scraped page in bytes."""
+def _size(visit: PageVisit | UnchangedPage) -> int:
+    """Estimate the memory of a page in bytes."""
+    if isinstance(visit, UnchangedPage):
+        return visit.earlier.size
     if visit.scraped is None:
         return 0
     values = visit.scraped.formats.values()

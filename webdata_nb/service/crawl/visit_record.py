@@ -6,6 +6,7 @@ share them. The validators of a reply may differ although its page is the same.
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -16,10 +17,13 @@ import orjson
 from webdata_nb import __version__
 from webdata_nb.service.crawl.journal import ClaimCheck
 from webdata_nb.service.pages.page_pipeline import PageVisit
+from webdata_nb.service.web.credentials import is_header_value
 
 # A page may change again within the second of its Last-Modified, and keep it (RFC 9110, 8.8.2.2).
 _RESOLUTION: Final = timedelta(seconds=1)
 _MAX_CHARACTERS: Final = 1024
+# One entity tag; some servers leave out the quotes. A "*" or a list would match other versions too.
+_ENTITY_TAG: Final = re.compile(r'(?:W/)?(?:"[^"]*"|[^",*\s]+)')
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,8 @@ class VisitRecord:
         if modified and not _is_reliable(modified, headers.get("date"), visit.fetched_at):
             return cls(check=check)
         etag = headers.get("etag", "")
+        if not _ENTITY_TAG.fullmatch(etag) or not is_header_value(etag):
+            etag = ""
         sizes = len(etag), len(modified)
         is_usable = not visit.rendered and visit.error is None and max(sizes) <= _MAX_CHARACTERS
         return cls(etag, modified, check=check) if is_usable else cls(check=check)
@@ -79,7 +85,7 @@ class VisitRecord:
 
 def _is_reliable(modified: str, date: str | None, fetched_at: datetime) -> bool:
     """Whether a page cannot have changed since, and have the same Last-Modified."""
-    changed_at = _time(modified)
+    changed_at = _time(modified) if is_header_value(modified) else None
     sent_at = (_time(date) if date else None) or fetched_at
     return changed_at is not None and sent_at - changed_at >= _RESOLUTION
 

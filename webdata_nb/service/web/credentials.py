@@ -38,6 +38,11 @@ _IMPERSONAL: Final = frozenset({"accept", "accept-language", "user-agent"})
 """Headers that name no user. Any other header of a job may be a secret of its user."""
 
 
+def is_header_value(value: str) -> bool:
+    """Whether a request may have a header with this value."""
+    return _HEADER_VALUE.fullmatch(value) is not None
+
+
 def check_headers(headers: Mapping[str, str]) -> None:
     """Refuse request headers that are malformed or reserved.
 
@@ -47,7 +52,7 @@ def check_headers(headers: Mapping[str, str]) -> None:
         The message contains the header's name, never its value.
     """
     for name, value in headers.items():
-        if not _TOKEN.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+        if not _TOKEN.fullmatch(name) or not is_header_value(value):
             raise EgressDenied(f"The request header {name[:80]!r} is not valid.")
         if name.lower() in _RESERVED:
             raise EgressDenied(f"The request header {name!r} is set by the service itself.")
