@@ -7,6 +7,7 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 from http import HTTPStatus
+from itertools import islice
 from math import inf
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -20,6 +21,7 @@ from webdata_nb.service.archives.archive_index import (
     url_key,
 )
 from webdata_nb.service.archives.archived_response import (
+    ArchivedHead,
     ArchivedResponse,
     read_head,
     read_response,
@@ -31,13 +33,22 @@ from webdata_nb.service.archives.wacz import (
     WarcWindow,
     read_wacz,
 )
-from webdata_nb.service.archives.warc_records import WarcFile, WarcRecord, read_record
+from webdata_nb.service.archives.warc_records import (
+    WarcFile,
+    WarcRecord,
+    parse_date,
+    read_record,
+)
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.web.request import FetchLimits
+from webdata_nb.service.web.urls import split_url
 
 # Records that are read in search of the first page.
 _MAX_START_RECORDS: Final = 10_000
+# Captures that are read in search of the one that a revisit refers to.
+_MAX_EARLIER_CAPTURES: Final = 10_000
+_DIGEST: Final = "warc-payload-digest"
 # Indexes that stay in memory for further crawls of the same file.
 _MAX_OPEN_ARCHIVES: Final = 4
 
@@ -105,6 +116,7 @@ class Archive:
         self, file: BinaryIO, record: WarcRecord, limits: FetchLimits
     ) -> ArchivedResponse:
         """Return the response of a record that refers to an earlier one for its body."""
+        head = _head_of_revisit(record)
         original = self._original(file, record)
         if original is None:
             raise FetchError(
@@ -112,6 +124,8 @@ class Archive:
                 f"The archive refers to a capture of {record.url} that it does not have",
             )
         response = read_response(original, limits)
+        if head is not None:
+            response = response.below(head)
         return replace(response, captured_at=record.captured_at)
 
     def _original(self, file: BinaryIO, record: WarcRecord) -> WarcRecord | None:
@@ -119,8 +133,8 @@ class Archive:
         key = url_key(record.fields.get("warc-refers-to-target-uri", record.url).strip("<>"))
         if key is None:
             return None
-        digest = record.fields.get("warc-payload-digest")
-        records = (self._read(file, capture) for capture in self.index.captures(key))
+        captures = islice(self.index.captures(key), _MAX_EARLIER_CAPTURES)
+        records = (self._read(file, capture) for capture in captures)
         return next(
             (
                 each
@@ -128,18 +142,42 @@ class Archive:
                 if each is not None
                 and each.kind != "revisit"
                 and url_key(each.url) == key
-                and each.fields.get("warc-payload-digest") == digest
+                and _may_be_original(each, record)
             ),
             None,
         )
 
 
+def _head_of_revisit(record: WarcRecord) -> ArchivedHead | None:
+    """Return the head that was sent with an unchanged body; None where that of the body counts."""
+    try:
+        head, _ = read_head(record)
+    except (BrokenRecord, FetchError):  # a revisit need not have one
+        return None
+    return None if head.status == HTTPStatus.NOT_MODIFIED else head
+
+
+def _may_be_original(record: WarcRecord, revisit: WarcRecord) -> bool:
+    """Return whether a revisit may refer to a record, by the digest or, without one, the time."""
+    digest = revisit.fields.get(_DIGEST)
+    if digest is not None:
+        return record.fields.get(_DIGEST) == digest
+    at, revisited_at = record.captured_at, revisit.captured_at
+    refers_to = parse_date(revisit.fields.get("warc-refers-to-date", ""))
+    if refers_to is not None:
+        return at is not None and at.replace(microsecond=0) == refers_to.replace(microsecond=0)
+    return at is not None and revisited_at is not None and at <= revisited_at
+
+
 def _first_page(file: BinaryIO, window: WarcWindow) -> str | None:
-    """Return the first HTML page, or redirect, of a WARC file."""
+    """Return the first HTML page, or redirect, of a WARC file.
+
+    It is not robots.txt, which many crawlers read first, and many sites answer with a page.
+    """
     for number, record in enumerate(WarcFile(file, window.start, window.limit).records()):
         if number == _MAX_START_RECORDS:
             return None
-        if record.kind in {"response", "resource"} and url_key(record.url) is not None:
+        if record.kind in {"response", "resource"} and _may_be_page(record.url):
             try:
                 head, _ = read_head(read_record(file, record.offset, window.limit))
             except (BrokenRecord, FetchError):
@@ -149,6 +187,11 @@ def _first_page(file: BinaryIO, window: WarcWindow) -> str | None:
             if is_redirect or (is_html and head.status < HTTPStatus.MULTIPLE_CHOICES):
                 return record.url
     return None
+
+
+def _may_be_page(url: str) -> bool:
+    key = url_key(url)
+    return key is not None and split_url(key).path != "/robots.txt"
 
 
 def archive_version(path: Path) -> str:
