@@ -32,7 +32,7 @@ from webdata_nb.service.archives.archive import Archive, open_archive
 from webdata_nb.service.archives.archive_index import IndexingCancelled
 from webdata_nb.service.archives.wacz import MAX_DIRECTORY_BYTES, UnusableArchive
 from webdata_nb.service.archives.warc_records import MAX_DAMAGED_PLACES, WarcFile
-from webdata_nb.service.errors import FetchError
+from webdata_nb.service.errors import FetchError, JobFailure
 from webdata_nb.service.web.request import FetchLimits
 
 URL = "http://example.com/"
@@ -367,8 +367,18 @@ class TestUnusable:
         assert "\n" not in str(caught.value)
 
     def test_a_file_that_is_gone(self, tmp_path: Path) -> None:
-        with pytest.raises(UnusableArchive, match="No such file"):
+        with pytest.raises(JobFailure, match=r"a\.warc cannot be read \(No such file"):
             opened(tmp_path / "a.warc")
+
+    def test_a_file_that_changes_after_it_was_indexed(self, write: Callable[..., Archive]) -> None:
+        archive = write(response(URL, b"a"))
+        archive.path.write_bytes(archive.path.read_bytes() + b"\n")
+        for read in (archive.first_page, lambda: archive.response(URL, LIMITS)):
+            with pytest.raises(JobFailure, match="has changed since the crawl was started"):
+                read()
+        archive.path.unlink()
+        with pytest.raises(JobFailure, match="cannot be read"):
+            archive.response(URL, LIMITS)
 
     def test_indexing_can_be_cancelled(self, tmp_path: Path) -> None:
         cancelled = threading.Event()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from datetime import UTC, datetime
 from urllib.parse import parse_qs
 
 import pytest
 
 from webdata_nb.service.archives.cdx import (
+    MAX_VALUES,
     CdxQuery,
     UnreadableIndex,
     capture_key,
@@ -73,6 +75,22 @@ def test_a_reply_without_captures(body: bytes) -> None:
 def test_a_reply_that_is_no_list(body: bytes) -> None:
     with pytest.raises(UnreadableIndex, match="it sent"):
         parse_wayback(body, "wayback")
+
+
+@pytest.mark.parametrize("value", [b"[]", b"{}", b'""'])
+def test_a_reply_with_too_many_values_is_not_parsed(value: bytes) -> None:
+    for parse, separator, ends in (
+        (parse_wayback, b",", (b"[", b"]")),
+        (parse_lines, b"\n", (b"", b"")),
+    ):
+        body = ends[0] + separator.join([value] * (MAX_VALUES + 2)) + ends[1]
+        tracemalloc.start()
+        try:
+            with pytest.raises(UnreadableIndex, match="more than 1,000,000 values"):
+                parse(body, "index")
+            assert tracemalloc.get_traced_memory()[1] < 1_000_000
+        finally:
+            tracemalloc.stop()
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from itertools import islice
@@ -39,7 +42,7 @@ from webdata_nb.service.archives.warc_records import (
     parse_date,
     read_record,
 )
-from webdata_nb.service.errors import FetchError
+from webdata_nb.service.errors import FetchError, JobFailure
 from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.web.request import FetchLimits
 from webdata_nb.service.web.urls import split_url
@@ -55,9 +58,13 @@ _MAX_OPEN_ARCHIVES: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """An archive and its index; it can be read from several threads."""
+    """An archive and its index; it can be read from several threads.
+
+    Reading raises `JobFailure` where the file is no longer the one that was indexed.
+    """
 
     path: Path
+    version: str
     windows: tuple[WarcWindow, ...]
     index: ArchiveIndex
     listed_pages: tuple[str, ...] = ()
@@ -71,7 +78,7 @@ class Archive:
             Of kind ``not_archived`` where there is none; ``too_large``, ``decode`` or ``protocol``
             where the record cannot be used.
         """
-        with self.path.open("rb") as file:
+        with self._opened() as file:
             record = self._record(file, url)
             try:
                 if record.kind == "revisit":
@@ -82,12 +89,19 @@ class Archive:
 
     def first_page(self) -> str | None:
         """Return the page where a crawl starts: the first one listed, else the first one stored."""
-        with self.path.open("rb") as file:
+        with self._opened() as file:
             for url in self.listed_pages:
                 if self._find(file, url) is not None:
                     return url
             pages = (_first_page(file, window) for window in self.windows)
             return next(filter(None, pages), None)
+
+    @contextmanager
+    def _opened(self) -> Iterator[BinaryIO]:
+        with _opened(self.path) as file:
+            if _version_of(file) != self.version:
+                raise JobFailure(_changed_text(self.path))
+            yield file
 
     def _record(self, file: BinaryIO, url: str) -> WarcRecord:
         record = self._find(file, url)
@@ -194,29 +208,53 @@ def _may_be_page(url: str) -> bool:
     return key is not None and split_url(key).path != "/robots.txt"
 
 
-def archive_version(path: Path) -> str:
-    """Return the version of a file."""
-    status = path.stat()
+def _changed_text(path: Path) -> str:
+    """Return the failure of a crawl whose archive is another file now."""
+    return f"{path} has changed since the crawl was started: start it again"
+
+
+def _version_of(file: BinaryIO) -> str:
+    status = os.fstat(file.fileno())
     return file_version(status.st_size, status.st_mtime_ns)
 
 
-def open_archive(path: Path, cancelled: threading.Event) -> Archive:
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a file; raises `JobFailure` where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            yield file
+    except OSError as error:
+        raise JobFailure(f"{path} cannot be read ({error.strerror})") from None
+
+
+def open_archive(path: Path, cancelled: threading.Event, *, version: str | None = None) -> Archive:
     """Open an archive and index it.
+
+    Parameters
+    ----------
+    path
+        The file.
+    cancelled
+        Ends the reading.
+    version
+        The version that the file must have; any when None.
 
     Raises
     ------
     UnusableArchive
         The file cannot be read as an archive.
+    JobFailure
+        It has another version, or cannot be read.
     IndexingCancelled
         `cancelled` was set.
     """
-    try:
-        with path.open("rb") as file:
-            start = file.read(8)
-            windows, pages = _windows(path, start)
-            return Archive(path, windows, build_index(file, windows, cancelled), pages)
-    except OSError as error:
-        raise UnusableArchive(f"{path} cannot be read ({error.strerror})") from None
+    with _opened(path) as file:
+        found = _version_of(file)
+        if version not in {None, found}:
+            raise JobFailure(_changed_text(path))
+        windows, pages = _windows(path, file.read(8))
+        return Archive(path, found, windows, build_index(file, windows, cancelled), pages)
 
 
 def _windows(path: Path, start: bytes) -> tuple[tuple[WarcWindow, ...], tuple[str, ...]]:
@@ -236,10 +274,10 @@ class Archives:
         self._lock = asyncio.Lock()
 
     async def open(self, path: Path, version: str) -> Archive:
-        """Return the archive of a file; raises `UnusableArchive`."""
+        """Return the archive of a file with a version; raises as `open_archive`."""
         with waiting_for(f"the index of {path.name}", inf):
             async with self._lock:
-                archive = self._open.get((path, version)) or await _open_in_thread(path)
+                archive = self._open.get((path, version)) or await _open_in_thread(path, version)
                 self._open[path, version] = archive
                 self._open.move_to_end((path, version))
                 while len(self._open) > _MAX_OPEN_ARCHIVES:
@@ -247,9 +285,9 @@ class Archives:
         return archive
 
 
-async def _open_in_thread(path: Path) -> Archive:
+async def _open_in_thread(path: Path, version: str) -> Archive:
     cancelled = threading.Event()
     try:
-        return await asyncio.to_thread(open_archive, path, cancelled)
+        return await asyncio.to_thread(open_archive, path, cancelled, version=version)
     finally:
         cancelled.set()  # the thread ends soon if the job was cancelled

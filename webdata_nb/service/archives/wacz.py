@@ -33,6 +33,7 @@ _DAMAGED: Final = (
     EOFError,
     NotImplementedError,
     ValueError,
+    OSError,  # an offset before the file
 )
 
 
