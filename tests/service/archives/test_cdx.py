@@ -14,8 +14,10 @@ from webdata_nb.service.archives.cdx import (
     CdxQuery,
     UnreadableIndex,
     capture_key,
+    pack_captures,
     parse_lines,
     parse_wayback,
+    unpack_captures,
     wayback_query,
 )
 
@@ -135,3 +137,9 @@ def test_urls_that_archives_do_not_tell_apart() -> None:
     others = ["http://a.test/B", "http://a.test/b?", "http://a.test/b/", "http://b.a.test/b"]
     assert len({capture_key(url) for url in (same[0], *others)}) == 4  # an empty query is none
     assert capture_key("no url") is None
+
+
+def test_captures_are_packed_and_unpacked() -> None:
+    captures = [*parse_lines(json.dumps(CDXJ).encode(), "CC-MAIN-2024-10")]
+    captures += parse_wayback(json.dumps([FIELDS, ROW]).encode(), "wayback")[0]
+    assert unpack_captures(pack_captures(captures)) == captures

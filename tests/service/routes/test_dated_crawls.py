@@ -344,8 +344,11 @@ async def test_a_stopped_crawl_continues(archive: WebArchiveStub, tmp_path: Path
         job_id = (await api.post(paths.DATED_CRAWLS, body))["job_id"]
         await asyncio.to_thread(archive.site.wait_for, f"/web/20240601000000id_/{URL}10")
     gate.release()
+    queries = [path for path in archive.site.paths if path.startswith("/cdx/")]
     async with open_service(tmp_path / "data", providers=settings) as api:
         reply = await api.wait_for_end("crawl", job_id)
+    # Captures that the archive added in the meantime are not mixed with those that it had.
+    assert [path for path in archive.site.paths if path.startswith("/cdx/")] == queries
     assert titles(reply) == ["Front", *(f"Page {link}" for link in links)]
     assert [row["capture_distance_s"] for row in reply["data"]] == [0.0] * 26
 

@@ -7,7 +7,8 @@ fields. pywb, and with it Common Crawl, sends an object in each line.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -146,6 +147,20 @@ def parse_lines(body: bytes, index: str) -> list[CdxCapture]:
         raise UnreadableIndex("it sent no list of captures")
     captures = (_capture(line, index) for line in lines)
     return [capture for capture in captures if capture is not None]
+
+
+def pack_captures(captures: Iterable[CdxCapture]) -> bytes:
+    """Return captures as compact bytes."""
+    return zlib.compress(orjson.dumps(list(captures)))
+
+
+def unpack_captures(data: bytes) -> list[CdxCapture]:
+    """Return the captures that `pack_captures` packed."""
+    rows = orjson.loads(zlib.decompress(data))
+    return [
+        CdxCapture(**{**row, "captured_at": datetime.fromisoformat(row["captured_at"])})
+        for row in rows
+    ]
 
 
 def parse_json(data: bytes) -> Any:

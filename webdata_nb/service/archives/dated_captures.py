@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from http import HTTPStatus
+from itertools import chain
 from typing import Final
 
 from webdata_nb.contract.choices import CaptureMatch
 from webdata_nb.contract.outcomes import NOT_ARCHIVED
 from webdata_nb.service.archives.archived_response import ArchivedResponse
-from webdata_nb.service.archives.cdx import CdxCapture, CdxQuery, capture_key
+from webdata_nb.service.archives.cdx import (
+    CdxCapture,
+    CdxQuery,
+    capture_key,
+    pack_captures,
+    unpack_captures,
+)
 from webdata_nb.service.archives.web_archive import WebArchive
 from webdata_nb.service.errors import FetchError, SourceError
 from webdata_nb.service.web.request import FetchLimits
@@ -84,6 +91,8 @@ class DatedCaptures:
         The URL of a crawl's start, whose host is listed at once.
     lists
         What the archive has listed so far.
+    pin
+        Stores the list of the start's host, for `restore` when the crawl resumes.
     """
 
     archive: WebArchive
@@ -91,6 +100,7 @@ class DatedCaptures:
     max_distance: timedelta
     start_url: str
     lists: CaptureLists = field(default_factory=CaptureLists)
+    pin: Callable[[bytes], Awaitable[None]] | None = None
     _lookups: dict[str, int] = field(default_factory=dict)
     # Why the archive shows no captures, by host.
     _excluded: dict[str, str] = field(default_factory=dict)
@@ -118,6 +128,10 @@ class DatedCaptures:
                 f"none {self._window}",
             )
         return response
+
+    def restore(self, pinned: bytes) -> None:
+        """Use the list of the start's host that an earlier attempt pinned."""
+        self.lists.add(_host(self.start_url), self._nearest_of_each(unpack_captures(pinned)))
 
     async def _nearest(self, url: str) -> CdxCapture:
         candidates = await self._candidates(url)
@@ -153,8 +167,7 @@ class DatedCaptures:
             return by_key.get(key, [])
         async with self._lock:
             if host not in self.lists and self._lists_host(host):
-                listed = await self._list(f"{url_origin(url)}/", "host", self.max_distance)
-                self.lists.add(host, None if listed is None else self._nearest_of_each(listed))
+                await self._list_host(host, url)
             if (by_key := self.lists.get(host)) is not None:
                 return by_key.get(key, [])
             if (by_key := self.lists.get(key)) is None:
@@ -170,6 +183,14 @@ class DatedCaptures:
         if len(self._lookups) > _MAX_LOOKUPS:
             del self._lookups[next(iter(self._lookups))]
         return count > _SINGLE_LOOKUPS
+
+    async def _list_host(self, host: str, url: str) -> None:
+        listed = await self._list(f"{url_origin(url)}/", "host", self.max_distance)
+        by_key = None if listed is None else self._nearest_of_each(listed)
+        if self.pin is not None and by_key is not None and host == _host(self.start_url):
+            captures = chain.from_iterable(by_key.values())
+            await self.pin(await asyncio.to_thread(pack_captures, captures))
+        self.lists.add(host, by_key)
 
     def _nearest_of_each(self, captures: Iterable[CdxCapture]) -> CapturesByKey:
         """Return the captures that may be read: the nearest of each URL, redirects apart."""
