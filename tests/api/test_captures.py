@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -128,6 +129,23 @@ def test_excluded_sites_and_broken_indexes_are_outcomes(
     receipt = receipt_of(frame)
     assert receipt["indexes"] == {"unavailable": 1, "listed": 1}
     assert not receipt["complete"]
+
+
+def test_an_index_that_repeats_a_page_ends(
+    archive_session: Session, archive: WebArchiveStub
+) -> None:
+    names = ["timestamp", "original", "statuscode", "digest"]
+    line = ["20240601000000", URL, "200", "A" * 32]
+    path = "/cdx/search/cdx"
+    archive.site.page(path, json.dumps([names, line, [], ["again"]]))
+    try:
+        frame = archive_session.captures_df(URL, max_rows=None)
+    finally:
+        archive.site.page(path, archive.answer)
+    assert len(frame) == 1
+    receipt = receipt_of(frame)
+    assert not receipt["complete"]
+    assert receipt["line"].endswith("1 distinct; indexes: 2 listed; an index repeats a page")
 
 
 def test_a_recorded_listing_is_replayed(archive_session: Session, tmp_path: Path) -> None:

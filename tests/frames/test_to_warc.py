@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,31 @@ def test_a_frame_of_another_kind_and_an_empty_one(tmp_path: Path) -> None:
     to_warc(pages().convert_dtypes(dtype_backend="pyarrow"), path)
     assert [kind for kind, *_ in records(path)] == ["warcinfo", *["metadata"] * 3]
     assert [each.name for each in tmp_path.iterdir()] == ["a.warc.gz"]
+
+
+@pytest.mark.parametrize(
+    ("fetched_at", "date"),
+    [
+        ("2024-03-01 12:00:00+02:00", "2024-03-01T10:00:00.000000Z"),  # as of a CSV file
+        (pd.Timestamp("2024-03-01T10:00:00"), "2024-03-01T10:00:00.000000Z"),
+        ("yesterday", "2024-05-01T00:00:00.000000Z"),
+        (None, "2024-05-01T00:00:00.000000Z"),
+    ],
+)
+def test_times_of_other_tools(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fetched_at: object, date: str
+) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        df = pd.DataFrame({"url": [URL], "fetched_at": [fetched_at]})
+        df.attrs["webdata"] = {"finished_at": "2024-05-01T00:00:00Z"}
+        to_warc(df, tmp_path / "a.warc.gz")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    [_, (_, _, head, _), _] = records(tmp_path / "a.warc.gz")
+    assert head["WARC-Date"] == date
 
 
 def recorded_file(path: Path) -> pd.DataFrame:
@@ -178,6 +204,7 @@ def test_a_file_may_be_copied_onto_itself_and_is_read_up_to_its_damage(tmp_path:
     ("target", "message"),
     [
         ("pages.warc", "target must be a path that ends in .warc.gz"),
+        (Path("pages.wacz"), "ends in .warc.gz; it is 'pages.wacz'"),
         ("missing/pages.warc.gz", "target must be a file in a directory that exists"),
         (3, "target must be a path"),
         (BytesIO(), "target must be a path"),
@@ -197,3 +224,11 @@ def test_what_is_no_frame_of_pages() -> None:
         to_warc(pd.DataFrame({"a": [1]}), "a.warc.gz")
     with pytest.raises(InvalidArgument, match="DataFrame"):
         to_warc([URL], "a.warc.gz")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["raw_html", "markdown"])
+def test_documents_that_are_none(tmp_path: Path, name: str) -> None:
+    message = f"the column {name} must have texts or bytes; it has 5"
+    with pytest.raises(InvalidArgument, match=message):
+        to_warc(pages(**{name: [5, 5, 5]}), tmp_path / "a.warc.gz")
+    assert list(tmp_path.iterdir()) == []

@@ -182,6 +182,8 @@ class _CaptureListing:
         is_cut = bool(self._replies) and (
             self._replies[-1].cursor is not None or len(self._distinct) > (self._max_rows or inf)
         )
+        is_full = len(self._distinct) >= (self._max_rows or inf)
+        cut = "there are more than max_rows" if is_full else "an index repeats a page"
         counts = ", ".join(f"{count:,} {outcome}" for outcome, count in outcomes.items())
         rows = min(len(self._distinct), self._max_rows or len(self._distinct))
         line = f"captures of {self.body['url']}: {rows:,} distinct; indexes: {counts}"
@@ -189,7 +191,7 @@ class _CaptureListing:
             "indexes": dict(outcomes),
             "problems": problems[: limits.RECEIPT_EXAMPLES],
             "complete": not is_cut and not problems,
-            "line": f"{line}; there are more than max_rows" if is_cut else line,
+            "line": f"{line}; {cut}" if is_cut else line,
         }
 
 

@@ -70,7 +70,8 @@ def to_warc(df: pd.DataFrame, target: str | Path) -> None:
     Raises
     ------
     InvalidArgument
-        The frame has no URLs, or the target cannot be written.
+        The frame has no URLs, a document is neither text nor bytes, or the target cannot be
+        written.
     OSError
         The file cannot be written.
 
@@ -101,9 +102,8 @@ def to_warc(df: pd.DataFrame, target: str | Path) -> None:
 
 def _checked_target(target: str | Path) -> Path:
     if not isinstance(target, str | Path) or not str(target).lower().endswith(WRITTEN_SUFFIX):
-        raise InvalidArgument(
-            f"target must be a path that ends in {WRITTEN_SUFFIX}; it is {format_value(target)}"
-        )
+        given = format_value(str(target) if isinstance(target, Path) else target)
+        raise InvalidArgument(f"target must be a path that ends in {WRITTEN_SUFFIX}; it is {given}")
     return exports.checked_path(target)
 
 
@@ -201,27 +201,48 @@ def _pages(table: pa.Table, attrs: Mapping[str, Any]) -> Iterator[bytes]:
     columns = ["url", *bodies, *(["fetched_at"] if "fetched_at" in table.column_names else [])]
     for row, line in zip(table.select(columns).to_pylist(), facts, strict=True):
         if row["url"]:
-            at = row.get("fetched_at") or receipt.finished_at(attrs)
+            at = _time(row.get("fetched_at")) or receipt.finished_at(attrs)
             yield from _page(row, at, line)
+
+
+def _time(value: object) -> datetime | None:
+    """Return when a page was fetched; frames of other tools have texts, or times without a zone."""
+    if isinstance(value, str):
+        with suppress(ValueError):
+            value = datetime.fromisoformat(value)
+    if not isinstance(value, datetime):
+        return None
+    return value.replace(tzinfo=UTC) if value.tzinfo is None else value
 
 
 def _page(row: Mapping[str, Any], at: datetime, facts: bytes) -> Iterator[bytes]:
     fields = {"WARC-Target-URI": _without_user_info(str(row["url"]).encode()).decode()}
     if row.get(_RAW):
         number = uuid4()
-        yield _document("resource", number, at, row[_RAW], {**fields, "Content-Type": _HTML})
+        content = _content(_RAW, row[_RAW])
+        yield _document("resource", number, at, content, {**fields, "Content-Type": _HTML})
         fields["WARC-Refers-To"] = record_id(number)
     for name, kind in _CONVERSIONS.items():
         if row.get(name):
-            yield _document("conversion", uuid4(), at, row[name], {**fields, "Content-Type": kind})
+            content = _content(name, row[name])
+            yield _document("conversion", uuid4(), at, content, {**fields, "Content-Type": kind})
     fields["Content-Type"] = "application/json"
     yield warc_record("metadata", uuid4(), at, _without_user_info(facts), fields)
 
 
+def _content(column: str, value: object) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    if not isinstance(value, str):
+        raise InvalidArgument(
+            f"the column {column} must have texts or bytes; it has {format_value(value)}"
+        )
+    return value.encode("utf-8", "replace")
+
+
 def _document(
-    kind: str, number: UUID, at: datetime, content: str | bytes, fields: Mapping[str, str]
+    kind: str, number: UUID, at: datetime, block: bytes, fields: Mapping[str, str]
 ) -> bytes:
-    block = content.encode("utf-8", "replace") if isinstance(content, str) else content
     digest = {"WARC-Payload-Digest": payload_digest(block)}
     return warc_record(kind, number, at, block, {**fields, **digest})
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import random
 import struct
 import subprocess
 import sys
 import threading
+import time
 import tracemalloc
 import zipfile
 import zlib
@@ -29,8 +31,8 @@ from tests.service.archives.warc_files import (
 from webdata_nb.service.archives.archive import Archive, open_archive
 from webdata_nb.service.archives.archive_index import IndexingCancelled
 from webdata_nb.service.archives.wacz import MAX_DIRECTORY_BYTES, UnusableArchive
-from webdata_nb.service.archives.warc_records import MAX_DAMAGED_PLACES
-from webdata_nb.service.errors import FetchError
+from webdata_nb.service.archives.warc_records import MAX_DAMAGED_PLACES, WarcFile
+from webdata_nb.service.errors import FetchError, JobFailure
 from webdata_nb.service.web.request import FetchLimits
 
 URL = "http://example.com/"
@@ -49,6 +51,17 @@ def error_of(archive: Archive, url: str = URL) -> str:
     with pytest.raises(FetchError) as caught:
         archive.response(url, LIMITS)
     return caught.value.kind
+
+
+def cancelled_after(checks: int) -> Callable[[], None]:
+    """Return a check that cancels at the next call after so many."""
+    counter = itertools.count()
+
+    def check() -> None:
+        if next(counter) == checks:
+            raise IndexingCancelled
+
+    return check
 
 
 @pytest.fixture(params=["a.warc", "a.warc.gz", "a.wacz"])
@@ -106,6 +119,43 @@ class TestFinding:
         revisit = record("revisit", URL, b"HTTP/1.1 200 OK\r\n\r\n", fields=refers)
         assert body_of(write(older, revisit)) == b"same"
         assert error_of(write(revisit)) == "not_archived"
+
+    def test_a_revisit_has_the_head_that_was_sent_with_it(
+        self, write: Callable[..., Archive]
+    ) -> None:
+        digest = {"WARC-Payload-Digest": "sha1:AAAA"}
+        empty = record("response", f"{URL}empty", http_response(b""), fields=digest)
+        refers = {**digest, "WARC-Refers-To-Target-URI": f"{URL}empty"}
+        moved = b"HTTP/1.1 301 Moved\r\nLocation: /target\r\n\r\n"
+        archive = write(empty, record("revisit", URL, moved, fields=refers))
+        redirect = archive.response(URL, LIMITS)
+        assert (redirect.status, redirect.header("location")) == (301, "/target")
+        assert redirect.header("content-type") == "text/html; charset=utf-8"
+
+    @pytest.mark.parametrize(
+        "fields", [{}, {"WARC-Refers-To-Date": "2024-03-01T10:00:00.5Z"}], ids=["time", "date"]
+    )
+    def test_a_page_that_was_not_modified_is_the_one_before(
+        self, write: Callable[..., Archive], fields: dict[str, str]
+    ) -> None:
+        digest = {"WARC-Payload-Digest": "sha1:AAAA"}
+        page = record("response", URL, http_response(b"page"), fields=digest)
+        head = b"HTTP/1.1 304 Not Modified\r\n\r\n"
+        revisit = record("revisit", URL, head, date="2024-03-02T10:00:00Z", fields=fields)
+        archive = write(page, revisit, response(f"{URL}new", b"", date="2024-03-03T10:00:00Z"))
+        unchanged = archive.response(URL, LIMITS)
+        assert (unchanged.status, unchanged.body) == (200, b"page")
+        assert str(unchanged.captured_at) == "2024-03-02 10:00:00+00:00"
+        earlier = record("revisit", URL, head, date="2024-02-01T10:00:00Z")
+        assert error_of(write(earlier)) == "not_archived"
+
+    @pytest.mark.parametrize("status", ["200 OK", "301 Moved"])
+    def test_a_robots_txt_is_not_the_start(
+        self, write: Callable[..., Archive], status: str
+    ) -> None:
+        robots = response(f"{URL}robots.txt", b"<html>", status=status, location=URL)
+        assert write(robots, response(f"{URL}first", b"<html>")).first_page() == f"{URL}first"
+        assert write(robots).first_page() is None
 
     def test_a_resource_is_its_content(self, write: Callable[..., Archive]) -> None:
         archive = write(record("resource", URL, b"text", fields={"Content-Type": "text/plain"}))
@@ -248,6 +298,31 @@ class TestDamage:
         path = write_warc(tmp_path / "a.warc", response(URL, b"a", date=date))
         assert opened(path).response(URL, LIMITS).captured_at is None
 
+    def test_line_breaks_without_end_are_damage(self, tmp_path: Path) -> None:
+        # Each of these members is in the name of the file in the one before, and has its content.
+        member = b"\x1f\x8b\x08\x08\x01\x01\x01\x01\x02\x03"
+        compressor = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+        line_breaks = compressor.compress(b"\n" * 30_000_000) + compressor.flush()
+        path = write_warc(tmp_path / "a.warc.gz", self.RECORDS[0])
+        path.write_bytes(path.read_bytes() + member * 40 + b"\0" + line_breaks + bytes(8))
+        started_at = time.process_time()
+        problem = opened(path).index.problems[0]
+        assert problem.endswith("a head has no end")
+        assert time.process_time() - started_at < 5.0
+
+    def test_damage_is_limited_for_the_whole_archive(self, tmp_path: Path) -> None:
+        members = {f"archive/{n}.warc": b"x" * 10 + response(URL, b"a") for n in range(150)}
+        problems = opened(write_wacz(tmp_path / "a.wacz", members)).index.problems
+        assert len(problems) == MAX_DAMAGED_PLACES + 1
+        assert problems[-1] == "too many damaged places: the rest was not read"
+
+    def test_a_search_for_the_next_record_can_be_cancelled(self, tmp_path: Path) -> None:
+        path = write_warc(tmp_path / "a.warc", b"WARC/1.0\r\n\r\n" * 50)
+        with path.open("rb") as file:
+            warc = WarcFile(file, 0, path.stat().st_size, check=cancelled_after(5))
+            with pytest.raises(IndexingCancelled):
+                list(warc.records())
+
     def test_an_endless_head_is_damage(self, tmp_path: Path) -> None:
         head = b"WARC/1.0\r\nX: " + b"a" * 50_000_000
         archive = opened(write_warc(tmp_path / "a.warc.gz", head, *self.RECORDS))
@@ -292,8 +367,18 @@ class TestUnusable:
         assert "\n" not in str(caught.value)
 
     def test_a_file_that_is_gone(self, tmp_path: Path) -> None:
-        with pytest.raises(UnusableArchive, match="No such file"):
+        with pytest.raises(JobFailure, match=r"a\.warc cannot be read \(No such file"):
             opened(tmp_path / "a.warc")
+
+    def test_a_file_that_changes_after_it_was_indexed(self, write: Callable[..., Archive]) -> None:
+        archive = write(response(URL, b"a"))
+        archive.path.write_bytes(archive.path.read_bytes() + b"\n")
+        for read in (archive.first_page, lambda: archive.response(URL, LIMITS)):
+            with pytest.raises(JobFailure, match="has changed since the crawl was started"):
+                read()
+        archive.path.unlink()
+        with pytest.raises(JobFailure, match="cannot be read"):
+            archive.response(URL, LIMITS)
 
     def test_indexing_can_be_cancelled(self, tmp_path: Path) -> None:
         cancelled = threading.Event()
@@ -393,8 +478,22 @@ class TestWacz:
         path = write_wacz(tmp_path / "a.wacz", {"archive/a.warc": response(URL, b"a")})
         data = path.read_bytes()
         end = data.rindex(b"PK\x05\x06")
-        size = struct.pack("<L", MAX_DIRECTORY_BYTES + 1)
-        path.write_bytes(data[: end + 12] + size + data[end + 16 :])
+        size = MAX_DIRECTORY_BYTES + 1
+        tail = data[end : end + 12] + struct.pack("<L", size) + data[end + 16 :]
+        path.write_bytes(data[:end] + bytes(size) + tail)
+        with pytest.raises(UnusableArchive, match="has a directory of more than"):
+            opened(path)
+
+    def test_a_large_directory_is_refused_wherever_its_size_is(self, tmp_path: Path) -> None:
+        path = write_wacz(tmp_path / "a.wacz", {"archive/a.warc": response(URL, b"a")})
+        data = path.read_bytes()
+        end = data.rindex(b"PK\x05\x06")
+        size = MAX_DIRECTORY_BYTES + 1
+        large = struct.pack("<4sQ2H2L4Q", b"PK\x06\x06", 44, 45, 45, 0, 0, 1, 1, size, 0)
+        # A locator that looks like a second record with another size.
+        locator = struct.pack("<4sL4sLL", b"PK\x06\x07", 0, b"PK\x06\x06", 0, 1)
+        tail = b"PK\x05\x06" + b"\xff" * 16 + struct.pack("<H", 40) + bytes(40)
+        path.write_bytes(data[:end] + bytes(size) + large + locator + tail)
         with pytest.raises(UnusableArchive, match="has a directory of more than"):
             opened(path)
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from datetime import UTC, datetime
 from urllib.parse import parse_qs
 
 import pytest
 
 from webdata_nb.service.archives.cdx import (
+    MAX_VALUES,
     CdxQuery,
     UnreadableIndex,
     capture_key,
+    pack_captures,
     parse_lines,
     parse_wayback,
+    unpack_captures,
     wayback_query,
 )
 
@@ -75,6 +79,22 @@ def test_a_reply_that_is_no_list(body: bytes) -> None:
         parse_wayback(body, "wayback")
 
 
+@pytest.mark.parametrize("value", [b"[]", b"{}", b'""'])
+def test_a_reply_with_too_many_values_is_not_parsed(value: bytes) -> None:
+    for parse, separator, ends in (
+        (parse_wayback, b",", (b"[", b"]")),
+        (parse_lines, b"\n", (b"", b"")),
+    ):
+        body = ends[0] + separator.join([value] * (MAX_VALUES + 2)) + ends[1]
+        tracemalloc.start()
+        try:
+            with pytest.raises(UnreadableIndex, match="more than 1,000,000 values"):
+                parse(body, "index")
+            assert tracemalloc.get_traced_memory()[1] < 1_000_000
+        finally:
+            tracemalloc.stop()
+
+
 @pytest.mark.parametrize(
     "row",
     [
@@ -117,3 +137,9 @@ def test_urls_that_archives_do_not_tell_apart() -> None:
     others = ["http://a.test/B", "http://a.test/b?", "http://a.test/b/", "http://b.a.test/b"]
     assert len({capture_key(url) for url in (same[0], *others)}) == 4  # an empty query is none
     assert capture_key("no url") is None
+
+
+def test_captures_are_packed_and_unpacked() -> None:
+    captures = [*parse_lines(json.dumps(CDXJ).encode(), "CC-MAIN-2024-10")]
+    captures += parse_wayback(json.dumps([FIELDS, ROW]).encode(), "wayback")[0]
+    assert unpack_captures(pack_captures(captures)) == captures

@@ -272,6 +272,7 @@ async def test_an_archive_that_changed_since_the_start_is_not_mixed(
         {"scrape_options": {"cookies": {"a": "b"}}},
         {"url": "ftp://example.test/"},
         {"archive": ""},
+        {"archive": "a.warc"},
     ],
 )
 async def test_options_that_need_a_request_are_refused(

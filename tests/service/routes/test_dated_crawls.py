@@ -300,7 +300,7 @@ async def test_an_archive_that_does_not_answer_is_no_page_that_is_missing(
     archive.excluded_hosts.add("docs.test")
     archive.site.under("/", archive.answer)
     excluded = await crawl(dated)
-    assert "has no capture of" in excluded["error"]
+    assert excluded["error"].endswith("the Wayback Machine shows no captures of this site")
 
 
 async def test_a_host_with_more_captures_than_one_reply_holds(
@@ -344,8 +344,11 @@ async def test_a_stopped_crawl_continues(archive: WebArchiveStub, tmp_path: Path
         job_id = (await api.post(paths.DATED_CRAWLS, body))["job_id"]
         await asyncio.to_thread(archive.site.wait_for, f"/web/20240601000000id_/{URL}10")
     gate.release()
+    queries = [path for path in archive.site.paths if path.startswith("/cdx/")]
     async with open_service(tmp_path / "data", providers=settings) as api:
         reply = await api.wait_for_end("crawl", job_id)
+    # Captures that the archive added in the meantime are not mixed with those that it had.
+    assert [path for path in archive.site.paths if path.startswith("/cdx/")] == queries
     assert titles(reply) == ["Front", *(f"Page {link}" for link in links)]
     assert [row["capture_distance_s"] for row in reply["data"]] == [0.0] * 26
 
@@ -470,6 +473,23 @@ async def test_an_index_of_common_crawl_that_fails_is_an_outcome(
     reply = await dated.post(paths.CAPTURES, {"url": URL, "source": "commoncrawl"})
     [index] = reply["indexes"]
     assert (index["outcome"], reply["captures"]) == ("unavailable", [])
+    assert reply["cursor"] == "CC-MAIN-2024-10/0/0"
+
+
+@pytest.mark.parametrize("body", ["<h1>no pages</h1>", "{}"])
+async def test_an_index_of_unknown_length_is_an_outcome(
+    dated: Api, archive: WebArchiveStub, body: str
+) -> None:
+    add_common_crawl(archive)
+
+    def answer(request: web.BaseRequest) -> Answer:
+        asks_pages = "showNumPages" in request.raw_path
+        return web.Response(text=body) if asks_pages else archive.answer(request)
+
+    archive.site.under("/", answer)
+    listing = {"url": URL, "match": "host", "source": "commoncrawl"}
+    reply = await dated.post(paths.CAPTURES, listing)
+    assert (reply["indexes"][0]["outcome"], len(reply["captures"])) == ("unavailable", 4)
     assert reply["cursor"] == "CC-MAIN-2024-10/0/0"
 
 

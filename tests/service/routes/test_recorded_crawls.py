@@ -16,7 +16,8 @@ from tests.service.routes.test_archive_crawls import crawl, numbered, untimed
 from tests.site.document import document
 from tests.site.server import Answer, Site
 from webdata_nb.service.archives.warc_records import WarcFile, WarcRecord, read_record
-from webdata_nb.service.archives.warc_writer import partial_path
+from webdata_nb.service.archives.warc_writer import WarcWriter, partial_path
+from webdata_nb.service.errors import JobFailure
 
 SECRET = "s3cr3t-value"
 
@@ -183,6 +184,15 @@ async def test_a_file_that_cannot_be_written_fails_the_job(
     assert reply["error"].endswith("site.warc.gz cannot be written (No such file or directory)")
     for wrong in ("relative.warc.gz", str(tmp_path / "a.warc"), ""):
         await api.post("/local/recorded-crawls", {"url": site.url, "warc": wrong}, 422)
+
+
+async def test_a_full_disk_is_named(tmp_path: Path) -> None:
+    partial = tmp_path / "a.partial-1.warc.gz"
+    partial.symlink_to("/dev/full")
+    writer = WarcWriter(tmp_path / "a.warc.gz", partial, {"software": "a"})
+    with pytest.raises(JobFailure, match=r"a\.warc\.gz cannot be written \(No space left on"):
+        await writer.open()
+    writer.close()
 
 
 async def test_another_file_of_that_name_is_replaced_when_the_crawl_is_complete(

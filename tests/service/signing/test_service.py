@@ -18,6 +18,7 @@ from prometheus_client import generate_latest
 from tests.service.conftest import Api, open_service
 from tests.service.job_stores import stored_bytes
 from tests.service.routes.teams import member
+from tests.service.routes.test_archive_crawls import body_for
 from tests.service.search.stubs import Result, stubs
 from tests.service.signing.keys import AGENT, new_key_file, received_at, secrets_of
 from tests.service.signing.verifier import NotVerified, Verified, Verifier, verify_directory
@@ -26,7 +27,6 @@ from tests.site.server import Hit, Site
 from webdata_nb.contract import paths
 from webdata_nb.contract.choices import ENGINES
 from webdata_nb.contract.local import SessionSettings
-from webdata_nb.service.archives.archive import archive_version
 from webdata_nb.service.signing import key_file
 from webdata_nb.service.signing.key_file import KEY_FILE, SigningKeyFile
 from webdata_nb.service.signing.request_signer import SIGNATURE_HEADERS
@@ -230,7 +230,7 @@ async def test_only_requests_for_pages_without_headers_of_a_user_are_signed(
         assert recorded["receipt"]["signature_agent"] == AGENT
         await verify(api, *site.requests[-3:])
         assert b"ignature" not in gzip.decompress(warc.read_bytes())
-        body = {"archive": str(warc), "archive_version": archive_version(warc), "url": site.url}
+        body = body_for(warc, url=site.url)
         start = await api.post(paths.LOCAL_ARCHIVE_CRAWLS, body)
         archived = await api.wait_for_end("crawl", start["job_id"])
         assert len(archived["data"]) == 3

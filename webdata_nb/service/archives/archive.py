@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from http import HTTPStatus
+from itertools import islice
 from math import inf
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -20,6 +24,7 @@ from webdata_nb.service.archives.archive_index import (
     url_key,
 )
 from webdata_nb.service.archives.archived_response import (
+    ArchivedHead,
     ArchivedResponse,
     read_head,
     read_response,
@@ -31,22 +36,35 @@ from webdata_nb.service.archives.wacz import (
     WarcWindow,
     read_wacz,
 )
-from webdata_nb.service.archives.warc_records import WarcFile, WarcRecord, read_record
-from webdata_nb.service.errors import FetchError
+from webdata_nb.service.archives.warc_records import (
+    WarcFile,
+    WarcRecord,
+    parse_date,
+    read_record,
+)
+from webdata_nb.service.errors import FetchError, JobFailure
 from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.web.request import FetchLimits
+from webdata_nb.service.web.urls import split_url
 
 # Records that are read in search of the first page.
 _MAX_START_RECORDS: Final = 10_000
+# Captures that are read in search of the one that a revisit refers to.
+_MAX_EARLIER_CAPTURES: Final = 10_000
+_DIGEST: Final = "warc-payload-digest"
 # Indexes that stay in memory for further crawls of the same file.
 _MAX_OPEN_ARCHIVES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """An archive and its index; it can be read from several threads."""
+    """An archive and its index; it can be read from several threads.
+
+    Reading raises `JobFailure` where the file is no longer the one that was indexed.
+    """
 
     path: Path
+    version: str
     windows: tuple[WarcWindow, ...]
     index: ArchiveIndex
     listed_pages: tuple[str, ...] = ()
@@ -60,7 +78,7 @@ class Archive:
             Of kind ``not_archived`` where there is none; ``too_large``, ``decode`` or ``protocol``
             where the record cannot be used.
         """
-        with self.path.open("rb") as file:
+        with self._opened() as file:
             record = self._record(file, url)
             try:
                 if record.kind == "revisit":
@@ -71,12 +89,19 @@ class Archive:
 
     def first_page(self) -> str | None:
         """Return the page where a crawl starts: the first one listed, else the first one stored."""
-        with self.path.open("rb") as file:
+        with self._opened() as file:
             for url in self.listed_pages:
                 if self._find(file, url) is not None:
                     return url
             pages = (_first_page(file, window) for window in self.windows)
             return next(filter(None, pages), None)
+
+    @contextmanager
+    def _opened(self) -> Iterator[BinaryIO]:
+        with _opened(self.path) as file:
+            if _version_of(file) != self.version:
+                raise JobFailure(_changed_text(self.path))
+            yield file
 
     def _record(self, file: BinaryIO, url: str) -> WarcRecord:
         record = self._find(file, url)
@@ -105,6 +130,7 @@ class Archive:
         self, file: BinaryIO, record: WarcRecord, limits: FetchLimits
     ) -> ArchivedResponse:
         """Return the response of a record that refers to an earlier one for its body."""
+        head = _head_of_revisit(record)
         original = self._original(file, record)
         if original is None:
             raise FetchError(
@@ -112,6 +138,8 @@ class Archive:
                 f"The archive refers to a capture of {record.url} that it does not have",
             )
         response = read_response(original, limits)
+        if head is not None:
+            response = response.below(head)
         return replace(response, captured_at=record.captured_at)
 
     def _original(self, file: BinaryIO, record: WarcRecord) -> WarcRecord | None:
@@ -119,8 +147,8 @@ class Archive:
         key = url_key(record.fields.get("warc-refers-to-target-uri", record.url).strip("<>"))
         if key is None:
             return None
-        digest = record.fields.get("warc-payload-digest")
-        records = (self._read(file, capture) for capture in self.index.captures(key))
+        captures = islice(self.index.captures(key), _MAX_EARLIER_CAPTURES)
+        records = (self._read(file, capture) for capture in captures)
         return next(
             (
                 each
@@ -128,18 +156,42 @@ class Archive:
                 if each is not None
                 and each.kind != "revisit"
                 and url_key(each.url) == key
-                and each.fields.get("warc-payload-digest") == digest
+                and _may_be_original(each, record)
             ),
             None,
         )
 
 
+def _head_of_revisit(record: WarcRecord) -> ArchivedHead | None:
+    """Return the head that was sent with an unchanged body; None where that of the body counts."""
+    try:
+        head, _ = read_head(record)
+    except (BrokenRecord, FetchError):  # a revisit need not have one
+        return None
+    return None if head.status == HTTPStatus.NOT_MODIFIED else head
+
+
+def _may_be_original(record: WarcRecord, revisit: WarcRecord) -> bool:
+    """Return whether a revisit may refer to a record, by the digest or, without one, the time."""
+    digest = revisit.fields.get(_DIGEST)
+    if digest is not None:
+        return record.fields.get(_DIGEST) == digest
+    at, revisited_at = record.captured_at, revisit.captured_at
+    refers_to = parse_date(revisit.fields.get("warc-refers-to-date", ""))
+    if refers_to is not None:
+        return at is not None and at.replace(microsecond=0) == refers_to.replace(microsecond=0)
+    return at is not None and revisited_at is not None and at <= revisited_at
+
+
 def _first_page(file: BinaryIO, window: WarcWindow) -> str | None:
-    """Return the first HTML page, or redirect, of a WARC file."""
+    """Return the first HTML page, or redirect, of a WARC file.
+
+    It is not robots.txt, which many crawlers read first, and many sites answer with a page.
+    """
     for number, record in enumerate(WarcFile(file, window.start, window.limit).records()):
         if number == _MAX_START_RECORDS:
             return None
-        if record.kind in {"response", "resource"} and url_key(record.url) is not None:
+        if record.kind in {"response", "resource"} and _may_be_page(record.url):
             try:
                 head, _ = read_head(read_record(file, record.offset, window.limit))
             except (BrokenRecord, FetchError):
@@ -151,29 +203,58 @@ def _first_page(file: BinaryIO, window: WarcWindow) -> str | None:
     return None
 
 
-def archive_version(path: Path) -> str:
-    """Return the version of a file."""
-    status = path.stat()
+def _may_be_page(url: str) -> bool:
+    key = url_key(url)
+    return key is not None and split_url(key).path != "/robots.txt"
+
+
+def _changed_text(path: Path) -> str:
+    """Return the failure of a crawl whose archive is another file now."""
+    return f"{path} has changed since the crawl was started: start it again"
+
+
+def _version_of(file: BinaryIO) -> str:
+    status = os.fstat(file.fileno())
     return file_version(status.st_size, status.st_mtime_ns)
 
 
-def open_archive(path: Path, cancelled: threading.Event) -> Archive:
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a file; raises `JobFailure` where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            yield file
+    except OSError as error:
+        raise JobFailure(f"{path} cannot be read ({error.strerror})") from None
+
+
+def open_archive(path: Path, cancelled: threading.Event, *, version: str | None = None) -> Archive:
     """Open an archive and index it.
+
+    Parameters
+    ----------
+    path
+        The file.
+    cancelled
+        Ends the reading.
+    version
+        The version that the file must have; any when None.
 
     Raises
     ------
     UnusableArchive
         The file cannot be read as an archive.
+    JobFailure
+        It has another version, or cannot be read.
     IndexingCancelled
         `cancelled` was set.
     """
-    try:
-        with path.open("rb") as file:
-            start = file.read(8)
-            windows, pages = _windows(path, start)
-            return Archive(path, windows, build_index(file, windows, cancelled), pages)
-    except OSError as error:
-        raise UnusableArchive(f"{path} cannot be read ({error.strerror})") from None
+    with _opened(path) as file:
+        found = _version_of(file)
+        if version not in {None, found}:
+            raise JobFailure(_changed_text(path))
+        windows, pages = _windows(path, file.read(8))
+        return Archive(path, found, windows, build_index(file, windows, cancelled), pages)
 
 
 def _windows(path: Path, start: bytes) -> tuple[tuple[WarcWindow, ...], tuple[str, ...]]:
@@ -193,10 +274,10 @@ class Archives:
         self._lock = asyncio.Lock()
 
     async def open(self, path: Path, version: str) -> Archive:
-        """Return the archive of a file; raises `UnusableArchive`."""
+        """Return the archive of a file with a version; raises as `open_archive`."""
         with waiting_for(f"the index of {path.name}", inf):
             async with self._lock:
-                archive = self._open.get((path, version)) or await _open_in_thread(path)
+                archive = self._open.get((path, version)) or await _open_in_thread(path, version)
                 self._open[path, version] = archive
                 self._open.move_to_end((path, version))
                 while len(self._open) > _MAX_OPEN_ARCHIVES:
@@ -204,9 +285,9 @@ class Archives:
         return archive
 
 
-async def _open_in_thread(path: Path) -> Archive:
+async def _open_in_thread(path: Path, version: str) -> Archive:
     cancelled = threading.Event()
     try:
-        return await asyncio.to_thread(open_archive, path, cancelled)
+        return await asyncio.to_thread(open_archive, path, cancelled, version=version)
     finally:
         cancelled.set()  # the thread ends soon if the job was cancelled

@@ -86,20 +86,23 @@ def build_index(
     IndexingCancelled
         `cancelled` was set.
     """
-    index = ArchiveIndex()
+
+    def check() -> None:
+        if cancelled.is_set():
+            raise IndexingCancelled
+
+    index, guesses = ArchiveIndex(), 0
     for number, window in enumerate(windows):
-        warc = WarcFile(file, window.start, window.limit)
+        warc = WarcFile(file, window.start, window.limit, index.problems, guesses, check)
         try:
             for record in warc.records():
-                if cancelled.is_set():
-                    raise IndexingCancelled
                 index.add(record, number)
         except SeveralRecords:
             raise UnusableArchive(
                 "the archive is compressed as a whole, so that its records cannot be read one by "
                 "one: `warcio recompress` writes one that can be read"
             ) from None
-        index.problems += warc.problems
+        guesses = warc.guesses
     if not len(index):
         problem = f": {index.problems[0]}" if index.problems else ""
         raise UnusableArchive(f"the archive has no capture of a web page{problem}")

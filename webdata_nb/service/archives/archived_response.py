@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
@@ -16,6 +16,18 @@ _STATUS_LINE: Final = re.compile(rb"HTTP/\d(?:\.\d)? +([1-9]\d\d)(?: |\r|\n|$)")
 _CHUNK_SIZE: Final = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?\r?\n")
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _OK: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedHead:
+    """The status and the headers of a captured response."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+
+    def values(self, name: str) -> list[str]:
+        """Return the headers of a name in lower case."""
+        return [value for key, value in self.headers if key == name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +44,11 @@ class ArchivedResponse:
         """Return the first header of a name in lower case; None without one."""
         return next((value for key, value in self.headers if key == name), None)
 
-
-@dataclass(frozen=True, slots=True)
-class ArchivedHead:
-    """The status and the headers of a captured response."""
-
-    status: int
-    headers: tuple[tuple[str, str], ...]
-
-    def values(self, name: str) -> list[str]:
-        """Return the headers of a name in lower case."""
-        return [value for key, value in self.headers if key == name]
+    def below(self, head: ArchivedHead) -> ArchivedResponse:
+        """Return the body below the head of another capture, which may lack the type of it."""
+        kinds = tuple(line for line in self.headers if line[0] == "content-type")
+        headers = head.headers if head.values("content-type") else (*head.headers, *kinds)
+        return replace(self, status=head.status, headers=headers)
 
 
 def read_head(record: WarcRecord) -> tuple[ArchivedHead, int]:

@@ -7,7 +7,8 @@ fields. pywb, and with it Common Crawl, sends an object in each line.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -20,6 +21,9 @@ from webdata_nb.contract.choices import CaptureMatch
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.web.urls import canonical_key, canonical_url
 
+# Of a reply: some six for each of its lines, of which there are 15,000 at most.
+MAX_VALUES: Final = 1_000_000
+_BEFORE_VALUES: Final = (b",", b"[", b"{", b"\n")
 _TIMESTAMP: Final = "%Y%m%d%H%M%S"
 _FIELDS: Final = ("timestamp", "original", "mimetype", "statuscode", "digest", "length")
 _DIGITS: Final = re.compile(r"[0-9]{1,15}")
@@ -123,7 +127,7 @@ def parse_wayback(body: bytes, index: str) -> tuple[list[CdxCapture], str | None
     UnreadableIndex
         It is no array of arrays.
     """
-    rows = _json(body.strip() or b"[]")
+    rows = parse_json(body.strip() or b"[]")
     if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
         raise UnreadableIndex("it sent no list of captures")
     resume_key = None
@@ -137,18 +141,41 @@ def parse_wayback(body: bytes, index: str) -> tuple[list[CdxCapture], str | None
 
 def parse_lines(body: bytes, index: str) -> list[CdxCapture]:
     """Return the captures of a reply with an object in each line; raises `UnreadableIndex`."""
-    lines = [_json(line) for line in body.splitlines() if line.strip()]
+    _check_size(body)
+    lines = [parse_json(line) for line in body.split(b"\n") if line.strip()]
     if not all(isinstance(line, dict) for line in lines):
         raise UnreadableIndex("it sent no list of captures")
     captures = (_capture(line, index) for line in lines)
     return [capture for capture in captures if capture is not None]
 
 
-def _json(data: bytes) -> Any:
+def pack_captures(captures: Iterable[CdxCapture]) -> bytes:
+    """Return captures as compact bytes."""
+    return zlib.compress(orjson.dumps(list(captures)))
+
+
+def unpack_captures(data: bytes) -> list[CdxCapture]:
+    """Return the captures that `pack_captures` packed."""
+    rows = orjson.loads(zlib.decompress(data))
+    return [
+        CdxCapture(**{**row, "captured_at": datetime.fromisoformat(row["captured_at"])})
+        for row in rows
+    ]
+
+
+def parse_json(data: bytes) -> Any:
+    """Return the value of a reply; raises `UnreadableIndex`."""
+    _check_size(data)
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
         raise UnreadableIndex("it sent something that is no JSON") from None
+
+
+def _check_size(data: bytes) -> None:
+    """Refuse a reply with more values than a listing has, which could take all memory."""
+    if sum(map(data.count, _BEFORE_VALUES)) > MAX_VALUES:
+        raise UnreadableIndex(f"it sent more than {MAX_VALUES:,} values")
 
 
 def _capture(line: Mapping[str, Any], index: str) -> CdxCapture | None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from io import BytesIO
 from typing import Any, Final
 from urllib.parse import urlencode
-
-import orjson
 
 from webdata_nb.contract.outcomes import NOT_ARCHIVED
 from webdata_nb.contract.replies import IndexOutcome
@@ -22,6 +21,7 @@ from webdata_nb.service.archives.cdx import (
     CdxQuery,
     UnreadableIndex,
     capture_key,
+    parse_json,
     parse_lines,
 )
 from webdata_nb.service.archives.record_bytes import BrokenRecord
@@ -110,19 +110,20 @@ class CommonCrawl(WebArchive):
         index, page, skipped = _position(cursor, ids)
         after = ids[ids.index(index) + 1 :]
         next_index = f"{after[0]}/0/0" if after else None
+        rest: Sequence[CdxCapture] = ()
         try:
             captures = await self._page(query, index, page)
+            rest = captures[skipped : skipped + limit]
+            if len(captures) > skipped + limit:
+                return IndexPage(rest, index, cursor=f"{index}/{page}/{skipped + limit}")
+            # An exact URL has few captures in a crawl; what matches more may have several pages.
+            has_pages = query.match != "exact" and captures
+            if has_pages and page + 1 < await self._page_count(query, index):
+                return IndexPage(rest, index, cursor=f"{index}/{page + 1}/0")
+        except SourceBusy:
+            raise
         except (SourceError, UnreadableIndex) as error:
-            if isinstance(error, SourceBusy):
-                raise
-            return IndexPage((), index, "unavailable", str(error), next_index)
-        rest = captures[skipped : skipped + limit]
-        if len(captures) > skipped + limit:
-            return IndexPage(rest, index, cursor=f"{index}/{page}/{skipped + limit}")
-        # An exact URL has few captures in a crawl; what matches more may have several pages.
-        has_pages = query.match != "exact" and captures
-        if has_pages and page + 1 < await self._page_count(query, index):
-            return IndexPage(rest, index, cursor=f"{index}/{page + 1}/0")
+            return IndexPage(rest, index, "unavailable", str(error), next_index)
         outcome: IndexOutcome = "listed" if captures or page else "no_captures"
         return IndexPage(rest, index, outcome, cursor=next_index)
 
@@ -163,12 +164,11 @@ class CommonCrawl(WebArchive):
 
     async def _page_count(self, query: CdxQuery, index: str) -> int:
         fetched = await self._ask(query, index, showNumPages="true")
-        try:
-            reply = orjson.loads(fetched.body)
-        except orjson.JSONDecodeError:
-            return 0
+        reply = parse_json(fetched.body)
         count = reply.get("pages") if isinstance(reply, dict) else reply
-        return count if isinstance(count, int) else 0
+        if fetched.status != HTTPStatus.OK or not isinstance(count, int):
+            raise UnreadableIndex("it did not say how many pages it has")
+        return count
 
     async def _ask(self, query: CdxQuery, index: str, **fields: str) -> FetchedResponse:
         parameters = urlencode(query.fields() | fields)
@@ -182,8 +182,8 @@ class CommonCrawl(WebArchive):
 
 def _crawl_indexes(fetched: FetchedResponse) -> tuple[CrawlIndex, ...]:
     try:
-        listed = orjson.loads(fetched.body)
-    except orjson.JSONDecodeError:
+        listed = parse_json(fetched.body)
+    except UnreadableIndex:
         listed = None
     entries = listed if isinstance(listed, list) else []
     indexes = tuple(
@@ -232,6 +232,7 @@ def _response(data: bytes, capture: CdxCapture, limits: FetchLimits) -> Archived
         record = read_record(BytesIO(data), 0, len(data))
         if record.kind != "response" or capture_key(record.url) != capture_key(capture.url):
             raise FetchError(NOT_ARCHIVED, f"Common Crawl has no response of {capture.url}")
-        return read_response(record, limits)
+        response = read_response(record, limits)
+        return replace(response, captured_at=response.captured_at or capture.captured_at)
     except BrokenRecord as error:
         raise FetchError("protocol", f"The archive's record is damaged: {error}.") from None

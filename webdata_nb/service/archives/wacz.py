@@ -7,7 +7,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from io import BytesIO
+from io import BytesIO, FileIO
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Final
@@ -25,9 +25,6 @@ _PAGES_METHODS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 _MAX_PAGES_BYTES: Final = 1024 * 1024
 _MAX_PAGES: Final = 10_000
 _LOCAL_HEADER: Final = struct.Struct("<26xHH")
-_END_OF_DIRECTORY: Final = struct.Struct("<4s4H2LH")
-_SIZE_OF_LARGE: Final = struct.Struct("<Q")
-_NO_SIZE: Final = 0xFFFFFFFF
 _ENCRYPTED: Final = 0x1
 _DAMAGED: Final = (
     zipfile.BadZipFile,
@@ -36,6 +33,7 @@ _DAMAGED: Final = (
     EOFError,
     NotImplementedError,
     ValueError,
+    OSError,  # an offset before the file
 )
 
 
@@ -59,6 +57,22 @@ class WaczPackage:
     pages: tuple[str, ...]
 
 
+class _PackageFile(FileIO):
+    """A package whose directory is refused where `zipfile` would read too much into memory."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._path = path
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Return up to `size` bytes; raises `UnusableArchive`."""
+        if size is not None and size > MAX_DIRECTORY_BYTES:
+            raise UnusableArchive(
+                f"{self._path.name} has a directory of more than {MAX_DIRECTORY_BYTES:,} bytes"
+            )
+        return super().read(size) or b""
+
+
 def read_wacz(path: Path) -> WaczPackage:
     """Read the directory of a package; nothing of it is unpacked to files.
 
@@ -68,8 +82,7 @@ def read_wacz(path: Path) -> WaczPackage:
         The package is damaged, too large, or has no WARC file that can be read in place.
     """
     try:
-        _check_directory_size(path)
-        with zipfile.ZipFile(path) as package:
+        with _PackageFile(path) as file, zipfile.ZipFile(file) as package:
             windows = tuple(_windows(path, package))
             _check_overlaps(path, windows)
             pages = tuple(_pages(package))
@@ -78,27 +91,6 @@ def read_wacz(path: Path) -> WaczPackage:
     if not windows:
         raise UnusableArchive(f"{path.name} has no WARC file in its folder archive/")
     return WaczPackage(windows, pages)
-
-
-def _check_directory_size(path: Path) -> None:
-    """Refuse a directory that `zipfile` would read into memory as a whole."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        file.seek(max(0, size - 2 * 0xFFFF))
-        tail = file.read()
-    position = tail.rfind(b"PK\x05\x06")
-    if position < 0:
-        raise UnusableArchive(f"{path.name} is a damaged package (it has no directory)")
-    directory_bytes = _END_OF_DIRECTORY.unpack_from(tail, position)[5]
-    record = tail.rfind(b"PK\x06\x06", 0, position)
-    if record >= 0:  # a large package repeats the size in a longer form, which `zipfile` uses
-        directory_bytes = max(
-            directory_bytes % _NO_SIZE, *_SIZE_OF_LARGE.unpack_from(tail, record + 40)
-        )
-    if directory_bytes > MAX_DIRECTORY_BYTES:
-        raise UnusableArchive(
-            f"{path.name} has a directory of more than {MAX_DIRECTORY_BYTES:,} bytes"
-        )
 
 
 def _windows(path: Path, package: zipfile.ZipFile) -> Iterator[WarcWindow]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import BinaryIO, Final
@@ -21,7 +21,7 @@ _VERSION: Final = re.compile(rb"WARC/\d\.\d+\r?\n")
 _END_OF_HEAD: Final = re.compile(rb"\r?\n\r?\n")
 _HEAD_CHUNK_BYTES: Final = 4096
 _SCAN_BYTES: Final = 1024 * 1024
-# Of a file that has more damaged places, the rest is not read.
+# Of an archive that has more damaged places, the rest is not read.
 MAX_DAMAGED_PLACES: Final = 100
 # Bytes that look like the begin of a record, and are read to find out.
 MAX_GUESSES: Final = 10_000
@@ -37,12 +37,14 @@ class RecordReader:
 
     def read_head(self, at_most: int = HEAD_BYTES) -> bytes:
         """Read up to the empty line, which is not part of the head."""
+        read_bytes = len(self._buffer)
         while (end := _END_OF_HEAD.search(self._buffer)) is None or end.end() > at_most:
-            if end is not None or len(self._buffer) >= min(HEAD_BYTES, at_most):
+            if end is not None or read_bytes >= min(HEAD_BYTES, at_most):
                 raise BrokenRecord("a head has no end")
             chunk = self.data.read(_HEAD_CHUNK_BYTES)
             if not chunk:
                 raise BrokenRecord("the file ends within a head" if self._buffer else "it is empty")
+            read_bytes += len(chunk)
             # Line breaks before the first line belong to the record before.
             self._buffer = self._buffer + (
                 chunk if self.consumed or self._buffer else chunk.lstrip(b"\r\n")
@@ -111,11 +113,16 @@ class WarcRecord:
     @property
     def captured_at(self) -> datetime | None:
         """When it was captured."""
-        try:
-            at = datetime.fromisoformat(self.fields.get("warc-date", ""))
-            return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
-        except (ValueError, OverflowError):  # an offset may lead out of the years 1 to 9999
-            return None
+        return parse_date(self.fields.get("warc-date", ""))
+
+
+def parse_date(text: str) -> datetime | None:
+    """Return the time in a field of a record, in UTC; None for other text."""
+    try:
+        at = datetime.fromisoformat(text)
+        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    except (ValueError, OverflowError):  # an offset may lead out of the years 1 to 9999
+        return None
 
 
 def read_record(file: BinaryIO, offset: int, limit: int) -> WarcRecord:
@@ -163,16 +170,27 @@ def _decode(value: bytes) -> str:
 
 @dataclass(slots=True)
 class WarcFile:
-    """Iterates over the records of one file; `problems` are its damaged places.
+    """Iterates over the records of one file.
 
     A damaged record is skipped: reading continues at the next place that begins a record.
+
+    Parameters
+    ----------
+    file, start, limit
+        The file, and the offsets between which its records are.
+    problems, guesses
+        The damaged places of the archive so far, and how many places were read to find out whether
+        they begin a record; the file adds its own.
+    check
+        Called before each record and each guess; it ends the iteration by an exception.
     """
 
     file: BinaryIO
     start: int
     limit: int
     problems: list[str] = field(default_factory=list)
-    _guesses: int = 0
+    guesses: int = 0
+    check: Callable[[], None] = lambda: None
 
     def records(self) -> Iterator[WarcRecord]:
         """Yield the records that are complete; their content has been skipped.
@@ -184,6 +202,7 @@ class WarcFile:
         """
         offset: int | None = self.start
         while offset is not None and offset < self.limit:
+            self.check()
             try:
                 record = read_record(self.file, offset, self.limit)
                 record.reader.skip(record.length)
@@ -204,33 +223,41 @@ class WarcFile:
 
     def _after_damage(self, offset: int, error: BrokenRecord) -> int | None:
         """Return the next place that begins a record; None if there is none."""
-        self.problems.append(f"at byte {offset:,}: {error}")
-        if len(self.problems) == MAX_DAMAGED_PLACES:
-            self.problems.append("too many damaged places: the rest was not read")
+        if self._is_too_damaged:
             return None
+        self.problems.append(f"at byte {offset:,}: {error}")
         self.file.seek(offset)
         start = self.file.read(_HEAD_CHUNK_BYTES)
         line_breaks = len(start) - len(start.lstrip(b"\r\n"))
         marks = self._marks(offset + line_breaks + 1)
-        return next(filter(self._begins_record, marks), None)
+        found = next(filter(self._begins_record, marks), None)
+        if self._is_too_damaged:
+            self.problems.append("too many damaged places: the rest was not read")
+            return None
+        return found
+
+    @property
+    def _is_too_damaged(self) -> bool:
+        return len(self.problems) >= MAX_DAMAGED_PLACES or self.guesses >= MAX_GUESSES
 
     def _marks(self, start: int) -> Iterator[int]:
         """Yield the places that look like the begin of a record."""
         self.file.seek(self.start)
         is_compressed = self.file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
         mark = GZIP_MAGIC if is_compressed else b"WARC/1."
-        while start < self.limit and self._guesses < MAX_GUESSES:
+        while start < self.limit and self.guesses < MAX_GUESSES:
             self.file.seek(start)
             block = self.file.read(min(_SCAN_BYTES, self.limit - start))
             found = block.find(mark)
-            while found >= 0 and self._guesses < MAX_GUESSES:
-                self._guesses += 1
+            while found >= 0 and self.guesses < MAX_GUESSES:
+                self.guesses += 1
                 yield start + found
                 found = block.find(mark, found + 1)
             # The last bytes may begin a mark.
             start += max(len(block) - len(mark) + 1, 1)
 
     def _begins_record(self, offset: int) -> bool:
+        self.check()
         try:
             read_record(self.file, offset, min(self.limit, offset + HEAD_BYTES))
         except BrokenRecord:

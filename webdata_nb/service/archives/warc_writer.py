@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from io import FileIO
 from pathlib import Path
 from typing import BinaryIO, Final
 from uuid import uuid4
@@ -54,7 +55,7 @@ class WarcWriter:
     path: Path
     partial: Path
     info: Mapping[str, str]
-    _file: BinaryIO | None = None
+    _file: FileIO | None = None
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def open(self) -> None:
@@ -90,11 +91,11 @@ class WarcWriter:
         for path in (self.partial, self.path):
             if end := _end_of_records(path, block):
                 path.replace(self.partial)
-                self._file = self.partial.open("r+b")
+                self._file = self.partial.open("r+b", buffering=0)
                 self._file.truncate(end)
                 self._file.seek(end)
                 return
-        self._file = self.partial.open("wb")
+        self._file = self.partial.open("wb", buffering=0)
         fields = {
             "WARC-Filename": self.path.name,
             "Content-Type": "application/warc-fields",
@@ -104,8 +105,9 @@ class WarcWriter:
     def _append(self, records: bytes) -> None:
         if self._file is None:
             raise RuntimeError("the file is not open")
-        self._file.write(records)
-        self._file.flush()
+        rest = memoryview(records)
+        while rest:  # a full disk takes a part of them
+            rest = rest[self._file.write(rest) :]
 
     def _complete(self) -> None:
         if self._file is None:

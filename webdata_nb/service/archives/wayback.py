@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Final
 
 from webdata_nb.contract.outcomes import NOT_ARCHIVED
 from webdata_nb.contract.replies import IndexOutcome
+from webdata_nb.pacing.retry_after import parse_http_date
 from webdata_nb.service.archives.archive_client import ArchiveClient, is_no_server_error
 from webdata_nb.service.archives.archived_response import (
     ArchivedHead,
@@ -132,10 +132,8 @@ def _is_exclusion(fetched: FetchedResponse) -> bool:
 
 
 def _memento_time(fetched: FetchedResponse) -> datetime | None:
-    try:
-        return parsedate_to_datetime(fetched.header("memento-datetime") or "").astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None
+    at = parse_http_date(fetched.header("memento-datetime") or "")
+    return None if at is None else at.astimezone(UTC)
 
 
 def _other_capture(fetched: FetchedResponse, url: str) -> datetime | None:

@@ -9,7 +9,7 @@ from typing import Final
 
 from webdata_nb.contract.archive_requests import ArchiveCrawlRequest
 from webdata_nb.contract.outcomes import DAMAGED_ARCHIVE
-from webdata_nb.service.archives.archive import Archive, Archives, archive_version
+from webdata_nb.service.archives.archive import Archive, Archives
 from webdata_nb.service.archives.archive_fetcher import ArchiveFetcher
 from webdata_nb.service.archives.wacz import UnusableArchive
 from webdata_nb.service.crawl import engine
@@ -43,13 +43,9 @@ async def run(
 
 
 async def _open(request: ArchiveCrawlRequest, archives: Archives) -> Archive:
-    path = Path(request.archive)
     try:
-        version = await asyncio.to_thread(archive_version, path)
-        if version != request.archive_version:
-            raise JobFailure(f"{path} has changed since the crawl was started: start it again")
-        return await archives.open(path, version)
-    except (UnusableArchive, OSError) as error:
+        return await archives.open(Path(request.archive), request.archive_version)
+    except UnusableArchive as error:
         raise JobFailure(str(error)) from None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Final
 
 from webdata_nb.contract.archive_requests import DatedCrawlRequest
 from webdata_nb.service.archives.archive_fetcher import ArchiveFetcher
@@ -14,6 +15,9 @@ from webdata_nb.service.crawl.engine import CrawlResources
 from webdata_nb.service.store.job_context import JobContext
 from webdata_nb.service.store.records import CommitBatch
 
+# The captures of the start's host: an attempt that resumes reads the same ones.
+_CAPTURES: Final = "captures"
+
 
 async def run(
     context: JobContext,
@@ -22,12 +26,19 @@ async def run(
     archive: WebArchive,
 ) -> CommitBatch:
     """Crawl to the end and return the last batch, as `engine.run` does; no site is asked."""
+
+    async def pin(captures: bytes) -> None:
+        await context.commit(CommitBatch(pinned_files=((_CAPTURES, captures),)))
+
     captures = DatedCaptures(
         archive,
         datetime.fromisoformat(request.as_of),
         timedelta(days=request.max_distance),
         request.url,
+        pin=pin,
     )
+    if (pinned := (await context.pinned_files()).get(_CAPTURES)) is not None:
+        captures.restore(pinned)
     fetcher = ArchiveFetcher(captures.read)
     dated = replace(resources.reading_from(fetcher), signature_agent=None)
     return await engine.run(context, request, dated)

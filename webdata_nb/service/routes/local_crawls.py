@@ -32,6 +32,8 @@ async def start_archive_crawl(
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Start a crawl of a WARC or WACZ file."""
+    if not Path(crawl_request.archive).is_absolute():
+        raise BadInput("must be an absolute path", loc=("body", "archive"))
     return await _start(request, state, crawl_request, idempotency_key)
 
 
