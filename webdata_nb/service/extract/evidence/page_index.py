@@ -248,22 +248,19 @@ class PageIndex:
     def _starts_of_cents(self) -> list[int]:
         """The places of two digits behind others in an element that makes them smaller."""
         tree, found = self.tree, []
-        for number, start in enumerate(self.starts):
-            if CENTS.fullmatch(self.text, start, start + _CENT_DIGITS) is None:
+        ends = (*self.starts[1:], len(self.text))
+        for piece, start, end in zip(tree.pieces, self.starts, ends, strict=False):
+            if end - start > _CENT_DIGITS + 1 or not CENTS.fullmatch(
+                self.text, start, start + _CENT_DIGITS
+            ):
                 continue
-            piece = tree.pieces[number]
-            is_last = self._end_of(number) - start <= _CENT_DIGITS + 1
             is_behind_digit = self.text[max(start - 2, 0) : start].rstrip(" ")[-1:].isdecimal()
-            if is_last and is_behind_digit and not piece.label and piece.element != ROOT:
+            if is_behind_digit and not piece.label and piece.element != ROOT:
                 attributes = tree.attributes(piece.element)
                 names = f"{attributes.get('class', '')} {attributes.get('id', '')}"
                 if tree.names[piece.element] in CENTS_TAGS or CENTS_NAME.search(names.lower()):
                     found.append(start)
         return found
-
-    def _end_of(self, number: int) -> int:
-        """Return the place in the text where a piece ends."""
-        return self.starts[number + 1] if number + 1 < len(self.starts) else len(self.text)
 
     def _number_texts(self) -> Iterator[tuple[str, int]]:
         """Return the numbers of the text, and those of elements that continue a word."""
