@@ -85,8 +85,9 @@ def _signals(df: pd.DataFrame) -> Iterator[dict[str, Any]]:
     for url, value in zip(page_urls(df), frame.to_objects(df["rights"]), strict=True):
         rights = decoded(value, "rights")
         signals = rights.get("signals") if isinstance(rights, Mapping) else None
-        is_list = isinstance(signals, list | np.ndarray)  # pandas reads lists of Parquet as arrays
-        for position, signal in enumerate(signals if is_list else (), 1):
+        if not isinstance(signals, list | np.ndarray):  # pandas reads lists of Parquet as arrays
+            continue
+        for position, signal in enumerate(signals, 1):
             if isinstance(signal, Mapping):
                 says = signal.get("says")
                 verdicts = says if isinstance(says, Mapping) else {}
