@@ -52,7 +52,10 @@ class AnsweredPage:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceLimits:
-    """The least detection, the most false alarms, and the most milliseconds for each value."""
+    """The least detection, the most false alarms, and the most milliseconds for each value.
+
+    False alarms are a share of the values whose label has a basis on the page.
+    """
 
     detection: float
     false_alarms: float
@@ -61,9 +64,21 @@ class EvidenceLimits:
 
 LIMITS: Final = {
     "generated": EvidenceLimits(0.99, 0.01, 1.0),
-    "A": EvidenceLimits(0.99, 0.02, 20.0),
-    "B": EvidenceLimits(0.99, 0.03, 20.0),
+    "A": EvidenceLimits(0.99, 0.01, 20.0),
+    "B": EvidenceLimits(0.99, 0.01, 20.0),
 }
+
+LABELS_WITHOUT_BASIS: Final = {
+    ("c9f80eb2", "availability"): "InStock, but the page declares OutOfStock in JSON-LD and in "
+    "microdata, and shows that the product is not in stock",
+    ("b4298c1b", "availability"): "OutOfStock, but the status of the classified ad is NOT SOLD",
+    ("08b51541", "sku"): "the `show-uid` of the URL, which identifies a view of the page; the "
+    "page gives another number as `skuId`",
+}
+"""Labels of the corpus that their page contradicts, by page and field, with the reason.
+
+To support them would be an error, so the limit of false alarms applies to the other labels.
+"""
 
 
 @dataclass(slots=True)
@@ -75,6 +90,8 @@ class EvidenceCounts:
     seconds: float = 0.0
     wrong: int = 0
     right: int = 0
+    right_without_basis: int = 0
+    alarms_without_basis: int = 0
     missed: Counter[str] = field(default_factory=Counter)
     false_alarms: Counter[str] = field(default_factory=Counter)
     cases: Counter[str] = field(default_factory=Counter)
@@ -89,6 +106,9 @@ class EvidenceCounts:
             name, is_flagged = each.pointer.rpartition("/")[2], each.verdict == "unsupported"
             kind = page.answer.wrong.get(each.pointer)
             self.wrong, self.right = self.wrong + (kind is not None), self.right + (kind is None)
+            if kind is None and (page.name[:8], name) in LABELS_WITHOUT_BASIS:
+                self.right_without_basis += 1
+                self.alarms_without_basis += is_flagged
             if is_flagged is (kind is not None):
                 continue
             counter = self.false_alarms if kind is None else self.missed
@@ -104,8 +124,20 @@ class EvidenceCounts:
 
     @property
     def alarm_rate(self) -> float:
-        """The share of right values that are unsupported."""
+        """The share of right values that are unsupported, of all labels."""
         return self.false_alarms.total() / max(1, self.right)
+
+    @property
+    def alarms_with_basis(self) -> tuple[int, int]:
+        """How many right values are unsupported, and of how many, whose label has a basis."""
+        alarms = self.false_alarms.total() - self.alarms_without_basis
+        return alarms, self.right - self.right_without_basis
+
+    @property
+    def alarm_rate_with_basis(self) -> float:
+        """The share of these values that are unsupported."""
+        alarms, right = self.alarms_with_basis
+        return alarms / max(1, right)
 
     @property
     def milliseconds(self) -> float:
@@ -116,7 +148,7 @@ class EvidenceCounts:
         """Return whether the figures keep to the limits."""
         return (
             self.detection >= limits.detection
-            and self.alarm_rate <= limits.false_alarms
+            and self.alarm_rate_with_basis <= limits.false_alarms
             and self.milliseconds <= limits.milliseconds
         )
 
@@ -127,9 +159,12 @@ class EvidenceCounts:
         size = f"{self.characters / pages / 1000:.0f} kB and {values / pages:.1f} values"
         detection = f"{found} of {self.wrong} ({self.detection:.4f})"
         false_alarms = f"{alarms} of {self.right} ({self.alarm_rate:.4f})"
+        with_basis = "{} of {}".format(*self.alarms_with_basis)
+        with_basis += f" ({self.alarm_rate_with_basis:.4f})"
         lines = (
             f"detection     {detection}  {_list(self.missed)}",
             f"false alarms  {false_alarms}  {_list(self.false_alarms)}",
+            f"  with basis  {with_basis}  without labels that their page contradicts",
             f"time          {self.milliseconds:.2f} ms for each value, {per_page} of {size}",
         )
         return "\n".join(lines)

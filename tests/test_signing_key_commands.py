@@ -96,6 +96,15 @@ def test_wrong_words_get_one_sentence(
     assert not (tmp_path / "data").exists()
 
 
+def test_a_damaged_file_is_to_be_restored_or_removed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "keys.json"
+    path.write_text("{")
+    assert main(["signing-keys", "rotate", "--file", str(path)]) == FAILURE
+    assert "it is not JSON; restore or remove it; then `webdata" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_the_local_service_signs_with_the_keys_of_its_data_directory(tmp_path: Path) -> None:
     shell = Shell(tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -118,6 +119,19 @@ def test_rights_df_has_a_typed_row_for_each_declaration(backend: Any) -> None:
 )
 def test_rights_df_reads_what_other_services_send(value: Any) -> None:
     rights_df(pd.DataFrame({"url": ["http://a.test/"], "rights": [value]}))
+
+
+def test_rights_df_reads_a_frame_that_pandas_wrote_to_parquet(tmp_path: Path) -> None:
+    pages = pd.DataFrame({"url": ["http://a.test/"], "rights": [{"signals": SIGNALS}]})
+    pages.to_parquet(tmp_path / "pages.parquet")
+    found = rights_df(pd.read_parquet(tmp_path / "pages.parquet"))
+    assert found["signal"].tolist() == ["content-signal", "rsl"]
+    assert found["ai-train"].iloc[0] == "refused"
+    pages.to_csv(tmp_path / "pages.csv")
+    with pytest.raises(
+        InvalidArgument, match="the column rights of df has a text that is not JSON"
+    ):
+        rights_df(pd.read_csv(tmp_path / "pages.csv"))
 
 
 def test_rights_df_needs_the_column() -> None:

@@ -83,7 +83,8 @@ async def averify(df: pd.DataFrame, **options: Unpack[ConnectionOptions]) -> pd.
     Raises
     ------
     InvalidArgument
-        `df` has no column `extract` or no receipt; nothing was sent.
+        `df` has no column `extract` or no receipt, or text that is not JSON in a nested column;
+        nothing was sent.
     NotSupported
         The service does not keep pages, as a service of another maker.
     OfflineError

@@ -142,7 +142,9 @@ def _read(file: SigningKeyFile) -> SigningKeySet:
     try:
         return file.read()
     except ValueError as error:
-        raise WebdataError(f"{error}; `webdata signing-keys create` makes one") from None
+        create = "`webdata signing-keys create` makes one"
+        advice = f"restore or remove it; then {create}" if file.path.exists() else create
+        raise WebdataError(f"{error}; {advice}") from None
 
 
 def _agent(url: str) -> str:

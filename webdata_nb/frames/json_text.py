@@ -8,6 +8,9 @@ from typing import Any
 
 import orjson
 
+from webdata_nb.errors import InvalidArgument
+from webdata_nb.suggestions import format_value
+
 
 def dumps(value: Any) -> str:
     """Encode `value` as compact JSON; NaN and infinities become null."""
@@ -30,6 +33,25 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list):
         return [_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def decoded(value: Any, column: str) -> Any:
+    """Return the value of JSON text, which frames with Arrow types hold, and others as they are.
+
+    Raises
+    ------
+    InvalidArgument
+        The text is not JSON.
+    """
+    if not isinstance(value, str):
+        return value
+    try:
+        return orjson.loads(value)
+    except orjson.JSONDecodeError:
+        raise InvalidArgument(
+            f"the column {column} of df has a text that is not JSON: {format_value(value)}; "
+            "read the frame from Parquet, as CSV does not keep nested values"
+        ) from None
 
 
 def well_formed(text: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-import orjson
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
@@ -14,6 +14,7 @@ from webdata_nb.contract.choices import PURPOSES
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import frame, schemas
 from webdata_nb.frames.derive import page_urls, to_frame
+from webdata_nb.frames.json_text import decoded
 from webdata_nb.suggestions import format_value
 
 __all__ = ["rights_df"]
@@ -61,7 +62,7 @@ def rights_df(df: pd.DataFrame) -> pd.DataFrame:
     Raises
     ------
     InvalidArgument
-        The column is missing.
+        The column is missing, or has text that is not JSON.
 
     Examples
     --------
@@ -82,9 +83,11 @@ def rights_df(df: pd.DataFrame) -> pd.DataFrame:
 
 def _signals(df: pd.DataFrame) -> Iterator[dict[str, Any]]:
     for url, value in zip(page_urls(df), frame.to_objects(df["rights"]), strict=True):
-        rights = orjson.loads(value) if isinstance(value, str) else value
+        rights = decoded(value, "rights")
         signals = rights.get("signals") if isinstance(rights, Mapping) else None
-        for position, signal in enumerate(signals if isinstance(signals, list) else (), 1):
+        if not isinstance(signals, list | np.ndarray):  # pandas reads lists of Parquet as arrays
+            continue
+        for position, signal in enumerate(signals, 1):
             if isinstance(signal, Mapping):
                 says = signal.get("says")
                 verdicts = says if isinstance(says, Mapping) else {}

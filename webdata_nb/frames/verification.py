@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Final
 
-import orjson
 import pandas as pd
 import pyarrow as pa
 
@@ -16,7 +15,8 @@ from webdata_nb.contract.replies import VerifiedPage
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import frame, schemas
 from webdata_nb.frames.call_receipt import CallReceipt
-from webdata_nb.frames.json_text import dumps, well_formed
+from webdata_nb.frames.json_text import decoded, dumps, well_formed
+from webdata_nb.suggestions import format_value
 
 _MAX_DEPTH: Final = 50
 _FIELDS: Final[list[pa.Field[Any]]] = [
@@ -60,33 +60,31 @@ def extracted_rows(df: pd.DataFrame) -> list[ExtractedRow]:
     Raises
     ------
     InvalidArgument
-        The columns are missing.
+        The columns are missing, or have text that is not JSON.
     """
     frame.require_frame(df)
     if not {"url", "extract"} <= set(df.columns):
-        raise InvalidArgument("df has no columns url and extract: pass extract= to the call")
+        raise InvalidArgument(
+            "df has no columns url and extract: pass extract= to the call; "
+            f"it is {format_value(df)}"
+        )
     columns = {name: _cells(df, name) for name in ("metadata", "id", "start_url", "query")}
     rows = zip(df["url"].tolist(), df["extract"].tolist(), *columns.values(), strict=True)
     return [
         ExtractedRow(
             str(url),
             data,
-            _digest(_decoded(metadata)),
+            _digest(decoded(metadata, "metadata")),
             _job_id(identifier),
             start_url if isinstance(start_url, str) else query if isinstance(query, str) else None,
         )
         for url, cell, metadata, identifier, start_url, query in rows
-        if isinstance(data := _plain(_decoded(cell)), Mapping) and isinstance(url, str)
+        if isinstance(data := _plain(decoded(cell, "extract")), Mapping) and isinstance(url, str)
     ]
 
 
 def _cells(df: pd.DataFrame, name: str) -> list[Any]:
     return df[name].tolist() if name in df.columns else [None] * len(df)
-
-
-def _decoded(value: Any) -> Any:
-    """Return the value of JSON text, which frames with Arrow types hold."""
-    return orjson.loads(value) if isinstance(value, str) else value
 
 
 def _plain(value: Any, depth: int = 0) -> Any:

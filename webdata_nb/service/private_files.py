@@ -23,7 +23,8 @@ def create_private_file(path: Path, content: bytes) -> None:
 
 
 def replace_private_file(path: Path, content: bytes) -> None:
-    """Replace a file, or create it."""
+    """Replace a file, or create it; of a symbolic link, the file that it names."""
+    path = path.resolve()
     with _draft_beside(path, content) as draft:
         draft.replace(path)
 

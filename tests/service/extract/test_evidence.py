@@ -11,6 +11,7 @@ import pytest
 from tests.evidence_pages import answer, make_pages
 from webdata_nb.service.extract.evidence.evidence import find_evidence
 from webdata_nb.service.extract.evidence.folding import FoldedOffsets, fold_source
+from webdata_nb.service.extract.evidence.messages import evidence_from_json, evidence_to_json
 
 CARDS = "".join(
     f'<li class="card"><a href="/{name}"><img src="{name}.jpg" alt=""><h3>Kettle {name}</h3></a>'
@@ -124,6 +125,14 @@ def test_folded_places_lead_back_to_the_source(is_json: bool) -> None:
         for start in range(len(folded)):
             piece = raw[offsets.start(start) : offsets.end(start + 1)]
             assert folded[start].strip() in fold_source(piece, is_json=is_json), (raw, start)
+
+
+@pytest.mark.parametrize("change", [{"verdict": []}, {"verdict": "true"}, {"start": -1}, {"a": 1}])
+def test_evidence_of_another_form_is_refused(change: dict[str, Any]) -> None:
+    [message] = evidence_to_json(find_evidence(SHOP, {"name": "Tea pot Omega"}))
+    assert evidence_from_json([message])[0].verdict == "verbatim"
+    with pytest.raises(ValueError, match="no evidence"):
+        evidence_from_json([message | change])
 
 
 HOSTILE = {

@@ -176,6 +176,16 @@ def test_only_the_owner_can_read_a_new_or_rotated_file(
     assert f"chmod 600 {path}" in caplog.text
 
 
+def test_a_rotation_replaces_the_file_that_a_symbolic_link_names(service: SigningService) -> None:
+    path = service.file.path
+    target = path.rename(path.with_name("kept-elsewhere"))
+    path.symlink_to(target)
+    service.rotate(start_in=0, keep=DAY)
+    assert path.is_symlink()
+    assert len(SigningKeyFile(target).read().keys) == 2
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -249,6 +259,8 @@ def test_keys_cannot_be_shown_or_sent_by_accident(service: SigningService) -> No
         ('https://bot.example.com"', None),
         ("bot.example.com", None),
         ("https://", None),
+        ("https://bot..example.com", None),
+        ("https://bot.example.com:70000", None),
     ],
 )
 def test_the_agent_is_an_https_origin(given: str, origin: str | None) -> None:

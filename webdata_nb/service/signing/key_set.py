@@ -12,10 +12,12 @@ import orjson
 from webdata_nb.service.signing.signing_key import SigningKey
 
 MAX_KEYS: Final = 16
+_LABEL: Final = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _ORIGIN: Final = re.compile(
-    r"https://(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::[1-9][0-9]{0,4})?"
+    rf"https://(?:{_LABEL}(?:\.{_LABEL})*|\[[0-9a-f:.]+\])(?::(?P<port>[1-9][0-9]{{0,4}}))?"
 )
 _DEFAULT_PORT: Final = ":443"
+_MAX_PORT: Final = 65535
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,8 @@ def check_agent(agent: Any) -> str:
     'https://bot.example.com'
     """
     origin = agent.strip().lower().removesuffix("/") if isinstance(agent, str) else ""
-    if not _ORIGIN.fullmatch(origin):
+    match = _ORIGIN.fullmatch(origin)
+    if match is None or int(match["port"] or 1) > _MAX_PORT:
         raise ValueError(
             "the address of the directory must be an https origin without a path, such as "
             "https://bot.example.com"

@@ -109,6 +109,12 @@ def test_too_many_lines_about_usage_refuse_everything() -> None:
             + b"</permits></license></content></rsl>",
             "a list has more than 1,000 characters",
         ),
+        (
+            b'<rsl xmlns="https://rslstandard.org/rsl"><content url="/'
+            + b"a" * 1000
+            + b'/x"/></rsl>',
+            "an attribute has more than 1,000 characters",
+        ),
         (b"", "it is no valid XML (no element found, line 1)"),
     ],
 )
@@ -131,6 +137,26 @@ def test_a_licence_beyond_its_bounds_says_why(body: bytes, problem: str) -> None
 def test_a_tdm_file_beyond_its_bounds_says_why(body: bytes, problem: str) -> None:
     [signal] = tdm.parse_tdm_file(body).signals(URL, URL, NOW)
     assert signal.problem == problem
+
+
+def test_a_path_that_begins_with_two_slashes_is_no_rule_for_the_whole_site() -> None:
+    rights = read_robots("User-agent: *\nContent-Usage: //page train-ai=y\n")
+    assert rights.verdicts["ai-train"] == "unknown"
+    rules = [
+        {"location": "//page", "tdm-reservation": 1},
+        {"location": "/", "tdm-reservation": 0},
+    ]
+    [signal] = tdm.parse_tdm_file(json.dumps(rules).encode()).signals(
+        "https://site.example//page", URL, NOW
+    )
+    assert signal.says["research"] == "refused"
+
+
+def test_all_lines_of_a_header_count() -> None:
+    headers = [("X-Robots-Tag", f"max-snippet: {number}") for number in range(100)]
+    page = PageSignals(URL, NOW, "ExampleBot")
+    signals = page.of_headers([*headers, ("X-Robots-Tag", "noai")])
+    assert PageRights(tuple(signals)).verdicts["ai-train"] == "refused"
 
 
 def test_a_row_lists_what_says_something_first_and_counts_all() -> None:

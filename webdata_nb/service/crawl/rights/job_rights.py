@@ -103,7 +103,8 @@ class JobRights:
         page = PageSignals(url, read_at.isoformat(timespec="seconds"), self._token)
         rights = await self.site_rights(url)
         rights += page.of_headers(headers)
-        rights += page.of_declarations(declarations)
+        # A licence inside the page may be large.
+        rights += await asyncio.to_thread(tuple, page.of_declarations(declarations))
         for reference in page.licenses(headers, declarations):
             rights += await self._license_signals(url, reference)
         return rights
@@ -148,12 +149,13 @@ class JobRights:
             return [reference.unread(_now(), problem, refuses(*PURPOSES))]
         known.add(source)
         file = await self._file(source)
-        if source not in self._licenses:
-            self._licenses[source] = (
-                RslDocument(problem=f"it could not be read: {file.problem}")
-                if file.problem
-                else parse_rsl(file.body)
-            )
+        async with self._locks.setdefault(source, asyncio.Lock()):
+            if source not in self._licenses:
+                self._licenses[source] = (
+                    RslDocument(problem=f"it could not be read: {file.problem}")
+                    if file.problem
+                    else await asyncio.to_thread(parse_rsl, file.body)
+                )
         return self._licenses[source].signals(url, source, reference.line, file.read_at)
 
     async def _file(self, url: str) -> RightsFile:

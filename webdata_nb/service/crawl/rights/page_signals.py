@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
 
 from webdata_nb.service.content.rights_declarations import PageDeclaration
 from webdata_nb.service.crawl.rights.link_header import parse_link_header
@@ -21,8 +20,6 @@ from webdata_nb.service.errors import FetchError
 from webdata_nb.service.web.urls import join_url
 
 Headers = Sequence[tuple[str, str]]
-# Header lines of one name that count.
-MAX_LINES: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +112,7 @@ class PageSignals:
 
 
 def _values(headers: Headers, wanted: str) -> list[str]:
-    return [value for name, value in headers if name.lower() == wanted][:MAX_LINES]
+    return [value for name, value in headers if name.lower() == wanted]
 
 
 def _license_links(headers: Headers) -> Iterator[tuple[str, str]]:

@@ -24,10 +24,15 @@ class PathPattern:
     host: str = ""
 
     @classmethod
+    def of_path(cls, path: str) -> PathPattern:
+        """Return the pattern of a path, which is no URL also where it begins with `//`."""
+        return cls(encode_pattern(path))
+
+    @classmethod
     def of_url(cls, url: str) -> PathPattern | None:
         """Return the pattern of a path or an absolute URL; None where it is neither."""
         if not url or (url.startswith("/") and not url.startswith("//")):
-            return cls(encode_pattern(url))
+            return cls.of_path(url)
         try:
             url = canonical_url(url)
         except FetchError:

@@ -39,8 +39,7 @@ class _UsageRule:
         """Split a value into its path, which may be absent, and its preferences."""
         match = _PATH.fullmatch(line.value)
         path, value = match.groups() if match else ("", line.value)
-        pattern = PathPattern.of_url(path) or PathPattern("")
-        return cls(pattern, _READERS[line.key](value), line)
+        return cls(PathPattern.of_path(path), _READERS[line.key](value), line)
 
 
 @dataclass(frozen=True, slots=True)

@@ -214,9 +214,11 @@ class _RslParser:
         is_root = not self._open
         if is_root and (namespace, local) != (NAMESPACE, "rsl"):
             raise _UnreadableLicenseError("it is no RSL licence")
+        if any(len(value) > _MAX_TEXT for value in attributes.values()):
+            raise _UnreadableLicenseError(f"an attribute has more than {_MAX_TEXT:,} characters")
         element = RslElement(
             local if namespace == NAMESPACE else "",
-            {key: value.strip()[:_MAX_TEXT] for key, value in attributes.items()},
+            {key: value.strip() for key, value in attributes.items()},
             self._expat.CurrentLineNumber,
         )
         self._add(element)

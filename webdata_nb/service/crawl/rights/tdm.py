@@ -77,16 +77,14 @@ def _rule(entry: object) -> TdmRule | None:
     location, value = entry.get("location"), entry.get("tdm-reservation")
     if not isinstance(location, str) or not location.startswith("/"):
         return None
-    pattern = PathPattern.of_url(location)
-    if pattern is None:
-        return None
     is_number = isinstance(value, int) and not isinstance(value, bool)
     shown = {
         name: entry[name]
         for name in ("location", "tdm-reservation", "tdm-policy")
         if isinstance(entry.get(name), str | int)
     }
-    return TdmRule(pattern, tdm_reservation(str(value)) if is_number else {}, _json(shown))
+    says = tdm_reservation(str(value)) if is_number else {}
+    return TdmRule(PathPattern.of_path(location), says, _json(shown))
 
 
 def _json(fields: dict[str, object]) -> str:

@@ -32,7 +32,7 @@ from webdata_nb.service.extract.evidence.state_judgement import ShownPage, State
 from webdata_nb.service.extract.evidence.states import is_state
 
 _MAX_PARTS: Final = 50
-_LIST_SEPARATOR: Final = re.compile(r"\s*(?:[,;|\u2022\u00b7\n]|\s/\s|\s&\s|\sand\s)\s*")
+_LIST_SEPARATOR: Final = re.compile(r"[,;|\u2022\u00b7\n]|\s(?:/|&|and)\s")
 _MIN_IDENTITY: Final = 4
 _NO_URL: Final = "http://page.invalid/"
 
@@ -179,7 +179,8 @@ class _EvidenceFinder:
         self, claim: Claim, fields: FieldLabels, own: OwnParts
     ) -> ValueEvidence | None:
         """Return the evidence of a text whose parts are the items of one list of the page."""
-        parts = [part for part in _LIST_SEPARATOR.split(str(claim.value)) if part]
+        texts = _LIST_SEPARATOR.split(str(claim.value))
+        parts = [part for text in texts if (part := text.strip())]
         if not 1 < len(parts) <= _MAX_PARTS:
             return None
         items = [Claim(claim.pointer, claim.path, part) for part in parts]

@@ -7,12 +7,21 @@ import unicodedata
 from bisect import bisect_right
 from functools import lru_cache
 from html import unescape
+from html.entities import html5
 from typing import Final
 
 import orjson
 
+_ZEROS: Final = (
+    "\u0660\u06f0\u07c0\u0966\u09e6\u0a66\u0ae6\u0b66\u0be6"
+    "\u0c66\u0ce6\u0d66\u0e50\u0ed0\u0f20\u1040\u17e0"
+)
+"""The zeros of scripts with digits of their own, such as Arabic, Devanagari and Thai."""
 _PLAIN: Final = str.maketrans(
     {
+        **{chr(ord(zero) + digit): str(digit) for zero in _ZEROS for digit in range(10)},
+        "\u066b": ".",
+        "\u066c": ",",
         **dict.fromkeys("\u2018\u2019\u201a\u201b\u02bc\u2032\u00b4`", "'"),
         **dict.fromkeys("\u201c\u201d\u201e\u201f\u00ab\u00bb\u2033", '"'),
         **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
@@ -20,11 +29,42 @@ _PLAIN: Final = str.maketrans(
         **dict.fromkeys(map(chr, range(0x300, 0x370))),
     }
 )
-"""One form of quotes and dashes; no accents, soft hyphens or characters without width."""
+"""One form of digits, quotes and dashes; no accents, soft hyphens or characters without width."""
+_BARE_ENTITIES: Final = "|".join(
+    sorted((name for name in html5 if not name.endswith(";")), key=len, reverse=True)
+)
+"""Entities that are also decoded without a semicolon, such as `&copy`."""
 _TOKEN: Final = re.compile(
-    r"\s+|\\u[dD][89abAB]\w\w\\u\w{4}|\\u[0-9a-fA-F]{4}|\\.|&[#\w]{1,32};|.", re.DOTALL
+    r"\s+|\\u[dD][89abAB]\w\w\\u\w{4}|\\u[0-9a-fA-F]{4}|\\."
+    rf"|&(?:\w{{1,32}};|#(?:[0-9]+|[xX][0-9a-fA-F]+);?|{_BARE_ENTITIES})|.",
+    re.DOTALL,
 )
 _SPACE: Final = re.compile(r"\s+")
+_FIRST_MARK: Final = "\u0300"
+_MARKS: Final = "".join(
+    mark
+    for mark in map(chr, (*range(0x300, 0x1B00), 0x3099, 0x309A))
+    if unicodedata.category(mark).startswith("M")
+)
+WORD: Final = re.compile(rf"[\w{_MARKS}]+")
+"""A word, with the marks that are letters of Indic scripts and Thai."""
+_KOREAN_REST: Final = "\u1160", "\u11ff"
+"""The letters of a folded Korean syllable behind its first."""
+
+
+def is_in_word(character: str) -> bool:
+    """Return whether a folded character is a letter, a digit, or a mark on one."""
+    return character.isalnum() or (
+        character >= _FIRST_MARK and unicodedata.category(character).startswith("M")
+    )
+
+
+def is_inside_character(character: str) -> bool:
+    """Return whether a folded character belongs to the one before it, as marks do."""
+    if character < _FIRST_MARK:
+        return False
+    is_rest = _KOREAN_REST[0] <= character <= _KOREAN_REST[1]
+    return is_rest or unicodedata.category(character).startswith("M")
 
 
 def fold(text: str) -> str:

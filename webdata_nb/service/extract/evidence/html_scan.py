@@ -32,6 +32,7 @@ _SCAN: Final = re.compile(
     r"(?P<rest>[^<>\"']*+(?:\"[^\"<>]*+\"[^<>\"']*+|'[^'<>]*+'[^<>\"']*+)*+>)?|!--|[!?])"
 )
 _LONG_TAG: Final = re.compile(r"[^\"'>]*+(?:\"[^\"]*+\"[^\"'>]*+|'[^']*+'[^\"'>]*+)*+>")
+_COMMENT_END: Final = re.compile(r"--!?>")
 _VOID: Final = word_set(
     "area base br col embed frame hr img input link meta param source track wbr"
 )
@@ -77,6 +78,7 @@ class _HtmlScanner:
             if start < skip_to:
                 continue
             if len(names) >= MAX_ELEMENTS:
+                text_start = len(source)  # what is not scanned is no text
                 break
             end = match.end() if match[3] else self._end_of(match)
             if end is None:
@@ -115,9 +117,14 @@ class _HtmlScanner:
             self._tree.pieces.append(TextPiece(start, len(source), element, "", gap))
 
     def _end_of_comment(self, match: re.Match[str]) -> int:
-        closing = "-->" if match[0] == "<!--" else ">"
-        end = self._tree.source.find(closing, match.end())
-        return len(self._tree.source) if end < 0 else end + len(closing)
+        source, start = self._tree.source, match.start()
+        if match[0] == "<!--":
+            closing = _COMMENT_END.search(source, start + len("<!"))  # `<!-->` is a whole comment
+            end = closing.end() if closing else len(source)
+            self._tree.comments.append((start, end))
+            return end
+        end = source.find(">", match.end())
+        return len(source) if end < 0 else end + 1
 
     def _end_of_long_tag(self, start: int) -> int | None:
         """Return the end of a tag with `<` or `>` in an attribute; None if it has no end."""

@@ -27,14 +27,15 @@ def evidence_from_json(value: Any) -> list[ValueEvidence]:
 
 
 def _one_from_json(value: Any) -> ValueEvidence:
-    if not isinstance(value, dict) or set(value) != _FIELDS or value["verdict"] not in _VERDICTS:
+    if not isinstance(value, dict) or set(value) != _FIELDS:
         raise ValueError("the value is no evidence")
     evidence = ValueEvidence(**value)
-    texts = (evidence.pointer, evidence.reason, evidence.quote or "")
+    texts = (evidence.pointer, evidence.reason, evidence.quote or "", evidence.verdict)
     offsets = (evidence.start, evidence.end)
-    if not all(isinstance(text, str) for text in texts) or not all(
-        offset is None or (type(offset) is int and offset >= 0) for offset in offsets
-    ):
+    are_offsets = all(each is None or (type(each) is int and each >= 0) for each in offsets)
+    if not all(isinstance(text, str) for text in texts) or not are_offsets:
+        raise ValueError("the value is no evidence")
+    if evidence.verdict not in _VERDICTS:
         raise ValueError("the value is no evidence")
     return evidence
 

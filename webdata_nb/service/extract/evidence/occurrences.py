@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from webdata_nb.service.extract.evidence.folding import fold
+from webdata_nb.service.extract.evidence.folding import WORD, fold
 from webdata_nb.service.extract.evidence.page_index import MAX_MATCHES, PageIndex, Span
 from webdata_nb.service.extract.numbers import parse_number
 from webdata_nb.service.extract.visible.amounts import currency_code
@@ -23,7 +23,6 @@ _MAX_URL_LENGTH: Final = 2000
 _MAX_BEFORE_IN_URL: Final = 200
 _UNIT_DISTANCE: Final = 16
 _DAY: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[T ].*)?", re.DOTALL)
-_WORD: Final = re.compile(r"\w+")
 _LINK: Final = re.compile(r"(?:https?:)?//\S+|/\S*", re.IGNORECASE)
 
 
@@ -75,7 +74,7 @@ def _occurrences(spans: Iterable[Span], notation: str) -> list[Occurrence]:
 
 def _words(index: PageIndex, value: str, within: Span | None) -> list[Span]:
     """Return the places of a text's words with other punctuation between them."""
-    lines = [words for line in value.splitlines() if (words := _WORD.findall(fold(line)))]
+    lines = [words for line in value.splitlines() if (words := WORD.findall(fold(line)))]
     words = [word for line in lines for word in line]
     if len(words) > _MAX_WORDS:
         return index.find_across_lines(fold(value).strip())
@@ -156,10 +155,10 @@ def _date_spans(index: PageIndex, year: int, month: int, day: int) -> list[Span]
 
 def _quantity_spans(index: PageIndex, value: str) -> Iterator[Span]:
     """Return places of the number of a text such as ``19,99 EUR``, beside the same unit."""
-    unit = " ".join(word for word in _WORD.findall(fold(value)) if not word[0].isdigit())
+    unit = " ".join(word for word in WORD.findall(fold(value)) if not word[0].isdigit())
     for decimal_comma in (False, True):
-        number = parse_number(value, decimal_comma=decimal_comma)
-        for span in index.numbers.get(float(number), ()) if number is not None else ():
+        number = parse_number(fold(value), decimal_comma=decimal_comma)
+        for span in index.numbers.get(number, ()) if number is not None else ():
             if not unit or _has_unit_near(index, span, value, unit):
                 yield span
 

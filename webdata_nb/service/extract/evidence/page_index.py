@@ -12,9 +12,16 @@ from itertools import islice
 from typing import Final
 
 from webdata_nb.service.content.date_text import find_dates
-from webdata_nb.service.extract.evidence.folding import FoldedOffsets, fold_source
-from webdata_nb.service.extract.evidence.page_tree import PageTree, TextPiece
+from webdata_nb.service.extract.evidence.folding import (
+    WORD,
+    FoldedOffsets,
+    fold_source,
+    is_in_word,
+    is_inside_character,
+)
+from webdata_nb.service.extract.evidence.page_tree import ROOT, PageTree, TextPiece
 from webdata_nb.service.extract.numbers import parse_number
+from webdata_nb.service.extract.visible.shown_amounts import CENTS, CENTS_NAME, CENTS_TAGS
 from webdata_nb.service.extract.visible.wording import UNSPACED
 
 MAX_MATCHES: Final = 64
@@ -23,11 +30,17 @@ _MAX_PIECE_TEXT: Final = 400
 _MAX_JOINED: Final = 60
 _MAX_TRIES: Final = 1000
 _MAX_NUMBERS: Final = 50_000
+_DIGITS: Final = r"\d{1,40}+(?!\d)"
 _NUMBER: Final = re.compile(
-    r"(?<![\w.,])\d{1,15}(?:[.,' ]\d{1,15}){0,6}|(?<=[^\d\W])\d{1,15}(?:[.,' ]\d{1,15}){0,6}"
+    rf"(?:(?<![\w.,])[.,]?|(?<=[^\d\W])){_DIGITS}(?:[.,' ]{_DIGITS}){{0,6}}(?![.,]\d)"
 )
-_WORD: Final = re.compile(r"\w+")
-_LAST_SPACED: Final = "\u2e7f"
+_CENT_DIGITS: Final = 2
+_MAX_WHOLE: Final = 20
+_WHOLE_BEFORE_CENTS: Final = re.compile(r"(?<![\w.,])\d{1,3}(?:[.,' ]\d{3})*$|(?<![\w.,])\d{1,9}$")
+# Chinese, Japanese, Thai and others have no spaces between words; in Korean, endings follow a word.
+_UNSPACED: Final = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u2e80-\U0010ffff]"
+)
 _SCALE: Final = re.compile(r"\s?(k|m|mio|mln|million|bn|billion|thousand|tsd)\b")
 _FACTORS: Final = {"k": 1e3, "thousand": 1e3, "tsd": 1e3, "bn": 1e9, "billion": 1e9}
 
@@ -64,6 +77,9 @@ class PageIndex:
             folded = fold_source(raw, is_json=piece.is_json)
             if piece.gap:
                 folded = piece.gap + folded.lstrip()
+            if piece.gap == "\n" and parts:
+                length -= len(parts[-1]) - len(parts[-1].rstrip(" "))
+                parts[-1] = parts[-1].rstrip(" ")
             parts.append(folded)
             starts.append(length + len(piece.gap))
             length += len(folded)
@@ -133,13 +149,13 @@ class PageIndex:
     def phrases_present(self, phrases: Iterable[str]) -> Iterator[str]:
         """Return the folded phrases whose first word the page contains."""
         for phrase in phrases:
-            first = _WORD.search(phrase)
+            first = WORD.search(phrase)
             if first is None or first[0] in self._words or UNSPACED.search(phrase):
                 yield phrase
 
     @cached_property
     def _words(self) -> frozenset[str]:
-        return frozenset(_WORD.findall(self.text))
+        return frozenset(WORD.findall(self.text))
 
     def find_across_lines(self, needle: str) -> list[Span]:
         """Return the places of a long text, of which blocks of the page are parts."""
@@ -165,10 +181,13 @@ class PageIndex:
         if not 0 < at < len(self.text):
             return True
         before, after = self.text[at - 1], self.text[at]
-        if not (before.isalnum() and after.isalnum()):
+        if is_inside_character(after):
+            return False
+        if not (is_in_word(before) and is_in_word(after)):
             return True
-        # Chinese, Japanese and Korean have no spaces between words.
-        return max(before, after) > _LAST_SPACED or self.starts[self.piece_at(at)] == at
+        if _UNSPACED.match(before) or _UNSPACED.match(after):
+            return True
+        return self.starts[self.piece_at(at)] == at
 
     def search(self, pattern: re.Pattern[str], within: Span | None = None) -> list[Span]:
         """Return the places of a pattern that begins with a literal text."""
@@ -177,7 +196,7 @@ class PageIndex:
 
     def numbers_at(self, value: float, within: Span | None = None) -> list[Span]:
         """Return the places of a number."""
-        spans = self.numbers.get(float(value), [])
+        spans = self.numbers.get(value, [])
         if within is None:
             return spans[:MAX_MATCHES]
         return [span for span in spans if within[0] <= span[0] and span[1] <= within[1]]
@@ -199,17 +218,60 @@ class PageIndex:
             if count >= _MAX_NUMBERS:
                 break
             scale = _SCALE.match(self.text, at + len(text))
+            is_negative = self._has_minus_before(at)
             for value, start, end in _readings(text):
                 by_value.setdefault(value, []).append((at + start, at + end))
+                if is_negative and not start:
+                    by_value.setdefault(-value, []).append((at - 1, at + end))
                 if scale is not None:
                     scaled = round(value * _FACTORS.get(scale[1], 1e6), 6)
                     by_value.setdefault(scaled, []).append((at + start, scale.end()))
+        for value, span in self._amounts_with_cents():
+            by_value.setdefault(value, []).append(span)
         return by_value
+
+    def _has_minus_before(self, at: int) -> bool:
+        """Return whether a minus sign is before a number, which is no hyphen or range."""
+        return self.text[at - 1 : at] == "-" and not is_in_word(self.text[max(at - 2, 0)])
+
+    def _amounts_with_cents(self) -> Iterator[tuple[float, Span]]:
+        """Return the amounts whose decimals are raised or small, without a point."""
+        for start in self._starts_of_cents:
+            first = max(start - _MAX_WHOLE, 0)
+            if whole := _WHOLE_BEFORE_CENTS.search(self.text[first:start].rstrip()):
+                end = start + _CENT_DIGITS
+                point = "," if "." in whole[0] else "."
+                for value, _, _ in _readings(f"{whole[0]}{point}{self.text[start:end]}"):
+                    yield value, (first + whole.start(), end)
+
+    @cached_property
+    def _starts_of_cents(self) -> list[int]:
+        """The places of two digits behind others in an element that makes them smaller."""
+        tree, found = self.tree, []
+        ends = (*self.starts[1:], len(self.text))
+        for piece, start, end in zip(tree.pieces, self.starts, ends, strict=False):
+            if end - start > _CENT_DIGITS + 1 or not CENTS.fullmatch(
+                self.text, start, start + _CENT_DIGITS
+            ):
+                continue
+            is_behind_digit = self.text[max(start - 2, 0) : start].rstrip(" ")[-1:].isdecimal()
+            if is_behind_digit and not piece.label and piece.element != ROOT:
+                attributes = tree.attributes(piece.element)
+                names = f"{attributes.get('class', '')} {attributes.get('id', '')}"
+                if tree.names[piece.element] in CENTS_TAGS or CENTS_NAME.search(names.lower()):
+                    found.append(start)
+        return found
 
     def _number_texts(self) -> Iterator[tuple[str, int]]:
         """Return the numbers of the text, and those of elements that continue a word."""
+        cents = self._starts_of_cents
         for match in _NUMBER.finditer(self.text):
-            yield match[0], match.start()
+            start = match.start()
+            # Digits and the cents behind them are no number without a point.
+            for cut in cents[bisect_right(cents, start) : bisect_left(cents, match.end())]:
+                yield self.text[start:cut].rstrip(), start
+                start = cut
+            yield self.text[start : match.end()], start
         for number, piece in enumerate(self.tree.pieces):
             start = self.starts[number]
             end = self.starts[number + 1] if number + 1 < len(self.starts) else len(self.text)
@@ -262,7 +324,7 @@ def _readings(text: str) -> tuple[tuple[float, int, int], ...]:
         for integer in (False, True):
             value = parse_number(text, decimal_comma=decimal_comma, integer=integer)
             if value is not None:
-                found[float(value), 0, len(text)] = None
+                found[value, 0, len(text)] = None
     if not found or " " in text:
         for match in re.finditer(r"[^ ]+", text):
             if match[0] != text:

@@ -16,7 +16,7 @@ JSON_ARRAY: Final = "[]"
 
 _MAX_NAME_LENGTH: Final = 200
 _ATTRIBUTE: Final = re.compile(
-    r"([^\s\"'<>/=]{1,100})\s{0,20}=\s{0,20}(?:\"([^\"]*+)\"|'([^']*+)'|([^\s\"'>]++))"
+    r"([^\s\"'<>/=]{1,100}+)\s{0,20}+=\s{0,20}+(?:\"([^\"]*+)\"|'([^']*+)'|([^\s\"'>]++))"
 )
 _CLASS: Final = re.compile(
     r"(?<![\w-])class\s{0,20}=\s{0,20}(?:\"\s*+([^\s\"]++)|'\s*+([^\s']++)|([^\s\"'>]++))",
@@ -63,6 +63,8 @@ class PageTree:
         The key of each JSON element that has one.
     types
         The `@type` of each JSON object that has one.
+    comments
+        The place of each comment.
     """
 
     source: str = field(repr=False)
@@ -75,6 +77,7 @@ class PageTree:
     pieces: list[TextPiece] = field(default_factory=list)
     labels: dict[int, str] = field(default_factory=dict)
     types: dict[int, str] = field(default_factory=dict)
+    comments: list[tuple[int, int]] = field(default_factory=list, repr=False)
     _signatures: dict[int, str] = field(default_factory=dict)
     _attributes: dict[int, dict[str, str]] = field(default_factory=dict)
     _children: dict[int, list[int]] | None = None
@@ -110,6 +113,11 @@ class PageTree:
             element = self.parents[element]
         return element
 
+    def is_in_comment(self, offset: int) -> bool:
+        """Return whether a place of the source is in a comment."""
+        number = bisect_right(self.comments, (offset, len(self.source)))
+        return number > 0 and offset < self.comments[number - 1][1]
+
     def children(self, element: int) -> list[int]:
         """Return the child elements of an element."""
         if self._children is None:
@@ -135,8 +143,10 @@ class PageTree:
     def attributes(self, element: int) -> dict[str, str]:
         """Return the attributes of an element that have a value, as written."""
         if element not in self._attributes:
-            found = _ATTRIBUTE.finditer(self.opening(element))
-            values = {m[1].lower(): m[2] or m[3] or m[4] or "" for m in found}
+            values: dict[str, str] = {}
+            for m in _ATTRIBUTE.finditer(self.opening(element)):
+                # Of two attributes with one name the first counts.
+                values.setdefault(m[1].lower(), m[2] or m[3] or m[4] or "")
             self._attributes[element] = values
         return self._attributes[element]
 

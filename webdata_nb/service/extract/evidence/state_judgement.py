@@ -135,7 +135,10 @@ class StateJudge:
 
     def _of_text(self, claim: Claim, text: str, reason: str) -> ValueEvidence:
         """Return the evidence of a text of the visible page, which may be in several elements."""
-        start = self._index.tree.source.find(text)
+        tree = self._index.tree
+        start = tree.source.find(text)
+        while start >= 0 and tree.is_in_comment(start):
+            start = tree.source.find(text, start + 1)
         if start < 0:
             return ValueEvidence(claim.pointer, "derived", reason=f"{reason}: {text[:MAX_QUOTE]!r}")
         return self._derived(claim, (start, start + len(text)), reason)

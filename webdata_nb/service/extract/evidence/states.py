@@ -75,7 +75,7 @@ def scripted_states(tree: PageTree) -> dict[bool, Span]:
     """
     states: dict[bool, Span] = {}
     for start in _scripted_names(tree.lower_source):
-        match = _SCRIPTED.match(tree.source, start)
+        match = None if tree.is_in_comment(start) else _SCRIPTED.match(tree.source, start)
         word = match[1].casefold() if match else ""
         given = True if word in _YES else False if word in _NO else availability_of(word)
         if match is not None and given is not None:

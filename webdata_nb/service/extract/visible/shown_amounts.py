@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 _MAX_LEVELS: Final = 4
 _MAX_PIECES: Final = 6
-_CENTS: Final = re.compile(r"\d\d")
-_CENTS_NAME: Final = re.compile(r"cent|fraction|decimal|(?<![a-z])sup(?![a-z])|small")
-_CENTS_TAGS: Final = frozenset({"sup", "small"})
+CENTS: Final = re.compile(r"\d\d")
+CENTS_NAME: Final = re.compile(r"cent|fraction|decimal|(?<![a-z])sup(?![a-z])|small")
+CENTS_TAGS: Final = frozenset({"sup", "small"})
 
 
 def read_amount(texts: Sequence[VisibleText], index: int) -> tuple[Amount, str] | None:
@@ -78,6 +78,6 @@ def _join(pieces: Sequence[VisibleText]) -> str:
 
 
 def _is_cents(piece: VisibleText) -> bool:
-    return bool(_CENTS.fullmatch(piece.text)) and (
-        piece.element.tag in _CENTS_TAGS or bool(_CENTS_NAME.search(piece.names))
+    return bool(CENTS.fullmatch(piece.text)) and (
+        piece.element.tag in CENTS_TAGS or bool(CENTS_NAME.search(piece.names))
     )
