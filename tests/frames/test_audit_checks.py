@@ -66,6 +66,30 @@ def test_mixed_content() -> None:
 
 
 @pytest.mark.parametrize(
+    ("target", "canonical_issue", "language_issues"),
+    [
+        ({"result": "link_ok"}, "canonical_to_other_site", []),
+        ({"result": "link_broken", "status_code": 404}, "canonical_to_error", ["to_error"]),
+        ({"result": "link_unreachable"}, "canonical_to_error", ["to_error"]),
+        ({"result": "failed", "reason": "http_404"}, "canonical_to_error", ["to_error"]),
+        ({"result": "link_unchecked", "reason": "robots"}, "canonical_to_blocked", []),
+        ({"result": "robots"}, "canonical_to_blocked", []),
+        ({"result": "stopped", "reason": "scope"}, "canonical_to_redirect", []),
+    ],
+)
+def test_declared_urls_without_a_row_are_judged_by_what_they_led_to(
+    target: dict[str, Any], canonical_issue: str, language_issues: list[str]
+) -> None:
+    url = "https://b.test/x"
+    targets = {f"{url}?": {**target, "final_url": url}}
+    found = findings_of({"canonicals": [url]}, targets=targets)
+    assert {issue for issue, *_ in found} == {canonical_issue, "canonicalized"}
+    alternates = [{"language": "de", "url": url}, {"language": "en", "url": "https://a.test/"}]
+    found = findings_of({"hreflang": alternates}, targets=targets)
+    assert [issue for issue, *_ in found] == [f"hreflang_{issue}" for issue in language_issues]
+
+
+@pytest.mark.parametrize(
     ("values", "directives"),
     [
         (["NoIndex , follow"], {"noindex", "follow"}),

@@ -10,6 +10,7 @@ from typing import Any, Final
 import orjson
 import pandas as pd
 
+from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import frame
 from webdata_nb.suggestions import format_value
@@ -73,6 +74,16 @@ class LinkTarget:
     in_sitemap: bool = False
     error: str = ""
 
+    @property
+    def is_blocked(self) -> bool:
+        """Whether robots.txt disallows it, or what it redirects to."""
+        return "robots" in (self.result, self.reason)
+
+    @property
+    def is_error(self) -> bool:
+        """Whether it fails, or redirects to a page that does."""
+        return self.result in {"failed", "link_broken", "link_unreachable"}
+
 
 @dataclass(frozen=True, slots=True)
 class AuditPage:
@@ -104,9 +115,9 @@ class AuditPage:
         return self.success and bool(self.declared.get("is_html"))
 
     @property
-    def own_urls(self) -> frozenset[str]:
-        """Its URL, before and after redirects."""
-        return frozenset({self.url, self.final_url})
+    def own_keys(self) -> frozenset[str]:
+        """The keys of its URL, before and after redirects."""
+        return frozenset(map(canonical_key, (self.url, self.final_url)))
 
     def texts(self, name: str) -> list[str]:
         """Return a list of texts that it declares, such as `titles`."""
@@ -114,14 +125,28 @@ class AuditPage:
 
     @property
     def canonicals(self) -> list[str | None]:
-        """The canonical URLs that it declares; None for a malformed one."""
-        return list(self.declared.get("canonicals", ()))
+        """The canonical URLs that it declares, each once; None for malformed ones."""
+        urls = self.declared.get("canonicals", ())
+        return list({url and canonical_key(url): url for url in urls}.values())
 
     @property
     def canonical(self) -> str | None:
         """The only canonical URL that it declares."""
-        urls = set(self.canonicals)
-        return next(iter(urls)) if len(urls) == 1 else None
+        urls = self.canonicals
+        return urls[0] if len(urls) == 1 else None
+
+    @property
+    def names_itself(self) -> bool:
+        """Whether its canonical URL is its own, or it declares none."""
+        return self.canonical is None or canonical_key(self.canonical) in self.own_keys
+
+    @property
+    def alternates(self) -> dict[str, set[str | None]]:
+        """The URLs of each language that it refers to; None for malformed ones."""
+        languages: dict[str, set[str | None]] = {}
+        for each in self.declared.get("hreflang", ()):
+            languages.setdefault(each["language"].lower(), set()).add(each.get("url"))
+        return languages
 
     @property
     def directives(self) -> frozenset[str]:

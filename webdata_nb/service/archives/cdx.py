@@ -17,8 +17,9 @@ import orjson
 
 from webdata_nb.contract.archives import without_scheme
 from webdata_nb.contract.choices import CaptureMatch
+from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.service.errors import FetchError
-from webdata_nb.service.web.urls import canonical_key, canonical_url
+from webdata_nb.service.web.urls import canonical_url
 
 _TIMESTAMP: Final = "%Y%m%d%H%M%S"
 _FIELDS: Final = ("timestamp", "original", "mimetype", "statuscode", "digest", "length")
