@@ -7,7 +7,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from webdata_nb import audit_df
+from webdata_nb import audit_df, links_df
+from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames.audit.clusters import clusters
 from webdata_nb.frames.audit.link_graph import LinkGraph
 from webdata_nb.frames.audit.pages import robots_directives
@@ -40,6 +41,81 @@ def findings_of(
     found = audit_df(pd.DataFrame([row]))
     columns = ["issue", "url", "evidence", "count"]
     return list(found[columns].itertuples(index=False, name=None))
+
+
+def pages_frame(*rows: dict[str, Any]) -> pd.DataFrame:
+    """Return rows of healthy pages with other texts, and the given values."""
+    return pd.DataFrame([_row(number, **row) for number, row in enumerate(rows)])
+
+
+def _row(number: int, /, *, facts: dict[str, Any] | None = None, **values: Any) -> dict[str, Any]:
+    url = values.get("url", f"https://a.test/{number}")
+    texts = {name: [f"{HEALTHY[name][0]} {url}"[-60:]] for name in ("titles", "descriptions")}
+    own = {"h1s": [f"Heading of {url}"], "canonicals": [url], "descriptions": [url * 5]}
+    declared = {**HEALTHY, **texts, **own}
+    return {
+        "url": url,
+        "success": True,
+        "inlinks": 1,
+        "found_on": ["https://a.test/"],
+        "indexable": True,
+        "indexable_reason": None,
+        "depth": 1,
+        "cluster": None,
+        "page_facts": {"links": [LINK], "audit": declared, **(facts or {})},
+        **values,
+    }
+
+
+def test_rows_of_one_page_are_one_page() -> None:
+    pages = pages_frame({}, {})
+    assert audit_df(pd.concat([pages, pages])).empty
+
+
+def test_each_crawl_numbers_its_own_clusters() -> None:
+    starts = ["https://a.test/", "https://a.test/", "https://b.test/"]
+    pages = pages_frame(*({"start_url": start, "cluster": 1} for start in starts))
+    found = audit_df(pages)
+    assert found["issue"].tolist() == ["near_duplicate"] * 2
+    assert found["count"].tolist() == [2, 2]
+
+
+def test_pages_of_a_crawl_without_a_sitemap_are_missing_from_none() -> None:
+    pages = pages_frame({"facts": {"in_sitemap": True}}, {}, {"facts": {"in_sitemap": False}})
+    found = audit_df(pages)
+    assert found[["issue", "url"]].to_numpy().tolist() == [
+        ["missing_from_sitemap", "https://a.test/2"]
+    ]
+
+
+def test_integers_with_missing_values_may_have_become_floats() -> None:
+    pages = pages_frame(
+        {"depth": 5, "inlinks": 3, "status_code": 200, "error": None, "url": LINK["url"]},
+        {"page_facts": None, "depth": None, "inlinks": None, "status_code": None},
+    )
+    assert pages["depth"].dtype == pages["status_code"].dtype == "float64"
+    assert audit_df(pages)["evidence"].tolist() == ["5 links from the start"]
+    assert links_df(pages)["status_code"].tolist() == [200]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"page_facts": "{'links': []}"}, "column page_facts must have objects or JSON text"),
+        ({"found_on": "['https://a.test/']"}, "column found_on must .* read_csv_export"),
+        ({"page_facts": '{"links": [1]}'}, "page_facts of https://a.test/0 must be as crawl_df"),
+        ({"page_facts": '{"links": null}'}, "page_facts of https://a.test/0 must be as crawl_df"),
+    ],
+)
+def test_values_that_cannot_be_read_are_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        audit_df(pages_frame(values))
+
+
+def test_json_text_is_read() -> None:
+    pages = pages_frame({"inlinks": 1, "success": False, "error": "gone", "found_on": '["x"]'})
+    [finding] = audit_df(pages).to_dict("records")
+    assert (finding["issue"], finding["found_on"]) == ("unreachable_page", ["x"])
 
 
 def test_a_healthy_page_has_no_findings() -> None:

@@ -24,12 +24,11 @@ def check_indexing(site: AuditSite) -> Findings:
         yield from _check_canonicals(page, site)
         yield from _check_robots(page)
         yield from _check_languages(page, site)
-    if site.has_sitemap:
-        for page in site.pages:
-            yield from _check_sitemap(page)
-        for url, target in site.targets.items():
-            if target.in_sitemap:
-                yield from _check_target_in_sitemap(url, target)
+    for page in site.pages:
+        yield from _check_sitemap(page)
+    for url, target in site.targets.items():
+        if target.in_sitemap:
+            yield from _check_target_in_sitemap(url, target)
 
 
 def _check_canonicals(page: AuditPage, site: AuditSite) -> Iterator[AuditFinding]:
@@ -89,7 +88,7 @@ def _check_robots(page: AuditPage) -> Iterator[AuditFinding]:
 def _check_sitemap(page: AuditPage) -> Iterator[AuditFinding]:
     if page.in_sitemap and not page.indexable:
         yield of_page(_sitemap_issue(page), page, page.error or page.indexable_reason)
-    elif page.is_html and page.indexable and not page.in_sitemap:
+    elif page.is_html and page.indexable and page.in_sitemap is False:
         yield of_page("missing_from_sitemap", page)
 
 

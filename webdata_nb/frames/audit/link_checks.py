@@ -31,7 +31,7 @@ def check_links(site: AuditSite) -> Findings:
         yield from _check_row(page)
         if page.success:
             yield from _check_links_of(page)
-            yield from _check_place(page, has_sitemap=site.has_sitemap)
+            yield from _check_place(page)
     yield from _check_targets(site)
 
 
@@ -76,12 +76,12 @@ def _check_links_of(page: AuditPage) -> Iterator[AuditFinding]:
         yield of_page("many_links", page, f"{len(page.links):,} links", count=len(page.links))
 
 
-def _check_place(page: AuditPage, *, has_sitemap: bool) -> Iterator[AuditFinding]:
+def _check_place(page: AuditPage) -> Iterator[AuditFinding]:
     if page.is_html and not page.links:
         yield of_page("dead_end", page)
     if page.depth is not None and page.depth > MAX_DEPTH:
         yield of_page("deep_page", page, f"{page.depth} links from the start")
-    if has_sitemap and page.in_sitemap and not page.inlinks and page.depth != 0:
+    if page.in_sitemap and not page.inlinks and page.depth != 0:
         yield of_page("orphan_page", page, "in the sitemap")
 
 

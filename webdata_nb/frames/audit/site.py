@@ -47,13 +47,10 @@ class AuditSite:
         The rows of the crawl.
     targets
         What URLs without a row led to, in the first spelling of each.
-    has_sitemap
-        Whether the crawl read a sitemap.
     """
 
     def __init__(self, pages: Sequence[AuditPage]) -> None:
         self.pages = pages
-        self.has_sitemap = any(page.in_sitemap is not None for page in pages)
         self._by_key: dict[str, AuditPage] = {canonical_key(page.url): page for page in pages}
         for page in pages:
             self._by_key.setdefault(canonical_key(page.final_url), page)
