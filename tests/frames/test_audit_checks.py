@@ -166,6 +166,19 @@ def test_declared_urls_without_a_row_are_judged_by_what_they_led_to(
 
 
 @pytest.mark.parametrize(
+    ("code", "is_valid"),
+    [
+        *((code, True) for code in ("de", "EN", "en-GB", "zh-Hant-TW", "x-default", "uk")),
+        *((code, False) for code in ("jp", "xx", "en-UK", "en_GB", "deu", "es-419", "", "en-")),
+    ],
+)
+def test_language_codes(code: str, *, is_valid: bool) -> None:
+    found = findings_of({"hreflang": [{"language": code, "url": "https://a.test/"}]})
+    invalid = [("hreflang_invalid_code", "https://a.test/", code.lower(), 1)]
+    assert found == ([] if is_valid else invalid)
+
+
+@pytest.mark.parametrize(
     ("values", "directives"),
     [
         (["NoIndex , follow"], {"noindex", "follow"}),

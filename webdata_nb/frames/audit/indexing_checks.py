@@ -9,12 +9,13 @@ from urllib.parse import urlsplit
 
 from webdata_nb.contract.countries import CODES
 from webdata_nb.contract.url_keys import canonical_key
+from webdata_nb.frames.audit.languages import LANGUAGE_CODES
 from webdata_nb.frames.audit.pages import NOINDEX, AuditPage, LinkTarget
 from webdata_nb.frames.audit.site import AuditFinding, AuditSite, Findings, of_page
 
 _OPPOSITES: Final = (("noindex", "index"), ("nofollow", "follow"))
 # A language of ISO 639-1, a script, and a region of ISO 3166-1.
-_LANGUAGE: Final = re.compile(r"[a-z]{2}(?:-[a-z]{4})?(?:-([a-z]{2}))?")
+_LANGUAGE: Final = re.compile(r"([a-z]{2})(?:-[a-z]{4})?(?:-([a-z]{2}))?")
 _DEFAULT_LANGUAGE: Final = "x-default"
 
 
@@ -109,18 +110,18 @@ def _sitemap_issue(page: AuditPage) -> str:
 
 
 def _check_languages(page: AuditPage, site: AuditSite) -> Iterator[AuditFinding]:
-    languages = page.alternates
+    languages, own_keys = page.alternates, page.own_keys
     for language, urls in languages.items():
         if not _is_language(language):
             yield of_page("hreflang_invalid_code", page, language)
         if len(urls) > 1:
             evidence = f"{language}: {' and '.join(sorted(map(str, urls)))}"
             yield of_page("hreflang_conflict", page, evidence, count=len(urls))
-    if languages and not site.alternate_keys(page) & page.own_keys:
+    if languages and not site.alternate_keys(page) & own_keys:
         yield of_page("hreflang_without_self", page)
     targets = {url for urls in languages.values() for url in urls if url is not None}
     for url in sorted(targets):
-        if canonical_key(url) in page.own_keys:
+        if canonical_key(url) in own_keys:
             continue
         if (issue := _language_issue(page, url, site)) is not None:
             yield of_page(issue, page, url)
@@ -130,7 +131,8 @@ def _is_language(code: str) -> bool:
     match = _LANGUAGE.fullmatch(code)
     if match is None:
         return code == _DEFAULT_LANGUAGE
-    return match[1] is None or match[1] in CODES
+    language, region = match.groups()
+    return language in LANGUAGE_CODES and (region is None or region in CODES)
 
 
 def _language_issue(page: AuditPage, url: str, site: AuditSite) -> str | None:

@@ -191,10 +191,10 @@ def _structured_data_errors(blocks: Sequence[str]) -> list[str]:
 
 
 def _rels(anchors: AnchorTable, outlinks: Sequence[Outlink]) -> dict[str, str]:
-    """Return the first `rel` of each outlink that has one, by the index of the outlink."""
+    """Return the `rel` of the first link to each outlink, if there is one, by its index."""
     by_url: dict[str, str] = {}
     for url, element in zip(anchors.pages, anchors.elements, strict=True):
-        if url is not None and url not in by_url and (rel := element.attr("rel")):
-            by_url[url] = " ".join(rel.lower().split())
+        if url is not None and url not in by_url:
+            by_url[url] = " ".join((element.attr("rel") or "").lower().split())
     rels = ((index, by_url.get(link.url)) for index, link in enumerate(outlinks))
     return {str(index): rel for index, rel in rels if rel}
