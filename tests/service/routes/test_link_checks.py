@@ -20,6 +20,7 @@ from tests.site.faults import drip, wire
 from tests.site.server import Answer, Site
 from webdata_nb.service.crawl import link_check
 from webdata_nb.service.crawl.link_selection import MAX_LINKS_PER_HOST
+from webdata_nb.service.crawl.robots_rules import RobotsRules
 
 LOOPBACK = ("127.0.0.0/8",)
 METADATA = "http://169.254.169.254/latest/meta-data/"
@@ -208,6 +209,29 @@ async def test_nofollow_links_and_robots_txt_may_be_ignored(
     assert receipt[outside.at("/a")] == ("link_ok", "")
     assert receipt[outside.at("/b")][0] == "nofollow"
     assert methods(outside) == {"/a": ["HEAD"]}
+
+
+async def test_rules_behind_redirects_are_parsed_once_for_a_host(
+    api: Api, site: Site, outside: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed: list[str] = []
+    parse = RobotsRules.parse_in_steps
+
+    def parse_in_steps(text: str, token: str) -> Any:
+        parsed.append(text)
+        return parse(text, token)
+
+    monkeypatch.setattr(RobotsRules, "parse_in_steps", parse_in_steps)
+    with Site() as behind:
+        behind.robots("User-agent: *\nDisallow: /no")
+        behind.page("/yes", "x")
+        targets = [behind.at(path) for path in ("/yes", "/no", "/gone")]
+        links = [outside.redirect(f"/{n}", targets[n % 3]) for n in range(9)]
+        site.page("/", document("Start", links=links))
+        job = await api.run_job("crawl", url=site.url, check_links=True)
+    counts = {"fetched": 1, "link_ok": 3, "link_unchecked": 3, "link_broken": 3}
+    assert job["receipt"]["counts"] == counts
+    assert len([text for text in parsed if "/no" in text]) == 1
 
 
 async def test_a_page_may_list_any_number_of_links(api: Api, site: Site, outside: Site) -> None:
