@@ -166,6 +166,20 @@ def test_declared_urls_without_a_row_are_judged_by_what_they_led_to(
 
 
 @pytest.mark.parametrize(
+    ("url", "is_elsewhere"),
+    [
+        ("https://www.a.test/x", False),
+        ("http://a.test/x", False),
+        ("https://a.test:8443/x", True),
+        ("https://docs.a.test/x", True),
+    ],
+)
+def test_canonical_urls_on_other_sites(url: str, *, is_elsewhere: bool) -> None:
+    issues = {issue for issue, *_ in findings_of({"canonicals": [url]})}
+    assert issues == {"canonicalized"} | ({"canonical_to_other_site"} if is_elsewhere else set())
+
+
+@pytest.mark.parametrize(
     ("code", "is_valid"),
     [
         *((code, True) for code in ("de", "EN", "en-GB", "zh-Hant-TW", "x-default", "uk")),

@@ -61,8 +61,12 @@ def _canonical_issue(url: str, page: AuditPage, site: AuditSite) -> str | None:
         return "canonical_to_error"
     if other is not None and (other.redirects or other.result == "stopped"):
         return "canonical_to_redirect"
-    is_elsewhere = urlsplit(url).netloc != urlsplit(page.final_url).netloc
-    return "canonical_to_other_site" if is_elsewhere else None
+    return "canonical_to_other_site" if _site_of(url) != _site_of(page.final_url) else None
+
+
+def _site_of(url: str) -> str:
+    """Return the host without `www.`, and the port, as crawls bound a site."""
+    return urlsplit(url).netloc.rpartition("@")[2].removeprefix("www.")
 
 
 def _canonical_page_issue(url: str, target: AuditPage) -> str | None:
