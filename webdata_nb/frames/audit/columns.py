@@ -105,7 +105,7 @@ def _page_facts(
         **{name: facts[name] for name in _OF_ROWS if facts.get(name) is not None},
         "audit": facts.get("audit"),
         "links": links,
-        "targets": {url: target for url, target in (linked | unlinked).items() if target},
+        "targets": {url: target for url, target in {**linked, **unlinked}.items() if target},
     }
 
 
