@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from tests.site.document import document
 from tests.site.faulty_site import FaultySite
 from tests.site.server import Site
 from webdata_nb import (
@@ -205,6 +206,36 @@ def test_an_audit_since_an_earlier_one_has_the_same_columns(faulty: FaultySite) 
     assert again["page_facts"].tolist() == first["page_facts"].tolist()
     with pytest.raises(InvalidArgument, match="since is possible with max_pages up to 1000"):
         crawl_df(faulty.url, since=first, **{**options, "max_pages": 1001})
+
+
+@pytest.mark.usefixtures("home")
+def test_spellings_of_one_url_are_one_page() -> None:
+    """Percent-encodings in upper and lower case, and an empty query."""
+    with Site() as site, Site() as outside:
+        links = ["/c%c3%a9", "/p?", "/q", outside.at("/gone"), outside.at("/%c3%a9")]
+        site.page("/", document("Start", links=links))
+        site.page("/c%c3%a9", document("Page", links=["/q?", outside.at("/gone?")]))
+        site.page("/p", document("Other", links=["/c%C3%A9", outside.at("/%C3%A9")]))
+        own = f"<link rel=canonical href='{site.at('/q?')}'><link rel=alternate hreflang=de href=?>"
+        site.page("/q", f"{own}<a href=/p>x</a>")
+        sitemap = f"<urlset><url><loc>{site.at('/c%C3%A9')}</loc></url></urlset>"
+        site.page("/sitemap.xml", sitemap, headers={"Content-Type": "application/xml"})
+        outside.page("/%c3%a9", "x", status=403)
+        pages = crawl_df(site.url, **AUDITED, cache=False)
+    assert pages["url"].tolist() == [site.at(path) for path in ("/", "/c%c3%a9", "/p?", "/q")]
+    assert pages["inlinks"].tolist()[1:] == [2, 2, 2]
+    assert pages["indexable_reason"].isna().all()
+    findings = audit_df(pages)
+    found = set(zip(findings["issue"], findings["url"], strict=True))
+    assert {url for issue, url in found if issue == "broken_external_link"} == {
+        outside.at("/gone"),
+        outside.at("/gone?"),
+    }
+    assert ("refused_external_link", outside.at("/%C3%A9")) in found
+    assert ("missing_from_sitemap", site.at("/c%c3%a9")) not in found
+    issues = {issue for issue, _ in found}
+    assert issues.isdisjoint({"canonicalized", "hreflang_without_self", "orphan_page"})
+    assert links_df(pages)["status_code"].notna().all()
 
 
 @pytest.mark.parametrize("documented", [audit_df, audit_report, plot_audit])

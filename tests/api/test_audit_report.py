@@ -90,6 +90,20 @@ def test_a_report_lists_the_kinds_and_some_findings(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["audit.html"]
 
 
+def test_missing_values_and_json_text(tmp_path: Path) -> None:
+    given = findings(BROKEN, BROKEN)
+    given["found_on"] = ['["http://a.test/1"]', None]
+    given["evidence"] = [None, float("nan")]
+    given["count"] = pd.array([1, None], dtype="Int32")
+    text = Markup(audit_report(given, tmp_path / "audit.html").read_text("utf-8")).text
+    assert "http://a.test/1" in text
+    assert "nan" not in text
+    assert "None" not in text
+    given["found_on"] = ["['http://a.test/1']", None]
+    with pytest.raises(InvalidArgument, match="column found_on must have objects or JSON text"):
+        audit_report(given, tmp_path / "audit.html")
+
+
 def test_a_site_without_findings(tmp_path: Path) -> None:
     path = audit_report(findings().iloc[:0], tmp_path / "audit.html")
     assert "No findings about 3 pages" in path.read_text("utf-8")

@@ -79,6 +79,7 @@ class PlainPage(HTMLParser):
         elif tag in {"a", "area"} and values.get("href") is not None:
             self._is_in_anchor = tag == "a"
             self._read_link(values["href"] or "", is_nofollow="nofollow" in rel)
+            self._add_text(values.get("aria-label") or values.get("title") or "")
             if tag == "area":
                 self._add_text(values.get("alt") or "")
                 self._link = None

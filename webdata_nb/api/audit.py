@@ -12,6 +12,7 @@ from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import frame, parquet, series
 from webdata_nb.frames.audit.findings import FINDING_COLUMNS
 from webdata_nb.frames.audit.kinds import KINDS
+from webdata_nb.frames.audit.pages import column_values, listed_urls
 from webdata_nb.requests import arguments
 from webdata_nb.suggestions import format_value
 
@@ -41,7 +42,7 @@ def audit_report(findings: pd.DataFrame, path: str | Path) -> Path:
     Raises
     ------
     InvalidArgument
-        `findings` has other columns, or the file cannot be there.
+        `findings` has other columns or values, or the file cannot be there.
 
     Examples
     --------
@@ -78,7 +79,7 @@ def plot_audit(findings: pd.DataFrame) -> Figure:
     Raises
     ------
     InvalidArgument
-        `findings` has other columns.
+        `findings` has other columns or values.
     MissingExtra
         matplotlib is not installed.
 
@@ -110,16 +111,17 @@ def _require_findings(findings: object) -> None:
 
 
 def _report_rows(findings: pd.DataFrame) -> list[ReportRow]:
-    columns = [frame.to_objects(findings[name]) for name in FINDING_COLUMNS]
+    columns = [column_values(findings[name]) for name in FINDING_COLUMNS]
     rows = (_report_row(*values) for values in zip(*columns, strict=True))
     order = {kind.name: place for place, kind in enumerate(KINDS)}
     return sorted(rows, key=lambda row: order.get(row.issue, len(order)))
 
 
 def _report_row(*values: Any) -> ReportRow:
-    issue, severity, url, evidence, found_on, count = values
-    sources = [str(each) for each in found_on] if hasattr(found_on, "__iter__") else []
-    return ReportRow(str(issue), str(severity), str(url), str(evidence), sources, int(count))
+    *texts, found_on, count = values
+    issue, severity, url, evidence = ("" if text is None else str(text) for text in texts)
+    number = count if isinstance(count, int) else 0
+    return ReportRow(issue, severity, url, evidence, listed_urls(found_on), number)
 
 
 def _pages(findings: pd.DataFrame) -> int | None:

@@ -50,7 +50,8 @@ async def alinks_df(
 
         Without the column `links` in `df`, each link of a page is there once, and there are
         `text` and `rel` (str), of the first link to the URL. They are missing for a crawl without
-        `audit=True`, but for `rel` of links with `nofollow`. `status_code` (Int32) and `error`
+        `audit=True`, but for `rel` of links with `nofollow`. `internal` is then also true between
+        hosts that differ in `www.` alone. `status_code` (Int32) and `error`
         (str) are what the link leads to, where the crawl requested it: links to other sites only
         with `check_links=True`.
 

@@ -16,9 +16,10 @@ import orjson
 import pandas as pd
 import pyarrow as pa
 
+from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import frame, html_tables, records, schemas
-from webdata_nb.frames.audit.pages import PAGE_FACTS, facts_object, links_of
+from webdata_nb.frames.audit.pages import PAGE_FACTS, column_values, facts_object, links_of
 from webdata_nb.frames.json_text import dumps
 from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
 
@@ -102,7 +103,7 @@ def links_of_facts(
             "internal": link.internal,
             "text": link.text,
             "rel": link.rel,
-            **states.get(link.url, {}),
+            **states.get(canonical_key(link.url), {}),
         }
         for page in facts
         if page.get("position") is not None and (pages is None or page["url"] in pages)
@@ -114,16 +115,17 @@ def links_of_facts(
 def _states(
     facts: Iterable[Mapping[str, Any]], df: pd.DataFrame | None
 ) -> dict[str, dict[str, Any]]:
-    """Return `status_code` and `error` of the URLs that are known."""
+    """Return `status_code` and `error` of the URLs that are known, by their keys."""
     states: dict[str, dict[str, Any]] = {}
     for each in facts:
         for url, target in ((each["url"], each), *each.get("targets", {}).items()):
             error = target.get("error") or None
-            states[url] = {"status_code": target.get("status_code"), "error": error}
+            state = {"status_code": target.get("status_code"), "error": error}
+            states[canonical_key(url)] = state
     if df is not None and {"status_code", "error"} <= set(df.columns):
-        columns = [frame.to_objects(df[name]) for name in ("status_code", "error")]
+        columns = [column_values(df[name]) for name in ("status_code", "error")]
         for url, status_code, error in zip(page_urls(df), *columns, strict=True):
-            states[url] = {"status_code": status_code, "error": error}
+            states[canonical_key(url)] = {"status_code": status_code, "error": error}
     return states
 
 

@@ -38,6 +38,24 @@ def test_what_a_page_with_tls_loads_without() -> None:
     assert audit_of(body, url="http://a.test/")["insecure"] == []
 
 
+def test_rel_is_that_of_the_first_link() -> None:
+    facts = audit_of(
+        "<a href=/a>a</a><a href=/a rel=nofollow>again</a><a href=/b rel=' NoFollow  UGC '>b</a>"
+        "<a href=/b>again</a><a href=/c rel>c</a>"
+    )
+    assert facts["rels"] == {"1": "nofollow ugc"}
+
+
+def test_a_label_is_the_text_of_a_link_that_has_none() -> None:
+    """Such as a link with an icon alone; WCAG's technique ARIA8."""
+    facts = audit_of(
+        "<a href=/a aria-label=' On  GitHub '><svg></svg></a><a href=/b title=Next></a>"
+        "<a href=/c aria-label=Label>Text</a><a href=/d></a><a href=/d aria-label=Later></a>"
+        f"<a href=/e aria-label=' '></a><a href=/f title={'x' * 900}></a>"
+    )
+    assert facts["anchors"] == ["On GitHub", "Next", "Text", "Later", "", "x" * 200]
+
+
 def test_lists_are_bounded() -> None:
     many = "".join(f"<img src=http://b.test/{n}><link rel=canonical href=/{n}>" for n in range(90))
     facts = audit_of(f"<title>{'x' * 9999}</title>{many}")

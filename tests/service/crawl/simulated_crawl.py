@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.service.crawl.facets import FacetDetector
 from webdata_nb.service.crawl.frontier import BreadthFirst, Frontier
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
@@ -14,7 +15,6 @@ from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan, SettledTarget
 from webdata_nb.service.crawl.scope import CrawlScope, site_of
 from webdata_nb.service.crawl.state_record import RecordChain, decode_records, encode_record
 from webdata_nb.service.runtime.steps import run_to_completion
-from webdata_nb.service.web.urls import canonical_key
 
 NOT_FOUND: Final = CrawlResult("failed", "", reason="http_404")
 

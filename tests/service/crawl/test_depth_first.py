@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from tests.service.crawl.simulated_crawl import SimulatedCrawl, simulate_crawl
 from tests.site.graphs import depth_first
+from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.service.crawl.frontier import DepthFirst
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget, decode_entry, encode_entry
 from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan
 from webdata_nb.service.crawl.scope import CrawlScope
-from webdata_nb.service.web.urls import canonical_key
 
 BASE = "http://x.test"
 Links = Mapping[str, Sequence[str]]

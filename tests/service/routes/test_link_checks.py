@@ -18,7 +18,9 @@ from tests.service.routes.test_page_facts import facts_of
 from tests.site.document import document
 from tests.site.faults import drip, wire
 from tests.site.server import Answer, Site
+from webdata_nb.service.crawl import link_check
 from webdata_nb.service.crawl.link_selection import MAX_LINKS_PER_HOST
+from webdata_nb.service.crawl.robots_rules import RobotsRules
 
 LOOPBACK = ("127.0.0.0/8",)
 METADATA = "http://169.254.169.254/latest/meta-data/"
@@ -209,6 +211,29 @@ async def test_nofollow_links_and_robots_txt_may_be_ignored(
     assert methods(outside) == {"/a": ["HEAD"]}
 
 
+async def test_rules_behind_redirects_are_parsed_once_for_a_host(
+    api: Api, site: Site, outside: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed: list[str] = []
+    parse = RobotsRules.parse_in_steps
+
+    def parse_in_steps(text: str, token: str) -> Any:
+        parsed.append(text)
+        return parse(text, token)
+
+    monkeypatch.setattr(RobotsRules, "parse_in_steps", parse_in_steps)
+    with Site() as behind:
+        behind.robots("User-agent: *\nDisallow: /no")
+        behind.page("/yes", "x")
+        targets = [behind.at(path) for path in ("/yes", "/no", "/gone")]
+        links = [outside.redirect(f"/{n}", targets[n % 3]) for n in range(9)]
+        site.page("/", document("Start", links=links))
+        job = await api.run_job("crawl", url=site.url, check_links=True)
+    counts = {"fetched": 1, "link_ok": 3, "link_unchecked": 3, "link_broken": 3}
+    assert job["receipt"]["counts"] == counts
+    assert len([text for text in parsed if "/no" in text]) == 1
+
+
 async def test_a_page_may_list_any_number_of_links(api: Api, site: Site, outside: Site) -> None:
     outside.robots("User-agent: *\nDisallow: /")
     links = "".join(f"<a href={outside.at(f'/{number}')}>x</a>" for number in range(1500))
@@ -246,6 +271,31 @@ async def test_a_killed_service_checks_each_link_once(
     assert requested.pop("/6") == ["HEAD", "HEAD"]
     assert set(map(tuple, requested.values())) == {("HEAD",), ("HEAD", "GET")}
     assert len(methods(site)["/"]) == 2  # one of each job
+
+
+async def test_the_time_for_links_is_that_of_all_attempts(
+    tmp_path: Path, site: Site, outside: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each link takes a thousand seconds, of an hour."""
+    now = 0.0
+    monkeypatch.setattr(link_check, "monotonic", lambda: now)
+
+    def answer(_: web.BaseRequest) -> Answer:
+        nonlocal now
+        now += 1000
+        return web.Response()
+
+    links = [outside.page(f"/{number}", answer) for number in range(8)]
+    site.page("/", document("Start", links=links))
+    with outside.hold("/2"):
+        async with open_service(tmp_path) as api:
+            job_id = await api.start_job("crawl", {"url": site.url, "check_links": True})
+            await asyncio.to_thread(outside.wait_for, "/2")
+    async with open_service(tmp_path) as api:
+        job = await api.wait_for_end("crawl", job_id)
+        receipt = await receipt_of(api, job_id)
+    assert job["receipt"]["counts"] == {"fetched": 1, "link_ok": 4, "over_links": 4}
+    assert receipt[links[-1]] == ("over_links", "the time for links was over")
 
 
 async def test_a_cancelled_crawl_checks_no_more_links(

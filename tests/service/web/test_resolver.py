@@ -95,10 +95,11 @@ async def test_upstream_proxy_decides_only_on_unknown_names(
     names: Names, resolver: Resolver
 ) -> None:
     names.known["private"] = ["10.0.0.1"]
-    for host in ("site", "unknown", "nowhere"):
-        await resolver.check_known(host, 80)
+    assert await resolver.known_addresses("site", 80) == await resolver.addresses("site", 80)
+    for host in ("unknown", "nowhere"):
+        assert await resolver.known_addresses(host, 80) == ()
     with pytest.raises(FetchError) as caught:
-        await resolver.check_known("private", 80)
+        await resolver.known_addresses("private", 80)
     assert caught.value.kind == "dns"
 
 

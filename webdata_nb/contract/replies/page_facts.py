@@ -16,8 +16,8 @@ class PageLink(Reply):
     url: str = Field(description="Absolute URL, without fragment.")
     text: str | None = Field(
         default=None,
-        description="The first link text, or the alternative text of its image, up to 200 "
-        "characters; null without the option `audit`.",
+        description="The first link text, the alternative text of its image, or its `aria-label` "
+        "or `title`, up to 200 characters; null without the option `audit`.",
     )
     rel: str | None = Field(
         default=None,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
 
+from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.errors import IncompleteResult
 from webdata_nb.frames import schemas
 from webdata_nb.frames.audit.clusters import clusters
@@ -55,7 +56,9 @@ def _columns(facts: Sequence[Facts], rows: Sequence[Facts]) -> dict[str, list[An
     graph = LinkGraph.of(rows, positions)
     urls = [each["url"] for each in rows]
     targets = _targets_without_row(facts, rows, positions)
-    unlinked = set(targets) - {link["url"] for each in rows for link in each.get("links", ())}
+    linked = {canonical_key(link["url"]) for each in rows for link in each.get("links", ())}
+    by_key = {canonical_key(url): target for url, target in targets.items()}
+    unlinked = {url: target for url, target in targets.items() if canonical_key(url) not in linked}
     reasons = [_not_indexable(each) for each in rows]
     return {
         "found_on": [
@@ -70,7 +73,7 @@ def _columns(facts: Sequence[Facts], rows: Sequence[Facts]) -> dict[str, list[An
         "pagerank": graph.pagerank(),
         # Those that no page links to, such as URLs of a sitemap, are in the first row.
         "page_facts": [
-            dumps(_page_facts(each, targets, unlinked if number == 0 else ()))
+            dumps(_page_facts(each, by_key, unlinked if number == 0 else {}))
             for number, each in enumerate(rows)
         ],
     }
@@ -85,7 +88,7 @@ def _targets_without_row(
     for each in facts:
         if each.get("position") is None:
             target = {name: each[name] for name in _OF_TARGETS if each.get(name)}
-            position = positions.get(each["url"])
+            position = positions.get(canonical_key(each["url"]))
             if position is not None and not each["redirects"]:
                 target["same_as"] = urls[position]
             targets[each["url"]] = target
@@ -93,15 +96,16 @@ def _targets_without_row(
 
 
 def _page_facts(
-    facts: Facts, targets: Mapping[str, Facts], unlinked: Iterable[str]
+    facts: Facts, targets: Mapping[str, Facts], unlinked: Mapping[str, Facts]
 ) -> dict[str, Any]:
+    """Return the facts of a row; `targets` has those of the URLs without one, by their keys."""
     links = facts.get("links") or []
-    linked = (link["url"] for link in links if link["url"] in targets)
+    linked = {link["url"]: targets.get(canonical_key(link["url"])) for link in links}
     return {
         **{name: facts[name] for name in _OF_ROWS if facts.get(name) is not None},
         "audit": facts.get("audit"),
         "links": links,
-        "targets": {url: targets[url] for url in (*linked, *sorted(unlinked))},
+        "targets": {url: target for url, target in {**linked, **unlinked}.items() if target},
     }
 
 
@@ -115,6 +119,6 @@ def _not_indexable(facts: Facts) -> str:
     values = [*audit.get("robots", ()), *audit.get("x_robots", ())]
     if NOINDEX in robots_directives(values):
         return NOINDEX
-    canonicals = set(audit.get("canonicals", ()))
-    is_elsewhere = len(canonicals) == 1 and not canonicals & {facts["url"], None}
+    canonicals = {url and canonical_key(url) for url in audit.get("canonicals", ())}
+    is_elsewhere = len(canonicals) == 1 and not canonicals & {canonical_key(facts["url"]), None}
     return "canonical" if is_elsewhere else ""

@@ -62,7 +62,7 @@ def audit_df(df: pd.DataFrame) -> pd.DataFrame:
     Raises
     ------
     InvalidArgument
-        The frame was not crawled with `audit=True`.
+        The frame was not crawled with `audit=True`, or a file has changed its values.
 
     Examples
     --------

@@ -8,12 +8,14 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from webdata_nb.contract.countries import CODES
+from webdata_nb.contract.url_keys import canonical_key
+from webdata_nb.frames.audit.languages import LANGUAGE_CODES
 from webdata_nb.frames.audit.pages import NOINDEX, AuditPage, LinkTarget
 from webdata_nb.frames.audit.site import AuditFinding, AuditSite, Findings, of_page
 
 _OPPOSITES: Final = (("noindex", "index"), ("nofollow", "follow"))
 # A language of ISO 639-1, a script, and a region of ISO 3166-1.
-_LANGUAGE: Final = re.compile(r"[a-z]{2}(?:-[a-z]{4})?(?:-([a-z]{2}))?")
+_LANGUAGE: Final = re.compile(r"([a-z]{2})(?:-[a-z]{4})?(?:-([a-z]{2}))?")
 _DEFAULT_LANGUAGE: Final = "x-default"
 
 
@@ -23,16 +25,15 @@ def check_indexing(site: AuditSite) -> Findings:
         yield from _check_canonicals(page, site)
         yield from _check_robots(page)
         yield from _check_languages(page, site)
-    if site.has_sitemap:
-        for page in site.pages:
-            yield from _check_sitemap(page)
-        for url, target in site.targets.items():
-            if target.in_sitemap:
-                yield from _check_target_in_sitemap(url, target)
+    for page in site.pages:
+        yield from _check_sitemap(page)
+    for url, target in site.targets.items():
+        if target.in_sitemap:
+            yield from _check_target_in_sitemap(url, target)
 
 
 def _check_canonicals(page: AuditPage, site: AuditSite) -> Iterator[AuditFinding]:
-    urls = set(page.canonicals)
+    urls = page.canonicals
     if not urls:
         yield of_page("missing_canonical", page)
     elif len(urls) > 1:
@@ -40,7 +41,7 @@ def _check_canonicals(page: AuditPage, site: AuditSite) -> Iterator[AuditFinding
         yield of_page("multiple_canonicals", page, evidence, count=len(urls))
     elif page.canonical is None:
         yield of_page("invalid_canonical", page, ", ".join(page.texts("malformed_canonicals")))
-    elif page.canonical not in page.own_urls:
+    elif not page.names_itself:
         yield of_page("canonicalized", page, page.canonical)
         if NOINDEX in page.directives:
             yield of_page("noindex_with_canonical", page, page.canonical)
@@ -53,23 +54,29 @@ def _canonical_issue(url: str, page: AuditPage, site: AuditSite) -> str | None:
     target = site.page(url)
     if target is not None:
         return _canonical_page_issue(url, target)
-    if (other := site.targets.get(url)) is not None and other.result in {"robots", "stopped"}:
-        return "canonical_to_blocked" if other.result == "robots" else "canonical_to_redirect"
-    if other is not None and other.redirects:
+    other = site.target(url)
+    if other is not None and other.is_blocked:
+        return "canonical_to_blocked"
+    if other is not None and other.is_error:
+        return "canonical_to_error"
+    if other is not None and (other.redirects or other.result == "stopped"):
         return "canonical_to_redirect"
-    is_elsewhere = urlsplit(url).netloc != urlsplit(page.final_url).netloc
-    return "canonical_to_other_site" if is_elsewhere else None
+    return "canonical_to_other_site" if _site_of(url) != _site_of(page.final_url) else None
+
+
+def _site_of(url: str) -> str:
+    """Return the host without `www.`, and the port, as crawls bound a site."""
+    return urlsplit(url).netloc.rpartition("@")[2].removeprefix("www.")
 
 
 def _canonical_page_issue(url: str, target: AuditPage) -> str | None:
     if not target.success:
         return "canonical_to_error"
-    if target.redirects and target.url == url:
+    if target.redirects and canonical_key(target.url) == canonical_key(url):
         return "canonical_to_redirect"
     if NOINDEX in target.directives:
         return "canonical_to_noindex"
-    is_chain = target.canonical is not None and target.canonical not in target.own_urls
-    return "canonical_chain" if is_chain else None
+    return None if target.names_itself else "canonical_chain"
 
 
 def _check_robots(page: AuditPage) -> Iterator[AuditFinding]:
@@ -86,14 +93,14 @@ def _check_robots(page: AuditPage) -> Iterator[AuditFinding]:
 def _check_sitemap(page: AuditPage) -> Iterator[AuditFinding]:
     if page.in_sitemap and not page.indexable:
         yield of_page(_sitemap_issue(page), page, page.error or page.indexable_reason)
-    elif page.is_html and page.indexable and not page.in_sitemap:
+    elif page.is_html and page.indexable and page.in_sitemap is False:
         yield of_page("missing_from_sitemap", page)
 
 
 def _check_target_in_sitemap(url: str, target: LinkTarget) -> Iterator[AuditFinding]:
-    if target.result == "robots" or (target.result, target.reason) == ("stopped", "robots"):
+    if target.is_blocked:
         yield AuditFinding("blocked_in_sitemap", url, target.reason)
-    elif target.result in {"link_broken", "link_unreachable"}:
+    elif target.is_error:
         yield AuditFinding("error_in_sitemap", url, target.error)
     elif target.redirects:
         yield AuditFinding("redirect_in_sitemap", url, f"redirects to {target.final_url}")
@@ -106,45 +113,41 @@ def _sitemap_issue(page: AuditPage) -> str:
     return issues.get(page.indexable_reason, "canonicalized_in_sitemap")
 
 
-def _languages(page: AuditPage) -> dict[str, set[str | None]]:
-    """Return the pages of each language that a page refers to."""
-    languages: dict[str, set[str | None]] = {}
-    for each in page.declared.get("hreflang", ()):
-        languages.setdefault(each["language"].lower(), set()).add(each.get("url"))
-    return languages
-
-
 def _check_languages(page: AuditPage, site: AuditSite) -> Iterator[AuditFinding]:
-    languages = _languages(page)
+    languages, own_keys = page.alternates, page.own_keys
     for language, urls in languages.items():
         if not _is_language(language):
             yield of_page("hreflang_invalid_code", page, language)
         if len(urls) > 1:
             evidence = f"{language}: {' and '.join(sorted(map(str, urls)))}"
             yield of_page("hreflang_conflict", page, evidence, count=len(urls))
-    targets = {url for urls in languages.values() for url in urls}
-    if targets and not targets & page.own_urls:
+    if languages and not site.alternate_keys(page) & own_keys:
         yield of_page("hreflang_without_self", page)
-    for url in sorted(targets - page.own_urls - {None}, key=str):
-        if (issue := _language_issue(page, site.page(url))) is not None:
-            yield of_page(issue, page, str(url))
+    targets = {url for urls in languages.values() for url in urls if url is not None}
+    for url in sorted(targets):
+        if canonical_key(url) in own_keys:
+            continue
+        if (issue := _language_issue(page, url, site)) is not None:
+            yield of_page(issue, page, url)
 
 
 def _is_language(code: str) -> bool:
     match = _LANGUAGE.fullmatch(code)
     if match is None:
         return code == _DEFAULT_LANGUAGE
-    return match[1] is None or match[1] in CODES
+    language, region = match.groups()
+    return language in LANGUAGE_CODES and (region is None or region in CODES)
 
 
-def _language_issue(page: AuditPage, other: AuditPage | None) -> str | None:
+def _language_issue(page: AuditPage, url: str, site: AuditSite) -> str | None:
     """Return what is wrong with the page of another language that a page refers to."""
+    other = site.page(url)
     if other is None:
-        return None
+        target = site.target(url)
+        return "hreflang_to_error" if target is not None and target.is_error else None
     if not other.success:
         return "hreflang_to_error"
     if NOINDEX in other.directives:
         return "hreflang_to_noindex"
-    referred = {url for urls in _languages(other).values() for url in urls}
-    refers_back = bool(referred & page.own_urls)
+    refers_back = bool(site.alternate_keys(other) & page.own_keys)
     return None if refers_back or not other.is_html else "hreflang_without_return"

@@ -31,7 +31,7 @@ def check_links(site: AuditSite) -> Findings:
         yield from _check_row(page)
         if page.success:
             yield from _check_links_of(page)
-            yield from _check_place(page, has_sitemap=site.has_sitemap)
+            yield from _check_place(page)
     yield from _check_targets(site)
 
 
@@ -76,12 +76,12 @@ def _check_links_of(page: AuditPage) -> Iterator[AuditFinding]:
         yield of_page("many_links", page, f"{len(page.links):,} links", count=len(page.links))
 
 
-def _check_place(page: AuditPage, *, has_sitemap: bool) -> Iterator[AuditFinding]:
+def _check_place(page: AuditPage) -> Iterator[AuditFinding]:
     if page.is_html and not page.links:
         yield of_page("dead_end", page)
     if page.depth is not None and page.depth > MAX_DEPTH:
         yield of_page("deep_page", page, f"{page.depth} links from the start")
-    if has_sitemap and page.in_sitemap and not page.inlinks and page.depth != 0:
+    if page.in_sitemap and not page.inlinks and page.depth != 0:
         yield of_page("orphan_page", page, "in the sitemap")
 
 
@@ -111,7 +111,9 @@ def _check_targets(site: AuditSite) -> Iterator[AuditFinding]:
         for link in _links_to_targets(page, site):
             linked.setdefault(link.url, _Linked()).add(page, link)
     for url, sources in linked.items():
-        target = site.targets[url]
+        target = site.target(url)
+        if target is None:
+            continue
         if target.result not in LINK_OUTCOMES:
             yield from _check_target(url, target, sources, site)
         elif sources.is_internal:
@@ -121,7 +123,7 @@ def _check_targets(site: AuditSite) -> Iterator[AuditFinding]:
 
 
 def _links_to_targets(page: AuditPage, site: AuditSite) -> Iterator[AuditLink]:
-    return (link for link in page.links if link.url in site.targets)
+    return (link for link in page.links if site.target(link.url) is not None)
 
 
 def _check_target(
@@ -149,7 +151,7 @@ def _check_target(
 
 def _error_behind(target: LinkTarget, site: AuditSite) -> str:
     """Return what is wrong with the page of another site that a URL redirects to, if checked."""
-    behind = site.targets.get(target.final_url)
+    behind = site.target(target.final_url)
     return behind.error if behind is not None and behind.result == "link_broken" else ""
 
 

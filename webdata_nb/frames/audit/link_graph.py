@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.frames.audit.pages import links_of
 
 # Share of visitors who follow a link, as in the paper (Brin and Page, 1998).
@@ -38,14 +39,16 @@ class LinkGraph:
 
     @classmethod
     def of(cls, rows: Sequence[Facts], positions: Mapping[str, int]) -> LinkGraph:
-        """Return the links of the rows; `positions` has the row that each known URL leads to."""
+        """Return the links of the rows; `positions` is what `row_positions` returned."""
         sources: list[list[int]] = [[] for _ in rows]
         targets: list[tuple[int, ...]] = []
         outlinks = []
         for source, facts in enumerate(rows):
             links = list(links_of(facts))
             outlinks.append(len(links))
-            led = [(positions.get(link.url, source), link.is_nofollow) for link in links]
+            led = [
+                (positions.get(canonical_key(link.url), source), link.is_nofollow) for link in links
+            ]
             for target in dict.fromkeys(target for target, _ in led if target != source):
                 sources[target].append(source)
             followed = (target for target, nofollow in led if target != source and not nofollow)
@@ -76,20 +79,22 @@ class LinkGraph:
 
 
 def row_positions(facts: Sequence[Facts], rows: Sequence[Facts]) -> dict[str, int]:
-    """Return the row that each URL of a crawl leads to, directly or through redirects.
+    """Return the row that each URL of a crawl leads to, directly or through redirects, by its key.
 
     `facts` are those of all URLs, `rows` those of the rows, in their order.
     """
-    positions = {each["url"]: position for position, each in enumerate(rows)}
+    positions = {canonical_key(each["url"]): position for position, each in enumerate(rows)}
     by_hash: dict[str, int] = {}
     for position, each in enumerate(rows):
         if each["result"] == "page":
-            positions.setdefault(each["final_url"], position)
+            positions.setdefault(canonical_key(each["final_url"]), position)
             by_hash.setdefault(each.get("content_hash") or "", position)
     for each in facts:
-        if each["url"] not in positions and each["result"] == "page":
+        key = canonical_key(each["url"])
+        if key not in positions and each["result"] == "page":
             same = by_hash.get(each.get("content_hash") or "", -1)
-            position = positions.get(each["final_url"], positions.get(each["canonical"], same))
+            declared = positions.get(canonical_key(each["canonical"] or ""), same)
+            position = positions.get(canonical_key(each["final_url"]), declared)
             if position >= 0:
-                positions[each["url"]] = position
+                positions[key] = position
     return positions

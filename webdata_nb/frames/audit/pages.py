@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import orjson
 import pandas as pd
 
+from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import frame
 from webdata_nb.suggestions import format_value
@@ -73,10 +74,23 @@ class LinkTarget:
     in_sitemap: bool = False
     error: str = ""
 
+    @property
+    def is_blocked(self) -> bool:
+        """Whether robots.txt disallows it, or what it redirects to."""
+        return "robots" in (self.result, self.reason)
+
+    @property
+    def is_error(self) -> bool:
+        """Whether it fails, or redirects to a page that does."""
+        return self.result in {"failed", "link_broken", "link_unreachable"}
+
 
 @dataclass(frozen=True, slots=True)
 class AuditPage:
-    """A row of a crawl with its facts; those of a page that was not read are empty."""
+    """A row of a crawl with its facts; those of a page that was not read are empty.
+
+    `start_url` says which crawl of several has the row, where the frame does.
+    """
 
     url: str
     success: bool
@@ -97,6 +111,7 @@ class AuditPage:
     links: tuple[AuditLink, ...] = ()
     targets: Mapping[str, LinkTarget] = field(default_factory=dict)
     declared: Mapping[str, Any] = field(default_factory=dict)
+    start_url: str = ""
 
     @property
     def is_html(self) -> bool:
@@ -104,9 +119,9 @@ class AuditPage:
         return self.success and bool(self.declared.get("is_html"))
 
     @property
-    def own_urls(self) -> frozenset[str]:
-        """Its URL, before and after redirects."""
-        return frozenset({self.url, self.final_url})
+    def own_keys(self) -> frozenset[str]:
+        """The keys of its URL, before and after redirects."""
+        return frozenset(map(canonical_key, (self.url, self.final_url)))
 
     def texts(self, name: str) -> list[str]:
         """Return a list of texts that it declares, such as `titles`."""
@@ -114,14 +129,28 @@ class AuditPage:
 
     @property
     def canonicals(self) -> list[str | None]:
-        """The canonical URLs that it declares; None for a malformed one."""
-        return list(self.declared.get("canonicals", ()))
+        """The canonical URLs that it declares, each once; None for malformed ones."""
+        urls = self.declared.get("canonicals", ())
+        return list({url and canonical_key(url): url for url in urls}.values())
 
     @property
     def canonical(self) -> str | None:
         """The only canonical URL that it declares."""
-        urls = set(self.canonicals)
-        return next(iter(urls)) if len(urls) == 1 else None
+        urls = self.canonicals
+        return urls[0] if len(urls) == 1 else None
+
+    @property
+    def names_itself(self) -> bool:
+        """Whether its canonical URL is its own, or it declares none."""
+        return self.canonical is None or canonical_key(self.canonical) in self.own_keys
+
+    @property
+    def alternates(self) -> dict[str, set[str | None]]:
+        """The URLs of each language that it refers to; None for malformed ones."""
+        languages: dict[str, set[str | None]] = {}
+        for each in self.declared.get("hreflang", ()):
+            languages.setdefault(each["language"].lower(), set()).add(each.get("url"))
+        return languages
 
     @property
     def directives(self) -> frozenset[str]:
@@ -148,12 +177,12 @@ def robots_directives(values: Sequence[str]) -> frozenset[str]:
 
 
 def pages_of(df: pd.DataFrame) -> list[AuditPage]:
-    """Return the pages of a frame, without rows of inputs that failed as a whole.
+    """Return the pages of a frame, each once, without rows of inputs that failed as a whole.
 
     Raises
     ------
     InvalidArgument
-        The frame has no facts of its pages.
+        The frame has no facts of its pages, or such that cannot be read.
     """
     frame.require_frame(df)
     if missing := [name for name in _NEEDED if name not in df.columns]:
@@ -161,25 +190,46 @@ def pages_of(df: pd.DataFrame) -> list[AuditPage]:
             f"df has no column {missing[0]}: an audit needs a frame of crawl_df with audit=True; "
             f"it is {format_value(df)}"
         )
-    optional = ("status_code", "error", "depth", "quality", "cluster")
+    optional = ("status_code", "error", "depth", "quality", "cluster", "start_url")
     names = [*_NEEDED, *(name for name in optional if name in df.columns)]
-    columns = [_values(df[name]) for name in names]
+    columns = [column_values(df[name]) for name in names]
     rows = (dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True))
-    return [_page(row) for row in rows if row["url"] is not None and row[PAGE_FACTS] is not None]
+    by_url: dict[str, Mapping[str, Any]] = {}
+    for row in rows:
+        if row["url"] is not None and row[PAGE_FACTS] is not None:
+            by_url.setdefault(str(row["url"]), row)
+    return [_page_of_row(url, row) for url, row in by_url.items()]
 
 
-def _values(column: pd.Series[Any]) -> list[Any]:
-    return [None if _is_missing(value) else value for value in frame.to_objects(column)]
+def column_values(column: pd.Series[Any]) -> list[Any]:
+    """Return the values of a column, None where they are missing.
+
+    Columns of integers with missing values are floats after some formats.
+    """
+    return [_value(value) for value in frame.to_objects(column)]
 
 
-def _is_missing(value: Any) -> bool:
-    return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
+def _value(value: Any) -> Any:
+    if value is pd.NA:
+        return None
+    if isinstance(value, float):
+        return None if math.isnan(value) else int(value) if value.is_integer() else value
+    return value
 
 
-def _page(row: Mapping[str, Any]) -> AuditPage:
+def _page_of_row(url: str, row: Mapping[str, Any]) -> AuditPage:
+    try:
+        return _page(url, row)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise InvalidArgument(
+            f"{PAGE_FACTS} of {url} must be as crawl_df returned it ({error!r}); "
+            f"it is {format_value(row[PAGE_FACTS])}"
+        ) from None
+
+
+def _page(url: str, row: Mapping[str, Any]) -> AuditPage:
     facts = facts_object(row[PAGE_FACTS])
-    url = str(row["url"])
-    quality = facts_object(row.get("quality"))
+    quality = facts_object(row.get("quality"), "quality")
     return AuditPage(
         url=url,
         # The row of a page from which an extraction failed is a failed one.
@@ -189,7 +239,7 @@ def _page(row: Mapping[str, Any]) -> AuditPage:
         depth=row.get("depth"),
         seconds=facts.get("fetch_seconds"),
         words=quality.get("word_count"),
-        found_on=tuple(row["found_on"] if row["found_on"] is not None else ()),
+        found_on=listed_urls(row["found_on"]),
         inlinks=row["inlinks"] or 0,
         indexable=bool(row["indexable"]),
         indexable_reason=row["indexable_reason"] or "",
@@ -201,13 +251,42 @@ def _page(row: Mapping[str, Any]) -> AuditPage:
         links=tuple(links_of(facts)),
         targets={each: target_of(target) for each, target in facts.get("targets", {}).items()},
         declared=facts.get("audit") or {},
+        start_url=row.get("start_url") or "",
     )
 
 
-def facts_object(value: Any) -> Mapping[str, Any]:
-    """Return a value of a JSON column, which is text in an Arrow-backed frame."""
-    decoded = orjson.loads(value) if isinstance(value, str) else value
+def facts_object(value: Any, column: str = PAGE_FACTS) -> Mapping[str, Any]:
+    """Return a value of a JSON column, which is text in an Arrow-backed frame.
+
+    Raises
+    ------
+    InvalidArgument
+        It is other text.
+    """
+    decoded = _decoded(value, column)
     return decoded if isinstance(decoded, Mapping) else {}
+
+
+def listed_urls(value: Any) -> tuple[str, ...]:
+    """Return a value of the column `found_on`, which is JSON text in a CSV export.
+
+    Raises
+    ------
+    InvalidArgument
+        It is other text.
+    """
+    decoded = _decoded(value, "found_on")
+    return tuple(map(str, decoded)) if isinstance(decoded, Iterable) else ()
+
+
+def _decoded(value: Any, column: str) -> Any:
+    try:
+        return orjson.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        raise InvalidArgument(
+            f"column {column} must have objects or JSON text; it has {format_value(value)}: store "
+            "frames as Parquet, or read a CSV export with read_csv_export"
+        ) from None
 
 
 def links_of(facts: Mapping[str, Any]) -> Iterator[AuditLink]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.frames.audit.pages import AuditPage, LinkTarget
 
 
@@ -45,24 +46,36 @@ class AuditSite:
     pages
         The rows of the crawl.
     targets
-        What URLs without a row led to.
-    has_sitemap
-        Whether the crawl read a sitemap.
+        What URLs without a row led to, in the first spelling of each.
     """
 
     def __init__(self, pages: Sequence[AuditPage]) -> None:
         self.pages = pages
-        self.has_sitemap = any(page.in_sitemap is not None for page in pages)
-        self._by_url: dict[str, AuditPage] = {page.url: page for page in pages}
+        self._by_key: dict[str, AuditPage] = {canonical_key(page.url): page for page in pages}
         for page in pages:
-            self._by_url.setdefault(page.final_url, page)
+            self._by_key.setdefault(canonical_key(page.final_url), page)
         self.targets: dict[str, LinkTarget] = {}
+        self._targets_by_key: dict[str, LinkTarget] = {}
         for page in pages:
-            self.targets.update(page.targets)
+            for url, target in page.targets.items():
+                if self._targets_by_key.setdefault(canonical_key(url), target) is target:
+                    self.targets[url] = target
+        self._alternate_keys: dict[str, frozenset[str]] = {}
 
-    def page(self, url: str | None) -> AuditPage | None:
+    def page(self, url: str) -> AuditPage | None:
         """Return the page of a URL, before or after redirects; None if no row is one."""
-        return None if url is None else self._by_url.get(url)
+        return self._by_key.get(canonical_key(url))
+
+    def target(self, url: str) -> LinkTarget | None:
+        """Return what a URL without a row led to; None if that is not known."""
+        return self._targets_by_key.get(canonical_key(url))
+
+    def alternate_keys(self, page: AuditPage) -> frozenset[str]:
+        """Return the keys of the URLs in other languages that a page refers to."""
+        if page.url not in self._alternate_keys:
+            urls = (url for urls in page.alternates.values() for url in urls if url is not None)
+            self._alternate_keys[page.url] = frozenset(map(canonical_key, urls))
+        return self._alternate_keys[page.url]
 
     def html_pages(self) -> Iterable[AuditPage]:
         """Return the web pages that were read."""

@@ -110,11 +110,12 @@ def _check_elements(page: AuditPage) -> Iterator[AuditFinding]:
 
 
 def _near_duplicates(site: AuditSite) -> Iterator[AuditFinding]:
-    pages_by_cluster: defaultdict[int, list[AuditPage]] = defaultdict(list)
+    # Each crawl of several numbers its own clusters.
+    pages_by_cluster: defaultdict[tuple[str, int], list[AuditPage]] = defaultdict(list)
     for page in site.html_pages():
         if page.cluster is not None and page.indexable:
-            pages_by_cluster[page.cluster].append(page)
-    for cluster, pages in pages_by_cluster.items():
+            pages_by_cluster[page.start_url, page.cluster].append(page)
+    for (_, cluster), pages in pages_by_cluster.items():
         if len(pages) > 1:
             for page in pages:
                 other = pages[0] if page is not pages[0] else pages[1]

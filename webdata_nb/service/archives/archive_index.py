@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import BinaryIO, Final, NamedTuple
 
+from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.service.archives.wacz import UnusableArchive, WarcWindow
 from webdata_nb.service.archives.warc_records import SeveralRecords, WarcFile, WarcRecord
 from webdata_nb.service.errors import FetchError
-from webdata_nb.service.web.urls import canonical_key, canonical_url
+from webdata_nb.service.web.urls import canonical_url
 
 # A capture takes 26 bytes of memory, and 90 while the index is built.
 MAX_CAPTURES: Final = 2_000_000

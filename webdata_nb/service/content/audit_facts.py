@@ -6,6 +6,7 @@ import json
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from webdata_nb.service.content.links import MAX_ANCHOR_TEXT_LENGTH
 from webdata_nb.service.content.parser import Namespace, collapse_whitespace, text_of
 from webdata_nb.service.content.structured_data import strip_wrapping
 
@@ -61,7 +62,7 @@ def audit_facts(
         **_images(page),
         "insecure": _insecure(page) if page.source.final_url.startswith("https:") else [],
         "structured_data_errors": _structured_data_errors(page.head.json_ld),
-        "anchors": [link.anchor for link in outlinks],
+        "anchors": _link_texts(anchors, outlinks),
         "rels": _rels(anchors, outlinks),
     }
 
@@ -190,11 +191,22 @@ def _structured_data_errors(blocks: Sequence[str]) -> list[str]:
     return errors[:MAX_LISTED]
 
 
+def _link_texts(anchors: AnchorTable, outlinks: Sequence[Outlink]) -> list[str]:
+    """Return the text of each outlink: that of its links, or else the first label of one."""
+    texts = {link.url: link.anchor for link in outlinks}
+    if not all(texts.values()):
+        for url, element in zip(anchors.pages, anchors.elements, strict=True):
+            if url is not None and texts.get(url) == "":
+                label = element.attr("aria-label") or element.attr("title") or ""
+                texts[url] = _cut(label)[:MAX_ANCHOR_TEXT_LENGTH]
+    return list(texts.values())
+
+
 def _rels(anchors: AnchorTable, outlinks: Sequence[Outlink]) -> dict[str, str]:
-    """Return the first `rel` of each outlink that has one, by the index of the outlink."""
+    """Return the `rel` of the first link to each outlink, if there is one, by its index."""
     by_url: dict[str, str] = {}
     for url, element in zip(anchors.pages, anchors.elements, strict=True):
-        if url is not None and url not in by_url and (rel := element.attr("rel")):
-            by_url[url] = " ".join(rel.lower().split())
+        if url is not None and url not in by_url:
+            by_url[url] = " ".join((element.attr("rel") or "").lower().split())
     rels = ((index, by_url.get(link.url)) for index, link in enumerate(outlinks))
     return {str(index): rel for index, rel in rels if rel}

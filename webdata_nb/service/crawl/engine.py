@@ -19,7 +19,7 @@ from webdata_nb.service.crawl.discovery import URLS_PER_STEP
 from webdata_nb.service.crawl.earlier_pages import EarlierPages, UnchangedPage
 from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, DepthFirst, Frontier
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget, decode_entry, encode_entry
-from webdata_nb.service.crawl.link_check import LinkCheck, LinkSource
+from webdata_nb.service.crawl.link_check import CheckedLinks, LinkCheck, LinkSource
 from webdata_nb.service.crawl.link_selection import UNVISITED, max_links
 from webdata_nb.service.crawl.new_plan import new_plan
 from webdata_nb.service.crawl.page_facts import facts_of_unchanged, facts_of_visit
@@ -198,8 +198,7 @@ class _CrawlRun:
         self._plan_changed = asyncio.Event()
         self._records = RecordChain()
         self._recorded_ordinal = 0
-        # Links that earlier attempts checked, and the ordinal behind them.
-        self._checked_links, self._link_ordinal = set[str](), 0
+        self._checked_links = CheckedLinks()
 
     async def load(self) -> None:
         """Load the state after the last leg, and the results that earlier attempts stored since.
@@ -210,8 +209,7 @@ class _CrawlRun:
         for entry in await self._context.journal(start=start):
             url, result = decode_entry(entry.journal)
             if result.kind in LINK_OUTCOMES:
-                self._checked_links.add(url)
-                self._link_ordinal = entry.ordinal + 1
+                self._checked_links.add(url, entry)
                 continue
             check = VisitRecord.decode(entry.visit).check
             self._stored[entry.ordinal] = url, replace(result, check=check)
@@ -337,7 +335,7 @@ class _CrawlRun:
             scope=self._plan.scope,
             headers_for=self._fetcher.headers_and_cookies,
             checked=self._checked_links,
-            next_ordinal=max(self._link_ordinal, self._plan.next_ordinal),
+            next_ordinal=max(self._checked_links.next_ordinal, self._plan.next_ordinal),
         )
         await check.run(() if self._seeds is None else self._seeds.pages, unvisited)
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from time import monotonic
 from typing import Final
 
 from webdata_nb.contract.requests import CrawlRequest
-from webdata_nb.service.crawl.journal import CrawlTarget, encode_entry
+from webdata_nb.service.crawl.journal import CrawlTarget, encode_entry, facts_in
 from webdata_nb.service.crawl.link_probe import HeadersFor, LinkCheckResult, LinkProbe
 from webdata_nb.service.crawl.link_selection import (
     LinkSelection,
@@ -33,6 +33,8 @@ from webdata_nb.service.web.polite_fetcher import ResponseSource
 ENTRIES_PER_READ: Final = 200
 # The links that are left then are not checked: hosts that answer slowly may have many.
 MAX_SECONDS: Final = 3600.0
+# The field of an entry's facts with the seconds since the first check, over all attempts.
+_ELAPSED: Final = "elapsed"
 _URLS_PER_STEP: Final = 1000
 _RESULTS_PER_BATCH: Final = 100
 
@@ -43,6 +45,31 @@ class LinkSource:
 
     fetcher: ResponseSource
     robots: RobotsCache
+
+
+@dataclass(slots=True)
+class CheckedLinks:
+    """The links that earlier attempts at a crawl checked.
+
+    Attributes
+    ----------
+    urls
+        Their URLs.
+    next_ordinal
+        The ordinal behind those of their entries.
+    seconds
+        How long the attempts checked links.
+    """
+
+    urls: set[str] = field(default_factory=set)
+    next_ordinal: int = 0
+    seconds: float = 0.0
+
+    def add(self, url: str, entry: StoredEntry) -> None:
+        """Add a link with its entry; the entries come in their order."""
+        self.urls.add(url)
+        self.next_ordinal = entry.ordinal + 1
+        self.seconds = max(self.seconds, facts_in(entry.journal).get(_ELAPSED, 0.0))
 
 
 class LinkCheck:
@@ -63,7 +90,7 @@ class LinkCheck:
     headers_for
         The caller's headers and cookies for a URL.
     checked
-        The URLs of links that earlier attempts checked.
+        The links that earlier attempts checked.
     next_ordinal
         The ordinal of the next journal entry.
     """
@@ -77,14 +104,14 @@ class LinkCheck:
         token: str,
         scope: CrawlScope,
         headers_for: HeadersFor,
-        checked: Collection[str],
+        checked: CheckedLinks,
         next_ordinal: int,
     ) -> None:
         self._context, self._request, self._source = context, request, source
         self._token, self._scope, self._headers_for = token, scope, headers_for
-        self._checked, self._next_ordinal = checked, next_ordinal
+        self._checked, self._next_ordinal = checked.urls, next_ordinal
         self._selection = LinkSelection(max_links(request.max_pages))
-        self._ends_at = monotonic() + MAX_SECONDS
+        self._began_at = monotonic() - checked.seconds
 
     async def run(self, seeds: Sequence[str], unvisited: Sequence[str]) -> None:
         """Check the links of the stored pages, then `seeds` of other sites, then `unvisited` pages.
@@ -148,7 +175,7 @@ class LinkCheck:
         probe = LinkProbe(self._source.fetcher, robots, self._token, self._headers_for)
         unchecked = deque(link for link in links if link.url not in self._checked)
         results: list[tuple[SelectedLink, LinkCheckResult]] = []
-        while unchecked and monotonic() < self._ends_at:
+        while unchecked and self._elapsed_s < MAX_SECONDS:
             link = unchecked.popleft()
             result = await probe.check(link.url)
             results.append((link, result))
@@ -164,6 +191,11 @@ class LinkCheck:
                 if link.is_external
             ]
         )
+
+    @property
+    def _elapsed_s(self) -> float:
+        """The seconds of this attempt and of earlier ones."""
+        return monotonic() - self._began_at
 
     async def _store(self, results: Sequence[tuple[SelectedLink, LinkCheckResult]]) -> None:
         if not results:
@@ -181,5 +213,6 @@ class LinkCheck:
     def _entry(self, link: SelectedLink, result: LinkCheckResult) -> JournalEntry:
         target = CrawlTarget(self._next_ordinal, link.url, 0)
         self._next_ordinal += 1
-        journal = encode_entry(target, result.as_crawl_result(), None, result.facts)
+        facts = {**result.facts, _ELAPSED: round(self._elapsed_s, 1)}
+        journal = encode_entry(target, result.as_crawl_result(), None, facts)
         return JournalEntry(target.ordinal, link.url, success=False, journal=journal)

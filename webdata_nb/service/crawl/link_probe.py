@@ -15,9 +15,13 @@ from webdata_nb.service.errors import FetchError, request_failure_kind
 from webdata_nb.service.pages.page_pipeline import http_error
 from webdata_nb.service.web.fetch import FetchedResponse, FetchRequest
 from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource, retry_delay_s
+from webdata_nb.service.web.urls import url_origin
 
 HEAD_TIMEOUT_S: Final = 10.0
 GET_TIMEOUT_S: Final = 20.0
+# Sites behind the redirects of one host whose robots.txt rules are kept: parsing takes up to a
+# second.
+MAX_SITES_BEHIND: Final = 4
 # Replies that say nothing about the page: to a login, to this program, or to this method.
 _REFUSALS: Final = frozenset({401, 402, 403, 405, 406, 407, 425, 426, 428, 429, 451, 501, 999})
 # Failures of which a GET would learn nothing more.
@@ -126,8 +130,9 @@ class LinkProbe:
     ) -> None:
         self._fetcher, self._headers_for = fetcher, headers_for
         self._robots_cache, self._token = robots_cache, token
-        # Only of the host's own links: redirects may lead to any number of other hosts.
         self._robots = self._new_robots()
+        # Those of the sites behind redirects, which may be any number of sites.
+        self._robots_behind, self._sites_behind = self._new_robots(), set[str]()
 
     async def check(self, url: str) -> LinkCheckResult:
         """Ask whether a link works; the body of its page is not read."""
@@ -169,7 +174,7 @@ class LinkProbe:
             return _failed(url, request_failure_kind(reply), str(reply))
         redirects = tuple((hop.url, hop.status) for hop in reply.redirects)
         if reply.stopped is not None:
-            refusal = await self._robots_refusal(self._new_robots(), reply.final_url)
+            refusal = await self._refusal_behind(reply.final_url)
             unclear = LinkCheckResult("link_unchecked", reply.final_url, "robots")
             return replace(refusal or unclear, redirects=redirects)
         outcome = outcome_of_status(reply.status)
@@ -190,8 +195,16 @@ class LinkProbe:
         return None if cache is None else JobRobots(cache, self._token, {})
 
     async def _hop_refusal(self, url: str) -> str | None:
-        refusal = await self._robots_refusal(self._new_robots(), url)
-        return None if refusal is None else "robots"
+        return None if await self._refusal_behind(url) is None else "robots"
+
+    async def _refusal_behind(self, url: str) -> LinkCheckResult | None:
+        """Return the result of a redirect's target that robots.txt does not allow to ask for."""
+        site = url_origin(url)
+        if len(self._sites_behind | {site}) > MAX_SITES_BEHIND:
+            self._robots_behind = self._new_robots()
+            self._sites_behind.clear()
+        self._sites_behind.add(site)
+        return await self._robots_refusal(self._robots_behind, url)
 
     async def _robots_refusal(self, robots: JobRobots | None, url: str) -> LinkCheckResult | None:
         """Return the result of a link that robots.txt does not allow to ask for."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from webdata_nb.contract.requests import CrawlRequest
+from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.service.crawl.facets import FacetDetector
 from webdata_nb.service.crawl.frontier import Frontier
 from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan
 from webdata_nb.service.crawl.scope import CrawlScope, site_of
-from webdata_nb.service.web.urls import canonical_key, canonical_url
+from webdata_nb.service.web.urls import canonical_url
 
 
 def new_plan(request: CrawlRequest, frontier: Frontier, siblings: Sequence[str] = ()) -> CrawlPlan:

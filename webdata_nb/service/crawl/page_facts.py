@@ -6,6 +6,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.service.crawl.journal import CrawlResult, decode_entry, facts_in
 from webdata_nb.service.crawl.scope import site_of
 from webdata_nb.service.pages.page_pipeline import PageVisit
@@ -42,7 +43,7 @@ def facts_of_unchanged(facts: Mapping[str, Any], visit: PageVisit) -> dict[str, 
 def page_facts(entry: StoredEntry, seeds: frozenset[str] | None) -> dict[str, Any]:
     """Return the facts of a journal entry, by the names of `contract.replies.PageFacts`.
 
-    `seeds` are the pages that the sitemaps list, None if the crawl read none.
+    `seeds` are the keys of the pages that the sitemaps list, None if the crawl read none.
     """
     url, result = decode_entry(entry.journal)
     facts = facts_in(entry.journal)
@@ -62,7 +63,7 @@ def page_facts(entry: StoredEntry, seeds: frozenset[str] | None) -> dict[str, An
         ],
         "canonical": result.canonical,
         "content_hash": result.content_hash,
-        "in_sitemap": None if seeds is None else url in seeds,
+        "in_sitemap": None if seeds is None else canonical_key(url) in seeds,
         "links": list(_links(result, audit)),
         "sketch": b64encode(result.sketch).decode() if audit else "",
         "audit": declared or None,

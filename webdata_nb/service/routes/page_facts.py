@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from webdata_nb.contract import limits, paths
 from webdata_nb.contract.replies import PageFactsPage
+from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.service.crawl.page_facts import page_facts
 from webdata_nb.service.crawl.sitemaps import SitemapSeeds
 from webdata_nb.service.errors import BadInput
@@ -55,12 +56,13 @@ async def get_crawl_page_facts(
     start = _read_cursor(cursor)
     entries = await state.store.journal(job.id, start=start, count=per_page)
     seeds = SitemapSeeds.from_snapshots(await state.store.pinned_files(job.id))
-    pages = None if seeds is None else frozenset(seeds.pages)
+    pages = None if seeds is None else seeds.pages
     body = await asyncio.to_thread(_body, job, entries, pages)
     return Response(body, media_type="application/json")
 
 
-def _body(job: JobRecord, entries: Sequence[StoredEntry], seeds: frozenset[str] | None) -> bytes:
+def _body(job: JobRecord, entries: Sequence[StoredEntry], pages: Sequence[str] | None) -> bytes:
+    seeds = None if pages is None else frozenset(map(canonical_key, pages))
     reply: dict[str, Any] = {
         "success": True,
         "job_id": job.id,

@@ -159,6 +159,13 @@ class Fetcher:
     async def check(self, url: str) -> None:
         """Refuse what `fetch` would refuse, without a request: for URLs that are stored for later.
 
+        Raises as `addresses`.
+        """
+        await self.addresses(url)
+
+    async def addresses(self, url: str) -> tuple[str, ...]:
+        """Return the addresses of a URL's host; none for a name that only the proxy knows.
+
         Raises
         ------
         FetchError
@@ -168,8 +175,11 @@ class Fetcher:
         """
         target = split_url(canonical_url(url))
         await self._check_hop(target)
-        if self._proxy is None and not is_ip_address(target.host):
-            await self._open_resolver().addresses(target.host, target.port)
+        if is_ip_address(target.host):
+            return (target.host,)
+        resolver = self._open_resolver()
+        lookup = resolver.addresses if self._proxy is None else resolver.known_addresses
+        return await lookup(target.host, target.port)
 
     async def _check_hop(self, target: UrlParts) -> None:
         """Check what needs no lookup; the connector checks the addresses that it resolves."""
@@ -178,7 +188,7 @@ class Fetcher:
             self._policy.check_address(target.host, target.port)
         elif self._proxy is not None:
             # The proxy resolves names itself. Addresses that this host knows are checked anyway.
-            await self._open_resolver().check_known(target.host, target.port)
+            await self._open_resolver().known_addresses(target.host, target.port)
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:

@@ -264,7 +264,7 @@ class ForwardProxy:
         if is_ip_address(target.host):
             self._policy.check_address(target.host, target.port)
         else:
-            await self._resolver.check_known(target.host, target.port)
+            await self._resolver.known_addresses(target.host, target.port)
 
     def _forwarded_request(self, head: HttpHead, target: UrlParts) -> bytes:
         path = target.path if target.query is None else f"{target.path}?{target.query}"

@@ -90,12 +90,14 @@ class Resolver(AbstractResolver):
         self._check(host, result, port)
         return result.addresses
 
-    async def check_known(self, host: str, port: int) -> None:
-        """Refuse a name as `addresses` does, unless it is unknown to this host.
+    async def known_addresses(self, host: str, port: int) -> tuple[str, ...]:
+        """Return the addresses of a host as `addresses` does; none if this host does not know it.
 
         For requests through an upstream proxy, which resolves names itself.
         """
-        self._check(host, await self._cached_lookup(host), port)
+        result = await self._cached_lookup(host)
+        self._check(host, result, port)
+        return result.addresses
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC

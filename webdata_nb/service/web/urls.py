@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from url import URL, URLError
 
+from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.service.errors import FetchError
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ MAX_URL_CHARS = 8192
 _WEB = ("http://", "https://")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _USERINFO = re.compile(r"//[^/?#@]*@")
-_PERCENT_LOWER = re.compile(r"%(?:[0-9A-F][a-f]|[a-f][0-9A-Fa-f])")
 _C0_OR_SPACE = "".join(map(chr, range(0x21)))
 _TAB_OR_NEWLINE = str.maketrans("", "", "\t\n\r")
 
@@ -198,19 +198,6 @@ def dedupe_key(url: str) -> str:
     'http://example.com/caf%C3%A9'
     """
     return canonical_key(canonical_url(url))
-
-
-def canonical_key(url: str) -> str:
-    """Return the `dedupe_key` of a canonical URL, such as an outlink, at a lower cost.
-
-    Examples
-    --------
-    >>> canonical_key("http://example.com/caf%c3%a9?")
-    'http://example.com/caf%C3%A9'
-    """
-    if "%" in url:
-        url = _PERCENT_LOWER.sub(lambda code: code.group().upper(), url)
-    return url.removesuffix("?")
 
 
 def _normalized(href: str) -> str:

@@ -52,7 +52,7 @@ from webdata_nb.service.signing.request_signer import RequestSigner
 from webdata_nb.service.store.job_context import JobContext
 from webdata_nb.service.store.records import CommitBatch
 from webdata_nb.service.store.spool import SpoolDirectory
-from webdata_nb.service.web.addresses import is_local_host
+from webdata_nb.service.web.addresses import classify_address, is_local_host
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher
 from webdata_nb.service.web.polite_fetcher import PoliteFetcher
@@ -87,21 +87,16 @@ class EgressRoute:
         return self.nearby_api_fetcher if is_nearby else self.api_fetcher
 
 
-@dataclass(frozen=True, slots=True)
-class _PublicLinks:
-    """Requests links at public addresses alone."""
+async def _is_private(fetcher: Fetcher, url: str) -> bool:
+    """Return whether a site has private addresses alone.
 
-    fetcher: Fetcher
-    source: LinkSource
-
-
-async def _may_fetch(fetcher: Fetcher, url: str) -> bool:
-    """Return whether the policy of a fetcher allows a URL, and its name is known."""
+    The owner of a public site can give its name a private address as well.
+    """
     try:
-        await fetcher.check(url)
+        addresses = await fetcher.addresses(url)
     except FetchError:
         return False
-    return True
+    return bool(addresses) and not any(classify_address(each).public for each in addresses)
 
 
 class EgressRoutes:
@@ -121,7 +116,7 @@ class EgressRoutes:
         self._user_agent, self._upstream = user_agent, upstream
         self.throttle, self.pages = throttle, pages
         self._open: dict[tuple[str | None, str | None, str], EgressRoute] = {}
-        self._public_links: dict[tuple[str | None, str | None, str], _PublicLinks] = {}
+        self._public_links: dict[tuple[str | None, str | None, str], LinkSource] = {}
         self._stack = AsyncExitStack()
         self._lock = asyncio.Lock()
 
@@ -158,17 +153,13 @@ class EgressRoutes:
         Anybody may link to a private address. Where these are allowed, they are requested only from
         the pages of a site that has one itself.
         """
-        if self.policy.mode == "team":
+        if self.policy.mode == "team" or await _is_private(route.fetcher, start):
             return LinkSource(route.polite, route.robots)
         key = (*self._upstream.of(context), route.user_agent)
         async with self._lock:
             if key not in self._public_links:
                 self._public_links[key] = await self._open_public_links(*key)
-        public = self._public_links[key]
-        is_private = await _may_fetch(route.fetcher, start) and not await _may_fetch(
-            public.fetcher, start
-        )
-        return LinkSource(route.polite, route.robots) if is_private else public.source
+        return self._public_links[key]
 
     async def check_device(self, name: str) -> None:
         """Check the name of a device preset; raises `BadInput` with the closest names."""
@@ -217,12 +208,13 @@ class EgressRoutes:
 
     async def _open_public_links(
         self, proxy: str | None, ca_bundle: str | None, user_agent: str
-    ) -> _PublicLinks:
+    ) -> LinkSource:
+        """Return where links at public addresses alone are requested."""
         bundle = Path(ca_bundle) if ca_bundle else None
         policy = replace(self.policy, mode="team")
         fetcher = await self._open_fetcher(policy, proxy, bundle, user_agent)
         polite = PoliteFetcher(fetcher, self.throttle, signer=self.signer)
-        return _PublicLinks(fetcher, LinkSource(polite, RobotsCache(polite)))
+        return LinkSource(polite, RobotsCache(polite))
 
     async def _open_fetcher(
         self, policy: EgressPolicy, proxy: str | None, bundle: Path | None, user_agent: str
