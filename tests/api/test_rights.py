@@ -128,9 +128,7 @@ def test_rights_df_reads_a_frame_that_pandas_wrote_to_parquet(tmp_path: Path) ->
     assert found["signal"].tolist() == ["content-signal", "rsl"]
     assert found["ai-train"].iloc[0] == "refused"
     pages.to_csv(tmp_path / "pages.csv")
-    with pytest.raises(
-        InvalidArgument, match="the column rights of df has a text that is not JSON"
-    ):
+    with pytest.raises(InvalidArgument, match="column rights must have objects or JSON text"):
         rights_df(pd.read_csv(tmp_path / "pages.csv"))
 
 

@@ -177,7 +177,7 @@ def test_another_service_is_refused_with_one_sentence(
         verify(df)
     with pytest.raises(InvalidArgument, match="pass extract= to the call"):
         verify(df[["url"]])
-    with pytest.raises(InvalidArgument, match="the column extract of df has a text that is not"):
+    with pytest.raises(InvalidArgument, match="column extract must have objects or JSON text"):
         verify(df.astype({"extract": str}))
     df.attrs = {"webdata": {"kind": "crawl", "job_id": "one"}}
     with pytest.raises(NotSupported, match=r"does not keep the pages that it extracts from"):

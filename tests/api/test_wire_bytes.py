@@ -71,6 +71,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     stop(settings.current())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("home")
 def test_each_row_is_transferred_once(monkeypatch: pytest.MonkeyPatch) -> None:
     with Site(latency=0.02) as site:

@@ -130,6 +130,7 @@ async def test_receipts_are_packed_once_by_several_processes(filled: SqlStore) -
         assert (await filled.job(ALICE, job.id)).state is JobStatus.COMPLETED
 
 
+@pytest.mark.slow
 async def test_postgresql_uses_the_space_of_packed_receipts_again(
     postgres_server: PostgresServer, tmp_path: Path
 ) -> None:

@@ -49,8 +49,8 @@ def decoded(value: Any, column: str) -> Any:
         return orjson.loads(value)
     except orjson.JSONDecodeError:
         raise InvalidArgument(
-            f"the column {column} of df has a text that is not JSON: {format_value(value)}; "
-            "read the frame from Parquet, as CSV does not keep nested values"
+            f"column {column} must have objects or JSON text; it has {format_value(value)}: store "
+            "frames as Parquet, or read a CSV export with read_csv_export"
         ) from None
 
 

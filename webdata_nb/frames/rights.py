@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 
@@ -84,8 +83,8 @@ def rights_df(df: pd.DataFrame) -> pd.DataFrame:
 def _signals(df: pd.DataFrame) -> Iterator[dict[str, Any]]:
     for url, value in zip(page_urls(df), frame.to_objects(df["rights"]), strict=True):
         rights = decoded(value, "rights")
-        signals = rights.get("signals") if isinstance(rights, Mapping) else None
-        if not isinstance(signals, list | np.ndarray):  # pandas reads lists of Parquet as arrays
+        signals: Any = rights.get("signals") if isinstance(rights, Mapping) else None
+        if not pd.api.types.is_list_like(signals):  # pandas reads lists of Parquet as arrays
             continue
         for position, signal in enumerate(signals, 1):
             if isinstance(signal, Mapping):

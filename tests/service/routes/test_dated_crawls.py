@@ -146,6 +146,7 @@ def capture_all(
             archive.add(other, day.isoformat(), status=301, headers={"Location": url})
 
 
+@pytest.mark.slow
 async def test_each_of_30_versions_is_crawled_as_it_was(
     dated: Api, archive: WebArchiveStub, site: Site
 ) -> None:

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import orjson
 import pandas as pd
 
 from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import frame
+from webdata_nb.frames.json_text import decoded
 from webdata_nb.suggestions import format_value
 
 PAGE_FACTS: Final = "page_facts"
@@ -263,8 +263,8 @@ def facts_object(value: Any, column: str = PAGE_FACTS) -> Mapping[str, Any]:
     InvalidArgument
         It is other text.
     """
-    decoded = _decoded(value, column)
-    return decoded if isinstance(decoded, Mapping) else {}
+    facts = decoded(value, column)
+    return facts if isinstance(facts, Mapping) else {}
 
 
 def listed_urls(value: Any) -> tuple[str, ...]:
@@ -275,18 +275,8 @@ def listed_urls(value: Any) -> tuple[str, ...]:
     InvalidArgument
         It is other text.
     """
-    decoded = _decoded(value, "found_on")
-    return tuple(map(str, decoded)) if isinstance(decoded, Iterable) else ()
-
-
-def _decoded(value: Any, column: str) -> Any:
-    try:
-        return orjson.loads(value) if isinstance(value, str) else value
-    except ValueError:
-        raise InvalidArgument(
-            f"column {column} must have objects or JSON text; it has {format_value(value)}: store "
-            "frames as Parquet, or read a CSV export with read_csv_export"
-        ) from None
+    urls = decoded(value, "found_on")
+    return tuple(map(str, urls)) if isinstance(urls, Iterable) else ()
 
 
 def links_of(facts: Mapping[str, Any]) -> Iterator[AuditLink]:
