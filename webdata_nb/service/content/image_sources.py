@@ -9,7 +9,7 @@ from webdata_nb.service.content.parser import Element
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_LAZY_ATTRIBUTES = (
+LAZY_ATTRIBUTES = (
     "data-src",
     "data-original",
     "data-lazy-src",
@@ -17,7 +17,7 @@ _LAZY_ATTRIBUTES = (
     "data-url",
     "data-image",
 )
-_SRCSET_ATTRIBUTES = ("srcset", "data-srcset", "data-lazy-srcset")
+SRCSET_ATTRIBUTES = ("srcset", "data-srcset", "data-lazy-srcset")
 _DENSITY_UNIT = 1e-3  # any width in pixels outranks any pixel density
 
 
@@ -29,17 +29,17 @@ def best_source(image: Element) -> str | None:
 
 def plain_source(image: Element) -> str | None:
     """Return the file that an ``img`` shows without scripts, else the one for lazy loading."""
-    return next(_files(image, ("src", *_LAZY_ATTRIBUTES)), None) or best_source(image)
+    return next(_files(image, ("src", *LAZY_ATTRIBUTES)), None) or best_source(image)
 
 
 def _candidates(image: Element) -> Iterator[tuple[float, str]]:
-    for file in _files(image, (*_LAZY_ATTRIBUTES, "src")):
+    for file in _files(image, (*LAZY_ATTRIBUTES, "src")):
         yield _DENSITY_UNIT, file
     sources = [image]
     if isinstance(image.parent, Element) and image.parent.tag == "picture":
         sources += image.parent.select("source")
     for source in sources:
-        for name in _SRCSET_ATTRIBUTES:
+        for name in SRCSET_ATTRIBUTES:
             yield from parse_srcset(source.attr(name) or "")
 
 

@@ -23,6 +23,7 @@ from webdata_nb.service.extract.evidence.judgement import (
     OwnParts,
     ValueEvidence,
 )
+from webdata_nb.service.extract.evidence.link_targets import LinkTargets
 from webdata_nb.service.extract.evidence.occurrences import Occurrence, find_value
 from webdata_nb.service.extract.evidence.page_index import PageIndex, Span
 from webdata_nb.service.extract.evidence.page_tree import ROOT
@@ -71,6 +72,7 @@ class _EvidenceFinder:
     def __init__(self, index: PageIndex, url: str) -> None:
         self._index, self._records = index, PageRecords(index)
         self._shown = ShownPage(index.tree.source, url)
+        self._link_targets = LinkTargets(index, url)
 
     def find(self, groups: Sequence[ClaimGroup]) -> Iterator[ValueEvidence]:
         for list_pointer, entries in groupby(groups, key=lambda group: group.list_pointer):
@@ -172,7 +174,8 @@ class _EvidenceFinder:
                 continue
             found = judge.judge(claim, places[claim.pointer])
             if found.start is None and isinstance(claim.value, str):
-                found = self._judge_joined(claim, fields, own) or found
+                by_link = self._link_targets.judge(claim, own.contains)
+                found = by_link or self._judge_joined(claim, fields, own) or found
             yield found
 
     def _judge_joined(

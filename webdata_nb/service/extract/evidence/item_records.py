@@ -115,4 +115,4 @@ class _RepeatedLevels:
 
 def is_within(span: Span, part: Span) -> bool:
     """Return whether a place is in a part of the text."""
-    return part[0] <= span[0] and span[1] <= part[1]
+    return part[0] <= span[0] < part[1] and span[1] <= part[1]

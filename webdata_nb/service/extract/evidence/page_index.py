@@ -101,10 +101,13 @@ class PageIndex:
         after = self.starts[end] if end < len(self.starts) else len(self.text)
         return self.starts[first], after
 
-    def offset_of(self, element: int) -> int:
-        """Return the place in the text where an element begins, also without text."""
-        first = self._piece_range(element)[0]
-        return self.starts[first] if first < len(self.starts) else len(self.text)
+    def place_of(self, element: int) -> Span:
+        """Return the first character of an element, or of its innermost ancestor with text."""
+        for each in self.tree.ancestors(element):
+            start, end = self.text_span(each)
+            if start < end:
+                return start, start + 1
+        return 0, 0
 
     def pieces_of(self, element: int) -> list[TextPiece]:
         """Return the pieces in an element."""

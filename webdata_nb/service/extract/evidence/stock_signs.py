@@ -147,9 +147,9 @@ class StockSigns:
     def _title(self) -> int | None:
         """The number of the piece with the main heading; None without one."""
         for title in self._titles:
-            at = self._index.offset_of(title)
-            if self._index.text_of(title) and self._is_own_record((at, at)):
-                return self._index.piece_at(at)
+            place = self._index.place_of(title)
+            if self._index.text_of(title) and self._is_own_record(place):
+                return self._index.piece_at(place[0])
         return None
 
     def _shown_phrases(self, pattern: PhrasePattern, aside: int = _ASIDE) -> Iterator[Span]:
@@ -200,8 +200,8 @@ class StockSigns:
         return len(text) <= _MAX_BUTTON_LENGTH and any(2 * len(p) >= len(text) for p in found)
 
     def _is_own_control(self, element: int) -> bool:
-        at = self._index.offset_of(element)
-        if self._is_disabled(element) or not self._is_own_record((at, at)):
+        place = self._index.place_of(element)
+        if self._is_disabled(element) or not self._is_own_record(place):
             return False
         return not self._is_aside(element, _ASIDE)
 
