@@ -9,6 +9,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 _MAX_CHARS: Final = 80
+_MAX_PATH: Final = 300
 _MAX_ITEMS: Final = 8
 _SIMILARITY: Final = 0.6
 # What stands before the host: a scheme with a typo, or with too few slashes or no colon.
@@ -95,6 +96,18 @@ def format_value(value: Any) -> str:
         value = _CREDENTIALS.sub(r"\1***@", value)
     text = repr(value) if _is_plain(value) else f"a {type(value).__name__}{_columns_text(value)}"
     return text if len(text) <= _MAX_CHARS else f"{text[: _MAX_CHARS - 1]}…"
+
+
+def format_path(path: object) -> str:
+    """Return a path or URL as a message shows it: without a password, and with its end.
+
+    Examples
+    --------
+    >>> format_path("s3://key:secret@host/pages.parquet")
+    "'s3://***@host/pages.parquet'"
+    """
+    text = _CREDENTIALS.sub(r"\1***@", str(path))
+    return repr(text if len(text) <= _MAX_PATH else f"…{text[1 - _MAX_PATH :]}")
 
 
 def _columns_text(value: Any) -> str:

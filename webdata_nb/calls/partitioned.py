@@ -41,7 +41,7 @@ from webdata_nb.requests.inputs import (
     valid_specs,
 )
 from webdata_nb.requests.job_spec import JobSpec
-from webdata_nb.suggestions import format_value
+from webdata_nb.suggestions import format_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -171,7 +171,7 @@ def _open(
             manifest = dataset.create(mine)
     if manifest.fingerprint != _fingerprint(manifest.run_id, inputs, options, fan_out):
         raise InvalidArgument(
-            f"out: {format_value(str(out))} has the parts of another call (a {manifest.op} of "
+            f"out: {format_path(out)} has the parts of another call (a {manifest.op} of "
             f"{manifest.inputs} inputs): name another directory, or repeat that call"
         )
     if fan_out.partition not in (None, manifest.partition):

@@ -17,7 +17,7 @@ from urllib.request import url2pathname
 
 from webdata_nb.errors import InvalidArgument, WebdataError
 from webdata_nb.frames import parquet, remote
-from webdata_nb.suggestions import format_value
+from webdata_nb.suggestions import format_path
 
 _LOCAL: Final = frozenset({"file", "local"})
 # Where a file appears only when it is complete.
@@ -35,8 +35,7 @@ def folder_errors(out: Path | str) -> Iterator[None]:
         raise
     except Exception as error:  # noqa: BLE001 - each file system has errors of its own
         raise InvalidArgument(
-            f"out: {format_value(str(out))} cannot be read and written: "
-            f"{type(error).__name__}: {error}"
+            f"out: {format_path(out)} cannot be read and written: {type(error).__name__}: {error}"
         ) from None
 
 

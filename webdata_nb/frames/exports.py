@@ -20,7 +20,7 @@ from webdata_nb import caller
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import frame, parquet, remote, spreadsheets
 from webdata_nb.frames.json_values import json_values
-from webdata_nb.suggestions import format_value
+from webdata_nb.suggestions import format_path
 
 SUFFIXES: Final = (".parquet", ".jsonl", ".csv", ".xlsx")
 PARTIAL: Final = "partial_export"
@@ -77,7 +77,7 @@ def to_parquet(
         return
     if storage_options:
         raise InvalidArgument(
-            f"storage_options has a meaning only with a URL; target is {format_value(str(target))}"
+            f"storage_options has a meaning only with a URL; target is {format_path(target)}"
         )
     parquet.write_atomically(checked_path(target), data)
 
@@ -93,7 +93,7 @@ def checked_path(target: str | Path) -> Path:
     path = Path(target).expanduser().absolute()
     if path.is_dir() or not path.parent.is_dir():
         raise InvalidArgument(
-            f"target must be a file in a directory that exists; it is {format_value(str(target))}"
+            f"target must be a file in a directory that exists; it is {format_path(target)}"
         )
     return path
 

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import parquet
 from webdata_nb.frames.dataset_folder import DatasetFolder
-from webdata_nb.suggestions import format_value
+from webdata_nb.suggestions import format_path
 
 FORMAT: Final = 1
 _MANIFEST: Final = "_manifest.json"
@@ -83,7 +83,7 @@ class PartDataset:
             return Manifest(**orjson.loads(data))
         except (ValueError, TypeError):
             raise InvalidArgument(
-                f"out: {_MANIFEST} in {format_value(str(self.target))} is not of this version of "
+                f"out: {_MANIFEST} in {format_path(self.target)} is not of this version of "
                 "webdata_nb: name another directory"
             ) from None
 
@@ -102,7 +102,7 @@ class PartDataset:
         foreign = sorted(name for name in self._folder.names("*") if _FOREIGN.fullmatch(name))
         if foreign:
             raise InvalidArgument(
-                f"out must be a directory without other parts: {format_value(str(self.target))} "
+                f"out must be a directory without other parts: {format_path(self.target)} "
                 f"has {foreign[0]} and no {_MANIFEST}; name another one"
             )
         self._folder.write_exclusive(_MANIFEST, orjson.dumps(asdict(manifest)))

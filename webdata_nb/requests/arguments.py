@@ -22,7 +22,14 @@ from webdata_nb.contract.error_messages import plain_message
 from webdata_nb.contract.fields import SECRET_FIELDS, WEBHOOK_FIELDS, Strict
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import exports, remote
-from webdata_nb.suggestions import closest, closest_url, did_you_mean, format_value, quoted
+from webdata_nb.suggestions import (
+    closest,
+    closest_url,
+    did_you_mean,
+    format_path,
+    format_value,
+    quoted,
+)
 
 R = TypeVar("R", bound=Strict)
 
@@ -342,8 +349,7 @@ def check_dataset_path(value: object, cause: str = "stream=True") -> Path | str 
     is_file = isinstance(path, Path) and path.is_file()
     if str(path).rstrip("/").endswith(exports.SUFFIXES) or is_file:
         raise InvalidArgument(
-            f"with {cause}, out must name a directory for a dataset; "
-            f"it is {format_value(str(value))}"
+            f"with {cause}, out must name a directory for a dataset; it is {format_path(value)}"
         )
     if isinstance(path, str):
         remote.check(path)
@@ -363,8 +369,7 @@ def absolute_path(name: str, value: object) -> Path:
     except (OSError, RuntimeError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InvalidArgument(
-            f"{name} must be a path that this machine allows ({reason}); it is "
-            f"{format_value(str(value))}"
+            f"{name} must be a path that this machine allows ({reason}); it is {format_path(value)}"
         ) from None
     return path
 
@@ -374,12 +379,10 @@ def check_file_path(name: str, value: object) -> Path:
     path = absolute_path(name, value)
     if not path.parent.is_dir():
         raise InvalidArgument(
-            f"{name} must be in a directory that exists; {format_value(str(path.parent))} does not"
+            f"{name} must be in a directory that exists; {format_path(path.parent)} does not"
         )
     if path.is_dir():
-        raise InvalidArgument(f"{name} must name a file; {format_value(str(path))} is a directory")
+        raise InvalidArgument(f"{name} must name a file; {format_path(path)} is a directory")
     if path.exists() and not path.is_file():  # a pipe or a device, which may block forever
-        raise InvalidArgument(
-            f"{name} must name a file; {format_value(str(path))} is not a regular file"
-        )
+        raise InvalidArgument(f"{name} must name a file; {format_path(path)} is not a regular file")
     return path

@@ -22,7 +22,7 @@ from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import parquet, schemas
 from webdata_nb.frames.watch import known_site_file
 from webdata_nb.frames.watch.comparison import KnownSite, PageChange
-from webdata_nb.suggestions import format_value
+from webdata_nb.suggestions import format_path
 
 _TIMES: Final = frozenset({"old_at", "new_at"})
 SCHEMA: Final = pa.schema(
@@ -182,7 +182,7 @@ class ChangesFile:
         if document.schema != SCHEMA or not _is_own(document.own):
             raise InvalidArgument(
                 "out must be a new file, or one that watch_df has made; "
-                f"{format_value(str(self.path))} is something else"
+                f"{format_path(self.path)} is something else"
             )
         return document
 

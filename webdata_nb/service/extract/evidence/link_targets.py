@@ -46,7 +46,7 @@ _URL: Final = re.compile(r"(?:https?:)?//\S+|/\S*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class LinkTarget:
+class UrlAttribute:
     """A URL in an attribute, with its place in the source."""
 
     start: int
@@ -88,15 +88,15 @@ class LinkTargets:
         return self._evidence(claim, best, verdict, reason)
 
     def _evidence(
-        self, claim: Claim, target: LinkTarget, verdict: Verdict, reason: str
+        self, claim: Claim, target: UrlAttribute, verdict: Verdict, reason: str
     ) -> ValueEvidence:
         quote = self._text(target)[:MAX_QUOTE]
         return ValueEvidence(claim.pointer, verdict, target.start, target.end, quote, reason)
 
-    def _text(self, target: LinkTarget) -> str:
+    def _text(self, target: UrlAttribute) -> str:
         return self._index.tree.source[target.start : target.end]
 
-    def _fits(self, claim: Claim, target: LinkTarget) -> bool:
+    def _fits(self, claim: Claim, target: UrlAttribute) -> bool:
         """Return whether a field of images has an image, and one of links no image."""
         words = set(split_words("_".join(claim.path)))
         is_image = target.is_image or bool(_IMAGE_FILE.search(str(claim.value)))
@@ -104,7 +104,7 @@ class LinkTargets:
             return is_image
         return not target.is_image or _LINK_WORDS.isdisjoint(words)
 
-    def _find(self, value: str) -> list[LinkTarget]:
+    def _find(self, value: str) -> list[UrlAttribute]:
         if not _URL.fullmatch(value) or self._joiner is None:
             return []
         url = self._joiner.join(value)
@@ -122,8 +122,8 @@ class LinkTargets:
             return None
 
     @cached_property
-    def _by_url(self) -> dict[str, list[LinkTarget]]:
-        by_url: dict[str, list[LinkTarget]] = {}
+    def _by_url(self) -> dict[str, list[UrlAttribute]]:
+        by_url: dict[str, list[UrlAttribute]] = {}
         for target in islice(self._targets(), _MAX_TARGETS):
             text = unescape(self._text(target)).strip()
             url = self._joiner.join(text) if self._joiner is not None else None
@@ -131,7 +131,7 @@ class LinkTargets:
                 by_url.setdefault(canonical_key(url), []).append(target)
         return by_url
 
-    def _targets(self) -> Iterator[LinkTarget]:
+    def _targets(self) -> Iterator[UrlAttribute]:
         tree = self._index.tree
         for element, tag in enumerate(tree.names):
             for name in _ATTRIBUTES.get(tag, ()):
@@ -140,7 +140,7 @@ class LinkTargets:
                 is_image = tag in _IMAGE_TAGS or name == "poster"
                 for text in _urls_of(name, value):
                     at = start + value.find(text)
-                    yield LinkTarget(at, at + len(text), element, is_image)
+                    yield UrlAttribute(at, at + len(text), element, is_image)
 
     def _attribute(self, element: int, name: str) -> str:
         return self._index.tree.attributes(element).get(name, "")
