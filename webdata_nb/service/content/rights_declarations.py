@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 if TYPE_CHECKING:
     from webdata_nb.service.content.parsed_page import ParsedPage
 
-DeclarationKind = Literal["meta", "link", "rsl"]
+DeclarationKind = Literal["meta", "link", "rsl", "unread"]
 MAX_DECLARATIONS: Final = 200
 # Links to licences of single images are many on some pages.
 MAX_LICENSE_LINKS: Final = 20
@@ -24,7 +24,8 @@ _RSL: Final = "application/rsl+xml"
 class PageDeclaration(NamedTuple):
     """One declaration: the name and content of a meta tag, or the URL and type of a licence.
 
-    For a licence inside the page, `value` is its XML.
+    For a licence inside the page, `value` is its XML. The kind `unread` stands for those beyond a
+    bound.
     """
 
     kind: DeclarationKind
@@ -32,10 +33,15 @@ class PageDeclaration(NamedTuple):
     value: str
 
 
+_UNREAD: Final = PageDeclaration("unread", "", "")
+
+
 def find_declarations(page: ParsedPage) -> tuple[PageDeclaration, ...]:
-    """Return the declarations of a page, each once, up to a bound."""
-    found = dict.fromkeys((*_inline_licenses(page), *_metas(page), *_license_links(page)))
-    return tuple(islice(found, MAX_DECLARATIONS))
+    """Return the declarations of a page, each once; the last one is `unread` if there are more."""
+    found = dict.fromkeys((*_metas(page), *_inline_licenses(page), *_license_links(page)))
+    if len(found) <= MAX_DECLARATIONS:
+        return tuple(found)
+    return (*islice(found, MAX_DECLARATIONS - 1), _UNREAD)
 
 
 def _metas(page: ParsedPage) -> Iterator[PageDeclaration]:
@@ -58,7 +64,9 @@ def _license_links(page: ParsedPage) -> Iterator[PageDeclaration]:
         and (url := page.link_resolver[element.attr("href")])
     ]
     links.sort(key=lambda link: link.value != _RSL)
-    return islice(links, MAX_LICENSE_LINKS)
+    yield from links[:MAX_LICENSE_LINKS]
+    if any(link.value == _RSL for link in links[MAX_LICENSE_LINKS:]):
+        yield _UNREAD
 
 
 def _inline_licenses(page: ParsedPage) -> Iterator[PageDeclaration]:

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from webdata_nb.contract.choices import PURPOSES
 from webdata_nb.service.content.rights_declarations import PageDeclaration
 from webdata_nb.service.crawl.rights.link_header import parse_link_header
 from webdata_nb.service.crawl.rights.rsl import MEDIA_TYPE, parse_rsl
-from webdata_nb.service.crawl.rights.signal import RightsSignal, Says
+from webdata_nb.service.crawl.rights.signal import RightsSignal, Says, refuses
 from webdata_nb.service.crawl.rights.tdm import tdm_reservation
 from webdata_nb.service.crawl.rights.usage_values import (
     content_signal,
@@ -80,6 +81,9 @@ class PageSignals:
             elif kind == "link":
                 if value != MEDIA_TYPE:
                     yield self._signal("license", f'rel="license" href="{name}"', {})
+            elif kind == "unread":
+                line = "more declarations than are read"
+                yield self._signal("license", line, refuses(*PURPOSES))
             elif name == "tdm-reservation":
                 yield self._signal("tdm", line, tdm_reservation(value))
             elif name in {"robots", self.token.lower()} and (
