@@ -353,6 +353,10 @@ class TestUnusable:
             ),
             (record("warcinfo", "", b""), "the archive has no capture of a web page$"),
             (
+                record("conversion", "http://a.test/", b"text") * 2,
+                "no capture of a web page, only 2 conversions of pages, such as to_warc writes",
+            ),
+            (
                 gzip.compress(response(URL, b"a") + response(URL, b"b"), mtime=0),
                 "is compressed as a whole.*warcio recompress",
             ),

@@ -34,19 +34,24 @@ class Capture(NamedTuple):
 
 @dataclass(slots=True)
 class ArchiveIndex:
-    """The captures of an archive, sorted by a hash of their URL, then by time."""
+    """The captures of an archive, sorted by a hash of their URL, then by time.
+
+    `conversions` counts the texts and pictures that were made of pages, which are no captures.
+    """
 
     _hashes: array[int] = field(default_factory=lambda: array("Q"))
     _windows: array[int] = field(default_factory=lambda: array("H"))
     _offsets: array[int] = field(default_factory=lambda: array("Q"))
     _times: array[int] = field(default_factory=lambda: array("q"))
     problems: list[str] = field(default_factory=list)
+    conversions: int = 0
 
     def __len__(self) -> int:
         return len(self._hashes)
 
     def add(self, record: WarcRecord, window: int) -> None:
         """Add a record, unless it is no capture of a web page."""
+        self.conversions += record.kind == "conversion"
         if record.kind not in _KINDS or (key := url_key(record.url)) is None:
             return
         if len(self) == MAX_CAPTURES:
@@ -106,6 +111,11 @@ def build_index(
         guesses = warc.guesses
     if not len(index):
         problem = f": {index.problems[0]}" if index.problems else ""
+        if index.conversions and not problem:
+            problem = (
+                f", only {index.conversions:,} conversions of pages, such as to_warc writes of "
+                'frames without the format "raw_html"'
+            )
         raise UnusableArchive(f"the archive has no capture of a web page{problem}")
     index.sort()
     return index
