@@ -169,6 +169,7 @@ def test_small_frames_have_a_table(df: pd.DataFrame) -> None:
     assert "<table" in frame_formatter.compact_html(df)
 
 
+@pytest.mark.slow
 def test_the_first_use_in_a_shell_registers_it_and_a_script_loads_no_ipython(
     tmp_path: Path,
 ) -> None:

@@ -119,6 +119,7 @@ async def test_a_full_file_of_the_previous_release_is_not_rewritten(tmp_path: Pa
     assert read(path, "PRAGMA auto_vacuum") == 0
 
 
+@pytest.mark.slow
 async def test_the_text_index_shrinks_after_retention(tmp_path: Path) -> None:
     path = tmp_path / "index.sqlite"
     pages = [IndexedPage(n, f"http://x/{n}", "Page", random_text(n)) for n in range(PAGES)]

@@ -84,6 +84,7 @@ def _web(seed: int) -> dict[str, CrawlResult]:
     return {url: _result(rng, url, urls) for url in urls}
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(
     seed=st.integers(0, 10**6),

@@ -271,6 +271,7 @@ async def test_a_body_with_the_coding_of_its_capture_is_decoded(
 # The archive itself
 
 
+@pytest.mark.slow
 async def test_an_archive_that_asks_to_wait_is_waited_for(
     dated: Api, archive: WebArchiveStub
 ) -> None:
