@@ -94,7 +94,7 @@ def check(text: str, figure: float, *, minimum: float = 0, maximum: float = floa
     """Print a figure with its limit; return whether it is met."""
     met = minimum <= figure <= maximum
     limit = f"at least {minimum}" if minimum else f"at most {maximum}"
-    print(f"{text}: {figure:.3g}  {limit}  {'ok' if met else 'MISSED'}", flush=True)
+    print(f"{text}: {figure:.3f}  {limit}  {'ok' if met else 'MISSED'}", flush=True)
     return met
 
 

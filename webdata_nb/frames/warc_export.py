@@ -28,7 +28,7 @@ from webdata_nb.contract.archives import (
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import exports, frame, parquet, receipt
 from webdata_nb.frames.warc import is_of_crawl, receipt_record
-from webdata_nb.suggestions import format_value
+from webdata_nb.suggestions import format_path, format_value
 
 _ROWS_AT_A_TIME: Final = 50
 _CHUNK_BYTES: Final = 64 * 1024
@@ -102,7 +102,7 @@ def to_warc(df: pd.DataFrame, target: str | Path) -> None:
 
 def _checked_target(target: str | Path) -> Path:
     if not isinstance(target, str | Path) or not str(target).lower().endswith(WRITTEN_SUFFIX):
-        given = format_value(str(target) if isinstance(target, Path) else target)
+        given = format_path(target) if isinstance(target, str | Path) else format_value(target)
         raise InvalidArgument(f"target must be a path that ends in {WRITTEN_SUFFIX}; it is {given}")
     return exports.checked_path(target)
 

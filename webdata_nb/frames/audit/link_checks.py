@@ -88,7 +88,8 @@ def _check_place(page: AuditPage) -> Iterator[AuditFinding]:
 class _Linked:
     """The pages that link to a URL without a row, and whether it is on their site."""
 
-    def __init__(self) -> None:
+    def __init__(self, target: LinkTarget) -> None:
+        self.target = target
         self.inlinks = 0
         self.is_internal = False
         self._sources: list[str] = []
@@ -108,22 +109,17 @@ def _check_targets(site: AuditSite) -> Iterator[AuditFinding]:
     """Yield findings about links to URLs without a row."""
     linked: dict[str, _Linked] = {}
     for page in site.pages:
-        for link in _links_to_targets(page, site):
-            linked.setdefault(link.url, _Linked()).add(page, link)
+        for link in page.links:
+            if (target := site.target(link.url)) is not None:
+                linked.setdefault(link.url, _Linked(target)).add(page, link)
     for url, sources in linked.items():
-        target = site.target(url)
-        if target is None:
-            continue
+        target = sources.target
         if target.result not in LINK_OUTCOMES:
             yield from _check_target(url, target, sources, site)
         elif sources.is_internal:
             yield from _check_unvisited(url, target, sources)
         else:
             yield from _check_external(url, target, sources)
-
-
-def _links_to_targets(page: AuditPage, site: AuditSite) -> Iterator[AuditLink]:
-    return (link for link in page.links if site.target(link.url) is not None)
 
 
 def _check_target(

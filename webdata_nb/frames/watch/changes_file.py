@@ -151,17 +151,15 @@ class ChangesFile:
     def _append_lock(self, wait_s: float) -> Iterator[None]:
         lock = filelock.FileLock(self._folder / "append.lock")
         try:
-            lock.acquire(timeout=wait_s)
+            held = lock.acquire(timeout=wait_s)
         except filelock.Timeout:
             raise TimeoutError(
                 f"{self.path} was not written, because another process has held its lock "
                 f"{lock.lock_file} for {wait_s:g} s: end that process, and repeat the call, which "
                 "finds the same changes"
             ) from None
-        try:
+        with held:
             yield
-        finally:
-            lock.release()
 
     def _remove_states(self, watch_id: str, *, except_for: str) -> None:
         """Remove the states before this one, and those of calls that were killed."""

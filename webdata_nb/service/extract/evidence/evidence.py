@@ -17,12 +17,7 @@ from webdata_nb.service.extract.evidence.item_records import (
     is_identity,
     is_within,
 )
-from webdata_nb.service.extract.evidence.judgement import (
-    MAX_QUOTE,
-    ClaimJudge,
-    OwnParts,
-    ValueEvidence,
-)
+from webdata_nb.service.extract.evidence.judgement import ClaimJudge, OwnParts, ValueEvidence
 from webdata_nb.service.extract.evidence.link_targets import LinkTargets
 from webdata_nb.service.extract.evidence.occurrences import Occurrence, find_value
 from webdata_nb.service.extract.evidence.page_index import PageIndex, Span
@@ -200,12 +195,9 @@ class _EvidenceFinder:
         }
         if len(parents) != 1:
             return None
-        first = min(found, key=lambda each: each.start or 0)
-        end = max(each.end or 0 for each in found)
-        quote = tree.source[first.start : end][:MAX_QUOTE]
-        return ValueEvidence(
-            claim.pointer, "derived", first.start, end, quote, "as items of a list"
-        )
+        start, end = min(starts), max(each.end or 0 for each in found)
+        quote = tree.quote(start, end)
+        return ValueEvidence(claim.pointer, "derived", start, end, quote, "as items of a list")
 
 
 def _is_in_parts(own: Sequence[Span], containers: Sequence[Span], span: Span) -> bool:

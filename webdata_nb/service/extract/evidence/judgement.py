@@ -25,7 +25,6 @@ from webdata_nb.service.extract.visible.currencies import CURRENCY_CODES, CURREN
 
 Verdict = Literal["verbatim", "derived", "unsupported"]
 
-MAX_QUOTE: Final = 300
 _PRICES: Final = frozenset({"price", "lowprice", "highprice", "minprice", "maxprice", "amount"})
 _OLD_WORDS: Final = word_set(
     "old was list regular original msrp rrp uvp before strike retail compare full previous"
@@ -149,7 +148,7 @@ class ClaimJudge:
     ) -> ValueEvidence:
         """Return evidence with a quote of the source."""
         start, end = self._index.source_span(occurrence.span)
-        quote = self._index.tree.source[start : min(end, start + MAX_QUOTE)]
+        quote = self._index.tree.quote(start, end)
         return ValueEvidence(claim.pointer, verdict, start, end, quote, reason)
 
     def _candidate(self, occurrence: Occurrence) -> ValueCandidate:

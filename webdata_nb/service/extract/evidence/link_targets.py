@@ -19,7 +19,8 @@ from webdata_nb.service.content.image_sources import (
 )
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.extract.evidence.claims import Claim
-from webdata_nb.service.extract.evidence.judgement import MAX_QUOTE, ValueEvidence, Verdict
+from webdata_nb.service.extract.evidence.judgement import ValueEvidence, Verdict
+from webdata_nb.service.extract.evidence.occurrences import URL_TEXT
 from webdata_nb.service.extract.evidence.page_index import PageIndex, Span
 from webdata_nb.service.extract.evidence.page_tree import ROOT
 from webdata_nb.service.extract.field_names import split_words
@@ -42,7 +43,6 @@ _IMAGE_WORDS: Final = word_set(
 )
 _LINK_WORDS: Final = word_set("url urls link links href page website homepage")
 _IMAGE_FILE: Final = re.compile(r"\.(?:avif|bmp|gif|jpe?g|png|svg|webp)(?:$|\?)", re.IGNORECASE)
-_URL: Final = re.compile(r"(?:https?:)?//\S+|/\S*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,11 @@ class UrlAttribute:
     end: int
     element: int
     is_image: bool
+
+    @property
+    def kind(self) -> str:
+        """What has the URL, in a message."""
+        return "an image" if self.is_image else "a link"
 
 
 class LinkTargets:
@@ -80,17 +85,16 @@ class LinkTargets:
             return self._evidence(claim, targets[0], "unsupported", reason)
         fitting = [each for each in own if self._fits(claim, each)]
         if not fitting:
-            kind = "an image" if own[0].is_image else "a link"
-            return self._evidence(claim, own[0], "unsupported", f"the page gives it as {kind}")
+            reason = f"the page gives it as {own[0].kind}"
+            return self._evidence(claim, own[0], "unsupported", reason)
         best = max(fitting, key=lambda each: self._text(each) == claim.value)
         verdict: Verdict = "verbatim" if self._text(best) == claim.value else "derived"
-        reason = f"as the target of {'an image' if best.is_image else 'a link'}"
-        return self._evidence(claim, best, verdict, reason)
+        return self._evidence(claim, best, verdict, f"as the target of {best.kind}")
 
     def _evidence(
         self, claim: Claim, target: UrlAttribute, verdict: Verdict, reason: str
     ) -> ValueEvidence:
-        quote = self._text(target)[:MAX_QUOTE]
+        quote = self._index.tree.quote(target.start, target.end)
         return ValueEvidence(claim.pointer, verdict, target.start, target.end, quote, reason)
 
     def _text(self, target: UrlAttribute) -> str:
@@ -105,7 +109,7 @@ class LinkTargets:
         return not target.is_image or _LINK_WORDS.isdisjoint(words)
 
     def _find(self, value: str) -> list[UrlAttribute]:
-        if not _URL.fullmatch(value) or self._joiner is None:
+        if not URL_TEXT.fullmatch(value) or self._joiner is None:
             return []
         url = self._joiner.join(value)
         return [] if url is None else self._by_url.get(canonical_key(url), [])
@@ -124,9 +128,10 @@ class LinkTargets:
     @cached_property
     def _by_url(self) -> dict[str, list[UrlAttribute]]:
         by_url: dict[str, list[UrlAttribute]] = {}
+        if (joiner := self._joiner) is None:
+            return by_url
         for target in islice(self._targets(), _MAX_TARGETS):
-            text = unescape(self._text(target)).strip()
-            url = self._joiner.join(text) if self._joiner is not None else None
+            url = joiner.join(unescape(self._text(target)).strip())
             if url is not None:
                 by_url.setdefault(canonical_key(url), []).append(target)
         return by_url

@@ -23,7 +23,7 @@ _MAX_URL_LENGTH: Final = 2000
 _MAX_BEFORE_IN_URL: Final = 200
 _UNIT_DISTANCE: Final = 16
 _DAY: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[T ].*)?", re.DOTALL)
-_LINK: Final = re.compile(r"(?:https?:)?//\S+|/\S*", re.IGNORECASE)
+URL_TEXT: Final = re.compile(r"(?:https?:)?//\S+|/\S*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def _other_notations(index: PageIndex, value: str) -> Iterator[tuple[str, Iterab
         yield "date", _date_spans(index, *map(int, match.groups()))
     elif any(map(str.isdigit, value)) and len(value) <= _MAX_NUMBER_TEXT:
         yield "number", _quantity_spans(index, value)
-    if _LINK.fullmatch(value.strip()) and len(value) <= _MAX_URL_LENGTH:
+    if URL_TEXT.fullmatch(value.strip()) and len(value) <= _MAX_URL_LENGTH:
         yield "url", _url_spans(index, value.strip())
 
 

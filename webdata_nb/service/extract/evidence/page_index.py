@@ -21,7 +21,7 @@ from webdata_nb.service.extract.evidence.folding import (
 )
 from webdata_nb.service.extract.evidence.page_tree import ROOT, PageTree, TextPiece
 from webdata_nb.service.extract.numbers import parse_number
-from webdata_nb.service.extract.visible.shown_amounts import CENTS, CENTS_NAME, CENTS_TAGS
+from webdata_nb.service.extract.visible.shown_amounts import CENTS, makes_cents
 from webdata_nb.service.extract.visible.wording import UNSPACED
 
 MAX_MATCHES: Final = 64
@@ -259,9 +259,8 @@ class PageIndex:
                 continue
             is_behind_digit = self.text[max(start - 2, 0) : start].rstrip(" ")[-1:].isdecimal()
             if is_behind_digit and not piece.label and piece.element != ROOT:
-                attributes = tree.attributes(piece.element)
-                names = f"{attributes.get('class', '')} {attributes.get('id', '')}"
-                if tree.names[piece.element] in CENTS_TAGS or CENTS_NAME.search(names.lower()):
+                names = tree.class_and_id(piece.element).lower()
+                if makes_cents(tree.names[piece.element], names):
                     found.append(start)
         return found
 

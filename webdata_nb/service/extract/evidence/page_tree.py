@@ -11,6 +11,7 @@ ROOT: Final = -1
 """The parent of elements without one."""
 MAX_DEPTH: Final = 500
 MAX_TAG_LENGTH: Final = 50_000
+MAX_QUOTE: Final = 300
 JSON_OBJECT: Final = "{}"
 JSON_ARRAY: Final = "[]"
 
@@ -149,6 +150,15 @@ class PageTree:
                 values.setdefault(m[1].lower(), m[2] or m[3] or m[4] or "")
             self._attributes[element] = values
         return self._attributes[element]
+
+    def class_and_id(self, element: int) -> str:
+        """Return the classes and the id of an element, as written."""
+        attributes = self.attributes(element)
+        return f"{attributes.get('class', '')} {attributes.get('id', '')}"
+
+    def quote(self, start: int, end: int) -> str:
+        """Return the source between two places, cut after `MAX_QUOTE` characters."""
+        return self.source[start : min(end, start + MAX_QUOTE)]
 
     def class_name(self, element: int) -> str:
         """Return the first class of an element; empty without one."""

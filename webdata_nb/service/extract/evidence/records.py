@@ -97,8 +97,7 @@ class PageRecords:
         return self._index.text.count("\n", *self._index.text_span(element)) >= _MIN_LINES
 
     def _names(self, element: int) -> str:
-        attributes = self._tree.attributes(element)
-        return f"{attributes.get('class', '')} {attributes.get('id', '')}"[:200]
+        return self._tree.class_and_id(element)[:200]
 
     def _is_named(self, element: int) -> bool:
         pieces = self._index.pieces_of(element)

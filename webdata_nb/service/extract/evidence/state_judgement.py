@@ -11,8 +11,9 @@ from webdata_nb.service.content.parsed_page import parse_page
 from webdata_nb.service.extract.coerce import availability_of
 from webdata_nb.service.extract.evidence.claims import Claim
 from webdata_nb.service.extract.evidence.field_labels import FieldLabels
-from webdata_nb.service.extract.evidence.judgement import MAX_QUOTE, OwnParts, ValueEvidence
+from webdata_nb.service.extract.evidence.judgement import OwnParts, ValueEvidence
 from webdata_nb.service.extract.evidence.page_index import PageIndex, Span
+from webdata_nb.service.extract.evidence.page_tree import MAX_QUOTE
 from webdata_nb.service.extract.evidence.states import find_state, scripted_states, stock_state
 from webdata_nb.service.extract.evidence.stock_signs import StockSigns
 from webdata_nb.service.extract.visible.values import (
@@ -87,7 +88,7 @@ class StateJudge:
         if state and self._signs.sold_out is None and self._signs.purchase_button is not None:
             return self._derived(claim, self._signs.purchase_button, _SHOWN)
         if sign is not None and declared is None and not state and not self._has_sign_of(state):
-            reason = f"the page shows {self._quote(sign.span)!r}"
+            reason = f"the page shows {self._index.tree.quote(*sign.span)!r}"
             return ValueEvidence(claim.pointer, "unsupported", reason=reason)
         return self._judge_shown(claim, declared, is_available=state)
 
@@ -144,7 +145,5 @@ class StateJudge:
         return self._derived(claim, (start, start + len(text)), reason)
 
     def _derived(self, claim: Claim, span: Span, reason: str) -> ValueEvidence:
-        return ValueEvidence(claim.pointer, "derived", *span, self._quote(span), reason)
-
-    def _quote(self, span: Span) -> str:
-        return self._index.tree.source[slice(*span)][:MAX_QUOTE]
+        quote = self._index.tree.quote(*span)
+        return ValueEvidence(claim.pointer, "derived", *span, quote, reason)

@@ -239,8 +239,7 @@ class StockSigns:
         return list(islice((number for number, name in names if name == "h1"), _MAX_TITLES))
 
     def _name(self, element: int) -> str:
-        attributes = self._index.tree.attributes(element)
-        return simplify_name(f"{attributes.get('class', '')} {attributes.get('id', '')}"[:200])
+        return simplify_name(self._index.tree.class_and_id(element)[:200])
 
 
 @lru_cache(maxsize=8)

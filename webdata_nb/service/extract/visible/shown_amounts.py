@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 _MAX_LEVELS: Final = 4
 _MAX_PIECES: Final = 6
 CENTS: Final = re.compile(r"\d\d")
-CENTS_NAME: Final = re.compile(r"cent|fraction|decimal|(?<![a-z])sup(?![a-z])|small")
-CENTS_TAGS: Final = frozenset({"sup", "small"})
+_CENTS_NAME: Final = re.compile(r"cent|fraction|decimal|(?<![a-z])sup(?![a-z])|small")
+_CENTS_TAGS: Final = frozenset({"sup", "small"})
 
 
 def read_amount(texts: Sequence[VisibleText], index: int) -> tuple[Amount, str] | None:
@@ -78,6 +78,9 @@ def _join(pieces: Sequence[VisibleText]) -> str:
 
 
 def _is_cents(piece: VisibleText) -> bool:
-    return bool(CENTS.fullmatch(piece.text)) and (
-        piece.element.tag in CENTS_TAGS or bool(CENTS_NAME.search(piece.names))
-    )
+    return bool(CENTS.fullmatch(piece.text)) and makes_cents(piece.element.tag, piece.names)
+
+
+def makes_cents(tag: str, names: str) -> bool:
+    """Return whether an element with this tag and these names shows digits as cents."""
+    return tag in _CENTS_TAGS or bool(_CENTS_NAME.search(names))
