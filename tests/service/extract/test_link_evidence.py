@@ -63,6 +63,15 @@ def evidence_of(page: str, name: str, value: Any, *, url: str = URL) -> ValueEvi
             "/i/big.jpg",
         ),
         ("<video poster=/i/v.jpg src=/v.mp4></video>", "video", "/v.mp4", "verbatim", "/v.mp4"),
+        ("<video><source src=/v.mp4></video>", "video_url", "/v.mp4", "verbatim", "/v.mp4"),
+        ("<audio src=/a.mp3></audio>", "url", "/a.mp3", "verbatim", "/a.mp3"),
+        (
+            "<picture><source srcset='/p.webp 2x'></picture>",
+            "image",
+            "/p.webp",
+            "verbatim",
+            "/p.webp",
+        ),
     ],
 )
 def test_targets_support_urls(
@@ -106,6 +115,12 @@ def test_targets_are_resolved_against_the_base_element() -> None:
             "the page does",
         ),
         ("<img src=/i/a>", "url", "https://shop.example/i/a", "the page gives it as an image"),
+        (
+            "<video><source src=/v.mp4></video>",
+            "image",
+            "/v.mp4",
+            "the page gives it as a media file",
+        ),
         (
             "<a href=/care>x</a>",
             "image",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from html import unescape
 from itertools import islice
-from typing import Final
+from typing import Final, Literal
 
 from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.service.content.class_names import word_set
@@ -33,16 +33,21 @@ _ATTRIBUTES: Final = {
     "link": ("href",),
     "iframe": ("src",),
     "video": ("src", "poster"),
+    "audio": ("src",),
     "img": ("src", *LAZY_ATTRIBUTES, *SRCSET_ATTRIBUTES),
     "source": ("src", *SRCSET_ATTRIBUTES),
 }
 """Attributes with URLs, by the name of their element."""
-_IMAGE_TAGS: Final = frozenset({"img", "source"})
+_MEDIA_TAGS: Final = frozenset({"video", "audio", "source"})
+_IMAGE_ATTRIBUTES: Final = frozenset({"poster", *SRCSET_ATTRIBUTES})
 _IMAGE_WORDS: Final = word_set(
     "image images img photo photos picture pictures thumbnail thumb logo icon avatar cover poster"
 )
 _LINK_WORDS: Final = word_set("url urls link links href page website homepage")
 _IMAGE_FILE: Final = re.compile(r"\.(?:avif|bmp|gif|jpe?g|png|svg|webp)(?:$|\?)", re.IGNORECASE)
+
+TargetKind = Literal["an image", "a media file", "a link"]
+"""What has a URL, as messages say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +57,12 @@ class UrlAttribute:
     start: int
     end: int
     element: int
-    is_image: bool
+    kind: TargetKind
 
     @property
-    def kind(self) -> str:
-        """What has the URL, in a message."""
-        return "an image" if self.is_image else "a link"
+    def is_image(self) -> bool:
+        """Whether it is the URL of an image."""
+        return self.kind == "an image"
 
 
 class LinkTargets:
@@ -142,13 +147,18 @@ class LinkTargets:
             for name in _ATTRIBUTES.get(tag, ()):
                 value = self._attribute(element, name)
                 start = tree.starts[element] + tree.opening(element).find(value)
-                is_image = tag in _IMAGE_TAGS or name == "poster"
                 for text in _urls_of(name, value):
                     at = start + value.find(text)
-                    yield UrlAttribute(at, at + len(text), element, is_image)
+                    yield UrlAttribute(at, at + len(text), element, _kind_of(tag, name))
 
     def _attribute(self, element: int, name: str) -> str:
         return self._index.tree.attributes(element).get(name, "")
+
+
+def _kind_of(tag: str, attribute: str) -> TargetKind:
+    if tag == "img" or attribute in _IMAGE_ATTRIBUTES:
+        return "an image"
+    return "a media file" if tag in _MEDIA_TAGS else "a link"
 
 
 def _urls_of(attribute: str, value: str) -> Iterator[str]:
