@@ -12,7 +12,7 @@ from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import frame, parquet, series
 from webdata_nb.frames.audit.findings import FINDING_COLUMNS
 from webdata_nb.frames.audit.kinds import KINDS
-from webdata_nb.frames.audit.pages import column_values, listed_urls
+from webdata_nb.frames.audit.pages import listed_urls
 from webdata_nb.requests import arguments
 from webdata_nb.suggestions import format_value
 
@@ -111,7 +111,7 @@ def _require_findings(findings: object) -> None:
 
 
 def _report_rows(findings: pd.DataFrame) -> list[ReportRow]:
-    columns = [column_values(findings[name]) for name in FINDING_COLUMNS]
+    columns = [frame.column_values(findings[name]) for name in FINDING_COLUMNS]
     rows = (_report_row(*values) for values in zip(*columns, strict=True))
     order = {kind.name: place for place, kind in enumerate(KINDS)}
     return sorted(rows, key=lambda row: order.get(row.issue, len(order)))

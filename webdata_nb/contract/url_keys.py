@@ -1,4 +1,4 @@
-"""Compares URLs by a key that is equal for different spellings of one page's URL."""
+"""Compares canonical URLs by page and by site."""
 
 from __future__ import annotations
 
@@ -21,3 +21,18 @@ def canonical_key(url: str) -> str:
     if "%" in url:
         url = _PERCENT_LOWER.sub(lambda code: code.group().upper(), url)
     return url.removesuffix("?")
+
+
+def site_of(url: str) -> str:
+    """Return what identifies the site of a canonical URL: host without `www.`, and port.
+
+    http and https are one site, and so are `www.example.com` and `example.com`. Any other
+    subdomain, and another port, is an external site.
+
+    Examples
+    --------
+    >>> site_of("https://www.example.com/a")
+    'example.com'
+    """
+    # Canonical URLs have a lower-case host, no default port and a path, so splitting suffices.
+    return url.partition("://")[2].partition("/")[0].rpartition("@")[2].removeprefix("www.")

@@ -19,7 +19,7 @@ import pyarrow as pa
 from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import frame, html_tables, records, schemas
-from webdata_nb.frames.audit.pages import PAGE_FACTS, column_values, facts_object, links_of
+from webdata_nb.frames.audit.pages import PAGE_FACTS, facts_object, links_of
 from webdata_nb.frames.json_text import dumps
 from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
 
@@ -123,7 +123,7 @@ def _states(
             state = {"status_code": target.get("status_code"), "error": error}
             states[canonical_key(url)] = state
     if df is not None and {"status_code", "error"} <= set(df.columns):
-        columns = [column_values(df[name]) for name in ("status_code", "error")]
+        columns = [frame.column_values(df[name]) for name in ("status_code", "error")]
         for url, status_code, error in zip(page_urls(df), *columns, strict=True):
             states[canonical_key(url)] = {"status_code": status_code, "error": error}
     return states

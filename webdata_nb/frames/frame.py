@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from itertools import chain
@@ -84,6 +85,22 @@ def to_objects(column: pd.Series[Any]) -> list[Any]:
         if schemas.has_items(pa.field("", values.type)):
             return item_lists.decode(values)
     return column.tolist()
+
+
+def column_values(column: pd.Series[Any]) -> list[Any]:
+    """Return the values of a column, None where they are missing.
+
+    Columns of integers with missing values are floats after some formats.
+    """
+    return [_value(value) for value in to_objects(column)]
+
+
+def _value(value: Any) -> Any:
+    if value is pd.NA:
+        return None
+    if isinstance(value, float):
+        return None if math.isnan(value) else int(value) if value.is_integer() else value
+    return value
 
 
 def is_arrow_backed(df: pd.DataFrame) -> bool:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from webdata_nb.contract.url_keys import canonical_key
+from webdata_nb.contract.url_keys import canonical_key, site_of
 from webdata_nb.service.crawl.facets import FacetDetector
 from webdata_nb.service.crawl.frontier import BreadthFirst, Frontier
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
 from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan, SettledTarget
-from webdata_nb.service.crawl.scope import CrawlScope, site_of
+from webdata_nb.service.crawl.scope import CrawlScope
 from webdata_nb.service.crawl.state_record import RecordChain, decode_records, encode_record
 from webdata_nb.service.runtime.steps import run_to_completion
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webdata_nb.contract import limits
-from webdata_nb.service.crawl.scope import CrawlScope, GlobSet, site_of
+from webdata_nb.contract.url_keys import site_of
+from webdata_nb.service.crawl.scope import CrawlScope, GlobSet
 
 
 @pytest.mark.parametrize(

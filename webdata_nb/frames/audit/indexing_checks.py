@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from typing import Final
-from urllib.parse import urlsplit
 
 from webdata_nb.contract.countries import CODES
-from webdata_nb.contract.url_keys import canonical_key
+from webdata_nb.contract.url_keys import canonical_key, site_of
 from webdata_nb.frames.audit.languages import LANGUAGE_CODES
 from webdata_nb.frames.audit.pages import NOINDEX, AuditPage, LinkTarget
 from webdata_nb.frames.audit.site import AuditFinding, AuditSite, Findings, of_page
@@ -61,12 +60,7 @@ def _canonical_issue(url: str, page: AuditPage, site: AuditSite) -> str | None:
         return "canonical_to_error"
     if other is not None and (other.redirects or other.result == "stopped"):
         return "canonical_to_redirect"
-    return "canonical_to_other_site" if _site_of(url) != _site_of(page.final_url) else None
-
-
-def _site_of(url: str) -> str:
-    """Return the host without `www.`, and the port, as crawls bound a site."""
-    return urlsplit(url).netloc.rpartition("@")[2].removeprefix("www.")
+    return "canonical_to_other_site" if site_of(url) != site_of(page.final_url) else None
 
 
 def _canonical_page_issue(url: str, target: AuditPage) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -192,29 +191,13 @@ def pages_of(df: pd.DataFrame) -> list[AuditPage]:
         )
     optional = ("status_code", "error", "depth", "quality", "cluster", "start_url")
     names = [*_NEEDED, *(name for name in optional if name in df.columns)]
-    columns = [column_values(df[name]) for name in names]
+    columns = [frame.column_values(df[name]) for name in names]
     rows = (dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True))
     by_url: dict[str, Mapping[str, Any]] = {}
     for row in rows:
         if row["url"] is not None and row[PAGE_FACTS] is not None:
             by_url.setdefault(str(row["url"]), row)
     return [_page_of_row(url, row) for url, row in by_url.items()]
-
-
-def column_values(column: pd.Series[Any]) -> list[Any]:
-    """Return the values of a column, None where they are missing.
-
-    Columns of integers with missing values are floats after some formats.
-    """
-    return [_value(value) for value in frame.to_objects(column)]
-
-
-def _value(value: Any) -> Any:
-    if value is pd.NA:
-        return None
-    if isinstance(value, float):
-        return None if math.isnan(value) else int(value) if value.is_integer() else value
-    return value
 
 
 def _page_of_row(url: str, row: Mapping[str, Any]) -> AuditPage:

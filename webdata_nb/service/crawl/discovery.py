@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from webdata_nb.contract.outcomes import HANDED_OVER
+from webdata_nb.contract.url_keys import site_of
 from webdata_nb.service.crawl.anchor_grading import LINK_WEIGHTS
 from webdata_nb.service.crawl.candidate import Candidate, decode_candidate, encode_candidate
 from webdata_nb.service.crawl.facets import FACETS, FacetDetector, PageFingerprint, UrlVariant
 from webdata_nb.service.crawl.frontier import Frontier
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
 from webdata_nb.service.crawl.recorded_dict import REMOVED, RecordedDict
-from webdata_nb.service.crawl.scope import CrawlScope, site_of
+from webdata_nb.service.crawl.scope import CrawlScope
 from webdata_nb.service.crawl.state_record import Section, sections
 from webdata_nb.service.crawl.traps import MAX_LINKS_PER_PAGE, TRAPS, TrapDetector
 from webdata_nb.service.crawl.url_hashes import UrlHashes

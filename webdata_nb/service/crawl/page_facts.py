@@ -6,9 +6,8 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from webdata_nb.contract.url_keys import canonical_key
+from webdata_nb.contract.url_keys import canonical_key, site_of
 from webdata_nb.service.crawl.journal import CrawlResult, decode_entry, facts_in
-from webdata_nb.service.crawl.scope import site_of
 from webdata_nb.service.pages.page_pipeline import PageVisit
 from webdata_nb.service.store.records import StoredEntry
 

@@ -15,6 +15,8 @@ from urllib.parse import quote, urlsplit
 
 import re2
 
+from webdata_nb.contract.url_keys import site_of
+
 OUT_OF_SCOPE: Final = "scope"
 FILTERED: Final = "filtered"
 _TOKEN: Final = re.compile(r"\*\*|\*|[^*]+")
@@ -100,16 +102,6 @@ def _encode(text: str, pattern: str) -> str:
     """Percent-encode text such as "é" and a space, as canonical URLs do."""
     characters = _ENCODED if "?" in pattern else _ENCODED_IN_PATHS
     return characters.sub(lambda match: quote(match.group(), safe=""), text)
-
-
-def site_of(url: str) -> str:
-    """Return what identifies the site of a canonical URL: host without `www.`, and port.
-
-    http and https are one site, and so are `www.example.com` and `example.com`. Any other
-    subdomain, and another port, is an external site.
-    """
-    # Canonical URLs have a lower-case host, no default port and a path, so splitting suffices.
-    return url.split("/", 3)[2].rpartition("@")[2].removeprefix("www.")
 
 
 @dataclass(frozen=True, slots=True)
