@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from webdata_nb.service.store.backends import open_text_index
+from webdata_nb.service.store.backends import INDEX_FILE
 from webdata_nb.service.store.indexing import StoredTexts
 from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.postgres.database import PostgresDatabase
 from webdata_nb.service.store.postgres.text_index import PostgresTextIndex
 from webdata_nb.service.store.records import IndexedPage
 from webdata_nb.service.store.sql.store import SqlStore
-from webdata_nb.service.store.text_index import TextIndex
+from webdata_nb.service.store.sql.text_index import SqlTextIndex
+from webdata_nb.service.store.sqlite.text_index import SqliteTextIndex
 
 
 class DocumentTexts(StoredTexts):
@@ -31,12 +32,10 @@ class DocumentTexts(StoredTexts):
         ]
 
 
-class DocumentIndex(PostgresTextIndex):
+class DocumentIndex(SqlTextIndex):
     """An index that also finds pages of jobs that the store does not have."""
 
-    def __init__(self, database: PostgresDatabase, texts: DocumentTexts) -> None:
-        super().__init__(database, texts)
-        self._documents = texts
+    _texts: DocumentTexts
 
     async def add(
         self,
@@ -48,14 +47,34 @@ class DocumentIndex(PostgresTextIndex):
         upto: int,
         reachable: Mapping[str, bool] = MappingProxyType({}),
     ) -> int:
-        self._documents.added |= {(job_id, page.position): page.text for page in pages}
+        self._texts.added |= {(job_id, page.position): page.text for page in pages}
         return await super().add(
             account_id, job_id, pages, start=start, upto=upto, reachable=reachable
         )
 
+    @property
+    def texts(self) -> DocumentTexts:
+        """What reads the texts of pages."""
+        return self._texts
 
-def open_document_index(data_dir: Path, store: Store) -> TextIndex:
+    def set_text(self, job_id: str, position: int, text: str | None) -> None:
+        """Change the text of a page's row, or delete it."""
+        self._texts.added.pop((job_id, position))
+        if text is not None:
+            self._texts.added[job_id, position] = text
+
+
+class SqliteDocumentIndex(DocumentIndex, SqliteTextIndex):
+    """A `DocumentIndex` in a file."""
+
+
+class PostgresDocumentIndex(DocumentIndex, PostgresTextIndex):
+    """A `DocumentIndex` in a database."""
+
+
+def open_document_index(data_dir: Path, store: Store) -> DocumentIndex:
     """Return the text index of an open store, which may also have pages without rows."""
+    texts = DocumentTexts(store)
     if isinstance(store, SqlStore) and isinstance(store.database, PostgresDatabase):
-        return DocumentIndex(store.database, DocumentTexts(store))
-    return open_text_index(data_dir, store)
+        return PostgresDocumentIndex(store.database, texts)
+    return SqliteDocumentIndex(data_dir / INDEX_FILE, texts)

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.stores.document_index import open_document_index
 from tests.stores.jobs import ALICE, NOW, accounts, claimed, new_job, row_parts, shared_entry
 from webdata_nb.contract.states import JobStatus
+from webdata_nb.service.store.backends import INDEX_FILE
 from webdata_nb.service.store.records import CommitBatch, IndexedPage, JobRecord
 from webdata_nb.service.store.sql.named_statements import migrations
 from webdata_nb.service.store.sqlite.store import SqliteStore
-from webdata_nb.service.store.sqlite.text_index import SqliteTextIndex
 
 PAGES = 400
 # The schema before contents.
@@ -121,9 +122,12 @@ async def test_a_full_file_of_the_previous_release_is_not_rewritten(tmp_path: Pa
 
 @pytest.mark.slow
 async def test_the_text_index_shrinks_after_retention(tmp_path: Path) -> None:
-    path = tmp_path / "index.sqlite"
+    path = tmp_path / INDEX_FILE
     pages = [IndexedPage(n, f"http://x/{n}", "Page", random_text(n)) for n in range(PAGES)]
-    async with SqliteTextIndex(path) as index:
+    async with (
+        SqliteStore(tmp_path / "jobs.sqlite") as store,
+        open_document_index(tmp_path, store) as index,
+    ):
         await index.add(ALICE, "old", pages, upto=PAGES)
         recent = IndexedPage(0, "http://x/recent", "Page", "aurora " + random_text(1))
         await index.add(ALICE, "recent", [recent], upto=1)
@@ -137,18 +141,26 @@ async def test_the_text_index_shrinks_after_retention(tmp_path: Path) -> None:
     assert file_bytes(path) < full / 3
 
 
-@pytest.mark.parametrize("damage", ["x'00'", "zeroblob(100)"])
-async def test_a_damaged_text_is_no_reason_to_stop_indexing(tmp_path: Path, damage: str) -> None:
-    path = tmp_path / "index.sqlite"
-    pages = [IndexedPage(n, f"http://x/{n}", "Page", "aurora") for n in range(2)]
-    async with SqliteTextIndex(path) as index:
-        await index.add(ALICE, "j", pages, upto=2)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute(f"UPDATE indexed_page SET text = {damage} WHERE id = 2")
-        connection.commit()
-    async with SqliteTextIndex(path) as index:
-        with pytest.raises(Exception, match="built anew"):
-            await index.delete("j")
-        assert await index.cursor("j") == 0
-        await index.add(ALICE, "j", pages, upto=2)
-        assert len(await index.find(ALICE, "aurora", limit=9)) == 2
+@pytest.mark.slow
+async def test_an_index_with_words_of_lost_texts_is_built_anew(tmp_path: Path) -> None:
+    path = tmp_path / INDEX_FILE
+    pages = [IndexedPage(n, f"http://x/{n}", "Page", random_text(n)) for n in range(PAGES)]
+    async with (
+        SqliteStore(tmp_path / "jobs.sqlite") as store,
+        open_document_index(tmp_path, store) as index,
+    ):
+        await index.add(ALICE, "old", pages, upto=PAGES)
+        recent = IndexedPage(0, "http://x/recent", "Page", "aurora")
+        await index.add(ALICE, "recent", [recent], upto=1)
+        await index.return_space()
+        full = file_bytes(path)
+        for page in pages:
+            index.set_text("old", page.position, None)
+        await index.delete("old")
+        assert await index.cursors() == {"recent": 1}
+        await index.return_space()
+        assert await index.cursors() == {}  # so that the indexer adds all rows again
+        await index.add(ALICE, "recent", [recent], upto=1)
+        [match] = await index.find(ALICE, "aurora", limit=9)
+        assert match.url == "http://x/recent"
+    assert file_bytes(path) < full / 3

@@ -24,6 +24,7 @@ from webdata_nb.service.credits.plans import Terms
 from webdata_nb.service.credits.weights import Charge
 from webdata_nb.service.errors import ConcurrencyReached, StoreUnavailable
 from webdata_nb.service.settings import Retention
+from webdata_nb.service.store.indexing import StoredTexts
 from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.postgres.database import PostgresDatabase
 from webdata_nb.service.store.records import (
@@ -376,7 +377,7 @@ async def test_one_replica_clears_the_store_at_a_time(
     await first.cancel(ALICE, job.id, now=NOW)
     spool = SpoolDirectory(tmp_path / "spool")
     (tmp_path / "spool" / job.id).mkdir(parents=True)
-    async with SqliteTextIndex(tmp_path / "index.sqlite") as index:
+    async with SqliteTextIndex(tmp_path / "index.sqlite", StoredTexts(first)) as index:
         much_later = NOW + 1e9
         janitor = Janitor(second, index, spool, retention=Retention(), clock=lambda: much_later)
         async with first.exclusive("janitor"):

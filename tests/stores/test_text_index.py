@@ -8,6 +8,7 @@ import sqlite3
 import unicodedata
 import zlib
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,10 @@ import orjson
 import pytest
 
 from tests.stores.jobs import ALICE, BOB, NOW, accounts, new_job
-from webdata_nb.service.store.backends import open_text_index
+from webdata_nb.service.store.backends import INDEX_FILE, open_text_index
 from webdata_nb.service.store.indexing import Indexer, strip_markdown
 from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.records import CommitBatch, IndexedPage, JournalEntry
-from webdata_nb.service.store.sqlite.text_index import SqliteTextIndex
 from webdata_nb.service.store.text_index import TextIndex
 
 
@@ -254,12 +254,13 @@ async def test_indexer_marks_sites_that_cannot_be_reached(
     assert [hit.unreachable for hit in await index.find(ALICE, "fox", limit=9)] == [unreachable]
 
 
-async def test_index_of_another_version_is_rebuilt(tmp_path: Path) -> None:
+@pytest.mark.parametrize("store_factory", ["sqlite"], indirect=True)
+async def test_index_of_another_version_is_rebuilt(store: Store, tmp_path: Path) -> None:
     path = tmp_path / "index.sqlite"
     with sqlite3.connect(path) as other:
         other.executescript("CREATE TABLE cursor (x); PRAGMA user_version = 999;")
     other.close()
-    async with SqliteTextIndex(path) as index:
+    async with open_text_index(tmp_path, store) as index:
         assert await index.cursor("j") == 0
 
 
@@ -496,7 +497,6 @@ async def test_a_title_with_combining_accents_is_found(index: TextIndex) -> None
         assert match.snippet == "words about it"
 
 
-@pytest.mark.parametrize("store_factory", ["postgres"], indirect=True)
 async def test_pages_that_are_gone_are_not_found(store: Store, tmp_path: Path) -> None:
     await accounts(store)
     rows: list[dict[str, object]] = [
@@ -514,3 +514,39 @@ async def test_pages_that_are_gone_are_not_found(store: Store, tmp_path: Path) -
         await store.retention.mark_expired(older.id, now=NOW + 2)
         await store.retention.delete_rows(older.id, now=NOW + 2)
         assert len(await index.find(ALICE, "fox", limit=99)) == 20
+
+
+@pytest.mark.parametrize("store_factory", ["sqlite"], indirect=True)
+async def test_words_are_deleted_with_the_texts_of_stored_rows(
+    store: Store, tmp_path: Path
+) -> None:
+    await accounts(store)
+    rows: list[dict[str, object]] = [
+        {"url": "http://x/plain", "title": "Rain", "success": True, "markdown": "# Big [fox](/f)"},
+        {"url": "http://x/none", "title": None, "success": True, "markdown": "moss \x00 stone"},
+        {"url": "http://x/long", "title": "t", "success": True, "markdown": "**tide** " * 50_000},
+        {"url": "http://x/same", "title": "t", "success": True, "markdown": "a petrel"},
+        {"url": "http://x/text", "title": "t", "success": True},
+    ]
+    newer = [{**row, "markdown": f"fern{n}"} for n, row in enumerate(rows)]
+    newer[3] = rows[3]
+    await _crawled(store, {"url": "http://x/"}, rows, text="hidden hedgehog")
+    async with open_text_index(tmp_path, store) as index:
+        await Indexer(store, index).catch_up()
+        assert {"tide", "hedgehog", "stone", "fox"} < _words(tmp_path)
+        await _crawled(store, {"url": "http://x/"}, newer[::-1], now=NOW + 1)
+        await Indexer(store, index).catch_up()
+        ferns = {"fern0", "fern1", "fern2", "fern4"}
+        assert _words(tmp_path) == {*ferns, "rain", "t", "a", "petrel"}
+        for job in await store.jobs(ALICE, limit=2):
+            await store.retention.mark_expired(job.id, now=NOW + 2)
+            await index.delete(job.id)
+            await store.retention.delete_rows(job.id, now=NOW + 2)
+    assert _words(tmp_path) == set()
+
+
+def _words(folder: Path) -> set[str]:
+    """Return the words in the index of SQLite."""
+    with closing(sqlite3.connect(folder / INDEX_FILE)) as connection:
+        connection.execute("CREATE VIRTUAL TABLE temp.word USING fts5vocab (main, page_text, row)")
+        return {word for [word] in connection.execute("SELECT term FROM temp.word")}

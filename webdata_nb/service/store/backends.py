@@ -135,7 +135,7 @@ def open_text_index(data_dir: Path, store: Store) -> TextIndex:
     It is in the database on PostgreSQL, and in a file of the data directory otherwise.
     """
     if isinstance(store, SqliteStore):
-        return SqliteTextIndex(data_dir / INDEX_FILE)
+        return SqliteTextIndex(data_dir / INDEX_FILE, StoredTexts(store))
     from webdata_nb.service.store.postgres.database import (  # noqa: PLC0415 - an extra
         PostgresDatabase,
     )

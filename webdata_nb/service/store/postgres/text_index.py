@@ -6,39 +6,29 @@ configuration of the server: they are the same for every locale, and need no ext
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from webdata_nb.service.store.indexing import StoredTexts
+from webdata_nb.service.store.passages import best_passage
 from webdata_nb.service.store.postgres.database import PostgresDatabase
-from webdata_nb.service.store.postgres.page_words import (
-    best_passage,
-    folded_words,
-    page_words,
-    word_hash,
-)
-from webdata_nb.service.store.records import IndexedPage, TextMatch
+from webdata_nb.service.store.postgres.page_words import page_words, word_hash
+from webdata_nb.service.store.records import IndexedPage
 from webdata_nb.service.store.sql.connection import SqlRow, Transaction
-from webdata_nb.service.store.sql.text_index import SqlTextIndex
+from webdata_nb.service.store.sql.text_index import SqlTextIndex, query_words
 
 T = TypeVar("T")
 # Ranking reads the words of every candidate.
 MAX_CANDIDATES: Final = 2000
-MAX_QUERY_WORDS: Final = 64
-# Pages whose texts are in memory at one time.
-_SNIPPETS: Final = 20
 
 
 class PostgresTextIndex(SqlTextIndex):
-    """A `TextIndex` in the database of a store, which opens and closes it.
-
-    It has no texts: `texts` reads those of the pages that are found.
-    """
+    """A `TextIndex` in the database of a store, which opens and closes it."""
 
     def __init__(self, database: PostgresDatabase, texts: StoredTexts) -> None:
-        self._database, self._texts = database, texts
+        super().__init__(texts)
+        self._database = database
 
     async def __aenter__(self) -> Self:
         return self
@@ -69,7 +59,7 @@ class PostgresTextIndex(SqlTextIndex):
         }
 
     def _query_values(self, query: str, *, require_all: bool) -> dict[str, Any] | None:
-        hashes = list(dict.fromkeys(map(word_hash, _query_words(query))))
+        hashes = list(dict.fromkeys(map(word_hash, query_words(query))))
         if not hashes:
             return None
         return {
@@ -78,37 +68,9 @@ class PostgresTextIndex(SqlTextIndex):
             "max_candidates": MAX_CANDIDATES,
         }
 
-    async def _matches(self, rows: Sequence[SqlRow], query: str) -> list[TextMatch]:
-        """Return the pages that still have their text, and a word of the query in it."""
-        words = _query_words(query)
-        matches: list[TextMatch] = []
-        for start in range(0, len(rows), _SNIPPETS):
-            some = rows[start : start + _SNIPPETS]
-            texts = await self._texts.read([(row["job_id"], row["position"]) for row in some])
-            matches += await asyncio.to_thread(_with_passages, some, texts, words)
-        return matches
-
-
-def _query_words(query: str) -> list[str]:
-    return list(dict.fromkeys(folded_words(query)))[:MAX_QUERY_WORDS]
-
-
-def _with_passages(
-    rows: Sequence[SqlRow], texts: Sequence[str | None], words: Collection[str]
-) -> list[TextMatch]:
-    """Return the pages with their passages.
-
-    A page without any of the words has another word with the same hash.
-    """
-    passages = [
-        None if text is None else best_passage(row["title"], text, words)
-        for row, text in zip(rows, texts, strict=True)
-    ]
-    return [
-        TextMatch(row["url"], row["title"], passage, row["unreachable"])
-        for row, passage in zip(rows, passages, strict=True)
-        if passage is not None
-    ]
+    def _passage(self, title: str, text: str, words: Collection[str]) -> str | None:
+        """Return None for a page that has only other words with the same hashes."""
+        return best_passage(title, text, words)
 
 
 def _without_nul(text: str) -> str:

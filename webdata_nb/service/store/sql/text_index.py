@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from webdata_nb.service.store.indexing import origin_of
+from webdata_nb.service.store.indexing import StoredTexts, origin_of
+from webdata_nb.service.store.passages import folded_words
 from webdata_nb.service.store.records import IndexedPage, TextMatch
 from webdata_nb.service.store.sql.connection import SqlRow, Transaction
 from webdata_nb.service.store.text_index import TextIndex
 
 T = TypeVar("T")
+# More words of a query are not looked for.
+MAX_QUERY_WORDS: Final = 64
+# Pages whose texts are in memory at one time.
+_PASSAGES: Final = 20
 
 
 class SqlTextIndex(TextIndex):
-    """A `TextIndex` on a database; subclasses know how it stores and matches words."""
+    """A `TextIndex` on a database; subclasses know how it stores and matches words.
+
+    It has no texts: `texts` reads those of the pages that are found.
+    """
+
+    def __init__(self, texts: StoredTexts) -> None:
+        self._texts = texts
 
     @abstractmethod
     async def _change(self, change: Callable[[Transaction], T]) -> T:
@@ -36,8 +47,8 @@ class SqlTextIndex(TextIndex):
         """Return the values of `find_pages` for all or any words of a query; None without words."""
 
     @abstractmethod
-    async def _matches(self, rows: Sequence[SqlRow], query: str) -> list[TextMatch]:
-        """Return the pages in rows of `find_pages`, with the text around the matches."""
+    def _passage(self, title: str, text: str, words: Collection[str]) -> str | None:
+        """Return the passage of a page for the words of a query; None if it has none of them."""
 
     async def cursor(self, job_id: str) -> int:
         return _position(await self._read("index_cursor", job_id=job_id))
@@ -125,6 +136,34 @@ class SqlTextIndex(TextIndex):
             if any(not match.unreachable for match in matches):
                 break
         return matches
+
+    async def _matches(self, rows: Sequence[SqlRow], query: str) -> list[TextMatch]:
+        """Return the pages in rows of `find_pages` that still have their text."""
+        words = query_words(query)
+        matches: list[TextMatch] = []
+        for start in range(0, len(rows), _PASSAGES):
+            some = rows[start : start + _PASSAGES]
+            texts = await self._texts.read([(row["job_id"], row["position"]) for row in some])
+            matches += await asyncio.to_thread(self._with_passages, some, texts, words)
+        return matches
+
+    def _with_passages(
+        self, rows: Sequence[SqlRow], texts: Sequence[str | None], words: Collection[str]
+    ) -> list[TextMatch]:
+        passages = [
+            None if text is None else self._passage(row["title"], text, words)
+            for row, text in zip(rows, texts, strict=True)
+        ]
+        return [
+            TextMatch(row["url"], row["title"], passage, bool(row["unreachable"]))
+            for row, passage in zip(rows, passages, strict=True)
+            if passage is not None
+        ]
+
+
+def query_words(query: str) -> list[str]:
+    """Return the different words of a query, folded; of very many the first ones."""
+    return list(dict.fromkeys(folded_words(query)))[:MAX_QUERY_WORDS]
 
 
 def _replace_page(transaction: Transaction, page: Mapping[str, Any]) -> None:

@@ -2,6 +2,11 @@
 
 The index is derived data: it can be deleted, and is then built again. Writing to it does not block
 the transactions of jobs. A damaged index is replaced by an empty one.
+
+The index has the words and the hash of each text, but not the text. FTS5 needs the text of a page
+to delete its words: a removed page waits in `removed_page` until its text was read from the stored
+row. If the row is gone or its text has changed, the words stay in the index, and belong to no page.
+The index is built anew when it has many of them.
 """
 
 from __future__ import annotations
@@ -10,16 +15,19 @@ import asyncio
 import logging
 import re
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
+from hashlib import blake2b
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from webdata_nb.service.compression import zstd
-from webdata_nb.service.errors import StoreUnavailable
-from webdata_nb.service.store.records import IndexedPage, TextMatch
+from webdata_nb.service.errors import BlobsUnavailable, StoreUnavailable
+from webdata_nb.service.store.indexing import StoredTexts
+from webdata_nb.service.store.passages import best_passage, first_passage
+from webdata_nb.service.store.records import IndexedPage
 from webdata_nb.service.store.sql.connection import SqlRow, Transaction
 from webdata_nb.service.store.sql.text_index import SqlTextIndex
 from webdata_nb.service.store.sqlite.database import SqliteTransaction
@@ -29,14 +37,18 @@ from webdata_nb.service.store.sqlite.free_space import cut_slice
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-# An index of another version is built anew.
-VERSION: Final = 5
+# An index of another version is built anew. So is one whose texts are made in another way.
+VERSION: Final = 6
 # A title names its page: a match there weighs as much as several in the text.
 _TITLE_WEIGHT: Final = 4.0
-# Texts are compressed in the background, and read for a few results only.
-_LEVEL: Final = 6
+_HASH_BYTES: Final = 16
 _WORD: Final = re.compile(r"\w+")
-_TABLES: Final = ("index_cursor", "indexed_page", "unreachable_site", "index_state", "page_text")
+_TABLES: Final = (
+    *("index_cursor", "indexed_page", "removed_page", "unreachable_site"),
+    *("index_state", "page_text"),
+)
+# Removed pages whose texts are in memory at one time.
+_REMOVED_PAGES: Final = 20
 # The index is merged when as many pages were deleted since as it has.
 _MIN_DELETED: Final = 100
 _MERGED_PAGES: Final = 200
@@ -44,38 +56,54 @@ _MERGED_PAGES: Final = 200
 _MIN_CHANGES: Final = 2
 _LOG_BYTES: Final = 16 * 1024 * 1024
 _MERGE: Final = "INSERT INTO page_text (page_text, rank) VALUES ('merge', ?)"
-_DELETED: Final = "SELECT deleted, (SELECT COUNT(*) FROM indexed_page) FROM index_state"
+_STATE: Final = "SELECT deleted, orphaned, (SELECT COUNT(*) FROM indexed_page) FROM index_state"
+_REMOVED: Final = "SELECT * FROM removed_page ORDER BY id LIMIT ?"
+_FORGET_REMOVED: Final = "DELETE FROM removed_page WHERE id = ?"
+_DELETE_WORDS: Final = (
+    "INSERT INTO page_text (page_text, rowid, title, text) VALUES ('delete', ?, ?, ?)"
+)
+_COUNT_DELETED: Final = "UPDATE index_state SET deleted = deleted + 1"
+_COUNT_ORPHANED: Final = "UPDATE index_state SET orphaned = orphaned + 1"
 _SCHEMA: Final = """
 CREATE TABLE index_cursor (
   job_id TEXT PRIMARY KEY, account_id TEXT NOT NULL, position INTEGER NOT NULL
 );
 CREATE INDEX index_cursor_account ON index_cursor (account_id);
+-- The id of a deleted page is not used again: its words may still be in the index.
 CREATE TABLE indexed_page (
-  id INTEGER PRIMARY KEY, account_id TEXT NOT NULL, job_id TEXT NOT NULL, url TEXT NOT NULL,
-  origin TEXT NOT NULL, title TEXT NOT NULL, text BLOB NOT NULL
+  id INTEGER PRIMARY KEY AUTOINCREMENT, account_id TEXT NOT NULL, job_id TEXT NOT NULL,
+  position INTEGER NOT NULL, url TEXT NOT NULL, origin TEXT NOT NULL, title TEXT NOT NULL,
+  text_hash BLOB NOT NULL
 );
 CREATE INDEX indexed_page_job ON indexed_page (job_id);
 CREATE UNIQUE INDEX indexed_page_url ON indexed_page (account_id, url);
 CREATE INDEX indexed_page_site ON indexed_page (account_id, origin);
+-- Pages that are not found any more, and whose words are still in the index.
+CREATE TABLE removed_page (
+  id INTEGER PRIMARY KEY, job_id TEXT NOT NULL, position INTEGER NOT NULL, title TEXT NOT NULL,
+  text_hash BLOB NOT NULL
+);
 CREATE TABLE unreachable_site (
   account_id TEXT, origin TEXT, PRIMARY KEY (account_id, origin)
 ) WITHOUT ROWID;
--- How many pages were deleted since their words were merged out of the index.
-CREATE TABLE index_state (deleted INTEGER NOT NULL);
-INSERT INTO index_state VALUES (0);
-CREATE VIEW page_source AS
-SELECT id, title, decompressed(text) AS text FROM indexed_page;
+-- How many pages were deleted since their words were merged out of the index, and of how many the
+-- words cannot be deleted.
+CREATE TABLE index_state (deleted INTEGER NOT NULL, orphaned INTEGER NOT NULL);
+INSERT INTO index_state VALUES (0, 0);
 CREATE VIRTUAL TABLE page_text USING fts5 (
-  title, text, content = 'page_source', content_rowid = 'id',
-  tokenize = 'unicode61 remove_diacritics 2'
+  title, text, content = '', tokenize = 'unicode61 remove_diacritics 2'
 );
-CREATE TRIGGER page_added AFTER INSERT ON indexed_page BEGIN
-  INSERT INTO page_text (rowid, title, text) VALUES (new.id, new.title, decompressed(new.text));
+CREATE VIEW page_to_index AS
+SELECT account_id, job_id, position, url, origin, title, text_hash, NULL AS text FROM indexed_page;
+CREATE TRIGGER page_added INSTEAD OF INSERT ON page_to_index BEGIN
+  INSERT INTO indexed_page (account_id, job_id, position, url, origin, title, text_hash)
+  VALUES (
+    new.account_id, new.job_id, new.position, new.url, new.origin, new.title, new.text_hash
+  );
+  INSERT INTO page_text (rowid, title, text) VALUES (last_insert_rowid(), new.title, new.text);
 END;
-CREATE TRIGGER page_deleted AFTER DELETE ON indexed_page BEGIN
-  INSERT INTO page_text (page_text, rowid, title, text)
-  VALUES ('delete', old.id, old.title, decompressed(old.text));
-  UPDATE index_state SET deleted = deleted + 1;
+CREATE TRIGGER page_removed AFTER DELETE ON indexed_page BEGIN
+  INSERT INTO removed_page VALUES (old.id, old.job_id, old.position, old.title, old.text_hash);
 END;
 """
 
@@ -83,7 +111,8 @@ END;
 class SqliteTextIndex(SqlTextIndex):
     """A `TextIndex` in a SQLite file; ranks by bm25."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, texts: StoredTexts) -> None:
+        super().__init__(texts)
         self._path = path
         self._connection: sqlite3.Connection | None = None
         self._merges = False
@@ -106,11 +135,77 @@ class SqliteTextIndex(SqlTextIndex):
         await self._run(self._open_connection().close)
         await asyncio.to_thread(self._thread.shutdown)
 
+    async def add(
+        self,
+        account_id: str,
+        job_id: str,
+        pages: Sequence[IndexedPage],
+        *,
+        start: int = 0,
+        upto: int,
+        reachable: Mapping[str, bool] = MappingProxyType({}),
+    ) -> int:
+        cursor = await super().add(
+            account_id, job_id, pages, start=start, upto=upto, reachable=reachable
+        )
+        await self._delete_words()
+        return cursor
+
+    async def remove_site(self, account_id: str, origin: str) -> int:
+        removed = await super().remove_site(account_id, origin)
+        await self._delete_words()
+        return removed
+
+    async def delete(self, job_id: str) -> None:
+        await super().delete(job_id)
+        await self._delete_words()
+
     async def return_space(self) -> None:
+        await self._delete_words()
+        await self._run(self._rebuild_if_orphaned)
         while await self._run(self._merge_slice):
             pass
         while await self._run(self._cut_slice):
             pass
+
+    async def _delete_words(self) -> None:
+        """Delete the words of removed pages from the index.
+
+        If the files with their texts are unavailable, a later call does it.
+        """
+        while removed := await self._run(self._removed_pages):
+            places = [(page["job_id"], page["position"]) for page in removed]
+            try:
+                texts = await self._texts.read(places)
+            except BlobsUnavailable as error:
+                log.warning("the words of removed pages stay in the index for now: %s", error)
+                return
+            pages = list(zip(removed, texts, strict=True))
+            await self._run(partial(self._delete_words_of, pages))
+
+    def _removed_pages(self) -> list[sqlite3.Row]:
+        return self._open_connection().execute(_REMOVED, [_REMOVED_PAGES]).fetchall()
+
+    def _delete_words_of(self, pages: Sequence[tuple[sqlite3.Row, str | None]]) -> None:
+        with self._open_connection() as connection:
+            connection.execute("BEGIN")
+            for page, text in pages:
+                if not connection.execute(_FORGET_REMOVED, [page["id"]]).rowcount:
+                    continue  # another call has done it
+                # FTS5 would damage its index with another text than the one that was added.
+                indexed = None if text is None else _encodable(text)
+                if indexed is not None and _text_hash(indexed) == page["text_hash"]:
+                    connection.execute(_DELETE_WORDS, [page["id"], page["title"], indexed])
+                    connection.execute(_COUNT_DELETED)
+                else:
+                    connection.execute(_COUNT_ORPHANED)
+
+    def _rebuild_if_orphaned(self) -> None:
+        """Start with an empty index if most of its words are of pages that are gone."""
+        _, orphaned, pages = self._open_connection().execute(_STATE).fetchone()
+        if orphaned >= max(_MIN_DELETED, pages):
+            log.info("the index of local search has words of %s old pages: built anew", orphaned)
+            self._replace()
 
     def _merge_slice(self) -> bool:
         """Merge a part of the index if most pages were deleted; return whether there is more.
@@ -118,7 +213,7 @@ class SqliteTextIndex(SqlTextIndex):
         The words of deleted pages stay in the index until it is merged.
         """
         connection = self._open_connection()
-        [deleted, pages] = connection.execute(_DELETED).fetchone()
+        deleted, _, pages = connection.execute(_STATE).fetchone()
         if not self._merges and deleted < max(_MIN_DELETED, pages):
             return False
         # A negative number begins a merge of all segments; see FTS5's command `merge`.
@@ -151,7 +246,8 @@ class SqliteTextIndex(SqlTextIndex):
         )
 
     def _text_values(self, page: IndexedPage) -> dict[str, Any]:
-        return {"title": page.title, "text": _compressed(page.text)}
+        text = _encodable(page.text)
+        return {"title": page.title, "text": text, "text_hash": _text_hash(text)}
 
     def _query_values(self, query: str, *, require_all: bool) -> dict[str, Any] | None:
         words = [f'"{word}"' for word in _WORD.findall(query)]
@@ -160,11 +256,9 @@ class SqliteTextIndex(SqlTextIndex):
         match = (" AND " if require_all else " OR ").join(words)
         return {"match": match, "title_weight": _TITLE_WEIGHT}
 
-    async def _matches(self, rows: Sequence[SqlRow], query: str) -> list[TextMatch]:  # noqa: ARG002 - the rows have their snippets
-        return [
-            TextMatch(row["url"], row["title"], row["snippet"], bool(row["unreachable"]))
-            for row in rows
-        ]
+    def _passage(self, title: str, text: str, words: Collection[str]) -> str | None:
+        """Return the first passage if FTS5 has folded a word in another way."""
+        return best_passage(title, text, words) or first_passage(text)
 
     def _open_connection(self) -> sqlite3.Connection:
         if self._connection is None:  # it could not be opened again after damage
@@ -178,9 +272,9 @@ class SqliteTextIndex(SqlTextIndex):
             try:
                 return work()
             except sqlite3.DatabaseError as error:
-                if not _is_damaged(error):
+                if not is_damaged(error):
                     raise
-                self._replace(error)
+                self._replace_damaged(error)
                 # Not repeated here: the caller must start from empty cursors.
                 raise StoreUnavailable("the index of local search is built anew") from error
 
@@ -191,9 +285,9 @@ class SqliteTextIndex(SqlTextIndex):
         try:
             self._connection = self._open_checked()
         except sqlite3.DatabaseError as error:
-            if not _is_damaged(error):
+            if not is_damaged(error):
                 raise
-            self._replace(error)
+            self._replace_damaged(error)
 
     def _open_checked(self) -> sqlite3.Connection:
         """Open the file; raises `sqlite3.DatabaseError` if it is visibly damaged."""
@@ -210,9 +304,12 @@ class SqliteTextIndex(SqlTextIndex):
         connection.close()
         return self._empty()
 
-    def _replace(self, error: sqlite3.DatabaseError) -> None:
-        """Start with an empty index, which the indexer fills again."""
+    def _replace_damaged(self, error: sqlite3.DatabaseError) -> None:
         log.warning("the index of local search is damaged (%s) and is built anew", error)
+        self._replace()
+
+    def _replace(self) -> None:
+        """Start with an empty index, which the indexer fills again."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with suppress(sqlite3.Error):
@@ -235,25 +332,16 @@ class SqliteTextIndex(SqlTextIndex):
             connection.execute("PRAGMA journal_mode=wal")
             connection.execute(f"PRAGMA journal_size_limit={_LOG_BYTES}")
             connection.execute("PRAGMA synchronous=normal")
-            # The view and the triggers of the schema call it.
-            connection.create_function("decompressed", 1, _decompressed, deterministic=True)
-            connection.execute("PRAGMA trusted_schema=on")
         except BaseException:
             connection.close()
             raise
         return connection
 
 
-def _is_damaged(error: sqlite3.DatabaseError) -> bool:
-    """Whether the file is damaged, or a text in it: SQLite hides the error of a function."""
-    return is_damaged(error) or "user-defined function raised exception" in str(error)
+def _encodable(text: str) -> str:
+    """Return a text with replacements for what UTF-8 cannot encode."""
+    return text.encode(errors="replace").decode()
 
 
-def _compressed(text: str) -> bytes:
-    """Return a text as it is stored."""
-    return zstd.compress(text.encode(errors="replace"), _LEVEL)
-
-
-def _decompressed(text: bytes) -> str:
-    """Return a text that was stored."""
-    return zstd.decompress(text).decode()
+def _text_hash(text: str) -> bytes:
+    return blake2b(text.encode(), digest_size=_HASH_BYTES).digest()

@@ -24,8 +24,8 @@ DELETE FROM index_cursor WHERE job_id = :job_id;
 
 -- name: keep_indexed_page
 -- A page with the same text as before goes to the job that visited it last; its words stay.
-UPDATE indexed_page SET job_id = :job_id
-WHERE url = :url AND account_id = :account_id AND title = :title AND text = :text;
+UPDATE indexed_page SET job_id = :job_id, position = :position
+WHERE url = :url AND account_id = :account_id AND title = :title AND text_hash = :text_hash;
 
 -- name: keep_indexed_page on postgresql
 UPDATE indexed_page SET job_id = :job_id, position = :position
@@ -36,8 +36,9 @@ WHERE url = :url AND account_id = :account_id AND title = :title
 DELETE FROM indexed_page WHERE url = :url AND account_id = :account_id;
 
 -- name: add_indexed_page
-INSERT INTO indexed_page (account_id, job_id, url, origin, title, text)
-VALUES (:account_id, :job_id, :url, :origin, :title, :text);
+-- A trigger of this view stores the page and the words of its text.
+INSERT INTO page_to_index (account_id, job_id, position, url, origin, title, text_hash, text)
+VALUES (:account_id, :job_id, :position, :url, :origin, :title, :text_hash, :text);
 
 -- name: add_indexed_page on postgresql
 INSERT INTO indexed_page (account_id, job_id, position, url, origin, title, hashes, weights)
@@ -59,22 +60,14 @@ ON CONFLICT (account_id, origin) DO NOTHING;
 DELETE FROM unreachable_site WHERE account_id = :account_id AND origin = :origin;
 
 -- name: find_pages
--- Snippets, for which texts are decompressed, are made of the results alone.
-WITH ranked AS MATERIALIZED (
-  SELECT indexed_page.id, indexed_page.url, indexed_page.title,
-    unreachable_site.origin IS NOT NULL AS unreachable,
-    bm25(page_text, :title_weight, 1.0) AS score
-  FROM page_text JOIN indexed_page ON indexed_page.id = page_text.rowid
-  LEFT JOIN unreachable_site ON unreachable_site.account_id = indexed_page.account_id
-    AND unreachable_site.origin = indexed_page.origin
-  WHERE page_text MATCH :match AND indexed_page.account_id = :account_id
-  ORDER BY unreachable, score, indexed_page.id LIMIT :limit
-)
-SELECT ranked.url, ranked.title, ranked.unreachable,
-  snippet(page_text, 1, '', '', ' … ', 30) AS snippet
-FROM ranked CROSS JOIN page_text ON page_text.rowid = ranked.id
-WHERE page_text MATCH :match
-ORDER BY ranked.unreachable, ranked.score, ranked.id;
+-- Words of removed pages may still be in the index; their pages are not.
+SELECT page.url, page.title, page.job_id, page.position,
+  unreachable_site.origin IS NOT NULL AS unreachable
+FROM page_text JOIN indexed_page AS page ON page.id = page_text.rowid
+LEFT JOIN unreachable_site ON unreachable_site.account_id = page.account_id
+  AND unreachable_site.origin = page.origin
+WHERE page_text MATCH :match AND page.account_id = :account_id
+ORDER BY unreachable, bm25(page_text, :title_weight, 1.0), page.id LIMIT :limit;
 
 -- name: find_pages on postgresql
 -- A page's score is BM25: the sum over the words of their weight in it times the word's inverse
