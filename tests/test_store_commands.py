@@ -95,6 +95,7 @@ def test_check_finds_contradictions(
     assert expected_line in lines
 
 
+@pytest.mark.slow
 def test_backup_is_complete_and_private(shell: Shell, data: Path, tmp_path: Path) -> None:
     target = tmp_path / "copies" / "jobs.sqlite"
     target.parent.mkdir()

@@ -127,6 +127,7 @@ def test_another_service_is_not_asked(service: WireService, tmp_path: Path) -> N
     assert service.requests == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("on_local_service")
 def test_out_writes_an_archive_that_gives_the_same_frame(
     sample_site: SampleSite, tmp_path: Path

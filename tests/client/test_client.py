@@ -550,6 +550,7 @@ async def test_headers_of_the_session_go_along(service: Service) -> None:
     assert service.seen[0].headers["X-Webdata-Lease"] == "L1"
 
 
+@pytest.mark.slow
 def test_a_client_belongs_to_one_loop() -> None:
     client = Client("http://127.0.0.1:9", KEY)
 

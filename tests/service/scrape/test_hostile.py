@@ -91,6 +91,7 @@ async def test_each_is_a_row_within_a_page_s_limits(main: bool) -> None:
             assert set(scraped.formats) == set(EVERY), name
 
 
+@pytest.mark.slow
 async def test_a_list_of_links_without_end_is_given_whole() -> None:
     body = numbered('<a href="/p@">t@</a> ', 100_001) + "<footer>the end</footer>"
     async with PagePool(1) as pages:
