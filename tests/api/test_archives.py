@@ -84,9 +84,27 @@ def test_a_path_is_crawled_from_its_first_page_and_cached_until_it_changes(tmp_p
         crawl_df(f"{URL}missing", archive=path)
 
 
+@pytest.mark.usefixtures("on_local_service")
+def test_a_list_of_archives_is_one_frame(tmp_path: Path) -> None:
+    first = small_archive(tmp_path / "first.warc.gz", "First")
+    second = small_archive(tmp_path / "second.warc", "Second")
+    frame = crawl_df([second, str(first)])
+    assert frame["title"].tolist() == ["Second", "Page A", "First", "Page A"]
+    assert frame["start_url"].tolist() == [str(second)] * 2 + [str(first)] * 2
+    assert receipt_of(crawl_df([str(second), first]))["cache"] == "hit"
+    batches = crawl_df([first, second], stream=True, batch_rows=9, cache=False)
+    assert [batch["title"][0] for batch in batches] == ["First", "Second"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ({"url": ["a.warc", "missing.warc.gz"]}, "there is no archive /.*missing.warc.gz$"),
+        ({"url": ["a.warc", URL]}, "a list of archives has paths of files only: .* one is"),
+        ({"url": [URL, Path("a.warc")]}, "a list of archives has paths of files only: .* one is"),
+        ({"url": ["a.warc"], "since": "last"}, "since compares with the pages of a site"),
+        ({"url": ["a.warc"], "as_of": "2024-03-01"}, "archive"),
+        ({"url": []}, "url must have at least one entry"),
         ({"url": "missing.warc.gz"}, "there is no archive /.*missing.warc.gz$"),
         ({"url": URL, "archive": "a.zip"}, r"an archive is a file .warc, .warc.gz, .wacz; it is"),
         ({"url": URL, "archive": 3}, "archive must be a path; it is 3"),

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @with_options(CrawlDfOptions, columns=CRAWL_COLUMNS)
 async def _acrawl_df(
-    url: str | Path | Sequence[str],
+    url: str | Path | Sequence[str | Path],
     *,
     stream: bool = False,
     batch_rows: int | None = None,
@@ -51,7 +51,7 @@ async def _acrawl_df(
     url
         Where to start: an absolute http or https URL. A list crawls each of its URLs; the column
         `start_url` of the frame names the start of each row. The path of a `.warc`, `.warc.gz` or
-        `.wacz` file crawls the pages in it, from its first one.
+        `.wacz` file crawls the pages in it, from its first one; so does a list of such paths.
     stream
         Return a stream of frames immediately, to loop over: the rows in batches, as they arrive.
         Several start URLs are crawled one after the other. Leaving the loop cancels the crawl.
@@ -134,7 +134,7 @@ async def _acrawl_df(
         return await frame_or_stream(
             inputs, options, stream=stream, batch_rows=batch_rows, lazy=lazy
         )
-    sites = cast("str | Sequence[str]", url)  # a path is of an archive
+    sites = cast("str | Sequence[str]", url)  # paths are of archives
     since = Since.check(options["since"], options["recheck"])
     if archive_crawl.is_recorded(options):
         if since is not None:
@@ -162,7 +162,7 @@ async def _acrawl_df(
 
 
 def _archived_inputs(
-    url: str | Path | Sequence[str],
+    url: str | Path | Sequence[str | Path],
     archive: str | Path | None,
     options: CrawlDfOptions,
     *,
@@ -170,7 +170,7 @@ def _archived_inputs(
     spread: bool,
 ) -> Sequence[Input] | None:
     """Return the crawls of a call that reads an archive, a file or one on the web; else None."""
-    reads_file = archive is not None or archive_crawl.is_archive(url)
+    reads_file = archive is not None or archive_crawl.has_archive(url)
     if (dated := dated_options(options)) is not None:
         others = {
             "since": options["since"] is not None,

@@ -26,21 +26,29 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
 
-def is_archive(url: str | Path | Sequence[str]) -> TypeIs[str | Path]:
-    """Return whether what a call wants to crawl is the path of an archive, and no URL."""
+def has_archive(url: object) -> bool:
+    """Return whether what a call wants to crawl is the path of an archive, or a list with one."""
+    if _is_archive(url):
+        return True
+    return not isinstance(url, str) and any(
+        map(_is_archive, arguments.list_items("url", url) or ())
+    )
+
+
+def _is_archive(url: object) -> TypeIs[str | Path]:
     if isinstance(url, Path):
         return True
     return isinstance(url, str) and "://" not in url and url.lower().endswith(SUFFIXES)
 
 
 def archive_inputs(
-    url: str | Path | Sequence[str],
+    url: str | Path | Sequence[str | Path],
     archive: str | Path | None,
     options: CrawlDfOptions,
     *,
     lazy: bool,
 ) -> list[Input]:
-    """Return the input of a crawl of `archive` from `url`, or of the archive that `url` names.
+    """Return the input of a crawl of `archive` from `url`, or of the archives that `url` names.
 
     Raises
     ------
@@ -48,9 +56,11 @@ def archive_inputs(
         There is no such file, an option has no meaning for archives, or the session does not use
         the local service; nothing was sent.
     """
-    start: str | None = None
-    if archive is None and is_archive(url):
-        archive = url
+    start, archives = None, arguments.list_items("url", url) if archive is None else None
+    if archives is not None:
+        _check_all_archives(archives)
+    elif archive is None:
+        archive = url if _is_archive(url) else None
     elif isinstance(url, str):
         start = url
     else:
@@ -60,9 +70,24 @@ def archive_inputs(
     if in_partitions(options, lazy=lazy):
         raise InvalidArgument("an archive is read on this machine: without Dask and lazy=True")
     values = request_values(options, CrawlOptions)
-    spec = JobSpec.archive_crawl(_checked_path(archive), start, **values)
+    inputs = [
+        Input(
+            {} if archives is None else {"start_url": str(each)},
+            JobSpec.archive_crawl(_checked_path(each), start, **values),
+        )
+        for each in archives or [archive]
+    ]
     _checked_call(options)
-    return [Input({}, spec)]
+    return inputs
+
+
+def _check_all_archives(items: Sequence[object]) -> None:
+    for item in items:
+        if not _is_archive(item):
+            raise InvalidArgument(
+                "a list of archives has paths of files only: crawl the others in a call of their "
+                f"own; one is {format_value(item)}"
+            )
 
 
 def is_recorded(options: CrawlDfOptions) -> bool:
