@@ -25,6 +25,7 @@ import asyncio
 import contextlib
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -41,7 +42,6 @@ from typing import Any, Final, Self
 import httpx
 import psutil
 
-from benchmarks.ten_crawls import memory_mb
 from tests.requirements import find
 from tests.service.search.stubs import Result, stubs
 from tests.site.document import document
@@ -80,7 +80,11 @@ _HOSTILE: Final = "<title>Deep</title>" + "<div>" * 20_000 + "deep"
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Resources that the idle service holds."""
+    """Resources that the idle service holds.
+
+    `memory_mb` is the memory of its processes without that of files, such as libraries: of these
+    the share of a process depends on what else runs on the machine.
+    """
 
     memory_mb: float
     files: int
@@ -343,8 +347,22 @@ class Service:
         ]
         data_mb = sum(path.stat().st_size for path in data_dir.glob("*.sqlite*")) / 1e6
         return Usage(
-            memory_mb(process.pid), process.num_fds(), tuple(sorted(temporary_files)), data_mb
+            _memory_mb(process), process.num_fds(), tuple(sorted(temporary_files)), data_mb
         )
+
+
+def _memory_mb(service: psutil.Process) -> float:
+    """Return the memory of a process and its children that is not of files."""
+    processes = [service.pid, *(child.pid for child in service.children(recursive=True))]
+    return sum(map(_memory_kb, processes)) / 1000
+
+
+def _memory_kb(pid: int) -> int:
+    try:
+        usage = Path(f"/proc/{pid}/smaps_rollup").read_text("ascii")
+    except (FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+        return 0
+    return sum(map(int, re.findall(r"^Pss_(?:Anon|Shmem): +(\d+) kB$", usage, re.MULTILINE)))
 
 
 @contextlib.contextmanager

@@ -183,6 +183,7 @@ def test_a_frame_is_a_compact_table_without_an_extension(lab: Lab, page: Page, s
     notebook = opened(lab, page, "table", [f"df = {call}\ndf", "df[['url', 'title']].head(2)"])
     notebook.run(1, 2)
     notebook.output(1).get_by_text("5 rows; ").wait_for()
+    notebook.output(2).locator("thead th").nth(1).wait_for()
     headers = notebook.output(1).locator("thead th").all_inner_texts()
     assert headers[:3] == ["url", "title", "status_code"]
     assert notebook.output(2).locator("thead th").all_inner_texts() == ["url", "title"]

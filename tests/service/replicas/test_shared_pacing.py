@@ -359,6 +359,7 @@ async def test_processes_with_wrong_clocks_keep_one_delay(url: str, site: Site) 
         for child in children:
             assert child.stdout is not None
             assert await asyncio.to_thread(child.stdout.readline) == "ready\n"
+        began = time.monotonic()
         for child in children:
             assert child.stdin is not None
             child.stdin.write("\n")
@@ -371,6 +372,6 @@ async def test_processes_with_wrong_clocks_keep_one_delay(url: str, site: Site) 
             child.communicate()
     arrivals = sorted(hit.time for hit in site.hits("/page"))
     assert len(arrivals) == REPLICAS * count
-    # On a loaded machine a request may arrive late; processes with a pace of their own would be
-    # done in a third of the time.
-    assert arrivals[-1] - arrivals[0] >= (len(arrivals) - 2) * delay_s
+    # On a loaded machine a request, also the first one, may arrive late; processes with a pace of
+    # their own would be done in a third of the time.
+    assert arrivals[-1] - began >= (len(arrivals) - 1) * delay_s - JITTER_S
