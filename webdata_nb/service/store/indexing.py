@@ -8,8 +8,6 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Final
 
-import orjson
-
 from webdata_nb.service.store.interface import IndexSource
 from webdata_nb.service.store.records import IndexedPage, JobRecord, UnindexedRow
 from webdata_nb.service.store.text_index import TextIndex
@@ -96,14 +94,13 @@ class Indexer:
         if not rows:
             return start
         pages = [] if job.is_private else await asyncio.to_thread(_indexed_pages, rows)
-        reachable = await asyncio.to_thread(_reachable_sites, rows)
         upto = await self._index.add(
             job.account_id,
             job.id,
             pages,
             start=start,
             upto=rows[-1].position + 1,
-            reachable=reachable,
+            reachable=_reachable_sites(rows),
         )
         if await self._source.is_expired(job.id):  # since its rows were read
             await self._index.delete(job.id)
@@ -135,9 +132,7 @@ def _indexed_pages(rows: Sequence[UnindexedRow]) -> list[IndexedPage]:
 def _reachable_sites(rows: Sequence[UnindexedRow]) -> dict[str, bool]:
     """Return whether each visited site was reachable at the last visit, by origin."""
     reachable = {
-        origin_of(orjson.loads(row.page)["url"]): not (
-            not row.success and orjson.loads(row.journal).get("reason") in _UNREACHABLE
-        )
+        origin_of(row.url): row.success or row.journal.get("reason") not in _UNREACHABLE
         for row in rows
     }
     return {origin: each for origin, each in reachable.items() if len(origin) <= _MAX_ORIGIN_CHARS}
@@ -161,16 +156,14 @@ def _has_pages(request: Mapping[str, Any]) -> bool:
 
 def _is_final(row: UnindexedRow) -> bool:
     """Whether a row will not change: a search shows its results before their pages are fetched."""
-    return orjson.loads(row.journal).get("done") is not False
+    return row.journal.get("done") is not False
 
 
 def _indexed_page(row: UnindexedRow) -> IndexedPage | None:
-    page = orjson.loads(row.page)
-    text = page.get("markdown")
-    text = orjson.loads(row.journal).get("text") if text is None else strip_markdown(text)
+    text = row.journal.get("text") if row.markdown is None else strip_markdown(row.markdown)
     if not row.success or not text:
         return None
-    return IndexedPage(row.position, page["url"], page.get("title") or "", text)
+    return IndexedPage(row.position, row.url, row.title or "", text)
 
 
 def strip_markdown(markdown: str) -> str:

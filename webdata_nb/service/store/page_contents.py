@@ -32,7 +32,7 @@ from webdata_nb.service.store.records import (
 MIN_BYTES: Final = 512
 # A larger content is compressed and decompressed on another thread.
 LARGE_BYTES: Final = 64 * 1024
-_LEVEL: Final = 6
+_LEVEL: Final = 3
 _ID_BYTES: Final = 16
 _SEPARATOR: Final = b"\n"
 _OBJECT: Final = b"{"
@@ -91,12 +91,19 @@ def content_id(text: bytes) -> bytes:
 
 def row_of(page: StoredRow) -> bytes:
     """Return the JSON of a row; that of a failed one if its content is damaged."""
+    row, _ = row_and_journal(page)
+    return row
+
+
+def row_and_journal(page: StoredRow) -> tuple[bytes, bytes | None]:
+    """Return the JSON of a row and its journal; a failed row and None if its content is damaged."""
     if page.content is None:
-        return page.page
+        return page.page, page.journal
     try:
-        return _whole_row(page.page, page.content)
+        _, journal, *shared = _parts(page.content)
+        return _whole_row(page.page, shared), page.journal or journal
     except DamagedContent as error:
-        return damaged_row(page, error)
+        return damaged_row(page, error), None
 
 
 def journal_of(page: StoredRow) -> bytes:
@@ -144,8 +151,8 @@ def damaged_row(page: StoredRow, error: DamagedContent) -> bytes:
     return orjson.dumps(row)
 
 
-def _whole_row(own: bytes, content: StoredContent) -> bytes:
-    shared, visit = _parts(content)[2:], own.split(_SEPARATOR)
+def _whole_row(own: bytes, shared: list[bytes]) -> bytes:
+    visit = own.split(_SEPARATOR)
     if len(shared) == len(visit) + 2:
         shared.pop()  # the source of the page
     if len(shared) != len(visit) + 1:

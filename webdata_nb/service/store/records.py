@@ -432,14 +432,16 @@ class StateCounts:
 
 @dataclass(frozen=True, slots=True)
 class UnindexedRow:
-    """A visible row that is not in the text index yet; `page` has URL, title and Markdown.
+    """A visible row that is not in the text index yet.
 
     `success` says whether its page was fetched, whatever became of an extraction from it.
     """
 
     position: int
-    page: bytes
-    journal: bytes
+    url: str
+    title: str | None
+    markdown: str | None
+    journal: Mapping[str, Any]
     success: bool
 
 

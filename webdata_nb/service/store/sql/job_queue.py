@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
@@ -17,6 +17,7 @@ from webdata_nb.service.store.page_contents import (
     LARGE_BYTES,
     DamagedContent,
     journal_of,
+    row_and_journal,
     row_of,
     source_json,
 )
@@ -219,21 +220,25 @@ class SqlJobQueue(JobQueue, IndexSource):
 
     async def _indexable_rows(self, rows: Sequence[SqlRow]) -> list[UnindexedRow]:
         pages = [stored_row(row, page=row["page"], journal=row["journal"]) for row in rows]
-        decoded = await self.contents.convert(pages, _row_and_journal)
+        decoded = await self.contents.convert(pages, _decoded_row)
         return [
             UnindexedRow(
-                row["position"], await self._indexed_fields(page), journal, bool(row["success"])
+                position=row["position"],
+                url=page["url"],
+                title=page.get("title"),
+                markdown=page.get("markdown"),
+                journal=journal,
+                success=bool(row["success"]),
             )
-            for row, (page, journal) in zip(rows, decoded, strict=True)
+            for row, (small, large, journal) in zip(rows, decoded, strict=True)
+            for page in (small or await self._indexed_fields(large),)
         ]
 
-    async def _indexed_fields(self, page: bytes) -> bytes:
-        """Return the JSON of the fields of a row that are indexed."""
-        if len(page) < LARGE_BYTES:
-            fields = orjson.loads(page)
-            return orjson.dumps({name: fields.get(name) for name in ("url", "title", "markdown")})
+    async def _indexed_fields(self, page: bytes) -> Mapping[str, Any]:
+        """Return the fields of a large row that are indexed."""
         [row] = await self.database.read("indexed_fields", page=page)
-        return bytes(row["page"])
+        fields: Mapping[str, Any] = orjson.loads(row["page"])
+        return fields
 
     async def is_expired(self, job_id: str) -> bool:
         rows = await self.database.read("job_by_id", id=job_id)
@@ -255,8 +260,11 @@ def _page_or_none(page: StoredRow) -> WholeEntry | None:
     return None if journal is None else WholeEntry(row_of(page), journal, source_json(page))
 
 
-def _row_and_journal(page: StoredRow) -> tuple[bytes, bytes]:
-    return row_of(page), _journal_or_none(page) or b"{}"
+def _decoded_row(page: StoredRow) -> tuple[Mapping[str, Any], bytes, Mapping[str, Any]]:
+    """Return a row, or its JSON if it is large, and its journal."""
+    row, journal = row_and_journal(page)
+    fields = orjson.loads(journal or b"{}")
+    return ({}, row, fields) if len(row) >= LARGE_BYTES else (orjson.loads(row), b"", fields)
 
 
 def _fair_share(transaction: Transaction, worker: str, now: float) -> int | None:
