@@ -128,7 +128,7 @@ async def check_rows(setup: Setup, job: JobRecord, texts: Sequence[str] = TEXTS)
     journal = [orjson.loads(entry.journal)["url"] for entry in await store.journal(job.id)]
     assert journal == [f"http://x/{n}" for n in range(len(texts))]
     unindexed = await store.unindexed_rows(job.id, start=0, count=99)
-    assert [orjson.loads(row.page)["markdown"] for row in unindexed] == list(texts)
+    assert [row.markdown for row in unindexed] == list(texts)
 
 
 async def test_contents_of_ended_jobs_move(setup: Setup) -> None:
