@@ -125,7 +125,7 @@ class CrawlFunction(Protocol[FrameT_co, StreamT_co, LazyT_co]):
     @overload
     def __call__(
         self,
-        url: str | Path | Sequence[str],
+        url: str | Path | Sequence[str | Path],
         *,
         stream: Literal[False] = False,
         batch_rows: int | None = None,
@@ -138,7 +138,7 @@ class CrawlFunction(Protocol[FrameT_co, StreamT_co, LazyT_co]):
     @overload
     def __call__(
         self,
-        url: str | Path | Sequence[str],
+        url: str | Path | Sequence[str | Path],
         *,
         stream: Literal[True],
         batch_rows: int | None = None,
@@ -151,7 +151,7 @@ class CrawlFunction(Protocol[FrameT_co, StreamT_co, LazyT_co]):
     @overload
     def __call__(
         self,
-        url: str | Path | Sequence[str],
+        url: str | Path | Sequence[str | Path],
         *,
         stream: Literal[False] = False,
         batch_rows: None = None,

@@ -97,7 +97,9 @@ def is_recorded(options: CrawlDfOptions) -> bool:
 
 
 async def record(
-    url: str | Path | Sequence[str], options: CrawlDfOptions, without_effect: Mapping[str, object]
+    url: str | Path | Sequence[str | Path],
+    options: CrawlDfOptions,
+    without_effect: Mapping[str, object],
 ) -> pd.DataFrame:
     """Run a crawl that writes the WARC file `out`, and return its rows.
 

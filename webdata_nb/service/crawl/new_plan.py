@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from webdata_nb.contract.requests import CrawlRequest
-from webdata_nb.contract.url_keys import canonical_key
+from webdata_nb.contract.url_keys import canonical_key, site_of
 from webdata_nb.service.crawl.facets import FacetDetector
 from webdata_nb.service.crawl.frontier import Frontier
 from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan
-from webdata_nb.service.crawl.scope import CrawlScope, site_of
+from webdata_nb.service.crawl.scope import CrawlScope
 from webdata_nb.service.web.urls import canonical_url
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from webdata_nb.contract.requests import CrawlRequest
+from webdata_nb.contract.url_keys import site_of
 from webdata_nb.service.content.page_source import ConversionOptions, PageFact
 from webdata_nb.service.crawl.earlier_pages import EarlierPage, EarlierPages, UnchangedPage
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
@@ -14,7 +15,6 @@ from webdata_nb.service.crawl.plan import CrawlPlan
 from webdata_nb.service.crawl.rights.job_rights import JobRights
 from webdata_nb.service.crawl.rights.page_signals import Headers
 from webdata_nb.service.crawl.robots import JobRobots
-from webdata_nb.service.crawl.scope import site_of
 from webdata_nb.service.extract.extraction import Extractor
 from webdata_nb.service.pages.page_pipeline import (
     AllowHop,

@@ -15,13 +15,14 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from webdata_nb.contract.outcomes import FETCHED, is_row
+from webdata_nb.contract.url_keys import site_of
 from webdata_nb.service.crawl.candidate import Candidate
 from webdata_nb.service.crawl.discovery import DiscoveredUrls, UrlDiscovery
 from webdata_nb.service.crawl.facets import FacetDetector
 from webdata_nb.service.crawl.frontier import Frontier
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
 from webdata_nb.service.crawl.recorded_dict import RecordedDict
-from webdata_nb.service.crawl.scope import CrawlScope, site_of
+from webdata_nb.service.crawl.scope import CrawlScope
 from webdata_nb.service.crawl.state_record import Section
 from webdata_nb.service.crawl.traps import MAX_LINKS_PER_PAGE
 from webdata_nb.service.crawl.url_hashes import hash64

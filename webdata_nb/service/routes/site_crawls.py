@@ -18,7 +18,7 @@ from webdata_nb.contract.replies import (
     SiteOfCrawl,
 )
 from webdata_nb.contract.requests import LongCrawlRequest, NoParameters, SiteCrawlRequest
-from webdata_nb.service.crawl.scope import site_of
+from webdata_nb.contract.url_keys import site_of
 from webdata_nb.service.errors import BadInput, InvalidJobState
 from webdata_nb.service.routes.crawl import check_options
 from webdata_nb.service.routes.job_start import check_url, start_together

@@ -224,7 +224,7 @@ class SqlJobQueue(JobQueue, IndexSource):
         return [
             UnindexedRow(
                 position=row["position"],
-                url=page["url"],
+                url=page.get("url") or row["url"],
                 title=page.get("title"),
                 markdown=page.get("markdown"),
                 journal=journal,
