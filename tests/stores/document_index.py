@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from types import MappingProxyType
 
@@ -78,3 +80,11 @@ def open_document_index(data_dir: Path, store: Store) -> DocumentIndex:
     if isinstance(store, SqlStore) and isinstance(store.database, PostgresDatabase):
         return PostgresDocumentIndex(store.database, texts)
     return SqliteDocumentIndex(data_dir / INDEX_FILE, texts)
+
+
+def pages_by_word(path: Path) -> dict[str, int]:
+    """Return in how many pages each word of the index is, found or not."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("INSERT INTO page_text (page_text) VALUES ('integrity-check')")
+        connection.execute("CREATE VIRTUAL TABLE temp.word USING fts5vocab (main, page_text, row)")
+        return dict(connection.execute("SELECT term, doc FROM temp.word"))

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-import sqlite3
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from tests.stores.document_index import DocumentIndex, open_document_index
+from tests.stores.document_index import DocumentIndex, open_document_index, pages_by_word
 from tests.stores.jobs import ALICE, BOB
 from webdata_nb.service.errors import BlobsUnavailable
 from webdata_nb.service.store.backends import INDEX_FILE
@@ -35,14 +33,6 @@ async def index(tmp_path: Path) -> AsyncIterator[DocumentIndex]:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / INDEX_FILE
-
-
-def pages_by_word(path: Path) -> dict[str, int]:
-    """Return in how many pages each word of the index is, found or not."""
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("INSERT INTO page_text (page_text) VALUES ('integrity-check')")
-        connection.execute("CREATE VIRTUAL TABLE temp.word USING fts5vocab (main, page_text, row)")
-        return dict(connection.execute("SELECT term, doc FROM temp.word"))
 
 
 def words_of(pages: Iterable[IndexedPage]) -> dict[str, int]:

@@ -8,13 +8,13 @@ import sqlite3
 import unicodedata
 import zlib
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
+from tests.stores.document_index import pages_by_word
 from tests.stores.jobs import ALICE, BOB, NOW, accounts, new_job
 from webdata_nb.service.store.backends import INDEX_FILE, open_text_index
 from webdata_nb.service.store.indexing import Indexer, strip_markdown
@@ -533,20 +533,13 @@ async def test_words_are_deleted_with_the_texts_of_stored_rows(
     await _crawled(store, {"url": "http://x/"}, rows, text="hidden hedgehog")
     async with open_text_index(tmp_path, store) as index:
         await Indexer(store, index).catch_up()
-        assert {"tide", "hedgehog", "stone", "fox"} < _words(tmp_path)
+        assert {"tide", "hedgehog", "stone", "fox"} < set(pages_by_word(tmp_path / INDEX_FILE))
         await _crawled(store, {"url": "http://x/"}, newer[::-1], now=NOW + 1)
         await Indexer(store, index).catch_up()
         ferns = {"fern0", "fern1", "fern2", "fern4"}
-        assert _words(tmp_path) == {*ferns, "rain", "t", "a", "petrel"}
+        assert set(pages_by_word(tmp_path / INDEX_FILE)) == {*ferns, "rain", "t", "a", "petrel"}
         for job in await store.jobs(ALICE, limit=2):
             await store.retention.mark_expired(job.id, now=NOW + 2)
             await index.delete(job.id)
             await store.retention.delete_rows(job.id, now=NOW + 2)
-    assert _words(tmp_path) == set()
-
-
-def _words(folder: Path) -> set[str]:
-    """Return the words in the index of SQLite."""
-    with closing(sqlite3.connect(folder / INDEX_FILE)) as connection:
-        connection.execute("CREATE VIRTUAL TABLE temp.word USING fts5vocab (main, page_text, row)")
-        return {word for [word] in connection.execute("SELECT term FROM temp.word")}
+    assert set(pages_by_word(tmp_path / INDEX_FILE)) == set()

@@ -56,11 +56,11 @@ def archive_inputs(
         There is no such file, an option has no meaning for archives, or the session does not use
         the local service; nothing was sent.
     """
-    start, archives = None, arguments.list_items("url", url) if archive is None else None
-    if archives is not None:
-        _check_all_archives(archives)
-    elif archive is None:
-        archive = url if _is_archive(url) else None
+    start: str | None = None
+    items: Sequence[object] | None = None
+    if archive is None:
+        items = arguments.list_items("url", url)
+        _check_all_archives(items or ())
     elif isinstance(url, str):
         start = url
     else:
@@ -72,10 +72,10 @@ def archive_inputs(
     values = request_values(options, CrawlOptions)
     inputs = [
         Input(
-            {} if archives is None else {"start_url": str(each)},
+            {} if items is None else {"start_url": str(each)},
             JobSpec.archive_crawl(_checked_path(each), start, **values),
         )
-        for each in archives or [archive]
+        for each in items or [url if archive is None else archive]
     ]
     _checked_call(options)
     return inputs
@@ -152,7 +152,7 @@ def _checked_target(out: object) -> Path:
     return path
 
 
-def _checked_path(archive: str | Path | None) -> Path:
+def _checked_path(archive: object) -> Path:
     if not isinstance(archive, str | Path):
         raise InvalidArgument(f"archive must be a path; it is {format_value(archive)}")
     path = Path(archive).expanduser().absolute()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from webdata_nb.service.store.passages import MAX_TITLE_CHARS, folded_words
+from webdata_nb.service.store.snippets import MAX_TITLE_CHARS, folded_words
 
 # Different words of a page that are found.
 MAX_WORDS: Final = 100_000

@@ -11,10 +11,10 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from webdata_nb.service.store.indexing import StoredTexts
-from webdata_nb.service.store.passages import best_passage
 from webdata_nb.service.store.postgres.database import PostgresDatabase
 from webdata_nb.service.store.postgres.page_words import page_words, word_hash
 from webdata_nb.service.store.records import IndexedPage
+from webdata_nb.service.store.snippets import best_snippet
 from webdata_nb.service.store.sql.connection import SqlRow, Transaction
 from webdata_nb.service.store.sql.text_index import SqlTextIndex, query_words
 
@@ -68,9 +68,9 @@ class PostgresTextIndex(SqlTextIndex):
             "max_candidates": MAX_CANDIDATES,
         }
 
-    def _passage(self, title: str, text: str, words: Collection[str]) -> str | None:
+    def _snippet(self, title: str, text: str, words: Collection[str]) -> str | None:
         """Return None for a page that has only other words with the same hashes."""
-        return best_passage(title, text, words)
+        return best_snippet(title, text, words)
 
 
 def _without_nul(text: str) -> str:

@@ -224,18 +224,20 @@ class SqlJobQueue(JobQueue, IndexSource):
         return [
             UnindexedRow(
                 position=row["position"],
-                url=page.get("url") or row["url"],
-                title=page.get("title"),
-                markdown=page.get("markdown"),
+                url=fields.get("url") or row["url"],
+                title=fields.get("title"),
+                markdown=fields.get("markdown"),
                 journal=journal,
                 success=bool(row["success"]),
             )
-            for row, (small, large, journal) in zip(rows, decoded, strict=True)
-            for page in (small or await self._indexed_fields(large),)
+            for row, (page, journal) in zip(rows, decoded, strict=True)
+            for fields in [await self._indexed_fields(page)]
         ]
 
-    async def _indexed_fields(self, page: bytes) -> Mapping[str, Any]:
-        """Return the fields of a large row that are indexed."""
+    async def _indexed_fields(self, page: bytes | Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return at least the fields of a row that are indexed, from a large one's JSON."""
+        if not isinstance(page, bytes):
+            return page
         [row] = await self.database.read("indexed_fields", page=page)
         fields: Mapping[str, Any] = orjson.loads(row["page"])
         return fields
@@ -260,11 +262,10 @@ def _page_or_none(page: StoredRow) -> WholeEntry | None:
     return None if journal is None else WholeEntry(row_of(page), journal, source_json(page))
 
 
-def _decoded_row(page: StoredRow) -> tuple[Mapping[str, Any], bytes, Mapping[str, Any]]:
+def _decoded_row(page: StoredRow) -> tuple[bytes | Mapping[str, Any], Mapping[str, Any]]:
     """Return a row, or its JSON if it is large, and its journal."""
     row, journal = row_and_journal(page)
-    fields = orjson.loads(journal or b"{}")
-    return ({}, row, fields) if len(row) >= LARGE_BYTES else (orjson.loads(row), b"", fields)
+    return row if len(row) >= LARGE_BYTES else orjson.loads(row), orjson.loads(journal or b"{}")
 
 
 def _fair_share(transaction: Transaction, worker: str, now: float) -> int | None:

@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from webdata_nb.service.store.indexing import StoredTexts, origin_of
-from webdata_nb.service.store.passages import folded_words
 from webdata_nb.service.store.records import IndexedPage, TextMatch
+from webdata_nb.service.store.snippets import folded_words
 from webdata_nb.service.store.sql.connection import SqlRow, Transaction
 from webdata_nb.service.store.text_index import TextIndex
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 # More words of a query are not looked for.
 MAX_QUERY_WORDS: Final = 64
 # Pages whose texts are in memory at one time.
-_PASSAGES: Final = 20
+_SNIPPETS: Final = 20
 
 
 class SqlTextIndex(TextIndex):
@@ -47,8 +47,8 @@ class SqlTextIndex(TextIndex):
         """Return the values of `find_pages` for all or any words of a query; None without words."""
 
     @abstractmethod
-    def _passage(self, title: str, text: str, words: Collection[str]) -> str | None:
-        """Return the passage of a page for the words of a query; None if it has none of them."""
+    def _snippet(self, title: str, text: str, words: Collection[str]) -> str | None:
+        """Return the snippet of a page for the words of a query; None if it has none of them."""
 
     async def cursor(self, job_id: str) -> int:
         return _position(await self._read("index_cursor", job_id=job_id))
@@ -141,23 +141,23 @@ class SqlTextIndex(TextIndex):
         """Return the pages in rows of `find_pages` that still have their text."""
         words = query_words(query)
         matches: list[TextMatch] = []
-        for start in range(0, len(rows), _PASSAGES):
-            some = rows[start : start + _PASSAGES]
+        for start in range(0, len(rows), _SNIPPETS):
+            some = rows[start : start + _SNIPPETS]
             texts = await self._texts.read([(row["job_id"], row["position"]) for row in some])
-            matches += await asyncio.to_thread(self._with_passages, some, texts, words)
+            matches += await asyncio.to_thread(self._with_snippets, some, texts, words)
         return matches
 
-    def _with_passages(
+    def _with_snippets(
         self, rows: Sequence[SqlRow], texts: Sequence[str | None], words: Collection[str]
     ) -> list[TextMatch]:
-        passages = [
-            None if text is None else self._passage(row["title"], text, words)
+        snippets = [
+            None if text is None else self._snippet(row["title"], text, words)
             for row, text in zip(rows, texts, strict=True)
         ]
         return [
-            TextMatch(row["url"], row["title"], passage, bool(row["unreachable"]))
-            for row, passage in zip(rows, passages, strict=True)
-            if passage is not None
+            TextMatch(row["url"], row["title"], snippet, bool(row["unreachable"]))
+            for row, snippet in zip(rows, snippets, strict=True)
+            if snippet is not None
         ]
 
 

@@ -15,19 +15,19 @@ import asyncio
 import logging
 import re
 import sqlite3
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from webdata_nb.service.errors import BlobsUnavailable, StoreUnavailable
 from webdata_nb.service.store.indexing import StoredTexts
-from webdata_nb.service.store.passages import best_passage, first_passage
 from webdata_nb.service.store.records import IndexedPage
+from webdata_nb.service.store.snippets import best_snippet, first_snippet
 from webdata_nb.service.store.sql.connection import SqlRow, Transaction
 from webdata_nb.service.store.sql.text_index import SqlTextIndex
 from webdata_nb.service.store.sqlite.database import SqliteTransaction
@@ -135,31 +135,6 @@ class SqliteTextIndex(SqlTextIndex):
         await self._run(self._open_connection().close)
         await asyncio.to_thread(self._thread.shutdown)
 
-    async def add(
-        self,
-        account_id: str,
-        job_id: str,
-        pages: Sequence[IndexedPage],
-        *,
-        start: int = 0,
-        upto: int,
-        reachable: Mapping[str, bool] = MappingProxyType({}),
-    ) -> int:
-        cursor = await super().add(
-            account_id, job_id, pages, start=start, upto=upto, reachable=reachable
-        )
-        await self._delete_words()
-        return cursor
-
-    async def remove_site(self, account_id: str, origin: str) -> int:
-        removed = await super().remove_site(account_id, origin)
-        await self._delete_words()
-        return removed
-
-    async def delete(self, job_id: str) -> None:
-        await super().delete(job_id)
-        await self._delete_words()
-
     async def return_space(self) -> None:
         await self._delete_words()
         await self._run(self._rebuild_if_orphaned)
@@ -238,7 +213,9 @@ class SqliteTextIndex(SqlTextIndex):
                 connection.execute("BEGIN")
                 return change(SqliteTransaction(connection))
 
-        return await self._run(in_transaction)
+        result = await self._run(in_transaction)
+        await self._delete_words()
+        return result
 
     async def _read(self, statement: str, /, **values: Any) -> Sequence[SqlRow]:
         return await self._run(
@@ -256,9 +233,9 @@ class SqliteTextIndex(SqlTextIndex):
         match = (" AND " if require_all else " OR ").join(words)
         return {"match": match, "title_weight": _TITLE_WEIGHT}
 
-    def _passage(self, title: str, text: str, words: Collection[str]) -> str | None:
-        """Return the first passage if FTS5 has folded a word in another way."""
-        return best_passage(title, text, words) or first_passage(text)
+    def _snippet(self, title: str, text: str, words: Collection[str]) -> str | None:
+        """Return the first snippet if FTS5 has folded a word in another way."""
+        return best_snippet(title, text, words) or first_snippet(text)
 
     def _open_connection(self) -> sqlite3.Connection:
         if self._connection is None:  # it could not be opened again after damage

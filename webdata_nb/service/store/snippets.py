@@ -1,4 +1,4 @@
-"""Finds the passage of a text for a query, on words in lower case and without diacritics."""
+"""Makes the snippet of a text for a query, on words in lower case and without diacritics."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Final
 
 _MAX_WORD_CHARS: Final = 200
 MAX_TITLE_CHARS: Final = 2_000
-# Of a passage: before the first match, until the last one, and after the first one.
+# Of a snippet: before the first match, until the last one, and after the first one.
 _CONTEXT_CHARS: Final = 60
 _MATCHES_CHARS: Final = 180
-_PASSAGE_CHARS: Final = 240
+_SNIPPET_CHARS: Final = 240
 # Matches that are looked at in a text.
 _MAX_PLACES: Final = 10_000
 _WORD: Final = re.compile(rf"[^\W_]{{1,{_MAX_WORD_CHARS}}}")
@@ -59,13 +59,13 @@ def folded_words(text: str) -> list[str]:
     return _WORD.findall(fold(unicodedata.normalize("NFC", text)))
 
 
-def first_passage(text: str) -> str:
+def first_snippet(text: str) -> str:
     """Return the beginning of a text."""
-    return _passage(unicodedata.normalize("NFC", text), 0)
+    return _snippet(unicodedata.normalize("NFC", text), 0)
 
 
-def best_passage(title: str, text: str, words: Collection[str]) -> str | None:
-    """Return the passage of a text with most of some folded words.
+def best_snippet(title: str, text: str, words: Collection[str]) -> str | None:
+    """Return the snippet of a text with most of some folded words.
 
     Without any of them in the text, it is the first one if the title has a word, and None if not.
     """
@@ -73,7 +73,7 @@ def best_passage(title: str, text: str, words: Collection[str]) -> str | None:
     places = [(match.start(), match[0]) for match in _matches(fold(text), words)]
     if not places and set(words).isdisjoint(folded_words(title[:MAX_TITLE_CHARS])):
         return None
-    return _passage(text, _densest(places))
+    return _snippet(text, _densest(places))
 
 
 def _matches(folded: str, words: Collection[str]) -> Iterator[re.Match[str]]:
@@ -84,7 +84,7 @@ def _matches(folded: str, words: Collection[str]) -> Iterator[re.Match[str]]:
 
 
 def _densest(places: Sequence[tuple[int, str]]) -> int:
-    """Return where the first passage with most of the words begins, by places in their order."""
+    """Return where the first snippet with most of the words begins, by places in their order."""
     best = most = first = 0
     inside = Counter[str]()
     for place, word in places:
@@ -97,13 +97,13 @@ def _densest(places: Sequence[tuple[int, str]]) -> int:
     return best
 
 
-def _passage(text: str, match: int) -> str:
+def _snippet(text: str, match: int) -> str:
     """Return the whole words of a text around a match."""
-    start, end = max(0, match - _CONTEXT_CHARS), match + _PASSAGE_CHARS
+    start, end = max(0, match - _CONTEXT_CHARS), match + _SNIPPET_CHARS
     before, after = text[start:match], text[match:end]
     if start and (space := _SPACE.search(before)):
         before = before[space.end() :]
     if end < len(text):
         after = (after.rsplit(maxsplit=1) or [""])[0]
-    passage = " ".join((before + after).split())
-    return f"{'… ' if start else ''}{passage}{' …' if end < len(text) else ''}"
+    snippet = " ".join((before + after).split())
+    return f"{'… ' if start else ''}{snippet}{' …' if end < len(text) else ''}"
