@@ -384,6 +384,7 @@ def test_cache_commands(served: Shell, site: Site) -> None:
 # Service
 
 
+@pytest.mark.slow
 def test_stop_reports_whether_service_ran(shell: Shell) -> None:
     assert shell.call("stop").stderr == "webdata: no local service runs\n"
     with shell.serving() as service:

@@ -84,6 +84,7 @@ def test_a_path_is_crawled_from_its_first_page_and_cached_until_it_changes(tmp_p
         crawl_df(f"{URL}missing", archive=path)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("on_local_service")
 def test_a_list_of_archives_is_one_frame(tmp_path: Path) -> None:
     first = small_archive(tmp_path / "first.warc.gz", "First")

@@ -192,6 +192,7 @@ def test_links_of_any_crawl_come_from_the_service(faulty: FaultySite) -> None:
         links_df("no-such-job")
 
 
+@pytest.mark.slow
 def test_a_job_has_the_columns_of_an_audit(faulty: FaultySite) -> None:
     begun = crawl_job(faulty.url, max_pages=5, formats=[], audit=True)
     pages = begun.df()
@@ -199,6 +200,7 @@ def test_a_job_has_the_columns_of_an_audit(faulty: FaultySite) -> None:
     assert "page_facts" not in crawl_job(faulty.url, max_pages=5, formats=[]).df().columns
 
 
+@pytest.mark.slow
 def test_an_audit_since_an_earlier_one_has_the_same_columns(faulty: FaultySite) -> None:
     options: dict[str, Any] = {"audit": True, "max_pages": 5, "formats": [], "cache": False}
     first = crawl_df(faulty.url, **options)
@@ -238,6 +240,7 @@ def test_spellings_of_one_url_are_one_page() -> None:
     assert links_df(pages)["status_code"].notna().all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("documented", [audit_df, audit_report, plot_audit])
 def test_docstring_examples_run(
     faulty: FaultySite, documented: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -81,6 +81,7 @@ def search_without_network(query: str, **options: Any) -> None:
         search_df(query, num_results=1, formats=[], **options)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("connected", "default_providers")
 def test_first_search_of_a_home_names_the_providers(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "webdata_nb")

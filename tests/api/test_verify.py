@@ -132,6 +132,7 @@ def test_data_that_the_service_refuses_fails_alone(site: Site) -> None:
         assert list(verify(two)["verdict"]) == ["failed", "failed", "verbatim"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("on_this_machine")
 def test_values_of_other_columns_are_compared(site: Site) -> None:
     url = site.page("/", page("Ant", "1.50 €", "A-1", "/"))
@@ -142,6 +143,7 @@ def test_values_of_other_columns_are_compared(site: Site) -> None:
     assert list(verify(pages)["verdict"]) == ["derived", "unsupported"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("on_this_machine")
 def test_the_errors_of_a_model_are_found(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     model = StubModel(site, "/llm/v1")

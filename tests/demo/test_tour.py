@@ -74,6 +74,7 @@ def test_tour_of_real_site_searches_first_title(
     assert find(current()) is None
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("home")
 def test_service_that_ran_before_is_not_stopped(
     site: Site, capsys: pytest.CaptureFixture[str]
@@ -89,6 +90,7 @@ def test_service_that_ran_before_is_not_stopped(
         stop(current())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("home")
 def test_unreachable_site_raises_and_service_is_stopped() -> None:
     with pytest.raises(WebdataError):

@@ -23,6 +23,8 @@ from webdata_nb.service.content.page_source import ConversionOptions, PageSource
 from webdata_nb.service.extract.structured import Extraction, extract_structured
 from webdata_nb.service.scrape.page import scrape
 
+pytestmark = pytest.mark.slow
+
 FLOORS: Final = json.loads((Path(__file__).parent / "floors.json").read_text())[
     "structured_extraction"
 ]
@@ -196,7 +198,6 @@ def _unfit(name: str, values: list[Any]) -> bool:
     return False
 
 
-@pytest.mark.slow
 def test_what_the_data_says_is_filled(cases: list[Case]) -> None:
     filled, gaps = 0, []
     for case in cases:

@@ -122,7 +122,6 @@ def team(postgres_server: PostgresServer, tmp_path: Path) -> Iterator[Team]:
         yield team
 
 
-@pytest.mark.smoke
 def test_workers_run_jobs_until_they_are_retired_or_killed(team: Team, site: Site) -> None:
     paths = link_tree(site, depth=2, fanout=5)
     first = team.start_worker("first")
@@ -146,6 +145,7 @@ def test_workers_run_jobs_until_they_are_retired_or_killed(team: Team, site: Sit
     assert team.rows(job_id) == list(paths)
 
 
+@pytest.mark.smoke
 def test_retired_worker_releases_its_leases(team: Team, site: Site) -> None:
     paths = link_tree(site, depth=2, fanout=5)
     team.start_worker("first")

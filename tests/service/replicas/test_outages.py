@@ -38,7 +38,7 @@ def own_server() -> Iterator[PostgresServer]:
         yield server
 
 
-@pytest.mark.parametrize("mode", [pytest.param("fast", marks=pytest.mark.smoke), "immediate"])
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
 async def test_requests_are_refused_and_crawls_go_on(
     own_server: PostgresServer,
     site: Site,

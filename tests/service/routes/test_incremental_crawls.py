@@ -113,6 +113,7 @@ async def test_the_requests_for_unchanged_pages_have_their_validators(api: Api, 
     assert sent["/target"] == list(names)
 
 
+@pytest.mark.slow
 @pytest.mark.both_stores
 async def test_a_full_request_shows_which_claims_are_wrong(api: Api, site: Site) -> None:
     versions = varied_site(site)
@@ -167,6 +168,7 @@ async def test_an_earlier_crawl_with_other_options_is_refused(
     assert (problem["type"] == gives_way) == is_of_crawl
 
 
+@pytest.mark.slow
 async def test_options_that_select_pages_may_differ(api: Api, site: Site) -> None:
     versions = varied_site(site)
     first = await crawl(api, site, max_depth=2, exclude_paths=["/p4"])
@@ -182,6 +184,7 @@ async def test_options_that_select_pages_may_differ(api: Api, site: Site) -> Non
     assert_equal(more, await full_crawl(api, site, **options))
 
 
+@pytest.mark.slow
 async def test_equal_headers_and_cookies_are_no_difference(api: Api, site: Site) -> None:
     versions = varied_site(site)
     options: dict[str, Any] = {"scrape_options": {"headers": {"X-Key": "k"}, "cookies": {"a": "b"}}}
@@ -207,6 +210,7 @@ async def test_formats_and_depths_are_those_of_a_full_crawl(api: Api, site: Site
     assert [each[site.at("/p31")] for each in depths] == [5, 1]
 
 
+@pytest.mark.slow
 async def test_facts_for_an_audit_are_those_of_a_full_crawl(api: Api, site: Site) -> None:
     versions = varied_site(site)
     plain = await crawl(api, site)

@@ -24,6 +24,7 @@ def page_workers() -> int:
     return 2
 
 
+@pytest.mark.slow
 async def test_a_crawl_loses_no_page_to_killed_and_stopped_page_workers(api: Api) -> None:
     chance, sent = random.Random(8), 0
     with Site(seed=8, latency=0.05) as site:
