@@ -24,7 +24,7 @@ from webdata_nb.service.extract.structured import EXTRACTION, Extraction
 from webdata_nb.service.observability.operations import record_operations
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
 from webdata_nb.service.scrape.scraped import Scraped
-from webdata_nb.service.workers import pool
+from webdata_nb.service.workers import pool, process
 from webdata_nb.service.workers.pool import ABANDONED_S, PagePool
 
 FULL_PAGE = ConversionOptions(only_main_content=False)
@@ -150,6 +150,27 @@ async def test_closing_a_pool_that_starts_leaves_no_worker() -> None:
     async with PagePool(2) as pages:
         pages.start_soon()
         await asyncio.sleep(0)
+    assert workers() == []
+
+
+async def test_close_waits_for_an_exit_that_is_reported_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(process, "END_S", 0.0)  # pages do not wait for the exit code
+    for is_stopped in (False, True):
+        async with PagePool(1) as pages:
+            await pages.scrape(html("Page"), FULL_PAGE)
+            [worker] = pages._workers
+            if is_stopped:
+                workers()[0].suspend()
+        assert worker._process.returncode is not None
+
+
+async def test_closed_pool_starts_no_worker() -> None:
+    async with PagePool(1) as pages:
+        _, [page] = await suspended_with(pages, "Page")
+    with pytest.raises(ScrapeError, match="were stopped"):
+        await page
     assert workers() == []
 
 

@@ -94,6 +94,7 @@ class PagePool:
         self._starting: asyncio.Task[None] | None = None
         self._used_at = time.monotonic()
         self._closing: set[asyncio.Task[None]] = set()
+        self._is_closed = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -107,6 +108,8 @@ class PagePool:
         if self._starting is not None:
             self._starting.cancel()
             await asyncio.wait({self._starting})
+        async with self._start_lock:  # no worker is being started, and none will be
+            self._is_closed = True
         await asyncio.gather(*(worker.close() for worker in self._workers), *self._closing)
 
     async def keep_ready(self) -> None:
@@ -122,7 +125,7 @@ class PagePool:
     def start_soon(self) -> None:
         """Start missing workers in the background, for a job whose first pages are on their way."""
         self._used_at = time.monotonic()
-        if len(self._workers) < self._size and self._starting is None:
+        if self._lacks_workers() and self._starting is None:
             self._starting = asyncio.create_task(self._start_missing())
             self._starting.add_done_callback(self._forget_start)
 
@@ -131,10 +134,13 @@ class PagePool:
 
     async def _start_missing(self) -> None:
         with contextlib.suppress(WorkerEnded):  # the first page tries again
-            while len(self._workers) < self._size:
+            while self._lacks_workers():
                 async with self._start_lock:
-                    if len(self._workers) < self._size:
+                    if self._lacks_workers():
                         self._workers.append(await self._start_worker())
+
+    def _lacks_workers(self) -> bool:
+        return len(self._workers) < self._size and not self._is_closed
 
     async def scrape(
         self, source: PageSource, options: ConversionOptions, *, outlinks: bool = True
@@ -205,6 +211,8 @@ class PagePool:
 
     async def _choose_worker(self) -> WorkerProcess:
         async with self._start_lock:
+            if self._is_closed:
+                raise ScrapeError("worker_died", "the page workers were stopped")
             for stale_worker in list(filter(_must_be_replaced, self._workers)):
                 self._retire(stale_worker)
             share = self._share_of(current_account())

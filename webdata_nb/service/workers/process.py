@@ -32,9 +32,11 @@ log = logging.getLogger(__name__)
 # most; a worker that was stopped by a signal is replaced after one.
 HANG_S: Final = 60.0
 STEP_S: Final = 5.0
-# How long a killed process may take to end.
+# How long the pages of a killed process wait for its exit code.
 END_S: Final = 5.0
 _CLOSE_S: Final = 2.0
+# How long a killed process may take to end: its memory is freed first, on a busy machine slowly.
+_REAP_S: Final = 60.0
 PIPE_BYTES: Final = 1024 * 1024
 _MODULE: Final = "webdata_nb.service.workers.worker"
 _KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
@@ -145,7 +147,10 @@ class WorkerProcess:
             async with asyncio.timeout(_CLOSE_S):
                 await asyncio.shield(self._reader)
         self._kill()
-        await asyncio.wait({self._reader}, timeout=2 * END_S)
+        await asyncio.wait({self._reader}, timeout=_REAP_S)
+        if not self._reader.done():
+            log.warning("page worker %d has not ended after its kill", self._process.pid)
+            self._reader.cancel()
 
     def _kill(self) -> None:
         # Process.kill() polls, and so takes the exit code from the watcher that waits for it.
@@ -180,6 +185,7 @@ class WorkerProcess:
             pipe.close()
         exit_code = await self._exit_code()
         self._fail_pending(FAULT_EXIT if fault else exit_code, first_not_started=out_of_memory)
+        await self._process.wait()
 
     async def _exit_code(self) -> int:
         try:
