@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from tests.wire.waiting import until
 from webdata_nb.client.limiter import ConcurrencyLimiter, limiters_for_key
 
 
@@ -54,8 +55,8 @@ async def test_lowest_ticket_is_admitted_first() -> None:
 
 async def test_closed_limiter_admits_nothing_before_it_opens() -> None:
     limiter = ConcurrencyLimiter(4)
-    limiter.close_for(0.3)
     began = time.monotonic()
+    limiter.close_for(0.3)
     async with limiter.slot(limiter.ticket()):
         assert time.monotonic() - began >= 0.3
 
@@ -66,7 +67,8 @@ async def test_concurrency_drops_to_one_after_refusal_and_grows_with_success() -
     log: list[int] = []
     release = asyncio.Event()
     tasks = [asyncio.create_task(hold(limiter, log, release, limiter.ticket())) for _ in range(4)]
-    await asyncio.sleep(0.05)
+    await until(lambda: bool(log))
+    await settled()
     assert len(log) == 1
     limiter.report_success()
     await settled()
