@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import socket
-import time
 from typing import Final
 
 # Below the range from which the kernel takes ports of outgoing connections (32768 by default):
@@ -22,18 +21,3 @@ def free_port() -> int:
                 continue
             return port
     raise OSError("none of 100 ports is free")
-
-
-def wait_until_free(port: int, timeout_s: float = 120.0) -> None:
-    """Wait until no other program listens on a port."""
-    deadline = time.monotonic() + timeout_s
-    while True:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                assert time.monotonic() < deadline, f"port {port} is used by another program"
-            else:
-                return
-        time.sleep(0.2)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
+from contextlib import ExitStack
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from tests.ports import free_port
 from tests.site.reading import read_html, words
 from webdata_nb.demo.pages import SampleWeb
 from webdata_nb.demo.server import SampleSite
@@ -311,11 +313,19 @@ def test_each_site_uses_its_own_origin(sample_site: SampleSite, served: SampleSi
     assert served.url not in fetch(sample_site.url).text
 
 
-def test_port_can_be_chosen_and_a_taken_one_is_replaced() -> None:
-    with SampleSite() as first:
-        taken = urlsplit(first.url).port
-        assert taken is not None
-        with SampleSite(port=taken) as second:
-            assert urlsplit(second.url).port not in {taken, 0}
-    with SampleSite(port=taken) as again:
-        assert urlsplit(again.url).port == taken
+def test_port_can_be_chosen_and_a_taken_one_is_replaced_by_the_next() -> None:
+    chosen = free_port()
+    with SampleSite(port=chosen) as first:
+        assert urlsplit(first.url).port == chosen
+        with SampleSite(port=chosen) as second, SampleSite(port=chosen) as third:
+            ports = [urlsplit(site.url).port or 0 for site in (second, third)]
+            assert chosen < ports[0] < ports[1] < chosen + 100
+    with SampleSite(port=chosen) as again:
+        assert urlsplit(again.url).port == chosen
+
+
+def test_without_a_free_port_after_the_chosen_one_any_is_taken() -> None:
+    with ExitStack() as stack:
+        for _ in range(2):  # no port follows this one
+            site = stack.enter_context(SampleSite(port=65_535))
+        assert urlsplit(site.url).port not in {65_535, 0}

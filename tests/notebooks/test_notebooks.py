@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import pytest
 
-from tests.ports import wait_until_free
 from webdata_nb import local, settings
 from webdata_nb.bridge import synced
 from webdata_nb.settings import Options
@@ -72,9 +71,6 @@ def test_there_are_notebooks() -> None:
 # From the last to the first: none may need what one before it has left.
 @pytest.mark.parametrize("path", in_reverse(NOTEBOOKS))
 def test_it_runs_and_shows_what_it_promises(path: Path, home: Path, tmp_path: Path) -> None:
-    # Tables cut long URLs: with another port than in the stored outputs, at another place.
-    for port in re.findall(r"SampleSite\(port=(\d+)\)", path.read_text("utf-8")):
-        wait_until_free(int(port))
     copy = tmp_path / path.name
     shutil.copy(path, copy)
     done = subprocess.run(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import sys
 import threading
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import TYPE_CHECKING, Final, Self
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _HOST: Final = "127.0.0.1"
+# How many ports are tried from the chosen one on.
+_PORTS: Final = 100
+_LAST_PORT: Final = 65_535
 
 
 class SampleSite:
@@ -23,7 +27,7 @@ class SampleSite:
     Parameters
     ----------
     port
-        Where to listen; a free port if it is 0, or if another program uses it.
+        Where to listen: the next free port if another program uses it, any free one if it is 0.
 
     Examples
     --------
@@ -118,12 +122,11 @@ class _SampleHandler(BaseHTTPRequestHandler):
 
 
 def _open_server(port: int) -> _SampleServer:
-    try:
-        return _SampleServer(port)
-    except OSError:
-        if not port:
-            raise
-        return _SampleServer(0)
+    """Listen on a port, or on one of those after it: addresses stay as long, as tables cut them."""
+    for number in range(port, min(port + _PORTS, _LAST_PORT + 1)) if port else ():
+        with suppress(OSError):
+            return _SampleServer(number)
+    return _SampleServer(0)
 
 
 class _SampleServer(ThreadingHTTPServer):
