@@ -36,7 +36,11 @@ PROBE_TIMEOUT_S: Final = 120.0
 
 
 class Probe:
-    """Asks for `/healthz` all the time, in a thread, and watches the memory of the service."""
+    """Asks for `/healthz` all the time, in a thread, and watches the memory of the service.
+
+    `seconds` are those until each answer, `busy_seconds` the processor time of the service's event
+    loop meanwhile: on a busy machine an answer may be late although nothing blocks the loop.
+    """
 
     def __init__(self, url: str, pid: int) -> None:
         self._where = urlsplit(url)
@@ -44,6 +48,7 @@ class Probe:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self.seconds: list[float] = []
+        self.busy_seconds: list[float] = []
         self.failures = 0
         self.peak_bytes = 0
 
@@ -64,7 +69,7 @@ class Probe:
         host, port = self._where.hostname or "", self._where.port
         connection = HTTPConnection(host, port, timeout=PROBE_TIMEOUT_S)
         while not self._stop.is_set():
-            begun = time.monotonic()
+            begun, busy_before = time.monotonic(), self._loop_seconds()
             try:
                 connection.request("GET", paths.HEALTH)
                 answered = connection.getresponse()
@@ -74,10 +79,19 @@ class Probe:
                 self.failures += 1
                 connection.close()
             self.seconds.append(time.monotonic() - begun)
+            self.busy_seconds.append(self._loop_seconds() - busy_before)
             with suppress(psutil.Error):
                 self.peak_bytes = max(self.peak_bytes, self._process.memory_info().rss)
             self._stop.wait(PROBE_EVERY_S)
         connection.close()
+
+    def _loop_seconds(self) -> float:
+        """Return the processor time of the event loop's thread so far, the main thread."""
+        with suppress(psutil.Error):
+            for thread in self._process.threads():
+                if thread.id == self._process.pid:
+                    return float(thread.user_time + thread.system_time)
+        return 0.0
 
 
 @dataclass
@@ -135,10 +149,14 @@ class Hostile:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How the service answered `/healthz` under an input, and what became of the jobs."""
+    """How the service answered `/healthz` under an input, and what became of the jobs.
+
+    `longest_busy_s` is the most processor time that its event loop used before an answer.
+    """
 
     name: str
     longest_s: float
+    longest_busy_s: float
     p99_s: float
     peak_mb: float
     probes: int
@@ -160,6 +178,7 @@ def under(
     were sent while it was under way: 99 in 100 of few answers are all of them.
     """
     seconds: list[float] = []
+    busy_seconds: list[float] = []
     jobs: list[tuple[str, str]] = []
     peak = failures = 0
     until = time.monotonic() + REPEAT_S
@@ -172,6 +191,7 @@ def under(
             caller = Caller(http)
             hostile.attack(caller, site.url)
         seconds += probe.seconds
+        busy_seconds += probe.busy_seconds
         jobs += caller.jobs
         peak, failures = max(peak, probe.peak_bytes), failures + probe.failures
         if len(seconds) >= probes or time.monotonic() > until:
@@ -179,6 +199,7 @@ def under(
     return Report(
         hostile.name,
         max(seconds, default=math.inf),
+        max(busy_seconds, default=math.inf),
         percentile(seconds, 0.99),
         peak / 1e6,
         len(seconds),
