@@ -26,7 +26,7 @@ from webdata_nb.service.web.fetch import Fetcher
 
 pytestmark = pytest.mark.slow
 
-_TIMEOUT_S: Final = 60.0
+_TIMEOUT_S: Final = 120.0
 _CHILD: Final = """
 import asyncio, sys
 from tests.browser.conftest import POLICY

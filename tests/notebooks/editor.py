@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,8 +14,10 @@ from pathlib import Path
 from textwrap import indent
 from typing import Final
 
+from tests.ports import free_port
+
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
-_TIMEOUT_S: Final = 60.0
+_TIMEOUT_S: Final = 120.0
 
 
 def _app(cells: Sequence[str]) -> str:
@@ -33,7 +34,7 @@ def running(folder: Path, cells: Sequence[str]) -> Iterator[str]:
     """Serve the editor of a new notebook with these cells; give its address."""
     file = folder / "notebook.py"
     file.write_text(_app(cells), encoding="utf-8")
-    port = _free_port()
+    port = free_port()
     own = {
         "HOME": str(folder),
         "XDG_CONFIG_HOME": str(folder / "config"),
@@ -57,12 +58,6 @@ def running(folder: Path, cells: Sequence[str]) -> Iterator[str]:
         finally:
             os.killpg(server.pid, signal.SIGKILL)
             server.wait(_TIMEOUT_S)
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def _answering(url: str, server: subprocess.Popen[bytes], log: Path) -> str:

@@ -20,7 +20,7 @@ from jupyter_client.manager import KernelManager
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
 # Names the interpreter whose ipykernel is tested; `benchmarks.kernel_matrix` sets it.
 PYTHON: Final = "TESTED_KERNEL_PYTHON"
-_TIMEOUT_S: Final = 60.0
+_TIMEOUT_S: Final = 120.0
 
 
 @dataclass

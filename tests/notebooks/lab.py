@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
 # Names a folder that keeps the screenshots, for a person to look at.
 SCREENSHOTS: Final = "TESTED_SCREENSHOTS"
-_TIMEOUT_S: Final = 60.0
+_TIMEOUT_S: Final = 120.0
 _NO_NEWS: Final = {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True}
 
 

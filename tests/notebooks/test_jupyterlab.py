@@ -66,7 +66,7 @@ def page(lab: Lab) -> Iterator[Page]:  # noqa: ARG001 - after it, so that it is 
             executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
         )
         opened = browser.new_page(viewport=SIZE)
-        opened.set_default_timeout(60_000)
+        opened.set_default_timeout(120_000)
         yield opened
         browser.close()
 

@@ -47,7 +47,7 @@ def page(notebook: str, service: WireService) -> Iterator[Page]:
             executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
         )
         opened = browser.new_page(viewport={"width": 1000, "height": 800})
-        opened.set_default_timeout(60_000)
+        opened.set_default_timeout(120_000)
         opened.goto(notebook)
         _run_all(opened, service)
         yield opened

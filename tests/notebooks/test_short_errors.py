@@ -95,7 +95,7 @@ def browser() -> Iterator[Browser]:
 
 def new_page(browser: Browser, width: int) -> Page:
     page = browser.new_page(viewport={"width": width, "height": 900})
-    page.set_default_timeout(60_000)
+    page.set_default_timeout(120_000)
     return page
 
 
