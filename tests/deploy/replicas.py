@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -61,7 +62,9 @@ def _end(replica: ReplicaProcess) -> None:
         stop(replica)
 
 
-def stop(replica: ReplicaProcess) -> int:
-    """Send SIGTERM, and wait for the end; return the exit code."""
+def stop(replica: ReplicaProcess) -> tuple[int, float]:
+    """Send SIGTERM, and wait for the end; return the exit code and the seconds."""
+    began = time.monotonic()
     replica.process.terminate()
-    return replica.process.wait(_END_S)
+    code = replica.process.wait(_END_S)
+    return code, time.monotonic() - began
