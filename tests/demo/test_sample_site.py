@@ -329,3 +329,9 @@ def test_without_a_free_port_after_the_chosen_one_any_is_taken() -> None:
         for _ in range(2):  # no port follows this one
             site = stack.enter_context(SampleSite(port=65_535))
         assert urlsplit(site.url).port not in {65_535, 0}
+
+
+def test_a_number_that_is_no_port_is_refused() -> None:
+    for port in (-1, 65_536):
+        with pytest.raises(OverflowError, match="port must be 0-65535"):
+            SampleSite(port=port).start()

@@ -123,7 +123,8 @@ class _SampleHandler(BaseHTTPRequestHandler):
 
 def _open_server(port: int) -> _SampleServer:
     """Listen on a port, or on one of those after it: addresses stay as long, as tables cut them."""
-    for number in range(port, min(port + _PORTS, _LAST_PORT + 1)) if port else ():
+    later = range(port + 1, min(port + _PORTS, _LAST_PORT + 1)) if port else ()
+    for number in (port, *later):
         with suppress(OSError):
             return _SampleServer(number)
     return _SampleServer(0)

@@ -217,7 +217,7 @@ class PagePool:
                 self._retire(stale_worker)
             share = self._share_of(current_account())
             worker = min(share or self._workers, key=lambda worker: worker.load, default=None)
-            may_start = share is None and len(self._workers) < self._size
+            may_start = share is None and self._lacks_workers()
             if worker is None or (worker.load and may_start):
                 worker = await self._start_worker()
                 self._workers.append(worker)
