@@ -36,15 +36,7 @@ def killed_crawl(*, pages: int, kills: int, seed: int) -> tuple[Outcome, list[st
         home = Path(folder)
         paths = link_tree(site, depth=2, fanout=22)[:pages]
         outcome = asyncio.run(
-            crawl_under_kills(
-                home,
-                site,
-                site.at("/tree"),
-                pages=pages,
-                kills=kills,
-                concurrency=CONCURRENCY,
-                seed=seed,
-            )
+            crawl_under_kills(home, site, paths, kills=kills, concurrency=CONCURRENCY, seed=seed)
         )
         settings = Settings(data_dir=home / "data", cache_dir=home / "cache", log_dir=home / "logs")
         asyncio.run(local.stop(settings))

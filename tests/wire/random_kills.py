@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -65,27 +66,37 @@ class Outcome:
 
 
 async def crawl_under_kills(
-    home: Path, site: Site, url: str, *, pages: int, kills: int, concurrency: int, seed: int
+    home: Path, site: Site, paths: Sequence[str], *, kills: int, concurrency: int, seed: int
 ) -> Outcome:
-    """Crawl in a process of its own; kill a random process each time the crawl got further."""
+    """Crawl in a process of its own; kill a random process each time the crawl got further.
+
+    `paths` are the pages in the order of the crawl. The site holds some of the last ones: each kill
+    releases one, for which a page worker is needed, and the crawl does not end before the last
+    kill.
+    """
     chance = random.Random(seed)
-    moments = sorted(chance.sample(range(5, pages - 5), kills))
+    gates = [site.hold(path) for path in paths[-kills - 1 :]]
+    moments = sorted(chance.sample(range(5, len(paths) - len(gates) - concurrency), kills))
     # Every kind occurs, in a random order.
     victims = [VICTIMS[number % len(VICTIMS)] for number in range(kills)]
     chance.shuffle(victims)
     settings = Settings(data_dir=home / "data", cache_dir=home / "cache", log_dir=home / "logs")
-    run = _Run(home, settings, url, pages, concurrency)
+    run = _Run(home, settings, site.at(paths[0]), len(paths), concurrency)
     begun, killed = time.monotonic(), Counter[str]()
     async with asyncio.timeout(DEADLINE_S):
         try:
-            for moment, victim in zip(moments, victims, strict=True):
+            for moment, victim, gate in zip(moments, victims, gates[:-1], strict=True):
                 while len(_pages(site)) < moment:
                     await run.keep_going()
                     await asyncio.sleep(_POLL_S)
-                await run.keep_going()
-                killed[victim] += await run.kill(victim, chance)
+                gate.release()
+                await run.kill(victim, chance)
+                killed[victim] += 1
+            gates[-1].release()
             await run.finished()
         finally:
+            for gate in gates:
+                gate.release()
             await run.end()
     async with connected(settings) as (client, _):
         started = [job.job_id for job in (await client.jobs()).jobs]
@@ -129,23 +140,26 @@ class _Run:
             await self.keep_going()
             await asyncio.sleep(_POLL_S)
 
-    async def kill(self, victim: str, chance: random.Random) -> int:
-        """Kill one process as the kernel would; wait for it to be there, count it."""
-        if victim == "client":
-            if self._client is not None and self._client.returncode is None:
-                self._client.kill()
-                await self._client.wait()
-            return 1
-        while not self.out.exists():
-            service = [each for each in processes_on(self._settings.data_dir) if _serves(each)]
-            pool = [each for one in service for each in _page_workers(one)]
-            if found := pool if victim == "page worker" else service:
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    os.kill(chance.choice(found).pid, signal.SIGKILL)
-                return 1
+    async def kill(self, victim: str, chance: random.Random) -> None:
+        """Wait until there is such a process, and kill one as the kernel would."""
+        while True:
             await self.keep_going()
+            if found := self._processes(victim):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(chance.choice(found), signal.SIGKILL)
+                    break
             await asyncio.sleep(_POLL_S)
-        return 0
+        if victim == "client":
+            await self.end()
+
+    def _processes(self, victim: str) -> list[int]:
+        if victim == "client":
+            assert self._client is not None
+            return [self._client.pid] if self._client.returncode is None else []
+        service = [each for each in processes_on(self._settings.data_dir) if _serves(each)]
+        if victim == "service":
+            return [each.pid for each in service]
+        return [each.pid for one in service for each in _page_workers(one)]
 
     async def end(self) -> None:
         """End the client, if it still runs."""
