@@ -222,6 +222,7 @@ async def test_clean_up_is_bounded_and_never_raises(
     service.on("POST cancel", gate)
     assert not await client.cancel_quietly(running, within_s=0.1)
     gate.open.set()
-    assert "could not be cancelled" in caplog.text
+    assert f"job {running}: the service did not confirm the cancellation in 0.1 s" in caplog.text
     assert await client.cancel_quietly(ended)
     assert not await client.cancel_quietly("nobody")
+    assert "job nobody could not be cancelled at the service: " in caplog.text

@@ -11,7 +11,7 @@ from tests.processes import arguments_of
 from tests.site.graphs import link_tree
 from tests.site.server import Site
 from tests.wire.kills import connected, rows_after
-from tests.wire.waiting import processes_on
+from tests.wire.waiting import TIMEOUT_S, processes_on
 from webdata_nb.service.web.suspension import SUSPENDED_AFTER_S
 from webdata_nb.settings import Settings
 
@@ -55,3 +55,21 @@ async def test_pages_in_flight_while_the_service_stands_still_are_fetched_again(
     assert ended.status == "completed"
     assert [row["url"] for row in ended.data] == [site.at(path) for path in paths[:40]]
     assert [row["success"] for row in ended.data] == [True] * 40
+
+
+async def test_a_cancellation_that_is_not_confirmed_in_time_still_ends_the_job(
+    local_settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Site() as site:
+        paths = link_tree(site, depth=1, fanout=8)
+        async with asyncio.timeout(TIMEOUT_S), connected(local_settings) as (client, _):
+            with site.hold(paths[3]):
+                start = {"url": site.at("/tree"), "concurrency": 1}
+                job_id = (await client.start_crawl(start)).job_id
+                await asyncio.to_thread(site.wait_for, paths[3], timeout=60)
+                send(local_settings, signal.SIGSTOP, workers=False)
+                assert not await client.cancel_quietly(job_id)
+                send(local_settings, signal.SIGCONT, workers=False)
+                ended = await rows_after(client, job_id, 1000)
+    assert ended.status == "cancelled"
+    assert job_id in caplog.text

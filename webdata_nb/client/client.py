@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import uuid
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -386,16 +386,11 @@ class Client:
         return self._parse(CancelReply, await self._transport.json(request))
 
     async def cancel_quietly(self, job_id: str, *, within_s: float = CANCEL_S) -> bool:
-        """Cancel from a clean-up: in bounded time, and without raising; return whether it ended."""
-        try:
-            async with asyncio.timeout(within_s):
-                await self.cancel(job_id)
-        except errors.WrongState:
-            return True  # it ended by itself
-        except (errors.WebdataError, TimeoutError) as error:
-            log.warning("job %s could not be cancelled at the service: %s", job_id, error)
-            return False
-        return True
+        """Cancel from a clean-up: in bounded time, and without raising; return whether it ended.
+
+        A service that is busy may cancel the job later than that.
+        """
+        return await _confirmed(f"job {job_id}", self.cancel(job_id), within_s)
 
     async def cancel_site_crawl_quietly(
         self, site_crawl_id: str, *, within_s: float = CANCEL_S
@@ -405,15 +400,8 @@ class Client:
         request = ApiRequest(
             "POST", path, body=_NO_BODY, idempotent=True, lane="none", timeout_s=CANCEL_S
         )
-        try:
-            async with asyncio.timeout(within_s):
-                await self._transport.json(request)
-        except (errors.WebdataError, TimeoutError) as error:
-            log.warning(
-                "site crawl %s could not be cancelled at the service: %s", site_crawl_id, error
-            )
-            return False
-        return True
+        cancelling = self._transport.json(request)
+        return await _confirmed(f"site crawl {site_crawl_id}", cancelling, within_s)
 
     async def retry(self, job_id: str, *, idempotency_key: str | None = None) -> RetryReply:
         """POST /v1/jobs/{job_id}/retry: a new job with the saved configuration.
@@ -587,3 +575,18 @@ def _creating(
 def _data(include: bool) -> dict[str, str | int]:
     """Return the parameters that request a reply with or without rows."""
     return {} if include else {"include_data": "false"}
+
+
+async def _confirmed(name: str, cancelling: Awaitable[object], within_s: float) -> bool:
+    try:
+        async with asyncio.timeout(within_s):
+            await cancelling
+    except errors.WrongState:
+        return True  # it ended by itself
+    except TimeoutError:
+        log.warning("%s: the service did not confirm the cancellation in %g s", name, within_s)
+        return False
+    except errors.WebdataError as error:
+        log.warning("%s could not be cancelled at the service: %s", name, error)
+        return False
+    return True

@@ -34,17 +34,18 @@ async def test_crawl_goes_on_with_pages_in_files(
     blobs_url = (tmp_path / "files").as_uri()
     with Site(latency=0.05) as site:
         paths = link_tree(site, depth=3, fanout=4)[:PAGES]
-        async with (
-            open_service(tmp_path / "data", blobs_url=blobs_url) as api,
-            asyncio.timeout(TIMEOUT_S),
-        ):
-            body = {"url": site.at("/tree"), "max_pages": PAGES, "concurrency": 2}
-            job_id = await api.start_job("crawl", body)
-            while True:
-                before = await api.get(f"/v1/crawl/{job_id}?per_page=1000")
-                if files(tmp_path):
-                    break
-                await asyncio.sleep(0.05)
+        with site.hold(paths[-1]):
+            async with (
+                open_service(tmp_path / "data", blobs_url=blobs_url) as api,
+                asyncio.timeout(TIMEOUT_S),
+            ):
+                body = {"url": site.at("/tree"), "max_pages": PAGES, "concurrency": 2}
+                job_id = await api.start_job("crawl", body)
+                while True:
+                    before = await api.get(f"/v1/crawl/{job_id}?per_page=1000")
+                    if files(tmp_path):
+                        break
+                    await asyncio.sleep(0.05)
         assert before["status"] == "running"
         async with open_service(tmp_path / "data", blobs_url=blobs_url) as api:
             ended = await api.wait_for_end("crawl", job_id)
