@@ -192,21 +192,21 @@ class Load:
 
     async def until(self, end: float) -> None:
         """Run jobs in parallel until the monotonic time `end`."""
-        await self._repeat(lambda: time.monotonic() < end)
+        await self._run_while(lambda: time.monotonic() < end)
 
     async def run_jobs(self, number: int) -> None:
         """Run `number` jobs, some in parallel."""
         started = itertools.count(1)
-        await self._repeat(lambda: next(started) <= number)
+        await self._run_while(lambda: next(started) <= number)
 
-    async def _repeat(self, more: Callable[[], bool]) -> None:
-        async def repeat() -> None:
-            while more():
+    async def _run_while(self, condition: Callable[[], bool]) -> None:
+        async def worker() -> None:
+            while condition():
                 await self._checked(self._chance.choice(self._actions))
 
         async with asyncio.TaskGroup() as group:
             for _ in range(SIDE_BY_SIDE):
-                group.create_task(repeat())
+                group.create_task(worker())
 
     async def _checked(self, action: Callable[[], Awaitable[None]]) -> None:
         name, began = action.__name__.removeprefix("_"), time.monotonic()
@@ -347,7 +347,7 @@ class Service:
                 os.kill(victim.pid, signal.SIGKILL)
                 self._report.killed[kind] += 1
 
-    async def end_children(self) -> None:
+    async def kill_children(self) -> None:
         """Kill all page workers and the browser, which the next jobs start again."""
         children = self.process().children(recursive=True)
         for child in children:
@@ -453,7 +453,7 @@ async def _phases(
         await asyncio.sleep(warm_up_s / 2)
         service.restart()
     await load.run_jobs(WARM_UP_JOBS)
-    report.first = await _usage_with_new_children(load, service)
+    report.first = await _measure_usage(load, service)
     measured = time.monotonic()
     report.expiry_began = measured - began > RETENTION_S + SWEEP_INTERVAL_S
     end = measured + seconds - warm_up_s
@@ -462,11 +462,12 @@ async def _phases(
         group.create_task(_killing(service, end, chance))
         if disk is not None:
             group.create_task(_disk_full_once(disk, (measured + end) / 2, load.base_url, report))
-    report.last = await _usage_with_new_children(load, service)
+    report.last = await _measure_usage(load, service)
 
 
-async def _usage_with_new_children(load: Load, service: Service) -> Usage:
-    await service.end_children()
+async def _measure_usage(load: Load, service: Service) -> Usage:
+    """Replace the page workers and the browser, and return the resources of the idle service."""
+    await service.kill_children()
     await load.each()
     return await service.usage()
 

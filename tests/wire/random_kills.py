@@ -18,6 +18,7 @@ from typing import Final
 import pandas as pd
 import psutil
 
+from tests.processes import arguments_of
 from tests.site.server import Site
 from tests.wire.kills import connected, rows_after
 from tests.wire.waiting import processes_on
@@ -156,7 +157,9 @@ class _Run:
         if victim == "client":
             assert self._client is not None
             return [self._client.pid] if self._client.returncode is None else []
-        service = [each for each in processes_on(self._settings.data_dir) if _serves(each)]
+        service = [
+            each for each in processes_on(self._settings.data_dir) if "serve" in arguments_of(each)
+        ]
         if victim == "service":
             return [each.pid for each in service]
         return [each.pid for one in service for each in _page_workers(one)]
@@ -167,12 +170,6 @@ class _Run:
             self._client.kill()
         if self._client is not None:
             await self._client.wait()
-
-
-def _serves(process: psutil.Process) -> bool:
-    with contextlib.suppress(psutil.Error):
-        return "serve" in process.cmdline()
-    return False
 
 
 def _page_workers(service: psutil.Process) -> list[psutil.Process]:

@@ -390,7 +390,7 @@ class Client:
 
         A service that is busy may cancel the job later than that.
         """
-        return await _confirmed(f"job {job_id}", self.cancel(job_id), within_s)
+        return await _wait_for_cancellation(f"job {job_id}", self.cancel(job_id), within_s)
 
     async def cancel_site_crawl_quietly(
         self, site_crawl_id: str, *, within_s: float = CANCEL_S
@@ -401,7 +401,7 @@ class Client:
             "POST", path, body=_NO_BODY, idempotent=True, lane="none", timeout_s=CANCEL_S
         )
         cancelling = self._transport.json(request)
-        return await _confirmed(f"site crawl {site_crawl_id}", cancelling, within_s)
+        return await _wait_for_cancellation(f"site crawl {site_crawl_id}", cancelling, within_s)
 
     async def retry(self, job_id: str, *, idempotency_key: str | None = None) -> RetryReply:
         """POST /v1/jobs/{job_id}/retry: a new job with the saved configuration.
@@ -577,7 +577,7 @@ def _data(include: bool) -> dict[str, str | int]:
     return {} if include else {"include_data": "false"}
 
 
-async def _confirmed(name: str, cancelling: Awaitable[object], within_s: float) -> bool:
+async def _wait_for_cancellation(name: str, cancelling: Awaitable[object], within_s: float) -> bool:
     try:
         async with asyncio.timeout(within_s):
             await cancelling
@@ -585,8 +585,8 @@ async def _confirmed(name: str, cancelling: Awaitable[object], within_s: float) 
         return True  # it ended by itself
     except TimeoutError:
         log.warning("%s: the service did not confirm the cancellation in %g s", name, within_s)
-        return False
     except errors.WebdataError as error:
         log.warning("%s could not be cancelled at the service: %s", name, error)
-        return False
-    return True
+    else:
+        return True
+    return False
