@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -19,6 +21,7 @@ from webdata_nb.service.store.sql.store import SqlStore
 NOTIFICATION = re.compile(rb"pg_notify|webdata_test_")
 # The Flush message after a pipeline, which may be sent by itself. It has no answer of its own.
 FLUSH = b"H\0\0\0\4"
+SSL_REQUEST = struct.pack("!ii", 8, 80877103)
 
 
 class CountingProxy:
@@ -50,20 +53,23 @@ class CountingProxy:
         server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self._server_port)
         is_waiting = False
 
+        # A client that closes its connection with unread notifications resets it.
         async def forward() -> None:
             nonlocal is_waiting
-            while data := await reader.read(1 << 20):
-                if data != FLUSH:
-                    self.round_trips += not is_waiting and not NOTIFICATION.search(data)
-                    is_waiting = True
-                server_writer.write(data)
+            with suppress(ConnectionError):
+                while data := await reader.read(1 << 20):
+                    if data != FLUSH:
+                        self.round_trips += not is_waiting and not NOTIFICATION.search(data)
+                        is_waiting = True
+                    server_writer.write(data)
             server_writer.close()
 
         async def backward() -> None:
             nonlocal is_waiting
-            while data := await server_reader.read(1 << 20):
-                is_waiting = False
-                writer.write(data)
+            with suppress(ConnectionError):
+                while data := await server_reader.read(1 << 20):
+                    is_waiting = False
+                    writer.write(data)
             writer.close()
 
         await asyncio.gather(forward(), backward())
@@ -94,6 +100,21 @@ def page_batch(number: int) -> CommitBatch:
         total=100,
         completed=number + 1,
     )
+
+
+async def test_the_proxy_accepts_that_its_client_resets_the_connection(
+    postgres_server: PostgresServer,
+) -> None:
+    # As a client that closes its connection before it has read a notification.
+    proxy = CountingProxy(postgres_server.port)
+    async with proxy.running() as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(SSL_REQUEST)
+        assert await reader.read(1) == b"N"
+        linger = struct.pack("ii", 1, 0)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        writer.close()
+    assert proxy.round_trips == 1
 
 
 async def test_commits_of_pages_take_one_round_trip_together(
