@@ -6,8 +6,6 @@ import asyncio
 import gzip
 import io
 import itertools
-import socket
-import struct
 import zlib
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal
@@ -17,6 +15,7 @@ from aiohttp import web
 
 from tests.site.document import document, prose
 from tests.site.zstd import zstd
+from tests.sockets import reset_on_close
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -33,7 +32,6 @@ CODINGS: Final[tuple[Coding, ...]] = ("gzip", "deflate", "br", "zstd")
 
 _HTML: Final = "text/html"
 _PIECE: Final = 1 << 16
-_RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
 
 class Wire(web.StreamResponse):
@@ -56,8 +54,7 @@ class Wire(web.StreamResponse):
             return
         transport.write(self._data + data)
         if self._reset:
-            connection = transport.get_extra_info("socket")
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+            reset_on_close(transport.get_extra_info("socket"))
             transport.abort()
         else:
             transport.close()

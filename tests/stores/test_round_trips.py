@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-import socket
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from tests.postgres import PostgresServer
+from tests.sockets import reset_on_close
 from tests.stores.jobs import ALICE, NOW, accounts, claimed, entry, new_job
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.encryption import FixedKeys, SecretCipher, new_key
@@ -111,8 +111,7 @@ async def test_the_proxy_accepts_that_its_client_resets_the_connection(
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(SSL_REQUEST)
         assert await reader.read(1) == b"N"
-        linger = struct.pack("ii", 1, 0)
-        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        reset_on_close(writer.get_extra_info("socket"))
         writer.close()
     assert proxy.round_trips == 1
 

@@ -11,9 +11,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from tests.processes import arguments_of
 from tests.site.server import Site
-from tests.wire.waiting import TIMEOUT_S, processes_on, until
+from tests.wire.waiting import TIMEOUT_S, processes_on, services_on, until
 from webdata_nb import local
 from webdata_nb.client.client import Client
 from webdata_nb.contract.replies import CrawlStatus
@@ -41,9 +40,7 @@ async def rows_after(client: Client, job_id: str, count: int) -> CrawlStatus:
 
 def kill(settings: Settings, *, workers: bool = False) -> None:
     """End the service's own process as the kernel would; its page workers too, if asked."""
-    for process in processes_on(settings.data_dir):
-        if "serve" not in arguments_of(process):
-            continue
+    for process in services_on(settings.data_dir):
         children = process.children(recursive=True) if workers else []
         for victim in (process, *children):
             os.kill(victim.pid, signal.SIGKILL)

@@ -19,7 +19,7 @@ from typing import Final
 import psutil
 import pyarrow.dataset as ds
 
-from tests.wire.waiting import processes_on
+from tests.wire.waiting import services_on
 
 # A generous end for a machine under load.
 DEADLINE_S: Final = 1800.0
@@ -118,11 +118,10 @@ class _LongCall:
             self._caller.wait()
             return 1
         count = 0
-        for process in processes_on(self._home / "data"):
+        for process in services_on(self._home / "data"):
             with contextlib.suppress(psutil.Error):
-                if "serve" in process.cmdline():
-                    process.kill()
-                    count += 1
+                process.kill()
+                count += 1
         return count
 
     def end(self) -> None:

@@ -18,10 +18,9 @@ from typing import Final
 import pandas as pd
 import psutil
 
-from tests.processes import arguments_of
 from tests.site.server import Site
 from tests.wire.kills import connected, rows_after
-from tests.wire.waiting import processes_on
+from tests.wire.waiting import services_on
 from webdata_nb.settings import Settings
 
 VICTIMS: Final = ("page worker", "client", "service")
@@ -157,9 +156,7 @@ class _Run:
         if victim == "client":
             assert self._client is not None
             return [self._client.pid] if self._client.returncode is None else []
-        service = [
-            each for each in processes_on(self._settings.data_dir) if "serve" in arguments_of(each)
-        ]
+        service = services_on(self._settings.data_dir)
         if victim == "service":
             return [each.pid for each in service]
         return [each.pid for one in service for each in _page_workers(one)]

@@ -6,7 +6,6 @@ import json
 import re
 import signal
 import socket
-import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +18,7 @@ from tests.openapi.served import Served, team
 from tests.shell import TIMEOUT_S
 from tests.site.document import document
 from tests.site.server import Site
+from tests.sockets import reset_on_close
 from tests.wire.stopping import client, crawl, wait_for_end
 from webdata_nb.contract import paths
 
@@ -29,7 +29,7 @@ JSON = "Content-Type: application/json\r\n"
 
 
 def reset(sock: socket.socket) -> None:
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    reset_on_close(sock)
     sock.close()
 
 

@@ -7,11 +7,10 @@ import signal
 
 import pytest
 
-from tests.processes import arguments_of
 from tests.site.graphs import link_tree
 from tests.site.server import Site
 from tests.wire.kills import connected, rows_after
-from tests.wire.waiting import TIMEOUT_S, processes_on
+from tests.wire.waiting import TIMEOUT_S, services_on
 from webdata_nb.service.web.suspension import SUSPENDED_AFTER_S
 from webdata_nb.settings import Settings
 
@@ -20,11 +19,10 @@ pytestmark = pytest.mark.slow
 
 def send(settings: Settings, number: signal.Signals, *, workers: bool) -> None:
     """Send a signal to the service, and to its page workers if asked."""
-    for process in processes_on(settings.data_dir):
-        if "serve" in arguments_of(process):
-            children = process.children(recursive=True) if workers else []
-            for each in (process, *children):
-                each.send_signal(number)
+    for process in services_on(settings.data_dir):
+        children = process.children(recursive=True) if workers else []
+        for each in (process, *children):
+            each.send_signal(number)
 
 
 async def test_pages_in_flight_while_the_service_stands_still_are_fetched_again(

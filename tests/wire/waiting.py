@@ -9,6 +9,8 @@ from pathlib import Path
 
 import psutil
 
+from tests.processes import arguments_of
+
 TIMEOUT_S = 120.0
 
 
@@ -27,3 +29,8 @@ def processes_on(directory: Path) -> list[psutil.Process]:
             if str(directory) in process.cmdline():
                 found.append(process)
     return found
+
+
+def services_on(directory: Path) -> list[psutil.Process]:
+    """Return the processes that serve this data directory."""
+    return [process for process in processes_on(directory) if "serve" in arguments_of(process)]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
-import struct
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
+
+from tests.sockets import reset_on_close
 
 Answer = bytes | Callable[[asyncio.StreamWriter], Awaitable[None]]
 
@@ -128,8 +128,7 @@ def then_reset(said: bytes) -> Answer:
     async def answer(writer: asyncio.StreamWriter) -> None:
         writer.write(said)
         await writer.drain()
-        linger_not = struct.pack("ii", 1, 0)
-        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger_not)
+        reset_on_close(writer.get_extra_info("socket"))
         writer.transport.abort()
 
     return answer
