@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
@@ -208,6 +209,18 @@ class WireService:
     def posted(self, path: str) -> list[Any]:
         """Return the bodies that were posted to `path`."""
         return [each.body for each in self.requests if (each.method, each.path) == ("POST", path)]
+
+    def final_statuses(self) -> list[str]:
+        """Return the status of each job once no job runs.
+
+        A cancelled call waits 2.5 s for its service; on a busy machine the request that cancels
+        its job may be served after that.
+        """
+        deadline = time.monotonic() + 60
+        while "running" in (found := [job.status for job in self.jobs.values()]):
+            assert time.monotonic() < deadline, f"still running: {found}"
+            time.sleep(0.02)
+        return found
 
     # ------------------------------------------------------------------------------- the routes
 

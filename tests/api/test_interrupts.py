@@ -37,7 +37,7 @@ def test_interrupt_cancels_job_at_service(service: WireService) -> None:
     with pytest.raises(KeyboardInterrupt):
         crawl_df(SITE)
     thread.join()
-    assert [job.status for job in service.jobs.values()] == ["cancelled"]
+    assert service.final_statuses() == ["cancelled"]
     service.crawl = JobScript(crawl_rows(3))
     assert len(crawl_df(SITE)) == 3
 
@@ -50,7 +50,7 @@ def test_interrupt_can_return_partial_rows(service: WireService, tmp_path: Path)
     thread.join()
     assert (len(df), receipt_of(df)["status"]) == (2, "cancelled")
     assert len(pd.read_parquet(tmp_path / "part.parquet")) == 2
-    assert [job.status for job in service.jobs.values()] == ["cancelled"]
+    assert service.final_statuses() == ["cancelled"]
     assert len(webdata_nb.cache.ls()) == 0
 
 
@@ -69,7 +69,7 @@ async def test_cancellation_right_after_start_cancels_job(
     task = asyncio.create_task(connected.acrawl_df(SITE))
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert [job.status for job in service.jobs.values()] == ["cancelled"]
+    assert await asyncio.to_thread(service.final_statuses) == ["cancelled"]
 
 
 @pytest.mark.parametrize("on_cancel", ["raise", "partial"])
@@ -85,4 +85,4 @@ async def test_cancelled_task_cancels_job(
     else:
         with pytest.raises(asyncio.CancelledError):
             await task
-    assert [job.status for job in service.jobs.values()] == ["cancelled"]
+    assert await asyncio.to_thread(service.final_statuses) == ["cancelled"]

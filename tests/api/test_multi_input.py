@@ -315,7 +315,7 @@ def test_ctrl_c_reaches_executor_workers(service: WireService, connected: Sessio
     # The rows so far, of those that had some.
     assert receipt_of(df)["status"] == "partial"
     assert df["success"].all()
-    assert {job.status for job in service.jobs.values()} == {"cancelled"}
+    assert set(service.final_statuses()) == {"cancelled"}
 
 
 @pytest.mark.slow
@@ -351,7 +351,7 @@ async def test_cancellation_cancels_every_job(
     else:
         with pytest.raises(asyncio.CancelledError):
             await task
-    assert {job.status for job in service.jobs.values()} == {"cancelled"}
+    assert set(await asyncio.to_thread(service.final_statuses)) == {"cancelled"}
 
 
 @pytest.mark.usefixtures("connected")

@@ -72,7 +72,7 @@ def test_leaving_loop_cancels_crawl(service: WireService) -> None:
     service.crawl = JobScript(crawl_rows(45), running=True)
     for _ in crawl_df(SITE, stream=True):
         break
-    assert [job.status for job in service.jobs.values()] == ["cancelled"]
+    assert service.final_statuses() == ["cancelled"]
     # Nothing begins before the loop does.
     crawl_df(SITE, stream=True)
     assert len(service.jobs) == 1
@@ -95,7 +95,7 @@ async def test_async_loop_and_cancelled_task(service: WireService, connected: Se
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert [job.status for job in service.jobs.values()] == ["completed", "cancelled"]
+    assert await asyncio.to_thread(service.final_statuses) == ["completed", "cancelled"]
 
 
 @pytest.mark.usefixtures("connected")

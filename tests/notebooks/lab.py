@@ -24,6 +24,20 @@ CHECKOUT: Final = Path(__file__).resolve().parents[2]
 # Names a folder that keeps the screenshots, for a person to look at.
 SCREENSHOTS: Final = "TESTED_SCREENSHOTS"
 _TIMEOUT_S: Final = 120.0
+_LATE_REPLIES: Final = """
+import time
+from IPython import get_ipython
+
+session = get_ipython().kernel.session
+send = session.send
+
+def send_late(stream, message, *args, **kwargs):
+    if message == "execute_reply":
+        time.sleep(0.3)
+    return send(stream, message, *args, **kwargs)
+
+session.send = send_late
+"""
 _NO_NEWS: Final = {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True}
 
 
@@ -56,15 +70,19 @@ class Lab:
 
 
 @contextmanager
-def running(folder: Path, *, expose: bool = False) -> Iterator[Lab]:
+def running(folder: Path, *, expose: bool = False, late_replies: bool = False) -> Iterator[Lab]:
     """Run JupyterLab with settings of its own; its kernels end with it.
 
-    With `expose`, a page can reach its application as `window.jupyterapp`.
+    With `expose`, a page can reach its application as `window.jupyterapp`. With `late_replies`,
+    a cell ends 0.3 s after its output, so that a test that takes the one for the other fails.
     """
     notebooks, home = folder / "notebooks", folder / "jupyter"
     settings = home / "settings" / "@jupyterlab" / "apputils-extension"
-    for made in (notebooks, settings):
+    startup = home / "ipython" / "profile_default" / "startup"
+    for made in (notebooks, settings, startup):
         made.mkdir(parents=True)
+    if late_replies:
+        (startup / "late_replies.py").write_text(_LATE_REPLIES)
     (settings / "notification.jupyterlab-settings").write_text(json.dumps(_NO_NEWS))
     own = {
         "IPYTHONDIR": str(home / "ipython"),
@@ -131,7 +149,10 @@ class Notebook:
         indicator.wait_for(state="attached")
 
     def run(self, *numbers: int) -> None:
-        """Run cells as a reader does; those behind the first one queue."""
+        """Run cells as a reader does; those behind the first one queue.
+
+        A cell that queues behind one that fails is dropped: see `run_each`.
+        """
         for number in numbers:
             self.cells.nth(number).locator(".cm-content").click()
             self.page.keyboard.press("Shift+Enter")
@@ -157,6 +178,20 @@ class Notebook:
     def prompt(self, number: int) -> str:
         """Return what stands before a cell."""
         return self.cells.nth(number).locator(".jp-InputPrompt").inner_text().strip()
+
+    def run_each(self, *numbers: int) -> None:
+        """Run cells one after another, each once the cell before it has ended.
+
+        The output of a failing cell comes before its end, and what queues until then is dropped.
+        """
+        for number in numbers:
+            self.run(number)
+            self.wait_until_done(number)
+
+    def wait_until_dropped(self, number: int) -> None:
+        """Wait until a queued cell was dropped; its prompt is empty again."""
+        prompt = self.cells.nth(number).locator(".jp-InputPrompt")
+        prompt.filter(has_text=re.compile(r"\[ \]")).wait_for()
 
     def output(self, number: int) -> Locator:
         """Return what a cell shows."""

@@ -67,7 +67,7 @@ def test_its_button_ends_the_job(kernel: Kernel, service: WireService, *, busy: 
         kernel.until(lambda: blocked.text == "busy\n")
     kernel.click(button)
     kernel.until(lambda: (left(cell) or "").startswith("■ "))
-    assert [job.status for job in service.jobs.values()] == ["cancelled"]
+    assert service.final_statuses() == ["cancelled"]
     kernel.until(lambda: blocked.ended)
     assert blocked.status == "ok"
 

@@ -90,5 +90,5 @@ def test_its_interrupt_ends_the_job(page: Page, service: WireService) -> None:
     page.get_by_test_id("interrupt-button").click()
     page.get_by_text("This cell was interrupted").first.wait_for()
     picture(page, "marimo-3-interrupted")
-    assert [job.status for job in service.jobs.values()] == ["cancelled"]
+    assert service.final_statuses() == ["cancelled"]
     assert page.get_by_text("rows 3").count() == 0

@@ -77,7 +77,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     require_module("jupyterlab")
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("WEBDATA_HOME", str(tmp_path_factory.mktemp("home")))
-        with labs.running(tmp_path_factory.mktemp("lab")) as running:
+        with labs.running(tmp_path_factory.mktemp("lab"), late_replies=True) as running:
             yield running
 
 
@@ -106,7 +106,7 @@ def test_an_error_in_jupyterlab_takes_a_few_lines(lab: Lab, browser: Browser, wi
     notebook = Notebook(page, lab.write(f"errors-{width}.ipynb", CELLS))
     notebook.run_until_heard(0)
     for number in range(1, 5):
-        notebook.run(number)
+        notebook.run_each(number)
         box = notebook.output(number).locator("pre").first
         box.wait_for()
         line_height = box.evaluate("pre => parseFloat(getComputedStyle(pre).lineHeight)")
@@ -117,7 +117,7 @@ def test_an_error_in_jupyterlab_takes_a_few_lines(lab: Lab, browser: Browser, wi
         assert "Traceback" not in notebook.text(number)
     assert MESSAGE in notebook.text(1)
     notebook.picture(f"errors-{width}")
-    notebook.run(5, 6)
+    notebook.run_each(5, 6)
     for number in (5, 6):
         notebook.output(number).get_by_text("Traceback (most recent call last)").wait_for()
     page.close()
@@ -129,7 +129,7 @@ def test_an_error_is_as_readable_in_the_dark_theme(lab: Lab, browser: Browser) -
         page = new_page(browser, 1000)
         notebook = Notebook(page, lab.write("errors-dark.ipynb", CELLS[:3]))
         notebook.run_until_heard(0)
-        notebook.run(1, 2)
+        notebook.run_each(1, 2)
         notebook.output(2).get_by_text("did you mean").wait_for()
         notebook.picture("errors-dark")
         page.close()
