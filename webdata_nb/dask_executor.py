@@ -1,4 +1,4 @@
-"""Runs functions on the workers of a Dask cluster; the only module of the toolkit that knows it.
+"""Runs functions on the workers of a Dask cluster.
 
 `distributed` is imported only by calls that use it.
 """

@@ -345,7 +345,7 @@ class JobCancelled(JobError):
         super().__init__(message, job_id=job_id, partial=partial)
 
     def _render_traceback_(self) -> list[str]:
-        """Show one line in IPython (its hook): the user cancelled, and knows where."""
+        """Show one line in IPython (its hook): the user knows where they cancelled."""
         return [f"{type(self).__name__}: {self}"]
 
 

@@ -508,7 +508,7 @@ class Client:
     async def download(
         self, kind: JobKind, job_id: str, file_format: ExportFormat, path: Path
     ) -> int:
-        """Write an export to a file, which appears whole or not at all; return its bytes.
+        """Write an export to a file atomically; return its bytes.
 
         Raises
         ------

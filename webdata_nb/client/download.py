@@ -1,4 +1,4 @@
-"""A stream of bytes as a file: whole or not at all."""
+"""Writes a downloaded stream of bytes to a file atomically."""
 
 from __future__ import annotations
 

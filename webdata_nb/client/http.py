@@ -1,4 +1,4 @@
-"""Sends one HTTP request over httpx, and maps the errors of httpx; no other module knows it."""
+"""Sends one HTTP request over httpx, and maps its errors to those of the toolkit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a webhook delivery is what it says: its signature, and its time."""
+"""Verifies a webhook delivery: its signature, and the age of its timestamp."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a person sees while a job runs: the only place that knows tqdm and IPython."""
+"""Shows the progress of jobs; the only package that imports tqdm and IPython."""

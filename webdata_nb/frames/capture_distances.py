@@ -1,4 +1,4 @@
-"""Says how far the captures of a dated crawl are from its date."""
+"""Describes how far the captures of a dated crawl are from its date."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class CrawlParts:
         return next(number for number in range(len(names) + 1) if _PART.format(number) not in names)
 
     def write(self, number: int, table: pa.Table, attrs: Mapping[str, Any]) -> None:
-        """Write one part; it appears whole or not at all."""
+        """Write one part atomically."""
         data = parquet.encode(table, own={}, attrs=attrs)
         self._folder.write(_PART.format(number), bytes(memoryview(data)))
 

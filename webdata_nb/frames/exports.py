@@ -1,4 +1,4 @@
-"""Writes the rows of frames to files of the user, which appear whole or not at all."""
+"""Writes the rows of frames to files of the user atomically."""
 
 from __future__ import annotations
 

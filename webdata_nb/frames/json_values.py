@@ -30,5 +30,5 @@ def json_values(field: pa.Field[Any], column: pa.ChunkedArray[Any]) -> list[Any]
 
 
 def _without_zone(column: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
-    """Write UTC times as text; Arrow knows years that datetime does not."""
+    """Write UTC times as text; Arrow has years that datetime lacks."""
     return column.cast(pa.timestamp("us")).cast(pa.string())

@@ -122,7 +122,7 @@ class PartDataset:
     def write_part(
         self, number: int, table: pa.Table, figures: Mapping[str, Any], run_id: str
     ) -> None:
-        """Write a part, which appears whole or not at all."""
+        """Write a part atomically."""
         data = parquet.encode(table, own={"run_id": run_id, "part": number}, attrs=figures)
         self._folder.write(_part_name(number), bytes(memoryview(data)))
 

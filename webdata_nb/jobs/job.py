@@ -371,7 +371,7 @@ class Job:
     pl = synced(apl)
 
     async def aexport(self, file_format: ExportFormat, path: str | Path) -> Path:
-        """Write the job's results to a file, which appears complete or not at all.
+        """Write the job's results to a file atomically.
 
         Parameters
         ----------

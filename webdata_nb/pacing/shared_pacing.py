@@ -1,4 +1,4 @@
-"""How the processes of one service keep the rate of a host or a provider together.
+"""Shares the rate limit of a host or a provider between the processes of one service.
 
 Keys name what has a rate: ``host:`` and ``provider:`` with a name behind. Times at the interface
 are those of the process's monotonic clock.
@@ -173,7 +173,7 @@ class SharedPacing(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class InProcessPacing(SharedPacing):
-    """A `SharedPacing` for a service of one process: there is nobody to share with."""
+    """A `SharedPacing` for a service of one process, which shares nothing."""
 
     is_shared: bool = field(default=False, init=False)
     replicas: int = field(default=1, init=False)

@@ -1,4 +1,4 @@
-"""Writes files with secrets: for their owner only, durably, whole or not at all."""
+"""Writes files with secrets atomically and durably; only their owner can read them."""
 
 from __future__ import annotations
 

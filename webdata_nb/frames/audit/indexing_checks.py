@@ -19,7 +19,7 @@ _DEFAULT_LANGUAGE: Final = "x-default"
 
 
 def check_indexing(site: AuditSite) -> Findings:
-    """Return findings about what search engines are told."""
+    """Return findings about conflicting signals to search engines."""
     for page in site.html_pages():
         yield from _check_canonicals(page, site)
         yield from _check_robots(page)

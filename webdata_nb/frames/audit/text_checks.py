@@ -1,4 +1,4 @@
-"""Finds titles, descriptions, headings and contents that are missing, doubled, or of odd length."""
+"""Finds missing, duplicate, too short and too long titles, descriptions, headings and contents."""
 
 from __future__ import annotations
 

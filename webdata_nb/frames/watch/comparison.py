@@ -42,7 +42,7 @@ class PageChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KnownSite:
-    """What the crawls so far know of a site.
+    """The state of a site after the crawls so far.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class KnownSite:
 
     @classmethod
     def of_first(cls, visit: SiteVisit) -> KnownSite:
-        """Return what the first crawl knows."""
+        """Return the state of a site after its first crawl."""
         unread = {url: _kind(seen, "older") for url, seen in visit.others.items()}
         return cls(
             visit.job_id,

@@ -1,4 +1,4 @@
-"""Writes what crawls know of a site as a Parquet file, and reads it."""
+"""Stores the known state of a watched site in a Parquet file."""
 
 from __future__ import annotations
 

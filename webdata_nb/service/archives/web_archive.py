@@ -1,4 +1,4 @@
-"""What web archives have in common: an index of captures, and the captures themselves."""
+"""The interface of web archives: an index of captures, and the captures themselves."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class IndexPage:
 
 
 class WebArchive(Protocol):
-    """An archive that is asked over the network.
+    """An archive that is queried over the network.
 
     Its methods raise `SourceError` where it gives no usable reply, and `FetchError` where a single
     reply cannot be used.

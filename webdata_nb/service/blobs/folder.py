@@ -19,7 +19,7 @@ from webdata_nb.service.blobs.backend import (
 
 
 class LocalFolder(BlobBackend):
-    """A `BlobBackend` in a folder; files appear whole or not at all."""
+    """A `BlobBackend` in a folder; files are written atomically."""
 
     def __init__(self, root: Path) -> None:
         self._root = root

@@ -25,7 +25,7 @@ async def run(
     resources: CrawlResources,
     archive: WebArchive,
 ) -> CommitBatch:
-    """Crawl to the end and return the last batch, as `engine.run` does; no site is asked."""
+    """Crawl to the end without a request to the site; return the last batch, as `engine.run`."""
 
     async def pin(captures: bytes) -> None:
         await context.commit(CommitBatch(pinned_files=((_CAPTURES, captures),)))

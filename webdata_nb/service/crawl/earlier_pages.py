@@ -47,7 +47,7 @@ class EarlierPage:
 
     @property
     def validators(self) -> Validators:
-        """What the site is asked with."""
+        """The validators of a conditional request."""
         return Validators(self.result.final_url, self.record.etag, self.record.last_modified)
 
 

@@ -57,7 +57,7 @@ _PAGING_NAMES: Final = re.compile(
 
 
 class ParameterKind(Enum):
-    """What a parameter does, as far as the crawl knows."""
+    """The effect of a parameter, as observed so far."""
 
     UNKNOWN = auto()
     SUSPECTED = auto()

@@ -1,4 +1,4 @@
-"""Checks at the end of a crawl whether the links work that lead where it did not go.
+"""Checks at the end of a crawl whether links to URLs that it did not fetch work.
 
 Each result is committed as an entry of the journal, behind those of the pages. An attempt after a
 kill reads them again, and checks the others.

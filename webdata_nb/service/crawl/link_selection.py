@@ -1,4 +1,4 @@
-"""Chooses the links that a crawl checks: those that lead where it does not go. Pure."""
+"""Selects the links that a crawl checks: those to URLs that it does not fetch. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A dictionary that knows what has changed since its last record. Pure."""
+"""A dictionary that tracks its changes since its last record. Pure."""
 
 from __future__ import annotations
 

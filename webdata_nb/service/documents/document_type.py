@@ -150,7 +150,7 @@ def _by_content(start: bytes, declared: str, url: str) -> DocumentType:
 
 
 def _by_path(url: str) -> DocumentType | None:
-    """Return the type that the end of a URL's path tells."""
+    """Return the type that the extension of a URL's path suggests."""
     path = url.partition("#")[0].partition("?")[0].lower()
     if path.endswith(_LLMS_FILES):
         return "markdown"

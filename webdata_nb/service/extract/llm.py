@@ -272,7 +272,7 @@ def _remove_complete_fields(schema: FieldSchema, extraction: Extraction) -> Fiel
 
 
 def _declared_values(declared: Extraction, schema: FieldSchema | None) -> dict[str, Any]:
-    """Return the declared values of the fields that the model is asked for."""
+    """Return the declared values of the fields that the model fills."""
     names = () if schema is None else schema.properties
     return {n: v for n, v in declared.data.items() if n in names and v is not None}
 

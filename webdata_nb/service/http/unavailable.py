@@ -1,4 +1,4 @@
-"""Replies 503 to requests that the store or the end of the process keeps from an answer."""
+"""Replies 503 to requests that fail because the store is unreachable or the process shuts down."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a service tells its workers, and what they take from their own environment."""
+"""Settings that a service sends to its workers, and those that they read from their environment."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from webdata_nb.service.settings import (
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """What a service tells its workers. Anyone who reaches the scheduler can read it.
+    """Options that a service sends to its workers; anyone who reaches the scheduler can read them.
 
     Attributes
     ----------

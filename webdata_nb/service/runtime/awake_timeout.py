@@ -1,4 +1,4 @@
-"""Limits a wait by the time in which the process ran."""
+"""A timeout that does not count the time in which the process was suspended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks that the files of a store's segments have the contents that point to them."""
+"""Checks that the segment files of a store hold the contents that its rows refer to."""
 
 from __future__ import annotations
 

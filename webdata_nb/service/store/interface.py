@@ -1,4 +1,4 @@
-"""The protocols of the store: all that engines, routes and background tasks know of it.
+"""Defines the protocols of the store that engines, routes and background tasks use.
 
 `Store` is a `JobStore`, `JobQueue` and `IndexSource`, with the parts `accounts`, `outbox`,
 `replicas`, `retention`, `secrets`, `segments` and `site_crawls`. An engine sees one job only:

@@ -1,4 +1,4 @@
-"""What an engine sees of the store: the job that it runs, and the spool of its pages."""
+"""The part of the store that an engine uses: its job, and the spool of its pages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class JobContext(Protocol):
         """The job as claimed."""
 
     async def handover(self) -> Handover:
-        """Return what the job has to know of the others of its site crawl; empty without one."""
+        """Return what the job needs of the others of its site crawl; empty without one."""
 
     async def crawl_state(self) -> CrawlState | None:
         """Return the state that the last leg stored; None if none has ended."""

@@ -1,4 +1,4 @@
-"""The protocols of contents in files: what moves them knows of the store, and the other way round.
+"""Defines the protocols between the store and the files that contents are moved to.
 
 A segment is a file with contents of one account. Its row in the database is written before the
 file, in the state `writing`; the transaction that points contents to the file makes it `stored`. A

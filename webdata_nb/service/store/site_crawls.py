@@ -32,7 +32,7 @@ class SiteCrawl:
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """What a job of a site crawl has to know of the others.
+    """The state of the other jobs of a site crawl that a job needs.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class SiteCrawlStore(Protocol):
         """Return an account's site crawl with its jobs; raises `NoSuchSiteCrawl`."""
 
     async def handover(self, job_id: str) -> Handover:
-        """Return what a job has to know of the others of its site crawl."""
+        """Return the state of the other jobs of its site crawl that a job needs."""
 
     async def wake_parked(self, *, now: float) -> int:
         """Wake parked jobs of the site crawls in which no job is active; return how many.

@@ -164,7 +164,7 @@ class Fetcher:
         await self.addresses(url)
 
     async def addresses(self, url: str) -> tuple[str, ...]:
-        """Return the addresses of a URL's host; none for a name that only the proxy knows.
+        """Return the addresses of a URL's host; none for a name that only the proxy resolves.
 
         Raises
         ------

@@ -23,7 +23,7 @@ def elapsed_clock() -> float:
 
 
 class SuspensionWatch:
-    """Tells whether a suspension occurred since the watch began."""
+    """Detects whether a suspension occurred since the watch began."""
 
     def __init__(self, detector: SuspensionDetector) -> None:
         self._detector = detector

@@ -50,7 +50,7 @@ class XmlElement(Protocol):
         """Iterate over the texts below this element."""
 
     def getroottree(self) -> Any:
-        """Return the tree, which knows the document type declaration."""
+        """Return the tree, which has the document type declaration."""
 
     def getprevious(self) -> XmlElement | None:
         """Return the sibling before this element."""

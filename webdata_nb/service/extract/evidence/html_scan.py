@@ -1,4 +1,4 @@
-"""Scans the source of an HTML page into a tree of elements that know their place in it.
+"""Scans the source of an HTML page into a tree of elements with their positions in it.
 
 The parser of `content` knows no positions of text. This scanner is linear in the length of the
 source, also where markup is broken: patterns do not backtrack, and the search for the ends of tags

@@ -72,7 +72,7 @@ def assign_records(
 
 
 def is_identity(path: tuple[str, ...]) -> bool:
-    """Return whether a field tells one thing from another."""
+    """Return whether a field identifies a thing."""
     return len(path) >= 1 and not IDENTITIES.isdisjoint(names_of_field(path[-1:]))
 
 

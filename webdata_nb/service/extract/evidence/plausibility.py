@@ -1,4 +1,4 @@
-"""Tells texts that cannot be the value of a field, wherever they stand: a brand is no currency."""
+"""Rejects texts that cannot be the value of a field, such as a brand as a currency."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def _is_whole(index: PageIndex, element: int, span: Span) -> bool:
 
 
 def _continues(suffix: str) -> bool:
-    """Return whether a text goes on after a place, with more than a currency or a unit."""
+    """Return whether more text than a currency or a unit follows a place."""
     return any(map(str.isalnum, suffix)) and len(suffix.strip()) > _UNIT_LENGTH
 
 

@@ -1,4 +1,4 @@
-"""Decides whether a page supports a boolean or an availability, which it seldom writes as such."""
+"""Decides whether a page supports a boolean or an availability, rarely stated literally."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds evidence of values that pages do not write as such: availability and booleans."""
+"""Finds evidence of values that pages rarely state literally: availability and booleans."""
 
 from __future__ import annotations
 

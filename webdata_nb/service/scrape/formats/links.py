@@ -1,4 +1,4 @@
-"""The `links` format: where the content leads."""
+"""The `links` format: the URLs that the content links to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tells the server's time without asking it each time."""
+"""Estimates the server's time from its last answer, to save a query per use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A connection pool whose callers do not wait for a server that is away."""
+"""A connection pool that fails fast while the server is unreachable."""
 
 from __future__ import annotations
 

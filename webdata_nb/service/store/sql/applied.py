@@ -18,6 +18,6 @@ async def wait_applied(change: asyncio.Future[T]) -> T:
 
 
 def _mark_retrieved(change: asyncio.Future[T]) -> None:
-    """Keep asyncio from logging the error of a change that nobody waits for."""
+    """Keep asyncio from logging the error of a change whose caller was cancelled."""
     if not change.cancelled():
         change.exception()
