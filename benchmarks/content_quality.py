@@ -53,10 +53,10 @@ class Requirement:
 
     def line(self, value: float) -> str:
         """Return the printed line."""
-        met = self.compare(round(value, 4), self.required)
+        passed = self.compare(round(value, 4), self.required)
         return (
             f"{self.set_name:13} {self.figure:14} {value:7.4f}  required {self.required:7.4f}"
-            f"  aim {self.aim:7.4f}  {'ok' if met else 'MISSED'}"
+            f"  aim {self.aim:7.4f}  {'ok' if passed else 'MISSED'}"
         )
 
 
@@ -197,8 +197,10 @@ def empty_line(names: list[str]) -> str:
 def cpu_line(ratios: dict[str, float]) -> str:
     """Return the line of processor times."""
     text = " ".join(f"{name} {ratio:.3f}" for name, ratio in ratios.items())
-    met = ratios["all"] <= MAX_CPU_RATIO
-    return f"CPU per page to the base: {text}  at most {MAX_CPU_RATIO}  {'ok' if met else 'MISSED'}"
+    passed = ratios["all"] <= MAX_CPU_RATIO
+    return (
+        f"CPU per page to the base: {text}  at most {MAX_CPU_RATIO}  {'ok' if passed else 'MISSED'}"
+    )
 
 
 if __name__ == "__main__":

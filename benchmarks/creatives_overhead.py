@@ -31,15 +31,15 @@ PAGES, ROWS = map(int, sys.argv[1:])
 class Stub(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     def do_POST(self):
-        asked = orjson.loads(self.rfile.read(int(self.headers["content-length"])))
-        page = int(asked.get("cursor", 0))
+        request = orjson.loads(self.rfile.read(int(self.headers["content-length"])))
+        page = int(request.get("cursor", 0))
         rows = [{"position": n + 1, "advertiser_id": "AR1", "creative_id": f"CR{n}",
                  "preview_url": f"https://site.test/{n}.png", "format": "image"}
                 for n in range(page * ROWS, (page + 1) * ROWS)]
-        told = {"success": True, "advertiser_id": "AR1", "creatives": rows,
+        reply = {"success": True, "advertiser_id": "AR1", "creatives": rows,
                 "total_results": len(rows)}
-        if page + 1 < PAGES: told["cursor"] = str(page + 1)
-        data = orjson.dumps(told)
+        if page + 1 < PAGES: reply["cursor"] = str(page + 1)
+        data = orjson.dumps(reply)
         self.wfile.write(b"HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\n")
         self.wfile.write(b"Content-Length: %d\\r\\n\\r\\n" % len(data) + data)
     def log_message(self, *_): pass

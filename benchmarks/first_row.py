@@ -64,18 +64,18 @@ def in_new_process(what: str, url: str) -> Any:
 
 def reference_s() -> float:
     """Return the seconds of an interpreter that imports the libraries of such a service."""
-    begun = time.perf_counter()
+    start_s = time.perf_counter()
     subprocess.run([sys.executable, "-c", _REFERENCE], check=True)
-    return time.perf_counter() - begun
+    return time.perf_counter() - start_s
 
 
 def timed_crawl(url: str, pages: int) -> float:
     """Crawl this many pages; return the seconds until the frame is there."""
     from webdata_nb import crawl_df  # noqa: PLC0415 - only a measured process needs it
 
-    begun = time.perf_counter()
+    start_s = time.perf_counter()
     frame = crawl_df(url, max_pages=pages, cache=False, progress=False)
-    took_s = time.perf_counter() - begun
+    took_s = time.perf_counter() - start_s
     if len(frame) != pages:
         raise SystemExit(frame.attrs["webdata"]["line"])
     return took_s

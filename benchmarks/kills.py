@@ -26,7 +26,7 @@ from typing import Final
 
 from tests.site.graphs import link_tree
 from tests.site.server import Site
-from tests.wire.kills import Killed, crawl_and_kill, duration, instants
+from tests.wire.kills import KilledCrawl, crawl_and_kill, duration, instants
 from webdata_nb import local
 from webdata_nb.settings import Settings
 
@@ -53,8 +53,9 @@ async def rounds(kills: int, seed: int, latency_s: float) -> list[str]:
             errors += [f"round {number}: {error}"] if error else []
             print(
                 f"{number + 1:3}/{kills} killed after {after_s:5.2f} s"
-                f" ({'service and workers' if workers else 'service'}), {len(killed.shown)} rows"
-                f" shown, {killed.refetched} fetched again, resumed {killed.resumed_s or 0:.2f} s"
+                f" ({'service and workers' if workers else 'service'}),"
+                f" {len(killed.rows_at_kill)} rows shown,"
+                f" {killed.refetched} fetched again, resumed {killed.resumed_s or 0:.2f} s"
                 f" {error or 'exact'}",
                 flush=True,
             )
@@ -62,7 +63,7 @@ async def rounds(kills: int, seed: int, latency_s: float) -> list[str]:
     return errors
 
 
-def error_of_round(killed: Killed, expected: list[str]) -> str:
+def error_of_round(killed: KilledCrawl, expected: list[str]) -> str:
     """Return the error of a round, or ""."""
     try:
         killed.check(expected, CONCURRENCY)

@@ -14,7 +14,13 @@ import random
 import sys
 import time
 
-from tests.stores.faults.matrix import faults, later, life, unfaulted, unused
+from tests.stores.faults.matrix import (
+    faults,
+    later,
+    run_fleet,
+    run_without_faults,
+    unused_statements,
+)
 
 
 def main() -> int:
@@ -24,16 +30,16 @@ def main() -> int:
     arguments.add_argument("--only", metavar="STATEMENT", help="let this one fail")
     options = arguments.parse_args()
     logging.disable(logging.CRITICAL)
-    began, chance, statements = time.monotonic(), random.Random(options.seed), unfaulted()
+    began, chance, statements = time.monotonic(), random.Random(options.seed), run_without_faults()
     loss_count, struck, never = 0, 0, 0
-    for statement in unused(statements):
+    for statement in unused_statements(statements):
         print(f"{statement}: nothing here runs it; add it to tests/stores/faults/chores.py")
         never += 1
     for fault, among_chores in faults(statements):
         if options.only not in {None, fault.statement}:
             continue
         for strike in (fault, later(fault, chance)):
-            run = life(strike, among_chores=among_chores)
+            run = run_fleet(strike, among_chores=among_chores)
             struck += run.raised
             never += not run.raised and not strike.skip
             loss_count += len(run.problems)

@@ -92,10 +92,10 @@ def measure(sides: list[StoreSide], name: str, rounds: int) -> dict[str, float]:
 
 def check(text: str, figure: float, *, minimum: float = 0, maximum: float = float("inf")) -> bool:
     """Print a figure with its limit; return whether it is met."""
-    met = minimum <= figure <= maximum
+    passed = minimum <= figure <= maximum
     limit = f"at least {minimum}" if minimum else f"at most {maximum}"
-    print(f"{text}: {figure:.3f}  {limit}  {'ok' if met else 'MISSED'}", flush=True)
-    return met
+    print(f"{text}: {figure:.3f}  {limit}  {'ok' if passed else 'MISSED'}", flush=True)
+    return passed
 
 
 def main() -> int:

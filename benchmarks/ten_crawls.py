@@ -79,24 +79,26 @@ async def load(home: Path, url: str, *, crawls: int, pages: int, settled: int) -
                 for number in range(crawls)
             ]
             jobs = [(await client.start_crawl(start)).job_id for start in starts]
-            at_rest, peak = await _watched(client, jobs, pid, settled)
+            settled_mb, peak = await _memory_use(client, jobs, pid, settled)
             urls = [await _urls(client, job_id) for job_id in jobs]
     finally:
         await local.stop(settings)
-    return Load(urls, at_rest, peak)
+    return Load(urls, settled_mb, peak)
 
 
-async def _watched(client: Client, jobs: list[str], pid: int, settled: int) -> tuple[float, float]:
+async def _memory_use(
+    client: Client, jobs: list[str], pid: int, settled: int
+) -> tuple[float, float]:
     """Wait for all jobs; return the memory after `settled` rows, and the maximum from then on."""
-    at_rest = peak = 0.0
+    settled_mb = peak = 0.0
     while True:
         states = [await client.crawl_status(job_id, include_data=False) for job_id in jobs]
         rows = sum(state.completed_pages for state in states)
         now = memory_mb(pid)
         if rows >= settled:
-            at_rest, peak = at_rest or now, max(peak, now)
+            settled_mb, peak = settled_mb or now, max(peak, now)
         if all(state.status.terminal for state in states):
-            return at_rest, peak
+            return settled_mb, peak
         await asyncio.sleep(0.1)
 
 

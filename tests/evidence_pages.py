@@ -56,7 +56,9 @@ class Answer:
     wrong: Mapping[str, str]
 
 
-async def evidence_here(page: str, url: str, data: Mapping[str, Any]) -> list[ValueEvidence]:
+async def find_evidence_in_process(
+    page: str, url: str, data: Mapping[str, Any]
+) -> list[ValueEvidence]:
     """Find evidence in this process instead of a page worker."""
     return find_evidence(page, data, url=url or "http://page.invalid/")
 

@@ -43,7 +43,7 @@ NETWORK: Final = frozenset(
 # Parts of a declared one: of ipywidgets (used in a kernel, where it runs already), of pydantic.
 # Extras whose libraries the package imports, when they are there and asked for.
 USED_EXTRAS: Final = ("browser", "dask", "documents", "plot", "polars", "postgres", "remote")
-COME_ALONG: Final = frozenset({"IPython", "psycopg_pool", "pydantic_core"})
+TRANSITIVE_PACKAGES: Final = frozenset({"IPython", "psycopg_pool", "pydantic_core"})
 # Who touches the environment: the settings, and those who hand it on to a process of ours.
 ENVIRONMENT: Final = frozenset(
     {
@@ -183,7 +183,7 @@ def test_every_library_is_a_declared_dependency(at_run_time: grimp.ImportGraph) 
     }
     assert libraries
     undeclared = {name for name in libraries if not declared & {*map(normal, owners[name])}}
-    assert undeclared - COME_ALONG == set()
+    assert undeclared - TRANSITIVE_PACKAGES == set()
 
 
 def normal(name: str) -> str:

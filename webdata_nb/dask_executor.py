@@ -246,17 +246,19 @@ def version_problem(versions: Mapping[str, Any]) -> str | None:
 
     `versions` is the reply of `Client.get_versions`.
     """
-    here = versions["client"]
+    own_packages = versions["client"]
     others = {"the scheduler": versions["scheduler"]}
     others |= {f"the worker {name}": each for name, each in versions["workers"].items()}
-    for name, there in others.items():
-        if there is None:
+    for name, packages in others.items():
+        if packages is None:
             continue
         for package in ("python", *_EQUAL):
-            ours, theirs = (_version(each, package) for each in (here, there))
-            if ours != theirs:
+            own_version, other_version = (
+                _version(each, package) for each in (own_packages, packages)
+            )
+            if own_version != other_version:
                 return (
-                    f"{name} has {package} {theirs} and this notebook {ours}: "
+                    f"{name} has {package} {other_version} and this notebook {own_version}: "
                     "install the same version on both sides"
                 )
     return None

@@ -90,8 +90,8 @@ class InvalidCall(InvalidArgument, TypeError):
         """Return the error of a call that Python refuses."""
         names = list(signature.parameters)
         if unknown := [each for each in keywords if each not in names]:
-            meant = closest(unknown[0], names)
-            ending = did_you_mean(quoted(meant)) if meant else f": see help({name})"
+            suggestion = closest(unknown[0], names)
+            ending = did_you_mean(quoted(suggestion)) if suggestion else f": see help({name})"
             return cls(f"{name}() got an unexpected keyword argument {unknown[0]!r}{ending}")
         try:
             signature.bind(*positional, **keywords)

@@ -67,9 +67,9 @@ def check_base_url(value: str | None) -> str | None:
     try:
         url = http_url(_text("base_url (WEBDATA_BASE_URL)", value)).rstrip("/")
     except ValueError as error:
-        meant = did_you_mean(closest_url(value))
+        suggestion = did_you_mean(closest_url(value))
         raise ValueError(
-            f"base_url (WEBDATA_BASE_URL) {error}; it is {format_value(value)}{meant}"
+            f"base_url (WEBDATA_BASE_URL) {error}; it is {format_value(value)}{suggestion}"
         ) from None
     parts = urlsplit(url)
     if parts.username is not None or parts.query or parts.fragment:
@@ -122,9 +122,11 @@ def choice_check(
     def check(value: str | None) -> str | None:
         if value is None or (isinstance(value, str) and value.lower() in allowed):
             return None if value is None else value.lower()
-        meant = did_you_mean(quoted(closest(value, allowed)))
+        suggestion = did_you_mean(quoted(closest(value, allowed)))
         words = ", ".join(map(repr, allowed))
-        raise ValueError(f"{name} must be {also}one of {words}; it is {format_value(value)}{meant}")
+        raise ValueError(
+            f"{name} must be {also}one of {words}; it is {format_value(value)}{suggestion}"
+        )
 
     return check
 
@@ -176,9 +178,9 @@ def check_cache_bytes(value: object) -> int:
 def check_engines(engines: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     """Return the provider names of each engine."""
     if unknown := sorted(set(engines) - set(ENGINES)):
-        meant = did_you_mean(quoted(closest(unknown[0], ENGINES)))
+        suggestion = did_you_mean(quoted(closest(unknown[0], ENGINES)))
         raise ValueError(
-            f"engines must be named {', '.join(ENGINES)}; not {', '.join(unknown)}{meant}"
+            f"engines must be named {', '.join(ENGINES)}; not {', '.join(unknown)}{suggestion}"
         )
     # tuple() would split a text into letters.
     return {

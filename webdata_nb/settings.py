@@ -294,8 +294,8 @@ class Options:
             """Set a setting; an unknown name or a value that is not allowed is an error at once."""
             source = _SOURCES.get(name)
             if source is None:
-                meant = did_you_mean(quoted(closest(name, _SOURCES)))
-                raise UnknownOption(f"{name!r} is not an option{meant}")
+                suggestion = did_you_mean(quoted(closest(name, _SOURCES)))
+                raise UnknownOption(f"{name!r} is not an option{suggestion}")
             if source.check is not None and value is not None:
                 try:
                     source.check(value)

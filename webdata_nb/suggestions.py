@@ -62,10 +62,10 @@ def closest_url(value: object) -> str | None:
     text = value.strip()
     scheme = "http" if _LOCAL.match(text) else "https"
     if (typed := _SCHEME.match(text)) is not None and not _is_port(text, typed):
-        meant = closest(typed[1], ("http", "https"))
-        if meant is None:
+        scheme_match = closest(typed[1], ("http", "https"))
+        if scheme_match is None:
             return None
-        scheme, text = meant, text[typed.end() :]
+        scheme, text = scheme_match, text[typed.end() :]
     return _checked(f"{scheme}://{text.lstrip('/')}")
 
 

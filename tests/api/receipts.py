@@ -15,7 +15,7 @@ def receipt_of(df: pd.DataFrame) -> dict[str, Any]:
     return receipt
 
 
-def same(first: pd.DataFrame, second: pd.DataFrame) -> bool:
+def frames_equal(first: pd.DataFrame, second: pd.DataFrame) -> bool:
     """Whether two frames agree in rows, dtypes and receipt, but for where they came from."""
     receipts = [{k: v for k, v in receipt_of(df).items() if k != "cache"} for df in (first, second)]
     return (

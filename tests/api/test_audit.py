@@ -64,7 +64,7 @@ def audited(faulty: FaultySite) -> pd.DataFrame:
     return pages
 
 
-def untimed(findings: pd.DataFrame) -> pd.DataFrame:
+def without_slow_pages(findings: pd.DataFrame) -> pd.DataFrame:
     """Leave out slow pages: on a loaded machine any page is one."""
     return findings[findings["issue"] != "slow_page"]
 
@@ -149,13 +149,16 @@ def test_parts_and_other_forms_of_the_frame(
     assert cached.attrs["webdata"]["cache"] == "hit"
     arrow = audit_df(cached)
     keys = ["issue", "severity", "url", "count"]
-    whole = untimed(whole)
-    for other in map(untimed, (again, arrow)):
+    whole = without_slow_pages(whole)
+    for other in map(without_slow_pages, (again, arrow)):
         assert other[keys].to_numpy().tolist() == whole[keys].to_numpy().tolist()
     assert all(isinstance(dtype, pd.ArrowDtype) for dtype in arrow.dtypes)
     to_parquet(audited, tmp_path / "pages.parquet")
     stored = pd.read_parquet(tmp_path / "pages.parquet")
-    assert untimed(audit_df(stored))[keys].to_numpy().tolist() == whole[keys].to_numpy().tolist()
+    assert (
+        without_slow_pages(audit_df(stored))[keys].to_numpy().tolist()
+        == whole[keys].to_numpy().tolist()
+    )
 
 
 def test_links_of_audited_pages_have_texts(faulty: FaultySite, audited: pd.DataFrame) -> None:
@@ -194,8 +197,8 @@ def test_links_of_any_crawl_come_from_the_service(faulty: FaultySite) -> None:
 
 @pytest.mark.slow
 def test_a_job_has_the_columns_of_an_audit(faulty: FaultySite) -> None:
-    begun = crawl_job(faulty.url, max_pages=5, formats=[], audit=True)
-    pages = begun.df()
+    started_job = crawl_job(faulty.url, max_pages=5, formats=[], audit=True)
+    pages = started_job.df()
     assert pages["found_on"].tolist()[1] == [faulty.url]
     assert "page_facts" not in crawl_job(faulty.url, max_pages=5, formats=[]).df().columns
 

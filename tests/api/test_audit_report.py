@@ -119,9 +119,9 @@ def test_a_figure_has_a_bar_for_each_kind() -> None:
     assert figure.alt_text.endswith("3 findings, 3 pages: 2 broken_page, 1 noindex")
     sources: list[str] = []
     rows = [(kind.name, "http://a.test/", "", sources, 1) for kind in KINDS]
-    crowded: Any = plot_audit(findings(*rows))
-    assert len(crowded.axes[0].patches) == 25
-    assert crowded.axes[0].get_xlabel() == (
+    many_bars: Any = plot_audit(findings(*rows))
+    assert len(many_bars.axes[0].patches) == 25
+    assert many_bars.axes[0].get_xlabel() == (
         f"findings (not shown: {len(KINDS) - 25} of {len(KINDS) - 25} other kinds)"
     )
 

@@ -28,7 +28,7 @@ class Wire:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sent: list[tuple[str, str]] = []
-        self.asked_again = threading.Event()
+        self.second_request = threading.Event()
         send = httpx.AsyncHTTPTransport.handle_async_request
 
         async def seen(
@@ -37,7 +37,7 @@ class Wire:
             if request.url.path.startswith("/v1/"):
                 self.sent.append((request.method, request.url.raw_path.decode()))
                 if request.method == "GET":
-                    self.asked_again.set()
+                    self.second_request.set()
             return await send(transport, request)
 
         monkeypatch.setattr(httpx.AsyncHTTPTransport, "handle_async_request", seen)
@@ -87,7 +87,7 @@ def test_longer_search_needs_second_request(site: Site, monkeypatch: pytest.Monk
     wire = Wire(monkeypatch)
 
     async def slow(request: web.BaseRequest) -> web.StreamResponse:
-        await asyncio.to_thread(wire.asked_again.wait, 60)
+        await asyncio.to_thread(wire.second_request.wait, 60)
         return answer(request)
 
     site.under("/search", slow)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import webdata_nb
-from tests.api.receipts import SECRET, SITE, receipt_of, same
+from tests.api.receipts import SECRET, SITE, frames_equal, receipt_of
 from tests.wire_service import KEY, JobScript, WireService, crawl_rows
 from webdata_nb.api import (
     connect,
@@ -42,7 +42,7 @@ def test_second_call_comes_from_cache_and_is_equal(service: WireService, backend
         again = call()
         assert len(service.requests) == before
         assert (receipt_of(fresh)["cache"], receipt_of(again)["cache"]) == ("miss", "hit")
-        assert same(fresh, again)
+        assert frames_equal(fresh, again)
         assert Path(receipt_of(again)["file"]).is_file()
 
 
@@ -64,10 +64,10 @@ def test_each_service_and_key_has_its_own_cache(service: WireService) -> None:
             second.crawl_df(SITE)
         assert len(other.jobs) == 1
         with (
-            connect(base_url=other.url, api_key="wrong") as stranger,
+            connect(base_url=other.url, api_key="wrong") as unauthorized,
             pytest.raises(AuthError, match="WEBDATA_API_KEY"),
         ):
-            stranger.crawl_df(SITE)
+            unauthorized.crawl_df(SITE)
 
 
 @pytest.mark.usefixtures("connected")
@@ -109,7 +109,7 @@ def test_offline_uses_cache_of_any_age(service: WireService) -> None:
         crawl_df(SITE, offline=True)
     fresh = crawl_df(SITE)
     before = len(service.requests)
-    assert same(fresh, crawl_df(SITE, offline=True, ttl=0))
+    assert frames_equal(fresh, crawl_df(SITE, offline=True, ttl=0))
     with pytest.raises(OfflineError, match="rule the cache out"):
         crawl_df(SITE, offline=True, refresh=True)
     with pytest.raises(OfflineError, match="WEBDATA_OFFLINE"):

@@ -169,8 +169,11 @@ def test_a_dated_crawl_has_its_distances_and_is_cached(archive_session: Session)
         "latest_distance_s": 86_400.0,
     }
     assert receipt["request"]["as_of"] == "2024-06-01T00:00:00Z"
-    said = why(frame, f"{URL}missing", session=archive_session)
-    assert (said.outcome, "within 30 days of" in said.detail) == ("not_archived", True)
+    url_outcome = why(frame, f"{URL}missing", session=archive_session)
+    assert (url_outcome.outcome, "within 30 days of" in url_outcome.detail) == (
+        "not_archived",
+        True,
+    )
     for same in (date(2024, 6, 1), datetime(2024, 6, 1, tzinfo=UTC), "2024-06-01T02:00+02:00"):
         again = archive_session.crawl_df(URL, as_of=same)
         assert receipt_of(again)["cache"] == "hit"

@@ -74,7 +74,7 @@ def test_sums_equal_those_of_last_views(steps: list[tuple[int, int, int]]) -> No
 
 
 @dataclass
-class Kept:
+class LastViewPainter:
     """A painter that keeps the last view."""
 
     view: View | None = None
@@ -90,8 +90,8 @@ class Kept:
 
 
 @pytest.fixture
-def kept(monkeypatch: pytest.MonkeyPatch) -> Kept:
-    kept = Kept()
+def kept(monkeypatch: pytest.MonkeyPatch) -> LastViewPainter:
+    kept = LastViewPainter()
 
     def made(_view: View) -> Painter:
         return kept
@@ -101,7 +101,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> Kept:
 
 
 def test_list_shows_progress_of_its_pages(
-    service: WireService, connected: Session, kept: Kept
+    service: WireService, connected: Session, kept: LastViewPainter
 ) -> None:
     service.crawl = JobScript(
         crawl_rows(4), reply_fields={"credits": 4, "credits_reserved": "unlimited"}
@@ -115,7 +115,9 @@ def test_list_shows_progress_of_its_pages(
     assert (kept.view.completed, kept.view.inputs) == (12, Inputs(3, 3, 0))  # from the cache
 
 
-def test_failed_input_is_counted(service: WireService, connected: Session, kept: Kept) -> None:
+def test_failed_input_is_counted(
+    service: WireService, connected: Session, kept: LastViewPainter
+) -> None:
     service.search = JobScript([], status="failed", error="no provider answered")
     connected.search_df(["a", "b"], progress="log", cache=False)
     assert kept.view is not None

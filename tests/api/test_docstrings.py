@@ -87,8 +87,8 @@ def test_the_columns_told_are_those_of_the_schema(
     function: Callable[..., Any], table: TableName
 ) -> None:
     empty = frame.build(schemas.SCHEMAS[table].empty_table())
-    there = {name: str(dtype) for name, dtype in empty.dtypes.items()}
-    assert dict(columns(function)) == there
+    schema_dtypes = {name: str(dtype) for name, dtype in empty.dtypes.items()}
+    assert dict(columns(function)) == schema_dtypes
 
 
 def test_every_frame_function_is_looked_at() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.receipts import receipt_of, same
+from tests.api.receipts import frames_equal, receipt_of
 from tests.service.extract.stub_model import KEY, StubModel, always_reply, reply_from_page
 from tests.site.server import Site
 from webdata_nb import local, settings
@@ -69,7 +69,7 @@ def test_frames_receipts_and_the_cache(
     assert (summed["calls"], summed["prompt_tokens"]) == (3, 300)
     assert "1 ok, 1 failed" in receipt_of(pages)["line"]
     assert "extraction failed: 1 invalid" in receipt_of(pages)["line"]
-    assert same(pages, crawl_df(url, scrape_options=options))
+    assert frames_equal(pages, crawl_df(url, scrape_options=options))
 
     model.usual = reply_from_page
     named = {**WANTED, "prompt": "the thing", "provider": "custom", "model": "m2"}

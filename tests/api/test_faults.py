@@ -70,7 +70,7 @@ async def test_transient_error_on_page_of_rows_loses_no_row(
 async def test_permanent_error_never_gives_short_frame(
     faulty: Service, session: Session, fault: str
 ) -> None:
-    async def well(request: Any, handler: Any) -> Any:
+    async def succeed(request: Any, handler: Any) -> Any:
         return await handler(request)
 
     async def on_page_two(request: Any, handler: Any) -> Any:
@@ -78,7 +78,7 @@ async def test_permanent_error_never_gives_short_frame(
             return await FAULTS[fault]()(request, handler)
         return await handler(request)
 
-    faulty.on("GET crawl", well, *[on_page_two] * 30)
+    faulty.on("GET crawl", succeed, *[on_page_two] * 30)
     with pytest.raises(IncompleteResult) as raised:
         await session.acrawl_df(SITE, max_pages=250)
     assert (raised.value.expected, raised.value.arrived) == (250, 50)
@@ -136,17 +136,17 @@ from webdata_nb import acrawl_df, connect, crawl_df
 URL = "https://site.test/"
 connect(base_url=sys.argv[1], api_key=sys.argv[2])
 
-def told(df):
+def summary(df):
     return hashlib.sha256(df.to_json().encode()).hexdigest()[:12], str(df.dtypes.to_dict())
 
 def call():
-    return told(crawl_df(URL, max_pages=25, cache=False))
+    return summary(crawl_df(URL, max_pages=25, cache=False))
 
 async def inside():
     return call()
 
 async def awaited():
-    return told(await acrawl_df(URL, max_pages=25, cache=False))
+    return summary(await acrawl_df(URL, max_pages=25, cache=False))
 
 def in_thread():
     got = []

@@ -109,8 +109,8 @@ def test_an_unusable_earlier_crawl_is_replaced_by_a_full_one(
     first = receipt_of(connected.crawl_df(SITE))
     refuse_since(service, "earlier_crawl_unusable")
     again = receipt_of(connected.crawl_df(SITE, since=since))
-    asked = [body.get("since") for body in service.posted(paths.INCREMENTAL_CRAWLS)]
-    assert asked == [first["job_id"], None]
+    since_values = [body.get("since") for body in service.posted(paths.INCREMENTAL_CRAWLS)]
+    assert since_values == [first["job_id"], None]
     assert again["revalidation"]["since"] is None
     assert again["revalidation"]["refusal"] == "that is not possible"
     text = "all pages new, as the earlier crawl cannot be used: that is not possible"

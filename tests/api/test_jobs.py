@@ -18,7 +18,7 @@ import polars as pl
 import pytest
 from starlette.responses import JSONResponse, Response
 
-from tests.api.receipts import SECRET, SITE, receipt_of, same
+from tests.api.receipts import SECRET, SITE, frames_equal, receipt_of
 from tests.service.exports import jobs as exported
 from tests.wire_service import JobScript, WireService, crawl_rows, search_rows
 from webdata_nb import session
@@ -52,14 +52,18 @@ from webdata_nb.service.routes.exports import FORMATS
 
 @pytest.mark.usefixtures("connected")
 def test_job_gives_frame_of_call_and_fills_its_cache(service: WireService) -> None:
-    begun = crawl_job(SITE, max_pages=5, scrape_options={"formats": ["links"]})
-    assert begun.wait() == begun.status == "completed"
-    assert (begun.kind, begun.subject, begun.progress.completed) == ("crawl", SITE, 5)
-    df = begun.df()
-    assert receipt_of(df)["job_id"] == begun.job_id
+    started_job = crawl_job(SITE, max_pages=5, scrape_options={"formats": ["links"]})
+    assert started_job.wait() == started_job.status == "completed"
+    assert (started_job.kind, started_job.subject, started_job.progress.completed) == (
+        "crawl",
+        SITE,
+        5,
+    )
+    df = started_job.df()
+    assert receipt_of(df)["job_id"] == started_job.job_id
     # The same question, asked by the function: the cache knows it already.
     crawled = crawl_df(SITE, max_pages=5, scrape_options={"formats": ["links"]})
-    assert same(df, crawled)
+    assert frames_equal(df, crawled)
     assert receipt_of(crawled)["cache"] == "hit"
     assert len(service.jobs) == 1
 
@@ -70,9 +74,9 @@ def test_waiting_and_then_collecting_shows_one_bar_that_ends_as_the_receipt(
 ) -> None:
     caplog.set_level("INFO", "webdata_nb")
     service.crawl.rows = crawl_rows(5)
-    begun = crawl_job(SITE, max_pages=5)
-    begun.wait(progress="log")
-    df = begun.df(progress="log")
+    started_job = crawl_job(SITE, max_pages=5)
+    started_job.wait(progress="log")
+    df = started_job.df(progress="log")
     messages = [each.getMessage() for each in caplog.records if SITE in each.getMessage()]
     assert messages[0] == f"crawl {SITE}: started"
     assert len(messages) == 2
@@ -97,15 +101,15 @@ def test_webhook_is_sent_but_not_stored(service: WireService, cached: Path) -> N
         (search_job, search_df, "q"),
     ]
     for start, ask, subject in starts:
-        begun = start(subject, **hook)
-        sent = service.jobs[begun.job_id].body
+        started_job = start(subject, **hook)
+        sent = service.jobs[started_job.job_id].body
         assert {name: sent[name] for name in hook} == hook
-        df = begun.df()
+        df = started_job.df()
         # It decides nothing about the answer.
         again = ask(subject)
         assert receipt_of(again)["cache"] == "hit"
-        assert same(df, again)
-        for text in (repr(begun), repr(df.attrs), repr(again.attrs)):
+        assert frames_equal(df, again)
+        for text in (repr(started_job), repr(df.attrs), repr(again.attrs)):
             assert SECRET not in text
             assert "t0ken" not in text
     files = [path for path in cached.rglob("*") if path.is_file()]
@@ -122,17 +126,17 @@ def test_webhook_is_sent_but_not_stored(service: WireService, cached: Path) -> N
 @pytest.mark.usefixtures("connected")
 def test_start_returns_at_once_and_cancel_ends_job(service: WireService) -> None:
     service.crawl = JobScript(crawl_rows(2), running=True)
-    begun = crawl_job(SITE)
-    assert begun.status == "running"
+    started_job = crawl_job(SITE)
+    assert started_job.status == "running"
     with pytest.raises(JobTimeout):
-        begun.wait(timeout=0.2)
-    assert service.jobs[begun.job_id].status == "running"
-    assert begun.cancel() is begun
-    assert begun.cancel().status == service.jobs[begun.job_id].status == "cancelled"
+        started_job.wait(timeout=0.2)
+    assert service.jobs[started_job.job_id].status == "running"
+    assert started_job.cancel() is started_job
+    assert started_job.cancel().status == service.jobs[started_job.job_id].status == "cancelled"
     with pytest.raises(JobCancelled) as raised:
-        begun.df()
+        started_job.df()
     assert len(raised.value.partial) == 2
-    assert len(begun.df(on_cancel="partial")) == 2
+    assert len(started_job.df(on_cancel="partial")) == 2
 
 
 @pytest.mark.usefixtures("connected")
@@ -155,40 +159,40 @@ def test_ended_job_cannot_be_cancelled_and_only_failed_job_retried(
 
 @pytest.mark.usefixtures("connected")
 def test_job_is_found_after_kernel_restart(service: WireService, cached: Path) -> None:
-    begun = search_job("q", formats=["links"], headers={"X-Key": SECRET})
-    found = job(begun.job_id)
+    started_job = search_job("q", formats=["links"], headers={"X-Key": SECRET})
+    found = job(started_job.job_id)
     assert (found.kind, found.subject, found.status) == ("search", "q", "completed")
     df = found.df()
     assert list(df.columns) == list(search_df("q", formats=["links"], cache=False).columns)
     # Collected once: later on nobody needs the service.
     before = len(service.requests)
-    assert same(df, export_df(begun.job_id))
-    assert receipt_of(export_df(begun.job_id))["cache"] == "hit"
+    assert frames_equal(df, export_df(started_job.job_id))
+    assert receipt_of(export_df(started_job.job_id))["cache"] == "hit"
     assert len(service.requests) == before
-    told_files = b"".join(path.read_bytes() for path in cached.rglob("*.json"))
-    assert b"links" in told_files
-    assert SECRET.encode() not in told_files
+    cache_json = b"".join(path.read_bytes() for path in cached.rglob("*.json"))
+    assert b"links" in cache_json
+    assert SECRET.encode() not in cache_json
 
 
 @pytest.mark.usefixtures("connected")
 def test_foreign_job_shows_every_column(service: WireService, cached: Path) -> None:
-    begun = crawl_job(SITE)
+    started_job = crawl_job(SITE)
     for ticket in cached.rglob("*.json"):
         ticket.unlink()
-    df = job(begun.job_id).df()
+    df = job(started_job.job_id).df()
     assert {"markdown", "links", "screenshot", "extra"} <= set(df.columns)
     assert df["url"].tolist() == [row["url"] for row in service.crawl.rows]
     before = len(service.requests)
-    assert same(df, export_df(begun.job_id))
+    assert frames_equal(df, export_df(started_job.job_id))
     assert len(service.requests) == before
 
 
 @pytest.mark.usefixtures("connected")
 def test_damaged_job_reference_is_ignored(cached: Path) -> None:
-    begun = crawl_job(SITE)
+    started_job = crawl_job(SITE)
     for ticket in cached.rglob("*.json"):
         ticket.write_text("{")
-    assert len(export_df(begun.job_id)) == 5
+    assert len(export_df(started_job.job_id)) == 5
 
 
 @pytest.mark.usefixtures("connected")
@@ -209,12 +213,12 @@ def test_unknown_jobs_raise_not_found(service: WireService) -> None:
 
 @pytest.mark.usefixtures("connected")
 def test_a_job_as_arrow_and_polars() -> None:
-    begun = crawl_job(SITE, max_pages=5)
-    table = begun.arrow()
-    df = begun.df()
+    started_job = crawl_job(SITE, max_pages=5)
+    table = started_job.arrow()
+    df = started_job.df()
     assert table.column_names == list(df.columns)
     assert b"PANDAS_ATTRS" in (table.schema.metadata or {})
-    made = begun.pl()
+    made = started_job.pl()
     assert isinstance(made, pl.DataFrame)
     assert made["url"].to_list() == df["url"].tolist()
     assert made.schema["depth"] == pl.Int16
@@ -230,20 +234,20 @@ def test_without_polars_the_message_names_the_extra(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.usefixtures("connected")
 def test_export_writes_complete_file(service: WireService, tmp_path: Path) -> None:
-    begun = crawl_job(SITE)
-    file = begun.export("json", tmp_path / "pages.json")
+    started_job = crawl_job(SITE)
+    file = started_job.export("json", tmp_path / "pages.json")
     assert file.read_bytes() == b'{"format": "json"}'
-    begun.export("parquet", tmp_path / "pages")
+    started_job.export("parquet", tmp_path / "pages")
     assert len(pd.read_parquet(tmp_path / "pages")) == 5
-    begun.export("jsonl", tmp_path / "lines.txt")
+    started_job.export("jsonl", tmp_path / "lines.txt")
     assert len((tmp_path / "lines.txt").read_text().splitlines()) == 5
     with pytest.raises(InvalidArgument, match="'parquet'"):
-        begun.export("xlsx", tmp_path / "x.xlsx")  # type: ignore[arg-type]
+        started_job.export("xlsx", tmp_path / "x.xlsx")  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="directory that exists"):
-        begun.export("csv", tmp_path / "nowhere" / "x.csv")
+        started_job.export("csv", tmp_path / "nowhere" / "x.csv")
     service.cut_exports = True
     with pytest.raises(ConnectionFailed):
-        begun.export("zip", tmp_path / "half.zip")
+        started_job.export("zip", tmp_path / "half.zip")
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == [
         "lines.txt",
         "pages",
@@ -256,7 +260,7 @@ def test_export_writes_complete_file(service: WireService, tmp_path: Path) -> No
 def test_partial_export_warns(
     service: WireService, tmp_path: Path, form: Literal["json", "csv", "zip"]
 ) -> None:
-    begun, path = crawl_job(SITE), tmp_path / f"pages.{form}"
+    started_job, path = crawl_job(SITE), tmp_path / f"pages.{form}"
     write, _ = FORMATS[form]
     for state in JobStatus:
         job = replace(exported.job_of("crawl"), state=state)
@@ -264,15 +268,15 @@ def test_partial_export_warns(
         service.exported = asyncio.run(exported.read_all(write(job, rows)))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            assert begun.export(form, path).read_bytes() == service.exported
-        said = [str(each.message) for each in caught if "partial export" in str(each.message)]
-        assert len(said) == (state is not JobStatus.COMPLETED)
+            assert started_job.export(form, path).read_bytes() == service.exported
+        messages = [str(each.message) for each in caught if "partial export" in str(each.message)]
+        assert len(messages) == (state is not JobStatus.COMPLETED)
 
 
 @pytest.mark.usefixtures("connected")
 def test_events_in_plain_loop_end_with_done(service: WireService) -> None:
-    begun = crawl_job(SITE)
-    events = list(begun.events())
+    started_job = crawl_job(SITE)
+    events = list(started_job.events())
     assert isinstance(events[0], Progress)
     assert isinstance(events[-1], Done)
     service.crawl = JobScript(crawl_rows(2), running=True)
@@ -283,12 +287,12 @@ def test_events_in_plain_loop_end_with_done(service: WireService) -> None:
 
 
 async def test_every_method_has_async_twin(connected: Session) -> None:
-    begun = await connected.acrawl_job(SITE)
-    assert [event async for event in begun.events()]
-    assert await begun.await_() == (await begun.apoll()).status == "completed"
-    df = await begun
-    assert same(df, await begun.adf())
-    assert same(df, await (await ajob(begun.job_id, session=connected)).adf())
+    started_job = await connected.acrawl_job(SITE)
+    assert [event async for event in started_job.events()]
+    assert await started_job.await_() == (await started_job.apoll()).status == "completed"
+    df = await started_job
+    assert frames_equal(df, await started_job.adf())
+    assert frames_equal(df, await (await ajob(started_job.job_id, session=connected)).adf())
     both = await asyncio.gather(
         asearch_job("a", session=connected), asearch_job("b", session=connected)
     )
@@ -297,11 +301,11 @@ async def test_every_method_has_async_twin(connected: Session) -> None:
 
 @pytest.mark.usefixtures("connected")
 def test_display_sends_no_request_and_escapes_markup(service: WireService) -> None:
-    begun = search_job("<script>alert(1)</script>")
+    started_job = search_job("<script>alert(1)</script>")
     before = len(service.requests)
-    bundle: dict[str, Any] = begun._repr_mimebundle_()
-    assert begun.job_id in repr(begun)
-    assert bundle["text/plain"] == repr(begun)
+    bundle: dict[str, Any] = started_job._repr_mimebundle_()
+    assert started_job.job_id in repr(started_job)
+    assert bundle["text/plain"] == repr(started_job)
     assert "<script>" not in bundle["text/html"]
     assert "&lt;script&gt;" in bundle["text/html"]
     assert len(service.requests) == before
@@ -309,11 +313,11 @@ def test_display_sends_no_request_and_escapes_markup(service: WireService) -> No
 
 @pytest.mark.usefixtures("connected")
 def test_pickled_job_is_same_job() -> None:
-    begun = crawl_job(SITE)
+    started_job = crawl_job(SITE)
     before = set(session._OPEN)
-    copy: Job = pickle.loads(pickle.dumps(begun))
-    assert copy.job_id == begun.job_id
-    assert same(copy.df(), begun.df())
+    copy: Job = pickle.loads(pickle.dumps(started_job))
+    assert copy.job_id == started_job.job_id
+    assert frames_equal(copy.df(), started_job.df())
     # The copy has a connection of its own, which ends with it. Those of earlier tests may end, too.
     assert set(session._OPEN) - before
     del copy
@@ -330,7 +334,7 @@ def test_interrupted_wait_leaves_job_running(service: WireService) -> None:
     import _thread  # noqa: PLC0415 - the one test that needs it
 
     service.crawl = JobScript(crawl_rows(2), running=True)
-    begun = crawl_job(SITE)
+    started_job = crawl_job(SITE)
 
     def press() -> None:
         if service.polled.wait(30):
@@ -339,9 +343,9 @@ def test_interrupted_wait_leaves_job_running(service: WireService) -> None:
     thread = threading.Thread(target=press)
     thread.start()
     with pytest.raises(KeyboardInterrupt):
-        begun.wait()
+        started_job.wait()
     thread.join()
-    assert service.jobs[begun.job_id].status == "running"
+    assert service.jobs[started_job.job_id].status == "running"
 
 
 @pytest.mark.usefixtures("connected")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.receipts import receipt_of, same
+from tests.api.receipts import frames_equal, receipt_of
 from webdata_nb import cache, local, receive_webhooks, settings
 from webdata_nb.api import (
     Session,
@@ -45,14 +45,14 @@ def test_a_crawl_and_searches_over_its_pages(
     pages = crawl_df(sample_site.url, max_pages=12)
     assert receipt_of(pages)["service"] == "local"
     assert len(pages) == 12
-    assert same(pages, crawl_df(sample_site.url, max_pages=12))
+    assert frames_equal(pages, crawl_df(sample_site.url, max_pages=12))
 
     found = search_df("aurora forecast", num_results=3, formats=[])
     assert receipt_of(found)["provider_used"] == "local"
     assert found["title"].str.contains("aurora forecast").any()
     again = search_df("aurora forecast", num_results=3, formats=[])
     assert receipt_of(again)["cache"] == "hit"
-    assert same(found, again)
+    assert frames_equal(found, again)
 
     # A crawl adds pages to the index that answered: the earlier answer may be wrong now.
     crawl_df(sample_site.url, max_pages=20)
@@ -195,7 +195,9 @@ def test_a_service_that_went_away_is_started_again(
 def test_a_jobs_end_is_told_to_the_notebook_that_started_it(sample_site: SampleSite) -> None:
     for start, subject in ((crawl_job, sample_site.url), (search_job, "aurora forecast")):
         with receive_webhooks(timeout=60) as hooks:
-            begun = start(subject, webhook_url=hooks.url, webhook_secret=hooks.secret)
-            told_of = list(hooks)
-        assert [(each.event, each.job_id) for each in told_of] == [("job.completed", begun.job_id)]
-        assert begun.status == "completed"
+            started_job = start(subject, webhook_url=hooks.url, webhook_secret=hooks.secret)
+            notifications = list(hooks)
+        assert [(each.event, each.job_id) for each in notifications] == [
+            ("job.completed", started_job.job_id)
+        ]
+        assert started_job.status == "completed"

@@ -112,8 +112,8 @@ def test_partial_rows_precede_error_row(service: WireService) -> None:
 
 
 def test_wrong_key_ends_call(service: WireService) -> None:
-    with connect(base_url=service.url, api_key="wrong") as stranger, pytest.raises(AuthError):
-        stranger.search_df(["a", "b"])
+    with connect(base_url=service.url, api_key="wrong") as unauthorized, pytest.raises(AuthError):
+        unauthorized.search_df(["a", "b"])
 
 
 @pytest.mark.usefixtures("connected")

@@ -61,7 +61,7 @@ def answers(request: web.BaseRequest) -> web.Response:
     return web.json_response({"results": rows})
 
 
-def has_nothing(_request: web.BaseRequest) -> web.Response:
+def empty_results(_request: web.BaseRequest) -> web.Response:
     return web.json_response({"results": []})
 
 
@@ -100,7 +100,7 @@ def test_a_list_during_an_outage_has_failed_rows_that_are_fetched_again(site: Si
 
 @pytest.mark.filterwarnings("ignore:search:UserWarning")
 def test_nothing_found_is_an_answer(site: Site) -> None:
-    site.under("/search", has_nothing)
+    site.under("/search", empty_results)
     df = search_df("anything", formats=[])
     assert len(df) == 0
     assert receipt_of(df)["status"] == "completed"

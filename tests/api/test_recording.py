@@ -123,8 +123,8 @@ def test_jobs_replay(service: WireService, tmp_path: Path, monkeypatch: pytest.M
     service.has_receipts = True
     folder = tmp_path / "tape"
     with record(folder):
-        begun = crawl_job(SITE, max_pages=3)
-        crawled = begun.df()
+        started_job = crawl_job(SITE, max_pages=3)
+        crawled = started_job.df()
         searched = search_job("a").arrow()
         uncollected = search_job("never collected")
         cause = why(crawled, crawled["url"][0])
@@ -132,13 +132,13 @@ def test_jobs_replay(service: WireService, tmp_path: Path, monkeypatch: pytest.M
     before = len(service.requests)
     with replay(folder):
         again = crawl_job(SITE, max_pages=3)
-        assert again.job_id == begun.job_id
+        assert again.job_id == started_job.job_id
         assert again.wait() == again.status == "completed"
         assert (again.progress.completed, again.progress.total) == (3, 3)
         assert again.df().equals(crawled)
         assert again.df().dtypes.equals(crawled.dtypes)
-        assert webdata_nb.job(begun.job_id).kind == "crawl"
-        assert export_df(begun.job_id).equals(crawled)
+        assert webdata_nb.job(started_job.job_id).kind == "crawl"
+        assert export_df(started_job.job_id).equals(crawled)
         assert search_job("a").arrow().equals(searched)
         # The whole receipt is in the recording as well.
         assert why(again.df(), crawled["url"][0]) == cause

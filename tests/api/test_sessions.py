@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.api.receipts import SITE, receipt_of, same
+from tests.api.receipts import SITE, frames_equal, receipt_of
 from tests.wire_service import KEY, WireService
 from webdata_nb import session
 from webdata_nb.api import (
@@ -40,8 +40,8 @@ async def test_the_async_names_run_on_the_callers_loop(
         asearch_df("q"), acrawl_df(SITE), acreatives_df("AR1")
     )
     assert (len(found), len(crawled), len(ads)) == (3, 5, 5)
-    assert same(crawled, await connected.acrawl_df(SITE))
-    assert same(crawled, crawl_df(SITE))  # blocking, inside the running loop
+    assert frames_equal(crawled, await connected.acrawl_df(SITE))
+    assert frames_equal(crawled, crawl_df(SITE))  # blocking, inside the running loop
     assert len(service.jobs) == 2
 
 

@@ -52,9 +52,9 @@ def test_identical_calls_in_processes_share_one_job(service: WireService) -> Non
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(4)
     ]
-    told_by = [process.communicate(timeout=120) for process in calls]
-    assert [process.returncode for process in calls] == [0] * 4, told_by
-    assert sorted(out.strip() for out, _ in told_by) == ["5 hit", "5 hit", "5 hit", "5 miss"]
+    outputs = [process.communicate(timeout=120) for process in calls]
+    assert [process.returncode for process in calls] == [0] * 4, outputs
+    assert sorted(out.strip() for out, _ in outputs) == ["5 hit", "5 hit", "5 hit", "5 miss"]
     assert len(service.jobs) == 1
 
 

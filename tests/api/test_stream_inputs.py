@@ -237,7 +237,7 @@ def test_several_advertisers(service: WireService) -> None:
 Start = Callable[[], FrameStream]
 
 
-def ways() -> dict[str, tuple[Start, int]]:
+def stream_starts() -> dict[str, tuple[Start, int]]:
     """Return how each kind of job is streamed, and how many jobs that makes."""
     return {
         "search": (lambda: search_df("q", stream=True), 1),
@@ -246,17 +246,17 @@ def ways() -> dict[str, tuple[Start, int]]:
     }
 
 
-@pytest.fixture(params=sorted(ways()))
+@pytest.fixture(params=sorted(stream_starts()))
 def endless(request: pytest.FixtureRequest, service: WireService) -> tuple[Start, int]:
     """Give a stream whose jobs have some rows, and run until they are cancelled."""
     rows = search_rows(2)
     one = {"completed_results": 1}
     service.search = JobScript([rows[0], unread(rows[1])], running=True, reply_fields=one)
     service.crawl = JobScript(crawl_rows(3), running=True)
-    return ways()[request.param]
+    return stream_starts()[request.param]
 
 
-class Enough(Exception):
+class ReaderStopped(Exception):
     """The reader has had enough."""
 
 
@@ -268,9 +268,9 @@ def broken_off(start: Start) -> None:
 def raised(start: Start) -> None:
     def read() -> None:
         for _ in start():
-            raise Enough
+            raise ReaderStopped
 
-    with pytest.raises(Enough):
+    with pytest.raises(ReaderStopped):
         read()
 
 
@@ -436,8 +436,8 @@ def test_out_writes_dataset_for_every_kind(
         out = f"memory://{name}" if elsewhere else tmp_path / name
         count = sum(len(batch) for batch in call(stream=True, out=out))
         system = fsspec.filesystem("memory") if elsewhere else None
-        where = f"/{name}" if elsewhere else tmp_path / name
-        found = ds.dataset(where, filesystem=system, partitioning="hive")
+        location = f"/{name}" if elsewhere else tmp_path / name
+        found = ds.dataset(location, filesystem=system, partitioning="hive")
         assert found.count_rows() == count == (15, 5, 50)[number]
         assert "job_id" in found.schema.names
 
@@ -450,8 +450,8 @@ def test_dataset_holds_each_job_once(tmp_path: Path, *, elsewhere: bool) -> None
     for size in (2, 5):
         list(crawl_df(SITE, stream=True, batch_rows=size, out=out))
     system = fsspec.filesystem("memory") if elsewhere else None
-    where = f"/twice-{tmp_path.name}" if elsewhere else out
-    assert ds.dataset(where, filesystem=system, partitioning="hive").count_rows() == 5
+    location = f"/twice-{tmp_path.name}" if elsewhere else out
+    assert ds.dataset(location, filesystem=system, partitioning="hive").count_rows() == 5
 
 
 @pytest.mark.slow
@@ -510,7 +510,7 @@ def test_meaningless_arguments_are_rejected(service: WireService, tmp_path: Path
 
 
 @pytest.fixture
-def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+def local_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     """Give a session on a local service of its own."""
     monkeypatch.setenv("WEBDATA_HOME", str(tmp_path))
     with connect() as made:
@@ -519,13 +519,15 @@ def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session
 
 
 @pytest.mark.slow
-async def test_with_the_events_of_a_real_service(sample_site: SampleSite, at_home: Session) -> None:
-    await at_home.acrawl_df(sample_site.url, max_pages=10)
+async def test_with_the_events_of_a_real_service(
+    sample_site: SampleSite, local_session: Session
+) -> None:
+    await local_session.acrawl_df(sample_site.url, max_pages=10)
     query = "aurora forecast"
-    stream = await asearch_df(query, stream=True, session=at_home, batch_rows=3)
+    stream = await asearch_df(query, stream=True, session=local_session, batch_rows=3)
     batches = [batch async for batch in stream]
     joined = pd.concat(batches, ignore_index=True).sort_values("rank", ignore_index=True)
-    whole = await at_home.asearch_df(query)
+    whole = await local_session.asearch_df(query)
     assert joined["url"].tolist() == whole["url"].tolist()
     assert joined["markdown"].equals(whole["markdown"])
     assert joined["scraped"].all()

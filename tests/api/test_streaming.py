@@ -159,7 +159,7 @@ def test_incompatible_arguments_are_rejected(service: WireService, tmp_path: Pat
 
 
 @pytest.fixture
-def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+def local_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     """Give a session on a local service of its own."""
     monkeypatch.setenv("WEBDATA_HOME", str(tmp_path))
     with connect() as made:
@@ -168,10 +168,12 @@ def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session
 
 
 @pytest.mark.slow
-def test_with_the_events_of_a_real_service(sample_site: SampleSite, at_home: Session) -> None:
-    batches = list(at_home.crawl_df(sample_site.url, max_pages=25, stream=True, batch_rows=10))
+def test_with_the_events_of_a_real_service(sample_site: SampleSite, local_session: Session) -> None:
+    batches = list(
+        local_session.crawl_df(sample_site.url, max_pages=25, stream=True, batch_rows=10)
+    )
     assert [len(batch) for batch in batches] == [10, 10, 5]
     joined = pd.concat(batches, ignore_index=True)
-    whole = at_home.crawl_df(sample_site.url, max_pages=25)
+    whole = local_session.crawl_df(sample_site.url, max_pages=25)
     assert joined["url"].tolist() == whole["url"].tolist()
     assert joined["markdown"].equals(whole["markdown"])

@@ -32,7 +32,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture
-def at_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+def local_session(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     """Give a session on a local service."""
     monkeypatch.setenv("WEBDATA_HOME", str(home))
     with connect() as made:
@@ -50,7 +50,7 @@ def crawled(site: Site) -> Site:
     return site
 
 
-@pytest.mark.usefixtures("at_home")
+@pytest.mark.usefixtures("local_session")
 async def test_each_url_has_outcome_also_offline(
     crawled: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,18 +83,18 @@ async def test_each_url_has_outcome_also_offline(
 
 @pytest.mark.slow
 def test_service_is_asked_without_receipt_file(
-    crawled: Site, at_home: Session, monkeypatch: pytest.MonkeyPatch
+    crawled: Site, local_session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     df = crawl_df(crawled.url, cache=False)
     assert receipt_of(df)["file"] is None
     assert why(df, crawled.at("/private/x")).outcome == "robots"
     job = crawl_job(crawled.url, max_pages=1)
     job.wait()
-    loud = crawled.at("/a").replace("http:", "HTTP:") + "#top"
+    url_variant = crawled.at("/a").replace("http:", "HTTP:") + "#top"
     for which in (job, job.job_id):
-        found = at_home.why(which, loud)
+        found = local_session.why(which, url_variant)
         assert (found.outcome, found.looked_up) == ("over_budget", crawled.at("/a"))
-        assert found.url == loud
+        assert found.url == url_variant
     with pytest.raises(NotFound):
         why("no-such-job", crawled.url)
     monkeypatch.setenv("WEBDATA_OFFLINE", "1")
@@ -102,17 +102,19 @@ def test_service_is_asked_without_receipt_file(
         why(job, crawled.url)
 
 
-def test_frame_of_several_crawls_searches_all_receipts(crawled: Site, at_home: Session) -> None:
+def test_frame_of_several_crawls_searches_all_receipts(
+    crawled: Site, local_session: Session
+) -> None:
     crawled.page("/other", "<title>Other</title><a href='/gone'>x</a><a href='/a'>y</a>")
-    df = at_home.crawl_df([crawled.at("/other"), crawled.url], max_pages=9)
-    assert at_home.why(df, crawled.at("/other")).outcome == "fetched"
-    assert at_home.why(df, crawled.at("/a")).is_row
-    assert at_home.why(df, crawled.at("/private/x")).outcome == "robots"
-    assert at_home.why(df, crawled.at("/never")).outcome is None
+    df = local_session.crawl_df([crawled.at("/other"), crawled.url], max_pages=9)
+    assert local_session.why(df, crawled.at("/other")).outcome == "fetched"
+    assert local_session.why(df, crawled.at("/a")).is_row
+    assert local_session.why(df, crawled.at("/private/x")).outcome == "robots"
+    assert local_session.why(df, crawled.at("/never")).outcome is None
 
 
-def test_receipt_is_removed_with_its_rows(crawled: Site, at_home: Session) -> None:
-    df = at_home.crawl_df(crawled.url)
+def test_receipt_is_removed_with_its_rows(crawled: Site, local_session: Session) -> None:
+    df = local_session.crawl_df(crawled.url)
     file = Path(receipt_of(df)["file"])
     assert cache.size() == file.stat().st_size + receipt_files.receipt_path(file).stat().st_size
     assert cache.ls()["file"].tolist() == [str(file)]

@@ -154,8 +154,8 @@ def test_the_errors_of_a_model_are_found(site: Site, monkeypatch: pytest.MonkeyP
         answers[site.page(f"/p{number}", each.html)] = answer(each, random)
 
     def reply(question: Question) -> object:
-        asked = question.messages[1]["content"]
-        url = next(url for url in answers if f"{urlsplit(url).path}\n" in asked)
+        prompt = question.messages[1]["content"]
+        url = next(url for url in answers if f"{urlsplit(url).path}\n" in prompt)
         return reply_with(json.dumps(answers[url].data))
 
     model.usual = reply  # type: ignore[assignment] # a plain reply, without a coroutine

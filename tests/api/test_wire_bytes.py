@@ -22,7 +22,7 @@ RUN = re.compile(r"/v1/crawl/[0-9a-f-]{36}")
 stop = synced(local.stop)
 
 
-class Counting(httpx.AsyncByteStream):
+class CountingStream(httpx.AsyncByteStream):
     """A body that is counted as it comes from the connection, still in its coding."""
 
     def __init__(self, body: httpx.AsyncByteStream, tally: Counter[str], kind: str) -> None:
@@ -50,7 +50,7 @@ class Wire:
         ) -> httpx.Response:
             response = await send(transport, request)
             assert isinstance(response.stream, httpx.AsyncByteStream)
-            response.stream = Counting(response.stream, self.bytes, self._kind(request))
+            response.stream = CountingStream(response.stream, self.bytes, self._kind(request))
             return response
 
         monkeypatch.setattr(httpx.AsyncHTTPTransport, "handle_async_request", counted)

@@ -24,8 +24,8 @@ from webdata_nb.service.web.fetch import Fetcher
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
-SAID = "#said:not(:empty)"
-ASK = """<!DOCTYPE html><pre id="said"></pre><script>
+REPORT_SELECTOR = "#report:not(:empty)"
+ASK = """<!DOCTYPE html><pre id="report"></pre><script>
 const socket = url => new Promise(done => {
   const made = new WebSocket(url);
   made.onopen = () => done("open");
@@ -33,12 +33,12 @@ const socket = url => new Promise(done => {
 });
 const ask = url => url.startsWith("ws") ? socket(url)
   : fetch(url).then(answer => answer.text()).catch(() => "no");
-Promise.all(URLS.map(ask)).then(all => { said.textContent = JSON.stringify(all); });
+Promise.all(URLS.map(ask)).then(all => { report.textContent = JSON.stringify(all); });
 </script>"""
 OPEN = "Access-Control-Allow-Origin: *"
 
 
-async def everything_is_here(_host: str) -> Sequence[str]:
+async def resolve_to_loopback(_host: str) -> Sequence[str]:
     return ["127.0.0.1"]
 
 
@@ -73,16 +73,16 @@ async def trusting(
     policy = EgressPolicy("local")
     bundle = None if request.param is None else CERTIFICATES / Path(request.param)
     async with (
-        Fetcher(policy, user_agent="x", lookup=everything_is_here, ca_bundle=bundle) as fetcher,
-        Browser(policy, fetcher, lookup=everything_is_here, ca_bundle=bundle) as browser,
+        Fetcher(policy, user_agent="x", lookup=resolve_to_loopback, ca_bundle=bundle) as fetcher,
+        Browser(policy, fetcher, lookup=resolve_to_loopback, ca_bundle=bundle) as browser,
     ):
         yield browser, bundle is not None
 
 
 async def answers(browser: Browser, site: Site, *urls: str) -> list[Any]:
     page = site.page("/", ASK.replace("URLS", json.dumps(urls)))
-    rendered = await browser.render(RenderRequest(page, wait_for=SAID, timeout_s=60.0))
-    text = rendered.html.decode().partition('<pre id="said">')[2].partition("</pre>")[0]
+    rendered = await browser.render(RenderRequest(page, wait_for=REPORT_SELECTOR, timeout_s=60.0))
+    text = rendered.html.decode().partition('<pre id="report">')[2].partition("</pre>")[0]
     found: list[Any] = json.loads(unescape(text))
     return found
 
@@ -96,9 +96,9 @@ async def test_files_come_from_a_site_of_the_bundles_authority(
         server.page("/b", b"second", OPEN)
         urls = [server.url(path, host="site.test") for path in ("/a", "/b")]
         urls += [server.url("/a", host=host) for host in ("site.test.", "127.0.0.1")]
-        came = await answers(browser, site, *urls)
+        results = await answers(browser, site, *urls)
         paths = sorted(server.paths())
-    assert came == (["first", "second", "first", "first"] if has_bundle else ["no"] * 4)
+    assert results == (["first", "second", "first", "first"] if has_bundle else ["no"] * 4)
     assert paths == (["/a", "/a", "/a", "/b"] if has_bundle else [])
 
 
@@ -121,8 +121,8 @@ async def test_a_web_socket_goes_through_beside_a_bundle(
     browser, has_bundle = trusting
     async with sockets(presenting("site.pem") if secure else None) as port:
         scheme = "wss" if secure else "ws"
-        came = await answers(browser, site, f"{scheme}://site.test:{port}/")
-    assert came == ["open" if has_bundle or not secure else "no"]
+        results = await answers(browser, site, f"{scheme}://site.test:{port}/")
+    assert results == ["open" if has_bundle or not secure else "no"]
 
 
 @pytest.mark.parametrize("secure", [False, True], ids=["http", "https"])
@@ -136,10 +136,10 @@ async def test_a_bundle_and_a_proxy_of_ones_own(
         WireServer(tls=identity) as server,
         TunnelProxy(server, tls=identity if secure else None) as proxy,
         Fetcher(
-            policy, user_agent="x", proxy=proxy.url, ca_bundle=bundle, lookup=everything_is_here
+            policy, user_agent="x", proxy=proxy.url, ca_bundle=bundle, lookup=resolve_to_loopback
         ) as fetcher,
         Browser(
-            policy, fetcher, upstream=proxy.url, ca_bundle=bundle, lookup=everything_is_here
+            policy, fetcher, upstream=proxy.url, ca_bundle=bundle, lookup=resolve_to_loopback
         ) as browser,
     ):
         page = server.page(
@@ -147,6 +147,8 @@ async def test_a_bundle_and_a_proxy_of_ones_own(
         )
         server.page("/file", b"came")
         url = page.replace(f"127.0.0.1:{server.port}", "site.test")
-        rendered = await browser.render(RenderRequest(url, wait_for=SAID, timeout_s=60.0))
+        rendered = await browser.render(
+            RenderRequest(url, wait_for=REPORT_SELECTOR, timeout_s=60.0)
+        )
     assert b'["came"]' in rendered.html
     assert [head.split()[:2] for head in proxy.heads] == [["CONNECT", "site.test:443"]] * 2

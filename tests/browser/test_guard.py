@@ -23,7 +23,7 @@ from webdata_nb.service.web.proxy_session import TrafficLimits
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
-TRY_ALL = """<!DOCTYPE html><pre id="said"></pre><script>
+TRY_ALL = """<!DOCTYPE html><pre id="report"></pre><script>
 const ways = {
   image: url => new Promise(done => {
     const image = new Image(); image.onload = () => done("came"); image.onerror = () => done("no");
@@ -40,12 +40,12 @@ const ways = {
   }),
 };
 (async () => {
-  const said = {};
+  const report = {};
   for (const url of %s)
-    for (const [name, way] of Object.entries(ways)) said[name + " " + url] = await way(url);
-  document.getElementById("said").textContent = JSON.stringify(said);
+    for (const [name, way] of Object.entries(ways)) report[name + " " + url] = await way(url);
+  document.getElementById("report").textContent = JSON.stringify(report);
 })()</script>"""
-DATAGRAMS = """<pre id=said></pre><link rel=dns-prefetch href="//leak.test"><script>
+DATAGRAMS = """<pre id=report></pre><link rel=dns-prefetch href="//leak.test"><script>
 const made = typeof RTCPeerConnection;
 let candidates = 0;
 const gathered = made === "undefined" ? Promise.resolve() : new Promise(done => {
@@ -57,9 +57,9 @@ const gathered = made === "undefined" ? Promise.resolve() : new Promise(done => 
 const open = typeof WebTransport === "undefined" ? Promise.reject("none")
   : new WebTransport("https://127.0.0.1:PORT/").ready;
 gathered.then(() => open).then(() => "came", () => "no").then(transport =>
-  said.textContent = JSON.stringify({made, candidates, transport}));
+  report.textContent = JSON.stringify({made, candidates, transport}));
 </script>"""
-SAID = "#said:not(:empty)"
+REPORT_SELECTOR = "#report:not(:empty)"
 
 
 class Inside:
@@ -82,8 +82,8 @@ async def inside() -> AsyncIterator[tuple[Inside, int]]:
         yield counted, server.sockets[0].getsockname()[1]
 
 
-def said(html: bytes) -> dict[str, Any]:
-    text = html.decode().partition('<pre id="said">')[2].partition("</pre>")[0]
+def report(html: bytes) -> dict[str, Any]:
+    text = html.decode().partition('<pre id="report">')[2].partition("</pre>")[0]
     found: dict[str, Any] = json.loads(unescape(text))
     return found
 
@@ -93,8 +93,8 @@ async def test_a_page_reaches_what_is_admitted(
 ) -> None:
     other_site.page("/", "fine")
     url = site.page("/", TRY_ALL % json.dumps([other_site.url]))
-    rendered = await browser.render(RenderRequest(url, wait_for=SAID))
-    assert said(rendered.html)[f"fetched {other_site.url}"] == "opaque0"
+    rendered = await browser.render(RenderRequest(url, wait_for=REPORT_SELECTOR))
+    assert report(rendered.html)[f"fetched {other_site.url}"] == "opaque0"
     # The image is none, and the site speaks no WebSocket; but both were asked for.
     assert len(other_site.requests) == 4
 
@@ -108,8 +108,8 @@ async def test_nothing_forbidden_is_reached(
     direct += ["http://169.254.169.254/latest/meta-data/", f"http://localhost:{port}/"]
     turned = [site.redirect(f"/turn/{n}", to) for n, to in enumerate(direct)]
     url = site.page("/", TRY_ALL % json.dumps(direct + turned))
-    rendered = await browser.render(RenderRequest(url, wait_for=SAID))
-    answers = said(rendered.html)
+    rendered = await browser.render(RenderRequest(url, wait_for=REPORT_SELECTOR))
+    answers = report(rendered.html)
     images = {way: answer for way, answer in answers.items() if way.startswith("image")}
     assert set(images.values()) == {"no"}
     assert not [way for way, answer in answers.items() if answer == "came"]
@@ -164,14 +164,14 @@ async def test_a_jobs_headers_go_to_its_own_origin_alone(
     page = site.page(
         "/",
         f"""<img src="/own"><img src="{other_site.at("/foreign")}"><img src="/leaves">
-        <iframe src="{other_site.at("/frame")}"></iframe><pre id=said></pre>
+        <iframe src="{other_site.at("/frame")}"></iframe><pre id=report></pre>
         <script>fetch("/data", {{method: "POST", body: "sent"}})
           .then(() => new Promise(done => setTimeout(done, 300)))
-          .then(() => said.textContent = JSON.stringify({{jar: document.cookie}}))</script>""",
+          .then(() => report.textContent = JSON.stringify({{jar: document.cookie}}))</script>""",
         headers={"Set-Cookie": "theirs=1"},
     )
     request = RenderRequest(
-        page, headers={"X-Job": "secret"}, cookies={"key": "secret"}, wait_for=SAID
+        page, headers={"X-Job": "secret"}, cookies={"key": "secret"}, wait_for=REPORT_SELECTOR
     )
     rendered = await browser.render(request)
 
@@ -186,7 +186,7 @@ async def test_a_jobs_headers_go_to_its_own_origin_alone(
     assert (posted.method, posted.body) == ("POST", b"sent")
     assert posted.headers["X-Job"] == "secret"
     assert posted.headers["Cookie"] in {"theirs=1; key=secret", "key=secret; theirs=1"}
-    assert said(rendered.html) == {"jar": "theirs=1"}
+    assert report(rendered.html) == {"jar": "theirs=1"}
 
 
 async def test_a_jobs_headers_end_where_a_redirect_leaves_its_origin(
@@ -221,9 +221,9 @@ async def test_no_datagram_leaves_the_browser(
         listener.settimeout(0)
         port = listener.getsockname()[1]
         url = site.page("/", DATAGRAMS.replace("PORT", str(port)))
-        rendered = await browser.render(RenderRequest(url, wait_for=SAID))
+        rendered = await browser.render(RenderRequest(url, wait_for=REPORT_SELECTOR))
         made = "function" if given_back else "undefined"
-        assert said(rendered.html) == {"made": made, "candidates": 0, "transport": "no"}
+        assert report(rendered.html) == {"made": made, "candidates": 0, "transport": "no"}
         with pytest.raises(BlockingIOError):
             listener.recv(1)
 
@@ -236,11 +236,11 @@ async def test_a_page_may_cost_so_much_and_no_more(
     site.page("/large", b"x" * 3_000_000)
     url = site.page(
         "/",
-        """<pre id=said></pre><script>
+        """<pre id=report></pre><script>
         fetch("/large").then(answer => answer.text()).then(text => text.length, () => "cut")
-          .then(outcome => said.textContent = JSON.stringify({outcome}))</script>""",
+          .then(outcome => report.textContent = JSON.stringify({outcome}))</script>""",
     )
     small = TrafficLimits(wire_bytes=1_000_000)
     async with Browser(POLICY, fetcher, lookup=look_up, traffic_limits=small) as browser:
-        rendered = await browser.render(RenderRequest(url, wait_for=SAID))
-    assert said(rendered.html) == {"outcome": "cut"}
+        rendered = await browser.render(RenderRequest(url, wait_for=REPORT_SELECTOR))
+    assert report(rendered.html) == {"outcome": "cut"}

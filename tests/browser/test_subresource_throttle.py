@@ -23,8 +23,8 @@ from webdata_nb.service.web.throttle import HostThrottle
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
-SAID = "#said:not(:empty)"
-ONE_BY_ONE = """<!DOCTYPE html><pre id="said"></pre><script>
+REPORT_SELECTOR = "#report:not(:empty)"
+ONE_BY_ONE = """<!DOCTYPE html><pre id="report"></pre><script>
 (async () => {
   const results = [];
   for (const url of URLS)
@@ -34,7 +34,7 @@ ONE_BY_ONE = """<!DOCTYPE html><pre id="said"></pre><script>
   while (last && await fetch(last).then(() => true, () => false))
     await new Promise(rested => setTimeout(rested, 20));
   if (last) results.push("blocked");
-  said.textContent = JSON.stringify(results);
+  report.textContent = JSON.stringify(results);
 })();
 </script>"""
 OPEN = {"Access-Control-Allow-Origin": "*"}
@@ -62,8 +62,8 @@ async def fetch_results(
 ) -> list[Any]:
     script = ONE_BY_ONE.replace("URLS", json.dumps(urls)).replace("UNTIL", json.dumps(until))
     page = site.page("/", script)
-    request = RenderRequest(page, wait_for=SAID, timeout_s=60.0, **options)
-    text = (await browser.render(request)).html.decode().partition('<pre id="said">')[2]
+    request = RenderRequest(page, wait_for=REPORT_SELECTOR, timeout_s=60.0, **options)
+    text = (await browser.render(request)).html.decode().partition('<pre id="report">')[2]
     found: list[Any] = json.loads(unescape(text.partition("</pre>")[0]))
     return found
 
@@ -96,8 +96,8 @@ async def test_overload_reply_over_tls_is_detected(own_fetcher: Fetcher, site: S
         server.page("/busy", b"", *lines, status="503 Service Unavailable")
         fine, busy = (server.url(path, host="site.test") for path in ("/fine", "/busy"))
         # The connection is there already: what is held is the request.
-        came = await fetch_results(browser, site, fine, busy, until=f"{fine}?again")
-        assert came == [200, 503, "blocked"]
+        statuses = await fetch_results(browser, site, fine, busy, until=f"{fine}?again")
+        assert statuses == [200, 503, "blocked"]
         assert server.connections == 1
 
 
@@ -114,10 +114,10 @@ async def test_requests_with_job_headers_wait_for_pause(
     throttled_browser: tuple[Browser, HostThrottle], site: Site
 ) -> None:
     own, more = site.page("/own", "", status=429, headers=BUSY), site.page("/more", "")
-    came = await fetch_results(
+    statuses = await fetch_results(
         throttled_browser[0], site, own, until=more, headers={"X-Job": "secret"}
     )
-    assert came == [429, "blocked"]
+    assert statuses == [429, "blocked"]
 
 
 async def test_failures_of_subresources_do_not_count(

@@ -26,7 +26,7 @@ from tests.service.addresses import (
     refusal,
 )
 from tests.service.conftest import open_service
-from tests.service.dials import dialled
+from tests.service.dials import record_connections
 from tests.service.routes.teams import member
 from tests.site.server import Site
 from webdata_nb.service.browser.renderer import Browser, RenderRequest
@@ -46,8 +46,8 @@ REFUSED = {
     "team": {**INNER_HOSTS, **PRIVATE_HOSTS, **METADATA_HOSTS},
     "local": METADATA_HOSTS,
 }
-SAID = "#said:not(:empty)"
-ASK = """<!DOCTYPE html><pre id="said"></pre><script>
+REPORT_SELECTOR = "#report:not(:empty)"
+ASK = """<!DOCTYPE html><pre id="report"></pre><script>
 const element = (name, url) => new Promise(done => {
   const made = document.createElement(name);
   made.onload = made.onerror = done;
@@ -71,12 +71,12 @@ const ways = {
   }),
 };
 Promise.all(URLS.map(url => ways["WAY"](url).catch(() => 0)))
-  .then(all => { said.textContent = `${all.length} asked`; });
+  .then(all => { report.textContent = `${all.length} asked`; });
 </script>"""
 WAYS = ("image", "script", "frame", "fetch", "post", "worker", "socket")
 
 
-def asking(way: str, urls: Sequence[str]) -> str:
+def probe_page(way: str, urls: Sequence[str]) -> str:
     return ASK.replace("WAY", way).replace("URLS", json.dumps(list(urls)))
 
 
@@ -97,7 +97,7 @@ async def browsers(chromium: None) -> AsyncIterator[dict[str, Browser]]:  # noqa
 
 
 def request(url: str, **options: Any) -> RenderRequest:
-    return RenderRequest(url, wait_for=SAID, timeout_s=60.0, **options)
+    return RenderRequest(url, wait_for=REPORT_SELECTOR, timeout_s=60.0, **options)
 
 
 @pytest.mark.parametrize("mode", REFUSED)
@@ -107,9 +107,9 @@ async def test_no_subresource_comes_from_a_forbidden_address(
 ) -> None:
     async with inside() as inner:
         direct = [inner.url(host) for host in REFUSED[mode].values()]
-        turned = [site.redirect(f"/to/{n}", url) for n, url in enumerate(direct)]
-        page = site.page("/", asking(way, direct + turned))
-        with dialled() as addresses:
+        redirects = [site.redirect(f"/to/{n}", url) for n, url in enumerate(direct)]
+        page = site.page("/", probe_page(way, direct + redirects))
+        with record_connections() as addresses:
             # A page that a job's headers go to is asked for its own files by the fetcher.
             for options in ({}, {"headers": {"X-Job": "own"}}):
                 rendered = await browsers[mode].render(request(page, **options))
@@ -126,8 +126,8 @@ async def test_each_way_leads_somewhere_in_a_local_browser(
 ) -> None:
     async with inside() as inner:
         urls = [inner.url(host) for host in (INNER_HOSTS["mapped"], INNER_HOSTS["name"])]
-        page = site.page("/", asking(way, urls))
-        with dialled() as addresses:
+        page = site.page("/", probe_page(way, urls))
+        with record_connections() as addresses:
             await browsers["local"].render(request(page))
     assert "127.0.0.9" in addresses
     assert len(inner.callers) >= len(urls)
@@ -152,7 +152,7 @@ async def test_no_page_moves_on_to_a_forbidden_address(
         host = REFUSED[mode][kind]
         url = inner.url(host)
         page = site.page("/", MOVES[move].format(url=url))
-        with dialled() as addresses, pytest.raises(FetchError) as caught:
+        with record_connections() as addresses, pytest.raises(FetchError) as caught:
             await browsers[mode].render(RenderRequest(page, wait_for=500))
     words = "The page leads to an address that the network policy does not allow."
     named = (error := refusal(mode, host)) != POLICY_TEXT
@@ -179,7 +179,7 @@ async def test_a_job_renders_under_the_policy_of_its_service(
     async with inside() as inner, open_service(tmp_path, mode, networks=networks) as api:
         api.http.headers.update(headers)
         page = site.page("/", f"<p>Words.<img src='{inner.url('inside.test')}'>")
-        with dialled() as addresses:
+        with record_connections() as addresses:
             options = {"render": True}
             reply = await api.run_job("crawl", url=page, max_pages=1, scrape_options=options)
     assert [row["success"] for row in reply["data"]] == [True], reply

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cache.test_snapshots import TABLE, TOLD
+from tests.cache.test_snapshots import ATTRS, TABLE
 from webdata_nb.cache import management, snapshots
 from webdata_nb.cache.snapshots import CacheKey
 from webdata_nb.errors import InvalidArgument
@@ -24,7 +24,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def keep(root: Path, op: TableName, age: timedelta) -> Path:
     key = CacheKey.of(op, base_url="http://s.test", identity="me", params={"age": str(age)})
     table = TABLE if op == "crawl" else rows.to_table(op, [{}, {}])
-    return snapshots.put(root, key, table, TOLD, now=datetime.now(UTC) - age).path
+    return snapshots.put(root, key, table, ATTRS, now=datetime.now(UTC) - age).path
 
 
 def test_unused_cache_is_empty_and_may_not_exist(root: Path) -> None:
@@ -51,7 +51,7 @@ def test_listing_is_newest_first(root: Path) -> None:
     assert listing["file"].tolist() == [str(new), str(old)]
     assert listing["op"].tolist() == ["crawl", "search"]
     assert listing["rows"].tolist() == [1, 2]
-    assert listing["subject"].tolist() == [TOLD["subject"]] * 2
+    assert listing["subject"].tolist() == [ATTRS["subject"]] * 2
     assert listing["bytes"].sum() == management.size() == sum(p.stat().st_size for p in (old, new))
 
 

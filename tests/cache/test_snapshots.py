@@ -24,22 +24,22 @@ from webdata_nb.frames.json_text import dumps
 NOW = datetime(2026, 11, 20, 10, 0, 0, 123456, UTC)
 DAY_S = 86_400.0
 TABLE = rows.to_table("crawl", [CRAWLED])
-TOLD: dict[str, Any] = {"job_id": "j", "subject": "https://site.test/", "timings": {"job_s": 0.5}}
+ATTRS: dict[str, Any] = {"job_id": "j", "subject": "https://site.test/", "timings": {"job_s": 0.5}}
 
 
-def question(**params: Any) -> CacheKey:
+def cache_key(**params: Any) -> CacheKey:
     return CacheKey.of("crawl", base_url="http://s.test", identity="me", params=params)
 
 
-ASKED = question(url="https://site.test/")
+KEY = cache_key(url="https://site.test/")
 
 
-def put(root: Path, at: datetime = NOW, key: CacheKey = ASKED) -> Snapshot:
-    return snapshots.put(root, key, TABLE, TOLD, now=at)
+def put(root: Path, at: datetime = NOW, key: CacheKey = KEY) -> Snapshot:
+    return snapshots.put(root, key, TABLE, ATTRS, now=at)
 
 
 def newest(
-    root: Path, now: datetime = NOW, ttl_s: float | None = DAY_S, key: CacheKey = ASKED
+    root: Path, now: datetime = NOW, ttl_s: float | None = DAY_S, key: CacheKey = KEY
 ) -> Snapshot | None:
     return snapshots.newest(root, key, now=now, ttl_s=ttl_s)
 
@@ -48,9 +48,9 @@ def test_snapshot_round_trip(tmp_path: Path) -> None:
     written = put(tmp_path)
     found = newest(tmp_path)
     assert found is not None
-    assert (found.path, found.at, found.attrs) == (written.path, NOW, TOLD)
+    assert (found.path, found.at, found.attrs) == (written.path, NOW, ATTRS)
     assert found.table.schema.equals(schemas.SCHEMAS["crawl"], check_metadata=True)
-    fresh, cached = frame.build(TABLE, attrs=TOLD), frame.build(found.table, attrs=found.attrs)
+    fresh, cached = frame.build(TABLE, attrs=ATTRS), frame.build(found.table, attrs=found.attrs)
     assert fresh.equals(cached)
     pd.testing.assert_frame_equal(fresh, cached)
     assert fresh.attrs == cached.attrs
@@ -58,7 +58,7 @@ def test_snapshot_round_trip(tmp_path: Path) -> None:
 
 def test_files_with_another_order_of_columns_are_read_in_ours(tmp_path: Path) -> None:
     earlier = TABLE.select(sorted(TABLE.column_names, reverse=True))
-    snapshots.put(tmp_path, ASKED, earlier, TOLD, now=NOW)
+    snapshots.put(tmp_path, KEY, earlier, ATTRS, now=NOW)
     found = newest(tmp_path)
     assert found is not None
     assert found.table.equals(TABLE)
@@ -66,8 +66,8 @@ def test_files_with_another_order_of_columns_are_read_in_ours(tmp_path: Path) ->
 
 def test_file_layout(tmp_path: Path) -> None:
     path = put(tmp_path).path
-    assert path.parent == tmp_path / "v1" / "crawl" / ASKED.digest
-    assert len(ASKED.digest) == 32
+    assert path.parent == tmp_path / "v1" / "crawl" / KEY.digest
+    assert len(KEY.digest) == 32
     stamp, _, check = path.stem.partition("-")
     assert stamp == "20261120T100000123456Z"
     assert len(check) == 6
@@ -86,7 +86,7 @@ def test_shared_directory_is_not_tagged(tmp_path: Path) -> None:
 def test_other_programs_read_file_and_receipt(tmp_path: Path) -> None:
     path = put(tmp_path).path
     df = pd.read_parquet(path)
-    assert df.attrs == {"webdata": TOLD}
+    assert df.attrs == {"webdata": ATTRS}
     assert df["metadata"][0] == dumps(CRAWLED["metadata"])
     assert list(df["links"][0]) == CRAWLED["links"]
     assert pq.read_schema(path).field("metadata").metadata == {b"webdata.type": b"json"}
@@ -138,7 +138,7 @@ def test_file_from_future_is_a_miss(tmp_path: Path) -> None:
 
 def test_other_key_is_a_miss(tmp_path: Path) -> None:
     put(tmp_path)
-    assert newest(tmp_path, key=question(url="https://other.test/")) is None
+    assert newest(tmp_path, key=cache_key(url="https://other.test/")) is None
     assert newest(tmp_path / "nowhere") is None
 
 
@@ -161,17 +161,17 @@ def test_truncated_file_falls_back_to_older_one(tmp_path: Path, kept: int) -> No
 
 def test_misplaced_file_is_a_miss(tmp_path: Path) -> None:
     path = put(tmp_path).path
-    other = question(url="https://other.test/")
+    other = cache_key(url="https://other.test/")
     other.folder(tmp_path).mkdir(parents=True)
     path.rename(other.folder(tmp_path) / path.name)
     assert newest(tmp_path, key=other) is None
 
 
 def test_file_of_other_schema_is_a_miss(tmp_path: Path) -> None:
-    own = {"schema": "crawl/1", "digest": ASKED.digest}
+    own = {"schema": "crawl/1", "digest": KEY.digest}
     retyped = TABLE.set_column(0, "url", pa.array([5]))
-    data = parquet.encode(retyped, own=own, attrs=TOLD)
-    folder = ASKED.folder(tmp_path)
+    data = parquet.encode(retyped, own=own, attrs=ATTRS)
+    folder = KEY.folder(tmp_path)
     folder.mkdir(parents=True)
     check = snapshots._checksum(data)
     parquet.write_atomically(folder / f"20261120T100000000000Z-{check}.parquet", data)
@@ -255,4 +255,4 @@ def test_killed_writer_leaves_valid_files(tmp_path: Path) -> None:
     found = list(snapshots.all_files(tmp_path))
     assert len(found) >= 5
     for path, at in found:
-        assert snapshots._read(path, at, ASKED) is not None
+        assert snapshots._read(path, at, KEY) is not None

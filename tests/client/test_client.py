@@ -577,9 +577,9 @@ async def test_a_start_may_come_with_its_result(service: Service, client: Client
         return web.json_response(reply)
 
     service.faults["POST search"].append(at_once)
-    begun = await client.start_search(SEARCH, wait_s=1)
-    assert begun.result is not None
-    assert (begun.result.status, begun.result.data) == ("completed", [{}])
+    started = await client.start_search(SEARCH, wait_s=1)
+    assert started.result is not None
+    assert (started.result.status, started.result.data) == ("completed", [{}])
     assert service.requests("POST search")[0].query == {"wait": "1"}
     # A service that does not know it answers as ever.
     assert (await client.start_search(SEARCH, wait_s=1)).result is None

@@ -107,7 +107,7 @@ async def test_slot_assigned_to_a_cancelled_caller_is_freed() -> None:
     await asyncio.sleep(0)
     gone = asyncio.create_task(hold(limiter, log, release, limiter.ticket()))
     await asyncio.sleep(0)
-    limiter._leave()  # assigns the slot; the new holder never runs
+    limiter._release()  # assigns the slot; the new holder never runs
     gone.cancel()
     with pytest.raises(asyncio.CancelledError):
         await gone

@@ -13,7 +13,7 @@ from webdata_nb.client.client import Client
 from webdata_nb.client.paging import all_jobs, crawl_rows, creative_pages
 
 
-async def gathered(
+async def collect_urls(
     client: Client, job_id: str, *, per_page: int = 10, total: int | None = None
 ) -> tuple[list[str], errors.IncompleteResult | None]:
     urls: list[str] = []
@@ -36,7 +36,7 @@ def expected(rows: int) -> list[str]:
 async def test_every_row_once_in_order_and_no_page_too_many(
     service: Service, client: Client, rows: int, pages: int
 ) -> None:
-    assert await gathered(client, service.job(rows)) == (expected(rows), None)
+    assert await collect_urls(client, service.job(rows)) == (expected(rows), None)
     assert [each.query["page"] for each in service.seen] == [str(n + 1) for n in range(pages)]
 
 
@@ -45,19 +45,19 @@ async def test_every_row_once_in_order_and_no_page_too_many(
 async def test_a_service_that_does_not_count_is_read_to_an_empty_page(
     service: Service, client: Client, rows: int
 ) -> None:
-    assert await gathered(client, service.job(rows)) == (expected(rows), None)
+    assert await collect_urls(client, service.job(rows)) == (expected(rows), None)
 
 
 @pytest.mark.quirks("no page")
 async def test_a_service_that_does_not_say_which_page_it_sends(
     service: Service, client: Client
 ) -> None:
-    assert await gathered(client, service.job(25)) == (expected(25), None)
+    assert await collect_urls(client, service.job(25)) == (expected(25), None)
 
 
 @pytest.mark.quirks("page ignored")
 async def test_a_service_that_ignores_the_page_is_noticed(service: Service, client: Client) -> None:
-    urls, error = await gathered(client, service.job(25))
+    urls, error = await collect_urls(client, service.job(25))
     assert urls == expected(10)
     assert error is not None
     assert (error.expected, error.arrived, error.frame) == (25, 10, None)
@@ -66,7 +66,7 @@ async def test_a_service_that_ignores_the_page_is_noticed(service: Service, clie
 
 @pytest.mark.quirks("page ignored", "no page")
 async def test_it_is_noticed_by_its_rows_as_well(service: Service, client: Client) -> None:
-    urls, error = await gathered(client, service.job(25))
+    urls, error = await collect_urls(client, service.job(25))
     assert urls == expected(10)
     assert error is not None
     assert "page 2 repeats page 1" in str(error)
@@ -74,7 +74,7 @@ async def test_it_is_noticed_by_its_rows_as_well(service: Service, client: Clien
 
 @pytest.mark.quirks("page ignored", "no page", "no total_results")
 async def test_it_is_noticed_without_any_count(service: Service, client: Client) -> None:
-    urls, error = await gathered(client, service.job(10))
+    urls, error = await collect_urls(client, service.job(10))
     assert urls == expected(10)
     assert error is not None
     assert error.expected is None
@@ -84,14 +84,14 @@ async def test_it_is_noticed_without_any_count(service: Service, client: Client)
 async def test_a_service_that_sends_all_at_once_needs_no_pages(
     service: Service, client: Client
 ) -> None:
-    assert await gathered(client, service.job(7)) == (expected(7), None)
+    assert await collect_urls(client, service.job(7)) == (expected(7), None)
     assert len(service.seen) == 1
 
 
 async def test_fewer_rows_than_counted_are_never_a_silent_end(
     service: Service, client: Client
 ) -> None:
-    urls, error = await gathered(client, service.job(25), total=30)
+    urls, error = await collect_urls(client, service.job(25), total=30)
     assert urls == expected(25)
     assert error is not None
     assert (error.expected, error.arrived) == (30, 25)
@@ -118,7 +118,7 @@ async def test_trouble_on_any_page_loses_no_row(
         return await handler(request)
 
     service.on("GET crawl", fault, pass_on, fault, pass_on, fault)
-    assert await gathered(client, service.job(30)) == (expected(30), None)
+    assert await collect_urls(client, service.job(30)) == (expected(30), None)
 
 
 async def test_lasting_trouble_on_a_page_is_raised_not_swallowed(
@@ -129,7 +129,7 @@ async def test_lasting_trouble_on_a_page_is_raised_not_swallowed(
 
     service.on("GET crawl", pass_on, *[status(500, Retry_After="0")] * 5)
     with pytest.raises(errors.ServiceFault):
-        await gathered(client, service.job(30))
+        await collect_urls(client, service.job(30))
 
 
 async def test_creatives_follow_the_cursor(service: Service, client: Client) -> None:

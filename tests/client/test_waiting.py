@@ -37,11 +37,11 @@ class Listener(list[Progress]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.heard = asyncio.Event()
+        self.reported = asyncio.Event()
 
     def __call__(self, step: Progress) -> None:
         self.append(step)
-        self.heard.set()
+        self.reported.set()
 
     def counts(self) -> list[int]:
         return [each.completed for each in self]
@@ -51,29 +51,29 @@ class Listener(list[Progress]):
 
 
 async def test_stream_reports_progress_and_end(service: Service, client: Client) -> None:
-    job_id, heard = service.job(), Listener()
+    job_id, listener = service.job(), Listener()
     page = event("page", 1, job_id=job_id, position=0, url="u", success=True)
     service.events.extend([progress(job_id, 1), page, b": idle\n\n", progress(job_id, 2)])
     service.events.append(done(job_id, "failed"))
-    assert (await wait(client, "crawl", job_id, report=heard)).status is JobStatus.FAILED
-    assert heard.counts() == [1, 2]
+    assert (await wait(client, "crawl", job_id, report=listener)).status is JobStatus.FAILED
+    assert listener.counts() == [1, 2]
     assert [each.route for each in service.seen] == ["GET events"]
 
 
 async def test_broken_stream_resumes(service: Service, client: Client) -> None:
-    job_id, heard = service.job(), Listener()
+    job_id, listener = service.job(), Listener()
     service.events.extend([progress(job_id, 1), BREAK, progress(job_id, 2), BREAK, done(job_id)])
-    assert (await wait(client, "crawl", job_id, report=heard)).status is JobStatus.COMPLETED
-    assert heard.counts() == [1, 2]
+    assert (await wait(client, "crawl", job_id, report=listener)).status is JobStatus.COMPLETED
+    assert listener.counts() == [1, 2]
     opened = [each.headers.get("Last-Event-ID") for each in service.requests("GET events")]
     assert opened == [None, "1", "2"]
 
 
 async def test_unstable_stream_falls_back_to_polling(service: Service, client: Client) -> None:
-    job_id, heard = service.job(3), Listener()
-    assert (await wait(client, "crawl", job_id, report=heard)).status is JobStatus.COMPLETED
+    job_id, listener = service.job(3), Listener()
+    assert (await wait(client, "crawl", job_id, report=listener)).status is JobStatus.COMPLETED
     assert len(service.requests("GET events")) == event_stream.REOPENED + 1
-    assert heard.counts() == [3]
+    assert listener.counts() == [3]
 
 
 @pytest.mark.parametrize("code", [404, 405, 406, 501])
@@ -82,9 +82,9 @@ async def test_service_without_stream_is_polled_from_then_on(
 ) -> None:
     service.on("GET events", *[status(code)] * 2)
     for _ in range(2):
-        job_id, heard = service.job(3, "running", "completed"), Listener()
-        assert (await wait(client, "crawl", job_id, report=heard)).status is JobStatus.COMPLETED
-        assert heard[-1].status is JobStatus.COMPLETED
+        job_id, listener = service.job(3, "running", "completed"), Listener()
+        assert (await wait(client, "crawl", job_id, report=listener)).status is JobStatus.COMPLETED
+        assert listener[-1].status is JobStatus.COMPLETED
     assert len(service.requests("GET events")) == 1
 
 
@@ -119,32 +119,32 @@ async def test_wait_for_unknown_job_raises_not_found(client: Client) -> None:
 @pytest.mark.quirks("no events")
 async def test_polls_request_no_rows(service: Service, client: Client) -> None:
     job_id = service.job(1000, "started", "pending", "running", "completed")
-    heard = Listener()
-    assert (await wait(client, "crawl", job_id, report=heard)).status is JobStatus.COMPLETED
+    listener = Listener()
+    assert (await wait(client, "crawl", job_id, report=listener)).status is JobStatus.COMPLETED
     polls = service.requests("GET crawl")
     assert len(polls) >= 4
     assert {each.query["include_data"] for each in polls} == {"false"}
-    last = heard[-1]
+    last = listener[-1]
     assert (last.job_id, last.type, last.completed, last.total) == (job_id, "crawl", 1000, 1000)
 
 
 @pytest.mark.quirks("no events")
 async def test_search_polls_request_no_rows(service: Service, client: Client) -> None:
     job_id = service.job(5, "running", "completed", kind="search")
-    heard = Listener()
-    await wait(client, "search", job_id, report=heard)
-    assert heard.counts() == [0] * (len(heard) - 1) + [5]
+    listener = Listener()
+    await wait(client, "search", job_id, report=listener)
+    assert listener.counts() == [0] * (len(listener) - 1) + [5]
     assert {each.query["include_data"] for each in service.requests("GET search")} == {"false"}
 
 
 @pytest.mark.quirks("no events")
 async def test_failures_by_kind_come_from_receipt(service: Service, client: Client) -> None:
     receipt = {"counts": {"fetched": 5, "failed:timeout": 2, "robots": 1}}
-    job_id, heard = service.job(), Listener()
+    job_id, listener = service.job(), Listener()
     body = {"job_id": job_id, "status": "completed", "receipt": receipt, "time_taken": 7.5}
     service.on("GET crawl", status(200, body), status(200, body))
-    await wait(client, "crawl", job_id, report=heard)
-    assert (heard[-1].failed, heard[-1].elapsed) == ({"timeout": 2}, 7.5)
+    await wait(client, "crawl", job_id, report=listener)
+    assert (listener[-1].failed, listener[-1].elapsed) == ({"timeout": 2}, 7.5)
 
 
 @pytest.mark.slow
@@ -190,12 +190,12 @@ async def test_deadline_leaves_job_running(service: Service, client: Client) -> 
 @pytest.mark.parametrize("quirk", ["no events", ""])
 async def test_cancelled_wait_cancels_job(quirk: str) -> None:
     async with Service(quirk).running() as service, Client(service.base_url, KEY) as client:
-        job_id, heard = service.job(1, *["running"] * 1000), Listener()
+        job_id, listener = service.job(1, *["running"] * 1000), Listener()
         gate = fake.Gate()
         if not quirk:
             service.on("GET events", gate)
-        task = asyncio.create_task(wait(client, "crawl", job_id, report=heard))
-        await (heard.heard if quirk else gate.reached).wait()
+        task = asyncio.create_task(wait(client, "crawl", job_id, report=listener))
+        await (listener.reported if quirk else gate.reached).wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -205,9 +205,9 @@ async def test_cancelled_wait_cancels_job(quirk: str) -> None:
 
 @pytest.mark.quirks("no events")
 async def test_wait_may_be_cancelled_without_job(service: Service, client: Client) -> None:
-    job_id, heard = service.job(1, *["running"] * 1000), Listener()
-    task = asyncio.create_task(wait(client, "crawl", job_id, report=heard, cancel_remote=False))
-    await heard.heard.wait()
+    job_id, listener = service.job(1, *["running"] * 1000), Listener()
+    task = asyncio.create_task(wait(client, "crawl", job_id, report=listener, cancel_remote=False))
+    await listener.reported.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -144,7 +144,7 @@ def test_guide_states_every_limit() -> None:
         if line.startswith("|") and re.search(r"[\d,]+ \|$", line)
     ]
     assert dict(zip((row[:-1] for row in rows), (row[-1] for row in rows), strict=True)) == {
-        where: f"{limit:,}" for where, limit in TABLE.items()
+        name: f"{limit:,}" for name, limit in TABLE.items()
     }
 
 

@@ -167,7 +167,7 @@ def test_names_of_the_terminal_events(status: JobStatus, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "cost", "reserved", "unlimited"),
+    ("usage", "cost", "reserved", "unlimited"),
     [
         ({}, None, None, False),
         ({"credits": 2, "credits_reserved": None, "credits_unlimited": True}, 2.0, None, True),
@@ -189,12 +189,12 @@ def test_names_of_the_terminal_events(status: JobStatus, name: str) -> None:
 def test_credits_accept_only_finite_numbers(
     model: type[events.Cost],
     named: dict[str, object],
-    told: dict[str, object],
+    usage: dict[str, object],
     cost: float | None,
     reserved: float | None,
     *,
     unlimited: bool,
 ) -> None:
-    reply = model.model_validate({"job_id": "j", "status": "running", **named, **told})
+    reply = model.model_validate({"job_id": "j", "status": "running", **named, **usage})
     assert (reply.credits, reply.credits_reserved) == (cost, reserved)
     assert reply.credits_unlimited is unlimited

@@ -49,11 +49,11 @@ def test_every_pydantic_error_type_has_a_message(kind: str) -> None:
     ):
         context[name] = "a"
     try:
-        said = PydanticKnownError(kind, context).message()  # type: ignore[arg-type]
+        pydantic_message = PydanticKnownError(kind, context).message()  # type: ignore[arg-type]
     except (KeyError, TypeError, ValueError):
-        said = "Input should be a valid tuple"
+        pydantic_message = "Input should be a valid tuple"
     for ctx in (context, {}):
-        message = plain_message({"type": kind, "msg": said, "ctx": ctx})
+        message = plain_message({"type": kind, "msg": pydantic_message, "ctx": ctx})
         assert message
         assert "valid tuple" not in message
         assert "Input" not in message

@@ -32,19 +32,19 @@ class Terminal(io.StringIO):
 class Recorder:
     """A painter that keeps what it was shown, and on which thread."""
 
-    shown: list[tuple[str, View, int]] = field(default_factory=list)
+    calls: list[tuple[str, View, int]] = field(default_factory=list)
     painted: threading.Event = field(default_factory=threading.Event)
-    attended: int = 0
+    poll_count: int = 0
 
     def paint(self, view: View) -> None:
-        self.shown.append(("paint", view, threading.get_ident()))
+        self.calls.append(("paint", view, threading.get_ident()))
         self.painted.set()
 
     def poll_clicks(self) -> None:
-        self.attended += 1
+        self.poll_count += 1
 
     def close(self, view: View) -> None:
-        self.shown.append(("close", view, threading.get_ident()))
+        self.calls.append(("close", view, threading.get_ident()))
 
 
 @pytest.fixture
@@ -76,9 +76,9 @@ def listener() -> Listener:
 def test_events_change_nothing_on_screen_until_a_tick(recorder: Recorder) -> None:
     with listener() as bar:
         bar.report(at(3, timeout=1, dns=1))
-        assert recorder.shown == []
+        assert recorder.calls == []
         bar.tick()
-    [(what, view, _)] = recorder.shown
+    [(what, view, _)] = recorder.calls
     assert what == "paint"
     assert (view.completed, view.total, view.failed, view.status) == (3, 10, 2, "running")
 
@@ -87,7 +87,7 @@ def test_checked_links_are_counted_behind_the_pages(recorder: Recorder) -> None:
     with listener() as bar:
         bar.report(at(10).model_copy(update={"links_checked": 57}))
         bar.tick()
-    [(_, view, _)] = recorder.shown
+    [(_, view, _)] = recorder.calls
     assert counts(view) == "10/10 rows, 57 links checked"
 
 
@@ -97,7 +97,7 @@ def test_start_of_the_service_is_shown_instead_of_counts(recorder: Recorder) -> 
         bar.tick()
         bar.report(at(3))
         bar.tick()
-    assert [counts(view) for _, view, _ in recorder.shown] == [
+    assert [counts(view) for _, view, _ in recorder.calls] == [
         "starting the local service",
         "3/10 rows",
     ]
@@ -144,7 +144,7 @@ def test_what_did_not_change_is_not_painted_again(recorder: Recorder) -> None:
         bar.tick()
         bar.count(4)
         bar.tick()
-    assert [view.completed for _, view, _ in recorder.shown] == [3, 4]
+    assert [view.completed for _, view, _ in recorder.calls] == [3, 4]
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_the_last_tick_shows_how_it_ended_once(
     bar.__exit__(type(error) if error is not None else None, error, None)
     bar.tick()
     bar.tick()
-    assert [(what, view.ending) for what, view, _ in recorder.shown] == [("close", ending)]
+    assert [(what, view.ending) for what, view, _ in recorder.calls] == [("close", ending)]
 
 
 def test_under_a_blocking_call_the_waiting_thread_paints_and_the_end_is_seen(
@@ -183,8 +183,8 @@ def test_under_a_blocking_call_the_waiting_thread_paints_and_the_end_is_seen(
 
     portal_thread = bridge.synced(awork)()
     assert portal_thread != threading.get_ident()
-    assert {thread for _, _, thread in recorder.shown} == {threading.get_ident()}
-    what, view, _ = recorder.shown[-1]
+    assert {thread for _, _, thread in recorder.calls} == {threading.get_ident()}
+    what, view, _ = recorder.calls[-1]
     assert (what, view.completed, view.ending) == ("close", 10, "done")
 
 
@@ -193,8 +193,8 @@ async def test_awaited_directly_it_paints_on_the_callers_own_loop(recorder: Reco
     with bridge.on_tick(bar.tick), bar:
         bar.report(at(5))
         assert await asyncio.to_thread(recorder.painted.wait, 30)
-    assert {thread for _, _, thread in recorder.shown} == {threading.get_ident()}
-    assert recorder.shown[-1][0] == "close"
+    assert {thread for _, _, thread in recorder.calls} == {threading.get_ident()}
+    assert recorder.calls[-1][0] == "close"
 
 
 def kind_of(want: str | bool | None) -> type[object]:
@@ -257,21 +257,21 @@ def test_a_job_that_ended_badly_does_not_look_done(
     with listener() as bar:
         bar.ended(status)
     bar.tick()
-    assert [(what, view.ending) for what, view, _ in recorder.shown] == [("close", ending)]
+    assert [(what, view.ending) for what, view, _ in recorder.calls] == [("close", ending)]
 
 
 def test_an_interrupted_wait_says_that_the_job_goes_on(recorder: Recorder) -> None:
     bar = progress.listener("crawl x", None, "recorded", detach_on_interrupt=True)
     bar.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
     bar.tick()
-    assert [view.ending for _, view, _ in recorder.shown] == ["left"]
+    assert [view.ending for _, view, _ in recorder.calls] == ["left"]
 
 
 def test_the_painter_is_asked_for_clicks_at_each_tick(recorder: Recorder) -> None:
     with listener() as bar:
         for _ in range(3):
             bar.tick()
-    assert recorder.attended == 3
+    assert recorder.poll_count == 3
 
 
 def test_credits_and_kinds_of_errors_are_shown_where_the_service_tells(recorder: Recorder) -> None:
@@ -279,7 +279,7 @@ def test_credits_and_kinds_of_errors_are_shown_where_the_service_tells(recorder:
     with listener() as bar:
         bar.report(Progress.model_validate(values))
         bar.tick()
-    [(_, view, _)] = recorder.shown
+    [(_, view, _)] = recorder.calls
     assert (view.credits, view.failures) == (2.5, {"timeout": 2})
 
 

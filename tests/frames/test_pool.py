@@ -34,7 +34,7 @@ print(before - held())
 """
 
 
-def given_back(count: int, rows: str = "table") -> int:
+def freed_kb(count: int, rows: str = "table") -> int:
     """Return how many kB a process has less of after rows of so many pages."""
     code = LEFT_BEHIND.replace("SIZE", str(count)).replace("ROWS", rows)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -79,10 +79,10 @@ def test_equal_links_are_one_text_also_of_several_pages_of_rows() -> None:
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="others keep nothing that is free")
 def test_the_system_gets_back_what_many_rows_left_behind() -> None:
-    assert given_back(100) > 40_000
-    assert given_back(1, rows="") > 40_000
+    assert freed_kb(100) > 40_000
+    assert freed_kb(1, rows="") > 40_000
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="others keep nothing that is free")
 def test_a_few_rows_are_not_worth_the_time() -> None:
-    assert given_back(1) < 1_000
+    assert freed_kb(1) < 1_000

@@ -133,8 +133,8 @@ def recorded_file(path: Path) -> pd.DataFrame:
         url = {"WARC-Target-URI": f"{URL}{name}"}
         reply = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n" + body
         written.append(warc_record("response", _number(2 * number), at, reply, url))
-        asked = f"GET /{name} HTTP/1.1\r\n\r\n".encode()
-        written.append(warc_record("request", _number(2 * number + 1), at, asked, url))
+        request_bytes = f"GET /{name} HTTP/1.1\r\n\r\n".encode()
+        written.append(warc_record("request", _number(2 * number + 1), at, request_bytes, url))
     written.append(warc_record("metadata", _number(99), at, b'{"old": 1}', {}))
     path.write_bytes(b"".join(written))
     frame = pd.DataFrame(

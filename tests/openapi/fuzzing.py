@@ -27,7 +27,7 @@ CHECKOUT = HERE.parent.parent
 
 
 @contextmanager
-def fuzzed(home: Path, *, plan: str = "unlimited") -> Iterator[tuple[Served, str]]:
+def serve_fuzz_target(home: Path, *, plan: str = "unlimited") -> Iterator[tuple[Served, str]]:
     """Serve a team whose jobs can read one site, and no other; give the site's address."""
     with Site() as site, Site() as archives:
         archive = WebArchiveStub.on(archives)
@@ -98,7 +98,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="of an earlier run")
     parser.add_argument("--phases", help="such as coverage,fuzzing (default: all)")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as home, fuzzed(Path(home)) as target:
+    with tempfile.TemporaryDirectory() as home, serve_fuzz_target(Path(home)) as target:
         found = fuzz(target, Path(home), examples=args.examples, seed=args.seed, phases=args.phases)
     sys.stdout.write(found.stdout)
     if "stateful" in (args.phases or "stateful") and not chains(found.stdout):

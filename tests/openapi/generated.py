@@ -59,10 +59,10 @@ def main(package: str, url: str, key: str, site: str) -> None:
     crawl = api.wait_for_end("crawl", "get_crawl", started.job_id)
     pages = api.call("crawl", "export_crawl", started.job_id, format_=models.ExportCrawlFormat.JSON)
     wanted = models.SearchRequest(query="northern lights", num_results=2)
-    begun = api.call("search", "start_search", body=wanted)
-    search = api.wait_for_end("search", "get_search", begun.job_id)
+    started = api.call("search", "start_search", body=wanted)
+    search = api.wait_for_end("search", "get_search", started.job_id)
     results = api.call(
-        "search", "export_search", begun.job_id, format_=models.ExportSearchFormat.JSON
+        "search", "export_search", started.job_id, format_=models.ExportSearchFormat.JSON
     )
     usage = api.call("usage", "get_usage")
     config = {

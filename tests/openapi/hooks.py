@@ -55,8 +55,8 @@ def _ours(value: Any) -> Any:
 def filter_case(_context: Any, case: Any) -> bool:
     """Leave out wrong bodies that are right: a branch of `anyOf` broken into its null branch."""
     wrong = [
-        where.value
-        for where, info in case.meta.components.items()
+        location.value
+        for location, info in case.meta.components.items()
         if info.mode == schemathesis.GenerationMode.NEGATIVE
     ]
     return wrong != ["body"] or not isinstance(case.body, dict) or not _allowed(case)

@@ -30,7 +30,7 @@ class Served:
     url: str
     key: str
     process: subprocess.Popen[str]
-    said: list[str]
+    output_lines: list[str]
     reader: threading.Thread
 
     @property
@@ -42,7 +42,7 @@ class Served:
         """Wait for the end of the process; return all that it logged."""
         self.process.wait(TIMEOUT_S)
         self.reader.join(TIMEOUT_S)
-        return "".join(self.said)
+        return "".join(self.output_lines)
 
 
 @contextmanager
@@ -56,13 +56,13 @@ def team(
         key = made.stdout.strip()
     words = ("serve", "--mode", "team", "--port", "0", *options)
     with shell.start(*words, **(ENVIRON | environ)) as process:
-        said: list[str] = []
+        output_lines: list[str] = []
         up = threading.Event()
 
         def listen() -> None:
             # To its end: a service whose pipe is full waits for its reader with every request.
             for line in process.stderr or ():
-                said.append(line)
+                output_lines.append(line)
                 if " serves http://" in line:
                     up.set()
             up.set()
@@ -70,9 +70,9 @@ def team(
         reader = threading.Thread(target=listen)
         reader.start()
         try:
-            assert up.wait(TIMEOUT_S), said
-            address = next(line for line in said if " serves http://" in line).split()[-1]
-            yield Served(address, key, process, said, reader)
+            assert up.wait(TIMEOUT_S), output_lines
+            address = next(line for line in output_lines if " serves http://" in line).split()[-1]
+            yield Served(address, key, process, output_lines, reader)
         finally:
             process.terminate()
             process.wait(TIMEOUT_S)

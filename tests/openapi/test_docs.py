@@ -15,21 +15,21 @@ from webdata_nb.service.browser.chromium import find_program
 
 pytestmark = pytest.mark.slow
 
-NOBODY = {"Authorization": ""}
+ANONYMOUS = {"Authorization": ""}
 
 
 async def test_docs_page_needs_no_key_and_no_other_host(tmp_path: Path) -> None:
     async with open_service(tmp_path, "team") as api:
-        page = await api.http.get(paths.DOCS, headers=NOBODY)
+        page = await api.http.get(paths.DOCS, headers=ANONYMOUS)
         assert page.status_code == 200
         assert "default-src 'self'" in page.headers["content-security-policy"]
         named = re.findall(r'(?:src|href)="([^"]+)"', page.text)
         assert {f"{paths.DOCS}/{name}" for name in paths.DOCS_FILES} == {f"/{x}" for x in named}
         for name in named:
-            answer = await api.http.get(f"/{name}", headers=NOBODY)
+            answer = await api.http.get(f"/{name}", headers=ANONYMOUS)
             assert answer.status_code == 200, name
             assert answer.content, name
-        assert (await api.http.get(f"{paths.DOCS}/LICENSE", headers=NOBODY)).status_code == 401
+        assert (await api.http.get(f"{paths.DOCS}/LICENSE", headers=ANONYMOUS)).status_code == 401
 
 
 def test_browser_shows_every_operation_without_other_hosts(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_browser_shows_every_operation_without_other_hosts(tmp_path: Path) -> No
         browser = started.chromium.launch(executable_path=program, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1200, "height": 1000})
         page.on("request", lambda request: urls.append(request.url))
-        page.on("console", lambda said: complaints.append(said.text))
+        page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.goto(served.url + paths.DOCS)
         page.wait_for_selector(".opblock")

@@ -36,7 +36,7 @@ async def team(tmp_path: Path) -> AsyncIterator[Api]:
         yield api
 
 
-def routed(api: Api) -> set[tuple[str, str]]:
+def router_operations(api: Api) -> set[tuple[str, str]]:
     """Return what the application's router knows, by path and method."""
     return {
         (route.path, method.lower())
@@ -52,7 +52,7 @@ async def test_every_route_is_described_and_every_operation_exists(
     tmp_path: Path, mode: Any
 ) -> None:
     async with open_service(tmp_path, mode) as api:
-        found = {each for each in routed(api) if not OURS_ALONE.match(each[0])}
+        found = {each for each in router_operations(api) if not OURS_ALONE.match(each[0])}
     assert found == {(each.path, each.method) for each in OPERATIONS}
 
 
@@ -66,8 +66,8 @@ async def test_the_service_shows_the_document(team: Api) -> None:
 
 
 def test_the_command_prints_the_document(tmp_path: Path) -> None:
-    said = Shell(tmp_path).run("openapi")
-    assert (said.returncode, json.loads(said.stdout)) == (0, json.loads(json.dumps(DOCUMENT)))
+    output = Shell(tmp_path).run("openapi")
+    assert (output.returncode, json.loads(output.stdout)) == (0, json.loads(json.dumps(DOCUMENT)))
 
 
 def test_every_reference_resolves() -> None:
@@ -199,13 +199,13 @@ def test_durations_and_sizes_have_units() -> None:
 def test_every_operation_and_parameter_is_described() -> None:
     tags = {each["name"] for each in DOCUMENT["tags"] if each["description"]}
     for each in OPERATIONS:
-        said = each.described
-        assert said["summary"], each.id
-        assert len(said["description"]) > len("a sentence"), each.id
-        assert said["tags"], each.id
-        assert set(said["tags"]) <= tags, each.id
-        assert all(one["description"] for one in said.get("parameters", ())), each.id
-        assert all(one["description"] for one in said["responses"].values()), each.id
+        output = each.described
+        assert output["summary"], each.id
+        assert len(output["description"]) > len("a sentence"), each.id
+        assert output["tags"], each.id
+        assert set(output["tags"]) <= tags, each.id
+        assert all(one["description"] for one in output.get("parameters", ())), each.id
+        assert all(one["description"] for one in output["responses"].values()), each.id
 
 
 def test_the_webhooks_are_those_that_are_sent() -> None:
@@ -221,8 +221,8 @@ def test_the_webhooks_are_those_that_are_sent() -> None:
 
 
 async def test_the_document_needs_no_key(team: Api) -> None:
-    nobody = {"Authorization": ""}
-    assert await team.get(paths.OPENAPI, headers=nobody) == json.loads(json.dumps(DOCUMENT))
+    no_credentials = {"Authorization": ""}
+    assert await team.get(paths.OPENAPI, headers=no_credentials) == json.loads(json.dumps(DOCUMENT))
 
 
 @pytest.mark.parametrize("path", [paths.HEALTH, paths.OPENAPI, paths.JOBS])

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.openapi.described import OPERATIONS
-from tests.openapi.fuzzing import chains, fuzz, fuzzed
+from tests.openapi.fuzzing import chains, fuzz, serve_fuzz_target
 
 pytestmark = pytest.mark.slow
 
 
 def test_every_reply_conforms_to_the_document(tmp_path: Path) -> None:
-    with fuzzed(tmp_path) as target:
+    with serve_fuzz_target(tmp_path) as target:
         found = fuzz(target, tmp_path, examples=4, phases="examples,fuzzing,stateful")
     assert found.returncode == 0, found.stdout
     assert chains(found.stdout) > 0, found.stdout

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.openapi.fuzzing import CHECKOUT, fuzzed
+from tests.openapi.fuzzing import CHECKOUT, serve_fuzz_target
 
 pytestmark = pytest.mark.slow
 
@@ -42,7 +42,7 @@ def test_a_generated_client_searches_crawls_and_exports(tmp_path: Path, plan: st
     config = tmp_path / "config.json"
     config.write_text(json.dumps(CONFIG))
     out = tmp_path / "generated"
-    with fuzzed(tmp_path / "home", plan=plan) as (served, site):
+    with serve_fuzz_target(tmp_path / "home", plan=plan) as (served, site):
         run(
             *("openapi_python_client", "generate", "--url", f"{served.url}/openapi.json"),
             *("--output-path", str(out), "--config", str(config), "--fail-on-warning"),

@@ -49,20 +49,20 @@ RENDER: Final = MarkdownIt("commonmark").enable(["table", "strikethrough"]).rend
 Counts = Counter[object]
 
 
-def squeezed(text: str) -> str:
+def words_of(text: str) -> str:
     return "".join(WORD.findall(text.lower()))
 
 
 def headings(body: Element) -> Iterator[object]:
     for each in body.select("h1,h2,h3,h4,h5,h6"):
-        if text := squeezed(each.text):
+        if text := words_of(each.text):
             yield each.tag, text
 
 
 def links(body: Element) -> Iterator[object]:
     for each in body.select("a[href]"):
         href = (each.attr("href") or "").strip()
-        if squeezed(each.text) and not href.startswith(("javascript", "#")):
+        if words_of(each.text) and not href.startswith(("javascript", "#")):
             yield href.split(" ")[0]
 
 
@@ -77,7 +77,7 @@ def table_rows(body: Element) -> Iterator[object]:
         if table.select_one("table,pre,ul,ol,p + p,[colspan],[rowspan]") is not None:
             continue
         cells = [
-            [squeezed(cell.text) for cell in row.select("td,th")] for row in table.select("tr")
+            [words_of(cell.text) for cell in row.select("td,th")] for row in table.select("tr")
         ]
         rows = [row for row in cells if any(row)]
         if len(rows) > 1 and max(map(len, rows)) > 1:
@@ -87,7 +87,7 @@ def table_rows(body: Element) -> Iterator[object]:
 def list_items(body: Element) -> Iterator[object]:
     for item in body.select("li"):
         own = [each for each in item.children if getattr(each, "tag", "") not in BLOCKS]
-        if text := squeezed(" ".join(each.text for each in own))[:60]:
+        if text := words_of(" ".join(each.text for each in own))[:60]:
             yield _depth(item), text
 
 

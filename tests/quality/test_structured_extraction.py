@@ -107,7 +107,7 @@ class Case:
 
     page: Page
     kind: str
-    said: dict[str, list[Any]]
+    declared: dict[str, list[Any]]
     found: Extraction
 
 
@@ -148,16 +148,18 @@ def _at(node: Any, path: list[str], ids: Mapping[str, Any]) -> list[Any]:
     return _at(node.get(path[0]), path[1:], ids) if isinstance(node, dict) else []
 
 
-def _said(structured: Mapping[str, Any], kind: str) -> dict[str, list[Any]]:
+def _declared_values(structured: Mapping[str, Any], kind: str) -> dict[str, list[Any]]:
     endings, fields = KINDS[kind]
     nodes = [node for node in _nodes(structured) if isinstance(node, dict)]
     ids = {node["@id"]: node for node in nodes if isinstance(node.get("@id"), str)}
     node = next((n for n in nodes if any(t.endswith(endings) for t in _types(n))), None)
-    said: dict[str, list[Any]] = {}
+    declared: dict[str, list[Any]] = {}
     for name, (_, paths) in fields.items() if node is not None else ():
         for path in paths.split():
-            said[name] = said.get(name, []) + _at(node, path.split("."), ids)
-    return {name: values for name, values in said.items() if any(str(v).strip() for v in values)}
+            declared[name] = declared.get(name, []) + _at(node, path.split("."), ids)
+    return {
+        name: values for name, values in declared.items() if any(str(v).strip() for v in values)
+    }
 
 
 def _pages() -> Iterator[Page]:
@@ -183,11 +185,11 @@ def cases() -> list[Case]:
     found = []
     for page in _pages():
         for kind in KINDS:
-            if said := _said(page.structured, kind):
+            if declared := _declared_values(page.structured, kind):
                 made = extract_structured(
                     page.structured, schema=_schema(kind), metadata=page.metadata
                 )
-                found.append(Case(page, kind, said, made))
+                found.append(Case(page, kind, declared, made))
     return found
 
 
@@ -201,7 +203,7 @@ def _unfit(name: str, values: list[Any]) -> bool:
 def test_what_the_data_says_is_filled(cases: list[Case]) -> None:
     filled, gaps = 0, []
     for case in cases:
-        for name, values in case.said.items():
+        for name, values in case.declared.items():
             if case.found.data[name] is not None:
                 filled += 1
             elif not _unfit(name, values):
@@ -263,16 +265,20 @@ def test_every_value_says_where_it_is_from(cases: list[Case]) -> None:
 
 def test_a_truth_value_is_what_the_data_says(cases: list[Case]) -> None:
     judged = [
-        (case.found.data["inStock"], str(case.said["inStock"]))
+        (case.found.data["inStock"], str(case.declared["inStock"]))
         for case in cases
-        if case.found.data.get("inStock") is not None and "inStock" in case.said
+        if case.found.data.get("inStock") is not None and "inStock" in case.declared
     ]
     assert judged
-    assert all(("OutOfStock" not in said) or not value for value, said in judged if "," not in said)
+    assert all(
+        ("OutOfStock" not in declared) or not value
+        for value, declared in judged
+        if "," not in declared
+    )
 
 
-def _same(value: Any, said: list[Any]) -> bool:
-    texts = {_folded(str(each)) for each in said}
+def _is_declared(value: Any, declared: list[Any]) -> bool:
+    texts = {_folded(str(each)) for each in declared}
     if isinstance(value, str):
         return any(each in text for text in texts for each in _written(value))
     numbers = {float(t) for t in texts if re.fullmatch(r"\d+(\.\d+)?", t)}
@@ -282,12 +288,12 @@ def _same(value: Any, said: list[Any]) -> bool:
 def test_scalars_agree_with_the_data(cases: list[Case]) -> None:
     agree, differ = 0, []
     for case in cases:
-        for name, said in case.said.items():
+        for name, declared in case.declared.items():
             value = case.found.data[name]
             if not isinstance(value, str | int | float) or isinstance(value, bool):
                 continue
-            if _same(value, said):
+            if _is_declared(value, declared):
                 agree += 1
             else:
-                differ.append((case.page.key, case.kind, name, value, said[:2]))
+                differ.append((case.page.key, case.kind, name, value, declared[:2]))
     assert agree / (agree + len(differ)) >= FLOORS["agree"], differ

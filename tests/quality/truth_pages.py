@@ -191,7 +191,7 @@ class Writer:
         ]
         name = self.random.choice(("products", "items"))
         fields = {"name": TEXT, "price": NUMBER, "sku": TEXT}
-        html = self._things("Product", nodes)
+        html = self._markup("Product", nodes)
         return Block(html, {name: _list_of(fields)}, {name: rows})
 
     def events(self) -> Block:
@@ -213,7 +213,7 @@ class Writer:
             }
             for row in rows
         ]
-        return Block(self._things("Event", nodes), {"events": _list_of(fields)}, {"events": rows})
+        return Block(self._markup("Event", nodes), {"events": _list_of(fields)}, {"events": rows})
 
     def reviews(self) -> Block:
         """One thing with reviews."""
@@ -231,7 +231,7 @@ class Writer:
             for row in rows
         ]
         book = {"name": self.text(), "review": nodes}
-        return Block(self._things("Book", [book]), {"reviews": _list_of(fields)}, {"reviews": rows})
+        return Block(self._markup("Book", [book]), {"reviews": _list_of(fields)}, {"reviews": rows})
 
     def recipe(self) -> Block:
         """A recipe: texts in a list, and steps."""
@@ -247,7 +247,7 @@ class Writer:
             "instructions": _list_of({"text": TEXT}),
         }
         truth = {"ingredients": ingredients, "instructions": steps}
-        return Block(self._things("Recipe", [node]), fields, truth)
+        return Block(self._markup("Recipe", [node]), fields, truth)
 
     def named_texts(self) -> Block:
         """Texts that stand in the place of things with names."""
@@ -255,12 +255,12 @@ class Writer:
         node = {"name": self.text(), "actor": names}
         fields = {"actors": _list_of({"name": TEXT})}
         truth = {"actors": [{"name": each} for each in names]}
-        return Block(self._things("Movie", [node]), fields, truth)
+        return Block(self._markup("Movie", [node]), fields, truth)
 
     def unrelated(self) -> Block:
         """A thing that has a name, asked for what it does not have."""
         kind = self.random.choice(("MusicAlbum", "Dataset", "Trip"))
-        html = self._things(kind, [{"name": self.text(), "version": self.text()}])
+        html = self._markup(kind, [{"name": self.text(), "version": self.text()}])
         name = self.random.choice(("specs", "details", "information"))
         field = self.random.choice(("value", "population", "chapter"))
         return Block(html, {name: _list_of({"name": TEXT, field: TEXT})}, {name: None})
@@ -272,7 +272,7 @@ class Writer:
         name = self.random.choice(_NEUTRAL)
         return Block(html, {name: _list_of({"name": TEXT, "mileage": TEXT})}, {name: None})
 
-    def _things(self, kind: str, nodes: list[Row]) -> str:
+    def _markup(self, kind: str, nodes: list[Row]) -> str:
         form = self.random.choice((self._json_ld, self._microdata, self._rdfa))
         return form(kind, nodes)
 

@@ -59,18 +59,18 @@ class World:
         `before` maps the start of a statement to what happens before it.
         """
         code = blocks(FOLDER / f"{recipe}.md")[block].replace(web.ADDRESS, self.site.url)
-        happened = 0
+        action_count = 0
         for statement in ast.parse(code).body:
             source = ast.get_source_segment(code, statement) or ""
             for start, happen in before.items():
                 if source.startswith(start):
                     happen()
-                    happened += 1
+                    action_count += 1
             if isinstance(statement, ast.Expr):
                 self.names["value"] = eval(source, self.names)
             else:
                 exec(source, self.names)
-        assert happened == len(before)
+        assert action_count == len(before)
         return self.names
 
 

@@ -134,8 +134,8 @@ async def test_no_secret_is_in_any_file_reply_log_or_repr(
             assert files_with(tmp_path, *CANARIES) == []
             replies += [repr(stored), repr(new_job(request=secret, context=CONTEXT))]
     assert files_with(tmp_path, *CANARIES) == []
-    said = f"{replies} {caplog.text}"
-    assert [canary for canary in CANARIES if canary in said] == []
+    output = f"{replies} {caplog.text}"
+    assert [canary for canary in CANARIES if canary in output] == []
     # The site received the decrypted headers.
     assert any(CANARIES[0] in str(hit.headers) for hit in site.requests)
 

@@ -21,7 +21,7 @@ from prometheus_client import generate_latest
 from tests.service.addresses import NAME_TEXT, NAMES, look_up
 from tests.service.conftest import Api, open_service
 from tests.service.creatives.stubs import GoogleStub
-from tests.service.dials import dialled
+from tests.service.dials import record_connections
 from tests.service.routes.teams import member
 from tests.service.search.stubs import Result, stubs
 from tests.site.server import Site
@@ -198,7 +198,7 @@ async def metrics(api: Api) -> list[str]:
 async def responses_of(home: Path, case: str, site: Site, host: str) -> str:
     target = f"http://{host}:8081/x"
     async with team(home, settings_of(case, site, target)) as api:
-        with dialled() as addresses:
+        with record_connections() as addresses:
             found = [
                 await CASES[case](api, site, target),
                 await exchange(api, "GET", "/v1/usage"),

@@ -52,7 +52,7 @@ def job_secrets(planted_secrets: PlantedSecrets, endpoint: Endpoint) -> dict[str
     }
 
 
-def visiting(planted_secrets: PlantedSecrets) -> dict[str, Any]:
+def request_secrets(planted_secrets: PlantedSecrets) -> dict[str, Any]:
     return {
         "headers": {"X-Key": planted_secrets["header"]},
         "cookies": {"sid": planted_secrets.plain("cookie")},
@@ -110,7 +110,7 @@ async def wait_for_deliveries(api: Api, job_id: str) -> str:
             await asyncio.sleep(0.02)
 
 
-async def all_that_can_be_read(
+async def readable_replies(
     api: Api, jobs: list[str], delivery: str, site_crawl: str
 ) -> dict[str, bytes]:
     """Ask each operation of the document that reads, for each job, and those of the job's end."""
@@ -161,7 +161,7 @@ async def test_job_secrets_are_not_exposed(
         open_service(tmp_path / "data") as api,
     ):
         await bind(api, providers.settings)
-        hook, visit = job_secrets(planted_secrets, endpoint), visiting(planted_secrets)
+        hook, visit = job_secrets(planted_secrets, endpoint), request_secrets(planted_secrets)
         done = [await api.run_job("search", query="northern lights", **visit, **extract, **hook)]
         providers.model.usual = always_fail(401)  # which holds up its key, too
         done.append(
@@ -184,7 +184,7 @@ async def test_job_secrets_are_not_exposed(
         job_ids = [job["job_id"] for job in (*done, *start["jobs"])]
         for job in start["jobs"]:
             await api.wait_for_end("crawl", job["job_id"])
-        found |= await all_that_can_be_read(api, job_ids, deliveries[0], start["site_crawl_id"])
+        found |= await readable_replies(api, job_ids, deliveries[0], start["site_crawl_id"])
         found["metrics"] = await asyncio.to_thread(generate_latest, api.running.metrics.registry)
         found |= {f"webhook {n}: body": got.body for n, got in enumerate(endpoint.webhooks)}
         # While the store is open, and so while SQLite has a write-ahead log.

@@ -21,7 +21,7 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-class Hall:
+class SemaphoreUsers:
     """A semaphore whose visitors stay until they are told to go; notes the order of entries."""
 
     def __init__(self, places: int, *, spare: int = 0) -> None:
@@ -30,13 +30,13 @@ class Hall:
         self._inside: list[asyncio.Event] = []
         self.tasks: list[asyncio.Task[None]] = []
 
-    async def comes(self, *names: str) -> None:
+    async def enter(self, *names: str) -> None:
         for name in names:
             with on_behalf_of(name.rstrip("0123456789")):
                 self.tasks.append(asyncio.create_task(self._visit(name), name=name))
             await settle()
 
-    async def one_goes(self) -> None:
+    async def release_one(self) -> None:
         self._inside.pop(0).set()
         await settle()
 
@@ -47,60 +47,60 @@ class Hall:
             self._inside.append(end)
             await end.wait()
 
-    async def empty(self) -> None:
+    async def release_all(self) -> None:
         while self._inside:
-            await self.one_goes()
+            await self.release_one()
         await asyncio.gather(*self.tasks, return_exceptions=True)
 
 
 async def test_places_go_round_the_accounts_and_in_order_within_one() -> None:
-    hall = Hall(2)
-    await hall.comes("a1", "a2", "a3", "a4", "a5", "b1", "b2", "c1")
-    assert hall.entered == ["a1", "a2"]
-    await hall.empty()
-    assert hall.entered == ["a1", "a2", "a3", "b1", "c1", "a4", "b2", "a5"]
+    users = SemaphoreUsers(2)
+    await users.enter("a1", "a2", "a3", "a4", "a5", "b1", "b2", "c1")
+    assert users.entered == ["a1", "a2"]
+    await users.release_all()
+    assert users.entered == ["a1", "a2", "a3", "b1", "c1", "a4", "b2", "a5"]
 
 
 async def test_one_account_alone_has_every_place() -> None:
-    hall = Hall(3)
-    await hall.comes("a1", "a2", "a3", "a4")
-    assert hall.entered == ["a1", "a2", "a3"]
-    await hall.empty()
-    assert hall.entered[-1] == "a4"
+    users = SemaphoreUsers(3)
+    await users.enter("a1", "a2", "a3", "a4")
+    assert users.entered == ["a1", "a2", "a3"]
+    await users.release_all()
+    assert users.entered[-1] == "a4"
 
 
 async def test_a_spare_place_is_for_an_account_that_has_none() -> None:
-    hall = Hall(2, spare=1)
-    await hall.comes("a1", "a2", "a3", "b1", "b2", "c1")
-    assert hall.entered == ["a1", "a2", "b1"]
-    await hall.one_goes()
-    assert hall.entered[3:] == ["c1"]
-    await hall.empty()
-    assert sorted(hall.entered) == ["a1", "a2", "a3", "b1", "b2", "c1"]
+    users = SemaphoreUsers(2, spare=1)
+    await users.enter("a1", "a2", "a3", "b1", "b2", "c1")
+    assert users.entered == ["a1", "a2", "b1"]
+    await users.release_one()
+    assert users.entered[3:] == ["c1"]
+    await users.release_all()
+    assert sorted(users.entered) == ["a1", "a2", "a3", "b1", "b2", "c1"]
 
 
 async def test_how_many_are_served_before_a_new_one() -> None:
-    hall = Hall(1)
-    await hall.comes("a1", "a2", "a3", "a4", "b1")
+    users = SemaphoreUsers(1)
+    await users.enter("a1", "a2", "a3", "a4", "b1")
     for account, ahead in (("a", 4), ("b", 3), ("c", 2)):
         with on_behalf_of(account):
-            assert hall.semaphore.ahead() == ahead, account
-    await hall.empty()
+            assert users.semaphore.ahead() == ahead, account
+    await users.release_all()
 
 
 async def test_a_visitor_who_is_cancelled_in_the_moment_of_its_turn_gives_the_place_on() -> None:
-    hall = Hall(1)
-    await hall.comes("a1", "b1", "c1")
-    _, second, third = hall.tasks
-    hall._inside[0].set()
+    users = SemaphoreUsers(1)
+    await users.enter("a1", "b1", "c1")
+    _, second, third = users.tasks
+    users._inside[0].set()
     await asyncio.sleep(0)  # the place is the second's now, which does not know it yet
     second.cancel()
     await settle()
-    assert hall.entered == ["a1", "c1"]
+    assert users.entered == ["a1", "c1"]
     third.cancel()
     await settle()
-    assert not hall.semaphore.locked()
-    await asyncio.gather(*hall.tasks, return_exceptions=True)
+    assert not users.semaphore.locked()
+    await asyncio.gather(*users.tasks, return_exceptions=True)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -31,7 +31,7 @@ from tests.service.addresses import (
 )
 from tests.service.conftest import Api, open_service
 from tests.service.creatives.stubs import TOKEN, GoogleStub, MetaStub
-from tests.service.dials import dialled
+from tests.service.dials import record_connections
 from tests.service.extract.stub_model import StubModel, always_reply
 from tests.service.routes.teams import member
 from tests.service.search.stubs import Result, stubs
@@ -195,16 +195,16 @@ async def by_tdm_file(api: Api, site: Site, target: str) -> None:
 
 
 async def by_webhook_of_a_crawl(api: Api, site: Site, target: str) -> str:
-    return await _hooked(api, paths.CRAWL, {"url": site.page("/", START)}, target)
+    return await _webhook_error(api, paths.CRAWL, {"url": site.page("/", START)}, target)
 
 
 async def by_webhook_of_a_search(api: Api, _site: Site, target: str) -> str:
-    return await _hooked(api, paths.SEARCH, {"query": "q", "formats": []}, target)
+    return await _webhook_error(api, paths.SEARCH, {"query": "q", "formats": []}, target)
 
 
-async def _hooked(api: Api, path: str, body: dict[str, Any], target: str) -> str:
-    hooked = {**body, "webhook_url": target.replace("http:", "https:")}
-    return str((await api.post(path, hooked, 422))["detail"][0]["msg"])
+async def _webhook_error(api: Api, path: str, body: dict[str, Any], target: str) -> str:
+    webhook_body = {**body, "webhook_url": target.replace("http:", "https:")}
+    return str((await api.post(path, webhook_body, 422))["detail"][0]["msg"])
 
 
 async def by_webhook_test(api: Api, _site: Site, target: str) -> str:
@@ -258,13 +258,13 @@ async def test_no_way_leads_to_a_forbidden_address(
     services: dict[str, Api], site: Site, mode: Mode, entry: Entry, host: str
 ) -> None:
     async with inside() as inner:
-        with dialled() as addresses:
+        with record_connections() as addresses:
             words = await entry(services[mode], site, inner.url(host))
     assert addresses <= {"127.0.0.1"}
     assert inner.callers == []
     # Webhooks go by a team's policy in both modes.
-    hooked = entry in {by_webhook_test, *HOOKS.values()}
-    assert words is None or words.endswith(refusal("team" if hooked else mode, host))
+    webhook_body = entry in {by_webhook_test, *HOOKS.values()}
+    assert words is None or words.endswith(refusal("team" if webhook_body else mode, host))
 
 
 @pytest.mark.parametrize("kind", ["address", "mapped", "name"])
@@ -275,7 +275,7 @@ async def test_each_way_leads_somewhere_for_a_local_service(
     # A webhook's name is no loopback address, by http too, before it is looked up.
     host = INNER_HOSTS["address" if entry is by_webhook_test else kind]
     async with inside() as inner:
-        with dialled() as addresses:
+        with record_connections() as addresses:
             await entry(services["local"], site, inner.url(host))
     assert "127.0.0.9" in addresses
     assert inner.callers != []
@@ -312,11 +312,11 @@ async def test_no_search_result_leads_to_a_forbidden_address(
     hosts = REFUSALS[mode]
     async with inside() as inner:
         direct = {kind: inner.url(host) for kind, host in hosts.items()}
-        turned = {kind: site.redirect(f"/to/{kind}", url) for kind, url in direct.items()}
-        chosen = searching(site, *direct.values(), *turned.values())
+        redirects = {kind: site.redirect(f"/to/{kind}", url) for kind, url in direct.items()}
+        chosen = searching(site, *direct.values(), *redirects.values())
         settings = SessionSettings.model_validate(chosen)
         async with serving(mode, tmp_path, settings) as api:
-            with dialled() as addresses:
+            with record_connections() as addresses:
                 reply = await api.run_job("search", query="q", num_results=50)
     # Spellings of one address are one result, and one that no browser takes is none.
     assert len(reply["data"]) >= len(hosts)
@@ -360,7 +360,7 @@ async def test_no_search_provider_is_at_a_metadata_address(tmp_path: Path, mode:
         chosen = {"engines": dict.fromkeys(ENGINES, PROVIDERS), "providers": access}
         settings = SessionSettings.model_validate(chosen)
         async with serving(mode, tmp_path, settings) as api:
-            with dialled() as addresses:
+            with record_connections() as addresses:
                 reply = await api.run_job("search", query="q", formats=[])
     details = {each["provider"]: each["detail"] for each in reply["fallback_chain"]}
     *forbidden, near = PROVIDERS
@@ -402,7 +402,7 @@ async def test_no_language_model_is_at_a_metadata_address(
         settings = SessionSettings.model_validate({**NO_SEARCH.model_dump(), "llm": llm})
         details = {}
         async with serving(mode, tmp_path, settings) as api:
-            with dialled() as addresses:
+            with record_connections() as addresses:
                 for name in names:
                     extract = {"prompt": "p", "provider": name}
                     details[name] = row_error(
@@ -455,7 +455,7 @@ async def test_no_source_of_creatives_is_at_a_metadata_address(
         url = inner.url({**METADATA_HOSTS, **INNER_HOSTS}[kind])
         chosen = creatives_at(url, source)
         wanted = {**CREATIVES_REQUEST, "advertiser_id": ADVERTISERS[source]}
-        with dialled() as addresses:
+        with record_connections() as addresses:
             if mode == "local":
                 await bind(services["local"], **chosen)
                 answer = await services["local"].post(paths.CREATIVES, wanted, 502)
@@ -482,7 +482,7 @@ async def test_no_file_of_a_creative_leads_to_a_forbidden_address(
             site.redirect(f"/simgad/{number}.png", inner.url(host))
         stub.rows[-1]["3"] = {"3": {"2": f'<img src="{inner.url()}">'}}
         chosen = creatives_at(stub.home)
-        with dialled() as addresses:
+        with record_connections() as addresses:
             if mode == "local":
                 await bind(services["local"], **chosen)
                 reply = await services["local"].post(paths.CREATIVES, wanted)
@@ -514,7 +514,7 @@ async def test_no_file_of_a_creative_leads_to_a_forbidden_address(
 async def test_no_request_names_a_provider_or_a_proxy(
     services: dict[str, Api], more: dict[str, Any]
 ) -> None:
-    with dialled() as addresses:
+    with record_connections() as addresses:
         await services["team"].post(paths.SEARCH, {"query": "q", **more}, 422)
     assert addresses == set()
 
@@ -540,7 +540,7 @@ def proxy() -> Iterator[Site]:
         yield running
 
 
-def asked_of(proxy: Site) -> list[str]:
+def requested_paths(proxy: Site) -> list[str]:
     return [hit.path for hit in proxy.requests if not hit.path.endswith("/robots.txt")]
 
 
@@ -550,7 +550,7 @@ async def test_no_proxy_is_asked_for_a_forbidden_address(
 ) -> None:
     through = Upstream(proxy=proxy.url)
     async with inside() as inner, serving(mode, tmp_path, upstream=through) as api:
-        with dialled() as addresses:
+        with record_connections() as addresses:
             for kind, host in REFUSALS[mode].items():
                 for path in ("http://{}/x", "https://{}/x", "http://{}:8080/x"):
                     words = await by_url(api, proxy, path.format(host))
@@ -560,7 +560,7 @@ async def test_no_proxy_is_asked_for_a_forbidden_address(
             for url in ("http://unknown.test/", "http://93.184.215.14/"):
                 reply = await api.run_job("crawl", url=url)
                 assert (reply["status"], reply["data"][0]["url"]) == ("completed", url)
-    assert asked_of(proxy) == ["http://unknown.test/", "http://93.184.215.14/"]
+    assert requested_paths(proxy) == ["http://unknown.test/", "http://93.184.215.14/"]
     assert addresses == {"127.0.0.1"}
     assert inner.callers == []
 
@@ -583,14 +583,14 @@ async def test_providers_nearby_are_asked_without_the_proxy(
         ads = await api.post(paths.CREATIVES, CREATIVES_REQUEST)
     assert [row["extract"] for row in reply["data"]] == [{"mood": "calm"}], reply
     assert len(ads["creatives"]) == 1
-    assert asked_of(proxy) == ["http://93.184.215.14/found"]
+    assert requested_paths(proxy) == ["http://93.184.215.14/found"]
 
 
 async def test_a_webhook_goes_through_the_proxy_of_the_service(tmp_path: Path, proxy: Site) -> None:
     """A tunnel is asked for, since webhooks go by https; this proxy opens none."""
     through = Upstream(proxy=proxy.url)
     async with serving("team", tmp_path, upstream=through) as api:
-        with dialled() as addresses:
+        with record_connections() as addresses:
             hook = {"webhook_url": "https://93.184.215.14/hook"}
             await api.post(paths.WEBHOOK_TEST, hook)
     assert [hit.method for hit in proxy.requests] == ["CONNECT"]

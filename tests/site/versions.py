@@ -53,10 +53,10 @@ class VersionedSite:
         def answer(request: web.BaseRequest) -> web.Response:
             headers = page.headers()
             etag, modified = headers.get("ETag"), headers.get("Last-Modified")
-            asked_etag = request.headers.get("If-None-Match")
-            asked_time = request.headers.get("If-Modified-Since")
-            is_same = asked_etag == etag if asked_etag else bool(asked_time == modified)
-            if (asked_etag or asked_time) and is_same:
+            request_etag = request.headers.get("If-None-Match")
+            request_time = request.headers.get("If-Modified-Since")
+            is_same = request_etag == etag if request_etag else bool(request_time == modified)
+            if (request_etag or request_time) and is_same:
                 page.unchanged_replies += 1
                 return web.Response(status=304, headers=headers)
             page.full_replies += 1

@@ -255,8 +255,8 @@ def _capture(
     is_revisit: bool = False,
 ) -> StubCapture:
     data = body.encode() if isinstance(body, str) else body
-    when = datetime.fromisoformat(at).replace(tzinfo=UTC)
-    return StubCapture(url, when, data, status, headers, is_revisit)
+    captured_at = datetime.fromisoformat(at).replace(tzinfo=UTC)
+    return StubCapture(url, captured_at, data, status, headers, is_revisit)
 
 
 def crawl_capture(

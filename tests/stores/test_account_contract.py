@@ -220,11 +220,11 @@ class TestAccountContract:
                 *[store.accept(new_job("a", max_charges=one), now=NOW) for _ in range(40)],
                 return_exceptions=True,
             )
-            begun = [answer for answer in answers if not isinstance(answer, BaseException)]
-            assert len(begun) == 5
+            started = [answer for answer in answers if not isinstance(answer, BaseException)]
+            assert len(started) == 5
             assert all(
                 isinstance(answer, tuple | ConcurrencyReached | CreditsUsedUp) for answer in answers
             )
-            for job, _ in begun:
+            for job, _ in started:
                 await store.cancel("a", job.id, now=NOW)
         await sums_up(accounts)

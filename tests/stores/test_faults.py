@@ -10,13 +10,20 @@ from collections.abc import Iterator
 import pytest
 
 from tests.stores.faults.injection import CODES, IN_DOUBT, Fault
-from tests.stores.faults.matrix import SECONDS, faults, later, life, shortened, unfaulted
+from tests.stores.faults.matrix import (
+    SECONDS,
+    faults,
+    later,
+    run_fleet,
+    run_without_faults,
+    sample_faults,
+)
 
 SEED = int(os.environ.get("FAULTS_SEED", "0"))
 
 
 @pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
+def _disable_logging() -> Iterator[None]:
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)
@@ -24,9 +31,9 @@ def _quiet() -> Iterator[None]:
 
 @pytest.mark.slow
 def test_failing_statement_loses_no_row_credit_or_webhook() -> None:
-    calls = unfaulted()
-    for fault, among_chores in shortened(list(faults(calls)), SEED):
-        found = life(fault, among_chores=among_chores)
+    calls = run_without_faults()
+    for fault, among_chores in sample_faults(list(faults(calls)), SEED):
+        found = run_fleet(fault, among_chores=among_chores)
         assert not found.problems, fault
         assert found.raised, f"{fault} never struck"
 
@@ -38,7 +45,7 @@ def test_late_failures_of_state_changes_are_repeated(statement: str) -> None:
     chance = random.Random(SEED)
     for code in CODES:
         fault = later(Fault(statement, code, seconds=SECONDS), chance)
-        assert not life(fault).problems, fault
+        assert not run_fleet(fault).problems, fault
 
 
 @pytest.mark.parametrize("code", CODES)
@@ -50,4 +57,4 @@ def test_commit_in_doubt_is_not_applied_twice(
         Fault(IN_DOUBT, code, times=9, skip=12),
         Fault(IN_DOUBT, code, seconds=SECONDS),
     ):
-        assert not life(fault).problems, fault
+        assert not run_fleet(fault).problems, fault

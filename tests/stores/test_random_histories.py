@@ -43,7 +43,7 @@ ENDS = (JobStatus.COMPLETED, JobStatus.FAILED)
 
 
 @dataclass
-class Known:
+class ExpectedJob:
     """What the test knows of a job."""
 
     account: str
@@ -55,7 +55,7 @@ class Known:
     old: list[Lease] = field(default_factory=list)
 
 
-class Lives(RuleBasedStateMachine):
+class StoreHistories(RuleBasedStateMachine):
     """Two accounts, one store, any order of events."""
 
     def __init__(self) -> None:
@@ -63,13 +63,13 @@ class Lives(RuleBasedStateMachine):
         self.runner = asyncio.Runner()
         self.root = Path(tempfile.mkdtemp())
         self.now, self.kills, self.topups = NOW, 0, dict.fromkeys(TERMS, 0)
-        self.jobs: dict[str, Known] = {}
+        self.jobs: dict[str, ExpectedJob] = {}
         self.calls: dict[str, tuple[str, int]] = {}
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.runner.run(work)
 
-    def tried(self, work: Coroutine[Any, Any, Any]) -> ApplicationError | None:
+    def refusal_of(self, work: Coroutine[Any, Any, Any]) -> ApplicationError | None:
         """Return how the service refused, if it did."""
         try:
             self.run(work)
@@ -117,17 +117,17 @@ class Lives(RuleBasedStateMachine):
         refused = self.expected(account, pages)
         wanted = new_job(account, max_charges=(Charge("crawl", "page", pages),))
         wanted = replace(wanted, id=f"job-{len(self.jobs):03}")  # the same in every run
-        error = self.tried(self.store.accept(wanted, now=self.now))
+        error = self.refusal_of(self.store.accept(wanted, now=self.now))
         assert (error and type(error)) is refused
         if refused is None:
-            self.jobs[wanted.id] = Known(account, pages)
+            self.jobs[wanted.id] = ExpectedJob(account, pages)
 
     @precondition(lambda self: self.jobs)
     @rule(data=st.data(), account=st.sampled_from(sorted(TERMS)))
     def cancel(self, data: st.DataObject, account: str) -> None:
         job_id = data.draw(st.sampled_from(sorted(self.jobs)))
         known = self.jobs[job_id]
-        error = self.tried(self.store.cancel(account, job_id, now=self.now))
+        error = self.refusal_of(self.store.cancel(account, job_id, now=self.now))
         if account != known.account:
             assert isinstance(error, NoSuchJob)
         elif (after_ := after(known.state, Trigger.CANCEL)) is None:
@@ -157,7 +157,7 @@ class Lives(RuleBasedStateMachine):
         opening = self.accounts.open_call(
             account, call_id, most, until=self.now + LEASE_S, now=self.now
         )
-        error = self.tried(opening)
+        error = self.refusal_of(opening)
         assert (error and type(error)) is refused
         if refused is None:
             self.calls[call_id] = account, units
@@ -212,7 +212,7 @@ class Lives(RuleBasedStateMachine):
             self.store.renew(lease, lease_s=LEASE_S, now=self.now),
             self.store.finish(lease, JobStatus.COMPLETED, error=None, now=self.now),
         ):
-            assert isinstance(self.tried(write), LeaseLost)
+            assert isinstance(self.refusal_of(write), LeaseLost)
 
     def running(self) -> list[str]:
         return sorted(name for name, job in self.jobs.items() if job.state is JobStatus.RUNNING)
@@ -253,14 +253,14 @@ class Lives(RuleBasedStateMachine):
     # what must hold
 
     @invariant()
-    def only_the_contracts_moves_are_made(self) -> None:
+    def states_match_the_model(self) -> None:
         for job_id, known in self.jobs.items():
             job = self.run(self.store.job(known.account, job_id))
             assert job.state is known.state
             assert job.published == known.rows
 
     @invariant()
-    def the_ledger_is_exact(self) -> None:
+    def ledger_matches_the_model(self) -> None:
         for name, terms in TERMS.items() if hasattr(self, "store") else ():
             usage = self.run(self.accounts.usage(name, now=self.now))
             lines = self.run(self.accounts.ledger(name))
@@ -278,11 +278,11 @@ class Lives(RuleBasedStateMachine):
                     assert charged.get(job_id, 0) == known.good
                 elif known.account == name:
                     assert job_id not in charged
-            bought = sum(line.topup for line in lines if line.kind == "topup")
-            assert bought == self.topups[name]
+            topup_sum = sum(line.topup for line in lines if line.kind == "topup")
+            assert topup_sum == self.topups[name]
 
     @invariant()
-    def no_account_has_more_under_way_than_it_may(self) -> None:
+    def active_jobs_stay_within_concurrency(self) -> None:
         for name, terms in TERMS.items() if hasattr(self, "store") else ():
             usage = self.run(self.accounts.usage(name, now=self.now))
             assert usage.active == self.active(name) <= (terms.concurrency or 0)
@@ -295,8 +295,8 @@ class Lives(RuleBasedStateMachine):
             assert usage.reserved == held
 
 
-TestLives = pytest.mark.slow(Lives.TestCase)
-TestLives.settings = settings(
+TestStoreHistories = pytest.mark.slow(StoreHistories.TestCase)
+TestStoreHistories.settings = settings(
     max_examples=LIVES,
     stateful_step_count=40 if LIVES < 100 else 50,
     deadline=None,

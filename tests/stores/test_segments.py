@@ -35,7 +35,7 @@ from webdata_nb.service.store.sql.store import SqlStore
 HOUR = 3600.0
 
 
-class Place(LocalFolder):
+class FaultyFolder(LocalFolder):
     """A folder that notes which files are read, and fails when it is told to."""
 
     def __init__(self, root: Path) -> None:
@@ -69,7 +69,7 @@ class Setup:
 
     store: SqlStore
     root: Path
-    place: Place
+    place: FaultyFolder
     ahead: float = 0.0
     metrics: Metrics = field(default_factory=Metrics)
 
@@ -112,7 +112,7 @@ async def setup(store_factory: StoreFactory, tmp_path: Path) -> AsyncIterator[Se
         assert isinstance(store, SqlStore)
         await accounts(store)
         root = tmp_path / "files"
-        setup = Setup(store, root, Place(root))
+        setup = Setup(store, root, FaultyFolder(root))
         setup.reopen_reader()
         yield setup
 
@@ -351,7 +351,7 @@ async def test_another_place_is_noticed_at_the_start(
     assert "lacks the file" in caplog.text
 
 
-class Killed(BaseException):
+class ProcessKilled(BaseException):
     """The end of the process, in the middle of a step."""
 
 
@@ -371,7 +371,7 @@ async def test_move_that_ends_in_a_step_loses_nothing(
     work = setup.sweep if is_rewrite else setup.mover.move
 
     async def end(*_: object, **__: object) -> None:
-        raise Killed
+        raise ProcessKilled
 
     with monkeypatch.context() as patch:
         if step in STEPS:
@@ -382,12 +382,12 @@ async def test_move_that_ends_in_a_step_loses_nothing(
             async def write_and_end(self: BlobStore, name: str, data: bytes) -> None:
                 if step == "after the file":
                     await write(self, name, data)
-                raise Killed
+                raise ProcessKilled
 
             patch.setattr(BlobStore, "write", write_and_end)
         if is_rewrite and step == "contents":
             return  # a rewrite reads the file
-        with pytest.raises(Killed):
+        with pytest.raises(ProcessKilled):
             await work()
     setup.reopen_reader()
     await check_rows(setup, kept, TEXTS[:2])

@@ -24,7 +24,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "spool"
 
 
-async def left_by_a_kill(root: Path, *records: bytes) -> None:
+async def write_without_closing(root: Path, *records: bytes) -> None:
     """Keep records as a process does that is killed: nobody leaves the `with` block."""
     spool = SpoolDirectory(root).open("job")
     for ordinal, record in enumerate(records):
@@ -32,7 +32,7 @@ async def left_by_a_kill(root: Path, *records: bytes) -> None:
 
 
 async def test_records_survive_their_process(root: Path) -> None:
-    await left_by_a_kill(root, RECORD, b"")
+    await write_without_closing(root, RECORD, b"")
     with SpoolDirectory(root).open("job") as later:
         assert await later.read(0) == RECORD
         assert await later.read(1) == b""
@@ -41,7 +41,7 @@ async def test_records_survive_their_process(root: Path) -> None:
 
 async def test_large_record_is_kept(root: Path) -> None:
     large = bytes(module.LARGE_RECORD_BYTES + 1)
-    await left_by_a_kill(root, large)
+    await write_without_closing(root, large)
     with SpoolDirectory(root).open("job") as later:
         assert await later.read(0) == large
 
@@ -51,7 +51,7 @@ async def test_truncated_record_is_not_returned(
     tmp_path_factory: pytest.TempPathFactory, cut: int
 ) -> None:
     root = tmp_path_factory.mktemp("spool")
-    await left_by_a_kill(root, RECORD)
+    await write_without_closing(root, RECORD)
     path = root / "job" / "0"
     path.write_bytes(path.read_bytes()[:cut])
     with SpoolDirectory(root).open("job") as later:
@@ -91,7 +91,7 @@ async def test_large_file_is_deleted_with_its_record(root: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX modes")
 async def test_spooled_files_have_owner_permissions(root: Path) -> None:
-    await left_by_a_kill(root, RECORD)
+    await write_without_closing(root, RECORD)
     assert stat.S_IMODE((root / "job").stat().st_mode) == 0o700
     assert stat.S_IMODE((root / "job" / "0").stat().st_mode) == 0o600
 
@@ -111,7 +111,7 @@ async def test_all_jobs_share_the_size_limit(root: Path) -> None:
 
 
 async def test_records_of_an_earlier_attempt_count(root: Path) -> None:
-    await left_by_a_kill(root, RECORD)
+    await write_without_closing(root, RECORD)
     spool = SpoolDirectory(root, max_bytes=len(RECORD) + 50)
     with spool.open("job") as later:
         assert not await later.write(1, bytes(60))
@@ -146,7 +146,7 @@ def blocked(root: Path) -> Path:
 
 
 async def test_foreign_files_are_ignored(root: Path) -> None:
-    await left_by_a_kill(root, RECORD)
+    await write_without_closing(root, RECORD)
     (root / "job" / "notes.txt").write_bytes(b"none of ours")
     (root / "job" / "7").write_bytes(b"")
     with SpoolDirectory(root).open("job") as later:

@@ -55,15 +55,15 @@ def stored(path: Path) -> list[int]:
 
 async def together(writer: GroupCommitWriter, *changes: Change) -> list[int | BaseException]:
     """Run changes in one group: they wait behind one that is under way."""
-    begun, go = threading.Event(), threading.Event()
+    started, go = threading.Event(), threading.Event()
 
     def slow(connection: sqlite3.Connection) -> int:
-        begun.set()
+        started.set()
         go.wait(30)
         return add(0)(connection)
 
     first = asyncio.create_task(writer.run(slow))
-    await asyncio.to_thread(begun.wait, 30)
+    await asyncio.to_thread(started.wait, 30)
     tasks = [asyncio.create_task(writer.run(change)) for change in changes]
     await asyncio.sleep(0)  # each has put its change into the queue
     go.set()
@@ -164,16 +164,16 @@ async def test_each_event_loop_gets_its_own_results(writer: GroupCommitWriter, p
 async def test_change_of_a_cancelled_caller_is_applied(
     writer: GroupCommitWriter, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    begun, go = threading.Event(), threading.Event()
+    started, go = threading.Event(), threading.Event()
 
     def slow(connection: sqlite3.Connection) -> int:
-        begun.set()
+        started.set()
         go.wait(30)
         return add(1)(connection)
 
     async def leave() -> None:
         tasks = [asyncio.create_task(writer.run(change)) for change in (slow, add(2), add(1))]
-        await asyncio.to_thread(begun.wait, 30)
+        await asyncio.to_thread(started.wait, 30)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

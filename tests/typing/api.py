@@ -86,24 +86,24 @@ async def async_calls_return_frames() -> None:
 
 
 def jobs_are_objects() -> None:
-    begun = search_job("q", num_results=5)
-    assert_type(begun, Job)
+    started_job = search_job("q", num_results=5)
+    assert_type(started_job, Job)
     assert_type(crawl_job("http://site.test").cancel(), Job)
     assert_type(job("id").retry(), Job)
-    assert_type(begun.df(dtype_backend="pyarrow"), pd.DataFrame)
+    assert_type(started_job.df(dtype_backend="pyarrow"), pd.DataFrame)
     assert_type(export_df("id"), pd.DataFrame)
-    assert_type(begun.wait(timeout=5), str)
-    assert_type(begun.progress, Progress)
-    for event in begun.events():
+    assert_type(started_job.wait(timeout=5), str)
+    assert_type(started_job.progress, Progress)
+    for event in started_job.events():
         assert_type(event, Event)
-    begun.export("xlsx", "x")  # type: ignore[arg-type]
+    started_job.export("xlsx", "x")  # type: ignore[arg-type]
     search_job(["a", "b"])  # type: ignore[arg-type]
 
 
 async def a_job_can_be_awaited() -> None:
-    begun = await acrawl_job("http://site.test")
-    assert_type(await begun, pd.DataFrame)
-    async for event in begun.events():
+    started_job = await acrawl_job("http://site.test")
+    assert_type(await started_job, pd.DataFrame)
+    async for event in started_job.events():
         assert_type(event, Event)
 
 

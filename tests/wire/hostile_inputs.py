@@ -69,7 +69,7 @@ class Probe:
         host, port = self._where.hostname or "", self._where.port
         connection = HTTPConnection(host, port, timeout=PROBE_TIMEOUT_S)
         while not self._stop.is_set():
-            begun, busy_before = time.monotonic(), self._loop_seconds()
+            start_s, busy_before = time.monotonic(), self._loop_seconds()
             try:
                 connection.request("GET", paths.HEALTH)
                 answered = connection.getresponse()
@@ -78,7 +78,7 @@ class Probe:
             except (OSError, HTTPException):
                 self.failures += 1
                 connection.close()
-            self.seconds.append(time.monotonic() - begun)
+            self.seconds.append(time.monotonic() - start_s)
             self.busy_seconds.append(self._loop_seconds() - busy_before)
             with suppress(psutil.Error):
                 self.peak_bytes = max(self.peak_bytes, self._process.memory_info().rss)
@@ -395,7 +395,7 @@ def _receipts(caller: Caller, url: str) -> None:
     caller.http.get(f"/v1/crawl/{job_id}/events")
 
 
-def _crowd(count: int, pages: int) -> Attack:
+def _concurrent_crawls(count: int, pages: int) -> Attack:
     def attack(caller: Caller, url: str) -> None:
         jobs = [caller.crawl(url, max_pages=pages, concurrency=10) for _ in range(count)]
         for job_id in jobs:
@@ -421,5 +421,5 @@ INPUTS: Final = (
     Hostile("the same, patterns", "links_site", _crawl(4, include_paths=["**a*b**", "/**0"])),
     Hostile("the same, receipts", "links_site", _receipts),
     Hostile("large pages, exports", "large_pages_site", _large_pages),
-    Hostile("16 crawls at once", "forest", _crowd(16, 111)),
+    Hostile("16 crawls at once", "forest", _concurrent_crawls(16, 111)),
 )

@@ -47,30 +47,32 @@ def kill(settings: Settings, *, workers: bool = False) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Killed:
+class KilledCrawl:
     """A crawl that survived a kill.
 
-    `shown` were its rows before, `rows` are its rows in the end; `asked` are the paths that the
-    site was asked for, in order; `resumed_s` is the time from the new service's first answer to
-    its first request of the site, None where nothing was left to ask for.
+    `rows_at_kill` were its rows before, `rows` are its rows in the end; `requested_paths` are the
+    paths that the site was asked for, in order; `resumed_s` is the time from the new service's
+    first answer to its first request of the site, None where nothing was left to ask for.
     """
 
-    shown: list[dict[str, object]]
+    rows_at_kill: list[dict[str, object]]
     rows: list[dict[str, object]]
     state: str
-    asked: list[str]
+    requested_paths: list[str]
     resumed_s: float | None
 
     @property
     def refetched(self) -> int:
         """Requests for pages that had been asked for before."""
-        return len(self.asked) - len(set(self.asked))
+        return len(self.requested_paths) - len(set(self.requested_paths))
 
     def check(self, expected: list[str], concurrency: int) -> None:
         """Raise AssertionError where a row is missing, moved, changed or fetched too often."""
         assert self.state == "completed"
         assert [row["url"] for row in self.rows] == expected
-        assert self.rows[: len(self.shown)] == self.shown, "a row that was shown has changed"
+        assert self.rows[: len(self.rows_at_kill)] == self.rows_at_kill, (
+            "a row that was shown has changed"
+        )
         assert self.refetched <= concurrency, f"{self.refetched} pages were fetched again"
 
 
@@ -78,10 +80,10 @@ async def duration(settings: Settings, start: dict[str, object]) -> float:
     """Return how long the crawl takes when nobody kills it, page workers being there already."""
     async with connected(settings) as (client, _):
         for _ in range(2):
-            begun = time.perf_counter()
+            start_s = time.perf_counter()
             job_id = (await client.start_crawl(start)).job_id
             await rows_after(client, job_id, 10**6)
-            took_s = time.perf_counter() - begun
+            took_s = time.perf_counter() - start_s
     return took_s
 
 
@@ -92,7 +94,7 @@ async def crawl_and_kill(
     *,
     after_s: float,
     workers: bool,
-) -> Killed:
+) -> KilledCrawl:
     """Start a crawl, kill its service after some seconds, start it again, wait for the end."""
     earlier = len(site.requests)
     async with connected(settings) as (client, _):
@@ -108,11 +110,11 @@ async def crawl_and_kill(
         ended = await rows_after(client, job_id, 10**6)
     hits = site.requests[earlier:]
     later = site.requests[before:]
-    return Killed(
-        shown=rows,
+    return KilledCrawl(
+        rows_at_kill=rows,
         rows=ended.data,
         state=ended.status.value,
-        asked=[hit.path for hit in hits if hit.path != "/robots.txt"],
+        requested_paths=[hit.path for hit in hits if hit.path != "/robots.txt"],
         resumed_s=max(0.0, later[0].time - answered) if later else None,
     )
 

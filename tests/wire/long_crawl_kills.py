@@ -53,21 +53,21 @@ def long_crawl_under_kills(
     chance = random.Random(seed)
     moments = sorted(chance.sample(range(1, pages), kills))
     run = _LongCall(home, url, pages)
-    killed, begun = Counter[str](), time.monotonic()
+    killed, start_s = Counter[str](), time.monotonic()
     try:
         for moment in moments:
             while run.rows() < moment and not run.is_done():
-                run.keep_going(begun)
+                run.keep_going(start_s)
             victim = chance.choice(victims)
             killed[victim] += run.kill(victim)
         while not run.is_done():
-            run.keep_going(begun)
+            run.keep_going(start_s)
         jobs, legs = run.jobs_and_legs()
     finally:
         run.end()
     rows = ds.dataset(run.out, format="parquet", exclude_invalid_files=True).to_table(["url"])
     urls = [str(each) for each in rows["url"].to_pylist()]
-    return KilledLongCrawl(urls, jobs, legs, run.starts, time.monotonic() - begun, killed)
+    return KilledLongCrawl(urls, jobs, legs, run.starts, time.monotonic() - start_s, killed)
 
 
 class _LongCall:
@@ -84,9 +84,9 @@ class _LongCall:
         }
         self._caller: subprocess.Popen[bytes] | None = None
 
-    def keep_going(self, begun: float) -> None:
+    def keep_going(self, start_s: float) -> None:
         """Start the caller where none runs and the result is not there; wait a little."""
-        if time.monotonic() - begun > DEADLINE_S:
+        if time.monotonic() - start_s > DEADLINE_S:
             raise TimeoutError(f"the crawl did not end in {DEADLINE_S:.0f} s")
         if not self.is_done() and (self._caller is None or self._caller.poll() is not None):
             self.starts += 1

@@ -82,7 +82,7 @@ async def crawl_under_kills(
     chance.shuffle(victims)
     settings = Settings(data_dir=home / "data", cache_dir=home / "cache", log_dir=home / "logs")
     run = _Run(home, settings, site.at(paths[0]), len(paths), concurrency)
-    begun, killed = time.monotonic(), Counter[str]()
+    start_s, killed = time.monotonic(), Counter[str]()
     async with asyncio.timeout(DEADLINE_S):
         try:
             for moment, victim, gate in zip(moments, victims, gates[:-1], strict=True):
@@ -101,7 +101,7 @@ async def crawl_under_kills(
     async with connected(settings) as (client, _):
         started = [job.job_id for job in (await client.jobs()).jobs]
         ended = [await rows_after(client, job_id, 10**6) for job_id in started]
-    seconds = time.monotonic() - begun
+    seconds = time.monotonic() - start_s
     frame = pd.read_parquet(run.out)
     jobs = [[row["url"] for row in each.data] for each in ended]
     return Outcome(frame, jobs, run.starts, seconds, killed, Counter(_pages(site)))

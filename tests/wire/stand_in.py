@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SCHEMA = 7
 
 
-class Door:
+class BearerCheck:
     """The bearer check that the real service's gate makes."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
@@ -52,8 +52,8 @@ class StandIn:
         app = Starlette(
             routes=routes(lifetime, self.active_jobs, self.stop, SCHEMA, self.remove_site)
         )
-        door = Door(app, token or lifetime.token)
-        config = uvicorn.Config(door, log_level="warning", lifespan="off", access_log=False)
+        guarded_app = BearerCheck(app, token or lifetime.token)
+        config = uvicorn.Config(guarded_app, log_level="warning", lifespan="off", access_log=False)
         self.server = uvicorn.Server(config)
 
     async def active_jobs(self) -> int:

@@ -63,14 +63,14 @@ class StopResult:
 
     seconds: float
     code: int
-    said: str
+    log_text: str
     replies: Sequence[dict[str, Any]]
     expected: Sequence[str]
 
     def check(self) -> None:
         """Raise `AssertionError` unless the process ended by itself, and no job failed."""
         assert self.code == 0
-        assert "not everything ended" not in self.said
+        assert "not everything ended" not in self.log_text
         assert [(reply["status"], reply["error"]) for reply in self.replies] == [
             ("completed", None)
         ] * len(self.replies)
@@ -90,15 +90,15 @@ def stop_under_load(home: Path) -> StopResult:
             for job_id in jobs:
                 stack.enter_context(_streaming(http, job_id))
                 stack.enter_context(_unread(served, big))
-                stack.enter_context(_dripping(served))
+                stack.enter_context(_unfinished_request(served))
             key, began = served.key, time.monotonic()
             served.process.send_signal(signal.SIGTERM)
             code = served.process.wait(timeout=TIMEOUT_S)
-            seconds, said = time.monotonic() - began, served.ended()
+            seconds, log_text = time.monotonic() - began, served.ended()
         gate.release()
         with team(home, *ALLOW_LOOPBACK, key=key) as served, client(served) as http:
             replies = [wait_for_end(http, job_id) for job_id in jobs]
-        return StopResult(seconds, code, said, replies, [site.at(path) for path in pages])
+        return StopResult(seconds, code, log_text, replies, [site.at(path) for path in pages])
 
 
 def _large(site: Site, http: httpx.Client) -> str:
@@ -141,7 +141,7 @@ def _unread(served: Served, job_id: str) -> Iterator[None]:
 
 
 @contextmanager
-def _dripping(served: Served) -> Iterator[None]:
+def _unfinished_request(served: Served) -> Iterator[None]:
     """Begin a request, and never end it."""
     with closing(_connection(served)) as sock:
         sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: ")
@@ -175,13 +175,16 @@ def cancel_crawl(home: Path) -> CancelResult:
                 worker.suspend()
             busy = crawl(http, site.at("/warm"))
             site.wait_for("/warm", count=2, timeout=TIMEOUT_S)
-            _until_given(stuck)
+            _wait_for_unread_page(stuck)
             began = time.monotonic()
             for job_id in (busy, crawled):
                 http.post(f"/v1/jobs/{job_id}/cancel").raise_for_status()
             answered_s, requests = time.monotonic() - began, len(site.requests)
             psutil.wait_procs(stuck, timeout=TIMEOUT_S)
-            ended_s, alive = time.monotonic() - began, [reply for reply in stuck if _lives(reply)]
+            ended_s, alive = (
+                time.monotonic() - began,
+                [reply for reply in stuck if _is_alive(reply)],
+            )
             assert not alive
             gate.release()
             wait_for_end(http, crawl(http, site.at("/warm")))  # the service goes on
@@ -191,7 +194,7 @@ def cancel_crawl(home: Path) -> CancelResult:
         return CancelResult(answered_s, ended_s, fetched, ",".join(statuses))
 
 
-def _until_given(workers: Sequence[psutil.Process]) -> None:
+def _wait_for_unread_page(workers: Sequence[psutil.Process]) -> None:
     """Wait until a page lies in the pipe of one of these processes, none of which reads."""
     late = time.monotonic() + TIMEOUT_S
     while not any(map(_unread_bytes, workers)):
@@ -210,5 +213,5 @@ def _workers(served: Served) -> list[psutil.Process]:
     return [each for each in children if "webdata_nb.service.workers.worker" in arguments_of(each)]
 
 
-def _lives(process: psutil.Process) -> bool:
+def _is_alive(process: psutil.Process) -> bool:
     return process.is_running() and process.status() != psutil.STATUS_ZOMBIE

@@ -48,7 +48,7 @@ def send_partial_request(
 
 
 def status_counts(served: Served) -> dict[str, float]:
-    found = re.search(r"metrics at (http://[^\s\"]+)", "".join(served.said))
+    found = re.search(r"metrics at (http://[^\s\"]+)", "".join(served.output_lines))
     assert found is not None
     text = httpx.get(found[1], trust_env=False, timeout=TIMEOUT_S).text
     counts: dict[str, float] = {}
@@ -98,10 +98,10 @@ def test_a_caller_that_hangs_up_is_no_error(
             time.sleep(0.05)
         counts = status_counts(served)
         served.process.send_signal(signal.SIGTERM)
-        said = served.ended()
+        output_lines = served.ended()
     assert set(counts) <= {"200", "499"}
-    lines = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+    lines = [json.loads(line) for line in output_lines.splitlines() if line.startswith("{")]
     assert [line for line in lines if line["level"] not in {"info", "debug"}] == []
     assert [line for line in lines if "exception" in line] == []
-    assert "Traceback" not in said
+    assert "Traceback" not in output_lines
     assert sum(line.get("status") == 499 for line in lines) == len(halves)

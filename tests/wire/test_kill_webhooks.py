@@ -115,7 +115,7 @@ async def test_a_kill_loses_no_job_and_makes_no_second_event(
 MONTHLY = 100
 
 
-async def limited(settings: Settings) -> None:
+async def limit_credits(settings: Settings) -> None:
     """Give the one account of a local service a limit, so that its credits can be counted."""
     async with SqliteStore(settings.data_dir / "jobs.sqlite") as store:
         terms = Terms("team", MONTHLY, 1)
@@ -135,7 +135,7 @@ async def plain_client(
         yield client
 
 
-async def jobs_known(client: httpx.AsyncClient) -> list[str]:
+async def list_job_ids(client: httpx.AsyncClient) -> list[str]:
     reply = (await client.get("/v1/jobs")).raise_for_status().json()
     return [each["job_id"] for each in reply["jobs"]]
 
@@ -144,7 +144,7 @@ async def jobs_known(client: httpx.AsyncClient) -> list[str]:
 async def test_a_start_whose_answer_was_lost_is_found_again_by_its_key(
     local_settings: Settings, instant: str
 ) -> None:
-    await limited(local_settings)
+    await limit_credits(local_settings)
     jobs: list[str] = []
     async with Endpoint() as endpoint:
         hook = {"webhook_url": endpoint.url, "webhook_secret": SECRET}
@@ -158,7 +158,7 @@ async def test_a_start_whose_answer_was_lost_is_found_again_by_its_key(
                     await died(child)
             with process(local_settings, "never") as child:
                 async with plain_client(local_settings, child) as client:
-                    others = [each for each in await jobs_known(client) if each not in jobs]
+                    others = [each for each in await list_job_ids(client) if each not in jobs]
                     assert len(others) == (instant == "accepted")
                     again = await client.post("/v1/search", json=start, headers=key)
                     assert again.status_code == 200, again.text

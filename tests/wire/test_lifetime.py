@@ -31,7 +31,7 @@ USUAL = LeaseTiming()
 QUICK = LeaseTiming(lease_s=0.4, linger_s=0.1, tick_s=0.02)
 
 
-def ticked(leases: SessionLeases, start: float, end: float) -> SessionLeases:
+def tick_until(leases: SessionLeases, start: float, end: float) -> SessionLeases:
     """Tick twice a second, as the driver does, up to and including `end`."""
     for half in range(int((end - start) * 2) + 1):
         leases = leases.expire(start + half / 2)
@@ -46,9 +46,9 @@ def test_a_new_service_waits_one_lease_for_its_first_client() -> None:
 
 def test_a_lease_holds_the_service_for_fifteen_seconds_after_each_heartbeat() -> None:
     leases = SessionLeases.start(USUAL, 0.0).renew("a", 0.0)
-    leases = ticked(leases, 0.0, 10.0).renew("a", 10.0)
-    assert ticked(leases, 10.5, 24.5).ends
-    gone = ticked(leases, 10.5, 25.0)
+    leases = tick_until(leases, 0.0, 10.0).renew("a", 10.0)
+    assert tick_until(leases, 10.5, 24.5).ends
+    gone = tick_until(leases, 10.5, 25.0)
     assert not gone.ends
     assert gone.is_unneeded(25.0)
 
@@ -68,15 +68,15 @@ def test_giving_back_an_unknown_lease_changes_nothing() -> None:
 
 
 def test_time_asleep_does_not_count() -> None:
-    leases = ticked(SessionLeases.start(USUAL, 0.0).renew("a", 0.0), 0.0, 3.0)
+    leases = tick_until(SessionLeases.start(USUAL, 0.0).renew("a", 0.0), 0.0, 3.0)
     woken = leases.expire(3_603.0)
     assert woken.ends
-    assert ticked(woken, 3_603.5, 3_613.0).ends
-    assert not ticked(woken, 3_603.5, 3_617.0).ends
+    assert tick_until(woken, 3_603.5, 3_613.0).ends
+    assert not tick_until(woken, 3_603.5, 3_617.0).ends
 
 
 def test_the_wait_for_a_first_client_does_not_count_sleep_either() -> None:
-    leases = ticked(SessionLeases.start(USUAL, 0.0), 0.0, 3.0)
+    leases = tick_until(SessionLeases.start(USUAL, 0.0), 0.0, 3.0)
     assert not leases.expire(3_603.0).is_unneeded(3_603.0)
 
 
@@ -189,10 +189,10 @@ class Jobs:
 
     def __init__(self, active: int) -> None:
         self.active = active
-        self.asked = asyncio.Event()
+        self.counted = asyncio.Event()
 
     async def __call__(self) -> int:
-        self.asked.set()
+        self.counted.set()
         return self.active
 
 
@@ -221,10 +221,10 @@ async def test_it_stops_when_the_last_lease_runs_out(lifetime: LocalLifetime) ->
 async def test_it_stays_while_a_job_is_active(lifetime: LocalLifetime) -> None:
     jobs = Jobs(1)
     async with watching(lifetime, jobs) as stopped:
-        await asyncio.wait_for(jobs.asked.wait(), 10)
+        await asyncio.wait_for(jobs.counted.wait(), 10)
         for _ in range(3):
-            jobs.asked.clear()
-            await asyncio.wait_for(jobs.asked.wait(), 10)
+            jobs.counted.clear()
+            await asyncio.wait_for(jobs.counted.wait(), 10)
         assert not stopped.is_set()
         jobs.active = 0
         await asyncio.wait_for(stopped.wait(), 10)
@@ -233,13 +233,13 @@ async def test_it_stays_while_a_job_is_active(lifetime: LocalLifetime) -> None:
 async def test_a_client_that_comes_while_jobs_are_counted_keeps_it(lifetime: LocalLifetime) -> None:
     class Newcomer(Jobs):
         async def __call__(self) -> int:
-            if not self.asked.is_set():
+            if not self.counted.is_set():
                 lifetime.renew("just in time")
             return await super().__call__()
 
     jobs = Newcomer(0)
     async with watching(lifetime, jobs) as stopped:
-        await asyncio.wait_for(jobs.asked.wait(), 10)
+        await asyncio.wait_for(jobs.counted.wait(), 10)
         assert lifetime.lease_count == 1
         assert not lifetime.retiring
         lifetime.release("just in time")
@@ -273,7 +273,7 @@ async def test_one_that_a_person_started_stays(tmp_path: Path) -> None:
         for _ in range(20):
             await asyncio.sleep(0.002)
         assert not stopped.is_set()
-        assert not jobs.asked.is_set()
+        assert not jobs.counted.is_set()
     own.close()
 
 

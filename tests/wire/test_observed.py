@@ -43,8 +43,8 @@ def wait_for_end(http: httpx.Client, job_id: str) -> dict[str, Any]:
 
 
 def metrics(served: Served) -> str:
-    found = re.search(r"metrics at (http://[^\s\"]+)", "".join(served.said))
-    assert found is not None, served.said
+    found = re.search(r"metrics at (http://[^\s\"]+)", "".join(served.output_lines))
+    assert found is not None, served.output_lines
     return httpx.get(found[1], trust_env=False, timeout=TIMEOUT_S).raise_for_status().text
 
 
@@ -123,12 +123,12 @@ def test_the_log_says_why_a_job_failed_and_who_used_the_credits(tmp_path: Path, 
         unknown = http.get(paths.USAGE, headers={"Authorization": "Bearer secret-guess"})
         too_much = http.post(paths.CRAWL, json={"url": url, "max_pages": 1000})
         served.process.send_signal(signal.SIGTERM)
-        said = served.ended()
+        output_lines = served.ended()
     assert (unknown.status_code, too_much.status_code) == (401, 429)
-    assert "secret" not in said
+    assert "secret" not in output_lines
     keys = Shell(tmp_path).run("keys", "list").stdout
     if shape == "text":
-        found = [line for line in said.splitlines() if f"job={bad}" in line]
+        found = [line for line in output_lines.splitlines() if f"job={bad}" in line]
         started, end = (line.partition("events: ")[2] for line in found)
         key = re.search(r"key=(\S+)", end)
         assert key is not None
@@ -144,7 +144,7 @@ def test_the_log_says_why_a_job_failed_and_who_used_the_credits(tmp_path: Path, 
         )
         assert error.partition("http")[0][:20] in end
         return
-    logged = events(said)
+    logged = events(output_lines)
     [accounts] = ({(each["account"], each["key"]) for each in logged if "account" in each},)
     assert len(accounts) == 1
     ends = {each["job"]: each for each in logged if each["event"] == "job_ended"}
@@ -241,13 +241,13 @@ def test_no_secret_is_anywhere(tmp_path: Path, outcome: str) -> None:
             answers.append(http.post(paths.CRAWL, json=userinfo))
             answers.append(http.post(paths.JOB_RETRY.format(job_id=job_id)))
             archive = http.get(paths.CRAWL_EXPORT.format(job_id=job_id), params={"format": "zip"})
-        said = b"".join(f"{each.headers}".encode() + each.content for each in answers)
+        output_lines = b"".join(f"{each.headers}".encode() + each.content for each in answers)
         measured = metrics(served).encode()
         if archive.status_code == 200:
-            said += unpacked(archive.content)
+            output_lines += unpacked(archive.content)
         served.process.send_signal(signal.SIGTERM)
         lines = served.ended()
-    assert leaked(said, served) == []
+    assert leaked(output_lines, served) == []
     assert leaked(measured, served) == []
     assert leaked(lines.encode(), served) == []
     sent = {hit.headers.get("X-Key") for hit in site.hits("/tree")}

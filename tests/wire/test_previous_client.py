@@ -20,7 +20,7 @@ from webdata_nb.settings import Settings
 
 pytestmark = pytest.mark.slow
 
-# The last commit whose streams told of the pages of a search when they were ranked.
+# The last commit whose streams receipt of the pages of a search when they were ranked.
 PREVIOUS = "56925ce"
 _CHECKOUT = Path(__file__).resolve().parent.parent.parent
 _SEARCH = """
@@ -31,11 +31,11 @@ assert "RANKED" not in events.StreamEvent.__members__
 crawl_df({url!r}, cache=False)
 df = search_df("northern lights", cache=False, on_incomplete="raise")
 rows = df[["url", "success", "scraped"]].to_dict("records")
-told = df.attrs["webdata"]
+receipt = df.attrs["webdata"]
 job = search_job("northern lights")
 seen = [type(event).__name__ for event in job.events()]
 text = df["markdown"].notna().tolist()
-print(json.dumps({{"rows": rows, "status": told["status"], "text": text, "events": seen}}))
+print(json.dumps({{"rows": rows, "status": receipt["status"], "text": text, "events": seen}}))
 """
 
 

@@ -29,7 +29,7 @@ def test_a_crawl_is_exact_under_kills_of_client_service_and_page_workers() -> No
 
 
 @pytest.fixture
-def at_home(local_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings:
+def own_settings(local_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """Settings of a test's own home, also for calls that read the environment."""
     monkeypatch.setenv("WEBDATA_HOME", str(Path(local_settings.data_dir).parent))
     return local_settings
@@ -37,14 +37,14 @@ def at_home(local_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Settin
 
 @pytest.mark.parametrize("kills", [1, 3])
 async def test_a_call_goes_on_when_its_local_service_was_killed(
-    at_home: Settings, kills: int
+    own_settings: Settings, kills: int
 ) -> None:
     with Site(latency=0.02) as site:
         paths = link_tree(site, depth=2, fanout=8)
         calling = asyncio.ensure_future(acrawl_df(site.at("/tree"), concurrency=4))
         for number in range(1, kills + 1):
             await asyncio.to_thread(site.wait_for, paths[15 * number], timeout=60)
-            kill(at_home)
+            kill(own_settings)
         frame = await calling
     assert frame["url"].tolist() == [site.at(path) for path in paths]
     assert frame["success"].all()
@@ -52,7 +52,7 @@ async def test_a_call_goes_on_when_its_local_service_was_killed(
 
 
 async def test_a_call_does_not_start_a_service_that_was_stopped(
-    at_home: Settings, monkeypatch: pytest.MonkeyPatch
+    own_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("webdata_nb.client.job_wait.OUTAGE_S", 0.5)
     with Site() as site:
@@ -60,19 +60,19 @@ async def test_a_call_does_not_start_a_service_that_was_stopped(
         with site.hold(paths[3]):
             calling = asyncio.ensure_future(acrawl_df(site.at("/tree"), concurrency=1))
             await asyncio.to_thread(site.wait_for, paths[3], timeout=60)
-            assert await local.stop(at_home)
-            await until(lambda: not processes_on(at_home.data_dir))
+            assert await local.stop(own_settings)
+            await until(lambda: not processes_on(own_settings.data_dir))
             with pytest.raises(errors.ConnectionFailed):
                 await calling
-        assert not processes_on(at_home.data_dir)
+        assert not processes_on(own_settings.data_dir)
 
 
 async def test_a_session_that_nobody_has_any_more_closes_its_connections(
-    at_home: Settings,
+    own_settings: Settings,
 ) -> None:
     made = connect()
     await asyncio.to_thread(made.weights_df)
-    running = await local.find(at_home)
+    running = await local.find(own_settings)
     assert running is not None
     port = urlsplit(running.url).port
 

@@ -93,17 +93,17 @@ def home(
     stop(settings.current())
 
 
-class Shown:
+class ObjectOutputs:
     """What is shown of objects, in every way in which Python and a notebook show them."""
 
     def __init__(self) -> None:
         self.texts: dict[str, bytes] = {}
 
-    def add(self, name: str, thing: Any) -> None:
-        texts = [repr(thing), str(thing), f"{thing}"]
-        texts += [repr(getattr(thing, "attrs", "")), repr(getattr(thing, "__dict__", ""))]
+    def add(self, name: str, output: Any) -> None:
+        texts = [repr(output), str(output), f"{output}"]
+        texts += [repr(getattr(output, "attrs", "")), repr(getattr(output, "__dict__", ""))]
         for method in ("_repr_html_", "_repr_mimebundle_", "to_csv"):
-            if callable(show := getattr(thing, method, None)):
+            if callable(show := getattr(output, method, None)):
                 texts.append(str(show()))
         self.texts[name] = "\n".join(texts).encode()
 
@@ -132,7 +132,7 @@ def test_a_notebook_and_its_local_service(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    outputs, visit = Shown(), secrets_of(planted_secrets)
+    outputs, visit = ObjectOutputs(), secrets_of(planted_secrets)
     hook: dict[str, Any] = {
         "webhook_url": f"{site.at('/hook')}?key={planted_secrets.plain('webhook_url')}",
         "webhook_secret": planted_secrets["webhook_secret"],
@@ -142,16 +142,16 @@ def test_a_notebook_and_its_local_service(
         pages = crawl_df("http://shop.test/", extract=extract, max_pages=2, **visit)
         found = search_df("ants", extract=extract, **visit)
         ads = creatives_df(MetaStub.advertiser, max_rows=2)
-        begun = search_job("again", **visit, **hook)
-        frames = {"pages": pages, "found": found, "ads": ads, "again": begun.df()}
+        started_job = search_job("again", **visit, **hook)
+        frames = {"pages": pages, "found": found, "ads": ads, "again": started_job.df()}
         crawled = crawl_job("http://shop.test/", max_pages=1, **hook)
         crawled.wait()
         frames |= {"jobs": jobs_df(), "engines": engines_df(), "why": why(pages, "http://x.test/")}
-        frames["exported"] = export_df(begun.job_id)
-        for name, thing in frames.items():
-            outputs.add(name, thing)
-        for name, thing in {"job": begun, "crawl": crawled, "session": session}.items():
-            outputs.add(name, thing)
+        frames["exported"] = export_df(started_job.job_id)
+        for name, output in frames.items():
+            outputs.add(name, output)
+        for name, output in {"job": started_job, "crawl": crawled, "session": session}.items():
+            outputs.add(name, output)
         outputs.failure("wrong", lambda: creatives_df("AR1"))
         outputs.failure(
             "refused", lambda: search_df("q", headers={"X Y": planted_secrets["header"]})
@@ -193,7 +193,7 @@ def test_a_notebook_and_a_service_elsewhere(
     caplog.set_level(logging.DEBUG)
     monkeypatch.setenv("WEBDATA_HOME", str(tmp_path))
     monkeypatch.setenv("WEBDATA_API_KEY", planted_secrets.plain("key"))
-    outputs, visit = Shown(), secrets_of(planted_secrets)
+    outputs, visit = ObjectOutputs(), secrets_of(planted_secrets)
     with WireService() as service:
         service.search = JobScript(search_rows(2))
         service.api_keys = {planted_secrets.plain("key")}

@@ -137,9 +137,9 @@ async def test_what_is_no_http_is_told_so_in_the_documented_shape(port: int) -> 
 
 
 async def test_headers_without_end_are_refused(port: int) -> None:
-    begun = b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-A: "
+    partial_head = b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-A: "
     async with connected(port) as (reader, writer), asyncio.timeout(TIMEOUT_S):
-        writer.write(begun.ljust(MAX_HEADER_BYTES + 1, b"x"))
+        writer.write(partial_head.ljust(MAX_HEADER_BYTES + 1, b"x"))
         answer = await reader.read()
     assert answer.startswith(b"HTTP/1.1 431 "), answer
     assert b'{"detail":' in answer

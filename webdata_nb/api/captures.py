@@ -117,8 +117,8 @@ async def acaptures_df(
     start must not be after end; it is '2024-01-01'
     """
     times = {"start": start, "end": end}
-    given = {name: time_text(name, at) for name, at in times.items() if at is not None}
-    values = {"url": url, "source": source, "match": match, **given}
+    time_bounds = {name: time_text(name, at) for name, at in times.items() if at is not None}
+    values = {"url": url, "source": source, "match": match, **time_bounds}
     request = arguments.build_request(CapturesRequest, values)
     if max_rows is not None:
         max_rows = arguments.check_integer("max_rows", max_rows, minimum=1)

@@ -191,9 +191,9 @@ def _archived_inputs(
 
 def _check_audit(forms: Mapping[str, object]) -> None:
     """Refuse what has no frame with all rows of one crawl, which an audit compares."""
-    if forms_given := [name for name, value in forms.items() if value]:
+    if used_forms := [name for name, value in forms.items() if value]:
         raise InvalidArgument(
-            f"audit=True compares all pages of a crawl, so {forms_given[0]} has no meaning with "
+            f"audit=True compares all pages of a crawl, so {used_forms[0]} has no meaning with "
             "it: leave one of them out"
         )
 

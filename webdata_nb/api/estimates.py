@@ -128,10 +128,10 @@ def _inputs(
     inputs = _INPUTS.get(str(getattr(function, "__name__", "")).removeprefix("a"))
     if inputs is None:
         name = getattr(function, "__name__", None)
-        meant = did_you_mean(closest(name, _INPUTS))
+        suggestion = did_you_mean(closest(name, _INPUTS))
         raise InvalidArgument(
             f"function must be one of {', '.join(_INPUTS)}; "
-            f"it is {name or format_value(function)}{meant}"
+            f"it is {name or format_value(function)}{suggestion}"
         )
     signature = inspect.signature(function)
     try:

@@ -233,10 +233,10 @@ async def aexport_df(job_id: str, **options: Unpack[ExportOptions]) -> pd.DataFr
     call = CallOptions.of(**options)
     job_ref = await asyncio.to_thread(find_job_ref, checked_id(job_id), call)
     if job_ref is None or not call.cache or call.settings.replay is not None:
-        attached = await ajob(job_id, session=options["session"], timeout=options["timeout"])
+        existing_job = await ajob(job_id, session=options["session"], timeout=options["timeout"])
     else:
-        attached = started_job(job_ref, call.connection, remember=False)
-    return await attached.collect(call)
+        existing_job = started_job(job_ref, call.connection, remember=False)
+    return await existing_job.collect(call)
 
 
 export_df = blocking(aexport_df)

@@ -123,8 +123,8 @@ async def awhy(
     try:
         checked_url = http_url(url) if isinstance(url, str) else ""
     except ValueError as error:
-        meant = did_you_mean(closest_url(url))
-        raise InvalidArgument(f"url {error}; it is {format_value(url)}{meant}") from None
+        suggestion = did_you_mean(closest_url(url))
+        raise InvalidArgument(f"url {error}; it is {format_value(url)}{suggestion}") from None
     if not checked_url:
         raise InvalidArgument(f"url must be a string; it is {format_value(url)}")
     session = crawl.connection if isinstance(crawl, Job) else options["session"]

@@ -140,8 +140,8 @@ class _Verification:
                 for number, job_ids in enumerate(candidates)
                 if attempt < len(job_ids) and _is_open(compared.get(number))
             ]
-            asked = [_request(rows[number], candidates[number][attempt]) for number in numbers]
-            found = await self._ask(asked)
+            requests = [_request(rows[number], candidates[number][attempt]) for number in numbers]
+            found = await self._ask(requests)
             compared |= dict(zip(numbers, found, strict=True))
         detail = "the receipt of the frame names no job of this page"
         missing = (VerifiedPage(job_id="", url=r.url, outcome="gone", detail=detail) for r in rows)

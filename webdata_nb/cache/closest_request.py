@@ -42,11 +42,11 @@ class CachedRequest:
 
     def differences(self, other: CachedRequest) -> list[str]:
         """Return the options that differ, as `name=value (not value)`."""
-        mine, theirs = _options(self.request), _options(other.request)
+        own, options = _options(self.request), _options(other.request)
         return [
-            f"{name}={_format_option(mine, name)} (not {_format_option(theirs, name)})"
-            for name in {**mine, **theirs}
-            if mine.get(name) != theirs.get(name)
+            f"{name}={_format_option(own, name)} (not {_format_option(options, name)})"
+            for name in {**own, **options}
+            if own.get(name) != options.get(name)
         ]
 
     def describe(self, wanted: CachedRequest) -> str:

@@ -99,9 +99,10 @@ def clear(
         With `site`, the local service cannot start.
     """
     if op is not None and op not in OPS:
-        meant = did_you_mean(quoted(closest(op, OPS)))
+        suggestion = did_you_mean(quoted(closest(op, OPS)))
         raise InvalidArgument(
-            f"op must be one of {', '.join(OPS)}, or None for all; it is {format_value(op)}{meant}"
+            f"op must be one of {', '.join(OPS)}, or None for all; "
+            f"it is {format_value(op)}{suggestion}"
         )
     number = isinstance(older_than, int | float) and not isinstance(older_than, bool)
     if older_than is not None and not (number and older_than >= 0):

@@ -127,8 +127,8 @@ def price(
             if cost:
                 name = "/".join(operation)
                 parts[name] = parts.get(name, 0.0) + cost
-    bounded = None not in units_of_specs
-    return Estimate(sum(parts.values()) if bounded else None, parts, len(specs) + cached, cached)
+    is_bounded = None not in units_of_specs
+    return Estimate(sum(parts.values()) if is_bounded else None, parts, len(specs) + cached, cached)
 
 
 async def check(specs: Sequence[JobSpec], options: CallOptions, budget: float | None) -> None:

@@ -271,8 +271,8 @@ def _warn_without_good_row(result: CallResult) -> bool:
     row = next(row for row in range(result.table.num_rows) if result.table["error"][row].is_valid)
     subject = ", ".join(str(result.table[name][row]) for name in attrs["labels"])
     total = attrs["inputs"]["total"]
-    what = f"of {total} inputs: no row succeeded, such as " if total > 1 else ""
-    caller.warn(f"{attrs['kind']} {what}{receipt.shorten(subject)}: {result.table['error'][row]}")
+    scope = f"of {total} inputs: no row succeeded, such as " if total > 1 else ""
+    caller.warn(f"{attrs['kind']} {scope}{receipt.shorten(subject)}: {result.table['error'][row]}")
     return True
 
 

@@ -236,12 +236,12 @@ async def _run_unless_cancelled(
 ) -> PartitionOutcome:
     """Wait for a partition, and cancel it once the call is cancelled; its jobs end then."""
     task = asyncio.create_task(running)
-    asking: asyncio.Task[bool] | None = None
+    cancel_check: asyncio.Task[bool] | None = None
     while not task.done():
-        asking = asyncio.create_task(asyncio.to_thread(is_cancelled))
-        await asyncio.wait([task, asking], return_when=asyncio.FIRST_COMPLETED)
-        if asking.done() and asking.result() and not task.done():
+        cancel_check = asyncio.create_task(asyncio.to_thread(is_cancelled))
+        await asyncio.wait([task, cancel_check], return_when=asyncio.FIRST_COMPLETED)
+        if cancel_check.done() and cancel_check.result() and not task.done():
             await multi_input.cancel_and_wait([task])
-    if asking is not None:
-        asking.cancel()
+    if cancel_check is not None:
+        cancel_check.cancel()
     return PartitionOutcome(number, error=JobCancelled("")) if task.cancelled() else task.result()

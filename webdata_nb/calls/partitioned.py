@@ -255,10 +255,10 @@ def _check_cluster(batch: PartitionedCall, executor: DaskExecutor) -> None:
                 f"process {__version__}: install the same version on both sides"
             )
         if state.node != platform.node() and _is_loopback(base_url):
-            what = "the local service" if base_url is None else f"the service at {base_url}"
+            service = "the local service" if base_url is None else f"the service at {base_url}"
             raise InvalidArgument(
                 f"executor: the Dask worker {address} runs on {state.node}, which cannot reach "
-                f"{what} on {platform.node()}: set WEBDATA_BASE_URL to an address that workers "
+                f"{service} on {platform.node()}: set WEBDATA_BASE_URL to an address that workers "
                 "can reach"
             )
         if state.problem is not None:

@@ -141,7 +141,9 @@ def _refusal_of_earlier_crawl(error: InvalidRequest) -> str:
     """Return why the service cannot use the earlier crawl; "" if it refuses something else."""
     problems = zip(error.fields, error.types, strict=False)
     unusable = ("since", EARLIER_CRAWL_UNUSABLE)
-    reasons = [text for (where, text), kind in problems if (where, kind) == unusable]
+    reasons = [
+        text for (problem_field, text), kind in problems if (problem_field, kind) == unusable
+    ]
     return reasons[0] if reasons and len(reasons) == len(error.fields) else ""
 
 

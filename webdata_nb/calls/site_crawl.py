@@ -105,8 +105,8 @@ def _checked(
     items = arguments.list_items("url", urls)
     low, high = limits.SITES
     if items is None or not low <= len(items) <= high:
-        given = format_value(urls) if items is None else f"a list of {len(items)}"
-        raise InvalidArgument(f"{_LIST.format(high)}; it is {given}")
+        received = format_value(urls) if items is None else f"a list of {len(items)}"
+        raise InvalidArgument(f"{_LIST.format(high)}; it is {received}")
     specs = [_spec_of(url, f"site {n} of {len(items)}", options) for n, url in enumerate(items, 1)]
     _refuse_repeated_sites(specs)
     return specs

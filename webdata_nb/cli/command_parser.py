@@ -29,8 +29,8 @@ class CommandParser(argparse.ArgumentParser):
         parsed, unknown = self.parse_known_args(args, namespace)
         command: CommandParser = vars(parsed).pop("command_parser", self)
         if unknown:
-            meant = closest(unknown[0].partition("=")[0], command.flags)
-            command.error(f"unrecognized arguments: {' '.join(unknown)}{did_you_mean(meant)}")
+            suggestion = closest(unknown[0].partition("=")[0], command.flags)
+            command.error(f"unrecognized arguments: {' '.join(unknown)}{did_you_mean(suggestion)}")
         return parsed
 
     def error(self, message: str) -> NoReturn:

@@ -153,8 +153,8 @@ def _agent(url: str) -> str:
     try:
         return check_agent(url)
     except ValueError as error:
-        given = "" if "@" in url else f", not {url[:80]!r}"  # it may hold a password
-        raise InvalidArgument(f"{error}{given}") from None
+        suffix = "" if "@" in url else f", not {url[:80]!r}"  # it may hold a password
+        raise InvalidArgument(f"{error}{suffix}") from None
 
 
 def _state(keys: SigningKeySet, key: SigningKey, now: float) -> str:

@@ -91,8 +91,8 @@ def _print_changes(changes: pd.DataFrame, args: argparse.Namespace) -> None:
     if args.output_format in {"csv", "json"}:
         print_frame(changes, args.output_format)
     elif len(changes):
-        shown = changes.assign(old=_short_values(changes, "-"), new=_short_values(changes, "+"))
-        print_frame(shown, args.output_format, _COLUMNS)
+        shortened = changes.assign(old=_short_values(changes, "-"), new=_short_values(changes, "+"))
+        print_frame(shortened, args.output_format, _COLUMNS)
     if not args.quiet:
         report(printable_line(changes.attrs["webdata"]["line"]))
 
@@ -110,8 +110,8 @@ def _short(value: object, evidence: object, mark: str) -> str | None:
         return None
     if len(value) > _MAX_VALUE_CHARS or "\n" in value:
         lines = evidence.splitlines() if isinstance(evidence, str) else []
-        marked = (line[2:] for line in lines if line.startswith(f"{mark} "))
-        value = next(marked, "" if lines and lines[0][:2] in {"- ", "+ "} else value)
+        values = (line[2:] for line in lines if line.startswith(f"{mark} "))
+        value = next(values, "" if lines and lines[0][:2] in {"- ", "+ "} else value)
     one_line = " ".join(value.split())
     is_long = len(one_line) > _MAX_VALUE_CHARS
     return one_line[: _MAX_VALUE_CHARS - 1] + "…" if is_long else one_line

@@ -40,7 +40,7 @@ async def follow(
             await asyncio.sleep(_REOPENING.delay_s(failures))
         failures += 1
         decoder = sse.Decoder(last_event_id)
-        async with contextlib.aclosing(_once(transport, path, decoder)) as events:
+        async with contextlib.aclosing(_connection_events(transport, path, decoder)) as events:
             async for event in events:
                 failures = 0
                 yield event
@@ -50,7 +50,7 @@ async def follow(
     raise errors.ConnectionFailed(f"the event stream {path} keeps breaking off")
 
 
-async def _once(
+async def _connection_events(
     transport: Transport, path: str, decoder: sse.Decoder
 ) -> AsyncGenerator[Event, None]:
     """Give the events of one connection, until it ends or breaks."""

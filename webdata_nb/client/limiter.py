@@ -71,7 +71,7 @@ class ConcurrencyLimiter:
             await self._until_open()
             yield
         finally:
-            self._leave()
+            self._release()
 
     async def _enter(self, ticket: int) -> None:
         await self._until_open()
@@ -112,9 +112,9 @@ class ConcurrencyLimiter:
                 self._queue.remove(request)
                 heapq.heapify(self._queue)
                 return
-        self._leave()
+        self._release()
 
-    def _leave(self) -> None:
+    def _release(self) -> None:
         with self._lock:
             self._active -= 1
             self._admit()

@@ -105,14 +105,14 @@ def _contract_error(
     """Return an error that names the first wrong field, but no value: replies may hold secrets."""
     first = error.errors(include_input=False, include_url=False)[0]
     path = ".".join(str(part) for part in first["loc"])
-    where = f"field {path!r}" if path else "the body"
+    location = f"field {path!r}" if path else "the body"
     sender = f"the service at {base_url}" if base_url else "the service"
     foreign = ""
     if first["type"] == "missing" or not path:
         foreign = f"; it is {_outline(body)}: {_WRONG_ADDRESS}"
     return errors.BadAnswer(
         f"the answer of {sender} ({model_name}) breaks the contract: "
-        f"{where} {plain_message(first)}{foreign}",
+        f"{location} {plain_message(first)}{foreign}",
         field=path or None,
     )
 
@@ -160,8 +160,8 @@ def error_of(
     detail, fields, types = _detail(reply)
     if fields and request_body is not None:
         detail = "; ".join(
-            f"{where}: {text.rstrip('.')}{_value_text(where, text, request_body)}"
-            for where, text in fields
+            f"{location}: {text.rstrip('.')}{_value_text(location, text, request_body)}"
+            for location, text in fields
         )[:_DETAIL_LENGTH]
     kind = _kind(reply, path, detail)
     attributes: dict[str, Any] = {
@@ -281,17 +281,17 @@ def _detail(reply: HttpReply) -> _ErrorDetail:
     if isinstance(detail, list):
         entries = [entry for entry in detail if isinstance(entry, dict)]
         fields = tuple(map(_field, entries))
-        text = "; ".join(f"{where}: {text}" for where, text in fields)
+        text = "; ".join(f"{location}: {text}" for location, text in fields)
         types = tuple(str(entry.get("type", "")) for entry in entries)
         return _ErrorDetail(text[:_DETAIL_LENGTH], fields, types)
     text = detail if isinstance(detail, str) else orjson.dumps(detail).decode()
     return _ErrorDetail(text[:_DETAIL_LENGTH])
 
 
-def _value_text(where: str, text: str, request_body: Mapping[str, Any]) -> str:
+def _value_text(location: str, text: str, request_body: Mapping[str, Any]) -> str:
     """Return the end of a message: the wrong value of the request, and the closest valid one."""
     value: Any = request_body
-    names = where.split(".")
+    names = location.split(".")
     for name in names:
         value = value.get(name) if isinstance(value, Mapping) else None
     if not isinstance(value, str | int | float) or not SECRET_FIELDS.isdisjoint(names):

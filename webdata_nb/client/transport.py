@@ -225,7 +225,11 @@ class Transport:
         headers = result.headers if isinstance(result, HttpReply) else _NONE
         pause = RequestPause(delay.seconds, delay.queued, *retry.concurrency_limits(headers))
         log.info(
-            "%s %s: %s; again in %.1f s", request.method, request.path, _why(result), pause.seconds
+            "%s %s: %s; again in %.1f s",
+            request.method,
+            request.path,
+            _failure_text(result),
+            pause.seconds,
         )
         if request.on_pause is not None:
             request.on_pause(pause)
@@ -259,10 +263,10 @@ class Transport:
                 "started: look for it before starting another",
                 idempotency_key=request.headers.get(paths.IDEMPOTENCY_KEY, ""),
             )
-        tried = f" ({decision.reason})" if decision.reason else ""
+        reason = f" ({decision.reason})" if decision.reason else ""
         check = "; check base_url (WEBDATA_BASE_URL) and the network"
         remedy = check if result.kind is FailureKind.UNSENT else ""
-        raise errors.ConnectionFailed(f"{operation} failed: {result.text}{tried}{remedy}")
+        raise errors.ConnectionFailed(f"{operation} failed: {result.text}{reason}{remedy}")
 
     def _without_key(self, reply: HttpReply) -> HttpReply:
         """Blot out our key where a service repeats it in an error."""
@@ -288,7 +292,7 @@ class Transport:
             raise
 
 
-def _why(result: RequestFailure | HttpReply) -> str:
+def _failure_text(result: RequestFailure | HttpReply) -> str:
     return f"status {result.status}" if isinstance(result, HttpReply) else result.text
 
 

@@ -105,6 +105,6 @@ def _singular(match: re.Match[str]) -> str:
 def _without_python_types(message: str) -> str:
     """Remove the subject and the names of Python types from pydantic's message."""
     words = re.sub(r"^(Input|Value|String|Tuple|List|Dictionary|Data) should", "must", message)
-    for theirs, ours in (("dictionary", "object"), ("tuple", "list"), ("string", "text")):
-        words = re.sub(rf"\b(valid )?{theirs}\b", ours, words, flags=re.IGNORECASE)
+    for pydantic_word, word in (("dictionary", "object"), ("tuple", "list"), ("string", "text")):
+        words = re.sub(rf"\b(valid )?{pydantic_word}\b", word, words, flags=re.IGNORECASE)
     return words[:1].lower() + words[1:] if words else "is not allowed"

@@ -103,7 +103,7 @@ def skipped_text(counts: Mapping[str, int]) -> list[str]:
     ['links to other sites: 40 work, 2 broken', 'not crawled: 1 disallowed by robots.txt']
     """
     left_out = {name: count for name, count in counts.items() if count and not is_row(name)}
-    beyond = [
+    over_limits = [
         f"{left_out[name]:,} more found beyond {limit}"
         for name, limit in _BEYOND.items()
         if name in left_out
@@ -117,7 +117,7 @@ def skipped_text(counts: Mapping[str, int]) -> list[str]:
         if name not in _BEYOND and name not in _CHECKED
     ]
     return [
-        *beyond,
+        *over_limits,
         *([f"links to other sites: {', '.join(checked)}"] if checked else []),
         *([f"not crawled: {', '.join(others)}"] if others else []),
     ]
@@ -164,18 +164,18 @@ may have changed as well'
     if rows and READ.isdisjoint(rows):
         kinds = (f"{count} {name.removeprefix(FAILED)}" for name, count in rows.items())
         return f"no page could be read ({', '.join(kinds)})"
-    if wrong := nonzero.get(CONTRADICTED, 0):
-        checked = wrong + nonzero.get(VERIFIED, 0)
+    if contradicted := nonzero.get(CONTRADICTED, 0):
+        checked = contradicted + nonzero.get(VERIFIED, 0)
         return (
-            f"{wrong:,} of {checked:,} pages that were checked had changed, although the site "
-            "called them unchanged: others may have changed as well"
+            f"{contradicted:,} of {checked:,} pages that were checked had changed, although the "
+            "site called them unchanged: others may have changed as well"
         )
     filtered = nonzero.get("filtered", 0)
     is_start_alone = sum(rows.values()) == 1
     if filtered and is_start_alone and set(nonzero) <= READ | _OUTSIDE_REQUEST:
         urls = "1 URL" if filtered == 1 else f"{filtered} URLs"
-        leave = "include_paths and exclude_paths leave nothing but the start page"
-        return f"{leave} ({urls} filtered)"
+        sentence = "include_paths and exclude_paths leave nothing but the start page"
+        return f"{sentence} ({urls} filtered)"
     return ""
 
 

@@ -30,21 +30,23 @@ def audit_figure(counts: Sequence[KindCount], title: str) -> Figure:
     title
         What was audited.
     """
-    shown = list(counts[:MAX_KINDS])
-    figure = new_figure(_WIDTH, 1.1 + _BAR_HEIGHT * max(1, len(shown)))
+    top_kinds = list(counts[:MAX_KINDS])
+    figure = new_figure(_WIDTH, 1.1 + _BAR_HEIGHT * max(1, len(top_kinds)))
     axes = figure.subplots()
-    places = range(len(shown))
-    colors = [SEVERITY_COLORS.get(severity, INK) for _, severity, _ in shown]
-    bars = axes.barh(places, [count for _, _, count in shown], color=colors, height=0.7)
-    axes.bar_label(bars, [f"{count:,}" for _, _, count in shown], padding=3, color=INK, fontsize=8)
-    axes.set_yticks(places, [literal(name) for name, _, _ in shown], fontsize=8)
+    places = range(len(top_kinds))
+    colors = [SEVERITY_COLORS.get(severity, INK) for _, severity, _ in top_kinds]
+    bars = axes.barh(places, [count for _, _, count in top_kinds], color=colors, height=0.7)
+    axes.bar_label(
+        bars, [f"{count:,}" for _, _, count in top_kinds], padding=3, color=INK, fontsize=8
+    )
+    axes.set_yticks(places, [literal(name) for name, _, _ in top_kinds], fontsize=8)
     axes.invert_yaxis()
     axes.set_xlabel(f"findings{_others(counts)}")
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.margins(x=0.08)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_title(shorten(title, _MAX_TITLE), loc="left", fontsize=10)
-    _add_legend(figure, {severity for _, severity, _ in shown})
+    _add_legend(figure, {severity for _, severity, _ in top_kinds})
     figure.alt_text = _alt_text(counts, title)
     return figure  # type: ignore[no-any-return]
 

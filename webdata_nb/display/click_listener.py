@@ -64,15 +64,15 @@ class ClickTap:
         if self._thread is None:
             self._stream.on_recv(callback, copy=False)
             return
-        placed = threading.Event()
+        installed = threading.Event()
 
         def place() -> None:
             self._stream.on_recv(callback, copy=False)
-            placed.set()
+            installed.set()
 
         self._thread.io_loop.add_callback(place)  # a stream belongs to its loop's thread
         # The button must not be displayed before its clicks are received.
-        placed.wait(_INSTALL_TIMEOUT_S)
+        installed.wait(_INSTALL_TIMEOUT_S)
 
     def _read(self, frames: Frames) -> object:
         # Errors must not reach the kernel.

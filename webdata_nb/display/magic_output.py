@@ -9,8 +9,8 @@ def usage_error(message: str) -> Exception:
     """Return the error that IPython shows as one line, without a traceback."""
     from IPython.core.error import UsageError  # noqa: PLC0415 - only where IPython runs already
 
-    made: Exception = UsageError(message)
-    return made
+    error: Exception = UsageError(message)
+    return error
 
 
 def show(text: str) -> None:

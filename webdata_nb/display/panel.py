@@ -74,10 +74,10 @@ class Panel:
         self._widgets.close()
 
 
-def without_widgets(what: str) -> str:
+def without_widgets(text: str) -> str:
     """Return the HTML for front ends without widgets."""
     return (
-        f'<div style="{FONT}">… {html.escape(what)}: this front end shows no '
+        f'<div style="{FONT}">… {html.escape(text)}: this front end shows no '
         'widgets; <code>progress="html"</code> shows a bar</div>'
     )
 

@@ -71,24 +71,24 @@ def _draw_series(
     values = [float("nan") if rank is None else rank for rank in series.ranks]
     dashes = "--" if place is not None and place >= len(LINES) else "-"
     axes.plot(times, values, dashes, marker=".", color=colour, linewidth=1.8, zorder=2)
-    there = [n for n, rank in enumerate(series.ranks) if rank is not None]
-    for n in there:
+    ranked = [n for n, rank in enumerate(series.ranks) if rank is not None]
+    for n in ranked:
         if n > 0 and series.ranks[n - 1] is None:
             axes.plot(times[n], values[n], **_marker_style(">", colour))
         if n + 1 < len(times) and series.ranks[n + 1] is None:
             axes.plot(times[n], values[n], **_marker_style("x", colour))
-    last = there[-1]
-    stayed = last == len(times) - 1
-    if place is not None or stayed:
-        _annotate(axes, times[last], values[last], series.name, colour, stayed=stayed)
+    last = ranked[-1]
+    is_last = last == len(times) - 1
+    if place is not None or is_last:
+        _annotate(axes, times[last], values[last], series.name, colour, is_last=is_last)
 
 
-def _annotate(axes: Axes, x: Any, y: float, name: str, colour: str, *, stayed: bool) -> None:
+def _annotate(axes: Axes, x: Any, y: float, name: str, colour: str, *, is_last: bool) -> None:
     dark = "#777777" if colour == GREY else "#222222"
     axes.annotate(
         figures.shorten(name, _LABEL),
         (x, y),
-        (8, 0) if stayed else (4, -9),
+        (8, 0) if is_last else (4, -9),
         textcoords="offset points",
         va="center",
         fontsize=8,

@@ -239,16 +239,18 @@ def choose(want: str | bool | None, cancel: Cancel | None = None) -> PainterFact
     """Return the painter for this environment; must be called on the painting thread."""
     if want is False:
         return _silent
-    here = place()
+    output_target = place()
     if isinstance(want, str):
-        if here in _PLACES.get(want, (here,)):
+        if output_target in _PLACES.get(want, (output_target,)):
             return _with_button(KINDS[want], cancel)
-        log.warning("progress=%r is not available here: %s", want, here)
+        log.warning("progress=%r is not available here: %s", want, output_target)
         want = None
     is_other_thread = threading.current_thread() is not threading.main_thread()
-    if want is None and is_other_thread and here != "marimo":
+    if want is None and is_other_thread and output_target != "marimo":
         return bars.Log  # bars of two threads would overwrite each other
-    return _with_button(_BY_PLACE[here] if not want or here in _WITH_BARS else bars.Bar, cancel)
+    return _with_button(
+        _BY_PLACE[output_target] if not want or output_target in _WITH_BARS else bars.Bar, cancel
+    )
 
 
 _BY_PLACE: Final[dict[Place, PainterFactory]] = {

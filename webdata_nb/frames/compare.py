@@ -244,9 +244,9 @@ def _compared_columns(
 def _column_message(argument: str, missing: Sequence[str], common: Collection[str]) -> str:
     if not missing:
         return f"{argument} must name at least one column of both frames"
-    meant = did_you_mean(quoted(closest(missing[0], common)))
+    suggestion = did_you_mean(quoted(closest(missing[0], common)))
     names = ", ".join(map(repr, missing))
-    return f"{argument} must name columns of both frames; {names} is none of them{meant}"
+    return f"{argument} must name columns of both frames; {names} is none of them{suggestion}"
 
 
 def _comparable(column: pd.Series[Any]) -> list[Any]:

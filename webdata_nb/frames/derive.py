@@ -242,10 +242,10 @@ def tables(
 def _source(df: pd.DataFrame, wanted: str | None) -> str:
     frame.require_frame(df)
     if wanted is not None and wanted not in _SOURCES:
-        meant = did_you_mean(quoted(closest(wanted, _SOURCES)))
+        suggestion = did_you_mean(quoted(closest(wanted, _SOURCES)))
         raise InvalidArgument(
             f"source must be one of {', '.join(map(repr, _SOURCES))}, or None; "
-            f"it is {format_value(wanted)}{meant}"
+            f"it is {format_value(wanted)}{suggestion}"
         )
     available = [name for name in (_SOURCES if wanted is None else (wanted,)) if name in df.columns]
     if not available:

@@ -532,16 +532,18 @@ def warning_text(outcome: JobOutcome) -> str:
 
 def empty_result_reason(outcome: JobOutcome) -> str:
     """Return a sentence that explains why a finished job has no rows."""
-    what = f"{outcome.kind} {shorten(outcome.subject)} gave no rows"
+    summary = f"{outcome.kind} {shorten(outcome.subject)} gave no rows"
     chain = outcome.engines.get("fallback_chain")
     if chain:
-        return f"{what}; asked: {', '.join(map(_attempt_text, chain))}"
+        return f"{summary}; asked: {', '.join(map(_attempt_text, chain))}"
     if outcome.listing_scope:
-        return f"{what} for {outcome.listing_scope}: other regions, dates or sources may have some"
+        return (
+            f"{summary} for {outcome.listing_scope}: other regions, dates or sources may have some"
+        )
     if outcome.counts:
         counted = ", ".join(f"{count} {reason}" for reason, count in outcome.counts.items())
-        return f"{what}; URLs seen: {counted}"
-    return f"{what}; the service gave no reason"
+        return f"{summary}; URLs seen: {counted}"
+    return f"{summary}; the service gave no reason"
 
 
 def missing_row_reason(receipt: Mapping[str, Any]) -> str:

@@ -70,8 +70,10 @@ def check_color(df: pd.DataFrame, name: object) -> str:
     """
     columns = [str(each) for each in df.columns]
     if not isinstance(name, str) or name not in {"status", *columns}:
-        meant = did_you_mean(quoted(closest(name, columns)))
-        raise InvalidArgument(f'color must be "status" or a column of df; it is {name!r}{meant}')
+        suggestion = did_you_mean(quoted(closest(name, columns)))
+        raise InvalidArgument(
+            f'color must be "status" or a column of df; it is {name!r}{suggestion}'
+        )
     return name
 
 

@@ -84,9 +84,9 @@ def _error_row(schema: pa.Schema, part: InputRows) -> pa.Table:
 
 def with_time(name: str, table: pa.Table, at: datetime | None) -> pa.Table:
     """Return `table` with a timestamp as the first column."""
-    when = pa.array([at] * table.num_rows, schemas.WHEN)
+    fetched_at = pa.array([at] * table.num_rows, schemas.WHEN)
     field: pa.Field[Any] = pa.field(name, schemas.WHEN)
-    return table.replace_schema_metadata(None).add_column(0, field, when)
+    return table.replace_schema_metadata(None).add_column(0, field, fetched_at)
 
 
 def concat(tables: Sequence[pa.Table]) -> pa.Table:

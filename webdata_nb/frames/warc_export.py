@@ -102,8 +102,10 @@ def to_warc(df: pd.DataFrame, target: str | Path) -> None:
 
 def _checked_target(target: str | Path) -> Path:
     if not isinstance(target, str | Path) or not str(target).lower().endswith(WRITTEN_SUFFIX):
-        given = format_path(target) if isinstance(target, str | Path) else format_value(target)
-        raise InvalidArgument(f"target must be a path that ends in {WRITTEN_SUFFIX}; it is {given}")
+        received = format_path(target) if isinstance(target, str | Path) else format_value(target)
+        raise InvalidArgument(
+            f"target must be a path that ends in {WRITTEN_SUFFIX}; it is {received}"
+        )
     return exports.checked_path(target)
 
 

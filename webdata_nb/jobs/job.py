@@ -409,8 +409,8 @@ class Job:
         options = CallOptions.of(session=self._connection)
         async with self._connection.client(options.settings) as client:
             pieces = client.export(self.kind, self.job_id, file_format)
-            async with aclosing(pieces) as arriving:
-                await exports.write_pieces(target, arriving)
+            async with aclosing(pieces) as chunks:
+                await exports.write_pieces(target, chunks)
         if await asyncio.to_thread(exports.is_partial, target, file_format):
             caller.warn(exports.PARTIAL_WARNING.format(path=target))
         return target

@@ -87,8 +87,8 @@ async def start(
             else f"the local service at {client.base_url} is of a release without archives; stop "
             "it with webdata stop, and repeat the call"
         )
-        starting = client.start_archived_crawl(path, spec.body, idempotency_key=key)
-        return await _or_not_supported(starting, refusal)
+        request = client.start_archived_crawl(path, spec.body, idempotency_key=key)
+        return await _or_not_supported(request, refusal)
     if spec.op == "search":
         return await client.start_search(spec.body, wait_s=wait_s, idempotency_key=key)
     if spec.since is not None:
@@ -130,8 +130,8 @@ async def run_call(
     """
     key = options.idempotency_key
     for attempt in range(0 if key is None else _MAX_JOBS_OF_KEY):
-        keyed = replace(options, idempotency_key=f"{key}-{attempt}")
-        result = await _run_or_find(client, spec, keyed, listener)
+        retry_options = replace(options, idempotency_key=f"{key}-{attempt}")
+        result = await _run_or_find(client, spec, retry_options, listener)
         if result is not None:
             return result
     reply = await start_call(client, spec, replace(options, idempotency_key=None))
@@ -166,8 +166,8 @@ async def start_call(client: Client, spec: JobSpec, options: CallOptions) -> Sta
     # The timeout bounds the whole job: a short one leaves no time to wait within the start.
     has_time = options.timeout_s is None or options.timeout_s > _LONG_POLL_S
     wait_s = START_WAIT_S if spec.brief and has_time else 0
-    starting = start(client, spec, wait_s=wait_s, idempotency_key=options.idempotency_key)
-    reply: StartReply = await within(options.timeout_s, starting)
+    request = start(client, spec, wait_s=wait_s, idempotency_key=options.idempotency_key)
+    reply: StartReply = await within(options.timeout_s, request)
     return reply
 
 

@@ -190,9 +190,9 @@ def _words(problem: Mapping[str, Any], owner: type[BaseModel], *, inside: bool) 
             return "must hold strings only"
         case "extra_forbidden":
             names = [field.alias or name for name, field in owner.model_fields.items()]
-            meant = closest(problem["loc"][-1], names)
-            if meant is not None:
-                return f"is not an option{did_you_mean(quoted(meant))}"
+            suggestion = closest(problem["loc"][-1], names)
+            if suggestion is not None:
+                return f"is not an option{did_you_mean(quoted(suggestion))}"
             return f"is not an option: there are {', '.join(names)}"
         case "literal_error":
             return f"must be {problem['ctx']['expected']}"
@@ -260,8 +260,10 @@ def check_choice(name: str, value: object, allowed: Sequence[str]) -> str:
     """Return a value that is one of `allowed`."""
     if not isinstance(value, str) or value not in allowed:
         words = ", ".join(repr(word) for word in allowed)
-        meant = did_you_mean(quoted(closest(value, allowed)))
-        raise InvalidArgument(f"{name} must be one of {words}; it is {format_value(value)}{meant}")
+        suggestion = did_you_mean(quoted(closest(value, allowed)))
+        raise InvalidArgument(
+            f"{name} must be one of {words}; it is {format_value(value)}{suggestion}"
+        )
     return value
 
 

@@ -64,8 +64,8 @@ def test_a_file_collects_changes_with_their_types(tmp_path: Path) -> None:
 
 def test_the_columns_told_are_those_of_the_schema() -> None:
     empty = frame.build(SCHEMA.empty_table())
-    told = {name: dtype for name, dtype in columns(webdata_nb.watch_df) if name}
-    assert told == {name: str(dtype) for name, dtype in empty.dtypes.items()}
+    documented = {name: dtype for name, dtype in columns(webdata_nb.watch_df) if name}
+    assert documented == {name: str(dtype) for name, dtype in empty.dtypes.items()}
 
 
 def test_without_a_change_the_file_stays_as_it_is(tmp_path: Path) -> None:

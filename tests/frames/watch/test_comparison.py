@@ -84,13 +84,13 @@ def test_the_same_bytes_are_no_change_even_if_they_are_read_differently() -> Non
     "outcome", ["failed:timeout", "failed:http_500", "failed:http_403", "robots", "depth", "trap"]
 )
 def test_a_page_that_was_not_read_for_once_is_neither_removed_nor_new(outcome: str) -> None:
-    away = visit(2, HOME, others={"/a": outcome})
-    assert follow(visit(1, HOME, A), away, visit(3, HOME, A)) == [[], []]
-    assert follow(visit(1, HOME, A), away, visit(3, HOME, version("/a", "A!"))) == [
+    unread_visit = visit(2, HOME, others={"/a": outcome})
+    assert follow(visit(1, HOME, A), unread_visit, visit(3, HOME, A)) == [[], []]
+    assert follow(visit(1, HOME, A), unread_visit, visit(3, HOME, version("/a", "A!"))) == [
         [],
         [("changed", "/a", "title", "A", "A!")],
     ]
-    counts = one(visit(1, HOME, A, B), away)
+    counts = one(visit(1, HOME, A, B), unread_visit)
     assert (counts.kept, counts.sees_unlinked, counts.changes) == (2, False, ())
 
 

@@ -259,7 +259,7 @@ def wait_for(release: threading.Event) -> None:
     release.wait(60)
 
 
-class Stuck(LocalFolder):
+class HangingFolder(LocalFolder):
     """A folder of a file system that does not answer until it is released."""
 
     def __init__(self, root: Path) -> None:
@@ -273,7 +273,7 @@ class Stuck(LocalFolder):
 
 
 async def test_calls_that_do_not_return_are_bounded(tmp_path: Path) -> None:
-    folder = Stuck(tmp_path)
+    folder = HangingFolder(tmp_path)
     blobs = BlobStore(folder, "a folder", call_s=0.2)
     calls = (blobs.write(f"{n}", b"x") for n in range(20))
     outcomes = await asyncio.gather(*calls, return_exceptions=True)

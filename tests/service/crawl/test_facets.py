@@ -209,8 +209,8 @@ def test_order_and_receipt_with_facets_do_not_depend_on_timing(
     )  # fmt: skip
     assert (busy.rows, busy.receipt, busy.details) == (alone.rows, alone.receipt, alone.details)
     assert len(alone.rows) <= max_pages
-    met = {"http://x.test/", *(u for url in alone.rows for u in site[url].links)}
-    assert met <= set(alone.receipt)
+    linked_urls = {"http://x.test/", *(u for url in alone.rows for u in site[url].links)}
+    assert linked_urls <= set(alone.receipt)
 
 
 @settings(max_examples=60, deadline=None)

@@ -64,8 +64,8 @@ def test_result_received_between_steps_is_settled_in_order() -> None:
     stepped.settle(0, page("", 4))
     targets = [stepped.next_target() for _ in range(4)]
     assert all(targets)
-    under_way = stepped.settle_in_steps(1, page("a", MANY))
-    next(under_way)
+    steps = stepped.settle_in_steps(1, page("a", MANY))
+    next(steps)
     assert stepped.settle(2, page("b", 3)) == []
-    settled = run_to_completion(under_way)
+    settled = run_to_completion(steps)
     assert [(each.target.ordinal, each.position) for each in settled] == [(1, 1), (2, 2)]

@@ -114,11 +114,11 @@ def many_attributes() -> bytes:
 )
 def test_hostile_files_are_rejected_early(build_body: Callable[[], bytes], problem: str) -> None:
     body = build_body()
-    begun = process_time()
+    start_s = process_time()
     listing = reading.parse_sitemap(body)
     assert problem in listing.problem
     # A few milliseconds; it was 1 to 6 s.
-    assert process_time() - begun < 1.0
+    assert process_time() - start_s < 1.0
 
 
 def test_pages_before_hostile_tag_are_listed() -> None:

@@ -78,12 +78,14 @@ class CrawlAttempts:
     ) -> AsyncIterator[tuple[BlockingScraper, asyncio.Task[object]]]:
         """Run the crawl until the block ends, which leaves the files that a kill leaves."""
         scraper, spool = BlockingScraper(), SpoolDirectory(self.spool_dir, max_bytes=max_bytes)
-        ways = EgressRoutes(EgressPolicy("local"), "test", HostThrottle(), scraper)
-        async with store_of(self._data) as store, ways:
+        routes = EgressRoutes(EgressPolicy("local"), "test", HostThrottle(), scraper)
+        async with store_of(self._data) as store, routes:
             context = await self._context(store)
-            way = await ways.route_for({})
+            route = await routes.route_for({})
             with suppress(asyncio.CancelledError), spool.open(context.job.id) as files:
-                tools = crawl.CrawlResources(way.pipeline, way.polite, way.robots, "test", files)
+                tools = crawl.CrawlResources(
+                    route.pipeline, route.polite, route.robots, "test", files
+                )
                 task = asyncio.create_task(crawl.run(context, self.request, tools))
                 yield scraper, task
                 if not task.done():

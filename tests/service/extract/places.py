@@ -11,7 +11,7 @@ _LABEL = re.compile(r"(json_ld|microdata|rdfa):([^/\[]*)(?:\[\d+\])?(?:/(.*))?",
 _WRAPPED = ("@value", "@list", "@set", "@graph")
 
 
-def squeezed(text: str) -> str:
+def alphanumeric(text: str) -> str:
     return re.sub(r"[\W_]+", "", text).lower()
 
 
@@ -37,7 +37,7 @@ def _in_table(origin: str, tables: Sequence[Mapping[str, Any]]) -> list[Any]:
     header = table["header"] or ["name", "value"]
     row = table["rows"][int(at) - 1]
     return labelled + [
-        cell for name, cell in zip(header, row, strict=False) if squeezed(name) == column
+        cell for name, cell in zip(header, row, strict=False) if alphanumeric(name) == column
     ]
 
 

@@ -109,7 +109,7 @@ class StubModel:
 
     site: Site
     path: str = "/v1"
-    understood: tuple[str, ...] = ("json_schema", "json_object", "prompt")
+    supported_formats: tuple[str, ...] = ("json_schema", "json_object", "prompt")
     turns: deque[Turn] = field(default_factory=deque)
     usual: Turn = reply_from_page
     requests: list[Question] = field(default_factory=list)
@@ -139,7 +139,7 @@ class StubModel:
             body["model"], body["messages"], form["type"], schema, dict(request.headers), body
         )
         self.requests.append(question)
-        if question.format not in self.understood:
+        if question.format not in self.supported_formats:
             return await _run_turn(always_fail(400, "invalid_request_error"), question)
         return await _run_turn(self.turns.popleft() if self.turns else self.usual, question)
 

@@ -22,7 +22,7 @@ MODEL_MESSAGES = [
 SCHEMA = {"type": "object", "properties": {}}
 
 
-class Shared:
+class SharedQueues:
     """One stub, asked by several accounts through one set of queues."""
 
     def __init__(self, stub: StubModel, fetcher: Fetcher) -> None:
@@ -35,7 +35,7 @@ class Shared:
     def model(self, name: str = "m") -> Model:
         return Model("vllm", name, self.stub.url, "k", 8192, 30.0, "json_schema")
 
-    async def asks(self, account: str, model: str = "m") -> str:
+    async def response_format_for(self, account: str, model: str = "m") -> str:
         chosen = self.model(model)
         with on_behalf_of(account):
             _, response_format = await ModelClient(chosen, self.fetcher, self.queues).ask(
@@ -45,32 +45,34 @@ class Shared:
 
 
 @pytest.fixture
-async def shared(site: Site) -> AsyncIterator[Shared]:
+async def shared(site: Site) -> AsyncIterator[SharedQueues]:
     async with Fetcher(EgressPolicy("local"), user_agent="t") as fetcher:
-        yield Shared(StubModel(site), fetcher)
+        yield SharedQueues(StubModel(site), fetcher)
 
 
-async def test_a_schema_that_is_refused_changes_nobody_elses_questions(shared: Shared) -> None:
-    shared.stub.understood = ("json_object",)
-    assert await shared.asks("alice") == "json_object"
-    shared.stub.understood = ("json_schema", "json_object")
-    assert await shared.asks("alice") == "json_object"
-    assert await shared.asks("bob") == "json_schema"
+async def test_a_schema_that_is_refused_changes_nobody_elses_questions(
+    shared: SharedQueues,
+) -> None:
+    shared.stub.supported_formats = ("json_object",)
+    assert await shared.response_format_for("alice") == "json_object"
+    shared.stub.supported_formats = ("json_schema", "json_object")
+    assert await shared.response_format_for("alice") == "json_object"
+    assert await shared.response_format_for("bob") == "json_schema"
 
 
-async def test_a_model_that_the_key_does_not_open_closes_no_other(shared: Shared) -> None:
+async def test_a_model_that_the_key_does_not_open_closes_no_other(shared: SharedQueues) -> None:
     shared.stub.then(always_fail(403))
     with pytest.raises(ExtractError, match="key"):
-        await shared.asks("alice", "secret-model")
+        await shared.response_format_for("alice", "secret-model")
     with pytest.raises(ExtractError, match="key"):
-        await shared.asks("alice", "secret-model")
+        await shared.response_format_for("alice", "secret-model")
     assert len(shared.stub.requests) == 1
-    assert await shared.asks("bob") == "json_schema"
+    assert await shared.response_format_for("bob") == "json_schema"
 
 
-async def test_failures_of_one_accounts_questions_delay_no_other(shared: Shared) -> None:
+async def test_failures_of_one_accounts_questions_delay_no_other(shared: SharedQueues) -> None:
     shared.stub.then(always_fail(500), always_fail(503, **{"Retry-After": "1"}))
-    assert await shared.asks("alice") == "json_schema"
+    assert await shared.response_format_for("alice") == "json_schema"
     queue = shared.queues.queue(shared.model())
     assert queue.account_pauses.keys() == {"alice"}
     # The second reply asked for a pause, which applies to all accounts.

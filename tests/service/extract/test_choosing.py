@@ -63,8 +63,8 @@ def test_what_cannot_be_meant_is_refused_and_says_what_lacks() -> None:
     lacking = {"openai": "no key: set WEBDATA_LLM_OPENAI_KEY"}
     for name, why in (*lacking.items(), ("ollama", "no address: set WEBDATA_LLM_OLLAMA_URL")):
         assert refusal({}, provider=name) == ("provider", f"{name} is not set up: {why}")
-    where, why = refusal({}, provider="http://evil.test/v1")
-    assert where == "provider"
+    field, why = refusal({}, provider="http://evil.test/v1")
+    assert field == "provider"
     assert why.startswith("must be one of structured, openai")
     assert refusal({}, model="m")[0] == "model"
     assert refusal(TWO, model="c") == ("provider", "say which provider: openai, ollama")
@@ -72,8 +72,8 @@ def test_what_cannot_be_meant_is_refused_and_says_what_lacks() -> None:
     without = settings(groq={"key": KEY})
     assert "WEBDATA_LLM_GROQ_MODEL" in refusal(without, provider="groq")[1]
     for url in ("ftp://x", "http://user:secret@x/"):
-        where, why = refusal(settings(custom={"url": url, "model": "m"}), provider="custom")
-        assert where == "provider"
+        field, why = refusal(settings(custom={"url": url, "model": "m"}), provider="custom")
+        assert field == "provider"
         assert "secret" not in why
 
 
@@ -223,12 +223,12 @@ def test_nothing_that_a_piece_said_is_lost_or_made_up(answers: list[dict[str, An
     merged = merge_answers(answers, None)
     assert set(merged.value) == {name for each in answers for name in each}
     for name, value in merged.value.items():
-        said = [each[name] for each in answers if each.get(name) is not None]
-        if not said:
+        values = [each[name] for each in answers if each.get(name) is not None]
+        if not values:
             assert value is None
-        elif not all(isinstance(each, dict | list) for each in said):
-            assert value == said[0]
-            others = [each for each in said if each != said[0]]
+        elif not all(isinstance(each, dict | list) for each in values):
+            assert value == values[0]
+            others = [each for each in values if each != values[0]]
             assert bool(others) == (f"/{name}" in merged.conflicts)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from tests.evidence_pages import evidence_here
+from tests.evidence_pages import find_evidence_in_process
 from tests.service.extract.stub_model import (
     KEY,
     Question,
@@ -58,7 +58,7 @@ class Bench:
         text: str = TEXT,
         *,
         structured: Mapping[str, Any] | None = None,
-        asked: tuple[str, ...] = ("markdown",),
+        requested: tuple[str, ...] = ("markdown",),
         title: str | None = None,
         **wanted: Any,
     ) -> dict[str, Any]:
@@ -66,17 +66,17 @@ class Bench:
         access = {"custom": ModelAccess.model_validate(self.settings)}
         extract = Extract.model_validate(wanted or {"schema": SCHEMA})
         extractor = self.extractor_factory.create(
-            extract, access, lambda _url: self.fetcher, evidence_here
+            extract, access, lambda _url: self.fetcher, find_evidence_in_process
         )
         assert extractor is not None
-        options = extractor.scrape_options(ConversionOptions(formats=asked))
+        options = extractor.scrape_options(ConversionOptions(formats=requested))
         metadata = {"title": title, "final_url": "http://x/"}
         formats: dict[str, Any] = {"markdown": text, SOURCE: text}
         if options.schema is not None:
             sources = {"structured_data": structured or {}, "tables": []}
             formats[EXTRACTION] = extract_from_formats(sources, metadata, options.schema)
-        assert set(options.formats) == {*asked, *formats}
-        return await extractor.apply(formats, metadata, asked)
+        assert set(options.formats) == {*requested, *formats}
+        return await extractor.apply(formats, metadata, requested)
 
     async def failure(self, text: str = TEXT, **wanted: Any) -> tuple[str, str]:
         """Return kind and message of an extraction that must fail, and lose nothing else."""
@@ -124,7 +124,7 @@ async def test_a_schema_is_filled_and_the_item_says_how(bench: Bench) -> None:
 
 
 async def test_formats_that_were_not_asked_for_are_left_out(bench: Bench) -> None:
-    assert set(await bench.item(asked=("html",))) == {"extract", "metadata"}
+    assert set(await bench.item(requested=("html",))) == {"extract", "metadata"}
 
 
 async def test_without_a_key_none_is_sent(bench: Bench) -> None:
@@ -137,7 +137,7 @@ async def test_without_a_key_none_is_sent(bench: Bench) -> None:
 
 
 async def test_a_refused_schema_falls_to_json_object_and_that_is_remembered(bench: Bench) -> None:
-    bench.model.understood = ("json_object", "prompt")
+    bench.model.supported_formats = ("json_object", "prompt")
     assert (await bench.item())["metadata"]["extract"]["format"] == "json_object"
     assert (await bench.item())["extract"] == VALID_ANSWER
     assert bench.model.formats == ["json_schema", "json_object", "json_object"]
@@ -147,7 +147,7 @@ async def test_a_refused_schema_falls_to_json_object_and_that_is_remembered(benc
 
 
 async def test_where_no_format_is_understood_the_question_alone_does(bench: Bench) -> None:
-    bench.model.understood = ("prompt",)
+    bench.model.supported_formats = ("prompt",)
     for _ in range(2):
         item = await bench.item()
         assert item["extract"] == VALID_ANSWER
@@ -369,15 +369,15 @@ async def test_a_server_that_is_not_there(bench: Bench) -> None:
 
 async def test_questions_at_once_are_bounded(bench: Bench) -> None:
     bench.extractor_factory = ExtractorFactory(ModelQueues(ModelLimits(max_concurrent=2)))
-    under_way = most = 0
+    running = most = 0
 
     async def slow(question: Question) -> web.StreamResponse:
-        nonlocal under_way, most
-        under_way += 1
-        most = max(most, under_way)
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
         for _ in range(20):
             await asyncio.sleep(0)
-        under_way -= 1
+        running -= 1
         return reply_from_page(question)
 
     bench.model.usual = slow

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.evidence_pages import evidence_here
+from tests.evidence_pages import find_evidence_in_process
 from tests.service.extract.places import values_at
 from tests.service.extract.stub_model import KEY, StubModel
 from tests.site.server import Site
@@ -39,7 +39,7 @@ def list_of(**fields: Schema) -> Schema:
     return {"type": "array", "items": {"type": "object", "properties": fields}}
 
 
-def asking(**fields: Schema) -> Schema:
+def object_schema(**fields: Schema) -> Schema:
     return {"type": "object", "properties": fields}
 
 
@@ -89,7 +89,7 @@ def rdfa(count: int) -> str:
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("write", [table, json_ld, microdata, rdfa])
 def test_every_row_of_a_list_is_its_own(write: Callable[[int], str], count: int) -> None:
-    found = read(write(count), asking(items=list_of(name=TEXT, price=NUMBER)))
+    found = read(write(count), object_schema(items=list_of(name=TEXT, price=NUMBER)))
     assert found.data["items"] == [{"name": f"N{n}", "price": n + 0.5} for n in range(count)]
     assert len({each for at, each in found.provenance.items() if at.endswith("/name")}) == count
 
@@ -97,14 +97,14 @@ def test_every_row_of_a_list_is_its_own(write: Callable[[int], str], count: int)
 @pytest.mark.parametrize("count", COUNTS)
 def test_labels_with_values_are_rows_of_names_and_values(count: int) -> None:
     html = "".join(f"<dt>L{n}</dt><dd>V{n}</dd>" for n in range(count))
-    found = read(f"<dl>{html}</dl>", asking(specs=list_of(name=TEXT, value=TEXT)))
+    found = read(f"<dl>{html}</dl>", object_schema(specs=list_of(name=TEXT, value=TEXT)))
     assert found.data["specs"] == [{"name": f"L{n}", "value": f"V{n}"} for n in range(count)]
     assert found.provenance["/specs/2/value"] == "table:1/3/value"
 
 
 def test_every_definition_of_a_term_is_read() -> None:
     html = "<dl><dt>Colors</dt><dd>red</dd><dd>green</dd><dd>blue</dd><dt>Size</dt><dd>9</dd></dl>"
-    found = read(html, asking(colors={"type": "array", "items": TEXT}, size=NUMBER))
+    found = read(html, object_schema(colors={"type": "array", "items": TEXT}, size=NUMBER))
     assert found.data == {"colors": ["red", "green", "blue"], "size": 9}
 
 
@@ -112,7 +112,7 @@ def test_every_definition_of_a_term_is_read() -> None:
 def test_texts_in_the_place_of_things_are_told_apart(count: int) -> None:
     names = [f"A{n}" for n in range(count)]
     page = {"json_ld": [{"@type": "Movie", "name": "M", "actor": names}]}
-    found = extract_structured(page, schema=asking(actors=list_of(name=TEXT)))
+    found = extract_structured(page, schema=object_schema(actors=list_of(name=TEXT)))
     assert found.data["actors"] == [{"name": each} for each in names]
     assert found.provenance["/actors/1/name"] == "json_ld:Movie/actor"
 
@@ -120,10 +120,13 @@ def test_texts_in_the_place_of_things_are_told_apart(count: int) -> None:
 async def test_rows_are_their_own_beside_a_model(site: Site) -> None:
     stub = StubModel(site)
     access = {"custom": ModelAccess.model_validate({"url": stub.url, "key": KEY, "model": "m"})}
-    schema = asking(items=list_of(name=TEXT, price=NUMBER), color=TEXT)
+    schema = object_schema(items=list_of(name=TEXT, price=NUMBER), color=TEXT)
     async with Fetcher(EgressPolicy("local"), user_agent="tests/1.0") as fetcher:
         extractor = ExtractorFactory().create(
-            Extract.model_validate({"schema": schema}), access, lambda _url: fetcher, evidence_here
+            Extract.model_validate({"schema": schema}),
+            access,
+            lambda _url: fetcher,
+            find_evidence_in_process,
         )
         assert extractor is not None
         formats = formats_of(f"<p>color: red</p>{table(100)}")
@@ -150,7 +153,9 @@ KETTLE = {"@type": "Product", "name": "Kettle", "url": "https://k.example/", "im
 )
 @pytest.mark.parametrize("name", ["specs", "items", "details"])
 def test_things_that_share_only_their_name_fill_no_list(name: str, fields: Schema) -> None:
-    found = extract_structured({"json_ld": [KETTLE]}, schema=asking(**{name: list_of(**fields)}))
+    found = extract_structured(
+        {"json_ld": [KETTLE]}, schema=object_schema(**{name: list_of(**fields)})
+    )
     assert found.data == {name: None}
     assert found.missing == (f"/{name}",)
 
@@ -164,20 +169,24 @@ def test_things_that_share_only_their_name_fill_no_list(name: str, fields: Schem
     ],
 )
 def test_a_list_of_what_everything_has_is_filled(fields: Schema, row: dict[str, Any]) -> None:
-    found = extract_structured({"json_ld": [KETTLE]}, schema=asking(items=list_of(**fields)))
+    found = extract_structured({"json_ld": [KETTLE]}, schema=object_schema(items=list_of(**fields)))
     assert found.data == {"items": [row]}
 
 
 def test_a_table_that_shares_only_a_column_of_names_fills_no_list() -> None:
     html = "<table><tr><th>Name<th>Role</tr><tr><td>Ann<td>Pilot</tr></table>"
-    assert read(html, asking(items=list_of(name=TEXT, price=NUMBER))).data == {"items": None}
-    assert read(html, asking(people=list_of(name=TEXT, role=TEXT))).data["people"] is not None
+    assert read(html, object_schema(items=list_of(name=TEXT, price=NUMBER))).data == {"items": None}
+    assert (
+        read(html, object_schema(people=list_of(name=TEXT, role=TEXT))).data["people"] is not None
+    )
 
 
 def test_labels_fill_no_list_of_things() -> None:
     html = "<dl><dt>Weight</dt><dd>3 kg</dd></dl>"
-    assert read(html, asking(reviews=list_of(name=TEXT, value=TEXT))).data == {"reviews": None}
-    assert read(html, asking(items=list_of(title=TEXT, text=TEXT))).data == {"items": None}
+    assert read(html, object_schema(reviews=list_of(name=TEXT, value=TEXT))).data == {
+        "reviews": None
+    }
+    assert read(html, object_schema(items=list_of(title=TEXT, text=TEXT))).data == {"items": None}
 
 
 def test_entries_of_another_list_do_not_join_a_list() -> None:
@@ -190,14 +199,14 @@ def test_entries_of_another_list_do_not_join_a_list() -> None:
         "@type": "ItemList",
         "itemListElement": [{"@type": "ListItem", "item": each} for each in products],
     }
-    schema = asking(items=list_of(name=TEXT, sku=TEXT))
+    schema = object_schema(items=list_of(name=TEXT, sku=TEXT))
     found = extract_structured({"json_ld": [crumbs, listed]}, schema=schema)
     assert found.data["items"] == [{"name": f"P{n}", "sku": str(n)} for n in range(3)]
 
 
 def test_the_table_that_tells_most_fields_fills_a_list() -> None:
     other = "<table><tr><th>Price<th>Phase</tr><tr><td>7<td>x</tr></table>"
-    found = read(other + table(3), asking(products=list_of(name=TEXT, price=NUMBER)))
+    found = read(other + table(3), object_schema(products=list_of(name=TEXT, price=NUMBER)))
     assert [each["name"] for each in found.data["products"]] == ["N0", "N1", "N2"]
 
 
@@ -216,7 +225,7 @@ fields = st.dictionaries(
     min_size=1,
     max_size=5,
 )
-things = st.recursive(
+json_values = st.recursive(
     scalars,
     lambda inner: (
         st.lists(inner, max_size=5)
@@ -229,7 +238,7 @@ things = st.recursive(
 nodes = st.builds(
     lambda kind, given: {"@type": kind, **given},
     st.sampled_from(["Product", "Review", "Person", "Article"]),
-    st.dictionaries(st.sampled_from(NAMES), things, max_size=6),
+    st.dictionaries(st.sampled_from(NAMES), json_values, max_size=6),
 )
 
 
@@ -262,10 +271,10 @@ def _origin(provenance: dict[str, str], at: str) -> str:
 def _occurs(value: Any, there: list[Any]) -> bool:
     if isinstance(value, int | float):
         return any(str(value).removesuffix(".0") in str(each).replace(" ", "") for each in there)
-    said = {str(each) for each in there} | {
+    texts = {str(each) for each in there} | {
         part.strip() for each in there for part in str(each).split(",")
     }
-    return value in said
+    return value in texts
 
 
 # A time limit that ends a draw is reported as a flaky strategy.
@@ -274,10 +283,10 @@ def _occurs(value: Any, there: list[Any]) -> bool:
 @settings(max_examples=100, deadline=None)
 @given(fields, st.lists(nodes, max_size=4), st.lists(tables, max_size=3))
 def test_a_value_stands_where_its_provenance_says(
-    asked: Schema, blocks: list[Any], given_tables: list[dict[str, Any]]
+    fields: Schema, blocks: list[Any], given_tables: list[dict[str, Any]]
 ) -> None:
     structured = {"json_ld": blocks}
-    found = extract_structured(structured, schema=asking(**asked), tables=given_tables)
+    found = extract_structured(structured, schema=object_schema(**fields), tables=given_tables)
     for at, value in _leaves(found.data, ""):
         origin = _origin(found.provenance, at)
         there = values_at(origin, structured, given_tables)

@@ -39,7 +39,7 @@ PATHS = (
 )
 
 
-def numbered(site: Site) -> None:
+def linked_pages(site: Site) -> None:
     """Make pages that link to each other, to redirects, a copy, and to errors."""
     for n in range(12):
         links = [f"/p{n * step % 12}" for step in (2, 3, 5)]
@@ -55,7 +55,7 @@ def numbered(site: Site) -> None:
     site.robots("User-agent: *\nDisallow: /secret\nCrawl-delay: 0\n")
 
 
-def captured(site: Site, paths: Iterable[str] = (*PATHS, "/secret", "/robots.txt")) -> list[bytes]:
+def captures(site: Site, paths: Iterable[str] = (*PATHS, "/secret", "/robots.txt")) -> list[bytes]:
     return [capture(site.at(path)) for path in paths]
 
 
@@ -70,18 +70,18 @@ async def crawl(api: Api, path: Path, **options: Any) -> Any:
     return await api.wait_for_end("crawl", reply["job_id"])
 
 
-def untimed(value: Any) -> Any:
+def without_timings(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: untimed(each) for name, each in value.items() if name not in TIMINGS}
-    return [untimed(each) for each in value] if isinstance(value, list) else value
+        return {name: without_timings(each) for name, each in value.items() if name not in TIMINGS}
+    return [without_timings(each) for each in value] if isinstance(value, list) else value
 
 
 async def test_a_crawl_of_a_site_takes_no_pages_from_an_archive(
     api: Api, site: Site, tmp_path: Path
 ) -> None:
     """Nobody knows with which headers the pages of an archive were requested."""
-    numbered(site)
-    path = write_warc(tmp_path / "site.warc.gz", *captured(site))
+    linked_pages(site)
+    path = write_warc(tmp_path / "site.warc.gz", *captures(site))
     for options in ({}, {"url": site.url}):
         earlier = await crawl(api, path, **options)
         assert earlier["data"]
@@ -96,14 +96,14 @@ async def test_a_crawl_of_a_site_takes_no_pages_from_an_archive(
 async def test_rows_order_and_receipt_are_those_of_the_live_crawl(
     api: Api, site: Site, tmp_path: Path, strategy: str
 ) -> None:
-    numbered(site)
+    linked_pages(site)
     options = {
         "crawl_strategy": strategy,
         "max_pages": 20,
         "scrape_options": {"formats": ["markdown", "links", "headings", "raw_html"]},
     }
     live = await api.run_job("crawl", url=site.url, **options)
-    records = captured(site)
+    records = captures(site)
     random.Random(1).shuffle(records)
     warc = write_warc(tmp_path / "a.warc.gz", *records)
     wacz = write_wacz(
@@ -116,7 +116,7 @@ async def test_rows_order_and_receipt_are_those_of_the_live_crawl(
     site.forget()
     for path in (warc, wacz):
         archived = await crawl(api, path, url=site.url, **options)
-        assert untimed(archived["data"]) == untimed(live["data"])
+        assert without_timings(archived["data"]) == without_timings(live["data"])
         assert archived["receipt"] == live["receipt"]
         assert {row["fetched_at"] for row in archived["data"]} == {DATE.replace("Z", "+00:00")}
     assert site.requests == ()
@@ -127,8 +127,8 @@ async def test_rows_order_and_receipt_are_those_of_the_live_crawl(
 async def test_what_an_archive_lacks_is_an_outcome_and_no_row(
     api: Api, site: Site, tmp_path: Path
 ) -> None:
-    numbered(site)
-    path = write_warc(tmp_path / "a.warc.gz", *captured(site, ["/", "/p1", "/p2", "/moved"]))
+    linked_pages(site)
+    path = write_warc(tmp_path / "a.warc.gz", *captures(site, ["/", "/p1", "/p2", "/moved"]))
     site.forget()
     reply = await crawl(api, path)
     assert [row["url"] for row in reply["data"]] == [site.at(p) for p in ("/", "/p1", "/p2")]
@@ -148,7 +148,7 @@ async def test_a_site_of_which_the_archive_has_little_uses_no_budget(
     links = [f"/missing{n}" for n in range(120)]
     site.page("/", document("Front", links=[*links, "/last"]))
     site.page("/last", document("Last"))
-    path = write_warc(tmp_path / "a.warc", *captured(site, ["/", "/last"]))
+    path = write_warc(tmp_path / "a.warc", *captures(site, ["/", "/last"]))
     reply = await crawl(api, path, max_pages=5)
     assert reply["receipt"]["counts"] == {"fetched": 2, "not_archived": 120}
 

@@ -141,10 +141,10 @@ async def test_fetched_at_excludes_queue_time(api: Api, site: Site) -> None:
     three_pages(site)
     site.robots("User-agent: *\nCrawl-delay: 0.4")
     reply = await api.run_job("crawl", url=site.url, concurrency=5)
-    came = {row["url"]: datetime.fromisoformat(row["fetched_at"]) for row in reply["data"]}
-    assert len(came) > 2
+    fetch_times = {row["url"]: datetime.fromisoformat(row["fetched_at"]) for row in reply["data"]}
+    assert len(fetch_times) > 2
     since = time.time() - time.monotonic()
-    for url, at in came.items():
+    for url, at in fetch_times.items():
         due_at = site.hits(urlsplit(url).path)[-1].time + since
         assert at.timestamp() > due_at - 0.1
 

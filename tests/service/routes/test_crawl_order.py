@@ -23,7 +23,7 @@ def page_workers() -> int:
     return 2  # pages may be done in another order than fetched
 
 
-def troubled(site: Site) -> None:
+def linked_pages(site: Site) -> None:
     """Make 26 pages that link to each other, to redirects, to copies and to variants."""
     paths = [f"/p{n}" for n in range(24)]
     for n, path in enumerate(paths):
@@ -36,10 +36,10 @@ def troubled(site: Site) -> None:
         site.page(f"/copy{n}", document("One page under many names"))
 
 
-def untimed(value: Any) -> Any:
+def without_timings(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: untimed(each) for name, each in value.items() if name not in TIMINGS}
-    return [untimed(each) for each in value] if isinstance(value, list) else value
+        return {name: without_timings(each) for name, each in value.items() if name not in TIMINGS}
+    return [without_timings(each) for each in value] if isinstance(value, list) else value
 
 
 @pytest.mark.slow
@@ -49,7 +49,7 @@ async def test_all_columns_but_timings_are_the_same_at_any_concurrency(
 ) -> None:
     latency = 0.3 if strategy == "bfs" else 0.1
     with Site(seed=7, latency=latency, fault_rate=0.05) as site:
-        troubled(site)
+        linked_pages(site)
         assert any(site.is_transient(f"/p{n}") for n in range(24))
         alone, busy = [
             await api.run_job(
@@ -59,7 +59,7 @@ async def test_all_columns_but_timings_are_the_same_at_any_concurrency(
             )
             for concurrency in (1, 10)
         ]  # fmt: skip
-    assert untimed(alone["data"]) == untimed(busy["data"])
+    assert without_timings(alone["data"]) == without_timings(busy["data"])
     assert alone["receipt"] == busy["receipt"]
     assert len(alone["data"]) == 20
     assert {"redirect", "duplicate", "facet"} & alone["receipt"]["counts"].keys()
@@ -86,7 +86,7 @@ async def test_max_pages_is_exact(api: Api, site: Site, strategy: str, wanted: i
 async def test_a_thousand_pages_are_a_thousand_rows(api: Api, site: Site) -> None:
     """Each tenth page is a redirect to its neighbour, each tenth a copy: both give budget back."""
 
-    def numbered(request: web.BaseRequest) -> Answer:
+    def page_chain(request: web.BaseRequest) -> Answer:
         n = int(request.path.removeprefix("/n/"))
         match n % 10:
             case 3:
@@ -97,7 +97,7 @@ async def test_a_thousand_pages_are_a_thousand_rows(api: Api, site: Site) -> Non
                 links = [f"/n/{5 * n + step}" for step in range(1, 6)]
                 return document(f"Page {n}", links=links)
 
-    site.under("/n/", numbered)
+    site.under("/n/", page_chain)
     body = {
         "url": site.at("/n/0"), "max_pages": 1000, "concurrency": 10,
         "scrape_options": {"formats": ["links"]},
@@ -123,9 +123,9 @@ async def test_a_page_in_line_at_a_slow_site_does_not_run_out_of_time(api: Api, 
         "crawl", url=site.url, concurrency=5, scrape_options={"timeout": 3000}
     )
     assert reply["receipt"]["counts"] == {"fetched": 6}
-    begun = [hit.time for hit in site.requests]
+    request_times = [hit.time for hit in site.requests]
     # The site notes when it has read a request, which may be late for the first of them.
-    assert begun[-1] - begun[1] >= 4
+    assert request_times[-1] - request_times[1] >= 4
     assert all(row["time_taken"] < 3 for row in reply["data"])
 
 
@@ -137,8 +137,8 @@ async def test_robots_and_sitemaps_wait_for_their_turn(api: Api, site: Site) -> 
     reply = await api.run_job("crawl", url=site.url, sitemap=True)
     assert reply["receipt"]["counts"] == {"fetched": 2}
     assert [hit.path for hit in site.requests] == ["/robots.txt", "/", "/sitemap.xml", "/seed"]
-    begun = [hit.time for hit in site.requests]
-    assert all(later - before >= 0.45 for before, later in pairwise(begun))
+    request_times = [hit.time for hit in site.requests]
+    assert all(later - before >= 0.45 for before, later in pairwise(request_times))
 
 
 async def test_variants_are_read_once_where_that_is_asked_for(api: Api, site: Site) -> None:
@@ -180,7 +180,7 @@ async def test_a_farm_of_soft_404s_is_named_a_trap(api: Api, site: Site) -> None
         "fetched": 5 + MAX_SIMILAR_PAGES,
         "trap": len(site.paths) // 2 - 32,
     }
-    assert untimed(alone["data"]) == untimed(busy["data"])
+    assert without_timings(alone["data"]) == without_timings(busy["data"])
     assert alone["receipt"] == busy["receipt"]
     assert len(site.paths) <= 2 * 5 * MAX_SIMILAR_PAGES
 

@@ -114,19 +114,19 @@ async def test_fifty_clients_never_have_more_than_eight_active(tmp_path: Path) -
     async with open_service(tmp_path, "team") as api:
 
         async def client() -> None:
-            begun = 0
-            while begun < 4:
+            started_count = 0
+            while started_count < 4:
                 answer = await api.http.post("/v1/search", json=DISCOVERY, headers=mine)
                 assert answer.status_code in {200, 429}, answer.text
                 if answer.status_code == 200:
-                    begun += 1
+                    started_count += 1
                     continue
                 after, limit, active = limits(answer)
                 assert (after > 0, limit) == (True, 8)
                 watched.append(active)
                 detail = answer.json()["detail"]
-                said = f"concurrency limit reached: {active} active of 8 that the plan allows"
-                assert detail == said
+                message = f"concurrency limit reached: {active} active of 8 that the plan allows"
+                assert detail == message
                 assert answer.json()["code"] == "concurrency"
                 await asyncio.sleep(0.01)
 

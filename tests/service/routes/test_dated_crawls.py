@@ -78,10 +78,10 @@ def titles(reply: Any) -> list[str]:
     return [row["title"] for row in reply["data"]]
 
 
-def untimed(value: Any) -> Any:
+def without_timings(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: untimed(each) for name, each in value.items() if name not in TIMES}
-    return [untimed(each) for each in value] if isinstance(value, list) else value
+        return {name: without_timings(each) for name, each in value.items() if name not in TIMES}
+    return [without_timings(each) for each in value] if isinstance(value, list) else value
 
 
 # The acceptance test: 30 versions of a documentation site
@@ -161,7 +161,7 @@ async def test_each_of_30_versions_is_crawled_as_it_was(
     outcomes = set[str]()
     for day, expected in zip(days, live, strict=True):
         reply = await crawl(dated, site.url, day.isoformat(), max_distance=1)
-        assert untimed(reply["data"]) == untimed(expected["data"])
+        assert without_timings(reply["data"]) == without_timings(expected["data"])
         assert reply["receipt"]["counts"] == expected["receipt"]["counts"]
         assert all(0 <= row["capture_distance_s"] < 3600 for row in reply["data"])
         outcomes |= reply["receipt"]["counts"].keys()
@@ -186,10 +186,10 @@ async def test_the_nearest_capture_counts_and_the_receipt_has_its_distance(
     day = 86_400
     assert [row["capture_distance_s"] for row in reply["data"]] == [3 * day, 3 * day, -day / 2]
     assert reply["data"][0]["fetched_at"] == "2024-06-04T00:00:00+00:00"
-    said = await details(dated, reply)
-    assert said[URL] == "captured 2024-06-04 00:00, 3 days after"
-    assert said[f"{URL}b"] == "captured 2024-05-31 12:00, 12 hours before"
-    assert said[f"{URL}c"] == (
+    details_by_url = await details(dated, reply)
+    assert details_by_url[URL] == "captured 2024-06-04 00:00, 3 days after"
+    assert details_by_url[f"{URL}b"] == "captured 2024-05-31 12:00, 12 hours before"
+    assert details_by_url[f"{URL}c"] == (
         f"the Wayback Machine has no capture of {URL}c within 30 days of 2024-06-01 00:00"
     )
     wider = await crawl(dated, max_distance=100)
@@ -222,9 +222,9 @@ async def test_another_capture_in_place_of_a_listed_one_must_be_near_as_well(
             archive.add(f"{URL}{path}", other, document(f"Other {path}"))
     reply = await crawl(dated)
     assert titles(reply) == ["Front", "Other near"]
-    said = await details(dated, reply)
-    assert "at 2024-09-01 00:00 only, and none within 30 days of" in said[f"{URL}far"]
-    assert said[f"{URL}lost"] == (
+    details_by_url = await details(dated, reply)
+    assert "at 2024-09-01 00:00 only, and none within 30 days of" in details_by_url[f"{URL}far"]
+    assert details_by_url[f"{URL}lost"] == (
         f"the Wayback Machine lists, and does not have the capture of {URL}lost at 2024-06-01 00:00"
     )
 

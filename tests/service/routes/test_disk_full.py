@@ -46,7 +46,7 @@ async def check_starts_are_refused(api: Api, body: dict[str, Any]) -> None:
     assert (await api.post("/v1/search", {"query": "x"}, 503))["detail"]
 
 
-class Bounded(sqlite3.Connection):
+class SizeLimitedConnection(sqlite3.Connection):
     """A connection to a database that may not grow beyond `pages`, where that is set."""
 
     pages: ClassVar[int] = 1 << 30
@@ -65,14 +65,14 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def bounded_database(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
-    monkeypatch.setattr(SqliteDatabase, "connection_type", Bounded)
+    monkeypatch.setattr(SqliteDatabase, "connection_type", SizeLimitedConnection)
     size = (data_dir / "jobs.sqlite").stat().st_size // 16_384
 
     def fill() -> None:
-        monkeypatch.setattr(Bounded, "pages", size + 40)
+        monkeypatch.setattr(SizeLimitedConnection, "pages", size + 40)
 
     def free() -> None:
-        monkeypatch.setattr(Bounded, "pages", 1 << 30)
+        monkeypatch.setattr(SizeLimitedConnection, "pages", 1 << 30)
 
     yield fill, free
 
@@ -121,12 +121,12 @@ async def test_jobs_wait_for_space_and_lose_nothing(
 
 async def full(api: Api, job_id: str) -> list[Any]:
     """Wait until the disk is full; return the rows shown by then."""
-    nobody = {"Authorization": ""}
-    while (await api.http.get(paths.READY, headers=nobody)).status_code == 200:
+    no_credentials = {"Authorization": ""}
+    while (await api.http.get(paths.READY, headers=no_credentials)).status_code == 200:
         reply = await api.get(f"/v1/crawl/{job_id}")
         assert reply["status"] in {"pending", "running"}
         await asyncio.sleep(0.02)
-    unready = await api.get(paths.READY, 503, headers=nobody)
+    unready = await api.get(paths.READY, 503, headers=no_credentials)
     assert unready == {"status": "unavailable", "reason": "disk full"}
-    assert await api.get(paths.HEALTH, headers=nobody) == {"status": "ok"}
+    assert await api.get(paths.HEALTH, headers=no_credentials) == {"status": "ok"}
     return list((await api.get(f"/v1/crawl/{job_id}"))["data"])

@@ -103,7 +103,7 @@ async def test_export_of_job_of_other_kind_is_unknown(api: Api, site: Site) -> N
     assert json.loads(none.content) == {"detail": "no such job"}
 
 
-class Shrinking:
+class VanishingRows:
     """A store whose rows vanish while they are read."""
 
     async def rows(self, *_: str, start: int, count: int) -> list[bytes]:
@@ -112,6 +112,6 @@ class Shrinking:
 
 async def test_export_breaks_off_if_rows_vanish() -> None:
     job: JobRecord = job_of("crawl", published=9)
-    rows = StoredRows(Shrinking(), job)  # type: ignore[arg-type]
+    rows = StoredRows(VanishingRows(), job)  # type: ignore[arg-type]
     with pytest.raises(ResultsExpired):
         _ = [batch async for batch in rows]

@@ -19,12 +19,12 @@ async def test_full_disk_is_not_ready(
     async with open_service(tmp_path / "data") as api:
         assert await api.get(paths.READY) == {"status": "ok"}
         (tmp_path / "data").rename(tmp_path / "away")
-        nobody = {"Authorization": ""}
+        no_credentials = {"Authorization": ""}
         for _ in range(3):
-            unready = await api.get(paths.READY, 503, headers=nobody)
+            unready = await api.get(paths.READY, 503, headers=no_credentials)
             assert unready == {"status": "unavailable", "reason": "database or disk unavailable"}
         [line] = [record for record in caplog.records if record.message.startswith("not ready")]
         assert line.exc_info is None
-        assert await api.get(paths.HEALTH, headers=nobody) == {"status": "ok"}
+        assert await api.get(paths.HEALTH, headers=no_credentials) == {"status": "ok"}
         shutil.move(tmp_path / "away", tmp_path / "data")
         assert await api.get(paths.READY) == {"status": "ok"}

@@ -163,9 +163,9 @@ async def test_an_earlier_crawl_with_other_options_is_refused(
     assert message in str(reply)
     assert site.requests == ()
     [problem] = reply["detail"]
-    gives_way = "earlier_crawl_unusable"  # the same request without since is possible
+    fallback_type = "earlier_crawl_unusable"  # the same request without since is possible
     is_of_crawl = message.startswith(("its ", "has no such crawl"))
-    assert (problem["type"] == gives_way) == is_of_crawl
+    assert (problem["type"] == fallback_type) == is_of_crawl
 
 
 @pytest.mark.slow

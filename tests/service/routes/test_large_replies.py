@@ -141,8 +141,10 @@ async def test_error_replies_are_never_a_304(api: Api) -> None:
         assert reply.status_code == status
         assert reply.json()["detail"]
         assert reply.headers["cache-control"] == "no-store"
-    stranger = await api.http.get("/v1/jobs", headers={"Authorization": "", "If-None-Match": "*"})
-    assert stranger.status_code == 401
+    unauthorized = await api.http.get(
+        "/v1/jobs", headers={"Authorization": "", "If-None-Match": "*"}
+    )
+    assert unauthorized.status_code == 401
 
 
 async def test_a_proxy_names_the_client_whose_replies_are_compressed(api: Api, site: Site) -> None:

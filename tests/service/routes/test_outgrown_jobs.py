@@ -14,7 +14,7 @@ from tests.site.server import Site
 from webdata_nb.service.settings import LOCAL_ACCOUNT
 from webdata_nb.service.store.records import NewJob
 
-BEYOND: tuple[tuple[str, dict[str, Any], str], ...] = (
+TOO_LARGE: tuple[tuple[str, dict[str, Any], str], ...] = (
     (
         "crawl",
         {"scrape_options": {"exclude_tags": [f".c{n}" for n in range(5000)]}},
@@ -40,19 +40,19 @@ async def store_job(data_dir: Path, kind: Any, request: dict[str, Any]) -> str:
     return job.id
 
 
-@pytest.mark.parametrize(("kind", "options", "told"), BEYOND)
+@pytest.mark.parametrize(("kind", "options", "message"), TOO_LARGE)
 async def test_a_job_beyond_the_limits_fails_and_says_which(
-    tmp_path: Path, kind: str, options: dict[str, Any], told: str
+    tmp_path: Path, kind: str, options: dict[str, Any], message: str
 ) -> None:
     subject = {"url": "http://a.test/"} if kind == "crawl" else {"query": "q"}
     job_id = await store_job(tmp_path / "data", kind, subject | options)
     async with open_service(tmp_path / "data") as api:
         ended = await api.wait_for_end(kind, job_id)
         assert ended["status"] == "failed"
-        assert told in ended["error"]
+        assert message in ended["error"]
         assert "start it anew within the limits" in ended["error"]
         refused = await api.post(f"/v1/jobs/{job_id}/retry", {}, 422)
-        assert told in refused["detail"][0]["msg"]
+        assert message in refused["detail"][0]["msg"]
         assert refused["detail"][0]["loc"] == ["path", "job_id"]
 
 

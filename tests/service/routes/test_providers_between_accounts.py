@@ -29,19 +29,19 @@ class Team:
     alice: dict[str, str]
     bob: dict[str, str]
 
-    async def search(self, who: dict[str, str], **body: Any) -> Any:
+    async def search(self, account_headers: dict[str, str], **body: Any) -> Any:
         search = {"query": "kettles", "formats": [], **body}
-        started = await self.api.post("/v1/search?wait=30", search, headers=who)
+        started = await self.api.post("/v1/search?wait=30", search, headers=account_headers)
         return started["result"]
 
-    async def provider_of(self, who: dict[str, str], **body: Any) -> tuple[str, str]:
+    async def provider_of(self, account_headers: dict[str, str], **body: Any) -> tuple[str, str]:
         """Return how the shared provider's attempt ended, and why."""
-        [first, *_] = (await self.search(who, **body))["fallback_chain"]
+        [first, *_] = (await self.search(account_headers, **body))["fallback_chain"]
         assert first["provider"] == self.stub.name
         return first["status"], first.get("detail") or ""
 
-    async def resting_s(self, who: dict[str, str]) -> float:
-        listed = await self.api.get("/v1/engines", headers=who)
+    async def resting_s(self, account_headers: dict[str, str]) -> float:
+        listed = await self.api.get("/v1/engines", headers=account_headers)
         return max(
             float(each["resting_s"])
             for each in listed["engines"]
@@ -55,7 +55,7 @@ def usually(stub: Stub, request: StubRequest) -> web.Response:
 
 
 @pytest.fixture(autouse=True)
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_pacing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nobody wait for turns, which have tests of their own."""
     for api in APIS.values():
         monkeypatch.setattr(
@@ -89,9 +89,9 @@ async def test_queries_that_a_provider_does_not_take_put_it_to_rest_for_nobody(
     for query in ("x" * 401, "x " * 51, "y" * 500, "z" * 1000):
         status, detail = await team.provider_of(team.alice, query=query)
         assert (status, "400 characters" in detail) == ("error", True)
-    for who in (team.bob, team.alice):
-        assert await team.provider_of(who) == ("ok", "")
-        assert await team.resting_s(who) == 0
+    for account_headers in (team.bob, team.alice):
+        assert await team.provider_of(account_headers) == ("ok", "")
+        assert await team.resting_s(account_headers) == 0
 
 
 @pytest.mark.parametrize("name", ["brave", "serper", "tavily", "searxng"])
@@ -151,11 +151,11 @@ async def test_failures_that_one_account_alone_meets_rest_the_provider_for_it_al
 
 async def test_an_outage_that_two_accounts_meet_rests_the_provider_for_all(team: Team) -> None:
     team.stub.other = lambda _request: web.Response(status=500)
-    for who in (team.alice, team.bob, team.alice):
-        assert await team.provider_of(who) == ("error", "HTTP 500")
+    for account_headers in (team.alice, team.bob, team.alice):
+        assert await team.provider_of(account_headers) == ("error", "HTTP 500")
     requests = len(team.stub.requests)
-    for who in (team.alice, team.bob):
-        assert "rests" in (await team.provider_of(who))[1]
+    for account_headers in (team.alice, team.bob):
+        assert "rests" in (await team.provider_of(account_headers))[1]
     assert len(team.stub.requests) == requests
 
 

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from tests.service.conftest import Api, open_service
-from tests.service.routes.test_archive_crawls import crawl, numbered, untimed
+from tests.service.routes.test_archive_crawls import crawl, linked_pages, without_timings
 from tests.site.document import document
 from tests.site.server import Answer, Site
 from webdata_nb.service.archives.warc_records import WarcFile, WarcRecord, read_record
@@ -58,7 +58,7 @@ def zipped(_: web.BaseRequest) -> Answer:
 async def test_the_file_is_a_crawl_of_the_same_rows_and_receipt(
     api: Api, site: Site, tmp_path: Path, strategy: str
 ) -> None:
-    numbered(site)
+    linked_pages(site)
     site.page("/", document("Front", links=["/p1", "/p2", "/zipped", "/broken"]))
     site.page("/zipped", zipped)
     site.page("/broken", "no gzip", headers={"Content-Encoding": "gzip"})
@@ -76,7 +76,7 @@ async def test_the_file_is_a_crawl_of_the_same_rows_and_receipt(
     site.forget()
     archived = await crawl(api, path, **options)
     assert site.requests == ()
-    assert untimed(archived["data"]) == untimed(live["data"])
+    assert without_timings(archived["data"]) == without_timings(live["data"])
     assert archived["receipt"] == live["receipt"]
     assert not partial_path(path, live["job_id"]).exists()
     check_with_warcio(path)
@@ -162,7 +162,7 @@ async def test_a_stopped_crawl_continues_its_file(site: Site, tmp_path: Path) ->
             content for _, content in before
         ]
         archived = await crawl(api, path)
-    assert untimed(archived["data"]) == untimed(ended["data"])
+    assert without_timings(archived["data"]) == without_timings(ended["data"])
 
 
 async def test_large_pages_are_marked_as_cut_off(api: Api, site: Site, tmp_path: Path) -> None:

@@ -197,24 +197,24 @@ async def test_a_site_that_fails_or_whose_budget_is_used_up_holds_up_no_other(
     tmp_path: Path,
 ) -> None:
     with ExitStack() as stack:
-        ring = [stack.enter_context(Site()) for _ in range(3)]
-        refusing = ring[1]
+        sites = [stack.enter_context(Site()) for _ in range(3)]
+        refusing = sites[1]
         refusing.robots("User-agent: *\nDisallow: /")
-        large = ring[2]
-        for site in (ring[0], large):
-            links = [other.at(path) for other in ring for path in ("/", "/only")]
+        large = sites[2]
+        for site in (sites[0], large):
+            links = [other.at(path) for other in sites for path in ("/", "/only")]
             links += [f"/{number}" for number in range(6)] if site is large else []
             site.page("/", document(f"Start {site.port}", links=links))
             site.page("/only", document(f"Only {site.port}", text=prose(str(site.port), 50)))
         for number in range(6):
             large.page(f"/{number}", document(str(number), text=prose(f"n{number}", 50)))
         async with open_service(tmp_path) as api:
-            started = await start(api, [site.at("/") for site in ring], max_pages=4)
+            started = await start(api, [site.at("/") for site in sites], max_pages=4)
             status = await wait_for_end(api, started)
             rows = await rows_of(api, started)
     assert [job["status"] for job in status["jobs"]] == ["completed", "failed", "completed"]
     assert "robots" in status["jobs"][1]["error"]
-    assert rows[0] == [ring[0].at("/"), ring[0].at("/only")]
+    assert rows[0] == [sites[0].at("/"), sites[0].at("/only")]
     assert rows[1] == []
     assert rows[2] == [large.at("/"), large.at("/only"), large.at("/0"), large.at("/1")]
 

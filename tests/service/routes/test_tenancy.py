@@ -79,7 +79,7 @@ OPERATIONS = {
     "webhook stats": ("GET", paths.WEBHOOK_STATS, None, None),
     "webhook test": ("POST", paths.WEBHOOK_TEST, {}, None),
 }
-NOBODY = {
+INVALID_CREDENTIALS = {
     "none": None,
     "empty": "",
     "malformed": "Bearer",
@@ -98,11 +98,11 @@ class Team:
     """A service with things of Alice's (jobs, cancelled), and Bob, who must not see them."""
 
     api: Api
-    things: dict[str, str]
+    resource_ids: dict[str, str]
 
-    async def ask(self, name: str, thing: str | None, bearer: str | None) -> httpx.Response:
+    async def ask(self, name: str, resource_id: str | None, bearer: str | None) -> httpx.Response:
         method, path, body, kind = OPERATIONS[name]
-        target = re.sub(r"\{\w+\}", thing or self.things.get(kind or "", ""), path)
+        target = re.sub(r"\{\w+\}", resource_id or self.resource_ids.get(kind or "", ""), path)
         headers = {} if bearer is None else {"Authorization": bearer}
         return await self.api.http.request(method, target, json=body, headers=headers)
 
@@ -119,19 +119,21 @@ async def team(tmp_path: Path) -> AsyncIterator[Team]:
     async with open_service(tmp_path, "team", providers=no_archive) as api:
         del api.http.headers["Authorization"]
         starts = (("search", {"query": "q"}), ("crawl", {"url": "https://x.invalid", **HOOK}))
-        things = {kind: await api.start_job(kind, body, headers=alice) for kind, body in starts}
-        for job_id in things.values():
+        resource_ids = {
+            kind: await api.start_job(kind, body, headers=alice) for kind, body in starts
+        }
+        for job_id in resource_ids.values():
             await api.http.post(f"/v1/jobs/{job_id}/cancel", headers=alice)
         urls = ["https://x.invalid", "https://y.invalid"]
         sites = await api.post(paths.SITE_CRAWLS, {"urls": urls, "max_pages": 5}, headers=alice)
-        things["site crawl"] = sites["site_crawl_id"]
+        resource_ids["site crawl"] = sites["site_crawl_id"]
         await api.post(f"{paths.SITE_CRAWLS}/{sites['site_crawl_id']}/cancel", headers=alice)
         deliveries = await api.get(paths.WEBHOOK_DELIVERIES, headers=alice)
-        things["delivery"] = deliveries["deliveries"][0]["delivery_id"]
+        resource_ids["delivery"] = deliveries["deliveries"][0]["delivery_id"]
         wanted = {"advertiser_id": ADVERTISER, "limit": 1, "should_download_previews": True}
         ads = await api.post(paths.CREATIVES, wanted, headers=alice)
-        things["file"] = ads["creatives"][0]["preview"]["sha256"]
-        yield Team(api, things)
+        resource_ids["file"] = ads["creatives"][0]["preview"]["sha256"]
+        yield Team(api, resource_ids)
 
 
 def test_the_matrix_has_every_operation_that_needs_a_key() -> None:
@@ -147,10 +149,10 @@ def test_the_matrix_has_every_operation_that_needs_a_key() -> None:
     assert operations == described
 
 
-@pytest.mark.parametrize("who", NOBODY)
-async def test_without_a_valid_key_every_operation_is_the_same_401(team: Team, who: str) -> None:
+@pytest.mark.parametrize("case", INVALID_CREDENTIALS)
+async def test_without_a_valid_key_every_operation_is_the_same_401(team: Team, case: str) -> None:
     for name in OPERATIONS:
-        answer = await team.ask(name, None, NOBODY[who])
+        answer = await team.ask(name, None, INVALID_CREDENTIALS[case])
         assert answer.status_code == 401, name
         assert answer.json() == {"detail": "missing or invalid bearer credential"}
         assert answer.headers["www-authenticate"] == "Bearer"
@@ -179,7 +181,7 @@ async def test_earlier_crawl_of_other_account_is_unknown(team: Team) -> None:
             status=422,
             headers=bob,
         )
-        for job_id in (team.things["crawl"], team.things["search"], UNKNOWN)
+        for job_id in (team.resource_ids["crawl"], team.resource_ids["search"], UNKNOWN)
     ]
     assert replies[0] == replies[1] == replies[2]
     assert "the account has no such crawl" in str(replies[0])

@@ -28,7 +28,7 @@ class Touch:
         return Path.touch, (Path(self.path),)
 
 
-def framed(head: bytes, parts: bytes = b"") -> bytes:
+def frame_message(head: bytes, parts: bytes = b"") -> bytes:
     return SIZES.pack(len(head), len(parts)) + head + parts
 
 
@@ -37,8 +37,8 @@ def reply_to(job: PageJob) -> bytes:
     harmful = pickle.dumps(Touch(url.query))
     honest = worker.process_page(job)
     return {
-        "/pickle": framed(harmful),
-        "/pickle-behind": framed(b'{"sizes": []}', harmful),
+        "/pickle": frame_message(harmful),
+        "/pickle-behind": frame_message(b'{"sizes": []}', harmful),
         "/old-frame": len(harmful).to_bytes(4, "big") + harmful,
         "/garbage": os.urandom(100),
         "/zeros": bytes(1000),

@@ -182,9 +182,9 @@ async def test_extraction_runs_in_worker() -> None:
     page = f'<title>T</title><script type="application/ld+json">{nodes}</script>'
     options = ConversionOptions(formats=(EXTRACTION,), schema=schema)
     async with PagePool(1) as pages:
-        begun = time.process_time()
+        start_s = time.process_time()
         scraped = await pages.scrape(source(page.encode()), options)
-        assert time.process_time() - begun < 1
+        assert time.process_time() - start_s < 1
         assert Extraction.from_json(scraped.formats[EXTRACTION]).data["headline"] == "p0"
 
 

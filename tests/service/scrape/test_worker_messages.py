@@ -102,8 +102,8 @@ def test_values_that_json_cannot_hold_are_converted(*, encoded: bool) -> None:
     reply = decode_reply(*encoded_reply(options, body), options)
     assert isinstance(reply, Scraped)
     data = reply.formats["structured_data"]
-    [thing] = (orjson.loads(data) if encoded else data)["json_ld"]
-    assert thing == {"gtin": 1.2345678901234568e29, "half": "a�b", "text": "a\nb"}
+    [item] = (orjson.loads(data) if encoded else data)["json_ld"]
+    assert item == {"gtin": 1.2345678901234568e29, "half": "a�b", "text": "a\nb"}
 
 
 def nested(levels: int) -> str:
@@ -339,12 +339,12 @@ def test_any_field_value_is_accepted_or_raises_one_error_type(name: str, value: 
 
 
 def test_flipped_bits_are_accepted_or_raise_one_error_type() -> None:
-    luck = random.Random(7)
+    rng = random.Random(7)
     head, parts = encoded_reply()
     for _ in range(2000):
         data = bytearray(head + parts)
-        for _ in range(luck.randint(1, 4)):
-            data[luck.randrange(len(data))] = luck.randrange(256)
+        for _ in range(rng.randint(1, 4)):
+            data[rng.randrange(len(data))] = rng.randrange(256)
         try:
             decode_reply(bytes(data[: len(head)]), bytes(data[len(head) :]), OPTIONS)
         except BadMessage:

@@ -43,7 +43,7 @@ class Clock:
 
 
 @dataclass
-class Programmed:
+class ScriptedProvider:
     """A provider that answers what it was told to, page by page."""
 
     name: str
@@ -63,8 +63,8 @@ class Programmed:
         return ResultPage(tuple(SearchResult(f"http://x/{name}", name, "") for name in answer))
 
 
-def providers(**pages: list[list[str] | ProviderProblem]) -> dict[str, Programmed]:
-    return {name: Programmed(name, pages.get(name, [])) for name in "abcd"}
+def providers(**pages: list[list[str] | ProviderProblem]) -> dict[str, ScriptedProvider]:
+    return {name: ScriptedProvider(name, pages.get(name, [])) for name in "abcd"}
 
 
 def test_chain_starts_with_requested_engine_without_repeats() -> None:
@@ -88,8 +88,8 @@ def test_engine_asks_several_general_indexes_without_a_key(engine: str) -> None:
 @pytest.mark.parametrize("status", ["rate_limited", "blocked"])
 async def test_refusal_skips_providers_of_same_index(status: AttemptStatus) -> None:
     names = ("brave", "ddgs.brave", "ddgs.yahoo")
-    known = {name: Programmed(name, [[name]]) for name in names}
-    known["brave"] = Programmed("brave", [ProviderProblem(status, "no")])
+    known = {name: ScriptedProvider(name, [[name]]) for name in names}
+    known["brave"] = ScriptedProvider("brave", [ProviderProblem(status, "no")])
     links = [ChainLink("engine_one", name) for name in names]
     outcome = await search_providers(links, known, QUERY, ProviderBreakers(), Clock())
     assert [attempt.status for attempt in outcome.attempts] == [status, status, "ok"]
@@ -106,8 +106,8 @@ async def test_refusal_skips_providers_of_same_index(status: AttemptStatus) -> N
 @pytest.mark.parametrize("status", ["auth", "timeout", "error"])
 async def test_other_failures_do_not_skip_providers(status: AttemptStatus) -> None:
     known = {
-        "brave": Programmed("brave", [ProviderProblem(status, "no")]),
-        "ddgs.brave": Programmed("ddgs.brave", [["1"]]),
+        "brave": ScriptedProvider("brave", [ProviderProblem(status, "no")]),
+        "ddgs.brave": ScriptedProvider("ddgs.brave", [["1"]]),
     }
     links = [ChainLink("engine_one", name) for name in known]
     outcome = await search_providers(links, known, QUERY, ProviderBreakers(), Clock())
@@ -189,27 +189,27 @@ async def test_empty_local_index_does_not_hide_web_errors(
 ) -> None:
     links = provider_chain("engine_one", {"engine_one": ("a", "local"), "engine_two": ("b",)})
     known = {
-        "a": Programmed("a", [ProviderProblem(status, "HTTP 500")]),
-        "b": Programmed("b", [ProviderProblem("error", "HTTP 502")]),
-        "local": Programmed("local", []),
+        "a": ScriptedProvider("a", [ProviderProblem(status, "HTTP 500")]),
+        "b": ScriptedProvider("b", [ProviderProblem("error", "HTTP 502")]),
+        "local": ScriptedProvider("local", []),
     }
     outcome = await search_providers(links, known, QUERY, ProviderBreakers())
     assert outcome.failure is not None
     assert f"a: {status} (HTTP 500), local: empty, b: error (HTTP 502)" in outcome.failure
     assert [each.status for each in outcome.attempts] == [status, "empty", "error"]
     # One provider of the web that has nothing to say is an answer.
-    known["b"] = Programmed("b", [])
+    known["b"] = ScriptedProvider("b", [])
     assert (await search_providers(links, known, QUERY, ProviderBreakers())).failure is None
 
 
 async def test_local_results_are_accepted() -> None:
     links = provider_chain("engine_one", {"engine_one": ("a", "local")})
-    broken = Programmed("a", [ProviderProblem("error", "HTTP 500")])
-    known = {"a": broken, "local": Programmed("local", [["mine"]])}
+    broken = ScriptedProvider("a", [ProviderProblem("error", "HTTP 500")])
+    known = {"a": broken, "local": ScriptedProvider("local", [["mine"]])}
     found = await search_providers(links, known, QUERY, ProviderBreakers())
     assert (found.failure, found.fallback_used, len(found.results)) == (None, True, 1)
     alone = await search_providers(
-        links[1:], {"local": Programmed("local", [])}, QUERY, ProviderBreakers()
+        links[1:], {"local": ScriptedProvider("local", [])}, QUERY, ProviderBreakers()
     )
     assert alone.failure is None
 
@@ -245,11 +245,11 @@ async def test_limit_after_results_keeps_rows_and_opens_circuit() -> None:
 
 
 async def test_no_request_follows_last_page() -> None:
-    class Once(Programmed):
+    class SinglePageProvider(ScriptedProvider):
         async def fetch_page(self, query: SearchQuery, number: int) -> ResultPage:
             return ResultPage((await super().fetch_page(query, number)).results, has_more=False)
 
-    once = Once("a", [["1"], ["2"]])
+    once = SinglePageProvider("a", [["1"], ["2"]])
     outcome = await search_providers(
         [ChainLink("engine_one", "a")], {"a": once}, QUERY, ProviderBreakers()
     )

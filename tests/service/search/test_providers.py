@@ -61,7 +61,7 @@ class Bench:
         return attempt.status, attempt.detail or ""
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def request_params(self) -> dict[str, Any]:
         return dict(self.stub.requests[-1].parameters)
 
 
@@ -74,7 +74,7 @@ TRUST = ssl.create_default_context()
 
 
 @pytest.fixture(autouse=True)
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_pacing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nobody wait for turns, which have tests of their own, nor read certificates each time."""
     monkeypatch.setattr(fetch, "tls_context", lambda _bundle: TRUST)
     for api in catalog.APIS.values():
@@ -88,13 +88,13 @@ async def bench(stub: Stub, site: Site) -> AsyncIterator[Bench]:
     access = Access(url=stub.on(site), key=KEY if stub.keyed else None)
     policy = EgressPolicy("local")
     async with Fetcher(policy, user_agent="webdata-test/1") as fetcher:
-        opened = ProviderCatalog(_Nobody(), ProviderQueues()).open_providers(
+        opened = ProviderCatalog(_UnusedProvider(), ProviderQueues()).open_providers(
             [ChainLink("engine_one", stub.name)], SearchSettings({}, {stub.name: access}), fetcher
         )
         yield Bench(stub, opened[stub.name], ProviderBreakers())
 
 
-class _Nobody:
+class _UnusedProvider:
     name = identity = "local"
 
     async def fetch_page(self, query: SearchQuery, number: int) -> ResultPage:
@@ -149,7 +149,7 @@ async def test_query_text_is_sent_unchanged(bench: Bench) -> None:
     text = 'naïve "a & b" 100% +x 日本'
     bench.stub.served = results(3)
     await bench.search(replace(QUERY, text=text))
-    assert text in bench.asked.values()
+    assert text in bench.request_params.values()
 
 
 def _answered(_request: StubRequest, **options: Any) -> web.Response:
@@ -331,7 +331,7 @@ async def test_options_are_mapped_to_documented_parameters(bench: Bench) -> None
     bench.stub.served = results(30)
     await bench.search(replace(QUERY, language="de", country="at", safe_search=True))
     wishes = WISHES[bench.stub.name]
-    assert {name: bench.asked.get(name) for name in wishes} == wishes
+    assert {name: bench.request_params.get(name) for name in wishes} == wishes
     cookies = set(bench.stub.requests[-1].headers.get("cookie", "").split("; ")) - {""}
     assert cookies == COOKIES.get(bench.stub.name, set())
 
@@ -341,13 +341,13 @@ async def test_no_country_is_sent_by_default(bench: Bench) -> None:
     bench.stub.served = results(3)
     await bench.search()
     quiet = {"gl", "userLocation", "rb", "rbb"} | ({"country"} - _own_word(bench))
-    assert quiet.isdisjoint(bench.asked)
+    assert quiet.isdisjoint(bench.request_params)
 
 
 def _own_word(bench: Bench) -> set[str]:
     if bench.stub.name != "brave":
         return set()
-    assert bench.asked["country"] == "ALL"
+    assert bench.request_params["country"] == "ALL"
     return {"country"}
 
 
@@ -367,7 +367,7 @@ async def test_brave_language_codes(
     bench: Bench, language: str, country: str, lang: str, where: str
 ) -> None:
     await bench.search(replace(QUERY, language=language, country=country))
-    assert (bench.asked["search_lang"], bench.asked["country"]) == (lang, where)
+    assert (bench.request_params["search_lang"], bench.request_params["country"]) == (lang, where)
 
 
 @pytest.mark.parametrize("stub", ["brave"], indirect=True)
@@ -399,7 +399,7 @@ async def test_wrong_key_is_status_auth(bench: Bench, site: Site) -> None:
     async with Fetcher(EgressPolicy("local"), user_agent="t") as fetcher:
         choice = SearchSettings({}, {bench.stub.name: access})
         link = ChainLink("engine_one", bench.stub.name)
-        opened = ProviderCatalog(_Nobody(), ProviderQueues()).open_providers(
+        opened = ProviderCatalog(_UnusedProvider(), ProviderQueues()).open_providers(
             [link], choice, fetcher
         )
         outcome = await search_providers([link], opened, QUERY, ProviderBreakers())
@@ -440,11 +440,11 @@ async def test_mediawiki_host_follows_language(bench: Bench, site: Site) -> None
     async with Fetcher(EgressPolicy("local"), user_agent="t") as fetcher:
         link = ChainLink("engine_one", "mediawiki")
         chosen = SearchSettings({}, {"mediawiki": access})
-        opened = ProviderCatalog(_Nobody(), ProviderQueues()).open_providers(
+        opened = ProviderCatalog(_UnusedProvider(), ProviderQueues()).open_providers(
             [link], chosen, fetcher
         )
         await search_providers([link], opened, replace(QUERY, language="pt-BR"), ProviderBreakers())
-    assert bench.asked["x"] == "pt"
+    assert bench.request_params["x"] == "pt"
 
 
 @pytest.mark.parametrize("stub", ["searxng"], indirect=True)
@@ -548,7 +548,7 @@ async def test_team_reaches_private_instance_but_not_metadata_address(site: Site
             ("http://169.254.169.254/latest", "error"),
         ):
             chosen = SearchSettings({}, {"searxng": Access(url=url)})
-            opened = ProviderCatalog(_Nobody(), ProviderQueues()).open_providers(
+            opened = ProviderCatalog(_UnusedProvider(), ProviderQueues()).open_providers(
                 [link], chosen, apis
             )
             outcome = await search_providers([link], opened, QUERY, ProviderBreakers())
@@ -565,7 +565,7 @@ async def test_nearby_instance_is_used_without_proxy(stub: Stub, site: Site) -> 
         Fetcher(policy, user_agent="t") as near,
     ):
         for direct, status in ((None, "error"), (near, "ok")):
-            opened = ProviderCatalog(_Nobody(), ProviderQueues()).open_providers(
+            opened = ProviderCatalog(_UnusedProvider(), ProviderQueues()).open_providers(
                 [link], chosen, far, direct
             )
             outcome = await search_providers([link], opened, QUERY, ProviderBreakers())

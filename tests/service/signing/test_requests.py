@@ -28,7 +28,7 @@ from webdata_nb.service.web.throttle import HostThrottle
 GUIDE: Final = Path(__file__).parents[3] / "docs" / "guide" / "signed-requests.md"
 
 
-async def everything_is_here(_host: str) -> Sequence[str]:
+async def resolve_to_loopback(_host: str) -> Sequence[str]:
     return ["127.0.0.1"]
 
 
@@ -62,7 +62,7 @@ async def crawler(folder: Path, **options: object) -> AsyncIterator[Crawler]:
         fetcher = Fetcher(
             EgressPolicy("local"),
             user_agent="webdata-tests/1.0",
-            lookup=everything_is_here,
+            lookup=resolve_to_loopback,
             **options,  # type: ignore[arg-type]
         )
         await stack.enter_async_context(fetcher)

@@ -205,9 +205,9 @@ async def test_only_requests_for_pages_without_headers_of_a_user_are_signed(
         assert [row["success"] for row in searched["data"]] == [True, True]
         assert len(await verify(api, *site.requests)) == 2
         assert stub.requests
-        asked = [request.headers for request in stub.requests]
-        asked += [webhook.headers for webhook in await endpoint.received(1)]
-        assert not any("ignature-" in name for headers in asked for name in headers)
+        sent_headers = [request.headers for request in stub.requests]
+        sent_headers += [webhook.headers for webhook in await endpoint.received(1)]
+        assert not any("ignature-" in name for headers in sent_headers for name in headers)
         plain = await api.run_job("search", query="words", formats=[])
         assert plain["signature_agent"] is None
 

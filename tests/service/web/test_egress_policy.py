@@ -56,7 +56,7 @@ def fetcher_for(policy: EgressPolicy) -> Fetcher:
     return Fetcher(policy, user_agent="x", lookup=look_up)
 
 
-async def said_to(fetcher: Fetcher, url: str) -> str:
+async def fetch_error_text(fetcher: Fetcher, url: str) -> str:
     with pytest.raises(FetchError) as caught:
         await fetcher.fetch(FetchRequest(url, timeout_s=5))
     return str(caught.value)
@@ -65,7 +65,7 @@ async def said_to(fetcher: Fetcher, url: str) -> str:
 @pytest.mark.parametrize("host", (LOOPBACK + NOT_ADMITTED).split())
 async def test_private_targets_are_refused_in_team_mode(server: WireServer, host: str) -> None:
     async with fetcher_for(EgressPolicy("team")) as fetcher:
-        assert await said_to(fetcher, server.url(host=host)) == refusal(host)
+        assert await fetch_error_text(fetcher, server.url(host=host)) == refusal(host)
     assert server.connections == 0
 
 
@@ -73,7 +73,7 @@ async def test_private_targets_are_refused_in_team_mode(server: WireServer, host
 async def test_redirect_to_private_target_is_refused(server: WireServer, host: str) -> None:
     async with fetcher_for(EgressPolicy("team", THIS_MACHINE)) as fetcher:
         start = server.redirect("/", server.url("/inside", host=host))
-        assert await said_to(fetcher, start) == refusal(host)
+        assert await fetch_error_text(fetcher, start) == refusal(host)
     assert server.paths() == ["/"]
 
 
@@ -92,13 +92,13 @@ async def test_local_mode_allows_this_machine_but_not_the_service(
     async with fetcher_for(EgressPolicy("local")) as fetcher:
         assert (await fetcher.fetch(FetchRequest(server.url(host=host)))).body == b"mine"
     async with fetcher_for(EgressPolicy("local", own_port=server.port)) as fetcher:
-        assert await said_to(fetcher, server.url(host=host)) == POLICY_TEXT
+        assert await fetch_error_text(fetcher, server.url(host=host)) == POLICY_TEXT
 
 
 @pytest.mark.parametrize("host", ["metadata.test", "169.254.169.254", "[::ffff:169.254.169.254]"])
 async def test_local_mode_refuses_metadata(host: str) -> None:
     async with fetcher_for(EgressPolicy("local")) as fetcher:
-        assert await said_to(fetcher, f"http://{host}/latest/meta-data/") == POLICY_TEXT
+        assert await fetch_error_text(fetcher, f"http://{host}/latest/meta-data/") == POLICY_TEXT
 
 
 async def test_host_header_keeps_name(server: WireServer) -> None:
@@ -132,7 +132,7 @@ async def test_socket_factory_refuses_forbidden_address(
 
     monkeypatch.setattr(Fetcher, "_check_hop", no_check)
     async with fetcher_for(EgressPolicy("team")) as fetcher:
-        assert await said_to(fetcher, server.url()) == POLICY_TEXT
+        assert await fetch_error_text(fetcher, server.url()) == POLICY_TEXT
     assert server.connections == 0
 
 
@@ -199,7 +199,7 @@ async def test_check_sends_no_request(url: str, kind: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "asked"),
+    ("host", "requested_host"),
     [
         ("b\u00fccher.test", "xn--bcher-kva.test"),
         ("a_b.test", "a_b.test"),
@@ -209,7 +209,7 @@ async def test_check_sends_no_request(url: str, kind: str | None) -> None:
     ],
 )
 async def test_unusual_names_are_resolved_as_checked(
-    server: WireServer, host: str, asked: str
+    server: WireServer, host: str, requested_host: str
 ) -> None:
     names: list[str] = []
 
@@ -220,5 +220,5 @@ async def test_unusual_names_are_resolved_as_checked(
     server.page("/", b"x")
     async with Fetcher(EgressPolicy("local"), user_agent="x", lookup=note) as fetcher:
         await fetcher.fetch(FetchRequest(server.url(host=host)))
-    assert names == [asked]
-    assert server.last.headers["host"] == f"{asked}:{server.port}"
+    assert names == [requested_host]
+    assert server.last.headers["host"] == f"{requested_host}:{server.port}"

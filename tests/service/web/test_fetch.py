@@ -186,7 +186,7 @@ async def test_post_and_head(server: WireServer, fetcher: Fetcher) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stage", "said"),
+    ("stage", "data"),
     [
         ("before the status", b""),
         ("within the status", b"HTTP/1.1 20"),
@@ -201,10 +201,10 @@ async def test_cut_connection_fails(
     server: WireServer,
     fetcher: Fetcher,
     stage: str,
-    said: bytes,
+    data: bytes,
     end: Callable[[bytes], Answer],
 ) -> None:
-    server.answers["/"] = end(said)
+    server.answers["/"] = end(data)
     for _ in range(3):
         error = await failure(fetcher, server.url())
         assert error.kind == "reset", stage
@@ -220,7 +220,7 @@ async def test_truncated_compressed_page_fails(server: WireServer, fetcher: Fetc
 
 
 @pytest.mark.parametrize(
-    "said",
+    "data",
     [
         b"SSH-2.0-OpenSSH_9.2\r\n\r\n",
         b"HTTP/1.1 abc OK\r\n\r\n",
@@ -232,8 +232,8 @@ async def test_truncated_compressed_page_fails(server: WireServer, fetcher: Fetc
         HEAD + b"X: 1\r\n" * 1000 + b"\r\n",
     ],
 )
-async def test_invalid_http_fails(server: WireServer, fetcher: Fetcher, said: bytes) -> None:
-    server.answers["/"] = then_close(said)
+async def test_invalid_http_fails(server: WireServer, fetcher: Fetcher, data: bytes) -> None:
+    server.answers["/"] = then_close(data)
     error = await failure(fetcher, server.url())
     assert error.kind == "protocol"
     assert "aaa" not in str(error)
@@ -288,7 +288,7 @@ async def test_unknown_coding_fails(server: WireServer, fetcher: Fetcher) -> Non
 
 
 @pytest.mark.parametrize(
-    ("said", "what"),
+    ("data", "what"),
     [
         (b"", "did not answer within 0.2 s"),
         (HEAD, "did not answer within 0.2 s"),
@@ -296,9 +296,9 @@ async def test_unknown_coding_fails(server: WireServer, fetcher: Fetcher) -> Non
     ],
 )
 async def test_deadline_covers_every_stage(
-    server: WireServer, fetcher: Fetcher, said: bytes, what: str
+    server: WireServer, fetcher: Fetcher, data: bytes, what: str
 ) -> None:
-    server.answers["/"] = then_hang(said)
+    server.answers["/"] = then_hang(data)
     with pytest.raises(FetchError, match=what) as caught:
         await fetcher.fetch(FetchRequest(server.url(), timeout_s=0.2))
     assert caught.value.kind == "timeout"
@@ -324,12 +324,12 @@ async def test_limits_set_deadline(server: WireServer, fetcher: Fetcher) -> None
 async def test_timeout_of_allow_hop_is_not_the_deadline(
     server: WireServer, fetcher: Fetcher
 ) -> None:
-    async def overtaxed(url: str) -> str | None:
+    async def overloaded(url: str) -> str | None:
         raise TimeoutError(url)
 
     url = server.redirect("/", "/next")
     with pytest.raises(TimeoutError, match="/next"):
-        await fetcher.fetch(FetchRequest(url), allow_hop=overtaxed)
+        await fetcher.fetch(FetchRequest(url), allow_hop=overloaded)
 
 
 async def test_refused_connection_fails(fetcher: Fetcher) -> None:

@@ -75,12 +75,14 @@ def test_invalid_address_is_refused(ip: str) -> None:
 
 
 def test_refusals_have_one_message() -> None:
-    said = set()
+    refusals = set()
     for ip in ("10.0.0.1", "127.0.0.1", "169.254.169.254", "nonsense"):
         with pytest.raises(EgressDenied) as caught:
             TEAM.check_address(ip, 80)
-        said.add((str(caught.value), caught.value.kind))
-    assert said == {("The network policy of this service does not allow that address.", "refused")}
+        refusals.add((str(caught.value), caught.value.kind))
+    assert refusals == {
+        ("The network policy of this service does not allow that address.", "refused")
+    }
 
 
 @pytest.mark.parametrize("url", ["http://ann@example.com/", "http://ann:pw@example.com/"])

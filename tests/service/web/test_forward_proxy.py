@@ -364,8 +364,8 @@ async def test_failed_handshake_affects_only_its_connection(
                 if speaks_tls:
                     await writer.start_tls(unchecked(), server_hostname="site.test")
                 writer.write(b"GET / HTTP/1.1\r\nHost: site.test\r\n\r\n")
-                said = await reader.readuntil(b"page") if speaks_tls else await reader.read()
-                assert said.startswith(b"HTTP/1.1 200") is speaks_tls
+                head = await reader.readuntil(b"page") if speaks_tls else await reader.read()
+                assert head.startswith(b"HTTP/1.1 200") is speaks_tls
                 writer.close()
     gc.collect()
     assert not caplog.records

@@ -64,7 +64,7 @@ async def test_redirects_are_not_followed_on_request(server: WireServer, fetcher
 
 
 @pytest.mark.parametrize(
-    ("location", "asked"),
+    ("location", "requested_path"),
     [
         ("/caf\u00e9".encode(), "/caf%C3%A9"),
         (b"/caf\xe9", "/caf%E9"),
@@ -73,13 +73,13 @@ async def test_redirects_are_not_followed_on_request(server: WireServer, fetcher
     ],
 )
 async def test_unusual_locations(
-    server: WireServer, fetcher: Fetcher, location: bytes, asked: str
+    server: WireServer, fetcher: Fetcher, location: bytes, requested_path: str
 ) -> None:
     server.answers["/"] = (
         b"HTTP/1.1 302 Found\r\nLocation: " + location + b"\r\nContent-Length: 0\r\n\r\n"
     )
     await fetcher.fetch(FetchRequest(server.url()))
-    assert server.paths() == ["/", asked]
+    assert server.paths() == ["/", requested_path]
 
 
 @pytest.mark.parametrize("location", ["mailto:a@b.test", "ftp://b.test/", "http://", "file:///x"])

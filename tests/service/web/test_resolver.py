@@ -22,12 +22,12 @@ class Names:
 
     def __init__(self, **known: Sequence[str] | Exception) -> None:
         self.known: dict[str, Sequence[str] | Exception] = dict(known)
-        self.asked: list[str] = []
+        self.lookups: list[str] = []
         self.may_answer = asyncio.Event()
         self.may_answer.set()
 
     async def __call__(self, host: str) -> Sequence[str]:
-        self.asked.append(host)
+        self.lookups.append(host)
         await self.may_answer.wait()
         answer = self.known.get(host, socket.gaierror(-2, "Name or service not known"))
         if isinstance(answer, Exception):
@@ -62,8 +62,10 @@ async def resolver(names: Names, clock: Clock) -> AsyncIterator[Resolver]:
 
 async def test_addresses_are_unique(resolver: Resolver) -> None:
     assert await resolver.addresses("site", 80) == ("93.184.215.14", "2606:4700::1")
-    dialled = [(found["host"], found["port"]) for found in await resolver.resolve("site", 443)]
-    assert dialled == [("93.184.215.14", 443), ("2606:4700::1", 443)]
+    record_connections = [
+        (found["host"], found["port"]) for found in await resolver.resolve("site", 443)
+    ]
+    assert record_connections == [("93.184.215.14", 443), ("2606:4700::1", 443)]
 
 
 @pytest.mark.parametrize("bad", ["10.0.0.1", "127.0.0.1", "169.254.169.254"])
@@ -108,10 +110,10 @@ async def test_lookup_is_cached_for_a_minute(
 ) -> None:
     for port in (80, 443):
         await resolver.addresses("site", port)
-    assert names.asked == ["site"]
+    assert names.lookups == ["site"]
     clock.now += resolver_module.CACHE_S
     await resolver.addresses("site", 80)
-    assert names.asked == ["site", "site"]
+    assert names.lookups == ["site", "site"]
 
 
 @pytest.mark.parametrize("host", ["unknown", "nowhere"])
@@ -120,7 +122,7 @@ async def test_failure_is_cached(names: Names, resolver: Resolver, host: str) ->
         with pytest.raises(FetchError, match=host) as caught:
             await resolver.addresses(host, 80)
         assert caught.value.kind == "dns"
-    assert names.asked == [host]
+    assert names.lookups == [host]
 
 
 async def test_invalid_host_name(names: Names) -> None:
@@ -138,7 +140,7 @@ async def test_concurrent_callers_share_one_lookup(names: Names, resolver: Resol
     answers = await asyncio.gather(*asking, return_exceptions=True)
     assert isinstance(answers[0], asyncio.CancelledError)
     assert answers[1:] == [("93.184.215.14", "2606:4700::1")] * 4
-    assert names.asked == ["site"]
+    assert names.lookups == ["site"]
 
 
 async def test_silent_name_server_times_out(
@@ -157,7 +159,7 @@ async def test_close_cancels_lookups(names: Names) -> None:
     asking = asyncio.create_task(resolver.addresses("site", 80))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    assert names.asked == ["site"]
+    assert names.lookups == ["site"]
     await resolver.close()
     with pytest.raises(asyncio.CancelledError):
         await asking
@@ -172,7 +174,7 @@ async def test_cache_is_bounded(
         await resolver.addresses(name, 80)
     await resolver.addresses("three", 80)
     await resolver.addresses("one", 80)
-    assert names.asked == ["one", "two", "three", "one"]
+    assert names.lookups == ["one", "two", "three", "one"]
 
 
 async def test_system_resolver_is_the_default() -> None:
@@ -203,11 +205,11 @@ async def test_silent_names_of_one_account_do_not_delay_others(
 
     opened = Resolver(TEAM, lookup=lookup, clock=clock)
     hosts = [*(f"silent{n}" for n in range(40)), "victim"]
-    crowd = [asyncio.create_task(addresses("a", host)) for host in hosts]
+    tasks = [asyncio.create_task(addresses("a", host)) for host in hosts]
     await asyncio.sleep(0)
     # Neither while the other account's lookup of the name waits, nor after it has failed.
     assert await addresses("b", "victim") == ("93.184.215.14",)
-    outcomes = await asyncio.gather(*crowd, return_exceptions=True)
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
     assert all(isinstance(outcome, FetchError) for outcome in outcomes[:-1])
     assert await addresses("b", "victim") == ("93.184.215.14",)
     assert await addresses("a", "victim") == ("93.184.215.14",)

@@ -22,7 +22,7 @@ def presenting(name: str) -> ssl.SSLContext:
     return context
 
 
-async def everything_is_here(_host: str) -> Sequence[str]:
+async def resolve_to_loopback(_host: str) -> Sequence[str]:
     return ["127.0.0.1"]
 
 
@@ -31,7 +31,7 @@ def fetcher_for(*, trusting: str | None = "ca.pem") -> Fetcher:
         EgressPolicy("local"),
         user_agent="x",
         ca_bundle=None if trusting is None else CERTIFICATES / trusting,
-        lookup=everything_is_here,
+        lookup=resolve_to_loopback,
     )
 
 

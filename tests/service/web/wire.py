@@ -111,22 +111,22 @@ def page(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
     return "\r\n".join((*lines, "", "")).encode() + body
 
 
-def then_close(said: bytes) -> Answer:
+def then_close(data: bytes) -> Answer:
     """Say this and end the connection."""
 
     async def answer(writer: asyncio.StreamWriter) -> None:
-        writer.write(said)
+        writer.write(data)
         await writer.drain()
         writer.close()
 
     return answer
 
 
-def then_reset(said: bytes) -> Answer:
+def then_reset(data: bytes) -> Answer:
     """Say this and break the connection off (RST)."""
 
     async def answer(writer: asyncio.StreamWriter) -> None:
-        writer.write(said)
+        writer.write(data)
         await writer.drain()
         reset_on_close(writer.get_extra_info("socket"))
         writer.transport.abort()
@@ -134,11 +134,11 @@ def then_reset(said: bytes) -> Answer:
     return answer
 
 
-def then_hang(said: bytes) -> Answer:
+def then_hang(data: bytes) -> Answer:
     """Say this and nothing more, keeping the connection open."""
 
     async def answer(writer: asyncio.StreamWriter) -> None:
-        writer.write(said)
+        writer.write(data)
         await writer.drain()
         await asyncio.Event().wait()
 

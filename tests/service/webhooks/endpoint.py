@@ -47,7 +47,7 @@ class Endpoint:
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
         await site.start()
         self._port = self._runner.addresses[0][1]
-        self._came = asyncio.Condition()
+        self._condition = asyncio.Condition()
         return self
 
     async def __aexit__(
@@ -64,15 +64,15 @@ class Endpoint:
 
     async def received(self, count: int) -> list[ReceivedWebhook]:
         """Wait until `count` requests came."""
-        async with asyncio.timeout(60), self._came:
-            await self._came.wait_for(lambda: len(self.webhooks) >= count)
+        async with asyncio.timeout(60), self._condition:
+            await self._condition.wait_for(lambda: len(self.webhooks) >= count)
         return self.webhooks
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         webhook = ReceivedWebhook(request.path_qs, dict(request.headers), await request.read())
-        async with self._came:
+        async with self._condition:
             self.webhooks.append(webhook)
-            self._came.notify_all()
+            self._condition.notify_all()
             answer = self.answers.pop(0) if self.answers else 204
         if isinstance(answer, int):
             return web.Response(status=answer, headers={"Location": "/elsewhere"})

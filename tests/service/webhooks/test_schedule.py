@@ -37,10 +37,12 @@ def test_each_profile_has_its_delays() -> None:
     st.integers(200, 599) | st.sampled_from(["dns", "connect", "timeout", "reset", "refused"]),
 )
 def test_transient_failures_get_three_attempts_others_one(
-    rules: object, attempt: int, met: int | str
+    rules: object, attempt: int, result: int | str
 ) -> None:
-    outcome = DeliveryOutcome(met) if isinstance(met, int) else DeliveryOutcome(failure=met)
+    outcome = (
+        DeliveryOutcome(result) if isinstance(result, int) else DeliveryOutcome(failure=result)
+    )
     found = next_delivery(rules, attempt, outcome, NOW)  # type: ignore[arg-type]
-    passing = met >= 500 if isinstance(met, int) else met != "refused"
+    passing = result >= 500 if isinstance(result, int) else result != "refused"
     assert (found.state == "pending") == (passing and attempt < 3)
     assert found.due_at > NOW if found.state == "pending" else found.due_at == NOW

@@ -63,12 +63,12 @@ class Engine:
     """Runs until it is cancelled, and tells what it did."""
 
     def __init__(self) -> None:
-        self.begun: list[str] = []
+        self.started_ids: list[str] = []
         self.cleaned: list[str] = []
         self.running = asyncio.Event()
 
     async def __call__(self, context: JobContext) -> CommitBatch:
-        self.begun.append(context.job.id)
+        self.started_ids.append(context.job.id)
         await context.commit(CommitBatch(entries=(entry(0, position=0),)))
         self.running.set()
         try:
@@ -105,7 +105,7 @@ async def test_job_cancelled_during_its_claim_never_begins(store: Slow) -> None:
         assert (await store.job(ALICE, job.id)).state is JobStatus.CANCELLED
         store.held.set()
         await cancelling
-    assert engine.begun == []
+    assert engine.started_ids == []
     await runner.close()
 
 
@@ -126,7 +126,7 @@ async def test_cancelled_jobs_free_their_slots(
             await asyncio.gather(*cancelling)
         store.held.set()
         await engine.running.wait()
-    assert engine.begun == [jobs[-1].id]
+    assert engine.started_ids == [jobs[-1].id]
     await runner.close()
 
 

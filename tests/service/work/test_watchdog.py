@@ -34,19 +34,19 @@ async def wait_for_stalled_end(api: Api, job_id: str) -> Any:
 @contextmanager
 def reading_that_hangs(monkeypatch: pytest.MonkeyPatch, times: int) -> Iterator[list[str]]:
     """Let the page pool never answer for a page called /stuck, so many times."""
-    hung: list[str] = []
+    stalled: list[str] = []
     whole = PagePool.scrape
 
     async def scrape(self: PagePool, source: Any, *rest: Any, **options: Any) -> Any:
-        if source.url.endswith("/stuck") and len(hung) < times:
-            hung.append(source.url)
+        if source.url.endswith("/stuck") and len(stalled) < times:
+            stalled.append(source.url)
             with operations.waiting_for("a page worker", 0.1):
                 await asyncio.Event().wait()
         return await whole(self, source, *rest, **options)
 
     monkeypatch.setattr(PagePool, "scrape", scrape)
     monkeypatch.setattr(watchdog, "DEADLINE_MARGIN_S", 0.1)
-    yield hung
+    yield stalled
 
 
 @pytest.mark.slow
@@ -61,7 +61,7 @@ async def test_stalled_job_is_requeued_and_then_fails(
     caplog.set_level(logging.INFO)
     start = site.page("/stuck", document("Stuck", links=["/other"]))
     site.page("/other", document("Other"))
-    with reading_that_hangs(monkeypatch, times) as hung:
+    with reading_that_hangs(monkeypatch, times) as stalled:
         async with open_service(tmp_path / "data", stall_s=2.0) as api:
             job_id = await api.start_job("crawl", {"url": start})
             reply = await wait_for_stalled_end(api, job_id)
@@ -80,7 +80,7 @@ async def test_stalled_job_is_requeued_and_then_fails(
         assert "no progress for 2 s, while it was waiting for a page worker" in reply["error"]
         assert [each.rpartition(" ")[2] for each in lines[1:]] == ["action=failed"]
         assert 'webdata_watchdog_fired_total{action="failed",kind="crawl"} 1.0' in output
-    assert len(hung) == min(times, 2)
+    assert len(stalled) == min(times, 2)
 
 
 @pytest.mark.slow

@@ -66,11 +66,11 @@ class Endpoint:
     """A receiver of webhooks, in place of the sender."""
 
     def __init__(self) -> None:
-        self.told: dict[str, Counter[tuple[str, str]]] = {}
+        self.notices: dict[str, Counter[tuple[str, str]]] = {}
 
     async def post(self, url: str, notice: Any, *, event_id: str, **_rest: Any) -> DeliveryOutcome:
         job_id = url.rpartition("/")[2]
-        self.told.setdefault(job_id, Counter())[notice.event, event_id] += 1
+        self.notices.setdefault(job_id, Counter())[notice.event, event_id] += 1
         return DeliveryOutcome(status=200)
 
 
@@ -78,7 +78,7 @@ class Endpoint:
 class Watch:
     """What a client that listens to a job has been told."""
 
-    shown: list[bytes] = field(default_factory=list)
+    seen_rows: list[bytes] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
     end: JobStatus | None = None
 
@@ -223,11 +223,13 @@ class Fleet:
                 )
             )
             rows = list(look.rows)
-            if rows[: len(watch.shown)] != watch.shown and job.kind == "crawl":
-                watch.broken.append(f"rows shown have changed: {len(watch.shown)} to {len(rows)}")
-            if len(rows) < len(watch.shown) or len(rows) != look.job.published:
+            if rows[: len(watch.seen_rows)] != watch.seen_rows and job.kind == "crawl":
+                watch.broken.append(
+                    f"rows shown have changed: {len(watch.seen_rows)} to {len(rows)}"
+                )
+            if len(rows) < len(watch.seen_rows) or len(rows) != look.job.published:
                 watch.broken.append(f"{len(rows)} rows, {look.job.published} counted")
-            watch.shown, over = rows, look.job.state.terminal
+            watch.seen_rows, over = rows, look.job.state.terminal
             await asyncio.sleep(2.0)
 
     # what the worker does
@@ -275,8 +277,12 @@ class Fleet:
         rows = await self.store.rows(ALICE, job.id, start=0, count=1000)
         if job.state is JobStatus.COMPLETED and rows != [_row(each).json for each in range(pages)]:
             wrong.append(f"{len(rows)} rows of {pages}")
-        ends = [event for event in self.endpoint.told.get(job.id, ()) if event[0] != "crawl.page"]
-        events = [event for event in self.endpoint.told.get(job.id, ()) if event[0] == "crawl.page"]
+        ends = [
+            event for event in self.endpoint.notices.get(job.id, ()) if event[0] != "crawl.page"
+        ]
+        events = [
+            event for event in self.endpoint.notices.get(job.id, ()) if event[0] == "crawl.page"
+        ]
         if len(ends) != 1 - (job.state is JobStatus.CANCELLED and not ends):
             wrong.append(f"webhooks of its end: {ends}")
         if len(events) != (len(rows) if job.kind == "crawl" else 0):
@@ -341,7 +347,7 @@ async def _crawl(context: JobContext, known: set[int], request: Mapping[str, Any
         if request["fails"] and ordinal == 1:
             raise JobFailure("as it was asked to")
 
-    await _together([one(ordinal) for ordinal in range(pages)])
+    await _gather([one(ordinal) for ordinal in range(pages)])
 
 
 async def _search(context: JobContext, known: set[int], request: Mapping[str, Any]) -> None:
@@ -361,10 +367,10 @@ async def _search(context: JobContext, known: set[int], request: Mapping[str, An
         page = await _entry(context, ordinal, "scrape")
         await context.commit(CommitBatch(updates=(page,), completed=pages - len(waiting)))
 
-    await _together([one(ordinal) for ordinal in range(pages)])
+    await _gather([one(ordinal) for ordinal in range(pages)])
 
 
-async def _together(tasks: list[Any]) -> None:
+async def _gather(tasks: list[Any]) -> None:
     try:
         async with asyncio.TaskGroup() as group:
             for task in tasks:

@@ -36,7 +36,7 @@ AT_OPENING: Final = frozenset({"encrypt_job", "plaintext_jobs", "mark_jobs_witho
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class FleetResult:
     """What a run came to: what did not hold, how often the fault struck, which statements ran."""
 
     problems: tuple[str, ...]
@@ -45,12 +45,12 @@ class Told:
     chores: frozenset[str]
 
 
-def life(fault: Fault | None = None, *, among_chores: bool = False) -> Told:
+def run_fleet(fault: Fault | None = None, *, among_chores: bool = False) -> FleetResult:
     """Run a fleet while `fault` strikes its jobs, or what is done beside them."""
-    return run(_life(fault, among_chores=among_chores))
+    return run(_run_fleet(fault, among_chores=among_chores))
 
 
-async def _life(fault: Fault | None, *, among_chores: bool) -> Told:
+async def _run_fleet(fault: Fault | None, *, among_chores: bool) -> FleetResult:
     with tempfile.TemporaryDirectory() as root:
         async with Fleet(Path(root)) as fleet:
             fleet.faults.ran.clear()
@@ -64,7 +64,7 @@ async def _life(fault: Fault | None, *, among_chores: bool) -> Told:
             await fleet.cancel(cancelled)
             await fleet.kill()
             await fleet.settle()
-            raised, during = fleet.faults.raised, frozenset(fleet.faults.ran)
+            raised, job_statements = fleet.faults.raised, frozenset(fleet.faults.ran)
             problems = await fleet.problems()
             fleet.faults.ran.clear()
             if fault is not None and among_chores:
@@ -73,31 +73,31 @@ async def _life(fault: Fault | None, *, among_chores: bool) -> Told:
                 await chores(fleet, crawl, expired)
                 raised = fleet.faults.raised
                 problems += await fleet.problems()
-            return Told(tuple(problems), raised, during, frozenset(fleet.faults.ran))
+            return FleetResult(tuple(problems), raised, job_statements, frozenset(fleet.faults.ran))
 
 
-def faults(told: Told) -> Iterator[tuple[Fault, bool]]:
+def faults(result: FleetResult) -> Iterator[tuple[Fault, bool]]:
     """Return every fault that is to be tried, and whether it strikes among the chores."""
-    for statement in sorted(told.jobs | told.chores):
+    for statement in sorted(result.jobs | result.chores):
         for code in CODES:
             for times, seconds in ((1, 0.0), (TIMES, 0.0), (0, SECONDS)):
-                yield Fault(statement, code, times, seconds), statement not in told.jobs
+                yield Fault(statement, code, times, seconds), statement not in result.jobs
 
 
-def unfaulted() -> Told:
+def run_without_faults() -> FleetResult:
     """Run a fleet without faults; raises where even that does not hold."""
-    calls = life()
+    calls = run_fleet()
     if calls.problems:
         raise AssertionError(f"without a fault: {calls.problems}")
     return calls
 
 
-def unused(told: Told) -> list[str]:
+def unused_statements(result: FleetResult) -> list[str]:
     """Return the statements of the store that nothing here runs."""
-    return sorted(set(statements()) - told.jobs - told.chores - ELSEWHERE - AT_OPENING)
+    return sorted(set(statements()) - result.jobs - result.chores - ELSEWHERE - AT_OPENING)
 
 
-def shortened(every: list[tuple[Fault, bool]], seed: int) -> list[tuple[Fault, bool]]:
+def sample_faults(every: list[tuple[Fault, bool]], seed: int) -> list[tuple[Fault, bool]]:
     """Return one fault of each statement, chosen at random, from a random occurrence on."""
     chance = random.Random(seed)
     chance.shuffle(every)

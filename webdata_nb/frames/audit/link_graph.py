@@ -92,8 +92,8 @@ def row_positions(facts: Sequence[Facts], rows: Sequence[Facts]) -> dict[str, in
     for each in facts:
         key = canonical_key(each["url"])
         if key not in positions and each["result"] == "page":
-            same = by_hash.get(each.get("content_hash") or "", -1)
-            declared = positions.get(canonical_key(each["canonical"] or ""), same)
+            duplicate = by_hash.get(each.get("content_hash") or "", -1)
+            declared = positions.get(canonical_key(each["canonical"] or ""), duplicate)
             position = positions.get(canonical_key(each["final_url"]), declared)
             if position >= 0:
                 positions[key] = position

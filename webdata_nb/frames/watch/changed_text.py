@@ -54,12 +54,12 @@ def _pairs(removed: Sequence[str], added: Sequence[str]) -> Iterator[str]:
     for old, new in zip_longest(removed, added):
         if size > _MAX_CHARS:
             return
-        shown = _shown(old, new)
-        size += sum(map(len, shown))
-        yield from shown
+        lines = _marked_lines(old, new)
+        size += sum(map(len, lines))
+        yield from lines
 
 
-def _shown(old: str | None, new: str | None) -> list[str]:
+def _marked_lines(old: str | None, new: str | None) -> list[str]:
     if old is None or new is None:
         line, mark = (new, "+") if old is None else (old, "-")
         return [f"{mark} {_cut(line or '')}"]

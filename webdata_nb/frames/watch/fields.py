@@ -49,11 +49,11 @@ class WatchedFields:
         InvalidArgument
             The request gives no such field; nothing was sent.
         """
-        asked = [name for name in _FORMATS if name in formats]
-        allowed = (*_OF_EVERY_PAGE, *asked)
+        requested = [name for name in _FORMATS if name in formats]
+        allowed = (*_OF_EVERY_PAGE, *requested)
         paths = _extracted_fields(extract, allowed)
         if names is None:
-            content = [name for name in asked if name not in _NOISY] or [_CONTENT_HASH]
+            content = [name for name in requested if name not in _NOISY] or [_CONTENT_HASH]
             return cls(("title", _DESCRIPTION, *content), paths)
         _check(names, (*allowed, *paths))
         chosen = dict.fromkeys(names)
@@ -128,14 +128,14 @@ def _sorted_json(value: Any) -> str:
         return dumps(value)
 
 
-def _extracted_fields(extract: Extract | None, taken: Sequence[str]) -> dict[str, FieldPath]:
+def _extracted_fields(extract: Extract | None, reserved: Sequence[str]) -> dict[str, FieldPath]:
     """Return the paths of extracted fields by name; without a schema, `extract` is one field."""
     if extract is None:
         return {}
     paths = extracted_fields.field_paths(extract.schema_) if extract.schema_ else []
     named = {".".join(path): path for path in paths}
     return {
-        f"{_EXTRACT}.{name}" if name in taken else name: path for name, path in named.items()
+        f"{_EXTRACT}.{name}" if name in reserved else name: path for name, path in named.items()
     } or {_EXTRACT: ()}
 
 
@@ -153,8 +153,8 @@ def _quote(details: Mapping[str, Any], path: FieldPath) -> str:
 def _check(names: Sequence[str], allowed: Sequence[str]) -> None:
     for name in names:
         if name not in allowed:
-            meant = did_you_mean(quoted(closest(name, allowed)))
+            suggestion = did_you_mean(quoted(closest(name, allowed)))
             raise InvalidArgument(
                 "columns must be among what this call reads of a page (with formats and extract): "
-                f"{', '.join(allowed)}; {format_value(name)} is not{meant}"
+                f"{', '.join(allowed)}; {format_value(name)} is not{suggestion}"
             )

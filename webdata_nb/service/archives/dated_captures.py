@@ -136,9 +136,9 @@ class DatedCaptures:
     async def _nearest(self, url: str) -> CdxCapture:
         candidates = await self._candidates(url)
         # A capture of the same URL with http may be a redirect to that with https.
-        same = [capture for capture in candidates if capture.url == url]
+        exact = [capture for capture in candidates if capture.url == url]
         others = [capture for capture in candidates if not _is_redirect(capture)]
-        near = [capture for capture in same or others if self._is_near(capture.captured_at)]
+        near = [capture for capture in exact or others if self._is_near(capture.captured_at)]
         if not near:
             reason = f"{self.archive.name} has no capture of {url} {self._window}"
             raise FetchError(NOT_ARCHIVED, self._excluded.get(_host(url), reason))
@@ -196,8 +196,8 @@ class DatedCaptures:
         """Return the captures that may be read: the nearest of each URL, redirects apart."""
         nearest: dict[tuple[str, bool], CdxCapture] = {}
         for capture in captures:
-            kept = nearest.setdefault((capture.url, _is_redirect(capture)), capture)
-            if self._distance(capture) < self._distance(kept):
+            best = nearest.setdefault((capture.url, _is_redirect(capture)), capture)
+            if self._distance(capture) < self._distance(best):
                 nearest[capture.url, _is_redirect(capture)] = capture
         by_key: CapturesByKey = {}
         for capture in nearest.values():

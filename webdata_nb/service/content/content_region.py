@@ -176,8 +176,8 @@ def _widen(tree: BlockTree, body: Block, top: Block) -> Block:
             break
         outer = outer.parent
         prose, words = outer.prose - body.prose, outer.words - body.words
-        goes_on = prose > 0.1 * body.prose and prose >= 0.6 * words
-        if goes_on or (outer.words < _SHORT_TEXT and _has_sections(tree, outer, body)):
+        is_continued = prose > 0.1 * body.prose and prose >= 0.6 * words
+        if is_continued or (outer.words < _SHORT_TEXT and _has_sections(tree, outer, body)):
             body = outer
     return body
 

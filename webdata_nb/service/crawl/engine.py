@@ -263,8 +263,8 @@ class _CrawlRun:
         turn = self._plan.turns
         if turn >= len(self._handover.taken):
             return False
-        taking = self._plan.take_over(self._handover.taken[turn])
-        outcomes = await run_cooperatively(taking)
+        results = self._plan.take_over(self._handover.taken[turn])
+        outcomes = await run_cooperatively(results)
         total = self._plan.expected_rows
         await self._context.commit(CommitBatch(url_outcomes=outcomes, total=total))
         return True
@@ -321,8 +321,8 @@ class _CrawlRun:
         limit = max_links(self._request.max_pages) if checks_links else 0
         while batch := await run_cooperatively(_take_batch(outcomes)):
             await self._context.commit(CommitBatch(url_outcomes=batch, total=self._plan.rows))
-            missed = (each.url for each in batch if each.outcome in UNVISITED)
-            unvisited += islice(missed, limit - len(unvisited))
+            unvisited_urls = (each.url for each in batch if each.outcome in UNVISITED)
+            unvisited += islice(unvisited_urls, limit - len(unvisited))
         return unvisited
 
     async def check_links(self, source: LinkSource, token: str, unvisited: Sequence[str]) -> None:

@@ -146,8 +146,8 @@ class LinkCheck:
         """Select links, and account for those beyond the limits."""
         remaining = iter(urls)
         while part := list(islice(remaining, _URLS_PER_STEP)):
-            beyond = [outcome for url in part if (outcome := self._selection.add(url)) is not None]
-            await self._account(beyond)
+            refused = [outcome for url in part if (outcome := self._selection.add(url)) is not None]
+            await self._account(refused)
             await asyncio.sleep(0)
 
     async def _account(self, outcomes: Sequence[UrlOutcome]) -> None:

@@ -83,8 +83,8 @@ class PageFetcher:
         self, page_request: PageRequest, earlier: EarlierPage, allow_hop: AllowHop
     ) -> FetchOutcome:
         """Ask whether a page has changed; fetch an unchanged one where it is to be checked."""
-        asking = replace(page_request, validators=earlier.validators)
-        visit = await self._pipeline.fetch(asking, allow_hop=allow_hop)
+        conditional_request = replace(page_request, validators=earlier.validators)
+        visit = await self._pipeline.fetch(conditional_request, allow_hop=allow_hop)
         if not isinstance(visit, PageVisit) or not visit.not_modified:
             return visit
         if not self._earlier_pages.is_rechecked(page_request.url):

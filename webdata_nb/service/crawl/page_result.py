@@ -80,8 +80,10 @@ def with_distance(result: CrawlResult, captured_at: datetime, distance_s: float)
     """
     if result.kind not in {"page", "failed"}:
         return result
-    when = f"captured {captured_at:%Y-%m-%d %H:%M}, {distance_text(distance_s)}"
-    return replace(result, detail=f"{result.detail}; {when}" if result.detail else when)
+    capture_text = f"captured {captured_at:%Y-%m-%d %H:%M}, {distance_text(distance_s)}"
+    return replace(
+        result, detail=f"{result.detail}; {capture_text}" if result.detail else capture_text
+    )
 
 
 def encode_row(

@@ -45,9 +45,9 @@ def convert_csv(text: str, url: str) -> ConvertedDocument:
     head_rows = rows[: max(1, min(MAX_ROWS, MAX_CELLS // columns))]
     metadata = {"rows_omitted": len(rows) - len(head_rows) + text.count("\n", len(head))}
     metadata["columns_omitted"] = width - columns
-    noted = {name: count for name, count in metadata.items() if count}
+    nonzero = {name: count for name, count in metadata.items() if count}
     return ConvertedDocument(
-        f"<body>{_table(head_rows, columns)}</body>", text=head, metadata=noted
+        f"<body>{_table(head_rows, columns)}</body>", text=head, metadata=nonzero
     )
 
 

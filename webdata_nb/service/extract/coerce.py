@@ -198,8 +198,8 @@ def _choice_with_meaning(value: Any, schema: FieldSchema) -> Any:
     state = availability_of(value)
     if state is None:
         return None
-    same = [choice for choice in schema.choices or () if availability_of(choice) is state]
-    return same[0] if len(same) == 1 else None
+    choices = [choice for choice in schema.choices or () if availability_of(choice) is state]
+    return choices[0] if len(choices) == 1 else None
 
 
 @lru_cache(maxsize=4096)

@@ -270,19 +270,19 @@ def _release(text: str) -> tuple[int, ...]:
 
 
 def _check_own_version() -> None:
-    own = version("distributed")
-    if _release(own) < _FLOOR:
+    own_version = version("distributed")
+    if _release(own_version) < _FLOOR:
         raise ClusterError(
-            f"--dask needs distributed 2026.1 or later, not {own}: "
+            f"--dask needs distributed 2026.1 or later, not {own_version}: "
             'pip install --upgrade "webdata_nb[dask]"'
         )
 
 
 def _check_versions(address: str, versions: dict[str, Any]) -> None:
     """Raise `ClusterError` for a scheduler of another release of Dask."""
-    theirs, own = versions["packages"]["distributed"], version("distributed")
-    if _release(str(theirs)) != _release(own):
+    scheduler_version, own_version = versions["packages"]["distributed"], version("distributed")
+    if _release(str(scheduler_version)) != _release(own_version):
         raise ClusterError(
-            f"the Dask scheduler at {address} runs distributed {theirs}, this process {own}: "
-            "install one release on all machines"
+            f"the Dask scheduler at {address} runs distributed {scheduler_version}, "
+            f"this process {own_version}: install one release on all machines"
         )

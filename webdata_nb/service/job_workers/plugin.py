@@ -81,13 +81,13 @@ class ClaimLoopPlugin(WorkerPlugin):
 
     def _version_error(self) -> str | None:
         """Return why this release cannot work for the service, or None."""
-        for what, service, own in (
+        for name, service, own in (
             ("wire version", self._wire, WIRE),
             ("database schema", self._schema, schema_version()),
         ):
             if service != own:
                 return (
-                    f"the service has {what} {service}, this worker {own} (webdata_nb "
+                    f"the service has {name} {service}, this worker {own} (webdata_nb "
                     f"{__version__}): install the release of the service on the workers"
                 )
         return None

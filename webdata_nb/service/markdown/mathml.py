@@ -262,7 +262,7 @@ def _first(element: Element, depth: int) -> str:
     return _convert(parts[0], depth + 1) if parts else _characters(element.text)
 
 
-def _nothing(element: Element, depth: int) -> str:  # noqa: ARG001 - see above
+def _no_text(element: Element, depth: int) -> str:  # noqa: ARG001 - see above
     return ""
 
 
@@ -288,9 +288,9 @@ _CONVERTERS: Final[dict[str, Callable[[Element, int], str]]] = {
     "menclose": _enclosed,
     "semantics": _first,
     "maction": _first,
-    "annotation": _nothing,
-    "annotation-xml": _nothing,
-    "mphantom": _nothing,
-    "none": _nothing,
-    "mprescripts": _nothing,
+    "annotation": _no_text,
+    "annotation-xml": _no_text,
+    "mphantom": _no_text,
+    "none": _no_text,
+    "mprescripts": _no_text,
 }

@@ -17,7 +17,7 @@ from typing import Final
 class Operation:
     """A pending operation and its own timeout in seconds."""
 
-    what: str
+    description: str
     limit_s: float
 
 
@@ -31,7 +31,7 @@ class Operations:
     @property
     def oldest(self) -> str:
         """The operation that has been pending for longest."""
-        return next((operation.what for operation in self._pending), "nothing that is known")
+        return next((operation.description for operation in self._pending), "nothing that is known")
 
     @property
     def longest_limit_s(self) -> float:
@@ -64,12 +64,12 @@ def record_operations() -> Iterator[Operations]:
 
 
 @contextmanager
-def waiting_for(what: str, limit_s: float) -> Iterator[None]:
+def waiting_for(description: str, limit_s: float) -> Iterator[None]:
     """Record an operation of the current job while the context is open.
 
     Parameters
     ----------
-    what : str
+    description : str
         Description for the log and the job's error, such as ``the answer of example.org:443``.
     limit_s : float
         Timeout of the operation in seconds; `inf` without one.
@@ -78,7 +78,7 @@ def waiting_for(what: str, limit_s: float) -> Iterator[None]:
     if operations is None:
         yield
         return
-    operation = Operation(what, limit_s)
+    operation = Operation(description, limit_s)
     operations.begin(operation)
     try:
         yield

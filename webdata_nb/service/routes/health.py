@@ -66,8 +66,8 @@ class Readiness:
         return replica if self._dask is None else {**replica, "dask": self._dask().model_dump()}
 
     async def _check(self) -> str | None:
-        if (trouble := self._retry.trouble) is not None:  # logged by the retry
-            return _reason_of(trouble)
+        if (pending_error := self._retry.pending_error) is not None:  # logged by the retry
+            return _reason_of(pending_error)
         try:
             async with asyncio.timeout(CHECK_TIMEOUT_S):
                 await self._store.active_jobs()

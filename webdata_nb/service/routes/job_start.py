@@ -75,10 +75,10 @@ def _needs_browser(job_request: SearchRequest | ScrapeOptions) -> str | None:
     if render is False:
         return None
     fields = ("render", "wait_for", "mobile", "mobile_device")
-    needing = (
+    needed = (
         name for name in fields if getattr(job_request, name, None) not in (None, False, "auto")
     )
-    return next(needing, None)
+    return next(needed, None)
 
 
 def check_headers(state: AppState, headers: Mapping[str, str] | None, *loc: str) -> None:
@@ -111,8 +111,8 @@ async def start(
 
     Raises `StoreUnavailable` while running jobs wait for disk space.
     """
-    if (trouble := state.retry.trouble) is not None:
-        raise trouble
+    if (pending_error := state.retry.pending_error) is not None:
+        raise pending_error
     body = await request.json()  # without defaults, which may change before a retry
     job = await _new_job(state, request, job_request, body)
     key = None if idempotency_key is None else idempotency_key_of(idempotency_key, job.kind, body)
@@ -130,8 +130,8 @@ async def start_together(
 
     The body of the request has their options, and `urls` instead of `url`.
     """
-    if (trouble := state.retry.trouble) is not None:
-        raise trouble
+    if (pending_error := state.retry.pending_error) is not None:
+        raise pending_error
     body = await request.json()
     options = {name: value for name, value in body.items() if name != "urls"}
     jobs = [

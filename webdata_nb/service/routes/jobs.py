@@ -127,8 +127,8 @@ async def retry_job(
 
 
 async def _start_again(state: AppState, old: JobRecord, idempotency_key: str | None) -> JobRecord:
-    if (trouble := state.retry.trouble) is not None:
-        raise trouble
+    if (pending_error := state.retry.pending_error) is not None:
+        raise pending_error
     try:
         job_request = crawl_request(old) if old.kind == "crawl" else search_request(old)
     except JobFailure as error:

@@ -66,13 +66,13 @@ async def _sources(
     state: AppState, account_id: str, job_id: str, urls: Sequence[str]
 ) -> tuple[Sequence[StoredSource], str]:
     """Return the sources of pages of a job, and why one that is missing is."""
-    nothing = [StoredSource()] * len(urls)
+    no_sources = [StoredSource()] * len(urls)
     try:
         job = await state.store.job(account_id, job_id)
     except NoSuchJob:
-        return nothing, "the service has no such job, or not any more"
+        return no_sources, "the service has no such job, or not any more"
     if expiry_of(state, job) is not None:
-        return nothing, "the rows of the job are past their retention"
+        return no_sources, "the rows of the job are past their retention"
     reason = "the job has no row with this URL, or extracted nothing from it"
     return await state.store.page_sources(account_id, job_id, urls), reason
 

@@ -32,7 +32,7 @@ class StoreRetry:
         return len(self._waiting)
 
     @property
-    def trouble(self) -> StoreUnavailable | None:
+    def pending_error(self) -> StoreUnavailable | None:
         """Why operations wait; None if none does, or only for a lock of another process."""
         errors = [error for error in self._waiting.values() if not isinstance(error, StoreBusy)]
         disk_full = (error for error in errors if isinstance(error, DiskFull))

@@ -234,7 +234,7 @@ def _samples(body: bytes, first_high: int) -> list[bytes]:
     cut_position = max(body.rfind(mark, first_high, end) for mark in _SAFE_CUTS)
     if cut_position > 0:
         return [body[start:cut_position]]
-    return [body[start : end - back] for back in range(_MAX_CHARACTER_BYTES)]
+    return [body[start : end - cut] for cut in range(_MAX_CHARACTER_BYTES)]
 
 
 def _utf16_from_xml(head: bytes) -> str | None:

@@ -40,7 +40,7 @@ CASES: Final[list[Case]] = [
 ]
 
 
-def said(signals: list[RightsSignal]) -> dict[str, str]:
+def statements(signals: list[RightsSignal]) -> dict[str, str]:
     """Return what signals say together, in the order of the purposes."""
     verdicts = PageRights(tuple(signals)).verdicts
     return {purpose: verdict for purpose, verdict in verdicts.items() if verdict != "unknown"}
@@ -84,10 +84,10 @@ READERS: Final[dict[str, Callable[[Case], object]]] = {
     "content-usage": lambda case: dict(content_usage(case["value"])),
     "content-signal": lambda case: dict(content_signal(case["value"])),
     "robots-directives": lambda case: dict(robots_directives(case["value"], case["token"])),
-    "robots": lambda case: said(of_robots(case)),
-    "tdm-file": lambda case: said(of_tdm_file(case)),
-    "rsl": lambda case: said(of_rsl(case)),
-    "page": lambda case: said(of_page(case)),
+    "robots": lambda case: statements(of_robots(case)),
+    "tdm-file": lambda case: statements(of_tdm_file(case)),
+    "rsl": lambda case: statements(of_rsl(case)),
+    "page": lambda case: statements(of_page(case)),
     "link-header": of_link_header,
 }
 

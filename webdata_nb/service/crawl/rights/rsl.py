@@ -123,8 +123,12 @@ class RslContent:
         for rsl_license in self.licenses:
             if (prohibition := rsl_license.prohibition(purpose)) is not None:
                 return "refused", prohibition
-        found = [said for each in self.licenses if (said := each.permission(purpose)) is not None]
-        found.sort(key=lambda said: said[0])  # "allowed" comes before "refused"
+        found = [
+            permission
+            for each in self.licenses
+            if (permission := each.permission(purpose)) is not None
+        ]
+        found.sort(key=lambda permission: permission[0])  # "allowed" comes before "refused"
         if not found:
             return None
         statement, element = found[0]
@@ -149,8 +153,8 @@ class RslDocument:
         content, problem = self._content_of(url), self.problem
         by_element: dict[int, tuple[RslElement, dict[Purpose, Statement]]] = {}
         for purpose in PURPOSES if content is not None else ():
-            if content is not None and (said := content.statement(purpose)) is not None:
-                statement, element = said
+            if content is not None and (decision := content.statement(purpose)) is not None:
+                statement, element = decision
                 by_element.setdefault(id(element), (element, {}))[1][purpose] = statement
         signals = [
             RightsSignal("rsl", source, element.line, read_at, says, element.line_number)

@@ -78,13 +78,13 @@ def _rule(entry: object) -> TdmRule | None:
     if not isinstance(location, str) or not location.startswith("/"):
         return None
     is_number = isinstance(value, int) and not isinstance(value, bool)
-    shown = {
+    properties = {
         name: entry[name]
         for name in ("location", "tdm-reservation", "tdm-policy")
         if isinstance(entry.get(name), str | int)
     }
     says = tdm_reservation(str(value)) if is_number else {}
-    return TdmRule(PathPattern.of_path(location), says, _json(shown))
+    return TdmRule(PathPattern.of_path(location), says, _json(properties))
 
 
 def _json(fields: dict[str, object]) -> str:

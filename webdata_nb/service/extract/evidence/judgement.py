@@ -259,7 +259,7 @@ class ClaimJudge:
     def _support(self, claim: Claim, candidate: ValueCandidate, verdict: Verdict) -> str:
         label = "labelled as this field" if claim.path in candidate.labels.fields else ""
         notation = candidate.occurrence.notation
-        how = {
+        difference = {
             "text": "in other case, spaces or characters",
             "words": "with other punctuation",
             "number": "as a number in another notation",
@@ -267,7 +267,9 @@ class ClaimJudge:
             "url": "as a relative URL",
             "currency": "as a currency beside an amount",
         }[notation]
-        return "; ".join(part for part in ("" if verdict == "verbatim" else how, label) if part)
+        return "; ".join(
+            part for part in ("" if verdict == "verbatim" else difference, label) if part
+        )
 
 
 def is_price(claim: Claim) -> bool:

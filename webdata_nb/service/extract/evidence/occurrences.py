@@ -168,8 +168,8 @@ def _has_unit_near(index: PageIndex, span: Span, value: str, unit: str) -> bool:
     if unit in near:
         return True
     code = currency_of("".join(each for each in value if not each.isdigit() and each not in ".,'"))
-    same = (symbol for symbol, each in CURRENCY_OF_SYMBOL.items() if each == code and code)
-    return any(fold(symbol) in near for symbol in (*same, code.lower()) if symbol)
+    symbols = (symbol for symbol, each in CURRENCY_OF_SYMBOL.items() if each == code and code)
+    return any(fold(symbol) in near for symbol in (*symbols, code.lower()) if symbol)
 
 
 def _url_spans(index: PageIndex, value: str) -> list[Span]:

@@ -75,8 +75,8 @@ class StateJudge:
     def judge(self, claim: Claim) -> ValueEvidence:
         """Return the evidence of a boolean or an availability."""
         state = stock_state(claim)
-        given = find_state(self._index, claim, self._fields, self._own.contains, self._own.parts)
-        declared = None if given is None else self._index.source_span(given.span)
+        found = find_state(self._index, claim, self._fields, self._own.contains, self._own.parts)
+        declared = None if found is None else self._index.source_span(found.span)
         is_subject = self._own.parts is None
         if declared is not None and not (is_subject and self._is_contested(state)):
             return self._derived(claim, declared, "as a state that the page gives")

@@ -77,9 +77,9 @@ def scripted_states(tree: PageTree) -> dict[bool, Span]:
     for start in _scripted_names(tree.lower_source):
         match = None if tree.is_in_comment(start) else _SCRIPTED.match(tree.source, start)
         word = match[1].casefold() if match else ""
-        given = True if word in _YES else False if word in _NO else availability_of(word)
-        if match is not None and given is not None:
-            states.setdefault(given, match.span())
+        state = True if word in _YES else False if word in _NO else availability_of(word)
+        if match is not None and state is not None:
+            states.setdefault(state, match.span())
     return states
 
 
