@@ -38,7 +38,7 @@ from aiohttp import web
 from distributed import Client
 
 from tests.dask_processes import SchedulerProcess, WorkerProcess, wait_until
-from tests.openapi.served import Served, team
+from tests.openapi.service_process import ServiceProcess, team
 from tests.site.server import Site
 from webdata_nb import connect
 from webdata_nb.api import Session
@@ -55,7 +55,7 @@ SEARCH: Final[dict[str, Any]] = {"formats": [], "num_results": RESULTS, "progres
 class BatchCluster:
     """A service, a search engine and a Dask cluster, each a process of its own."""
 
-    service: Served
+    service: ServiceProcess
     home: Path
     scheduler: SchedulerProcess
     workers: Sequence[WorkerProcess] = field(default_factory=list)

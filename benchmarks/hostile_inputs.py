@@ -22,7 +22,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from tests.openapi.served import team
+from tests.openapi.service_process import team
 from tests.wire.hostile_inputs import INPUTS, Report, under
 
 P99_S: Final = 0.25

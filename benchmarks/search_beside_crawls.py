@@ -26,8 +26,8 @@ from typing import Any, Final
 
 import httpx
 
-from tests.openapi.served import Served, team
-from tests.service.routes.endless import endless
+from tests.openapi.service_process import ServiceProcess, team
+from tests.service.routes.endless_site import endless
 from tests.service.search.stubs import Result, Stub, stubs
 from tests.shell import Shell
 from tests.site.server import Site
@@ -78,7 +78,7 @@ async def _status(http: httpx.AsyncClient, job_id: str) -> Any:
     return reply.raise_for_status().json()
 
 
-async def measure(served: Served, bob: str, site: Site, rounds: int) -> int:
+async def measure(served: ServiceProcess, bob: str, site: Site, rounds: int) -> int:
     """Print the two medians and their ratio; return the exit code."""
     alone = {"base_url": served.url, "trust_env": False, "timeout": _TIMEOUT_S}
     async with (

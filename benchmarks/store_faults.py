@@ -14,6 +14,7 @@ import random
 import sys
 import time
 
+from tests.stores.faults import background_operations
 from tests.stores.faults.matrix import (
     faults,
     later,
@@ -33,7 +34,7 @@ def main() -> int:
     began, chance, statements = time.monotonic(), random.Random(options.seed), run_without_faults()
     loss_count, struck, never = 0, 0, 0
     for statement in unused_statements(statements):
-        print(f"{statement}: nothing here runs it; add it to tests/stores/faults/chores.py")
+        print(f"{statement}: no operation runs it; add one to {background_operations.__file__}")
         never += 1
     for fault, among_chores in faults(statements):
         if options.only not in {None, fault.statement}:

@@ -35,7 +35,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from tests.openapi.served import Served, team
+from tests.openapi.service_process import ServiceProcess, team
 from tests.shell import Shell
 from webdata_nb.contract import paths
 
@@ -84,7 +84,7 @@ class Account:
         await asyncio.to_thread(self.shell.run, *words)
 
 
-def account(served: Served, home: Path, name: str, *terms: str) -> Account:
+def account(served: ServiceProcess, home: Path, name: str, *terms: str) -> Account:
     """Create an account with a key."""
     shell = Shell(home)
     key = shell.run("keys", "create", "--name", name, *terms).stdout.strip()
@@ -100,7 +100,7 @@ def account(served: Served, home: Path, name: str, *terms: str) -> Account:
     return Account(http, shell, name)
 
 
-async def starts(served: Served, home: Path, verdict: Verdict) -> None:
+async def starts(served: ServiceProcess, home: Path, verdict: Verdict) -> None:
     """Start jobs concurrently with credit for some of them."""
     print(f"{AT_ONCE} starts at once with credit for {CREDITS}, {ROUNDS} rounds")
     racing = account(served, home, "racing", "--monthly", "0", "--concurrency", "1000")
@@ -124,7 +124,7 @@ async def starts(served: Served, home: Path, verdict: Verdict) -> None:
     verdict.expect("left, held, used", balance, (0.0, 0.0, float(CREDITS * ROUNDS)))
 
 
-async def cap(served: Served, home: Path, verdict: Verdict) -> None:
+async def cap(served: ServiceProcess, home: Path, verdict: Verdict) -> None:
     """Start jobs concurrently with a limit on active jobs."""
     print(f"{CLIENTS} clients with {STARTS} starts each against a cap of {CAP}")
     capped = account(served, home, "capped", "--plan", "unlimited", "--concurrency", str(CAP))
@@ -153,7 +153,7 @@ async def cap(served: Served, home: Path, verdict: Verdict) -> None:
     verdict.expect("used", usage["used"], float(CLIENTS * STARTS))
 
 
-async def slow(served: Served, home: Path, verdict: Verdict) -> None:
+async def slow(served: ServiceProcess, home: Path, verdict: Verdict) -> None:
     """Send slow headers while a normal client sends requests."""
     print(f"{SLOW} connections with slow headers")
     normal = account(served, home, "normal", "--plan", "unlimited")

@@ -21,7 +21,7 @@ from typing import Any, Final
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.leftovers import MARK, Baseline, baseline, leftovers
+from tests.leaked_resources import MARK, Baseline, baseline, leftovers
 from tests.requirements import in_ci
 from webdata_nb import session as connections
 

@@ -21,7 +21,7 @@ import pytest
 from filelock import FileLock
 from psycopg import sql
 
-from tests.leftovers import MARK
+from tests.leaked_resources import MARK
 from tests.ports import free_port
 from tests.requirements import require
 

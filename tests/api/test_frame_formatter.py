@@ -16,7 +16,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 from turbohtml import parse
 
-from tests.display import drawn, hostile
+from tests.display import hostile, html_samples
 from tests.frames.test_rows import CRAWLED
 from webdata_nb import links_df
 from webdata_nb.api import frame_formatter
@@ -160,7 +160,7 @@ def test_the_formatter_of_another_package_formats_other_frames(shell: Any) -> No
 
 
 def test_texts_of_pages_never_become_markup() -> None:
-    for df in drawn.frames(list(hostile.OWN), []):
+    for df in html_samples.frames(list(hostile.OWN), []):
         assert list(hostile.dangers(frame_formatter.compact_html(df))) == []
 
 

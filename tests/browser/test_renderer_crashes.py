@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from tests.browser.conftest import POLICY, look_up
-from tests.browser.test_life import chromiums, kill_all
+from tests.browser.test_browser_processes import chromiums, kill_all
 from tests.site.server import Site
 from webdata_nb.service.browser import chromium as chromium_module
 from webdata_nb.service.browser.renderer import Browser, RenderRequest

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.deploy.proxy import ReverseProxy
-from tests.openapi.served import ENVIRON
+from tests.openapi.service_process import ENVIRON
 from tests.postgres import PostgresServer
 from tests.replica_process import HEADERS, ReplicaProcess, add_account
 from webdata_nb.service.encryption import new_key

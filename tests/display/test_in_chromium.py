@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.display import drawn, hostile
+from tests.display import hostile, html_samples
 from tests.requirements import require
 
 _BOUND_S: Final = 240
@@ -122,14 +122,14 @@ def check(parts: Sequence[str], folder: Path) -> None:
 
 
 def test_nothing_of_ours_runs_or_loads_in_any_repr(tmp_path: Path) -> None:
-    check(drawn.markups(list(hostile.OWN)), tmp_path)
+    check(html_samples.markups(list(hostile.OWN)), tmp_path)
 
 
 @pytest.mark.slow
 def test_nothing_of_the_corpora_runs_or_loads_in_any_repr(tmp_path: Path) -> None:
     texts = hostile.texts(require("corpora"))
     # The tables differ in their columns, not in how these are drawn: `test_sheet` has them all.
-    check([*drawn.of_tables(texts, "crawl"), *drawn.others(texts)], tmp_path)
+    check([*html_samples.of_tables(texts, "crawl"), *html_samples.others(texts)], tmp_path)
 
 
 def test_the_browser_would_have_noticed(tmp_path: Path) -> None:

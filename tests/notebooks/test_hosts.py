@@ -1,4 +1,4 @@
-"""The same call from every place that runs Python: the same frame, whoever runs the loop."""
+"""The same calls in every host of Python code return the same frames, whoever runs the loop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.notebooks import asked
+from tests.notebooks import reference_calls
 from tests.requirements import require_module
 from tests.wire_service import WireService
 
@@ -28,47 +28,47 @@ _TIMEOUT_S: Final = 180
 # What tells one run from the next; all else must be the same.
 _OF_THE_RUN: Final = frozenset({"job_id", "line", "timings"})  # the line tells the time it took
 
-ASK: Final = """
+CALLS: Final = """
 import os
-from tests.notebooks import asked
-asked.keep(os.environ["ASKED_URL"], os.environ["ASKED_FILE"])
+from tests.notebooks import reference_calls
+reference_calls.keep(os.environ["SERVICE_URL"], os.environ["FRAMES_FILE"])
 """
-AGAIN: Final = """
+CALLS_IN_FUNCTION: Final = """
 import os
-from tests.notebooks import asked
-def ask():
-    asked.keep(os.environ["ASKED_URL"], os.environ["ASKED_FILE"])
+from tests.notebooks import reference_calls
+def make_calls():
+    reference_calls.keep(os.environ["SERVICE_URL"], os.environ["FRAMES_FILE"])
 async def main():
-    ask()
+    make_calls()
 """
 SCRIPTS: Final = {
-    "script": ASK,
-    "asyncio": f"{AGAIN}\nimport asyncio\nasyncio.run(main())",
-    "busy loop": AGAIN
+    "script": CALLS,
+    "asyncio": f"{CALLS_IN_FUNCTION}\nimport asyncio\nasyncio.run(main())",
+    "busy loop": CALLS_IN_FUNCTION
     + """
 import asyncio
 async def busy():
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         waiting = group.create_task(asyncio.sleep(0.5))
         await asyncio.sleep(0)
-        ask()
+        make_calls()
         await waiting
 asyncio.run(busy())
 """,
-    "uvloop": f"{AGAIN}\nimport uvloop\nuvloop.run(main())",
-    "trio": f"{AGAIN}\nimport trio\ntrio.run(main)",
-    "thread": f"""{AGAIN}
+    "uvloop": f"{CALLS_IN_FUNCTION}\nimport uvloop\nuvloop.run(main())",
+    "trio": f"{CALLS_IN_FUNCTION}\nimport trio\ntrio.run(main)",
+    "thread": f"""{CALLS_IN_FUNCTION}
 import threading
-thread = threading.Thread(target=ask)
+thread = threading.Thread(target=make_calls)
 thread.start()
 thread.join()
 """,
-    "fork": f"""{AGAIN}
+    "fork": f"""{CALLS_IN_FUNCTION}
 import sys
-asked.frames(os.environ["ASKED_URL"])  # so that the portal runs already
+reference_calls.frames(os.environ["SERVICE_URL"])  # so that the portal runs already
 child = os.fork()
 if child == 0:
-    ask()
+    make_calls()
     os._exit(0)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """,
@@ -79,7 +79,7 @@ app = marimo.App()
 
 @app.cell
 def _():
-{textwrap.indent(ASK, "    ")}
+{textwrap.indent(CALLS, "    ")}
     return
 
 if __name__ == "__main__":
@@ -94,19 +94,19 @@ def service() -> Iterator[WireService]:
 
 
 @pytest.fixture(scope="module")
-def here(service: WireService) -> list[pd.DataFrame]:
+def expected_frames(service: WireService) -> list[pd.DataFrame]:
     """Give the frames of this process."""
-    return asked.frames(service.url)
+    return reference_calls.frames(service.url)
 
 
-class Place:
+class HostFolder:
     """Where a host runs, and what it leaves behind."""
 
     def __init__(self, folder: Path, service: WireService) -> None:
         self.folder, self.file = folder, folder / "frames.pickle"
         self.env = os.environ | {
-            "ASKED_URL": service.url,
-            "ASKED_FILE": str(self.file),
+            "SERVICE_URL": service.url,
+            "FRAMES_FILE": str(self.file),
             "HOME": str(folder),
             "IPYTHONDIR": str(folder / "ipython"),
             "PYTHONPATH": str(CHECKOUT),
@@ -139,20 +139,20 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path, service: WireService) -> Place:
-    return Place(tmp_path, service)
+def host_folder(tmp_path: Path, service: WireService) -> HostFolder:
+    return HostFolder(tmp_path, service)
 
 
-def told(receipt: Mapping[str, Any]) -> dict[str, Any]:
+def comparable_receipt(receipt: Mapping[str, Any]) -> dict[str, Any]:
     """Return what must be the same in every run; the receipts of several inputs one by one."""
     values = {name: value for name, value in receipt.items() if name not in _OF_THE_RUN}
-    return values | {"runs": [told(run) for run in values.get("runs", [])]}
+    return values | {"runs": [comparable_receipt(run) for run in values.get("runs", [])]}
 
 
-def same(these: list[pd.DataFrame], those: list[pd.DataFrame]) -> None:
+def assert_equal(frames: list[pd.DataFrame], expected: list[pd.DataFrame]) -> None:
     """Compare frames with their dtypes and receipts; only the moment of a row is its own."""
-    assert len(these) == len(those) == 4
-    for one, other in zip(these, those, strict=True):
+    assert len(frames) == len(expected) == 4
+    for one, other in zip(frames, expected, strict=True):
         assert one.dtypes.to_dict() == other.dtypes.to_dict()
         timeless = [
             frame.drop(columns=[name for name in ("fetched_at",) if "query" in frame])
@@ -160,33 +160,37 @@ def same(these: list[pd.DataFrame], those: list[pd.DataFrame]) -> None:
         ]
         assert timeless[0].equals(timeless[1])
         assert len(one)
-        assert told(one.attrs["webdata"]) == told(other.attrs["webdata"])
+        assert comparable_receipt(one.attrs["webdata"]) == comparable_receipt(
+            other.attrs["webdata"]
+        )
 
 
 @pytest.mark.parametrize("host", SCRIPTS)
-def test_the_same_frames_from_a_program(host: str, place: Place, here: list[pd.DataFrame]) -> None:
+def test_the_same_frames_from_a_program(
+    host: str, host_folder: HostFolder, expected_frames: list[pd.DataFrame]
+) -> None:
     if host in {"uvloop", "trio"}:
         require_module(host)
     if host == "fork" and not hasattr(os, "fork"):
         pytest.skip("no fork on this system")
-    place.run(place.write("program.py", SCRIPTS[host]))
-    same(place.frames, here)
+    host_folder.run(host_folder.write("program.py", SCRIPTS[host]))
+    assert_equal(host_folder.frames, expected_frames)
 
 
 def test_the_same_frames_from_papermill_with_static_bars(
-    place: Place, here: list[pd.DataFrame]
+    host_folder: HostFolder, expected_frames: list[pd.DataFrame]
 ) -> None:
     require_module("papermill")
     nbformat = require_module("nbformat")
     new = nbformat.v4
     parameter = new.new_code_cell("name = 'gulls'", metadata={"tags": ["parameters"]})
-    notebook = new.new_notebook(cells=[parameter, new.new_code_cell(ASK)])
+    notebook = new.new_notebook(cells=[parameter, new.new_code_cell(CALLS)])
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
     notebook.metadata["language_info"] = {"name": "python"}
-    source = place.write("in.ipynb", nbformat.writes(notebook))
-    made = place.folder / "out.ipynb"
-    place.run("-m", "papermill", "--no-progress-bar", "-p", "name", "terns", source, made)
-    same(place.frames, here)
+    source = host_folder.write("in.ipynb", nbformat.writes(notebook))
+    made = host_folder.folder / "out.ipynb"
+    host_folder.run("-m", "papermill", "--no-progress-bar", "-p", "name", "terns", source, made)
+    assert_equal(host_folder.frames, expected_frames)
     saved = json.loads(made.read_text("utf-8"))
     assert "widgets" not in saved["metadata"]
     outputs = [each["data"] for cell in saved["cells"] for each in cell["outputs"]]
@@ -196,21 +200,21 @@ def test_the_same_frames_from_papermill_with_static_bars(
 
 
 def test_the_same_frames_from_a_marimo_notebook_run_as_a_program(
-    place: Place, here: list[pd.DataFrame]
+    host_folder: HostFolder, expected_frames: list[pd.DataFrame]
 ) -> None:
     require_module("marimo")
-    place.run(place.write("app.py", APP))
-    same(place.frames, here)
+    host_folder.run(host_folder.write("app.py", APP))
+    assert_equal(host_folder.frames, expected_frames)
 
 
 def test_the_same_frames_from_a_marimo_export_with_its_own_bars(
-    place: Place, here: list[pd.DataFrame]
+    host_folder: HostFolder, expected_frames: list[pd.DataFrame]
 ) -> None:
     require_module("marimo")
-    made = place.folder / "app.html"
-    app = place.write("app.py", APP)
-    place.run("-m", "marimo", "--yes", "export", "html", app, "-o", made)
-    same(place.frames, here)
+    made = host_folder.folder / "app.html"
+    app = host_folder.write("app.py", APP)
+    host_folder.run("-m", "marimo", "--yes", "export", "html", app, "-o", made)
+    assert_equal(host_folder.frames, expected_frames)
     text = made.read_text("utf-8")
     assert text.count("marimo-progress data-") + text.count("marimo-progress ") >= 4
     assert "3 rows; " in text

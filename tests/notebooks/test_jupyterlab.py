@@ -27,7 +27,6 @@ IMPORT: Final = "from webdata_nb import crawl_df, crawl_job"
 SIZE: Final[ViewportSize] = {"width": 1000, "height": 560}
 BAR: Final = ".jupyter-widgets.widget-vbox"
 CANCEL: Final = f"{BAR} button"
-Noted = Callable[[str, object], None]
 stop = synced(local.stop)
 
 

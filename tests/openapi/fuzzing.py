@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.openapi.served import Served, team
+from tests.openapi.service_process import ServiceProcess, team
 from tests.site.document import document
 from tests.site.server import Site
 from tests.site.web_archive import WebArchiveStub, crawl_capture
@@ -27,7 +27,9 @@ CHECKOUT = HERE.parent.parent
 
 
 @contextmanager
-def serve_fuzz_target(home: Path, *, plan: str = "unlimited") -> Iterator[tuple[Served, str]]:
+def serve_fuzz_target(
+    home: Path, *, plan: str = "unlimited"
+) -> Iterator[tuple[ServiceProcess, str]]:
     """Serve a team whose jobs can read one site, and no other; give the site's address."""
     with Site() as site, Site() as archives:
         archive = WebArchiveStub.on(archives)
@@ -49,7 +51,7 @@ def _northern_lights(site: Site) -> str:
 
 
 def fuzz(
-    target: tuple[Served, str],
+    target: tuple[ServiceProcess, str],
     at: Path,
     *,
     examples: int,

@@ -9,7 +9,7 @@ import jsonschema
 import schemathesis
 from hypothesis import strategies as st
 
-from tests.openapi.described import OPERATIONS, whole_schema
+from tests.openapi.operations import OPERATIONS, whole_schema
 
 # Never resolved (RFC 2606): no test asks a site that it did not start.
 NOWHERE = "example.invalid"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.openapi.described import DOCUMENT
-from tests.openapi.served import team
+from tests.openapi.operations import DOCUMENT
+from tests.openapi.service_process import team
 from tests.service.conftest import open_service
 from webdata_nb.contract import paths
 from webdata_nb.service.browser.chromium import find_program

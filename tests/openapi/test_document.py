@@ -13,7 +13,7 @@ import httpx
 import pytest
 from starlette.routing import Route
 
-from tests.openapi.described import DOCUMENT, OPERATIONS, Operation, validate
+from tests.openapi.operations import DOCUMENT, OPERATIONS, Operation, validate
 from tests.service.conftest import Api, open_service
 from tests.service.routes.teams import member
 from tests.shell import Shell

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.openapi.described import OPERATIONS
 from tests.openapi.fuzzing import chains, fuzz, serve_fuzz_target
+from tests.openapi.operations import OPERATIONS
 
 pytestmark = pytest.mark.slow
 

@@ -48,7 +48,13 @@ def test_a_generated_client_searches_crawls_and_exports(tmp_path: Path, plan: st
             *("--output-path", str(out), "--config", str(config), "--fail-on-warning"),
             at=tmp_path,
         )
-        words = ("tests.openapi.generated", "generated_client", served.url, served.key, site)
+        words = (
+            "tests.openapi.generated_client_program",
+            "generated_client",
+            served.url,
+            served.key,
+            site,
+        )
         printed = json.loads(run(*words, at=tmp_path, path=out))
     assert len(printed["crawl"]) == 2
     assert printed["crawl"] == printed["exported"]

@@ -21,7 +21,7 @@ from prometheus_client import generate_latest
 from tests.service.addresses import NAME_TEXT, NAMES, look_up
 from tests.service.conftest import Api, open_service
 from tests.service.creatives.stubs import GoogleStub
-from tests.service.dials import record_connections
+from tests.service.outgoing_connections import record_connections
 from tests.service.routes.teams import member
 from tests.service.search.stubs import Result, stubs
 from tests.site.server import Site

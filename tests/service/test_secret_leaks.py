@@ -17,7 +17,7 @@ import pytest
 from aiohttp import web
 from prometheus_client import generate_latest
 
-from tests.openapi.described import DOCUMENT
+from tests.openapi.operations import DOCUMENT
 from tests.planted_secrets import PlantedSecrets, unpacked
 from tests.service.conftest import Api, open_service
 from tests.service.creatives.stubs import MetaStub

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from tests.site.fixtures import Docs
 
 
-class Served(Protocol):
+class ServiceProcess(Protocol):
     url: str
 
 
-SERVERS: list[Callable[[Path], AbstractContextManager[Served]]] = [NginxSite, StaticSite]
+SERVERS: list[Callable[[Path], AbstractContextManager[ServiceProcess]]] = [NginxSite, StaticSite]
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def folder(tmp_path: Path) -> Path:
     ],
 )
 def test_files_come_with_their_types(
-    server: Callable[[Path], AbstractContextManager[Served]],
+    server: Callable[[Path], AbstractContextManager[ServiceProcess]],
     folder: Path,
     path: str,
     media_type: str,
@@ -64,7 +64,10 @@ def test_files_come_with_their_types(
 @pytest.mark.parametrize("server", SERVERS)
 @pytest.mark.parametrize(("path", "status"), [("gone.html", 404), ("empty/", 403)])
 def test_what_is_not_there_has_a_status(
-    server: Callable[[Path], AbstractContextManager[Served]], folder: Path, path: str, status: int
+    server: Callable[[Path], AbstractContextManager[ServiceProcess]],
+    folder: Path,
+    path: str,
+    status: int,
 ) -> None:
     with server(folder) as site:
         with pytest.raises(HTTPError) as failure:

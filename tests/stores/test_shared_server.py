@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from tests import postgres
-from tests.leftovers import MARK
+from tests.leaked_resources import MARK
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import httpx
 import psutil
 
-from tests.openapi.served import Served, team
+from tests.openapi.service_process import ServiceProcess, team
 from tests.processes import arguments_of
 from tests.site.document import document
 from tests.site.graphs import link_tree
@@ -32,7 +32,7 @@ LARGE_CRAWLS = 12
 TERMINAL_STATES = {"completed", "failed", "cancelled"}
 
 
-def client(served: Served) -> httpx.Client:
+def client(served: ServiceProcess) -> httpx.Client:
     return httpx.Client(
         base_url=served.url, headers=served.headers, trust_env=False, timeout=TIMEOUT_S
     )
@@ -121,7 +121,7 @@ def _streaming(http: httpx.Client, job_id: str) -> Iterator[None]:
         yield
 
 
-def _connection(served: Served) -> socket.socket:
+def _connection(served: ServiceProcess) -> socket.socket:
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     sock.settimeout(TIMEOUT_S)
@@ -130,7 +130,7 @@ def _connection(served: Served) -> socket.socket:
 
 
 @contextmanager
-def _unread(served: Served, job_id: str) -> Iterator[None]:
+def _unread(served: ServiceProcess, job_id: str) -> Iterator[None]:
     """Ask for a large reply, and read no more than its beginning."""
     with closing(_connection(served)) as sock:
         path = f"/v1/crawl/{job_id}?per_page=1000"
@@ -141,7 +141,7 @@ def _unread(served: Served, job_id: str) -> Iterator[None]:
 
 
 @contextmanager
-def _unfinished_request(served: Served) -> Iterator[None]:
+def _unfinished_request(served: ServiceProcess) -> Iterator[None]:
     """Begin a request, and never end it."""
     with closing(_connection(served)) as sock:
         sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: ")
@@ -208,7 +208,7 @@ def _unread_bytes(process: psutil.Process) -> int:
     return int(struct.unpack("i", count)[0])
 
 
-def _workers(served: Served) -> list[psutil.Process]:
+def _workers(served: ServiceProcess) -> list[psutil.Process]:
     children = psutil.Process(served.process.pid).children()
     return [each for each in children if "webdata_nb.service.workers.worker" in arguments_of(each)]
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from tests.openapi.served import Served, team
+from tests.openapi.service_process import ServiceProcess, team
 from tests.shell import TIMEOUT_S
 from tests.site.document import document
 from tests.site.server import Site
@@ -34,7 +34,7 @@ def reset(sock: socket.socket) -> None:
 
 
 def send_partial_request(
-    served: Served, method: str, path: str, headers: str = "", body: str = ""
+    served: ServiceProcess, method: str, path: str, headers: str = "", body: str = ""
 ) -> socket.socket:
     """Send a request, or the beginning of one."""
     sock = socket.socket()
@@ -47,7 +47,7 @@ def send_partial_request(
     return sock
 
 
-def status_counts(served: Served) -> dict[str, float]:
+def status_counts(served: ServiceProcess) -> dict[str, float]:
     found = re.search(r"metrics at (http://[^\s\"]+)", "".join(served.output_lines))
     assert found is not None
     text = httpx.get(found[1], trust_env=False, timeout=TIMEOUT_S).text

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.openapi.served import team
+from tests.openapi.service_process import team
 from tests.wire.hostile_inputs import INPUTS, Hostile, Probe, under
 
 pytestmark = pytest.mark.slow

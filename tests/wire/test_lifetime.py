@@ -16,7 +16,7 @@ import httpx
 import psutil
 import pytest
 
-from tests.wire.stand_in import SCHEMA, StandIn, listening_socket
+from tests.wire.stub_local_service import SCHEMA, StubLocalService, listening_socket
 from webdata_nb.contract import local, paths
 from webdata_nb.contract.local import Hello, Runtime, SessionSettings
 from webdata_nb.service.local_lifetime import (
@@ -278,7 +278,7 @@ async def test_one_that_a_person_started_stays(tmp_path: Path) -> None:
 
 
 @contextlib.asynccontextmanager
-async def served(service: StandIn) -> AsyncIterator[httpx.AsyncClient]:
+async def served(service: StubLocalService) -> AsyncIterator[httpx.AsyncClient]:
     """Serve on loopback, with a client that knows the token."""
     with listening_socket() as listening:
         host, port = listening.getsockname()
@@ -296,14 +296,16 @@ SETTINGS = paths.fill(paths.LOCAL_SETTINGS, lease_id="me")
 
 
 @pytest.fixture
-async def service(lifetime: LocalLifetime) -> AsyncIterator[tuple[StandIn, httpx.AsyncClient]]:
-    stand_in = StandIn(lifetime, jobs=2)
-    async with served(stand_in) as client:
-        yield stand_in, client
+async def service(
+    lifetime: LocalLifetime,
+) -> AsyncIterator[tuple[StubLocalService, httpx.AsyncClient]]:
+    stub = StubLocalService(lifetime, jobs=2)
+    async with served(stub) as client:
+        yield stub, client
 
 
-async def test_hello_says_who_it_is(service: tuple[StandIn, httpx.AsyncClient]) -> None:
-    stand_in, client = service
+async def test_hello_says_who_it_is(service: tuple[StubLocalService, httpx.AsyncClient]) -> None:
+    stub, client = service
     await client.put(LEASE)
     answer = await client.get(paths.LOCAL_HELLO)
     hello = Hello.model_validate_json(answer.content)
@@ -316,12 +318,12 @@ async def test_hello_says_who_it_is(service: tuple[StandIn, httpx.AsyncClient]) 
     )
     assert hello.pid == os.getpid()
     assert hello.pids[0] == hello.pid
-    assert hello.started_at == stand_in.lifetime.started_at
+    assert hello.started_at == stub.lifetime.started_at
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells all descendants")
 async def test_hello_names_all_processes_below(
-    service: tuple[StandIn, httpx.AsyncClient],
+    service: tuple[StubLocalService, httpx.AsyncClient],
 ) -> None:
     child = await asyncio.create_subprocess_exec(
         "sh", "-c", "sleep 60 & wait", start_new_session=True
@@ -340,30 +342,32 @@ async def test_hello_names_all_processes_below(
 
 
 async def test_a_lease_is_made_renewed_and_given_back(
-    service: tuple[StandIn, httpx.AsyncClient],
+    service: tuple[StubLocalService, httpx.AsyncClient],
 ) -> None:
-    stand_in, client = service
+    stub, client = service
     first = await client.put(LEASE)
     assert (first.status_code, first.json()) == (200, {"expires_in": 0.4, "created": True})
     assert (await client.put(LEASE)).json() == {"expires_in": 0.4, "created": False}
-    assert stand_in.lifetime.lease_count == 1
+    assert stub.lifetime.lease_count == 1
     for _ in range(2):
         assert (await client.delete(LEASE)).status_code == 204
-    assert stand_in.lifetime.lease_count == 0
+    assert stub.lifetime.lease_count == 0
 
 
 @pytest.mark.parametrize("lease_id", ["a b", "x" * 65, "é", "a;b"])
 async def test_a_lease_id_is_a_plain_word(
-    service: tuple[StandIn, httpx.AsyncClient], lease_id: str
+    service: tuple[StubLocalService, httpx.AsyncClient], lease_id: str
 ) -> None:
-    stand_in, client = service
+    stub, client = service
     answer = await client.put(paths.fill(paths.LOCAL_LEASE, lease_id=lease_id))
     assert answer.status_code == 422
-    assert stand_in.lifetime.lease_count == 0
+    assert stub.lifetime.lease_count == 0
 
 
-async def test_settings_are_handed_over(service: tuple[StandIn, httpx.AsyncClient]) -> None:
-    stand_in, client = service
+async def test_settings_are_handed_over(
+    service: tuple[StubLocalService, httpx.AsyncClient],
+) -> None:
+    stub, client = service
     body = {
         "engines": {"engine_one": ["brave", "local"]},
         "providers": {"brave": {"url": "https://b.test/", "key": "k"}},
@@ -376,7 +380,7 @@ async def test_settings_are_handed_over(service: tuple[StandIn, httpx.AsyncClien
     assert (await client.put(SETTINGS, json=body)).status_code == 404
     await client.put(LEASE)
     assert (await client.put(SETTINGS, json=body)).status_code == 204
-    bound = stand_in.lifetime.settings_of("me")
+    bound = stub.lifetime.settings_of("me")
     assert bound.model_dump(mode="json", exclude_unset=True) == body
 
 
@@ -391,7 +395,7 @@ async def test_settings_are_handed_over(service: tuple[StandIn, httpx.AsyncClien
     ],
 )
 async def test_wrong_settings_are_refused_without_an_echo(
-    service: tuple[StandIn, httpx.AsyncClient], body: dict[str, object], loc: list[str]
+    service: tuple[StubLocalService, httpx.AsyncClient], body: dict[str, object], loc: list[str]
 ) -> None:
     _, client = service
     await client.put(LEASE)
@@ -405,34 +409,34 @@ async def test_wrong_settings_are_refused_without_an_echo(
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"force": "yes"}', b"\xff"])
 async def test_a_stop_that_makes_no_sense_stops_nothing(
-    service: tuple[StandIn, httpx.AsyncClient], content: bytes
+    service: tuple[StubLocalService, httpx.AsyncClient], content: bytes
 ) -> None:
-    stand_in, client = service
+    stub, client = service
     assert (await client.post(paths.LOCAL_STOP, content=content)).status_code == 422
-    assert not stand_in.lifetime.retiring
+    assert not stub.lifetime.retiring
 
 
 async def test_one_in_use_stops_only_by_force(
-    service: tuple[StandIn, httpx.AsyncClient],
+    service: tuple[StubLocalService, httpx.AsyncClient],
 ) -> None:
-    stand_in, client = service
+    stub, client = service
     refused = await client.post(paths.LOCAL_STOP, json={"force": False})
     assert refused.status_code == 409
     assert "2 active jobs" in refused.json()["detail"]
-    stand_in.jobs = 0
+    stub.jobs = 0
     await client.put(LEASE)
     assert (await client.post(paths.LOCAL_STOP)).status_code == 409
     answer = await client.post(paths.LOCAL_STOP, json={"force": True})
     assert (answer.status_code, answer.json()) == (202, {"active_jobs": 0})
-    assert stand_in.server.should_exit
+    assert stub.server.should_exit
 
 
 @pytest.mark.slow
 async def test_one_that_is_stopping_grants_no_lease(
-    service: tuple[StandIn, httpx.AsyncClient],
+    service: tuple[StubLocalService, httpx.AsyncClient],
 ) -> None:
-    stand_in, client = service
-    stand_in.lifetime.retire()
+    stub, client = service
+    stub.lifetime.retire()
     answer = await client.put(LEASE)
     assert answer.status_code == 503
     assert "shutting down" in answer.json()["detail"]

@@ -20,7 +20,7 @@ import psutil
 import pytest
 
 from tests.site.document import document
-from tests.wire.stand_in import StandIn, listening_socket
+from tests.wire.stub_local_service import StubLocalService, listening_socket
 from tests.wire.waiting import TIMEOUT_S, until
 from webdata_nb import local
 from webdata_nb.client.client import Client
@@ -111,7 +111,7 @@ def service_of_client(process: subprocess.Popen[str]) -> tuple[str, str, int]:
 
 
 def start_stand_in(data_dir: Path, options: tuple[str, ...]) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tests.wire.stand_in", str(data_dir), *options]
+    command = [sys.executable, "-m", "tests.wire.stub_local_service", str(data_dir), *options]
     return subprocess.Popen(command, cwd=CHECKOUT)
 
 
@@ -294,7 +294,7 @@ async def in_process_service(
     lifetime = LocalLifetime(
         settings.data_dir, version="0.1.0", schema=1, managed=False, timing=timing
     )
-    service = StandIn(lifetime)
+    service = StubLocalService(lifetime)
     with listening_socket() as listening:
         task = asyncio.create_task(service.serve(listening))
         await until(lambda: local.resolve_data_directory(settings).read_runtime() is not None)

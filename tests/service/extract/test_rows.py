@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.evidence_pages import find_evidence_in_process
-from tests.service.extract.places import values_at
+from tests.service.extract.provenance_values import values_at
 from tests.service.extract.stub_model import KEY, StubModel
 from tests.site.server import Site
 from webdata_nb.contract.local import ModelAccess

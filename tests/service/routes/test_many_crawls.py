@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.service.conftest import open_service
-from tests.service.routes.endless import endless
+from tests.service.routes.endless_site import endless
 from tests.service.routes.teams import member
 from tests.service.search.stubs import Result, stubs
 from tests.site.server import Site

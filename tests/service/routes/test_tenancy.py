@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.openapi.described import DOCUMENT
+from tests.openapi.operations import DOCUMENT
 from tests.service.conftest import LOCAL_ONLY, Api, open_service
 from tests.service.job_stores import store_of
 from tests.service.routes.teams import member

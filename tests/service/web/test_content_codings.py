@@ -11,7 +11,7 @@ from pathlib import Path
 import brotli  # type: ignore[import-untyped]  # it ships no types
 import pytest
 
-from tests.service.web.bombs import BOMBS, MIB
+from tests.service.web.decompression_bombs import BOMBS, MIB
 from tests.site.zstd import zstd
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.web.content_codings import ContentDecoder, parse_content_codings

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.service.web.bombs import BOMBS, MIB
+from tests.service.web.decompression_bombs import BOMBS, MIB
 from tests.service.web.wire import (
     Answer,
     WireServer,

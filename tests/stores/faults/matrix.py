@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from tests.stores.faults.chores import chores
+from tests.stores.faults.background_operations import chores
 from tests.stores.faults.fleet import Fleet
 from tests.stores.faults.injection import CODES, Fault
 from tests.stores.faults.simulated import run

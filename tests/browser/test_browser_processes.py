@@ -1,4 +1,4 @@
-"""The browser as a process: it starts late, crashes alone, is replaced, and never outlives us."""
+"""Browser processes: they start late, crash alone, are replaced, and end with the service."""
 
 from __future__ import annotations
 

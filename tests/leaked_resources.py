@@ -1,4 +1,4 @@
-"""What a test process leaves behind: tasks, connections, threads, processes, temporary files."""
+"""Finds what a test leaks: tasks, connections, threads, processes, temporary files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a service, its clients and its operator do with a store beside running jobs."""
+"""Operations of a service, its clients and its operator on a store beside running jobs."""
 
 from __future__ import annotations
 

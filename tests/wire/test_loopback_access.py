@@ -1,4 +1,4 @@
-"""The loopback API as a web page in the user's browser, or another user, sees it."""
+"""Access to the loopback API by web pages in the user's browser and by other users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs that a release with wider limits has accepted, found in the store by this one."""
+"""Stored jobs that a release with wider limits has accepted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which requests nginx sends to the other replica, and which it must not."""
+"""Which requests nginx retries at the other replica, and which it must not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The calls that every host makes, and the file that it leaves its frames in for the test."""
+"""The calls that every host makes, and the file in which it stores their frames."""
 
 from __future__ import annotations
 

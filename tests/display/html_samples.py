@@ -1,4 +1,4 @@
-"""Everything that the package draws as HTML, with given texts in every field of every table."""
+"""Samples of all HTML that the package renders, with given texts in every field of every table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which model a request means; the joints of long pages; answers put together."""
+"""The model of a request, the chunks of long pages, and merged answers."""
 
 from __future__ import annotations
 

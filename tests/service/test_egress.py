@@ -1,10 +1,10 @@
-"""Every way on which a job could reach an address that it must not, through the service itself.
+"""Every way in which a job could reach a forbidden address, through the service itself.
 
 The matrix: entry point x spelling of the address x mode. A team's service may fetch from 127.0.0.1
 alone, and a listener waits at another address; a local one may go there too, which shows that each
 way does lead somewhere. Nobody gets to metadata addresses. Where the policy says no, no connection
 is tried (the interpreter's own report), so nothing can be told of what is behind an address.
-Browsers: `tests/browser/test_guard.py`.
+Browsers: `tests/browser/test_egress_policy.py`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from tests.service.addresses import (
 )
 from tests.service.conftest import Api, open_service
 from tests.service.creatives.stubs import TOKEN, GoogleStub, MetaStub
-from tests.service.dials import record_connections
 from tests.service.extract.stub_model import StubModel, always_reply
+from tests.service.outgoing_connections import record_connections
 from tests.service.routes.teams import member
 from tests.service.search.stubs import Result, stubs
 from tests.site.server import Site

@@ -1,6 +1,6 @@
-"""What a rendered page asks for by itself: way x spelling of the address x mode, a real Chromium.
+"""Requests of a rendered page: kind x spelling of the address x mode, in a real Chromium.
 
-As in `tests/service/test_ways_out.py`: where the policy says no, the proxy, which is the browser's
+As in `tests/service/test_egress.py`: where the policy says no, the proxy, which is the browser's
 only network, connects to nothing; and a local browser shows that each way leads somewhere.
 """
 
@@ -26,7 +26,7 @@ from tests.service.addresses import (
     refusal,
 )
 from tests.service.conftest import open_service
-from tests.service.dials import record_connections
+from tests.service.outgoing_connections import record_connections
 from tests.service.routes.teams import member
 from tests.site.server import Site
 from webdata_nb.service.browser.renderer import Browser, RenderRequest

@@ -1,4 +1,4 @@
-"""The egress guard around a real Chromium: what a page may reach, and what of a job it may see."""
+"""The egress policy around a real Chromium: what a page may reach and see of its job."""
 
 from __future__ import annotations
 

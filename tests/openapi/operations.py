@@ -1,4 +1,4 @@
-"""The document, and its operations one by one."""
+"""The OpenAPI document and its operations."""
 
 from __future__ import annotations
 

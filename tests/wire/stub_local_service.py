@@ -1,6 +1,6 @@
-"""A local service of any version with nothing behind its control calls: a program for tests.
+"""A stub of the local service of any version: it serves the control calls only.
 
-    python -m tests.wire.stand_in DATA_DIR [--version V] [--wire N] [--token T] ...
+    python -m tests.wire.stub_local_service DATA_DIR [--version V] [--wire N] [--token T] ...
 
 It holds the lock, publishes, answers and exits like the real one.
 """
@@ -43,7 +43,7 @@ class BearerCheck:
         await app(scope, receive, send)
 
 
-class StandIn:
+class StubLocalService:
     """The service, to be served on a socket that listens."""
 
     def __init__(self, lifetime: LocalLifetime, *, jobs: int = 0, token: str | None = None) -> None:
@@ -97,7 +97,7 @@ def main() -> None:
         lifetime = LocalLifetime(
             args.data_dir, version=args.version, schema=SCHEMA, managed=args.managed
         )
-        service = StandIn(lifetime, jobs=args.jobs, token=args.token)
+        service = StubLocalService(lifetime, jobs=args.jobs, token=args.token)
         with listening_socket() as listening:
             asyncio.run(service.serve(listening))
 

@@ -1,4 +1,4 @@
-"""What a notebook is given to draw: readable, bounded, and inert whatever a page said."""
+"""HTML output in notebooks is readable, bounded in size, and inert for any text of a page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 from turbohtml import parse
 
-from tests.display import drawn, hostile
+from tests.display import hostile, html_samples
 from tests.requirements import require
 from webdata_nb import show
 from webdata_nb.display import cell_html
@@ -145,7 +145,7 @@ def test_links_lead_to_the_web_alone(text: str, *, is_link: bool) -> None:
 
 
 def test_own_payloads_in_every_field_are_text() -> None:
-    for markup in drawn.markups(list(hostile.OWN)):
+    for markup in html_samples.markups(list(hostile.OWN)):
         assert list(hostile.dangers(markup)) == []
 
 
@@ -153,7 +153,7 @@ def test_own_payloads_in_every_field_are_text() -> None:
 def test_payloads_of_the_corpora_in_every_field_are_text() -> None:
     texts = hostile.texts(require("corpora"))
     assert len(texts) == 223 + 515
-    for markup in drawn.markups(texts):
+    for markup in html_samples.markups(texts):
         assert list(hostile.dangers(markup)) == []
 
 

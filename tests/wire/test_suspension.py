@@ -1,4 +1,4 @@
-"""A service that is stopped and goes on, as when a laptop sleeps: no page is lost."""
+"""A service that is suspended and resumed, as when a laptop sleeps, loses no page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages about wrong fields: plain words, for whatever pydantic finds."""
+"""Error messages about invalid fields are plain words for every error of pydantic."""
 
 from __future__ import annotations
 

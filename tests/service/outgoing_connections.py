@@ -1,4 +1,4 @@
-"""Which addresses this process connects to, as the interpreter itself reports it."""
+"""Records the addresses that this process connects to, with an audit hook."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A search, a crawl and their exports by a client that was generated: a program for a test.
 
-    python -m tests.openapi.generated PACKAGE URL KEY SITE
+    python -m tests.openapi.generated_client_program PACKAGE URL KEY SITE
 
 PACKAGE is what openapi-python-client made of the service's document. It prints what it read.
 """

@@ -24,7 +24,7 @@ ENVIRON = {
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServiceProcess:
     """A running service."""
 
     url: str
@@ -48,7 +48,7 @@ class Served:
 @contextmanager
 def team(
     home: Path, *options: str, key: str = "", plan: str = "unlimited", **environ: str
-) -> Iterator[Served]:
+) -> Iterator[ServiceProcess]:
     """Serve a team from `home`, with one account, until the block ends."""
     shell = Shell(home)
     if not key:
@@ -72,7 +72,7 @@ def team(
         try:
             assert up.wait(TIMEOUT_S), output_lines
             address = next(line for line in output_lines if " serves http://" in line).split()[-1]
-            yield Served(address, key, process, output_lines, reader)
+            yield ServiceProcess(address, key, process, output_lines, reader)
         finally:
             process.terminate()
             process.wait(TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""What an operator sees of a team's service: logs, metrics, secrets nowhere, a harmless stop."""
+"""Logs and metrics of a team's service, without secrets, and its stop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.openapi.served import Served, team
+from tests.openapi.service_process import ServiceProcess, team
 from tests.shell import TIMEOUT_S, Shell
 from tests.site.graphs import link_tree
 from tests.site.server import Site
@@ -28,7 +28,7 @@ OBSERVED = ("--metrics", "127.0.0.1:0", "--log-format", "json")
 TERMINAL_STATES = {"completed", "failed", "cancelled"}
 
 
-def client(served: Served) -> httpx.Client:
+def client(served: ServiceProcess) -> httpx.Client:
     return httpx.Client(
         base_url=served.url, headers=served.headers, trust_env=False, timeout=TIMEOUT_S
     )
@@ -42,7 +42,7 @@ def wait_for_end(http: httpx.Client, job_id: str) -> dict[str, Any]:
         http.get(f"/v1/crawl/{job_id}/events")
 
 
-def metrics(served: Served) -> str:
+def metrics(served: ServiceProcess) -> str:
     found = re.search(r"metrics at (http://[^\s\"]+)", "".join(served.output_lines))
     assert found is not None, served.output_lines
     return httpx.get(found[1], trust_env=False, timeout=TIMEOUT_S).raise_for_status().text
@@ -206,7 +206,7 @@ CANARIES = {
 }
 
 
-def leaked(data: bytes, served: Served) -> list[str]:
+def leaked(data: bytes, served: ServiceProcess) -> list[str]:
     wanted = {**CANARIES, "key": served.key}
     return [name for name, text in wanted.items() if text.encode() in data]
 

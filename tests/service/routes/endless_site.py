@@ -1,4 +1,4 @@
-"""A site without end: each page links to pages that are nowhere else."""
+"""A site without end: each page links to new pages."""
 
 from __future__ import annotations
 

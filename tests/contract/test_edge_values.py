@@ -1,4 +1,4 @@
-"""Values at the edge of what the contract allows, each of which slipped through once."""
+"""Values at the limits of the contract, each of which was once handled wrongly."""
 
 from __future__ import annotations
 
