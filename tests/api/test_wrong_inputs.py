@@ -181,16 +181,16 @@ def test_the_message_names_the_line_of_the_call(
     assert lines[1:] == ["Cell In[1], line 2"]
 
 
-@pytest.mark.parametrize("way", ["%tb", "options.tracebacks", "WEBDATA_TRACEBACKS"])
+@pytest.mark.parametrize("switch", ["%tb", "options.tracebacks", "WEBDATA_TRACEBACKS"])
 def test_the_whole_traceback_can_be_shown(
-    shell: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, way: str
+    shell: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, switch: str
 ) -> None:
-    if way == "WEBDATA_TRACEBACKS":
-        monkeypatch.setenv(way, "full")
-    if way == "options.tracebacks":
+    if switch == "WEBDATA_TRACEBACKS":
+        monkeypatch.setenv(switch, "full")
+    if switch == "options.tracebacks":
         options.tracebacks = "full"
     shell.run_cell("crawl_df('nowhere')")
-    if way == "%tb":
+    if switch == "%tb":
         assert "Traceback" not in capsys.readouterr().out
         shell.run_cell("%tb")
     output = capsys.readouterr().out

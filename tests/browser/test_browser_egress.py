@@ -1,7 +1,7 @@
 """Requests of a rendered page: kind x spelling of the address x mode, in a real Chromium.
 
 As in `tests/service/test_egress.py`: where the policy says no, the proxy, which is the browser's
-only network, connects to nothing; and a local browser shows that each way leads somewhere.
+only network, connects to nothing; and a local browser shows that each kind of request works.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ REFUSED = {
     "local": METADATA_HOSTS,
 }
 REPORT_SELECTOR = "#report:not(:empty)"
-ASK = """<!DOCTYPE html><pre id="report"></pre><script>
+PROBE_SCRIPT = """<!DOCTYPE html><pre id="report"></pre><script>
 const element = (name, url) => new Promise(done => {
   const made = document.createElement(name);
   made.onload = made.onerror = done;
   made.src = url;
   document.body.append(made);
 });
-const ways = {
+const requests = {
   image: url => element("img", url),
   script: url => element("script", url),
   frame: url => element("iframe", url),
@@ -70,14 +70,14 @@ const ways = {
     const made = new WebSocket(url.replace("http", "ws")); made.onopen = made.onerror = done;
   }),
 };
-Promise.all(URLS.map(url => ways["WAY"](url).catch(() => 0)))
+Promise.all(URLS.map(url => requests["KIND"](url).catch(() => 0)))
   .then(all => { report.textContent = `${all.length} asked`; });
 </script>"""
-WAYS = ("image", "script", "frame", "fetch", "post", "worker", "socket")
+REQUEST_KINDS = ("image", "script", "frame", "fetch", "post", "worker", "socket")
 
 
-def probe_page(way: str, urls: Sequence[str]) -> str:
-    return ASK.replace("WAY", way).replace("URLS", json.dumps(list(urls)))
+def probe_page(kind: str, urls: Sequence[str]) -> str:
+    return PROBE_SCRIPT.replace("KIND", kind).replace("URLS", json.dumps(list(urls)))
 
 
 async def look_up_later(host: str) -> Sequence[str]:
@@ -101,32 +101,32 @@ def request(url: str, **options: Any) -> RenderRequest:
 
 
 @pytest.mark.parametrize("mode", REFUSED)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", REQUEST_KINDS)
 async def test_no_subresource_comes_from_a_forbidden_address(
-    browsers: dict[str, Browser], site: Site, mode: Mode, way: str
+    browsers: dict[str, Browser], site: Site, mode: Mode, kind: str
 ) -> None:
     async with inside() as inner:
         direct = [inner.url(host) for host in REFUSED[mode].values()]
         redirects = [site.redirect(f"/to/{n}", url) for n, url in enumerate(direct)]
-        page = site.page("/", probe_page(way, direct + redirects))
+        page = site.page("/", probe_page(kind, direct + redirects))
         with record_connections() as addresses:
             # A page that a job's headers go to is asked for its own files by the fetcher.
             for options in ({}, {"headers": {"X-Job": "own"}}):
                 rendered = await browsers[mode].render(request(page, **options))
                 assert f"{2 * len(direct)} asked".encode() in rendered.html
-    if way != "socket":  # which follows no redirect, and this site speaks no WebSocket
+    if kind != "socket":  # which follows no redirect, and this site speaks no WebSocket
         assert {hit.path for hit in site.requests} >= {f"/to/{n}" for n in range(len(direct))}
     assert addresses <= {"127.0.0.1"}
     assert inner.callers == []
 
 
-@pytest.mark.parametrize("way", WAYS)
-async def test_each_way_leads_somewhere_in_a_local_browser(
-    browsers: dict[str, Browser], site: Site, way: str
+@pytest.mark.parametrize("kind", REQUEST_KINDS)
+async def test_each_request_kind_works_in_a_local_browser(
+    browsers: dict[str, Browser], site: Site, kind: str
 ) -> None:
     async with inside() as inner:
         urls = [inner.url(host) for host in (INNER_HOSTS["mapped"], INNER_HOSTS["name"])]
-        page = site.page("/", probe_page(way, urls))
+        page = site.page("/", probe_page(kind, urls))
         with record_connections() as addresses:
             await browsers["local"].render(request(page))
     assert "127.0.0.9" in addresses

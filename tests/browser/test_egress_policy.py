@@ -24,7 +24,7 @@ from webdata_nb.service.web.proxy_session import TrafficLimits
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 TRY_ALL = """<!DOCTYPE html><pre id="report"></pre><script>
-const ways = {
+const requests = {
   image: url => new Promise(done => {
     const image = new Image(); image.onload = () => done("came"); image.onerror = () => done("no");
     image.src = url;
@@ -42,7 +42,8 @@ const ways = {
 (async () => {
   const report = {};
   for (const url of %s)
-    for (const [name, way] of Object.entries(ways)) report[name + " " + url] = await way(url);
+    for (const [name, request] of Object.entries(requests))
+      report[name + " " + url] = await request(url);
   document.getElementById("report").textContent = JSON.stringify(report);
 })()</script>"""
 DATAGRAMS = """<pre id=report></pre><link rel=dns-prefetch href="//leak.test"><script>
@@ -110,23 +111,23 @@ async def test_nothing_forbidden_is_reached(
     url = site.page("/", TRY_ALL % json.dumps(direct + turned))
     rendered = await browser.render(RenderRequest(url, wait_for=REPORT_SELECTOR))
     answers = report(rendered.html)
-    images = {way: answer for way, answer in answers.items() if way.startswith("image")}
+    images = {name: answer for name, answer in answers.items() if name.startswith("image")}
     assert set(images.values()) == {"no"}
-    assert not [way for way, answer in answers.items() if answer == "came"]
+    assert not [name for name, answer in answers.items() if answer == "came"]
     assert b"secret" not in rendered.html
     assert counted.visitors == 0
 
 
-@pytest.mark.parametrize("way", ["itself", "redirect", "script", "meta"])
+@pytest.mark.parametrize("navigation", ["direct", "redirect", "script", "meta"])
 async def test_a_page_that_leads_to_a_forbidden_address_is_refused(
-    browser: Browser, site: Site, inside: tuple[Inside, int], way: str
+    browser: Browser, site: Site, inside: tuple[Inside, int], navigation: str
 ) -> None:
     counted, port = inside
     forbidden = f"http://inside.test:{port}/"
     site.redirect("/redirect", forbidden)
     site.page("/script", f"<script>location = {forbidden!r}</script>")
     site.page("/meta", f"<meta http-equiv=refresh content='0; url={forbidden}'>")
-    url = forbidden if way == "itself" else site.at(f"/{way}")
+    url = forbidden if navigation == "direct" else site.at(f"/{navigation}")
     with pytest.raises(FetchError) as caught:
         await browser.render(RenderRequest(url, wait_for=300))
     words = NAME_TEXT.format("inside.test")
@@ -135,9 +136,9 @@ async def test_a_page_that_leads_to_a_forbidden_address_is_refused(
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-@pytest.mark.parametrize("way", ["itself", "redirect", "script", "meta"])
+@pytest.mark.parametrize("navigation", ["direct", "redirect", "script", "meta"])
 async def test_a_forbidden_name_is_as_an_unknown_one(
-    browser: Browser, site: Site, way: str, scheme: str
+    browser: Browser, site: Site, navigation: str, scheme: str
 ) -> None:
     messages = []
     for host in ("inside.test", "nobody.test"):
@@ -145,7 +146,7 @@ async def test_a_forbidden_name_is_as_an_unknown_one(
         site.redirect("/redirect", there)
         site.page("/script", f"<script>location = {there!r}</script>")
         site.page("/meta", f"<meta http-equiv=refresh content='0; url={there}'>")
-        url = there if way == "itself" else site.at(f"/{way}")
+        url = there if navigation == "direct" else site.at(f"/{navigation}")
         with pytest.raises(FetchError) as caught:
             await browser.render(RenderRequest(url, wait_for=300))
         failure = caught.value

@@ -104,16 +104,16 @@ def test_a_service_that_is_gone_does_not_make_the_job_failed(
     assert (left(cell) or "").startswith("? ")
 
 
-@pytest.mark.parametrize("way", ["nobody", "False", "'log'"])
-def test_where_nobody_watches_it_is_a_line_that_sends_nothing(
-    kernel: Kernel, service: WireService, way: str
+@pytest.mark.parametrize("setting", ["unattended", "False", "'log'"])
+def test_unattended_it_is_a_line_that_sends_nothing(
+    kernel: Kernel, service: WireService, setting: str
 ) -> None:
     kernel.run(START)
     before = len(service.requests)
-    if way == "nobody":
+    if setting == "unattended":
         cell = kernel.run("job", live=False)
     else:
-        cell = kernel.run(f"webdata_nb.options.progress = {way}\njob")
+        cell = kernel.run(f"webdata_nb.options.progress = {setting}\njob")
         kernel.run("webdata_nb.options.progress = None")
     assert cell.status == "ok", cell.error
     assert cell.opened == {}

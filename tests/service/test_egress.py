@@ -233,8 +233,8 @@ HOOKS: dict[str, Entry] = {
 }
 
 
-# The short run has every way, and every address on the first two ways.
-ALL_KINDS_WAYS = ("url", "link")
+# The short run has every entry point, and every address at these two.
+ALL_KINDS_ENTRIES = ("url", "link")
 SHORT_RUN_KINDS = ("address", "name", "private-name", "metadata", "metadata-v6-name")
 
 
@@ -244,11 +244,11 @@ def cells(entries: dict[str, Entry]) -> list[Any]:
             mode,
             entry,
             host,
-            id=f"{mode}-{way}-{kind}",
-            marks=() if way in ALL_KINDS_WAYS or kind in SHORT_RUN_KINDS else pytest.mark.slow,
+            id=f"{mode}-{name}-{kind}",
+            marks=() if name in ALL_KINDS_ENTRIES or kind in SHORT_RUN_KINDS else pytest.mark.slow,
         )
         for mode, hosts in REFUSALS.items()
-        for way, entry in entries.items()
+        for name, entry in entries.items()
         for kind, host in hosts.items()
     ]
 
@@ -281,14 +281,14 @@ async def test_each_way_leads_somewhere_for_a_local_service(
     assert inner.callers != []
 
 
-@pytest.mark.parametrize("way", [*PAGES, *HOOKS])
+@pytest.mark.parametrize("source", [*PAGES, *HOOKS])
 async def test_a_refusal_does_not_depend_on_who_listens(
-    services: dict[str, Api], site: Site, way: str
+    services: dict[str, Api], site: Site, source: str
 ) -> None:
     details = []
     for listening in (True, False):
         async with inside(listening=listening) as inner:
-            details.append(await {**PAGES, **HOOKS}[way](services["team"], site, inner.url()))
+            details.append(await {**PAGES, **HOOKS}[source](services["team"], site, inner.url()))
     assert details[0] == details[1]
 
 
