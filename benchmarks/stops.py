@@ -38,6 +38,7 @@ def main() -> int:
         print(f"{number + 1:3}/{rounds} {_line(stops[-1], cancels[-1])}", flush=True)
     for stop in stops:
         stop.check()
+        assert not stop.is_forced, stop.log_text
     longest = max(measurement.seconds for measurement in stops)
     last = max(measurement.ended_s for measurement in cancels)
     print(f"stopped within {longest:.2f} s (at most {STOP_S:g}), no job failed")

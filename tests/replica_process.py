@@ -22,8 +22,8 @@ from webdata_nb.service.store.postgres.database import PostgresDatabase
 from webdata_nb.service.store.sql.store import SqlStore
 
 HEADERS: Final = {"Authorization": "Bearer wdk_alice"}
-# The promise of the service.
-EXIT_S: Final = 10.0
+# A service exits within 10 s; `benchmarks.stops` measures it. A loaded machine takes longer.
+EXIT_S: Final = 60.0
 
 
 def headers_of(account: str) -> dict[str, str]:

@@ -134,13 +134,13 @@ def test_job_cancelled_by_another_client(service: WireService) -> None:
 @pytest.mark.usefixtures("connected")
 def test_timeout_ends_wait_but_not_job(service: WireService) -> None:
     service.crawl = JobScript(crawl_rows(2), running=True)
-    with pytest.raises(JobTimeout, match=r"within timeout=2 s") as raised:
-        crawl_df(SITE, timeout=2)
+    with pytest.raises(JobTimeout, match=r"within timeout=5 s") as raised:
+        crawl_df(SITE, timeout=5)
     assert service.jobs[raised.value.job_id].status == "running"
     assert len(raised.value.partial) == 2
     service.search = JobScript([], running=True)
     with pytest.raises(JobTimeout) as without:
-        search_df("q", timeout=2)
+        search_df("q", timeout=5)
     assert without.value.partial is None
 
 

@@ -150,7 +150,7 @@ def test_search_error_follows_rows(service: WireService) -> None:
     with pytest.warns(UserWarning, match="2 of 5"):
         assert sum(map(len, search_df("q", stream=True, on_incomplete="warn"))) == 2
     service.search = JobScript(search_rows(1), running=True)
-    late = search_df("q", stream=True, timeout=2)
+    late = search_df("q", stream=True, timeout=5)
     with pytest.raises(JobTimeout) as timed_out:
         list(late)
     assert service.jobs[timed_out.value.job_id].status == "running"

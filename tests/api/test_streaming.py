@@ -111,7 +111,7 @@ def test_job_error_follows_last_batch(service: WireService) -> None:
     assert sum(len(b) for b in crawl_df(SITE, stream=True, on_incomplete="ignore")) == 25
     service.crawl = JobScript(crawl_rows(5), running=True)
     with pytest.raises(JobTimeout) as late:
-        list(crawl_df(SITE, stream=True, timeout=2))
+        list(crawl_df(SITE, stream=True, timeout=5))
     assert service.jobs[late.value.job_id].status == "running"
 
 

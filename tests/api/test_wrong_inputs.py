@@ -242,9 +242,9 @@ def test_a_timeout_names_the_call_that_continues(
     shell: Any, service: WireService, capsys: pytest.CaptureFixture[str]
 ) -> None:
     service.crawl = JobScript(crawl_rows(1), total=10, running=True)
-    shell.run_cell(f"crawl_df('{SITE}', timeout=2)")
+    shell.run_cell(f"crawl_df('{SITE}', timeout=5)")
     job_id = next(iter(service.jobs))
-    check(capsys.readouterr().out, "timeout=2", f'job("{job_id}").df()')
+    check(capsys.readouterr().out, "timeout=5", f'job("{job_id}").df()')
 
 
 def test_a_script_ends_with_the_whole_message(tmp_path: Path) -> None:

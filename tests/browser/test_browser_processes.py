@@ -18,6 +18,7 @@ import pytest
 
 from tests.browser.conftest import POLICY, look_up
 from tests.site.server import Site
+from tests.wire.waiting import until
 from webdata_nb.service.browser import profile_folders
 from webdata_nb.service.browser.renderer import Browser, RenderRequest
 from webdata_nb.service.errors import ScrapeError
@@ -89,20 +90,22 @@ async def test_it_starts_with_the_first_page_and_ends_with_the_service(
         assert chromiums() == set()
         await browser.render(RenderRequest(site.page("/", "<p>here</p>")))
         assert chromiums()
-    assert set(psutil.Process().children(recursive=True)) <= before
+    await until(lambda: set(psutil.Process().children(recursive=True)) <= before)
 
 
 async def test_it_is_replaced_after_some_pages(browser: Browser, site: Site) -> None:
     request = RenderRequest(site.page("/", "<p>here</p>"))
     lives = []
-    for _ in range(3):
+    for number in range(3):
         assert b"here" in (await browser.render(request)).html
-        lives.append({process.pid for process in chromiums()})
-    # After its second page the first one is gone, and the third page has a new one.
-    assert lives[0]
-    assert lives[1] == set()
-    assert lives[2]
-    assert lives[0].isdisjoint(lives[2])
+        if number == 1:  # its second page was its last
+            await until(lambda: chromiums() == set())
+        else:
+            lives.append({process.pid for process in chromiums()})
+    first, second = lives
+    assert first
+    assert second
+    assert first.isdisjoint(second)
 
 
 async def test_pages_side_by_side_outlast_a_replacement(browser: Browser, site: Site) -> None:
@@ -166,7 +169,7 @@ async def test_page_cancelled_again_while_it_closes_replaces_browser(
                 await page
         rendered = await browser.render(RenderRequest(site.page("/next", "<p>next</p>")))
         assert b"next" in rendered.html
-        assert chromiums().isdisjoint(before)
+        await until(lambda: chromiums().isdisjoint(before))
 
 
 async def test_requests_of_a_page_belong_to_its_own_account(

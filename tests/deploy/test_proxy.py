@@ -31,7 +31,7 @@ def service(
 @pytest.fixture
 def http(service: ProxiedService) -> Iterator[httpx.Client]:
     with httpx.Client(
-        base_url=service.url, headers=service.headers, timeout=100, trust_env=False
+        base_url=service.url, headers=service.headers, timeout=150, trust_env=False
     ) as client:
         yield client
 
@@ -55,7 +55,7 @@ def test_events_arrive_before_the_stream_ends(http: httpx.Client, site: Site) ->
     job_id = start(http, "crawl", {"url": site.url, "max_pages": 2})
     names = []
     # Without it, an event that the proxy keeps would never arrive: its successor waits for it.
-    release = threading.Timer(30, gate.release)
+    release = threading.Timer(120, gate.release)
     release.start()
     try:
         with http.stream("GET", f"/v1/crawl/{job_id}/events") as response:

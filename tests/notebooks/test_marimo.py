@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 SITE: Final = "https://site.test/<b>x&y</b>"
-_OFTEN: Final = 40
+_OFTEN: Final = 90
 
 
 @pytest.fixture

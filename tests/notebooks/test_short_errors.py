@@ -142,7 +142,7 @@ def test_marimo_shows_the_message(browser: Browser, tmp_path: Path) -> None:
     page = new_page(browser, 1000)
     with editor.running(tmp_path, cells) as url:
         page.goto(url)
-        for _ in range(40):
+        for _ in range(90):
             button = page.get_by_test_id("run-button").last
             if button.is_visible() and button.is_enabled():
                 button.click()

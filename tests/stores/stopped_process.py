@@ -20,7 +20,7 @@ from webdata_nb.service.store.sql.batches import write_batch
 from webdata_nb.service.store.sql.connection import Transaction
 from webdata_nb.service.store.sql.store import SqlStore
 
-LEASE_S = 2.0
+LEASE_S = 10.0
 
 
 async def main(url: str, key: str) -> None:

@@ -60,7 +60,7 @@ async def commit_page(store: SqlStore, job: JobRecord, lease: Lease) -> None:
 async def wait_for_lock(url: str) -> None:
     """Wait until a transaction waits for another one."""
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while True:
                 row = await (await connection.execute(WAITERS)).fetchone()
                 if row is not None and row[0]:

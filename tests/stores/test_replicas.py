@@ -321,7 +321,7 @@ async def test_a_caller_that_is_cancelled_holds_no_lock(
 
     monkeypatch.setattr(database, "_connect", open_and_keep)
     await cancel_while_connecting(database)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while not (opened and opened[0].closed):  # noqa: ASYNC110 - a thread closes it
             await asyncio.sleep(0.01)
 

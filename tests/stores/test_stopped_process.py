@@ -19,7 +19,7 @@ from webdata_nb.service.store.sql.store import SqlStore
 from webdata_nb.service.work.worker import LEASE_S, RENEW_S
 
 # Two idle transactions could end in this time.
-DEADLINE_S = 40.0
+DEADLINE_S = 90.0
 
 
 def test_transactions_end_before_leases() -> None:

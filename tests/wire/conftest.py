@@ -26,5 +26,5 @@ async def local_settings(tmp_path: Path) -> AsyncIterator[Settings]:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leases of a second, and a linger that is no longer."""
-    monkeypatch.setenv(LEASE_SECONDS, "1")
+    """Leases of three seconds, and a linger that is no longer."""
+    monkeypatch.setenv(LEASE_SECONDS, "3")

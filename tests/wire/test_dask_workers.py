@@ -135,6 +135,7 @@ def test_workers_run_jobs_until_they_are_retired_or_killed(team: Team, site: Sit
         team.scheduler.retire("first")
         assert team.wait_for_runner(job_id, "dask-first") == "dask-second"
         assert first.process.wait(60) == 0
+        team.wait_for_workers(1)  # the retired worker no longer counts
         third = team.start_worker("third")
         team.wait_for_workers(2)
         second.kill()  # its lease ends
@@ -207,7 +208,7 @@ def test_worker_processes_of_one_machine_run_jobs(
         assert local.service.terminate() == 0
     assert len(runners) == 2
     assert "service" not in runners
-    _, alive = psutil.wait_procs(children, timeout=30)
+    _, alive = psutil.wait_procs(children, timeout=120)
     assert not alive
 
 

@@ -297,8 +297,12 @@ SETTINGS = paths.fill(paths.LOCAL_SETTINGS, lease_id="me")
 
 @pytest.fixture
 async def service(
-    lifetime: LocalLifetime,
+    tmp_path: Path,
 ) -> AsyncIterator[tuple[StubLocalService, httpx.AsyncClient]]:
+    timing = LeaseTiming(lease_s=60.0)  # no lease expires during a test
+    lifetime = LocalLifetime(
+        tmp_path / "data", version="0.1.0", schema=SCHEMA, managed=True, timing=timing
+    )
     stub = StubLocalService(lifetime, jobs=2)
     async with served(stub) as client:
         yield stub, client
@@ -346,8 +350,8 @@ async def test_a_lease_is_made_renewed_and_given_back(
 ) -> None:
     stub, client = service
     first = await client.put(LEASE)
-    assert (first.status_code, first.json()) == (200, {"expires_in": 0.4, "created": True})
-    assert (await client.put(LEASE)).json() == {"expires_in": 0.4, "created": False}
+    assert (first.status_code, first.json()) == (200, {"expires_in": 60.0, "created": True})
+    assert (await client.put(LEASE)).json() == {"expires_in": 60.0, "created": False}
     assert stub.lifetime.lease_count == 1
     for _ in range(2):
         assert (await client.delete(LEASE)).status_code == 204

@@ -16,6 +16,8 @@ from webdata_nb.settings import Settings
 
 pytestmark = pytest.mark.slow
 
+PAGE_TIMEOUT_S = 10.0
+
 
 def send(settings: Settings, number: signal.Signals, *, workers: bool) -> None:
     """Send a signal to the service, and to its page workers if asked."""
@@ -35,18 +37,18 @@ async def test_pages_in_flight_while_the_service_stands_still_are_fetched_again(
             "url": site.at("/tree"),
             "concurrency": 6,
             "max_pages": 40,
-            "scrape_options": {"timeout": 4000},
+            "scrape_options": {"timeout": int(PAGE_TIMEOUT_S * 1000)},
         }
         async with connected(local_settings) as (client, _):
             job_id = (await client.start_crawl(start)).job_id
             for path in paths[5:11]:
-                await asyncio.to_thread(site.wait_for, path, timeout=30)
+                await asyncio.to_thread(site.wait_for, path, timeout=TIMEOUT_S)
             for workers in (False, True):
                 send(local_settings, signal.SIGSTOP, workers=workers)
-                await asyncio.sleep(4.0 + SUSPENDED_AFTER_S)
+                await asyncio.sleep(PAGE_TIMEOUT_S + SUSPENDED_AFTER_S)
                 send(local_settings, signal.SIGCONT, workers=workers)
                 for path in paths[5:11]:
-                    await asyncio.to_thread(site.wait_for, path, 2 + workers, timeout=30)
+                    await asyncio.to_thread(site.wait_for, path, 2 + workers, timeout=TIMEOUT_S)
             for gate in held:
                 gate.release()
             ended = await rows_after(client, job_id, 1000)
@@ -64,7 +66,7 @@ async def test_a_cancellation_that_is_not_confirmed_in_time_still_ends_the_job(
             with site.hold(paths[3]):
                 start = {"url": site.at("/tree"), "concurrency": 1}
                 job_id = (await client.start_crawl(start)).job_id
-                await asyncio.to_thread(site.wait_for, paths[3], timeout=60)
+                await asyncio.to_thread(site.wait_for, paths[3], timeout=TIMEOUT_S)
                 send(local_settings, signal.SIGSTOP, workers=False)
                 assert not await client.cancel_quietly(job_id)
                 send(local_settings, signal.SIGCONT, workers=False)

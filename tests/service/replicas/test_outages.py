@@ -115,7 +115,7 @@ async def test_event_streams_stay_open_and_readiness_is_logged_once(
 async def test_an_outage_longer_than_a_lease(
     own_server: PostgresServer, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lease_s = 6.0
+    lease_s = 15.0
     monkeypatch.setattr(runner, "LEASE_S", lease_s)
     monkeypatch.setattr(worker, "RENEW_S", 1000.0)
     urls = [site.at(path) for path in link_tree(site, depth=1, fanout=PAGES - 1)]
@@ -130,8 +130,8 @@ async def test_an_outage_longer_than_a_lease(
             body = {"url": urls[0], "max_pages": PAGES, "concurrency": 4}
             job_id = await first.start_job("crawl", body)
             await wait_for_pages(site, 6)
-            monkeypatch.setattr(runner, "LEASE_S", 600.0)  # of the next attempt
             before = await asyncio.to_thread(read_attempt, url)
+            monkeypatch.setattr(runner, "LEASE_S", 600.0)  # of the next attempt
             await asyncio.to_thread(own_server.stop)
             await asyncio.sleep(lease_s)  # the length of the outage
             await asyncio.to_thread(own_server.start)

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 REPLICAS = 3
 CHECKOUT = Path(__file__).resolve().parents[3]
 # What the clocks and the event loop of a loaded machine may add; see StartReservation.
-JITTER_S = 0.01
+JITTER_S = 0.05
 DEADLINE_S = 60.0
 
 
@@ -68,6 +68,12 @@ async def pacings(url: str) -> AsyncIterator[list[PostgresPacing]]:
 
 
 @pytest.fixture
+def slow_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for a database as slow as that of a loaded machine, which counts as available."""
+    monkeypatch.setattr("webdata_nb.service.store.postgres.pacing.RESERVE_TIMEOUT_S", DEADLINE_S)
+
+
+@pytest.fixture
 def throttles(pacings: list[PostgresPacing]) -> list[HostThrottle]:
     return [HostThrottle(pacing=pacing) for pacing in pacings]
 
@@ -82,6 +88,15 @@ async def start_requests(
             return time.monotonic()
 
     return await asyncio.gather(*(start() for _ in range(count)))
+
+
+async def reserve(pacing: PostgresPacing, key: str, interval_s: float) -> StartReservation:
+    """Reserve starts, also where the database takes longer than a reservation waits for it."""
+    async with asyncio.timeout(DEADLINE_S):
+        while True:
+            if (reserved := await pacing.reserve(key, interval_s)) is not None:
+                return reserved
+            await asyncio.sleep(0.05)
 
 
 def gaps(starts: Sequence[float]) -> list[float]:
@@ -130,6 +145,7 @@ async def all_paused(throttles: list[HostThrottle], host: str) -> None:
         await check_refusal(throttle, host)
 
 
+@pytest.mark.usefixtures("slow_database")
 @pytest.mark.parametrize("delay_s", [0.25, 1.2])
 async def test_starts_of_three_throttles_keep_one_delay(
     throttles: list[HostThrottle], delay_s: float
@@ -187,6 +203,7 @@ async def test_a_success_ends_the_slowdown_everywhere(throttles: list[HostThrott
     await wait_until(lambda: not is_slowed(third, "site"))
 
 
+@pytest.mark.usefixtures("slow_database")
 async def test_processes_share_the_circuit_and_the_rate_of_a_provider(
     pacings: list[PostgresPacing],
 ) -> None:
@@ -213,9 +230,9 @@ async def test_processes_share_the_circuit_and_the_rate_of_a_provider(
 async def test_one_process_keeps_the_interval_of_a_provider() -> None:
     paced, moments = PacedStarts("provider:paid#1", IN_PROCESS), []
     for _ in range(3):
-        await paced.wait(0.05, DEADLINE_S)
+        await paced.wait(0.3, DEADLINE_S)
         moments.append(time.monotonic())
-    assert min(gaps(moments)) >= 0.05 - JITTER_S
+    assert min(gaps(moments)) >= 0.3 - JITTER_S
     with pytest.raises(TimeoutError):
         await paced.wait(1000.0, DEADLINE_S)
 
@@ -243,6 +260,7 @@ async def test_a_host_needs_one_statement_per_second(
     assert len(sizes) <= 2 + (max(starts) - min(starts)) / 0.9
 
 
+@pytest.mark.usefixtures("slow_database")
 async def test_many_hosts_share_statements_and_idle_rows_are_deleted(
     pacings: list[PostgresPacing], url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,7 +292,7 @@ async def test_after_a_crash_starts_wait_and_pauses_are_kept(own_server: Postgre
     async with AsyncExitStack() as stack:
         pacings = await open_pacings(stack, url)
         throttles = [HostThrottle(pacing=pacing) for pacing in pacings]
-        assert await pacings[0].reserve(HOST + "used", 2.0)
+        await reserve(pacings[0], HOST + "used", 2.0)
         await throttles[0].report_overload("paused", 600.0)
         await all_paused(throttles, "paused")
         await asyncio.to_thread(own_server.stop, "immediate")
@@ -283,8 +301,7 @@ async def test_after_a_crash_starts_wait_and_pauses_are_kept(own_server: Postgre
         await asyncio.to_thread(own_server.start)
         for pacing, host in zip(pacings, ("used", "new", "third"), strict=True):
             await wait_until(partial(is_available, pacing))
-            reserved = await pacing.reserve(HOST + host, 2.0)
-            assert reserved is not None
+            reserved = await reserve(pacing, HOST + host, 2.0)
             assert reserved.first >= stopped_at + REPLICAS * 2.0
         await stack.aclose()
         async with PostgresPacing(url, lambda: REPLICAS) as later:
@@ -295,8 +312,7 @@ async def test_the_first_start_of_a_new_store_does_not_wait(
     pacings: list[PostgresPacing],
 ) -> None:
     now = time.monotonic()
-    reserved = await pacings[0].reserve(HOST + "site", 100.0)
-    assert reserved is not None
+    reserved = await reserve(pacings[0], HOST + "site", 100.0)
     assert reserved.first < now + 50
 
 
@@ -316,7 +332,7 @@ async def test_without_the_database_each_process_keeps_its_share(
         assert min(gaps(starts)) >= 0.2 - JITTER_S
         await asyncio.to_thread(own_server.start)
         await wait_until(partial(is_available, pacing))
-        assert await pacing.reserve(HOST + "site", 0.2) is not None
+        await reserve(pacing, HOST + "site", 0.2)
 
 
 @pytest.mark.timeout(180)
@@ -340,7 +356,7 @@ async def test_a_database_that_does_not_answer_stops_nothing(
         assert ticks > 20  # the event loop went on
     ticking.cancel()
     await wait_until(partial(is_available, pacings[0]))
-    assert await pacings[0].reserve(HOST + "site", 0.2) is not None
+    await reserve(pacings[0], HOST + "site", 0.2)
 
 
 @pytest.mark.timeout(180)

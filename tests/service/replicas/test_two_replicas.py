@@ -127,12 +127,12 @@ async def test_a_job_is_cancelled_by_the_other_replica(
             assert (await api.get(f"/v1/crawl/{job_id}"))["status"] == "cancelled"
         running = [task for task in asyncio.all_tasks() if task.get_name() == f"job {job_id}"]
         if running:
-            _, pending = await asyncio.wait(running, timeout=20)
+            _, pending = await asyncio.wait(running, timeout=120)
             assert not pending
 
 
 async def wait_for_a_row(api: Api, job_id: str) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while True:
             if (await api.get(f"/v1/crawl/{job_id}"))["total_results"]:
                 return

@@ -81,7 +81,7 @@ async def test_a_site_that_never_stops_asking_for_patience_costs_a_page_its_time
 ) -> None:
     site.robots("")
     url = site.page("/", "busy", status=429, headers={"Retry-After": retry_after})
-    body = {"url": url, "scrape_options": {"timeout": 4000}}
+    body = {"url": url, "scrape_options": {"timeout": 6000}}
     crawled = await api.run_job("crawl", **body)
     assert crawled["receipt"]["counts"] == {"failed:http_429": 1}
-    assert 3 <= len(site.hits("/")) <= 6
+    assert 2 <= len(site.hits("/")) <= 9

@@ -42,7 +42,7 @@ class SilentNameServer:
     async def wait_for_lookups(self, count: int) -> None:
         """Wait until `count` lookups of silent names are pending."""
         for _ in range(count):
-            assert await asyncio.to_thread(self._pending.acquire, timeout=30)
+            assert await asyncio.to_thread(self._pending.acquire, timeout=120)
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ async def test_silent_names_of_one_account_do_not_delay_deliveries_of_others(
             await name_server.wait_for_lookups(LOOKUP_THREADS)
             await add_delivery(store, BOB, endpoint.url.replace("127.0.0.1", "bob.test"))
             deliverer.wake()
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 await endpoint.received(1)
         finally:
             name_server.released.set()
