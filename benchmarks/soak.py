@@ -26,6 +26,7 @@ import argparse
 import asyncio
 import contextlib
 import itertools
+import math
 import os
 import random
 import re
@@ -74,9 +75,12 @@ DATA_GROWTH: Final = 1.5
 # Every job of the load takes seconds; a machine under load may take longer.
 JOB_S: Final = 300.0
 _SETTLE_S: Final = 3.0
+_IDLE_S: Final = 60.0
 _STOP_S: Final = 60.0
 # How long the service may take to accept jobs again once the disk has room.
 _RECOVERY_S: Final = 5.0
+# How long it may take to notice that the disk is full: until its next write.
+_NOTICE_S: Final = 60.0
 _SCRIPTED: Final = (
     "<title>App</title><script>document.write('<main><p>Written.</p></main>')</script>"
 )
@@ -95,6 +99,11 @@ class Usage:
     files: int
     temporary: tuple[str, ...]
     data_mb: float
+
+    def is_like(self, other: Usage) -> bool:
+        """Whether no process, file or temporary file has come or gone between two samples."""
+        is_same = (self.files, self.temporary) == (other.files, other.temporary)
+        return is_same and abs(self.memory_mb - other.memory_mb) < 0.01 * self.memory_mb
 
 
 @dataclass(slots=True)
@@ -241,7 +250,8 @@ class Load:
         assert {row["success"] for row in rows} == {True, False}, "not as the site is"
 
     async def _rendered(self) -> None:
-        options = {"render": True, "only_main_content": False}
+        # A killed browser starts again within the time of the page.
+        options = {"render": True, "only_main_content": False, "timeout": 200_000}
         [row] = await self._rows(
             {"url": self._web.scripted, "max_pages": 1, "scrape_options": options}
         )
@@ -357,8 +367,18 @@ class Service:
         assert not alive, alive
 
     async def usage(self) -> Usage:
-        """Wait until the service is idle, and return its resources."""
+        """Wait until the resources of the idle service stay the same, and return them."""
+        deadline = time.monotonic() + _IDLE_S
         await asyncio.sleep(_SETTLE_S)
+        usage = self._sample()
+        while time.monotonic() < deadline:
+            await asyncio.sleep(_SETTLE_S)
+            previous, usage = usage, self._sample()
+            if usage.is_like(previous):
+                break
+        return usage
+
+    def _sample(self) -> Usage:
         process, data_dir = self.process(), self._settings.data_dir
         spool = data_dir / "spool"
         temporary_files = [
@@ -481,11 +501,24 @@ async def _killing(service: Service, end: float, chance: random.Random) -> None:
 
 async def _disk_full_once(disk: Path, at: float, base_url: str, report: Report) -> None:
     await asyncio.sleep(max(0.0, at - time.monotonic()))
-    with full_disk(disk):
-        report.disk_full_until = time.monotonic() + FULL_S + _RECOVERY_S
-        await asyncio.sleep(FULL_S)
-        async with httpx.AsyncClient(base_url=base_url, trust_env=False) as http:
-            report.readiness = (await http.get(paths.READY)).text
+    report.disk_full_until = math.inf
+    try:
+        with full_disk(disk):
+            await asyncio.sleep(FULL_S)
+            async with httpx.AsyncClient(base_url=base_url, trust_env=False, timeout=120) as http:
+                report.readiness = await _readiness(http)
+    finally:
+        report.disk_full_until = time.monotonic() + _RECOVERY_S
+
+
+async def _readiness(http: httpx.AsyncClient) -> str:
+    """Return what `/readyz` answers once the service has noticed that the disk is full."""
+    deadline = time.monotonic() + _NOTICE_S
+    while True:
+        text = (await http.get(paths.READY)).text
+        if "disk full" in text or time.monotonic() > deadline:
+            return text
+        await asyncio.sleep(0.5)
 
 
 def _settings(home: Path, site: Site) -> Settings:

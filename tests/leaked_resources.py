@@ -21,7 +21,7 @@ from webdata_nb.bridge import PORTAL
 # In the environment of every process that a test starts, also of one that lost its parent.
 MARK: Final = "PYTEST_RUN_OF_WEBDATA"
 # A local service lingers for some seconds after its last client; a machine may be busy.
-_GRACE_S: Final = 30.0
+_GRACE_S: Final = 120.0
 # Daemon threads that distributed starts once in a process, for all clients.
 _DASK_THREADS: Final = ("Dask-Offload", "Profile", "IO loop")
 

@@ -7,6 +7,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -341,7 +342,10 @@ def test_interrupt_cancels_job(served: Shell, site: Site) -> None:
     assert process.returncode == 130
     assert err.splitlines()[-1] == "webdata: interrupted"
     assert "Traceback" not in err
-    jobs = served.call("jobs", "--limit", "1")
+    deadline = time.monotonic() + TIMEOUT_S  # the service may confirm it after the command's end
+    while "running" in (jobs := served.call("jobs", "--limit", "1")).stdout:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
     assert "cancelled" in jobs.stdout
     assert url in jobs.stdout
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from starlette.responses import JSONResponse, Response
 
+from tests.local_service import stop
 from tests.wire_service import KEY, WireService
-from webdata_nb import local, session, settings
-from webdata_nb.bridge import synced
+from webdata_nb import session, settings
 from webdata_nb.cli.main import main
 from webdata_nb.contract import paths
 
@@ -121,7 +121,7 @@ def test_local_service_is_started_and_checked(
         result = findings(capsys, 0)
     finally:
         session.default_connection().close()
-        synced(local.stop)(settings.current())
+        stop(settings.current())
     assert result["service"][1].endswith(", local")
     assert result["engine_two"] == ("ok", "brave, local")
     assert result["searxng"] == ("missing", "no address: set WEBDATA_SEARXNG_URL")

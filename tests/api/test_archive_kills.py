@@ -19,6 +19,7 @@ from warcio.archiveiterator import ArchiveIterator  # type: ignore[import-untype
 from warcio.exceptions import ArchiveLoadFailed  # type: ignore[import-untyped]
 
 from tests.api.test_archives import comparable
+from tests.local_service import stop
 from tests.site.document import document
 from tests.site.server import Site
 from webdata_nb import local, settings
@@ -34,7 +35,7 @@ import sys
 from webdata_nb import crawl_df
 crawl_df(sys.argv[1], out=sys.argv[2], max_pages=50, progress=False)
 """
-find, stop = synced(local.find), synced(local.stop)
+find = synced(local.find)
 
 
 @pytest.fixture(scope="module")

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.api.receipts import receipt_of
+from tests.local_service import stop
 from tests.requirements import require
 from tests.service.archives import warc_files
 from tests.service.archives.warc_files import response, write_warc
 from tests.site.document import document
 from tests.site.fixtures import Docs
 from tests.wire_service import WireService
-from webdata_nb import local, record, replay, settings, why
+from webdata_nb import record, replay, settings, why
 from webdata_nb.api import Session, connect, crawl_df, retry_failed
-from webdata_nb.bridge import synced
 from webdata_nb.demo.server import SampleSite
 from webdata_nb.errors import InvalidArgument, JobFailed
 from webdata_nb.frames.warc import append_receipt
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 URL = "http://example.test/"
-stop = synced(local.stop)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from tests.local_service import stop
 from tests.site.document import document
 from tests.site.faulty_site import FaultySite
 from tests.site.server import Site
@@ -21,16 +22,13 @@ from webdata_nb import (
     crawl_df,
     crawl_job,
     links_df,
-    local,
     plot_audit,
     settings,
     to_parquet,
 )
 from webdata_nb import session as connections
-from webdata_nb.bridge import synced
 from webdata_nb.errors import InvalidArgument, NotFound
 
-stop = synced(local.stop)
 AUDITED: dict[str, Any] = {
     "audit": True,
     "check_links": True,

@@ -10,14 +10,13 @@ from urllib.parse import unquote, urlsplit
 import pandas as pd
 import pytest
 
+from tests.local_service import stop
 from tests.site.fixtures import Docs
 from tests.site.plain_audit import duplicate_texts, issues_of_page
 from tests.site.plain_reading import PlainPage
-from webdata_nb import audit_df, crawl_df, links_df, local, settings
-from webdata_nb.bridge import synced
+from webdata_nb import audit_df, crawl_df, links_df, settings
 
 pytestmark = pytest.mark.slow
-stop = synced(local.stop)
 MAX_PAGES = 200
 # What depends on the content that is selected, or on time.
 NOT_COMPARED = {"thin_page", "near_duplicate", "slow_page", "duplicate_page"}

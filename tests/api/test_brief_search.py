@@ -12,15 +12,13 @@ import httpx
 import pytest
 from aiohttp import web
 
+from tests.local_service import stop
 from tests.site.server import Site
-from webdata_nb import local, settings
+from webdata_nb import settings
 from webdata_nb.api import search_df
-from webdata_nb.bridge import synced
 from webdata_nb.contract.choices import ENGINES
 from webdata_nb.jobs import runner
 from webdata_nb.settings import Options
-
-stop = synced(local.stop)
 
 
 class Wire:

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from tests.api.receipts import receipt_of
+from tests.local_service import stop
 from tests.site.document import document
 from tests.site.server import Site
 from tests.site.web_archive import WebArchiveStub, crawl_capture
@@ -20,7 +21,6 @@ from webdata_nb import (
     captures_df,
     estimate,
     history_df,
-    local,
     record,
     replay,
     retry_failed,
@@ -29,7 +29,6 @@ from webdata_nb import (
     why,
 )
 from webdata_nb.api import Session, connect, crawl_df
-from webdata_nb.bridge import synced
 from webdata_nb.errors import InvalidArgument, NotSupported, OfflineError
 
 URL = "http://docs.test/"
@@ -45,7 +44,6 @@ DTYPES = {
     "extra": "object",
     "archive_url": "str",
 }
-stop = synced(local.stop)
 
 
 @pytest.fixture(scope="module")

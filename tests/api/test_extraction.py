@@ -8,16 +8,15 @@ from pathlib import Path
 import pytest
 
 from tests.api.receipts import frames_equal, receipt_of
+from tests.local_service import stop
 from tests.service.extract.stub_model import KEY, StubModel, always_reply, reply_from_page
 from tests.site.server import Site
-from webdata_nb import local, settings
+from webdata_nb import settings
 from webdata_nb.api import Session, connect, crawl_df, search_df
-from webdata_nb.bridge import synced
 from webdata_nb.errors import InvalidArgument, InvalidRequest
 from webdata_nb.requests.options import ScrapeOptionsDict
 from webdata_nb.settings import LanguageModel
 
-stop = synced(local.stop)
 FIELDS = {"name": {"type": "string"}, "price": {"type": "number"}}
 WANTED = {"schema": {"type": "object", "properties": FIELDS}}
 

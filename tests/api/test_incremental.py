@@ -12,16 +12,15 @@ import pytest
 from starlette.responses import JSONResponse, Response
 
 from tests.api.receipts import SITE, receipt_of
+from tests.local_service import stop
 from tests.site.server import Site
 from tests.site.versions import VersionedSite, text_page, varied_site
 from tests.wire_service import WireService
-from webdata_nb import connect, crawl_df, local, settings
+from webdata_nb import connect, crawl_df, settings
 from webdata_nb.api import Session
-from webdata_nb.bridge import synced
 from webdata_nb.contract import paths
 from webdata_nb.errors import InvalidArgument, InvalidRequest, NotSupported, OfflineError
 
-stop = synced(local.stop)
 JOB = "5f0f1f8a-2a4f-4d0e-9a55-3f1f5f6f7a01"
 # In UTC, it is in the year 0.
 BEFORE_ALL_TIMES = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=1)))

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.api.receipts import frames_equal, receipt_of
+from tests.local_service import stop
 from webdata_nb import cache, local, receive_webhooks, settings
 from webdata_nb.api import (
     Session,
@@ -25,8 +26,6 @@ from webdata_nb.api import (
 from webdata_nb.bridge import synced
 from webdata_nb.demo.server import SampleSite
 from webdata_nb.errors import InvalidArgument, JobFailed
-
-stop = synced(local.stop)
 
 
 @pytest.fixture

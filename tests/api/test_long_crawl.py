@@ -17,17 +17,16 @@ import psutil
 import pytest
 
 from tests.api.receipts import SITE, receipt_of
+from tests.local_service import stop
 from tests.site.graphs import large_tree
 from tests.site.server import Site
 from tests.wire_service import WireService
-from webdata_nb import connect, crawl_df, crawl_job, local, settings
+from webdata_nb import connect, crawl_df, crawl_job, settings
 from webdata_nb.api import Session
-from webdata_nb.bridge import synced
 from webdata_nb.contract import paths
 from webdata_nb.errors import InvalidArgument, NotSupported, OfflineError, OverBudget
 from webdata_nb.frames.crawl_parts import MANIFEST, CrawlManifest, CrawlParts
 
-stop = synced(local.stop)
 PAGES = 1100
 
 

@@ -11,9 +11,10 @@ import pytest
 from aiohttp import web
 
 from tests.api.receipts import receipt_of
+from tests.local_service import stop
 from tests.service.extract.stub_model import StubModel, always_reply
 from tests.site.server import Site
-from webdata_nb import local, settings
+from webdata_nb import settings
 from webdata_nb.api import (
     connect,
     crawl_df,
@@ -23,12 +24,9 @@ from webdata_nb.api import (
     scrape_df,
     search_df,
 )
-from webdata_nb.bridge import synced
 from webdata_nb.contract.choices import ENGINES
 from webdata_nb.errors import JobFailed
 from webdata_nb.settings import Options
-
-stop = synced(local.stop)
 
 
 @pytest.fixture(scope="module")

@@ -15,17 +15,16 @@ import psutil
 import pytest
 
 from tests.api.receipts import SITE, receipt_of
+from tests.local_service import stop
 from tests.site.server import Site
 from tests.site.several_sites import expected_rows, linked_sites
 from tests.wire_service import WireService
-from webdata_nb import connect, crawl_df, jobs_df, local, settings
+from webdata_nb import connect, crawl_df, jobs_df, settings
 from webdata_nb.api import Session
-from webdata_nb.bridge import synced
 from webdata_nb.contract import paths
 from webdata_nb.errors import InvalidArgument, NotSupported, OfflineError, OverBudget
 from webdata_nb.frames.crawl_parts import MANIFEST
 
-stop = synced(local.stop)
 OTHER = "https://other.example/"
 
 

@@ -17,9 +17,10 @@ from starlette.responses import JSONResponse, Response
 import webdata_nb
 from tests.api.receipts import SITE, receipt_of
 from tests.api.test_interrupts import interrupt_when_running
+from tests.local_service import stop
 from tests.wire.waiting import until
 from tests.wire_service import JobScript, WireService, crawl_rows, creative_rows, search_rows
-from webdata_nb import local, settings
+from webdata_nb import settings
 from webdata_nb.api import (
     FrameStream,
     Session,
@@ -32,14 +33,13 @@ from webdata_nb.api import (
     search_df,
     weights_df,
 )
-from webdata_nb.bridge import PORTAL, synced
+from webdata_nb.bridge import PORTAL
 from webdata_nb.contract import paths
 from webdata_nb.demo.server import SampleSite
 from webdata_nb.display import progress
 from webdata_nb.display.progress import Listener
 from webdata_nb.errors import IncompleteResult, InvalidArgument, JobCancelled, JobFailed, JobTimeout
 
-stop = synced(local.stop)
 SEVERAL = ["a", "b", "c"]
 
 

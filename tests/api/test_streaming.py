@@ -14,15 +14,13 @@ import pyarrow.dataset as ds
 import pytest
 
 from tests.api.receipts import SITE, receipt_of
+from tests.local_service import stop
 from tests.wire.waiting import until
 from tests.wire_service import JobScript, WireService, crawl_rows
-from webdata_nb import local, settings
+from webdata_nb import settings
 from webdata_nb.api import Session, acrawl_df, connect, crawl_df
-from webdata_nb.bridge import synced
 from webdata_nb.demo.server import SampleSite
 from webdata_nb.errors import IncompleteResult, InvalidArgument, JobFailed, JobTimeout
-
-stop = synced(local.stop)
 
 
 @pytest.mark.usefixtures("connected")

@@ -9,18 +9,16 @@ import pandas as pd
 import pytest
 
 from tests.api.receipts import receipt_of
+from tests.local_service import stop
 from tests.site.server import Site
 from tests.wire_service import WireService
-from webdata_nb import cache, local, settings
+from webdata_nb import cache, settings
 from webdata_nb.api import Session, awhy, connect, crawl_df, crawl_job, search_df, why
-from webdata_nb.bridge import synced
 from webdata_nb.cache import receipt_files
 from webdata_nb.contract import outcomes
 from webdata_nb.contract.replies import ReceiptEntry
 from webdata_nb.errors import InvalidArgument, NotFound, OfflineError
 from webdata_nb.settings import Options
-
-stop = synced(local.stop)
 
 
 @pytest.fixture(scope="module")

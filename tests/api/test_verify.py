@@ -15,18 +15,17 @@ import pandas as pd
 import pytest
 
 from tests.evidence_pages import FIELDS, Answer, answer, make_pages
+from tests.local_service import stop
 from tests.service.extract.stub_model import KEY, Question, StubModel, reply_with
 from tests.site.server import Site
 from tests.wire_service import WireService
-from webdata_nb import local, settings
+from webdata_nb import settings
 from webdata_nb.api import Session, connect, crawl_df, scrape_df, show, to_parquet, verify
-from webdata_nb.bridge import synced
 from webdata_nb.contract.replies import VerifiedPage, VerifiedValue
 from webdata_nb.errors import InvalidArgument, NotSupported
 from webdata_nb.frames import verification
 from webdata_nb.settings import LanguageModel
 
-stop = synced(local.stop)
 DTYPES = {
     **dict.fromkeys(("url", "field", "value", "verdict", "reason", "quote", "digest"), "str"),
     **dict.fromkeys(("start", "end"), "Int64"),

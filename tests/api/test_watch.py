@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 
 from tests.api.receipts import SITE, receipt_of
+from tests.local_service import stop
 from tests.recipes import web
 from tests.shell import Shell
 from tests.site.document import document
@@ -23,14 +24,12 @@ from tests.site.server import Site
 from tests.site.versions import VersionedSite, text_page, varied_site
 from tests.test_cli import one_line
 from tests.wire_service import WireService
-from webdata_nb import connect, crawl_df, diff, local, settings, watch_df
+from webdata_nb import connect, crawl_df, diff, settings, watch_df
 from webdata_nb.api import Session
-from webdata_nb.bridge import synced
 from webdata_nb.cli.watch import STILL_RUNNING
 from webdata_nb.errors import InvalidArgument, NotSupported, OfflineError, WatchRunning
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-stop = synced(local.stop)
 
 # Refusals
 

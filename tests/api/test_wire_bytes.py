@@ -10,16 +10,15 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.local_service import stop
 from tests.site.document import document
 from tests.site.server import Site
-from webdata_nb import local, settings
+from webdata_nb import settings
 from webdata_nb.api import crawl_df
-from webdata_nb.bridge import synced
 from webdata_nb.jobs import incremental_reader
 
 PAGES = 330
 RUN = re.compile(r"/v1/crawl/[0-9a-f-]{36}")
-stop = synced(local.stop)
 
 
 class CountingStream(httpx.AsyncByteStream):

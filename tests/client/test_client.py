@@ -16,6 +16,7 @@ from aiohttp import web
 from tests.client import fake
 from tests.client.fake import KEY, Service, status
 from webdata_nb import errors
+from webdata_nb.client import transport
 from webdata_nb.client.client import Client
 from webdata_nb.client.http import RequestPause
 
@@ -475,8 +476,9 @@ async def test_a_start_cancelled_on_its_way_leaves_no_job_running(
 
 
 async def test_a_start_that_takes_too_long_leaves_no_job_running(
-    service: Service, client: Client
+    service: Service, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(transport, "LATE_REPLY_S", 60.0)
     gate = fake.Gate()
     service.on("POST crawl", gate)
 

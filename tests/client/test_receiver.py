@@ -120,7 +120,7 @@ def test_arguments_that_cannot_be_right() -> None:
 
 async def test_a_real_job_is_received(tmp_path: Path, site: Site) -> None:
     magazine(site)
-    async with open_service(tmp_path / "data") as api, receive_webhooks(timeout=30) as hooks:
+    async with open_service(tmp_path / "data") as api, receive_webhooks(timeout=120) as hooks:
         body = {"webhook_url": hooks.url, "webhook_secret": hooks.secret}
         job_id = await api.start_job("crawl", {"url": site.url, **body})
         [got] = [each async for each in hooks]

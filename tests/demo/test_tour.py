@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import pytest
 
+from tests.local_service import stop
 from tests.site.document import document
 from webdata_nb import local
 from webdata_nb.bridge import synced
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from tests.site.server import Site
 
 find = synced(local.find)
-stop = synced(local.stop)
 
 
 @pytest.fixture

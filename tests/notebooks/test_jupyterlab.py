@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from tests.display import dom_rules
+from tests.local_service import stop
 from tests.notebooks import lab as labs
 from tests.notebooks.lab import Lab, Notebook
 from tests.requirements import require, require_module
 from tests.site.graphs import link_tree
 from tests.site.server import Site
-from webdata_nb import local, settings
+from webdata_nb import settings
 from webdata_nb.api import Session, connect
-from webdata_nb.bridge import synced
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, ViewportSize
@@ -27,7 +27,6 @@ IMPORT: Final = "from webdata_nb import crawl_df, crawl_job"
 SIZE: Final[ViewportSize] = {"width": 1000, "height": 560}
 BAR: Final = ".jupyter-widgets.widget-vbox"
 CANCEL: Final = f"{BAR} button"
-stop = synced(local.stop)
 
 
 @pytest.fixture(scope="module")

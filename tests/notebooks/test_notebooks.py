@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import pytest
 
-from webdata_nb import local, settings
-from webdata_nb.bridge import synced
+from tests.local_service import stop
+from webdata_nb import settings
 from webdata_nb.settings import Options
 from website.notebooks import comparable_outputs
 
@@ -23,7 +23,6 @@ NOTEBOOKS: Final = sorted((CHECKOUT / "notebooks").glob("*.ipynb"))
 # What a cell shows that compares a frame with one that was kept: where it came from, and whether
 # both are equal.
 PROMISED: Final = {"01_quickstart": ["hit"], "05_batch_research": ["hit", "replay"]}
-stop = synced(local.stop)
 
 
 def cells(path: Path) -> list[dict[str, Any]]:

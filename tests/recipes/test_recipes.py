@@ -15,11 +15,11 @@ import pandas as pd
 import pytest
 
 import webdata_nb
+from tests.local_service import stop
 from tests.recipes import web
 from tests.shell import Shell
 from tests.site.server import Site
-from webdata_nb import local, settings
-from webdata_nb.bridge import synced
+from webdata_nb import settings
 from webdata_nb.contract.choices import ENGINES
 
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
@@ -38,7 +38,6 @@ SHORT: Final = {
 _SCREEN_LINES: Final = 45
 _PAGE_COLUMNS: Final = 88
 _MAX_STATEMENT_LINES: Final = 5
-stop = synced(local.stop)
 
 
 @dataclass(slots=True)

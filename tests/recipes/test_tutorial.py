@@ -11,12 +11,11 @@ import pytest
 from PIL import Image
 
 import webdata_nb
-from webdata_nb import local, settings
-from webdata_nb.bridge import synced
+from tests.local_service import stop
+from webdata_nb import settings
 from website.tutorial import PAGE, tutorial_cells
 
 PICTURES: Final = PAGE.parent / "pictures"
-stop = synced(local.stop)
 
 
 @pytest.fixture

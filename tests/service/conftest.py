@@ -57,11 +57,11 @@ class Api:
         assert reply["status"] == "started"
         return str(reply["job_id"])
 
-    async def wait_for_end(self, kind: str, job_id: str) -> Any:
+    async def wait_for_end(self, kind: str, job_id: str, **options: Any) -> Any:
         interval_s = 0.02  # each poll costs the processor time of a whole request
         async with asyncio.timeout(TIMEOUT_S):
             while True:
-                reply = await self.get(f"/v1/{kind}/{job_id}")
+                reply = await self.get(f"/v1/{kind}/{job_id}", **options)
                 if reply["status"] in TERMINAL:
                     return reply
                 await asyncio.sleep(interval_s)

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
+from tests.local_service import stop
 from tests.planted_secrets import PlantedSecrets, files
 from tests.service.creatives.stubs import MetaStub
 from tests.service.extract.stub_model import StubModel
 from tests.service.search.stubs import Result, stubs
 from tests.site.server import Site
 from tests.wire_service import JobScript, WireService, search_rows
-from webdata_nb import local, settings
+from webdata_nb import settings
 from webdata_nb.api import (
     Session,
     connect,
@@ -33,7 +34,6 @@ from webdata_nb.api import (
     search_job,
     why,
 )
-from webdata_nb.bridge import synced
 from webdata_nb.client.client import Client
 from webdata_nb.errors import WebdataError
 from webdata_nb.settings import options
@@ -43,7 +43,6 @@ pytestmark = pytest.mark.slow
 PAGE = "<title>Shop</title><main><h1>Ant</h1><p>name: Ant</p><p>Words enough to be read.</p></main>"
 KINDS = ("header", "cookie", "webhook_secret", "webhook_url", "brave", "llm", "creatives", "proxy")
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}}
-stop = synced(local.stop)
 
 
 @pytest.fixture

@@ -350,7 +350,7 @@ async def _silent(_question: Question) -> web.StreamResponse:
 
 
 async def test_a_model_that_hangs_is_given_up(bench: Bench) -> None:
-    bench.settings["timeout"] = 0.2
+    bench.settings["timeout"] = 2.0
     bench.model.then(_silent)
     assert await bench.failure() == ("timeout", "no answer in time")
     assert len(bench.model.requests) == 1

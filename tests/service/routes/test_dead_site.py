@@ -27,7 +27,7 @@ async def test_searches_over_a_dead_site_end(api: Api) -> None:
         await api.start_job("search", {"query": query, "num_results": 3, "formats": ["markdown"]})
         for query in QUERIES
     ]
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(240):
         ended = [await api.wait_for_end("search", job_id) for job_id in jobs]
     assert {each["status"] for each in ended} == {"completed"}
     with SampleSite() as site:

@@ -25,7 +25,7 @@ from webdata_nb.service.store.sqlite.check import check_database
 from webdata_nb.service.store.sqlite.database import SqliteDatabase
 
 PAGES = 30
-TIMEOUT_S = 60
+TIMEOUT_S = 240
 
 
 def big_site(site: Site) -> list[str]:

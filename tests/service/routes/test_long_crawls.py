@@ -26,6 +26,7 @@ from webdata_nb.service.crawl import state_record
 LOOPBACK = ("127.0.0.0/8",)
 LEG_PAGES = 12
 PAGES = 75
+LAST_PAGE = "/tree/0/5/1"  # of the first `PAGES` pages, breadth first
 
 
 @pytest.fixture(autouse=True)
@@ -195,10 +196,11 @@ async def test_a_crawl_ends_when_the_credits_do_not_suffice_for_the_next_leg(
 async def test_a_cancelled_crawl_keeps_its_rows_and_is_charged_once(
     tmp_path: Path, tree: tuple[Site, dict[str, Any]]
 ) -> None:
-    _, body = tree
+    site, body = tree
     mine = await member(tmp_path, "alice", monthly=1000)
     other = await member(tmp_path, "bob")
     async with open_service(tmp_path, "team", networks=LOOPBACK) as api:
+        gate = site.hold(LAST_PAGE)
         job_id = await start(api, body, headers=mine)
         await wait_for_rows(api, job_id, 30, headers=mine)
         for path in (f"/v1/crawl/{job_id}", f"/v1/crawl/{job_id}/receipt"):
@@ -206,6 +208,7 @@ async def test_a_cancelled_crawl_keeps_its_rows_and_is_charged_once(
         cancel = f"/v1/jobs/{job_id}/cancel"
         assert (await api.http.post(cancel, headers=other)).status_code == 404
         assert (await api.http.post(cancel, headers=mine)).status_code == 200
+        gate.release()
         status = await read(api, job_id, headers=mine)
         usage = await api.get("/v1/usage", headers=mine)
         export = await api.http.get(f"/v1/crawl/{job_id}/export?format=json", headers=mine)
@@ -224,13 +227,15 @@ async def test_a_cancelled_crawl_keeps_its_rows_and_is_charged_once(
 async def test_the_webhook_is_sent_once_at_the_end(
     tmp_path: Path, tree: tuple[Site, dict[str, Any]]
 ) -> None:
-    _, body = tree
+    site, body = tree
     async with Endpoint() as endpoint:
         body |= {"webhook_url": endpoint.url}
+        gate = site.hold(LAST_PAGE)
         async with open_service(tmp_path) as api:
             job_id = await start(api, body)
             await wait_for_rows(api, job_id, 3 * LEG_PAGES)
             assert endpoint.webhooks == []
+        gate.release()
         async with open_service(tmp_path) as api:
             status = await read(api, job_id)
             await endpoint.received(1)

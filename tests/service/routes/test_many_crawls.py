@@ -47,7 +47,8 @@ async def test_a_search_ends_while_sixteen_crawls_of_another_account_run(
             while (await api.get(f"/v1/crawl/{crawl}", headers=alice))["status"] != "running":  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
         query = {"query": "colour", "num_results": 1, "formats": ["markdown"]}
-        found = (await api.post("/v1/search?wait=30", query, headers=bob))["result"]
+        job_id = await api.start_job("search", query, headers=bob)
+        found = await api.wait_for_end("search", job_id, headers=bob)
         assert found["status"] == "completed", found
         [row] = found["data"]
         assert (row["scraped"], "It is red." in row["markdown"]) == (True, True)

@@ -69,7 +69,7 @@ async def test_a_result_is_ranked_first_and_a_page_once_its_row_is_final(
         stream = asyncio.create_task(stream_events(api, job_id))
         await until(api, job_id, rows=4, completed=3)
         # The stream tells of what is final while another page is on its way.
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(2.0)
     events = of_rows(await stream)
     rows = (await api.get(f"/v1/search/{job_id}"))["data"]
     assert [event.name for event in events] == ["ranked"] * 4 + ["page"] * 4

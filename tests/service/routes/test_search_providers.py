@@ -406,6 +406,9 @@ async def test_a_start_that_waits_brings_the_pages_too(town: Town) -> None:
     for number in (1, 2):
         town.site.page(f"/page/{number}", article(number))
     await town.bind({"engine_one": ["searxng"]}, {"searxng": town.access("searxng")})
+    await town.api.run_job(
+        "crawl", url=town.site.at("/page/1"), max_pages=1
+    )  # starts a page worker
     body = {"query": "q", "num_results": 2}
     start = await town.api.post("/v1/search?wait=30", body, headers=LEASE)
     assert start["result"] == await town.api.get(f"/v1/search/{start['job_id']}")

@@ -299,7 +299,10 @@ async def test_a_page_that_nobody_waits_for_does_not_keep_its_worker() -> None:
         assert stuck.pid not in {each.pid for each in workers()}
 
 
-async def test_a_page_left_behind_another_does_not_end_the_worker_of_both() -> None:
+async def test_a_page_left_behind_another_does_not_end_the_worker_of_both(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(process, "STEP_S", 60.0)  # until a stopped worker is found
     async with PagePool(1) as pages:
         worker, (first, left) = await suspended_with(pages, "First", "Left")
         left.cancel()

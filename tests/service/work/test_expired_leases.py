@@ -60,7 +60,7 @@ async def test_jobs_are_claimed_when_their_leases_end(store: Store, tmp_path: Pa
         return EMPTY_BATCH
 
     jobs: list[str] = []
-    for lease_s in (0.5, 1.0):
+    for lease_s in (0.5, 4.0):
         await store.accept(new_job("alice"), now=store.now())
         [(job, _)] = await store.claim("dead", held_jobs=jobs, lease_s=lease_s, now=store.now())
         jobs.append(job.id)
