@@ -294,6 +294,24 @@ async def test_exclusive_work_is_done_by_one_replica(replicas: list[SqlStore]) -
         assert is_second
 
 
+async def test_exclusive_work_is_free_when_its_block_ends(
+    replicas: list[SqlStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server may notice the end of a connection late."""
+    open_connections: list[psycopg.Connection[Any]] = []
+
+    def keep_open(connection: psycopg.Connection[Any]) -> None:
+        open_connections.append(connection)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(psycopg.Connection, "close", keep_open)
+        for replica in replicas[:2]:
+            async with replica.exclusive("sweep") as is_first:
+                assert is_first
+    for connection in open_connections:
+        connection.close()
+
+
 async def cancel_while_connecting(database: PostgresDatabase) -> None:
     """Cancel exclusive work while its thread connects."""
 

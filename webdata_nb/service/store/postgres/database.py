@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import random
+import selectors
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -49,6 +51,8 @@ STATEMENT_S: Final = 60
 IDLE_TRANSACTION_S: Final = 8
 # After this time, exclusive work passes to another process: a frozen one keeps its connection.
 EXCLUSIVE_S: Final = 600
+# How long the end of exclusive work waits for a server that does not answer.
+_UNLOCK_S: Final = 5.0
 # How long a process waits at its start for the migration of another one.
 MIGRATION_LOCK_S: Final = 300
 RETRY: Final = BackoffPolicy(0.01, 1.0, max_attempts=10, jitter=(0.0, 1.0))
@@ -73,7 +77,7 @@ class PostgresDatabase(SqlDatabase):
         self._commit_numbers = itertools.count(1)
         self._last_commit = 0
         self._clock = ServerClock()
-        self._locking = set[asyncio.Future[psycopg.Connection[Any] | None]]()
+        self._lock_threads = set[asyncio.Future[Any]]()
         self.retried_transactions = 0
 
     async def __aenter__(self) -> Self:
@@ -102,7 +106,7 @@ class PostgresDatabase(SqlDatabase):
     ) -> None:
         await self._lanes.close()
         await self._signals.__aexit__()
-        await asyncio.gather(*self._locking, return_exceptions=True)
+        await asyncio.gather(*self._lock_threads, return_exceptions=True)
         await asyncio.to_thread(self._writers.shutdown)
         await asyncio.to_thread(self._readers.shutdown)
         await asyncio.to_thread(self._pool.close)
@@ -133,8 +137,8 @@ class PostgresDatabase(SqlDatabase):
     async def exclusive(self, work: str) -> AsyncIterator[bool]:
         # A lock of a session: its connection is not one of the pool.
         locking = asyncio.ensure_future(asyncio.to_thread(self._lock, work))
-        self._locking.add(locking)
-        locking.add_done_callback(self._locking.discard)
+        self._lock_threads.add(locking)
+        locking.add_done_callback(self._lock_threads.discard)
         try:
             connection = await wait_applied(locking)
         except asyncio.CancelledError:
@@ -144,7 +148,10 @@ class PostgresDatabase(SqlDatabase):
             yield connection is not None
         finally:
             if connection is not None:
-                connection.close()
+                releasing = asyncio.ensure_future(asyncio.to_thread(_release, connection))
+                self._lock_threads.add(releasing)
+                releasing.add_done_callback(self._lock_threads.discard)
+                await wait_applied(releasing)
 
     def data_version(self) -> int:
         """Return a number that differs after each commit of this process, and each second."""
@@ -252,6 +259,19 @@ def _close_connection(locking: asyncio.Future[psycopg.Connection[Any] | None]) -
         return
     if (connection := locking.result()) is not None:
         connection.close()
+
+
+def _release(connection: psycopg.Connection[Any]) -> None:
+    """Release the locks of a connection, and close it.
+
+    The end of the connection releases them too, but only once the server has noticed it.
+    """
+    with contextlib.suppress(psycopg.Error, OSError):
+        connection.pgconn.send_query(b"SELECT pg_advisory_unlock_all()")
+        with selectors.DefaultSelector() as selector:
+            selector.register(connection.pgconn.socket, selectors.EVENT_READ)
+            selector.select(_UNLOCK_S)
+    connection.close()
 
 
 def open_schema(connection: psycopg.Connection[Any], schema: str | None = None) -> None:
