@@ -21,6 +21,7 @@ from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.postgres.database import PostgresDatabase
 from webdata_nb.service.store.sql.store import SqlStore
 
+CHECKOUT: Final = Path(__file__).resolve().parents[1]
 HEADERS: Final = {"Authorization": "Bearer wdk_alice"}
 # A service exits within 10 s; `benchmarks.stops` measures it. A loaded machine takes longer.
 EXIT_S: Final = 60.0
@@ -47,7 +48,10 @@ async def add_account_to(store: Store, account: str, *, concurrency: int = 50) -
 
 
 class ReplicaProcess:
-    """A `webdata serve` process on a port of its own, with options and environment variables."""
+    """A `webdata serve` process on a port of its own, with options and environment variables.
+
+    Its deadlines are those of `tests.patient_service`.
+    """
 
     def __init__(self, folder: Path, url: str, key: str, *options: str, **variables: str) -> None:
         self._options = options
@@ -65,7 +69,7 @@ class ReplicaProcess:
 
     def launch(self) -> None:
         """Start the process."""
-        command = [sys.executable, "-m", "webdata_nb", "serve", "--mode", "team"]
+        command = [sys.executable, "-m", "tests.patient_service", "serve", "--mode", "team"]
         options = ["--port", str(self.port), "--data-dir", str(self._folder)]
         options += ["--allow-network", "127.0.0.0/8"]
         options += ["--metrics", f"127.0.0.1:{self._metrics_port}", *self._options]
@@ -75,6 +79,7 @@ class ReplicaProcess:
                 [*command, *options],
                 stdout=log,
                 stderr=log,
+                cwd=CHECKOUT,
                 env=os.environ | self._variables,
                 process_group=0,
             )
