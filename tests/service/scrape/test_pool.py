@@ -12,6 +12,7 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -288,6 +289,24 @@ async def suspended_with(
     waiting = [asyncio.create_task(pages.scrape(html(title), FULL_PAGE)) for title in titles]
     await until(lambda: pages._workers[0].load == len(titles))
     return worker, waiting
+
+
+async def test_a_worker_that_ends_at_its_start_loses_no_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    start, started = asyncio.create_subprocess_exec, []
+
+    async def start_and_kill_first(*command: str, **options: Any) -> asyncio.subprocess.Process:
+        started.append(await start(*command, **options))
+        if len(started) == 1:
+            started[0].kill()
+            await started[0].wait()
+        return started[-1]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", start_and_kill_first)
+    async with PagePool(1) as pages:
+        assert (await pages.scrape(html("Page"), FULL_PAGE)).title == "Page"
+    assert len(started) == 2
 
 
 async def test_a_page_that_nobody_waits_for_does_not_keep_its_worker() -> None:

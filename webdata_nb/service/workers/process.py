@@ -218,7 +218,8 @@ def _enlarge_pipes(process: asyncio.subprocess.Process) -> None:
     import fcntl  # noqa: PLC0415 - POSIX only
 
     for pipe in _pipes(process):
-        with contextlib.suppress(OSError, AttributeError):
+        # A process that has ended already has closed pipes: ValueError.
+        with contextlib.suppress(OSError, AttributeError, ValueError):
             file: Any = pipe.get_extra_info("pipe")
             fcntl.fcntl(file.fileno(), _SET_PIPE_SIZE, PIPE_BYTES)
 
