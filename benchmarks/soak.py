@@ -100,8 +100,8 @@ class Usage:
     temporary: tuple[str, ...]
     data_mb: float
 
-    def is_like(self, other: Usage) -> bool:
-        """Whether no process, file or temporary file has come or gone between two samples."""
+    def is_close_to(self, other: Usage) -> bool:
+        """Whether two measurements have the same files, and the same memory within a percent."""
         is_same = (self.files, self.temporary) == (other.files, other.temporary)
         return is_same and abs(self.memory_mb - other.memory_mb) < 0.01 * self.memory_mb
 
@@ -370,15 +370,15 @@ class Service:
         """Wait until the resources of the idle service stay the same, and return them."""
         deadline = time.monotonic() + _IDLE_S
         await asyncio.sleep(_SETTLE_S)
-        usage = self._sample()
+        usage = self._measure()
         while time.monotonic() < deadline:
             await asyncio.sleep(_SETTLE_S)
-            previous, usage = usage, self._sample()
-            if usage.is_like(previous):
+            previous, usage = usage, self._measure()
+            if usage.is_close_to(previous):
                 break
         return usage
 
-    def _sample(self) -> Usage:
+    def _measure(self) -> Usage:
         process, data_dir = self.process(), self._settings.data_dir
         spool = data_dir / "spool"
         temporary_files = [
@@ -506,12 +506,12 @@ async def _disk_full_once(disk: Path, at: float, base_url: str, report: Report) 
         with full_disk(disk):
             await asyncio.sleep(FULL_S)
             async with httpx.AsyncClient(base_url=base_url, trust_env=False, timeout=120) as http:
-                report.readiness = await _readiness(http)
+                report.readiness = await _poll_readiness(http)
     finally:
         report.disk_full_until = time.monotonic() + _RECOVERY_S
 
 
-async def _readiness(http: httpx.AsyncClient) -> str:
+async def _poll_readiness(http: httpx.AsyncClient) -> str:
     """Return what `/readyz` answers once the service has noticed that the disk is full."""
     deadline = time.monotonic() + _NOTICE_S
     while True:

@@ -118,16 +118,21 @@ async def test_nothing_forbidden_is_reached(
     assert counted.visitors == 0
 
 
+def page_that_leads_to(target: str, site: Site, navigation: str) -> str:
+    """Return the URL of a page that leads to `target`; `target` itself for "direct"."""
+    site.redirect("/redirect", target)
+    site.page("/script", f"<script>location = {target!r}</script>")
+    site.page("/meta", f"<meta http-equiv=refresh content='0; url={target}'>")
+    return target if navigation == "direct" else site.at(f"/{navigation}")
+
+
 @pytest.mark.parametrize("navigation", ["direct", "redirect", "script", "meta"])
 async def test_a_page_that_leads_to_a_forbidden_address_is_refused(
     browser: Browser, site: Site, inside: tuple[Inside, int], navigation: str
 ) -> None:
     counted, port = inside
     forbidden = f"http://inside.test:{port}/"
-    site.redirect("/redirect", forbidden)
-    site.page("/script", f"<script>location = {forbidden!r}</script>")
-    site.page("/meta", f"<meta http-equiv=refresh content='0; url={forbidden}'>")
-    url = forbidden if navigation == "direct" else site.at(f"/{navigation}")
+    url = page_that_leads_to(forbidden, site, navigation)
     with pytest.raises(FetchError) as caught:
         await browser.render(RenderRequest(url, wait_for=300))
     words = NAME_TEXT.format("inside.test")
@@ -142,11 +147,7 @@ async def test_a_forbidden_name_is_as_an_unknown_one(
 ) -> None:
     messages = []
     for host in ("inside.test", "nobody.test"):
-        there = f"{scheme}://{host}:8081/"
-        site.redirect("/redirect", there)
-        site.page("/script", f"<script>location = {there!r}</script>")
-        site.page("/meta", f"<meta http-equiv=refresh content='0; url={there}'>")
-        url = there if navigation == "direct" else site.at(f"/{navigation}")
+        url = page_that_leads_to(f"{scheme}://{host}:8081/", site, navigation)
         with pytest.raises(FetchError) as caught:
             await browser.render(RenderRequest(url, wait_for=300))
         failure = caught.value

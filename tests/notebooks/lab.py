@@ -159,7 +159,7 @@ class Notebook:
 
     def run_until_heard(self, number: int) -> None:
         """Run a cell that may run twice: what is typed before the page listens is lost."""
-        prompt = self.cells.nth(number).locator(".jp-InputPrompt")
+        prompt = self._prompt(number)
         deadline = time.monotonic() + _TIMEOUT_S
         while prompt.inner_text().strip() in {"", "[ ]:"}:
             assert time.monotonic() < deadline, "the notebook never listened"
@@ -172,12 +172,14 @@ class Notebook:
 
     def wait_until_done(self, number: int) -> None:
         """Wait until a cell has ended; behind its end, its prompt has a number."""
-        prompt = self.cells.nth(number).locator(".jp-InputPrompt")
-        prompt.filter(has_text=re.compile(r"\[\d+\]")).wait_for()
+        self._prompt(number).filter(has_text=re.compile(r"\[\d+\]")).wait_for()
 
     def prompt(self, number: int) -> str:
         """Return what stands before a cell."""
-        return self.cells.nth(number).locator(".jp-InputPrompt").inner_text().strip()
+        return self._prompt(number).inner_text().strip()
+
+    def _prompt(self, number: int) -> Locator:
+        return self.cells.nth(number).locator(".jp-InputPrompt")
 
     def run_each(self, *numbers: int) -> None:
         """Run cells one after another, each once the cell before it has ended.
@@ -190,8 +192,7 @@ class Notebook:
 
     def wait_until_dropped(self, number: int) -> None:
         """Wait until a queued cell was dropped; its prompt is empty again."""
-        prompt = self.cells.nth(number).locator(".jp-InputPrompt")
-        prompt.filter(has_text=re.compile(r"\[ \]")).wait_for()
+        self._prompt(number).filter(has_text=re.compile(r"\[ \]")).wait_for()
 
     def output(self, number: int) -> Locator:
         """Return what a cell shows."""

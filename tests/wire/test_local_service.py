@@ -122,16 +122,16 @@ def service_of_client(process: subprocess.Popen[str]) -> tuple[str, str, int]:
     return url, token, pid
 
 
-def start_stand_in(data_dir: Path, options: tuple[str, ...]) -> subprocess.Popen[bytes]:
+def start_stub_service(data_dir: Path, options: tuple[str, ...]) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "tests.wire.stub_local_service", str(data_dir), *options]
     return subprocess.Popen(command, cwd=CHECKOUT)
 
 
 @contextlib.asynccontextmanager
-async def stand_in(settings: Settings, *options: str) -> AsyncIterator[subprocess.Popen[bytes]]:
+async def stub_service(settings: Settings, *options: str) -> AsyncIterator[subprocess.Popen[bytes]]:
     """Run another version of the service on the same data directory."""
     directory = local.resolve_data_directory(settings)
-    with start_stand_in(settings.data_dir, options) as process:
+    with start_stub_service(settings.data_dir, options) as process:
         try:
             await until(lambda: directory.read_runtime() is not None or process.poll() is not None)
             assert process.poll() is None
@@ -419,7 +419,7 @@ async def test_idle_older_service_is_replaced(
     local_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(LEASE_SECONDS, "3600")  # the service would not exit by itself
-    async with stand_in(local_settings, "--version", "0.0.9", "--managed") as older:
+    async with stub_service(local_settings, "--version", "0.0.9", "--managed") as older:
         service = await local.ensure(local_settings)
         assert (await hello_of(local_settings)).version != "0.0.9"
         assert older.wait(TIMEOUT_S) == 0
@@ -427,14 +427,14 @@ async def test_idle_older_service_is_replaced(
 
 
 async def test_older_service_in_use_is_shared(local_settings: Settings) -> None:
-    async with stand_in(local_settings, "--version", "0.0.9", "--managed", "--jobs", "1"):
+    async with stub_service(local_settings, "--version", "0.0.9", "--managed", "--jobs", "1"):
         service = await local.ensure(local_settings)
         assert (await hello_of(local_settings)).version == "0.0.9"
         await service.close()
 
 
 async def test_newer_service_with_same_wire_version_is_used(local_settings: Settings) -> None:
-    async with stand_in(local_settings, "--version", "99.0.0", "--managed"):
+    async with stub_service(local_settings, "--version", "99.0.0", "--managed"):
         service = await local.ensure(local_settings)
         assert (await hello_of(local_settings)).version == "99.0.0"
         await service.close()
@@ -454,7 +454,7 @@ async def test_newer_service_with_same_wire_version_is_used(local_settings: Sett
 async def test_service_with_other_wire_version_is_refused(
     local_settings: Settings, options: tuple[str, ...], message: str
 ) -> None:
-    async with stand_in(local_settings, *options) as other:
+    async with stub_service(local_settings, *options) as other:
         with pytest.raises(LocalServiceError, match=message):
             await local.ensure(local_settings)
         assert other.poll() is None
@@ -465,7 +465,7 @@ async def test_service_with_other_wire_version_is_refused(
 
 async def test_runtime_file_of_dead_service_is_ignored(local_settings: Settings) -> None:
     """Another process has its port, and must not get a request with the token."""
-    async with stand_in(local_settings) as dead:
+    async with stub_service(local_settings) as dead:
         runtime = runtime_of(local_settings)
         dead.kill()
         dead.wait()
@@ -482,7 +482,7 @@ async def test_runtime_file_of_dead_service_is_ignored(local_settings: Settings)
 
 
 async def test_service_with_other_token_is_ignored(local_settings: Settings) -> None:
-    async with stand_in(local_settings, "--token", "another"):
+    async with stub_service(local_settings, "--token", "another"):
         assert await local.find(local_settings) is None
         with pytest.raises(LocalServiceError, match=r"does not answer.*WEBDATA_BASE_URL"):
             await local.ensure(local_settings, deadline_s=0.5)
@@ -490,7 +490,7 @@ async def test_service_with_other_token_is_ignored(local_settings: Settings) -> 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX file modes")
 async def test_public_runtime_file_is_ignored(local_settings: Settings) -> None:
-    async with stand_in(local_settings):
+    async with stub_service(local_settings):
         [file] = (local_settings.data_dir / "runtime").glob("*.json")
         file.chmod(0o644)
         assert local.resolve_data_directory(local_settings).read_runtime() is None
@@ -500,7 +500,7 @@ async def test_public_runtime_file_is_ignored(local_settings: Settings) -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"url": "http://127.0.0.1:1"}', "\x00"])
 async def test_broken_runtime_file_is_ignored(local_settings: Settings, text: str) -> None:
-    async with stand_in(local_settings):
+    async with stub_service(local_settings):
         [file] = (local_settings.data_dir / "runtime").glob("*.json")
         file.write_text(text)
         assert await local.find(local_settings) is None
@@ -510,7 +510,7 @@ async def test_broken_runtime_file_is_ignored(local_settings: Settings, text: st
     "url", ["http://example.com:80", "https://127.0.0.1:80", "http://127.0.0.1@evil.test:80"]
 )
 async def test_runtime_file_with_remote_url_is_ignored(local_settings: Settings, url: str) -> None:
-    async with stand_in(local_settings):
+    async with stub_service(local_settings):
         [file] = (local_settings.data_dir / "runtime").glob("*.json")
         file.write_text(json.dumps(json.loads(file.read_text()) | {"url": url}))
         assert local.resolve_data_directory(local_settings).read_runtime() is None
@@ -521,7 +521,7 @@ async def test_proxy_variables_are_ignored(
 ) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
-    async with stand_in(local_settings):
+    async with stub_service(local_settings):
         assert await local.find(local_settings) is not None
 
 

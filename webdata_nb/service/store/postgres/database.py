@@ -42,6 +42,7 @@ from webdata_nb.service.store.sql.connection import Lane, SqlDatabase, Transacti
 from webdata_nb.service.store.sql.named_statements import schema_version
 from webdata_nb.service.store.sql.unfinished_copy import COPY_TARGET, check_finished
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 MAX_IDENTIFIER: Final = 63
@@ -136,9 +137,7 @@ class PostgresDatabase(SqlDatabase):
     @asynccontextmanager
     async def exclusive(self, work: str) -> AsyncIterator[bool]:
         # A lock of a session: its connection is not one of the pool.
-        locking = asyncio.ensure_future(asyncio.to_thread(self._lock, work))
-        self._lock_threads.add(locking)
-        locking.add_done_callback(self._lock_threads.discard)
+        locking = self._on_lock_thread(self._lock, work)
         try:
             connection = await wait_applied(locking)
         except asyncio.CancelledError:
@@ -148,10 +147,14 @@ class PostgresDatabase(SqlDatabase):
             yield connection is not None
         finally:
             if connection is not None:
-                releasing = asyncio.ensure_future(asyncio.to_thread(_release, connection))
-                self._lock_threads.add(releasing)
-                releasing.add_done_callback(self._lock_threads.discard)
-                await wait_applied(releasing)
+                await wait_applied(self._on_lock_thread(_unlock_and_close, connection))
+
+    def _on_lock_thread(self, function: Callable[[S], T], argument: S) -> asyncio.Future[T]:
+        """Call a function on a thread that the end of the store waits for."""
+        running = asyncio.ensure_future(asyncio.to_thread(function, argument))
+        self._lock_threads.add(running)
+        running.add_done_callback(self._lock_threads.discard)
+        return running
 
     def data_version(self) -> int:
         """Return a number that differs after each commit of this process, and each second."""
@@ -261,7 +264,7 @@ def _close_connection(locking: asyncio.Future[psycopg.Connection[Any] | None]) -
         connection.close()
 
 
-def _release(connection: psycopg.Connection[Any]) -> None:
+def _unlock_and_close(connection: psycopg.Connection[Any]) -> None:
     """Release the locks of a connection, and close it.
 
     The end of the connection releases them too, but only once the server has noticed it.
