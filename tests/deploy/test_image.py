@@ -75,6 +75,10 @@ class BuiltImage:
         """What the container's command printed."""
         return self.root / "log"
 
+    def serves(self) -> bool:
+        """Return whether the container's command said that it serves."""
+        return f"serves http://0.0.0.0:{self.port}" in self.log.read_text()
+
     def command(self, keyword: str) -> list[str]:
         """Return the words of an instruction of the final stage."""
         found = next(each for each in FINAL if each.keyword == keyword)
@@ -178,11 +182,12 @@ def test_container_serves_checks_its_health_and_stops(
     environ = {"WEBDATA_STORE": postgres_server.new_schema(), "WEBDATA_SECRET_KEY": new_key()}
     with image.run(**environ) as process:
         deadline = time.monotonic() + 120
-        while health(image) != 0:  # as the container's runtime does
+        # As the container's runtime does. Another process of this machine may have the port.
+        while not image.serves() or health(image) != 0:
             assert process.poll() is None, image.log.read_text()
-            assert time.monotonic() < deadline
+            assert time.monotonic() < deadline, image.log.read_text()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
+        assert process.wait(60) == 0, image.log.read_text()
     assert health(image) != 0
     assert {path.name for path in image.root.iterdir()} == {"source", "environment", "data", "log"}
 
