@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -36,10 +37,15 @@ class SmallDisk:
 
     def fill(self, *, but: int = 0) -> None:
         """Leave only `but` bytes free."""
-        room = shutil.disk_usage(self.folder).free - but
         with self._ballast.open("ab") as file:
-            if room > 0:
-                os.posix_fallocate(file.fileno(), file.tell(), room)
+            while (room := shutil.disk_usage(self.folder).free - but) > 0:
+                try:
+                    os.posix_fallocate(file.fileno(), file.tell(), room)
+                except OSError as error:
+                    if error.errno != errno.ENOSPC:  # others took room in the meantime
+                        raise
+                else:
+                    return
 
     def free(self) -> None:
         """Free what `fill` took."""

@@ -32,6 +32,8 @@ T = TypeVar("T")
 
 TICK_S: Final = 0.05
 CLEANUP_S: Final = 3.0
+# Within CLEANUP_S, so that one slow worker does not cost a cancelled call the rows of the others.
+PARTIAL_RESULT_S: Final = 2.5
 
 log = logging.getLogger("webdata_nb")
 

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.wire_service import KEY, WireService
+from webdata_nb import bridge
 from webdata_nb.api import Session, connect
+from webdata_nb.calls import executor
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +30,13 @@ def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Give each test a cache of its own."""
     monkeypatch.setenv("WEBDATA_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
+
+
+@pytest.fixture(autouse=True)
+def _long_clean_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait longer after Ctrl-C than a user would: a loaded machine cancels jobs more slowly."""
+    monkeypatch.setattr(bridge, "CLEANUP_S", 60.0)
+    monkeypatch.setattr(executor, "PARTIAL_RESULT_S", 50.0)
 
 
 @pytest.fixture

@@ -23,7 +23,8 @@ from tests.api.test_interrupts import interrupt_when_running
 from tests.wire.waiting import until
 from tests.wire_service import JobScript, WireService, crawl_rows, creative_rows, search_rows
 from webdata_nb.api import Session, connect, crawl_df, creatives_df, search_df
-from webdata_nb.bridge import PORTAL
+from webdata_nb.bridge import CLEANUP_S, PARTIAL_RESULT_S, PORTAL
+from webdata_nb.calls import executor as executor_module
 from webdata_nb.contract import paths
 from webdata_nb.errors import AuthError, InvalidArgument, JobFailed, ServiceFault, WorkerLost
 
@@ -316,6 +317,42 @@ def test_ctrl_c_reaches_executor_workers(service: WireService, connected: Sessio
     assert receipt_of(df)["status"] == "partial"
     assert df["success"].all()
     assert set(service.final_statuses()) == {"cancelled"}
+
+
+class BlockingExecutor(Executor):
+    """Runs the first input in a thread; the others begin and never end."""
+
+    def __init__(self) -> None:
+        self._pool = concurrent.futures.ThreadPoolExecutor(1)
+        self._submitted = 0
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+        self._submitted += 1
+        if self._submitted == 1:
+            return self._pool.submit(fn, *args, **kwargs)
+        future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        future.set_running_or_notify_cancel()
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self._pool.shutdown(wait, cancel_futures=cancel_futures)
+
+
+@pytest.mark.slow
+def test_worker_that_does_not_end_costs_no_rows_of_others(
+    service: WireService, connected: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert PARTIAL_RESULT_S < CLEANUP_S  # after which an interrupted call has no result
+    monkeypatch.setattr(executor_module, "PARTIAL_RESULT_S", 5.0)
+    service.crawl = JobScript(crawl_rows(2), running=True)
+    with BlockingExecutor() as executor:
+        thread = interrupt_when_running(service)
+        df = connected.crawl_df([SITE, SITE + "b"], executor=executor, on_cancel="partial")
+        thread.join()
+    assert df["start_url"].unique().tolist() == [SITE]
+    assert len(df) == 2
+    assert receipt_of(df)["status"] == "partial"
+    assert service.final_statuses() == ["cancelled"]
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from concurrent.futures import BrokenExecutor, Executor
 from dataclasses import replace
 from typing import Final
 
-from webdata_nb.bridge import CLEANUP_S, PORTAL
+from webdata_nb.bridge import PARTIAL_RESULT_S, PORTAL
 from webdata_nb.cache.cancel_token import CancelToken
 from webdata_nb.cache.result import CallResult
 from webdata_nb.errors import JobCancelled, WebdataError, WorkerLost
@@ -51,8 +51,7 @@ async def run_on_executor(
     except asyncio.CancelledError:
         token.cancel()
         if not future.cancel():
-            # As long as the bridge waits for the clean-up after an interrupt.
-            await asyncio.wait([pending], timeout=CLEANUP_S)
+            await asyncio.wait([pending], timeout=PARTIAL_RESULT_S)
         result = _result_of_cancelled(pending)
         if result is None or options.on_cancel != "partial":
             raise

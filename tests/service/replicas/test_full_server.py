@@ -21,7 +21,7 @@ from tests.service.replicas.outages import (
     check_refusal,
     open_replica,
 )
-from tests.service.routes.test_disk_full import big_site, check_starts_are_refused
+from tests.service.routes.test_disk_full import big_site, check_completed, check_starts_are_refused
 from tests.site.server import Site
 from tests.small_disk import SmallDisk, small_disk
 from webdata_nb.contract import paths
@@ -89,7 +89,7 @@ async def check_full_disk(
         disk.fill()
         await wait_until_full(api)
         tables = [(await api.get(f"/v1/crawl/{job_id}"))["data"] for job_id in job_ids]
-        await check_starts_are_refused(api, body)
+        accepted = await check_starts_are_refused(api, body)
         await asyncio.sleep(1)
         for each in (api, other):
             for job_id, rows in zip(job_ids, tables, strict=True):
@@ -102,6 +102,7 @@ async def check_full_disk(
                 await check_crawl(each, job_id, expected)
                 ended = await each.get(f"/v1/crawl/{job_id}")
                 assert ended["data"][: len(rows)] == rows
+        await check_completed(api, accepted)
         usage = await api.get("/v1/usage")
         assert (usage["reserved"], usage["active"]) == (0, 0)
         assert (await api.get(paths.READY))["status"] == "ok"
