@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import itertools
+import os
 import random
 import struct
 import subprocess
 import sys
-import threading
 import time
 import tracemalloc
 import zipfile
 import zlib
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from copy import copy
 from pathlib import Path
 
@@ -28,19 +29,20 @@ from tests.service.archives.warc_files import (
     write_wacz,
     write_warc,
 )
-from webdata_nb.service.archives.archive import Archive, open_archive
-from webdata_nb.service.archives.archive_index import IndexingCancelled
+from webdata_nb.contract.archives import file_version
+from webdata_nb.service.archives.archive import Archive, Archives, open_archive
 from webdata_nb.service.archives.wacz import MAX_DIRECTORY_BYTES, UnusableArchive
 from webdata_nb.service.archives.warc_records import MAX_DAMAGED_PLACES, WarcFile
 from webdata_nb.service.errors import FetchError, JobFailure
+from webdata_nb.service.runtime.work_threads import WorkStopped
 from webdata_nb.service.web.request import FetchLimits
 
 URL = "http://example.com/"
 LIMITS = FetchLimits(wire_bytes=1_000_000, decoded_bytes=2_000_000)
 
 
-def opened(path: Path) -> Archive:
-    return open_archive(path, threading.Event())
+def version_of(path: Path) -> str:
+    return file_version(path.stat().st_size, path.stat().st_mtime_ns)
 
 
 def body_of(archive: Archive, url: str = URL) -> bytes:
@@ -59,7 +61,7 @@ def cancelled_after(checks: int) -> Callable[[], None]:
 
     def check() -> None:
         if next(counter) == checks:
-            raise IndexingCancelled
+            raise WorkStopped
 
     return check
 
@@ -71,8 +73,8 @@ def write(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Archi
     def write_and_open(*records: bytes) -> Archive:
         path = tmp_path / str(request.param)
         if path.suffix == ".wacz":
-            return opened(write_wacz(path, {"archive/a.warc.gz": compressed(records)}))
-        return opened(write_warc(path, *records))
+            return open_archive(write_wacz(path, {"archive/a.warc.gz": compressed(records)}))
+        return open_archive(write_warc(path, *records))
 
     return write_and_open
 
@@ -170,7 +172,7 @@ class TestFinding:
         path = tmp_path / "warcio.warc.gz"
         # In a process of its own: warcio leaves temporary files open.
         subprocess.run([sys.executable, "-c", _WARCIO, path], check=True)
-        archive = opened(path)
+        archive = open_archive(path)
         assert [body_of(archive, f"{URL}{n}") for n in range(50)] == [
             b"%d" % n * 999 for n in range(50)
         ]
@@ -197,7 +199,7 @@ class TestBodies:
         zipped = gzip.compress(b"page " * 1000)
         chunks = b"".join(b"%x\r\n%b\r\n" % (len(p), p) for p in (zipped[:7], zipped[7:]))
         chunked = {"transfer_encoding": "chunked", "content_encoding": "gzip"}
-        archive = opened(
+        archive = open_archive(
             write_warc(
                 tmp_path / "a.warc.gz",
                 response(f"{URL}chunked", chunks + b"0\r\n\r\n", **chunked),
@@ -212,7 +214,7 @@ class TestBodies:
 
     def test_limits_of_a_page_hold(self, tmp_path: Path) -> None:
         bomb = gzip.compress(bytes(3_000_000))
-        archive = opened(
+        archive = open_archive(
             write_warc(
                 tmp_path / "a.warc.gz",
                 response(f"{URL}large", bytes(1_000_001)),
@@ -255,7 +257,7 @@ class TestDamage:
             ends.append(position - 4 * (name == "a.warc"))
         for size in random.Random(3).sample(range(ends[0], len(whole)), 60):
             path.write_bytes(whole[:size])
-            archive = opened(path)
+            archive = open_archive(path)
             assert self.complete(archive) == list(range(sum(end <= size for end in ends)))
             assert len(archive.index.problems) <= 1
 
@@ -266,13 +268,13 @@ class TestDamage:
         middle = len(data) // 2
         data[middle - 200 : middle + 200] = bytes(400)
         path.write_bytes(data)
-        found = self.complete(opened(path))
+        found = self.complete(open_archive(path))
         assert 17 <= len(found) < 20
         assert {0, 19} <= set(found)
 
     def test_a_length_that_lies_is_damage(self, tmp_path: Path) -> None:
         liar = record("response", f"{URL}liar", http_response(b"x"), length=10**12)
-        archive = opened(write_warc(tmp_path / "a.warc.gz", liar, *self.RECORDS))
+        archive = open_archive(write_warc(tmp_path / "a.warc.gz", liar, *self.RECORDS))
         assert self.complete(archive) == list(range(20))
         assert error_of(archive, f"{URL}liar") == "not_archived"
         [problem] = archive.index.problems
@@ -286,7 +288,7 @@ class TestDamage:
             file.write(compressed(self.RECORDS))
         tracemalloc.start()
         try:
-            archive = opened(path)
+            archive = open_archive(path)
             assert tracemalloc.get_traced_memory()[1] < 20_000_000
         finally:
             tracemalloc.stop()
@@ -296,7 +298,7 @@ class TestDamage:
     @pytest.mark.parametrize("date", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-10:00"])
     def test_a_date_outside_the_calendar_is_no_date(self, tmp_path: Path, date: str) -> None:
         path = write_warc(tmp_path / "a.warc", response(URL, b"a", date=date))
-        assert opened(path).response(URL, LIMITS).captured_at is None
+        assert open_archive(path).response(URL, LIMITS).captured_at is None
 
     def test_line_breaks_without_end_are_damage(self, tmp_path: Path) -> None:
         # Each of these members is in the name of the file in the one before, and has its content.
@@ -306,13 +308,13 @@ class TestDamage:
         path = write_warc(tmp_path / "a.warc.gz", self.RECORDS[0])
         path.write_bytes(path.read_bytes() + member * 40 + b"\0" + line_breaks + bytes(8))
         started_at = time.process_time()
-        problem = opened(path).index.problems[0]
+        problem = open_archive(path).index.problems[0]
         assert problem.endswith("a head has no end")
         assert time.process_time() - started_at < 5.0
 
     def test_damage_is_limited_for_the_whole_archive(self, tmp_path: Path) -> None:
         members = {f"archive/{n}.warc": b"x" * 10 + response(URL, b"a") for n in range(150)}
-        problems = opened(write_wacz(tmp_path / "a.wacz", members)).index.problems
+        problems = open_archive(write_wacz(tmp_path / "a.wacz", members)).index.problems
         assert len(problems) == MAX_DAMAGED_PLACES + 1
         assert problems[-1] == "too many damaged places: the rest was not read"
 
@@ -320,12 +322,19 @@ class TestDamage:
         path = write_warc(tmp_path / "a.warc", b"WARC/1.0\r\n\r\n" * 50)
         with path.open("rb") as file:
             warc = WarcFile(file, 0, path.stat().st_size, check=cancelled_after(5))
-            with pytest.raises(IndexingCancelled):
+            with pytest.raises(WorkStopped):
                 list(warc.records())
+
+    def test_a_search_for_the_next_record_ends(self, tmp_path: Path) -> None:
+        path = write_warc(tmp_path / "a.warc", self.RECORDS[0])
+        os.truncate(path, 2**40)
+        archive = open_archive(path)
+        assert body_of(archive, f"{URL}0") == random.Random(0).randbytes(500)
+        assert archive.index.problems[-1] == "too many damaged places: the rest was not read"
 
     def test_an_endless_head_is_damage(self, tmp_path: Path) -> None:
         head = b"WARC/1.0\r\nX: " + b"a" * 50_000_000
-        archive = opened(write_warc(tmp_path / "a.warc.gz", head, *self.RECORDS))
+        archive = open_archive(write_warc(tmp_path / "a.warc.gz", head, *self.RECORDS))
         assert self.complete(archive) == list(range(20))
 
     @pytest.mark.parametrize("mark", [b"\x1f\x8b\x08", b"\x1f\x8b\x08\x00", b"WARC/1.0\r\n\r\n"])
@@ -335,9 +344,68 @@ class TestDamage:
         name = "a.warc" if mark.startswith(b"WARC") else "a.warc.gz"
         path = write_warc(tmp_path / name, self.RECORDS[0])
         path.write_bytes(path.read_bytes() + mark * 500_000)
-        archive = opened(path)
+        archive = open_archive(path)
         assert body_of(archive, f"{URL}0") == random.Random(0).randbytes(500)
         assert 1 <= len(archive.index.problems) <= MAX_DAMAGED_PLACES + 1
+
+
+class TestStopping:
+    """A reader that is told to stop does so within a megabyte, wherever it is."""
+
+    BODY = random.Random(1).randbytes(8_000_000)
+
+    @pytest.mark.parametrize("name", ["a.warc", "a.warc.gz"])
+    @pytest.mark.parametrize("content", ["damage", "record", "lines"])
+    def test_while_an_archive_is_indexed(self, tmp_path: Path, name: str, content: str) -> None:
+        path = write_warc(tmp_path / name, response(URL, b"a"))
+        bytes_of = {
+            "damage": self.BODY,
+            "record": response(f"{URL}a", self.BODY) if name == "a.warc.gz" else self.BODY,
+            "lines": b"WARC/1.0\r\n" * 800_000,
+        }
+        with path.open("ab") as file:
+            data = bytes_of[content]
+            file.write(compressed([data]) if name == "a.warc.gz" and content == "record" else data)
+        checks: list[None] = []
+        open_archive(path, lambda: checks.append(None))
+        assert len(checks) >= 8
+        for count in (0, len(checks) // 2, len(checks) - 1):
+            with pytest.raises(WorkStopped):
+                open_archive(path, cancelled_after(count))
+
+    def test_while_a_page_is_read(self, write: Callable[..., Archive]) -> None:
+        archive = write(response(URL, self.BODY), record("warcinfo", "", b""))
+        limits = FetchLimits(wire_bytes=10_000_000, decoded_bytes=10_000_000)
+        checks: list[None] = []
+        assert archive.response(URL, limits, lambda: checks.append(None)).body == self.BODY
+        assert len(checks) >= 2
+        with pytest.raises(WorkStopped):
+            archive.response(URL, limits, cancelled_after(len(checks) - 1))
+
+    async def test_a_page_has_its_deadline(self, write: Callable[..., Archive]) -> None:
+        archive = write(response(URL, b"a"))
+        with (
+            closing(Archives()) as archives,
+            pytest.raises(FetchError, match="could not be read within 0 s") as caught,
+        ):
+            await archives.response(archive, URL, LIMITS, timeout_s=0.0)
+        assert caught.value.kind == "timeout"
+
+    async def test_no_archive_waits_for_another(self, tmp_path: Path) -> None:
+        endless = write_warc(tmp_path / "endless.warc", response(URL, b"a"))
+        os.truncate(endless, 2**40)
+        good = write_warc(tmp_path / "a.warc", response(URL, b"good"))
+        with closing(Archives()) as archives:
+            versions = [version_of(endless)] * 2
+            indexing = [asyncio.create_task(archives.open(endless, each)) for each in versions]
+            await asyncio.sleep(0)  # they begin
+            archive = await archives.open(good, version_of(good))
+            found = await archives.response(archive, URL, LIMITS, timeout_s=60.0)
+            assert found.body == b"good"
+            assert not any(each.done() for each in indexing)
+            for each in indexing:
+                each.cancel()
+            await asyncio.gather(*indexing, return_exceptions=True)
 
 
 class TestUnusable:
@@ -367,12 +435,17 @@ class TestUnusable:
         path = tmp_path / "a.warc.gz"
         path.write_bytes(content)
         with pytest.raises(UnusableArchive, match=message) as caught:
-            opened(path)
+            open_archive(path)
         assert "\n" not in str(caught.value)
 
     def test_a_file_that_is_gone(self, tmp_path: Path) -> None:
         with pytest.raises(JobFailure, match=r"a\.warc cannot be read \(No such file"):
-            opened(tmp_path / "a.warc")
+            open_archive(tmp_path / "a.warc")
+
+    def test_a_pipe_is_no_archive(self, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "a.warc")
+        with pytest.raises(JobFailure, match="it is no regular file"):
+            open_archive(tmp_path / "a.warc")
 
     def test_a_file_that_changes_after_it_was_indexed(self, write: Callable[..., Archive]) -> None:
         archive = write(response(URL, b"a"))
@@ -385,10 +458,9 @@ class TestUnusable:
             archive.response(URL, LIMITS)
 
     def test_indexing_can_be_cancelled(self, tmp_path: Path) -> None:
-        cancelled = threading.Event()
-        cancelled.set()
-        with pytest.raises(IndexingCancelled):
-            open_archive(write_warc(tmp_path / "a.warc", response(URL, b"a")), cancelled)
+        path = write_warc(tmp_path / "a.warc", response(URL, b"a"))
+        with pytest.raises(WorkStopped):
+            open_archive(path, cancelled_after(0))
 
 
 class TestWacz:
@@ -399,7 +471,7 @@ class TestWacz:
             b'not json\n["url"]\n{"url": "http://example.com/2", "seed": true}\n'
         )
         members = {"pages/pages.jsonl": pages, "archive/a.warc.gz": warc}
-        archive = opened(write_wacz(tmp_path / "a.wacz", members))
+        archive = open_archive(write_wacz(tmp_path / "a.wacz", members))
         assert archive.first_page() == f"{URL}2"
 
     def test_several_files_are_one_archive(self, tmp_path: Path) -> None:
@@ -411,7 +483,7 @@ class TestWacz:
             "archive/readme.txt": b"not a WARC",
             "indexes/index.cdx.gz": b"anything",
         }
-        archive = opened(write_wacz(tmp_path / "a.wacz", members))
+        archive = open_archive(write_wacz(tmp_path / "a.wacz", members))
         assert body_of(archive) == b"new"
         assert len(archive.index) == 2
 
@@ -426,7 +498,7 @@ class TestWacz:
     def test_members_elsewhere_are_not_read(self, tmp_path: Path, name: str, message: str) -> None:
         path = write_wacz(tmp_path / "a.wacz", {name: compressed([response(URL, b"a")])})
         with pytest.raises(UnusableArchive, match=message):
-            opened(path)
+            open_archive(path)
 
     def test_the_start_may_be_in_any_file(self, tmp_path: Path) -> None:
         robots = response(f"{URL}robots.txt", b"", content_type="text/plain")
@@ -434,7 +506,7 @@ class TestWacz:
             "archive/1.warc.gz": compressed([robots]),
             "archive/2.warc.gz": compressed([response(URL, b"a")]),
         }
-        assert opened(write_wacz(tmp_path / "a.wacz", members)).first_page() == URL
+        assert open_archive(write_wacz(tmp_path / "a.wacz", members)).first_page() == URL
 
     def test_members_that_share_bytes_are_refused(self, tmp_path: Path) -> None:
         path = tmp_path / "a.wacz"
@@ -444,7 +516,7 @@ class TestWacz:
                 package.filelist.append(copy(package.filelist[0]))
                 package.filelist[-1].filename = f"archive/{number}.warc.gz"
         with pytest.raises(UnusableArchive, match="its WARC files overlap"):
-            opened(path)
+            open_archive(path)
 
     @pytest.mark.parametrize("way", ["encrypted", "lzma"])
     def test_a_list_of_pages_that_is_stored_in_another_way(self, tmp_path: Path, way: str) -> None:
@@ -455,13 +527,13 @@ class TestWacz:
             package.writestr("pages/pages.jsonl", b"{}" * 50, method)
             package.filelist[-1].flag_bits |= way == "encrypted"
         with pytest.raises(UnusableArchive, match="its list of pages is encrypted, or compressed"):
-            opened(path)
+            open_archive(path)
 
     def test_compressed_members_are_refused(self, tmp_path: Path) -> None:
         members = {"archive/a.warc": response(URL, bytes(10_000_000))}
         path = write_wacz(tmp_path / "a.wacz", members, zipfile.ZIP_DEFLATED)
         with pytest.raises(UnusableArchive, match="compressed or encrypted"):
-            opened(path)
+            open_archive(path)
 
     def test_a_list_of_pages_that_is_a_bomb_is_read_in_part(self, tmp_path: Path) -> None:
         path = write_wacz(
@@ -473,7 +545,7 @@ class TestWacz:
             package.writestr("archive/a.warc.gz", compressed([response(URL, b"a")]))
         tracemalloc.start()
         try:
-            assert body_of(opened(path)) == b"a"
+            assert body_of(open_archive(path)) == b"a"
             assert tracemalloc.get_traced_memory()[1] < 20_000_000
         finally:
             tracemalloc.stop()
@@ -486,7 +558,7 @@ class TestWacz:
         tail = data[end : end + 12] + struct.pack("<L", size) + data[end + 16 :]
         path.write_bytes(data[:end] + bytes(size) + tail)
         with pytest.raises(UnusableArchive, match="has a directory of more than"):
-            opened(path)
+            open_archive(path)
 
     def test_a_large_directory_is_refused_wherever_its_size_is(self, tmp_path: Path) -> None:
         path = write_wacz(tmp_path / "a.wacz", {"archive/a.warc": response(URL, b"a")})
@@ -499,7 +571,7 @@ class TestWacz:
         tail = b"PK\x05\x06" + b"\xff" * 16 + struct.pack("<H", 40) + bytes(40)
         path.write_bytes(data[:end] + bytes(size) + large + locator + tail)
         with pytest.raises(UnusableArchive, match="has a directory of more than"):
-            opened(path)
+            open_archive(path)
 
     def test_packages_damaged_anywhere_give_one_sentence_or_the_page(self, tmp_path: Path) -> None:
         path = tmp_path / "a.wacz"
@@ -515,7 +587,7 @@ class TestWacz:
             path.write_bytes(data[: choices.choice([len(data), choices.randrange(len(data))])])
             problem = ""
             try:
-                archive = opened(path)
+                archive = open_archive(path)
                 archive.first_page()
                 archive.response(URL, LIMITS)
             except (UnusableArchive, FetchError) as error:

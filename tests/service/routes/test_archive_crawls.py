@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import sys
+import threading
+import traceback
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -311,3 +314,34 @@ async def test_links_to_this_machine_are_read_from_the_archive_alone(
     reply = await crawl(api, path, allow_external_links=True)
     assert reply["receipt"]["counts"] == {"fetched": 1, "not_archived": 2}
     assert site.requests == ()
+
+
+async def test_cancelled_crawls_of_hostile_archives_keep_no_other_from_its_end(
+    api: Api, site: Site, tmp_path: Path
+) -> None:
+    started = []
+    for number in range(8):  # more than there are threads of any kind
+        path = write_warc(tmp_path / f"{number}.warc", response("http://example.test/", b"a"))
+        os.truncate(path, 2**40)
+        started.append((await api.post("/local/archive-crawls", body_for(path)))["job_id"])
+    for job_id in started:
+        await api.post(f"/v1/jobs/{job_id}/cancel")
+    site.page("/", "<title>Large</title>" + "<p>words of a page</p>" * 25_000)
+    live = await api.run_job("crawl", url=site.url, max_pages=1)
+    assert live["receipt"]["counts"] == {"fetched": 1}
+    good = write_warc(tmp_path / "good.warc", response("http://example.test/", b"good"))
+    assert (await crawl(api, good))["receipt"]["counts"] == {"fetched": 1}
+    async with asyncio.timeout(60):
+        while _busy_threads():  # noqa: ASYNC110 - threads set no event
+            await asyncio.sleep(0.01)
+
+
+def _busy_threads() -> list[str]:
+    """Return the names of threads that read an archive."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    return [
+        names.get(ident, "")
+        for ident, frame in sys._current_frames().items()
+        if any("archives" in each.f_code.co_filename for each, _ in traceback.walk_stack(frame))
+        and ident != threading.get_ident()
+    ]

@@ -34,7 +34,7 @@ def records_in(path: Path) -> list[tuple[WarcRecord, bytes]]:
     with path.open("rb") as file:
         warc = WarcFile(file, 0, size)
         offsets = [each.offset for each in warc.records()]
-        assert warc.problems == []
+        assert warc.damage.problems == []
         records = [read_record(file, offset, size) for offset in offsets]
         return [(each, each.reader.read(each.length)) for each in records]
 

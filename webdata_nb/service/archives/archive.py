@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
+import stat
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from http import HTTPStatus
+from io import BufferedReader
 from itertools import islice
 from math import inf
 from pathlib import Path
 from typing import BinaryIO, Final
+from weakref import WeakValueDictionary
 
 from webdata_nb.contract.archives import file_version
 from webdata_nb.contract.outcomes import NOT_ARCHIVED
@@ -44,6 +46,12 @@ from webdata_nb.service.archives.warc_records import (
 )
 from webdata_nb.service.errors import FetchError, JobFailure
 from webdata_nb.service.observability.operations import waiting_for
+from webdata_nb.service.runtime.work_threads import (
+    StopCheck,
+    StoppableFile,
+    WorkThreads,
+    never_stop,
+)
 from webdata_nb.service.web.request import FetchLimits
 from webdata_nb.service.web.urls import split_url
 
@@ -54,6 +62,10 @@ _MAX_EARLIER_CAPTURES: Final = 10_000
 _DIGEST: Final = "warc-payload-digest"
 # Indexes that stay in memory for further crawls of the same file.
 _MAX_OPEN_ARCHIVES: Final = 4
+# Archives that are indexed at a time, which takes minutes for a large one.
+_INDEX_THREADS: Final = 3
+# Pages that are read at a time, from archives that are indexed.
+_READ_THREADS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +81,10 @@ class Archive:
     index: ArchiveIndex
     listed_pages: tuple[str, ...] = ()
 
-    def response(self, url: str, limits: FetchLimits) -> ArchivedResponse:
-        """Return the newest response that was captured of a URL.
+    def response(
+        self, url: str, limits: FetchLimits, check: StopCheck = never_stop
+    ) -> ArchivedResponse:
+        """Return the newest response that was captured of a URL; `check` may end the reading.
 
         Raises
         ------
@@ -78,7 +92,7 @@ class Archive:
             Of kind ``not_archived`` where there is none; ``too_large``, ``decode`` or ``protocol``
             where the record cannot be used.
         """
-        with self._opened() as file:
+        with self._opened(check) as file:
             record = self._record(file, url)
             try:
                 if record.kind == "revisit":
@@ -87,9 +101,9 @@ class Archive:
             except BrokenRecord as error:
                 raise FetchError("protocol", f"The archive's record is damaged: {error}.") from None
 
-    def first_page(self) -> str | None:
+    def first_page(self, check: StopCheck = never_stop) -> str | None:
         """Return the page where a crawl starts: the first one listed, else the first one stored."""
-        with self._opened() as file:
+        with self._opened(check) as file:
             for url in self.listed_pages:
                 if self._find(file, url) is not None:
                     return url
@@ -97,8 +111,8 @@ class Archive:
             return next(filter(None, pages), None)
 
     @contextmanager
-    def _opened(self) -> Iterator[BinaryIO]:
-        with _opened(self.path) as file:
+    def _opened(self, check: StopCheck) -> Iterator[BinaryIO]:
+        with _opened(self.path, check) as file:
             if _version_of(file) != self.version:
                 raise JobFailure(_changed_text(self.path))
             yield file
@@ -219,24 +233,30 @@ def _version_of(file: BinaryIO) -> str:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
-    """Open a file; raises `JobFailure` where it cannot be read."""
+def _opened(path: Path, check: StopCheck) -> Iterator[BinaryIO]:
+    """Open a file; raises `JobFailure` where it cannot be read, and what `check` raises."""
     try:
-        with path.open("rb") as file:
+        with BufferedReader(StoppableFile(path, check)) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise JobFailure(f"{path} cannot be read (it is no regular file)")
             yield file
+    except TimeoutError:  # an OSError, of the check
+        raise
     except OSError as error:
         raise JobFailure(f"{path} cannot be read ({error.strerror})") from None
 
 
-def open_archive(path: Path, cancelled: threading.Event, *, version: str | None = None) -> Archive:
+def open_archive(
+    path: Path, check: StopCheck = never_stop, *, version: str | None = None
+) -> Archive:
     """Open an archive and index it.
 
     Parameters
     ----------
     path
         The file.
-    cancelled
-        Ends the reading.
+    check
+        Called while the file is read; it ends the reading by an exception.
     version
         The version that the file must have; any when None.
 
@@ -246,15 +266,13 @@ def open_archive(path: Path, cancelled: threading.Event, *, version: str | None 
         The file cannot be read as an archive.
     JobFailure
         It has another version, or cannot be read.
-    IndexingCancelled
-        `cancelled` was set.
     """
-    with _opened(path) as file:
+    with _opened(path, check) as file:
         found = _version_of(file)
         if version not in {None, found}:
             raise JobFailure(_changed_text(path))
         windows, pages = _windows(path, file.read(8))
-        return Archive(path, found, windows, build_index(file, windows, cancelled), pages)
+        return Archive(path, found, windows, build_index(file, windows, check), pages)
 
 
 def _windows(path: Path, start: bytes) -> tuple[tuple[WarcWindow, ...], tuple[str, ...]]:
@@ -267,27 +285,53 @@ def _windows(path: Path, start: bytes) -> tuple[tuple[WarcWindow, ...], tuple[st
 
 
 class Archives:
-    """Opens archives once for all crawls that read them at about the same time."""
+    """Opens archives once for all crawls that read them at about the same time.
+
+    They are read on threads of their own, so that no archive keeps other work of the process from
+    running, and none that is indexed keeps those that are indexed from being read.
+    """
 
     def __init__(self) -> None:
         self._open: OrderedDict[tuple[Path, str], Archive] = OrderedDict()
-        self._lock = asyncio.Lock()
+        self._locks: WeakValueDictionary[tuple[Path, str], asyncio.Lock] = WeakValueDictionary()
+        self._indexing = WorkThreads("webdata-archive-index", _INDEX_THREADS)
+        self._reading = WorkThreads("webdata-archive", _READ_THREADS)
 
     async def open(self, path: Path, version: str) -> Archive:
         """Return the archive of a file with a version; raises as `open_archive`."""
+        key = path, version
+        lock = self._locks.setdefault(key, asyncio.Lock())
         with waiting_for(f"the index of {path.name}", inf):
-            async with self._lock:
-                archive = self._open.get((path, version)) or await _open_in_thread(path, version)
-                self._open[path, version] = archive
-                self._open.move_to_end((path, version))
+            async with lock:
+                archive = self._open.get(key)
+                if archive is None:
+                    archive = await self._indexing.run(
+                        lambda check: open_archive(path, check, version=version)
+                    )
+                self._open[key] = archive
+                self._open.move_to_end(key)
                 while len(self._open) > _MAX_OPEN_ARCHIVES:
                     self._open.popitem(last=False)
         return archive
 
+    async def first_page(self, archive: Archive) -> str | None:
+        """Return the page where a crawl of an archive starts."""
+        with waiting_for(f"the first page of {archive.path.name}", inf):
+            return await self._reading.run(archive.first_page)
 
-async def _open_in_thread(path: Path, version: str) -> Archive:
-    cancelled = threading.Event()
-    try:
-        return await asyncio.to_thread(open_archive, path, cancelled, version=version)
-    finally:
-        cancelled.set()  # the thread ends soon if the job was cancelled
+    async def response(
+        self, archive: Archive, url: str, limits: FetchLimits, *, timeout_s: float
+    ) -> ArchivedResponse:
+        """Return the newest response that an archive has of a URL; raises `FetchError`."""
+        try:
+            return await self._reading.run(
+                lambda check: archive.response(url, limits, check), timeout_s=timeout_s
+            )
+        except TimeoutError:
+            message = f"The archive's record could not be read within {timeout_s:g} s."
+            raise FetchError("timeout", message) from None
+
+    def close(self) -> None:
+        """Let the threads end."""
+        self._indexing.close()
+        self._reading.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -20,13 +19,13 @@ from webdata_nb.service.web.request import (
 from webdata_nb.service.web.urls import canonical_url
 
 if TYPE_CHECKING:
-    from webdata_nb.service.archives.archive import Archive
+    from webdata_nb.service.archives.archive import Archive, Archives
     from webdata_nb.service.archives.archived_response import ArchivedResponse
     from webdata_nb.service.web.request import AllowHop
 
 
-ReadCapture: TypeAlias = "Callable[[str, FetchLimits], Awaitable[ArchivedResponse]]"
-"""Returns the response that was captured of a URL; raises `FetchError`."""
+ReadCapture: TypeAlias = "Callable[[str, FetchLimits, float], Awaitable[ArchivedResponse]]"
+"""Returns the response that was captured of a URL, in so many seconds; raises `FetchError`."""
 
 
 class SingleAttemptDeadline(PageDeadline):
@@ -45,11 +44,11 @@ class ArchiveFetcher(ResponseSource):
         self._read = read
 
     @classmethod
-    def of_file(cls, archive: Archive) -> Self:
+    def of_file(cls, archive: Archive, archives: Archives) -> Self:
         """Return a fetcher that reads an archive file."""
 
-        def read(url: str, limits: FetchLimits) -> Awaitable[ArchivedResponse]:
-            return asyncio.to_thread(archive.response, url, limits)
+        def read(url: str, limits: FetchLimits, timeout_s: float) -> Awaitable[ArchivedResponse]:
+            return archives.response(archive, url, limits, timeout_s=timeout_s)
 
         return cls(read)
 
@@ -61,7 +60,7 @@ class ArchiveFetcher(ResponseSource):
     async def fetch(
         self,
         request: FetchRequest,
-        deadline: PageDeadline,  # noqa: ARG002 - that of a web archive is another
+        deadline: PageDeadline,
         *,
         delay_s: float = 0.0,  # noqa: ARG002 - the site is not asked
         allow_hop: AllowHop | None = None,
@@ -74,7 +73,8 @@ class ArchiveFetcher(ResponseSource):
         stopped: str | None = None
         try:
             while True:
-                archived = await self._read(url, limits)
+                remaining_s = max(0.001, deadline.timeout_s - deadline.elapsed_s)
+                archived = await self._read(url, limits, remaining_s)
                 target = redirect_target(url, archived.status, archived.header("location"))
                 if target is None:
                     break

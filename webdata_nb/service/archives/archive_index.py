@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -12,17 +11,19 @@ from typing import BinaryIO, Final, NamedTuple
 
 from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.service.archives.wacz import UnusableArchive, WarcWindow
-from webdata_nb.service.archives.warc_records import SeveralRecords, WarcFile, WarcRecord
+from webdata_nb.service.archives.warc_records import (
+    Damage,
+    SeveralRecords,
+    WarcFile,
+    WarcRecord,
+)
 from webdata_nb.service.errors import FetchError
+from webdata_nb.service.runtime.work_threads import StopCheck
 from webdata_nb.service.web.urls import canonical_url
 
 # A capture takes 26 bytes of memory, and 90 while the index is built.
 MAX_CAPTURES: Final = 2_000_000
 _KINDS: Final = frozenset({"response", "resource", "revisit"})
-
-
-class IndexingCancelled(Exception):
-    """The job that an index is built for was cancelled."""
 
 
 class Capture(NamedTuple):
@@ -62,10 +63,12 @@ class ArchiveIndex:
         self._offsets.append(record.offset)
         self._times.append(0 if at is None else int(at.timestamp()))
 
-    def sort(self) -> None:
+    def sort(self, check: StopCheck) -> None:
         """Sort the captures, once all are added."""
         order = sorted(range(len(self)), key=self._times.__getitem__)
+        check()
         order.sort(key=self._hashes.__getitem__)
+        check()
         self._hashes = array("Q", (self._hashes[i] for i in order))
         self._windows = array("H", (self._windows[i] for i in order))
         self._offsets = array("Q", (self._offsets[i] for i in order))
@@ -80,26 +83,17 @@ class ArchiveIndex:
             yield Capture(self._windows[position], self._offsets[position])
 
 
-def build_index(
-    file: BinaryIO, windows: tuple[WarcWindow, ...], cancelled: threading.Event
-) -> ArchiveIndex:
-    """Read all records of an archive.
+def build_index(file: BinaryIO, windows: tuple[WarcWindow, ...], check: StopCheck) -> ArchiveIndex:
+    """Read all records of an archive; `check` may end it by an exception.
 
     Raises
     ------
     UnusableArchive
         It has no capture, or single records cannot be read.
-    IndexingCancelled
-        `cancelled` was set.
     """
-
-    def check() -> None:
-        if cancelled.is_set():
-            raise IndexingCancelled
-
-    index, guesses = ArchiveIndex(), 0
+    index, damage = ArchiveIndex(), Damage()
     for number, window in enumerate(windows):
-        warc = WarcFile(file, window.start, window.limit, index.problems, guesses, check)
+        warc = WarcFile(file, window.start, window.limit, damage, check)
         try:
             for record in warc.records():
                 index.add(record, number)
@@ -108,7 +102,7 @@ def build_index(
                 "the archive is compressed as a whole, so that its records cannot be read one by "
                 "one: `warcio recompress` writes one that can be read"
             ) from None
-        guesses = warc.guesses
+    index.problems = damage.problems
     if not len(index):
         problem = f": {index.problems[0]}" if index.problems else ""
         if index.conversions and not problem:
@@ -117,7 +111,7 @@ def build_index(
                 'frames without the format "raw_html"'
             )
         raise UnusableArchive(f"the archive has no capture of a web page{problem}")
-    index.sort()
+    index.sort(check)
     return index
 
 

@@ -14,6 +14,8 @@ _CHUNK_BYTES: Final = 64 * 1024
 # A record that is larger than this, and compressed better than this, is a decompression bomb.
 _BOMB_BYTES: Final = 64 * 1024 * 1024
 _BOMB_RATIO: Final = 200
+# No page is nearly as large as a record that unpacks to more than this.
+_MAX_MEMBER_BYTES: Final = 1024**3
 # Compressed bytes that may unpack to nothing.
 _MAX_SILENT_BYTES: Final = 1024 * 1024
 
@@ -117,6 +119,8 @@ class MemberBytes(RecordBytes):
         read_bytes = self._position - self._start
         if self._inflated_bytes > max(_BOMB_BYTES, _BOMB_RATIO * read_bytes):
             raise BrokenRecord(f"the record unpacks to more than {_BOMB_RATIO} times its size")
+        if self._inflated_bytes > _MAX_MEMBER_BYTES:
+            raise BrokenRecord(f"the record unpacks to more than {_MAX_MEMBER_BYTES:,} bytes")
         return data
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import BinaryIO, Final
@@ -15,16 +15,23 @@ from webdata_nb.service.archives.record_bytes import (
     RecordBytes,
     record_bytes,
 )
+from webdata_nb.service.runtime.work_threads import StopCheck, never_stop
 
 HEAD_BYTES: Final = 64 * 1024
 _VERSION: Final = re.compile(rb"WARC/\d\.\d+\r?\n")
 _END_OF_HEAD: Final = re.compile(rb"\r?\n\r?\n")
+# The longest end of a head, of which all but the last byte may be in the chunk before.
+_END_OF_HEAD_BYTES: Final = 4
 _HEAD_CHUNK_BYTES: Final = 4096
 _SCAN_BYTES: Final = 1024 * 1024
 # Of an archive that has more damaged places, the rest is not read.
 MAX_DAMAGED_PLACES: Final = 100
 # Bytes that look like the begin of a record, and are read to find out.
 MAX_GUESSES: Final = 10_000
+# Of each of them; the head of a record is rarely longer than a kilobyte.
+_GUESS_BYTES: Final = 16 * 1024
+# Bytes that are searched for the begin of a record, in all damaged places together.
+MAX_SEARCHED_BYTES: Final = 1024**3
 
 
 @dataclass(slots=True)
@@ -37,14 +44,18 @@ class RecordReader:
 
     def read_head(self, at_most: int = HEAD_BYTES) -> bytes:
         """Read up to the empty line, which is not part of the head."""
-        read_bytes = len(self._buffer)
-        while (end := _END_OF_HEAD.search(self._buffer)) is None or end.end() > at_most:
+        read_bytes, searched_bytes = len(self._buffer), 0
+        # A head of many chunks is searched once, not again with each chunk.
+        while (end := _END_OF_HEAD.search(self._buffer, searched_bytes)) is None or (
+            end.end() > at_most
+        ):
             if end is not None or read_bytes >= min(HEAD_BYTES, at_most):
                 raise BrokenRecord("a head has no end")
             chunk = self.data.read(_HEAD_CHUNK_BYTES)
             if not chunk:
                 raise BrokenRecord("the file ends within a head" if self._buffer else "it is empty")
             read_bytes += len(chunk)
+            searched_bytes = max(0, len(self._buffer) - _END_OF_HEAD_BYTES + 1)
             # Line breaks before the first line belong to the record before.
             self._buffer = self._buffer + (
                 chunk if self.consumed or self._buffer else chunk.lstrip(b"\r\n")
@@ -169,6 +180,27 @@ def _decode(value: bytes) -> str:
 
 
 @dataclass(slots=True)
+class Damage:
+    """The damaged places of an archive, and what was done to find the records after them.
+
+    `guesses` counts the places that were read to find out whether they begin a record.
+    """
+
+    problems: list[str] = field(default_factory=list)
+    guesses: int = 0
+    searched_bytes: int = 0
+
+    @property
+    def is_too_much(self) -> bool:
+        """Whether the rest of the archive is not worth reading."""
+        return (
+            len(self.problems) >= MAX_DAMAGED_PLACES
+            or self.guesses >= MAX_GUESSES
+            or self.searched_bytes >= MAX_SEARCHED_BYTES
+        )
+
+
+@dataclass(slots=True)
 class WarcFile:
     """Iterates over the records of one file.
 
@@ -178,9 +210,8 @@ class WarcFile:
     ----------
     file, start, limit
         The file, and the offsets between which its records are.
-    problems, guesses
-        The damaged places of the archive so far, and how many places were read to find out whether
-        they begin a record; the file adds its own.
+    damage
+        That of the archive so far, to which the file adds its own.
     check
         Called before each record and each guess; it ends the iteration by an exception.
     """
@@ -188,9 +219,8 @@ class WarcFile:
     file: BinaryIO
     start: int
     limit: int
-    problems: list[str] = field(default_factory=list)
-    guesses: int = 0
-    check: Callable[[], None] = lambda: None
+    damage: Damage = field(default_factory=Damage)
+    check: StopCheck = never_stop
 
     def records(self) -> Iterator[WarcRecord]:
         """Yield the records that are complete; their content has been skipped.
@@ -223,34 +253,33 @@ class WarcFile:
 
     def _after_damage(self, offset: int, error: BrokenRecord) -> int | None:
         """Return the next place that begins a record; None if there is none."""
-        if self._is_too_damaged:
+        if self.damage.is_too_much:
             return None
-        self.problems.append(f"at byte {offset:,}: {error}")
+        self.damage.problems.append(f"at byte {offset:,}: {error}")
         self.file.seek(offset)
         start = self.file.read(_HEAD_CHUNK_BYTES)
         line_breaks = len(start) - len(start.lstrip(b"\r\n"))
         marks = self._marks(offset + line_breaks + 1)
         found = next(filter(self._begins_record, marks), None)
-        if self._is_too_damaged:
-            self.problems.append("too many damaged places: the rest was not read")
+        if self.damage.is_too_much:
+            self.damage.problems.append("too many damaged places: the rest was not read")
             return None
         return found
-
-    @property
-    def _is_too_damaged(self) -> bool:
-        return len(self.problems) >= MAX_DAMAGED_PLACES or self.guesses >= MAX_GUESSES
 
     def _marks(self, start: int) -> Iterator[int]:
         """Yield the places that look like the begin of a record."""
         self.file.seek(self.start)
         is_compressed = self.file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
         mark = GZIP_MAGIC if is_compressed else b"WARC/1."
-        while start < self.limit and self.guesses < MAX_GUESSES:
+        damage = self.damage
+        while start < self.limit and not damage.is_too_much:
+            self.check()
             self.file.seek(start)
             block = self.file.read(min(_SCAN_BYTES, self.limit - start))
+            damage.searched_bytes += len(block)
             found = block.find(mark)
-            while found >= 0 and self.guesses < MAX_GUESSES:
-                self.guesses += 1
+            while found >= 0 and damage.guesses < MAX_GUESSES:
+                damage.guesses += 1
                 yield start + found
                 found = block.find(mark, found + 1)
             # The last bytes may begin a mark.
@@ -259,7 +288,7 @@ class WarcFile:
     def _begins_record(self, offset: int) -> bool:
         self.check()
         try:
-            read_record(self.file, offset, min(self.limit, offset + HEAD_BYTES))
+            read_record(self.file, offset, min(self.limit, offset + _GUESS_BYTES))
         except BrokenRecord:
             return False
         return True

@@ -130,7 +130,7 @@ def _end_in(file: BinaryIO, size: int, info: bytes) -> int:
     warc, end = WarcFile(file, 0, size), 0
     try:
         for number, record in enumerate(warc.records()):
-            if warc.problems:
+            if warc.damage.problems:
                 break
             if number == 0 and not _has_content(file, record.offset, size, info):
                 return 0

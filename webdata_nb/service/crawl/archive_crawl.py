@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -31,12 +30,12 @@ async def run(
     archive = await _open(request, archives)
     url: str | None = request.url
     if not url:
-        url = await asyncio.to_thread(archive.first_page)
+        url = await archives.first_page(archive)
     if url is None:
         raise JobFailure(
             "the archive has no page to start from: pass its URL, and the file as archive"
         )
-    fetcher = ArchiveFetcher.of_file(archive)
+    fetcher = ArchiveFetcher.of_file(archive, archives)
     archived = replace(resources.reading_from(fetcher), signature_agent=None)
     batch = await engine.run(context, request.model_copy(update={"url": url}), archived)
     return replace(batch, url_outcomes=(*batch.url_outcomes, *_problems(archive)))

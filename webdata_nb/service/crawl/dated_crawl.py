@@ -39,6 +39,7 @@ async def run(
     )
     if (pinned := (await context.pinned_files()).get(_CAPTURES)) is not None:
         captures.restore(pinned)
-    fetcher = ArchiveFetcher(captures.read)
+    # The deadline of a page is for sites; that of a request to a web archive is another.
+    fetcher = ArchiveFetcher(lambda url, limits, _: captures.read(url, limits))
     dated = replace(resources.reading_from(fetcher), signature_agent=None)
     return await engine.run(context, request, dated)

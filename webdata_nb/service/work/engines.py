@@ -243,6 +243,10 @@ class JobEngines:
         default_factory=dict, repr=False
     )
 
+    def close(self) -> None:
+        """Let the threads end that work for jobs."""
+        self.archives.close()
+
     async def run(self, context: JobContext) -> CommitBatch:
         """Run a job to its end; raises what its engine raises."""
         job = context.job

@@ -122,6 +122,7 @@ async def open_job_processor(
             spool,
             ProviderBreakers(pacing),
         )
+        stack.callback(engines.close)
         watchdog = Watchdog(
             engines.run, fired=metrics.count_stalled_attempt, stall_s=settings.stall_s
         )
