@@ -9,6 +9,7 @@ import random
 import signal
 import sys
 import time
+import zlib
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -206,8 +207,39 @@ async def test_a_page_over_its_memory_fails_alone() -> None:
         other = pages.scrape(html("Other"), FULL_PAGE)
         [failure, scraped] = await asyncio.gather(hungry, other, return_exceptions=True)
         assert isinstance(failure, ScrapeError)
-        assert failure.kind in {"memory_limit", "worker_died"}
+        assert failure.kind == "memory_limit"
         assert scraped.title == "Other"  # type: ignore[union-attr]
+
+
+def pdf_with(content: bytes, filters: int = 1) -> PageSource:
+    """Return a PDF document of one page with this content, compressed so many times."""
+    for _ in range(filters):
+        content = zlib.compress(content, 9)
+    stream = b"<</Length %d/Filter[%b]>>stream\n%b\nendstream"
+    objects = (
+        b"<</Type/Catalog/Pages 2 0 R>>",
+        b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
+        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]/Contents 4 0 R>>",
+        stream % (len(content), b"/FlateDecode " * filters, content),
+    )
+    numbered = (b"%d 0 obj\n%b\nendobj\n" % each for each in enumerate(objects, start=1))
+    body = b"%PDF-1.7\n" + b"".join(numbered) + b"trailer<</Root 1 0 R>>\n%%EOF"
+    return source(body, "application/pdf")
+
+
+@pytest.mark.parametrize(
+    ("content", "filters"), [(b" " * 300_000_000, 2), (b"BT (a) Tj ET " * 5_000_000, 1)]
+)
+async def test_a_document_that_unpacks_to_too_much_is_read_once(
+    caplog: pytest.LogCaptureFixture, content: bytes, filters: int
+) -> None:
+    """Its library aborts where it gets no memory."""
+    async with PagePool(1, memory_bytes=64 * 1024 * 1024) as pages:
+        with pytest.raises(ScrapeError, match="needs more memory") as caught:
+            await pages.scrape(pdf_with(content, filters), FULL_PAGE)
+        assert caught.value.kind == "memory_limit"
+        assert "read again" not in caplog.text
+        assert (await pages.scrape(html("Next"), FULL_PAGE)).title == "Next"
 
 
 async def test_a_worker_that_is_killed_takes_no_page_with_it() -> None:

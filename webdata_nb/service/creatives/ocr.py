@@ -17,6 +17,7 @@ from webdata_nb.service.creatives.text_layout import OcrText, layout_text
 from webdata_nb.service.errors import MissingSetting, ScrapeError
 from webdata_nb.service.runtime.child_process import python_command, python_environment
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore
+from webdata_nb.service.runtime.memory_limit import MEMORY_LIMIT_EXIT
 from webdata_nb.service.runtime.processors import available_processors
 
 # Limits for hostile pictures: most need 0.2 s with tesseract and 2 s with rapidocr.
@@ -100,6 +101,8 @@ def _parse_output(output: bytes, exit_code: int | None) -> OcrText:
     except orjson.JSONDecodeError:
         if exit_code is not None and -exit_code in {getattr(signal, "SIGXCPU", 0), _KILL_SIGNAL}:
             raise ScrapeError("cpu_limit", "OCR of the picture took too much time") from None
+        if exit_code == MEMORY_LIMIT_EXIT:
+            raise ScrapeError("memory_limit", "OCR of the picture needs too much memory") from None
         raise ScrapeError("worker_died", "the OCR process died") from None
     if "error" in reply:
         raise ScrapeError("parse", str(reply["error"]))

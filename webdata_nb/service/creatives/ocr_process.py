@@ -16,13 +16,13 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import orjson
 from PIL import Image, ImageOps, ImageStat
 
 from webdata_nb.service.creatives.text_layout import font_size
+from webdata_nb.service.runtime.memory_limit import MEMORY_LIMIT_EXIT, limit_memory
 
 MAX_PIXELS: Final = 40_000_000
 # Scale factors by longest side: engines work best on letters of about 30 pixels, and those of
@@ -121,29 +121,26 @@ def run_rapidocr(image: Image.Image) -> list[LineFields]:
     ]
 
 
-def limit_resources(cpu_seconds: int, memory_bytes: int) -> None:
-    """Limit the CPU time and memory of this process and its children."""
+def limit_processor_time(seconds: int) -> None:
+    """Limit the processor time of this process and its children."""
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource  # noqa: PLC0415 - POSIX only
 
-        resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
-        used_bytes = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf(
-            "SC_PAGE_SIZE"
-        )
-        resource.setrlimit(
-            resource.RLIMIT_AS, (used_bytes + memory_bytes, used_bytes + memory_bytes)
-        )
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
 
 
 def main() -> None:
     """Write the lines of the picture on stdin as JSON to stdout, or an error message."""
     engine, cpu_seconds, memory_bytes = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    limit_resources(cpu_seconds, memory_bytes)
+    limit_processor_time(cpu_seconds)
+    limit_memory(memory_bytes)
     try:
         image = prepare_image(sys.stdin.buffer.read())
         lines = run_rapidocr(image) if engine == "rapidocr" else run_tesseract(image, engine)
         reply: dict[str, Any] = {"lines": lines}
-    except (OSError, ValueError, MemoryError, Image.DecompressionBombError) as error:
+    except MemoryError:
+        os._exit(MEMORY_LIMIT_EXIT)
+    except (OSError, ValueError, Image.DecompressionBombError) as error:
         reply = {"error": f"the picture could not be read ({type(error).__name__})"}
     except subprocess.CalledProcessError as error:
         reply = {"error": f"tesseract ended with {error.returncode}"}

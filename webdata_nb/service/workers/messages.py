@@ -41,6 +41,7 @@ MAX_FAILURE_CHARS: Final = 500
 MAX_TITLE_CHARS: Final = 20_000
 MAX_URL_CHARS: Final = 64 * 1024
 MAX_SKETCH_BYTES: Final = 4096
+OUT_OF_MEMORY: Final = "the page needs more memory than a page may have"
 _FAILURES: Final = frozenset({"unsupported_type", "parse", "memory_limit"})
 _HASH: Final = re.compile(r"[0-9a-f]{0,64}")
 _DIRECTIVES: Final = frozenset({"noindex", "nofollow", "none"})

@@ -23,10 +23,11 @@ from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.runtime.awake_timeout import awake_timeout
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore, current_account
+from webdata_nb.service.runtime.memory_limit import MEMORY_LIMIT_EXIT
 from webdata_nb.service.runtime.processors import available_processors
 from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.workers.body_files import body_in_file
-from webdata_nb.service.workers.messages import PageReply, encode_job
+from webdata_nb.service.workers.messages import OUT_OF_MEMORY, PageReply, encode_job
 from webdata_nb.service.workers.process import (
     CPU_LIMIT_EXIT,
     FAULT_EXIT,
@@ -192,6 +193,8 @@ class PagePool:
             except WorkerEnded as end:
                 if end.exit_code == CPU_LIMIT_EXIT:
                     return "cpu_limit", f"the page took more than {self._cpu:g} s of processor time"
+                if end.exit_code == MEMORY_LIMIT_EXIT:
+                    return "memory_limit", OUT_OF_MEMORY
                 if not failures.add_exit(end.exit_code):
                     reason = f"{failures.exits} processes that worked on the page died"
                     return "worker_died", reason

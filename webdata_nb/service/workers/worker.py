@@ -14,7 +14,6 @@ import signal
 import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import BinaryIO, Final
 
 import orjson
@@ -26,9 +25,11 @@ from webdata_nb.service.extract import structured
 from webdata_nb.service.extract.evidence.evidence import find_evidence
 from webdata_nb.service.extract.evidence.messages import EVIDENCE, evidence_to_json
 from webdata_nb.service.runtime import gc_tuning
+from webdata_nb.service.runtime.memory_limit import limit_memory
 from webdata_nb.service.scrape.page import scrape
 from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.workers.messages import (
+    OUT_OF_MEMORY,
     SIZES,
     PageJob,
     PageReply,
@@ -51,7 +52,7 @@ def process_page(job: PageJob) -> bytes:
     try:
         return encode_reply(_read_page(job))
     except MemoryError:
-        return encode_reply(("memory_limit", "the page needs more memory than a page may have"))
+        return encode_reply(("memory_limit", OUT_OF_MEMORY))
     except Exception as error:  # noqa: BLE001 - any error is the failure of its page
         return encode_reply(("parse", f"the page could not be read ({type(error).__name__})"))
 
@@ -121,16 +122,6 @@ def release_memory() -> None:
     """Collect reference cycles and return free memory to the system."""
     gc.collect()
     malloc.trim()
-
-
-def limit_memory(extra_bytes: int) -> None:
-    """Limit the growth of this process, where the system can."""
-    with contextlib.suppress(ImportError, OSError, ValueError):
-        import resource  # noqa: PLC0415 - POSIX only
-
-        page_count = int(Path("/proc/self/statm").read_text().split()[0])
-        limit = page_count * os.sysconf("SC_PAGE_SIZE") + extra_bytes
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
 def take_standard_output() -> BinaryIO:
