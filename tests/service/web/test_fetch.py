@@ -212,6 +212,58 @@ async def test_cut_connection_fails(
     assert (await fetcher.fetch(FetchRequest(server.page("/well", b"whole")))).body == b"whole"
 
 
+BODY = b"<html>" * 1000
+
+
+def in_pieces(*pieces: bytes) -> Answer:
+    """Say this with pauses in which the client reads."""
+
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0.05)
+
+    return answer
+
+
+@pytest.mark.parametrize("status", ["304 Not Modified", "204 No Content"])
+@pytest.mark.parametrize(
+    "headers", [(), ("Transfer-Encoding: chunked",), ("Content-Length: 6000",)]
+)
+@pytest.mark.parametrize("in_one", [True, False])
+async def test_a_body_that_http_forbids_is_no_response(
+    server: WireServer, fetcher: Fetcher, status: str, headers: tuple[str, ...], *, in_one: bool
+) -> None:
+    head = "\r\n".join((f"HTTP/1.1 {status}", *headers, "ETag: 1", "", "")).encode()
+    server.answers["/"] = head + BODY if in_one else in_pieces(head[:20], head[20:], BODY)
+    for _ in range(3):
+        fetched = await fetcher.fetch(FetchRequest(server.url()))
+        assert (fetched.status, fetched.body) == (int(status[:3]), b"")
+        assert fetched.header("etag") == "1"
+        await asyncio.sleep(0.1)  # for a body that comes late
+        assert (await fetcher.fetch(FetchRequest(server.page("/page", b"page")))).body == b"page"
+
+
+async def test_a_reply_to_head_has_no_body(server: WireServer, fetcher: Fetcher) -> None:
+    url = server.page("/", BODY)
+    for _ in range(3):
+        fetched = await fetcher.fetch(FetchRequest(url, method="HEAD"))
+        assert (fetched.status, fetched.body) == (200, b"")
+    assert (await fetcher.fetch(FetchRequest(url))).body == BODY
+
+
+async def test_connections_without_forbidden_bodies_are_used_again(
+    server: WireServer, fetcher: Fetcher
+) -> None:
+    server.answers["/same"] = b"HTTP/1.1 304 Not Modified\r\n\r\n"
+    server.answers["/hints"] = b"HTTP/1.1 103 Hints\r\n\r\n" + HEAD + b"Content-Length: 1\r\n\r\na"
+    server.answers["/head"] = HEAD + b"Content-Length: 10\r\n\r\n"
+    for path, method in (("/same", "GET"), ("/hints", "GET"), ("/head", "HEAD"), ("/same", "GET")):
+        await fetcher.fetch(FetchRequest(server.url(path), method=method))
+    assert server.connections == 1
+
+
 async def test_truncated_compressed_page_fails(server: WireServer, fetcher: Fetcher) -> None:
     half = gzip.compress(b"hello" * 9000)[:-20]
     error = await failure(fetcher, server.page("/", half, "Content-Encoding: gzip"))

@@ -36,6 +36,9 @@ BASE64_BYTES_PER_STEP: Final = 3 * 256 * 1024
 AllowHop = Callable[[str], Awaitable[str | None]]
 """Returns why a redirect target must not be requested, None where it may be."""
 
+# Headers with which a server may answer 304.
+_CONDITIONS: Final = frozenset({"if-none-match", "if-modified-since"})
+
 
 class PageScraper(Protocol):
     """Extracts the data of fetched pages, in this process or in a pool of workers."""
@@ -171,8 +174,8 @@ class PagePipeline:
             return _visit(request, fetched, deadline, at, stopped=fetched.stopped)
         if _is_not_modified(request, fetched):
             return _visit(request, fetched, deadline, at, not_modified=True)
-        if fetched.status >= HTTPStatus.BAD_REQUEST:
-            return _visit(request, fetched, deadline, at, error=http_error(fetched.status))
+        if (failure := _reply_failure(request, fetched.status)) is not None:
+            return _visit(request, fetched, deadline, at, error=failure)
         page = FetchedPage(request.url, _source(fetched, at), deadline.elapsed_s)
         try:
             return await self._rendered(request, fetched, page, deadline, allow_hop)
@@ -442,6 +445,23 @@ def _base64(data: bytes) -> Steps[str]:
         pieces.append(b64encode(data[start : start + BASE64_BYTES_PER_STEP]).decode())
         yield
     return "".join(pieces)
+
+
+def _reply_failure(request: PageRequest, status: int) -> PageError | None:
+    """Return why a reply is not the page; None where it is."""
+    if status >= HTTPStatus.BAD_REQUEST:
+        return http_error(status)
+    names = {name.lower() for name in request.headers}
+    if status == HTTPStatus.NOT_MODIFIED:
+        condition = "with a condition" if names & _CONDITIONS else "without a condition"
+        message = (
+            f"The server answered 304 (not modified), without the page, to a request {condition}."
+        )
+        return FetchError("protocol", message)
+    if status == HTTPStatus.PARTIAL_CONTENT and "range" not in names:
+        message = "The server answered 206 (partial content) to a request for the whole page."
+        return FetchError("protocol", message)
+    return None
 
 
 def _visit(

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import aiohttp
 from yarl import URL
@@ -29,6 +30,7 @@ from webdata_nb.service.web.request import (
     Redirect,
 )
 from webdata_nb.service.web.resolver import Lookup, Resolver
+from webdata_nb.service.web.response_body import ResponseReader
 from webdata_nb.service.web.urls import UrlParts, canonical_url, split_url
 
 if TYPE_CHECKING:
@@ -217,8 +219,8 @@ class Fetcher:
 
     def _new_connector(self, resolver: Resolver, tls: ssl.SSLContext) -> aiohttp.TCPConnector:
         if self._proxy is not None:
-            return aiohttp.TCPConnector(limit=self._connections, ssl=tls)
-        return aiohttp.TCPConnector(
+            return _Connector(limit=self._connections, ssl=tls)
+        return _Connector(
             limit=self._connections,
             ssl=tls,
             resolver=resolver,
@@ -231,6 +233,14 @@ class Fetcher:
         family, kind, protocol, _, address = info
         self._policy.check_address(str(address[0]), int(address[1]))
         return socket.socket(family, kind, protocol)
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Opens connections whose responses may have a body that HTTP forbids."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._factory = partial(ResponseReader, loop=self._loop)
 
 
 def _not_open() -> RuntimeError:
