@@ -20,6 +20,7 @@ from tests.openapi.service_process import ServiceProcess, team
 from tests.site.document import document
 from tests.site.server import Site
 from tests.site.web_archive import WebArchiveStub, crawl_capture
+from webdata_nb.service.encryption import new_key
 
 _SCENARIOS = re.compile(r"Scenarios:\s+(\d+)")
 HERE = Path(__file__).resolve().parent
@@ -28,9 +29,12 @@ CHECKOUT = HERE.parent.parent
 
 @contextmanager
 def serve_fuzz_target(
-    home: Path, *, plan: str = "unlimited"
+    home: Path, *, plan: str = "unlimited", store: str | None = None
 ) -> Iterator[tuple[ServiceProcess, str]]:
-    """Serve a team whose jobs can read one site, and no other; give the site's address."""
+    """Serve a team whose jobs can read one site, and no other; give the site's address.
+
+    `store` is the URL of a PostgreSQL server; without it the service has a file.
+    """
     with Site() as site, Site() as archives:
         archive = WebArchiveStub.on(archives)
         archive.add(site.at("/"), "2024-06-01", document("Northern lights in June"))
@@ -38,7 +42,10 @@ def serve_fuzz_target(
             "CC-MAIN-2024-22", crawl_capture(site.at("/"), "2024-05-28", document("In May"))
         )
         network = ("--allow-network", "127.0.0.0/8")
-        with team(home, *network, plan=plan, **archive.variables) as served:
+        environ = archive.variables
+        if store is not None:
+            environ = {**environ, "WEBDATA_STORE": store, "WEBDATA_SECRET_KEY": new_key()}
+        with team(home, *network, plan=plan, **environ) as served:
             yield served, _northern_lights(site)
 
 
@@ -99,8 +106,12 @@ def main() -> int:
     parser.add_argument("--examples", type=int, default=500, help="an operation (default 500)")
     parser.add_argument("--seed", type=int, help="of an earlier run")
     parser.add_argument("--phases", help="such as coverage,fuzzing (default: all)")
+    parser.add_argument("--store", help="the URL of a PostgreSQL server (default: SQLite)")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as home, serve_fuzz_target(Path(home)) as target:
+    with (
+        tempfile.TemporaryDirectory() as home,
+        serve_fuzz_target(Path(home), store=args.store) as target,
+    ):
         found = fuzz(target, Path(home), examples=args.examples, seed=args.seed, phases=args.phases)
     sys.stdout.write(found.stdout)
     if "stateful" in (args.phases or "stateful") and not chains(found.stdout):

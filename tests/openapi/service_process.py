@@ -52,7 +52,7 @@ def team(
     """Serve a team from `home`, with one account, until the block ends."""
     shell = Shell(home)
     if not key:
-        made = shell.run("keys", "create", "--name", "alice", "--plan", plan)
+        made = shell.run("keys", "create", "--name", "alice", "--plan", plan, **environ)
         key = made.stdout.strip()
     words = ("serve", "--mode", "team", "--port", "0", *options)
     with shell.start(*words, **(ENVIRON | environ)) as process:

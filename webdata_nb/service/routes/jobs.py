@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import uuid
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
@@ -19,7 +17,14 @@ from webdata_nb.service.credits import tariff
 from webdata_nb.service.errors import BadInput, InvalidJobState, JobFailure, UnreadableSecrets
 from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.routes.job_start import caller_key_id, idempotency_key_of
-from webdata_nb.service.routes.parameters import Cursor, IdempotencyKey, JobId, ListLimit
+from webdata_nb.service.routes.parameters import (
+    Cursor,
+    IdempotencyKey,
+    JobId,
+    ListLimit,
+    list_cursor,
+    read_list_cursor,
+)
 from webdata_nb.service.routes.routing import (
     CONDITION,
     AccountId,
@@ -52,11 +57,11 @@ async def list_jobs(
     cursor: Cursor = None,
 ) -> Response:
     """List the account's jobs, newest first, for as long as their records are kept."""
-    before = _read_cursor(cursor)
+    before = read_list_cursor(cursor)
     jobs = await state.store.jobs(account_id, limit=limit + 1, before=before)
     reply: dict[str, Any] = {"success": True, "jobs": [_summary(job) for job in jobs[:limit]]}
     if len(jobs) > limit:
-        reply["cursor"] = _cursor(jobs[limit - 1])
+        reply["cursor"] = list_cursor(jobs[limit - 1])
     return Response(orjson.dumps(reply), media_type="application/json")
 
 
@@ -166,17 +171,3 @@ def _summary(job: JobRecord) -> dict[str, Any]:
 
 def _time(at: float | None) -> datetime | None:
     return None if at is None else datetime.fromtimestamp(at, UTC)
-
-
-def _cursor(job: JobRecord) -> str:
-    return base64.urlsafe_b64encode(orjson.dumps([job.created_at, job.id])).decode()
-
-
-def _read_cursor(text: str | None) -> tuple[float, str] | None:
-    if text is None:
-        return None
-    try:
-        at, job_id = orjson.loads(base64.urlsafe_b64decode(text))
-        return float(at), str(job_id)
-    except (ValueError, TypeError, binascii.Error):
-        raise BadInput("not a cursor of this listing", loc=("query", "cursor")) from None

@@ -5,20 +5,32 @@ Numbers are parsed here, because pydantic accepts " 1", "+1" and "1.0".
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from collections.abc import Callable
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Protocol
 
+import orjson
 from fastapi import Header, Path, Query
 from pydantic import BeforeValidator, WithJsonSchema
 
 from webdata_nb.contract import limits, outcomes, paths
+from webdata_nb.service.errors import (
+    ApplicationError,
+    BadInput,
+    NoSuchDelivery,
+    NoSuchJob,
+    NoSuchSiteCrawl,
+)
 from webdata_nb.service.routes import stream_position
 
 PAGES: Final = (1, 10**9)
 _KEY: Final = re.compile(limits.IDEMPOTENCY_KEY_FORM)
 _FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
 _FORMATS: Final = ("json", "csv", "zip")
+# A NUL, which PostgreSQL does not store, and halves of surrogate pairs, which UTF-8 does not have.
+_UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 
 
 def number(bounds: tuple[int, int]) -> tuple[BeforeValidator, WithJsonSchema]:
@@ -59,12 +71,59 @@ def _key(text: str) -> str:
     return text
 
 
+def _storable(text: str) -> str:
+    """Refuse what no store takes, and what it would fail to look for."""
+    if _UNSTORABLE.search(text):
+        raise ValueError("must not contain NUL characters or lone surrogates")
+    return text
+
+
+def _id_or(error: type[ApplicationError], message: str) -> BeforeValidator:
+    """Return the validator of an id in a path; one that nothing can have is as unknown as any."""
+
+    def check(text: str) -> str:
+        if _UNSTORABLE.search(text):
+            raise error(message)
+        return text
+
+    return BeforeValidator(check)
+
+
 def _event_id(text: str) -> str:
     stream_position.StreamPosition.parse(text)
     return text
 
 
+class Listed(Protocol):
+    """An entry of a listing, newest first."""
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+
+    @property
+    def created_at(self) -> float:
+        """When it was created, in seconds since the epoch."""
+
+
+def list_cursor(last: Listed) -> str:
+    """Return the cursor of the page after an entry."""
+    return base64.urlsafe_b64encode(orjson.dumps([last.created_at, last.id])).decode()
+
+
+def read_list_cursor(text: str | None) -> tuple[float, str] | None:
+    """Return the time and the id in the cursor of a listing; raises `BadInput`."""
+    if text is None:
+        return None
+    try:
+        at, entry_id = orjson.loads(base64.urlsafe_b64decode(text))
+        return float(at), _storable(str(entry_id))
+    except (ValueError, TypeError, binascii.Error):
+        raise BadInput("not a cursor of this listing", loc=("query", "cursor")) from None
+
+
 def _outcome(text: str) -> str:
+    text = _storable(text)
     if text not in outcomes.MEANINGS and not text.startswith(outcomes.FAILED):
         allowed = ", ".join([*outcomes.MEANINGS, f"{outcomes.FAILED}<kind>"])
         raise ValueError(f"must be one of {allowed}")
@@ -83,10 +142,11 @@ def _text(check: Callable[[str], Any], **schema: Any) -> tuple[BeforeValidator, 
     return BeforeValidator(check), WithJsonSchema({"type": "string", **schema})
 
 
-_TEXT: Final = WithJsonSchema({"type": "string"})
+_STORABLE: Final = _text(_storable)
 
 JobId = Annotated[
     str,
+    _id_or(NoSuchJob, "no such job"),
     Path(
         description="Id of the job, from the reply to its start.",
         json_schema_extra={"format": "uuid"},
@@ -94,6 +154,7 @@ JobId = Annotated[
 ]
 SiteCrawlId = Annotated[
     str,
+    _id_or(NoSuchSiteCrawl, "no such site crawl"),
     Path(
         description="Id of the site crawl, from the reply to its start.",
         json_schema_extra={"format": "uuid"},
@@ -101,6 +162,7 @@ SiteCrawlId = Annotated[
 ]
 DeliveryId = Annotated[
     str,
+    _id_or(NoSuchDelivery, "no such delivery"),
     Path(
         description="Id of the delivery, from the list of deliveries.",
         json_schema_extra={"format": "uuid"},
@@ -132,7 +194,7 @@ FactsPerPage = Annotated[int, *number(limits.PAGE_FACTS), Query(description="Ent
 ListLimit = Annotated[
     int, *number(limits.JOBS_LISTED), Query(description="Entries per page, newest first.")
 ]
-Cursor = Annotated[str | None, _TEXT, Query(description="The `cursor` of the previous page.")]
+Cursor = Annotated[str | None, *_STORABLE, Query(description="The `cursor` of the previous page.")]
 ExportFormat = Annotated[
     Literal["json", "csv", "zip"],
     one_of(*_FORMATS),
@@ -143,8 +205,8 @@ Outcome = Annotated[
     *_text(_outcome),
     Query(description="Only entries with this outcome, such as `fetched` or `failed:http_404`."),
 ]
-EntryUrl = Annotated[str | None, _TEXT, Query(description="Only the entry of this URL.")]
-JobFilter = Annotated[str | None, _TEXT, Query(description="Only deliveries of this job.")]
+EntryUrl = Annotated[str | None, *_STORABLE, Query(description="Only the entry of this URL.")]
+JobFilter = Annotated[str | None, *_STORABLE, Query(description="Only deliveries of this job.")]
 AdvertiserQuery = Annotated[
     str,
     *_text(_advertiser, minLength=1, maxLength=limits.ADVERTISER_QUERY_LENGTH),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import time
 import uuid
 from collections import Counter
@@ -16,8 +14,14 @@ from starlette.responses import Response
 from webdata_nb.contract import limits, paths, webhook_payloads
 from webdata_nb.contract.replies import DeliveryList, ReplayReply, WebhookStats, WebhookTestReply
 from webdata_nb.contract.requests import WebhookTest
-from webdata_nb.service.errors import BadInput
-from webdata_nb.service.routes.parameters import Cursor, DeliveryId, JobFilter, ListLimit
+from webdata_nb.service.routes.parameters import (
+    Cursor,
+    DeliveryId,
+    JobFilter,
+    ListLimit,
+    list_cursor,
+    read_list_cursor,
+)
 from webdata_nb.service.routes.routing import (
     AccountId,
     StateDep,
@@ -51,14 +55,14 @@ async def list_deliveries(
     Only the host of an endpoint is shown, because its URL may contain a token.
     """
     deliveries = await state.webhooks.outbox.deliveries(
-        account_id, job_id=job_id, limit=limit + 1, before=_read_cursor(cursor)
+        account_id, job_id=job_id, limit=limit + 1, before=read_list_cursor(cursor)
     )
     reply: dict[str, Any] = {
         "success": True,
         "deliveries": [delivery_fields(delivery) for delivery in deliveries[:limit]],
     }
     if len(deliveries) > limit:
-        reply["cursor"] = _cursor(deliveries[limit - 1])
+        reply["cursor"] = list_cursor(deliveries[limit - 1])
     return _json(reply)
 
 
@@ -159,17 +163,3 @@ def _json(reply: dict[str, Any]) -> Response:
 
 def _time(at: float | None) -> datetime | None:
     return None if at is None else datetime.fromtimestamp(at, UTC)
-
-
-def _cursor(delivery: Delivery) -> str:
-    return base64.urlsafe_b64encode(orjson.dumps([delivery.created_at, delivery.id])).decode()
-
-
-def _read_cursor(text: str | None) -> tuple[float, str] | None:
-    if text is None:
-        return None
-    try:
-        at, delivery_id = orjson.loads(base64.urlsafe_b64decode(text))
-        return float(at), str(delivery_id)
-    except (ValueError, TypeError, binascii.Error):
-        raise BadInput("not a cursor of this listing", loc=("query", "cursor")) from None
