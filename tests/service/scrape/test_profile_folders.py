@@ -80,3 +80,21 @@ async def test_service_removes_stale_folders_when_it_starts(tmp_path: Path) -> N
     folder = create_folder_of_ended_process(tmp_path)
     async with open_service(tmp_path / "data"):
         assert not folder.exists()
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="asks /proc for users")
+def test_a_browser_that_was_killed_at_its_start_leaves_no_profile(tmp_path: Path) -> None:
+    """Its folder does not have the path of the profile yet."""
+    folder = create_folder_of_ended_process(tmp_path)
+    created_at = folder.stat().st_mtime
+    profiles = {}
+    for name, age_s in {"own": -1, "used": -1, "earlier": 60, "later": -500}.items():
+        profiles[name] = tmp_path / f"playwright_chromiumdev_profile-{name}"
+        profiles[name].mkdir()
+        os.utime(profiles[name], (created_at - age_s, created_at - age_s))
+    wait = [sys.executable, "-c", "input()", profiles["used"]]
+    with subprocess.Popen(wait, stdin=subprocess.PIPE) as user:
+        assert remove_stale_folders() == 1
+        user.communicate(b"\n")
+    left = [profiles[name] for name in ("earlier", "later", "used")]
+    assert sorted(tmp_path.iterdir()) == left

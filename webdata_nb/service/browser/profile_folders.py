@@ -7,12 +7,15 @@ import secrets
 import shutil
 import tempfile
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from typing import Final
 
 PREFIX: Final = "webdata-browser-"
 # The file in a folder that contains the path of its browser's profile.
 _PROFILE_FILE: Final = "profile-path"
+# A browser has started by then, or has been given up.
+_START_S: Final = 120.0
 _PLAYWRIGHT_PREFIX: Final = "playwright_chromiumdev_profile-"
 # A new service may have the process id of a killed one: in a container it is always 1.
 _PROCESS_TOKEN: Final = secrets.token_hex(8)
@@ -36,18 +39,19 @@ def remove_stale_folders() -> int:
         with suppress(OSError, ValueError):
             if folder.is_symlink() or not _is_owned_by_user(folder) or not _is_stale(folder):
                 continue
-            _remove_profile(folder)
+            for profile in _profiles_of(folder):
+                shutil.rmtree(profile, ignore_errors=True)
             shutil.rmtree(folder)
             removed += 1
     return removed
 
 
-def unused_profiles(created_after: float) -> list[Path]:
-    """Return recent profiles that no process uses; none where `/proc` does not list processes."""
+def unused_profiles(created_after: float, created_before: float = inf) -> list[Path]:
+    """Return profiles that no process uses; none where `/proc` does not list processes."""
     profiles = [
         path
         for path in Path(tempfile.gettempdir()).glob(f"{_PLAYWRIGHT_PREFIX}*")
-        if _is_recent(path, created_after)
+        if _is_of_time(path, created_after, created_before)
     ]
     if not profiles or not Path("/proc/self/cmdline").exists():
         return []
@@ -55,10 +59,10 @@ def unused_profiles(created_after: float) -> list[Path]:
     return [path for path in profiles if bytes(path) not in commands]
 
 
-def _is_recent(profile: Path, created_after: float) -> bool:
+def _is_of_time(profile: Path, created_after: float, created_before: float) -> bool:
     with suppress(OSError):
         is_own = not profile.is_symlink() and _is_owned_by_user(profile)
-        return is_own and profile.stat().st_mtime >= created_after
+        return is_own and created_after <= profile.stat().st_mtime <= created_before
     return False
 
 
@@ -91,9 +95,17 @@ def _is_running(process_id: int) -> bool:
     return True
 
 
-def _remove_profile(folder: Path) -> None:
-    with suppress(OSError):
+def _profiles_of(folder: Path) -> list[Path]:
+    """Return the profiles that are to be removed with a folder.
+
+    A browser that was killed while it started has not written down its profile: then it is one of
+    that time which nobody uses.
+    """
+    try:
         profile = Path((folder / _PROFILE_FILE).read_text("utf-8"))
-        # The file may contain any path; only a profile of a browser is removed.
-        if profile.name.startswith(_PLAYWRIGHT_PREFIX) and profile.parent == folder.parent:
-            shutil.rmtree(profile, ignore_errors=True)
+    except OSError:
+        created_at = folder.stat().st_mtime
+        return unused_profiles(created_at, created_at + _START_S)
+    # The file may contain any path; only a profile of a browser is removed.
+    is_profile = profile.name.startswith(_PLAYWRIGHT_PREFIX) and profile.parent == folder.parent
+    return [profile] if is_profile else []
