@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.site.server import Answer, Site
 from webdata_nb.service.archives.warc_records import WarcFile, WarcRecord, read_record
 from webdata_nb.service.archives.warc_writer import WarcWriter, partial_path
 from webdata_nb.service.errors import JobFailure
+from webdata_nb.service.runtime.work_threads import WorkThreads
 
 SECRET = "s3cr3t-value"
 
@@ -189,10 +191,11 @@ async def test_a_file_that_cannot_be_written_fails_the_job(
 async def test_a_full_disk_is_named(tmp_path: Path) -> None:
     partial = tmp_path / "a.partial-1.warc.gz"
     partial.symlink_to("/dev/full")
-    writer = WarcWriter(tmp_path / "a.warc.gz", partial, {"software": "a"})
-    with pytest.raises(JobFailure, match=r"a\.warc\.gz cannot be written \(No space left on"):
-        await writer.open()
-    writer.close()
+    with closing(WorkThreads("test", 1)) as threads:
+        writer = WarcWriter(tmp_path / "a.warc.gz", partial, {"software": "a"}, threads)
+        with pytest.raises(JobFailure, match=r"a\.warc\.gz cannot be written \(No space left on"):
+            await writer.open()
+        writer.close()
 
 
 async def test_another_file_of_that_name_is_replaced_when_the_crawl_is_complete(

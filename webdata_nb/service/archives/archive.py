@@ -294,7 +294,7 @@ class Archives:
     def __init__(self) -> None:
         self._open: OrderedDict[tuple[Path, str], Archive] = OrderedDict()
         self._locks: WeakValueDictionary[tuple[Path, str], asyncio.Lock] = WeakValueDictionary()
-        self._indexing = WorkThreads("webdata-archive-index", _INDEX_THREADS)
+        self.index_threads = WorkThreads("webdata-archive-index", _INDEX_THREADS)
         self._reading = WorkThreads("webdata-archive", _READ_THREADS)
 
     async def open(self, path: Path, version: str) -> Archive:
@@ -305,7 +305,7 @@ class Archives:
             async with lock:
                 archive = self._open.get(key)
                 if archive is None:
-                    archive = await self._indexing.run(
+                    archive = await self.index_threads.run(
                         lambda check: open_archive(path, check, version=version)
                     )
                 self._open[key] = archive
@@ -333,5 +333,5 @@ class Archives:
 
     def close(self) -> None:
         """Let the threads end."""
-        self._indexing.close()
+        self.index_threads.close()
         self._reading.close()

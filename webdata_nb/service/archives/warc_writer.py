@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from io import FileIO
+from io import BufferedReader, FileIO
 from pathlib import Path
 from typing import BinaryIO, Final
 from uuid import uuid4
@@ -22,6 +22,7 @@ from webdata_nb.contract.archives import (
 )
 from webdata_nb.service.archives.warc_records import SeveralRecords, WarcFile, read_record
 from webdata_nb.service.errors import JobFailure
+from webdata_nb.service.runtime.work_threads import StopCheck, StoppableFile, WorkThreads
 from webdata_nb.service.web.exchange import HttpExchange
 from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource
 from webdata_nb.service.web.request import AllowHop, FetchedResponse, FetchRequest
@@ -45,6 +46,8 @@ class WarcWriter:
         The file, and its name until it is complete.
     info
         The fields of the first record. A file that begins with the same ones is continued.
+    threads
+        Where such a file is read.
 
     Raises
     ------
@@ -55,12 +58,13 @@ class WarcWriter:
     path: Path
     partial: Path
     info: Mapping[str, str]
+    threads: WorkThreads
     _file: FileIO | None = None
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def open(self) -> None:
         """Create the file, or continue the one that an earlier attempt left."""
-        await asyncio.to_thread(self._checked, self._open)
+        await self.threads.run(lambda check: self._checked(lambda: self._open(check)))
 
     async def write(self, exchange: HttpExchange) -> None:
         """Append the request and the response of an exchange."""
@@ -85,11 +89,12 @@ class WarcWriter:
         except OSError as error:
             raise JobFailure(f"{self.path} cannot be written ({error.strerror})") from None
 
-    def _open(self) -> None:
+    def _open(self, check: StopCheck) -> None:
         block = warc_fields(self.info)
         # An attempt that was killed may have completed the file already.
         for path in (self.partial, self.path):
-            if end := _end_of_records(path, block):
+            if end := _end_of_records(path, block, check):
+                check()  # the job may have ended meanwhile
                 path.replace(self.partial)
                 self._file = self.partial.open("r+b", buffering=0)
                 self._file.truncate(end)
@@ -117,10 +122,10 @@ class WarcWriter:
         self.partial.replace(self.path)
 
 
-def _end_of_records(path: Path, info: bytes) -> int:
+def _end_of_records(path: Path, info: bytes, check: StopCheck) -> int:
     """Return the end of the last complete record; 0 where the file is not that of this crawl."""
     try:
-        with path.open("rb") as file:
+        with BufferedReader(StoppableFile(path, check)) as file:
             return _end_in(file, path.stat().st_size, info)
     except FileNotFoundError:
         return 0

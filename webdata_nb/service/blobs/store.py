@@ -6,10 +6,9 @@ import asyncio
 import os
 import secrets
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from threading import Thread
 from typing import Final, TypeVar
 from urllib.parse import unquote
 
@@ -17,6 +16,7 @@ from webdata_nb.service.blobs.backend import Blob, BlobBackend, ListedBlob
 from webdata_nb.service.blobs.folder import LocalFolder
 from webdata_nb.service.blobs.remote import RemoteFolder
 from webdata_nb.service.errors import BlobsUnavailable, MissingDriver
+from webdata_nb.service.runtime.work_threads import run_on_thread
 
 T = TypeVar("T")
 THREADS: Final = 4
@@ -91,30 +91,6 @@ class BlobStore:
             raise BlobsUnavailable(
                 f"files at {self._place} cannot be {action}: {_reason(error)}"
             ) from None
-
-
-def run_on_thread(call: Callable[[], T]) -> asyncio.Future[T]:
-    """Run a call on a thread of its own, which does not keep the process from ending."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[T] = loop.create_future()
-    future.add_done_callback(_mark_retrieved)
-
-    def run() -> None:
-        try:
-            report = partial(future.set_result, call())
-        except Exception as error:  # noqa: BLE001 - the caller receives it
-            report = partial(future.set_exception, error)
-        with suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(report)
-
-    Thread(target=run, name="webdata-blobs", daemon=True).start()
-    return future
-
-
-def _mark_retrieved(future: asyncio.Future[T]) -> None:
-    """Keep asyncio from logging the error of a call whose caller has gone."""
-    if not future.cancelled():
-        future.exception()
 
 
 def _reason(error: Exception) -> str:

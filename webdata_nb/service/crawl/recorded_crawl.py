@@ -13,12 +13,16 @@ from webdata_nb.service.archives.warc_writer import (
 )
 from webdata_nb.service.crawl import engine
 from webdata_nb.service.crawl.engine import CrawlResources
+from webdata_nb.service.runtime.work_threads import WorkThreads
 from webdata_nb.service.store.job_context import JobContext
 from webdata_nb.service.store.records import CommitBatch
 
 
 async def run(
-    context: JobContext, request: RecordedCrawlRequest, resources: CrawlResources
+    context: JobContext,
+    request: RecordedCrawlRequest,
+    resources: CrawlResources,
+    threads: WorkThreads,
 ) -> CommitBatch:
     """Crawl to the end and return the last batch, as `engine.run` does.
 
@@ -31,7 +35,7 @@ async def run(
         "isPartOf": f"urn:uuid:{context.job.id}",
     }
     path = Path(request.warc)
-    writer = WarcWriter(path, partial_path(path, context.job.id), info)
+    writer = WarcWriter(path, partial_path(path, context.job.id), info, threads)
     # With robots.txt of its own: what other jobs have fetched would not be in the file.
     recorded = resources.reading_from(RecordingSource(resources.fetcher, writer))
     try:

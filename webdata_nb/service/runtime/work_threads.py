@@ -12,10 +12,13 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from contextvars import copy_context
+from functools import partial
 from io import FileIO
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -81,6 +84,38 @@ class WorkThreads:
         self._executor.shutdown(wait=False, cancel_futures=True)
 
 
+def run_on_thread(call: Callable[[], Result]) -> asyncio.Future[Result]:
+    """Run a call on a thread of its own, which does not keep the process from ending.
+
+    For calls that wait for something outside of the process, and cannot be stopped.
+    """
+    loop, context = asyncio.get_running_loop(), copy_context()
+    future: asyncio.Future[Result] = loop.create_future()
+    future.add_done_callback(_mark_retrieved)
+
+    def run() -> None:
+        try:
+            report = partial(_settle, future, future.set_result, context.run(call))
+        except Exception as error:  # noqa: BLE001 - the caller receives it
+            report = partial(_settle, future, future.set_exception, error)
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(report)
+
+    threading.Thread(target=run, name="webdata-call", daemon=True).start()
+    return future
+
+
+def _settle(future: asyncio.Future[Result], settle: Callable[[Any], None], value: object) -> None:
+    if not future.done():  # its caller has gone
+        settle(value)
+
+
+def _mark_retrieved(future: asyncio.Future[Any]) -> None:
+    """Keep asyncio from logging the error of a call whose caller has gone."""
+    if not future.cancelled():
+        future.exception()
+
+
 class StoppableFile(FileIO):
     """A file whose reader can be stopped, in whichever loop it is: each read calls the check."""
 
@@ -92,6 +127,16 @@ class StoppableFile(FileIO):
         """Read into a buffer."""
         self._check()
         return super().readinto(buffer) or 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Return up to `size` bytes."""
+        self._check()
+        return super().read(size) or b""
+
+    def readall(self) -> bytes:
+        """Return the rest."""
+        self._check()
+        return super().readall() or b""
 
 
 def _open_at_once(path: str, flags: int) -> int:

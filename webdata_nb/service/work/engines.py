@@ -281,7 +281,9 @@ class JobEngines:
                 archive = await self._archive_of_job(crawled.source, job.context)
                 return await dated_crawl.run(context, crawled, crawl_tools, archive)
             if isinstance(crawled, RecordedCrawlRequest):
-                return await recorded_crawl.run(context, crawled, crawl_tools)
+                return await recorded_crawl.run(
+                    context, crawled, crawl_tools, self.archives.index_threads
+                )
             return await crawl.run(context, crawled, crawl_tools)
 
     def check_extract(

@@ -17,6 +17,7 @@ from typing import BinaryIO, Final, cast
 from webdata_nb.service.content.page_source import FileSlice, PageSource
 from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.runtime.awake_timeout import awake_timeout
+from webdata_nb.service.runtime.work_threads import run_on_thread
 
 # The pipe is faster than a file for smaller bodies.
 MAX_PIPE_BODY_BYTES: Final = 1024 * 1024
@@ -37,7 +38,8 @@ async def body_in_file(source: PageSource) -> AsyncIterator[PageSource]:
     if small or source.body_slice is not None or sys.platform != "linux":
         yield source
         return
-    writing = asyncio.create_task(asyncio.to_thread(_write_file, source.body))
+    # On a thread of its own: a disk that hangs must not take those that other pages need.
+    writing = run_on_thread(lambda: _write_file(source.body))
     try:
         file = await _wait_for_file(writing)
         if file is None:
@@ -50,7 +52,7 @@ async def body_in_file(source: PageSource) -> AsyncIterator[PageSource]:
         writing.add_done_callback(_close_file)
 
 
-async def _wait_for_file(writing: asyncio.Task[BinaryIO | None]) -> BinaryIO | None:
+async def _wait_for_file(writing: asyncio.Future[BinaryIO | None]) -> BinaryIO | None:
     with suppress(TimeoutError), waiting_for("a page's temporary file", WRITE_S):
         async with awake_timeout(WRITE_S):
             return await asyncio.shield(writing)
@@ -72,6 +74,6 @@ def _write_file(body: bytes) -> BinaryIO | None:
     return None
 
 
-def _close_file(writing: asyncio.Task[BinaryIO | None]) -> None:
+def _close_file(writing: asyncio.Future[BinaryIO | None]) -> None:
     if not writing.cancelled() and (file := writing.result()) is not None:
         file.close()

@@ -19,6 +19,7 @@ from urllib.parse import urlencode, urlsplit, urlunsplit
 
 from webdata_nb.contract.local import Access
 from webdata_nb.pacing.rate_limit import RateLimitPolicy
+from webdata_nb.service.runtime.work_threads import run_on_thread
 from webdata_nb.service.search.providers.api import (
     ProviderReply,
     ProviderRequest,
@@ -106,7 +107,9 @@ class DdgsProvider:
         client = _ClientAdapter(self._http.send, self._url)
         try:
             async with asyncio.timeout(4 * REQUEST_TIMEOUT_S):
-                return await asyncio.to_thread(_search, self._api.backend, client, query, number)
+                return await run_on_thread(
+                    lambda: _search(self._api.backend, client, query, number)
+                )
         except ProviderProblem:
             raise
         except TimeoutError:
@@ -128,6 +131,7 @@ class _ClientAdapter:
         self._cookies: dict[str, str] = {}
         self._headers: dict[str, str] = {}
         self._futures: list[Any] = []
+        self._is_closed = False
         self.client = self
 
     def headers_update(self, headers: Mapping[str, str]) -> None:
@@ -153,15 +157,21 @@ class _ClientAdapter:
         if data is not None:
             headers["Content-Type"] = "application/x-www-form-urlencoded"
             body = urlencode(data).encode()
-        future = asyncio.run_coroutine_threadsafe(
-            self._send(ProviderRequest(address, method, headers, body)), self._loop
-        )
+        request = ProviderRequest(address, method, headers, body)
+        future = asyncio.run_coroutine_threadsafe(self._send_unless_closed(request), self._loop)
         self._futures.append(future)
         reply: ProviderReply = future.result()
         return SimpleNamespace(status_code=reply.status, text=reply.body.decode("utf-8", "replace"))
 
+    async def _send_unless_closed(self, request: ProviderRequest) -> ProviderReply:
+        if self._is_closed:
+            raise asyncio.CancelledError
+        reply: ProviderReply = await self._send(request)
+        return reply
+
     def close(self) -> None:
-        """Cancel the requests in progress, so that the thread ends."""
+        """Cancel the requests in progress and those to come, so that the thread ends."""
+        self._is_closed = True
         for future in self._futures:
             future.cancel()
 
