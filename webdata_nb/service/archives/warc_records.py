@@ -19,9 +19,9 @@ from webdata_nb.service.runtime.work_threads import StopCheck, never_stop
 
 HEAD_BYTES: Final = 64 * 1024
 _VERSION: Final = re.compile(rb"WARC/\d\.\d+\r?\n")
-_END_OF_HEAD: Final = re.compile(rb"\r?\n\r?\n")
+_END_OF_HEAD: Final = re.compile(rb"\n\r?\n")
 # The longest end of a head, of which all but the last byte may be in the chunk before.
-_END_OF_HEAD_BYTES: Final = 4
+_END_OF_HEAD_BYTES: Final = 3
 _HEAD_CHUNK_BYTES: Final = 4096
 _SCAN_BYTES: Final = 1024 * 1024
 # Of an archive that has more damaged places, the rest is not read.
@@ -60,7 +60,8 @@ class RecordReader:
             self._buffer = self._buffer + (
                 chunk if self.consumed or self._buffer else chunk.lstrip(b"\r\n")
             )
-        head, self._buffer = self._buffer[: end.start()], self._buffer[end.end() :]
+        head = self._buffer[: end.start()].removesuffix(b"\r")
+        self._buffer = self._buffer[end.end() :]
         self.consumed += end.end()
         return head
 

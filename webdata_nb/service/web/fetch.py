@@ -11,7 +11,7 @@ import socket
 import ssl
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import aiohttp
 from yarl import URL
@@ -36,6 +36,7 @@ from webdata_nb.service.web.urls import UrlParts, canonical_url, split_url
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from aiohttp.client_proto import ResponseHandler
     from aiohttp.connector import AddrInfoType
 
     from webdata_nb.service.web.egress_policy import EgressPolicy
@@ -240,7 +241,7 @@ class _Connector(aiohttp.TCPConnector):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._factory = partial(ResponseReader, loop=self._loop)
+        self._factory = cast("partial[ResponseHandler]", partial(ResponseReader, loop=self._loop))
 
 
 def _not_open() -> RuntimeError:
