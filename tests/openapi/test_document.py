@@ -147,7 +147,7 @@ async def test_internal_error_has_the_documented_shape(
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("a secret detail")
 
-    monkeypatch.setattr("webdata_nb.service.routes.jobs._read_cursor", broken)
+    monkeypatch.setattr("webdata_nb.service.routes.jobs.read_list_cursor", broken)
     transport = httpx.ASGITransport(team.running.app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url=team.http.base_url) as client:
         answer = await client.get(paths.JOBS, headers=team.http.headers)
