@@ -70,7 +70,7 @@ VIOLATIONS: Final = {
     "service/helpers.py": ("", "The service: floors"),
     "service/http/gate.py": (
         "import webdata_nb.errors",
-        "the service knows the contract, pacing and malloc alone",
+        "the service knows the contract, foreign_json, pacing and malloc alone",
     ),
     "session.py": ("import webdata_nb.service.app", "Only the command starts the service"),
     "contract/limits.py": ("import pathlib", "Decisions are pure"),

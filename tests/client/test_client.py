@@ -244,7 +244,7 @@ async def test_replies_are_read_leniently(service: Service, client: Client) -> N
     assert (reply.status, reply.data, reply.total_results) == ("started", [], 2)
 
 
-@pytest.mark.parametrize("body", [b"<html>log in</html>", b"", b"[" * 100_000, b'{"a": NaN}'])
+@pytest.mark.parametrize("body", [b"<html>log in</html>", b"", b"[" * 100_000, b'{"a": nil}'])
 async def test_an_answer_that_is_no_json(service: Service, client: Client, body: bytes) -> None:
     service.on("GET search", *[fake.text(body)] * 3)
     with pytest.raises(errors.BadAnswer, match="no JSON"):

@@ -15,6 +15,7 @@ import orjson
 from webdata_nb import __version__, errors
 from webdata_nb.client.replies import HttpReply
 from webdata_nb.client.retry import FailureKind
+from webdata_nb.foreign_json import MalformedJson
 
 CONNECT_S: Final = 10.0
 TOTAL_FACTOR: Final = 10
@@ -105,10 +106,10 @@ class HttpConnection:
         if isinstance(result, RequestFailure) or not result.ok:
             return result
         try:
-            return replace(result, decoded=orjson.loads(result.body), body=b"")
-        except orjson.JSONDecodeError as error:
+            return replace(result, decoded=result.decode_json(), body=b"")
+        except MalformedJson as error:
             if result.is_json:
-                words = f"broken JSON ({len(result.body)} bytes, {error.msg})"
+                words = f"broken JSON ({len(result.body)} bytes, {error})"
                 return RequestFailure(FailureKind.INVALID, words)
             return RequestFailure(FailureKind.INVALID, f"{result.summary()}, which is no JSON")
 

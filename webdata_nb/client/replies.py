@@ -17,6 +17,7 @@ from webdata_nb.client import retry
 from webdata_nb.contract.error_messages import plain_message
 from webdata_nb.contract.fields import SECRET_FIELDS
 from webdata_nb.contract.replies import Weight
+from webdata_nb.foreign_json import MalformedJson, decode_json
 from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
 
 R = TypeVar("R", bound=BaseModel)
@@ -53,6 +54,10 @@ class HttpReply:
     def is_json(self) -> bool:
         """Whether the reply says that its body is JSON."""
         return self.content_type.endswith("json")
+
+    def decode_json(self) -> Any:
+        """Return the value of the body; raises `MalformedJson`."""
+        return decode_json(self.body, content_type=self.headers.get("content-type"))
 
     def summary(self) -> str:
         """Return the status, the media type and the first words, as in `200 text/html 'Home'`."""
@@ -230,8 +235,8 @@ def _kind(reply: HttpReply, path: str, detail: str) -> type[errors.ServiceError]
 def _is_contract_error(reply: HttpReply) -> bool:
     """Return whether the body is that of a service, whatever its content type says."""
     try:
-        return isinstance(orjson.loads(reply.body), dict | list)
-    except orjson.JSONDecodeError:
+        return isinstance(reply.decode_json(), dict | list)
+    except MalformedJson:
         return not reply.body
 
 
@@ -249,8 +254,8 @@ def code_of(reply: HttpReply) -> str | None:
     if reply.status != HTTPStatus.TOO_MANY_REQUESTS:
         return None
     try:
-        body = orjson.loads(reply.body)
-    except orjson.JSONDecodeError:
+        body = reply.decode_json()
+    except MalformedJson:
         return None
     code = body.get("code") if isinstance(body, dict) else None
     return code if isinstance(code, str) and code in retry.LIMIT_CODES else None
@@ -272,8 +277,8 @@ class _ErrorDetail(NamedTuple):
 def _detail(reply: HttpReply) -> _ErrorDetail:
     """Read any error body: the contract's, that of a similar API, or a proxy's text page."""
     try:
-        body = orjson.loads(reply.body)
-    except orjson.JSONDecodeError:
+        body = reply.decode_json()
+    except MalformedJson:
         return _ErrorDetail(_words(reply.body))
     detail = body
     if isinstance(body, dict):

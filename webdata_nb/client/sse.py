@@ -6,11 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-import orjson
-
 from webdata_nb.client import replies
 from webdata_nb.contract.events import Done, Event, PageDone, Progress, Ranked, StreamEvent
 from webdata_nb.errors import BadAnswer
+from webdata_nb.foreign_json import MalformedJson, decode_json
 
 MEDIA_TYPE: Final = "text/event-stream"
 EVENT_BYTES: Final = 1 << 20
@@ -100,7 +99,7 @@ def event_of(message: Message) -> Event | None:
     if kind is None:
         return None
     try:
-        data = orjson.loads(message.data)
-    except orjson.JSONDecodeError:
+        data = decode_json(message.data)
+    except MalformedJson:
         raise BadAnswer(f"the stream's {message.name!r} event is no JSON") from None
     return replies.parse(kind, data)

@@ -9,13 +9,12 @@ from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
 
-import orjson
-
 from webdata_nb.bridge import PORTAL
 from webdata_nb.client.signature import verify_signature
 from webdata_nb.contract.events import EVENT_ID_HEADER
 from webdata_nb.contract.states import TERMINAL
 from webdata_nb.errors import InvalidArgument, NoWebhook
+from webdata_nb.foreign_json import MalformedJson, decode_json
 from webdata_nb.stream import Stream
 
 if TYPE_CHECKING:
@@ -188,8 +187,8 @@ class Receiver:
 def _parse_event(body: bytes, event_id: str | None) -> Received | None:
     """Return a signed body as an event; None where it is none."""
     try:
-        payload = orjson.loads(body)
-    except orjson.JSONDecodeError:
+        payload = decode_json(body)
+    except MalformedJson:
         return None
     if not isinstance(payload, dict) or not isinstance(payload.get("event"), str):
         return None

@@ -14,8 +14,9 @@ from typing import Any, Final, cast
 import orjson
 import pyarrow as pa
 
+from webdata_nb.foreign_json import well_formed
 from webdata_nb.frames import schemas
-from webdata_nb.frames.json_text import dumps, well_formed
+from webdata_nb.frames.json_text import dumps
 
 Items = list[Any]
 _PYTHON_TYPES: Final[Mapping[pa.DataType, type]] = {

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from webdata_nb.errors import InvalidArgument
+from webdata_nb.foreign_json import well_formed
 from webdata_nb.suggestions import format_value
 
 
@@ -52,8 +53,3 @@ def decoded(value: Any, column: str) -> Any:
             f"column {column} must have objects or JSON text; it has {format_value(value)}: store "
             "frames as Parquet, or read a CSV export with read_csv_export"
         ) from None
-
-
-def well_formed(text: str) -> str:
-    """Replace lone surrogates, which UTF-8 cannot encode, by U+FFFD."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -18,8 +18,9 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from webdata_nb.foreign_json import well_formed
 from webdata_nb.frames import arrow_memory, item_lists, schemas
-from webdata_nb.frames.json_text import dumps, well_formed
+from webdata_nb.frames.json_text import dumps
 from webdata_nb.frames.schemas import TableName
 
 Row = Mapping[str, Any]

@@ -13,9 +13,10 @@ import pyarrow as pa
 
 from webdata_nb.contract.replies import VerifiedPage
 from webdata_nb.errors import InvalidArgument
+from webdata_nb.foreign_json import well_formed
 from webdata_nb.frames import frame, schemas
 from webdata_nb.frames.call_receipt import CallReceipt
-from webdata_nb.frames.json_text import decoded, dumps, well_formed
+from webdata_nb.frames.json_text import decoded, dumps
 from webdata_nb.suggestions import format_value
 
 _MAX_DEPTH: Final = 50

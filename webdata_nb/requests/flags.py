@@ -35,7 +35,7 @@ def number_or_text(text: str) -> int | str:
 def json_value(text: str) -> Any:
     """Parse JSON from the argument, or from the file that follows an @."""
     try:
-        return json.loads(Path(text[1:]).read_text("utf-8") if text.startswith("@") else text)
+        return json.loads(Path(text[1:]).read_text("utf-8") if text.startswith("@") else text)  # noqa: TID251 - the user's own, and its error says where
     except (ValueError, OSError) as error:
         raise argparse.ArgumentTypeError(f"must be JSON, or @FILE with JSON: {error}") from None
 

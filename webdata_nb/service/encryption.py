@@ -123,7 +123,7 @@ class SecretCipher:
         if token == _EMPTY:
             return {}
         try:
-            secrets: dict[str, Any] = orjson.loads(_decrypt(self._source.read(), token))
+            secrets: dict[str, Any] = orjson.loads(_decrypt(self._source.read(), token))  # noqa: TID251 - our own record
         except (InvalidToken, ValueError):
             raise UnreadableSecrets("no key of this service opens the job's secrets") from None
         return secrets

@@ -19,6 +19,7 @@ import orjson
 from webdata_nb.contract.archives import without_scheme
 from webdata_nb.contract.choices import CaptureMatch
 from webdata_nb.contract.url_keys import canonical_key
+from webdata_nb.foreign_json import MalformedJson, decode_json
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.web.urls import canonical_url
 
@@ -157,7 +158,7 @@ def pack_captures(captures: Iterable[CdxCapture]) -> bytes:
 
 def unpack_captures(data: bytes) -> list[CdxCapture]:
     """Return the captures that `pack_captures` packed."""
-    rows = orjson.loads(zlib.decompress(data))
+    rows = orjson.loads(zlib.decompress(data))  # noqa: TID251 - our own record
     return [
         CdxCapture(**{**row, "captured_at": datetime.fromisoformat(row["captured_at"])})
         for row in rows
@@ -168,8 +169,8 @@ def parse_json(data: bytes) -> Any:
     """Return the value of a reply; raises `UnreadableIndex`."""
     _check_size(data)
     try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError:
+        return decode_json(data)
+    except MalformedJson:
         raise UnreadableIndex("it sent something that is no JSON") from None
 
 

@@ -12,8 +12,7 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import Final
 
-import orjson
-
+from webdata_nb.foreign_json import MalformedJson, decode_json
 from webdata_nb.service.errors import ApplicationError
 
 ZIP_MAGIC: Final = b"PK\x03\x04"
@@ -141,8 +140,8 @@ def _pages(package: zipfile.ZipFile) -> Iterator[str]:
 
 def _page(line: bytes) -> tuple[str, bool] | None:
     try:
-        page = orjson.loads(line)
-    except orjson.JSONDecodeError:
+        page = decode_json(line)
+    except MalformedJson:
         return None
     url = page.get("url") if isinstance(page, dict) else None
     return (url, bool(page.get("seed"))) if isinstance(url, str) else None

@@ -181,7 +181,7 @@ def _structured_data_errors(blocks: Sequence[str]) -> list[str]:
     errors = []
     for number, block in enumerate(blocks, 1):
         try:
-            value = json.loads(strip_wrapping(block))
+            value = json.loads(strip_wrapping(block))  # noqa: TID251 - reports what strict readers refuse
         except (ValueError, RecursionError) as error:
             errors.append(f"block {number}: {_cut(str(error))}")
             continue

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import orjson
-
+from webdata_nb.foreign_json import MalformedJson, decode_json
 from webdata_nb.service.content.json_repair import repair_json
 from webdata_nb.service.content.parser import MicrodataItem, RdfaItem, microdata_of, rdfa_of
 
@@ -63,11 +61,11 @@ def _decode_blocks(blocks: list[str]) -> tuple[list[Any], int]:
     repaired = 0
     for block in blocks:
         try:
-            values = [orjson.loads(block)]
-        except orjson.JSONDecodeError:
+            values = [decode_json(block)]
+        except MalformedJson:
             text = strip_wrapping(block)
-            values = _decode_leniently(text)
-            if not values and (values := _decode_leniently(repair_json(text) or "")):
+            values = _decode_or_nothing(text)
+            if not values and (values := _decode_or_nothing(repair_json(text) or "")):
                 repaired += 1
         if block.count("{") + block.count("[") > MAX_DEPTH:
             values = [_limit_depth(value, MAX_DEPTH) for value in values]
@@ -87,11 +85,10 @@ def _limit_depth(value: Any, levels: int) -> Any:
     return value
 
 
-def _decode_leniently(text: str) -> list[Any]:
-    """Decode JSON with raw line breaks in strings and NaN, which other consumers accept."""
+def _decode_or_nothing(text: str) -> list[Any]:
     try:
-        return [json.loads(text, strict=False, parse_constant=lambda _: None)]
-    except (ValueError, RecursionError):
+        return [decode_json(text)]
+    except MalformedJson:
         return []
 
 

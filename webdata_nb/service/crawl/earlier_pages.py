@@ -104,7 +104,7 @@ class EarlierPages:
         stored = await self._context.whole_entry(self._job_id, ordinal)
         if stored is None or len(stored.row) > MAX_ROW_BYTES:
             return None
-        row = orjson.loads(stored.row)
+        row = orjson.loads(stored.row)  # noqa: TID251 - our own record
         _, result = decode_entry(stored.journal)
         # A row that JSON does not keep as it is would not be that of a full crawl.
         is_whole = row["success"] and not row["error"] and result.kind == "page"

@@ -220,7 +220,7 @@ class JobRobots:
         for name, body in snapshots.items():
             if name.startswith(_SNAPSHOT_PREFIX):
                 site = name.removeprefix(_SNAPSHOT_PREFIX)
-                self._replies[site] = RobotsReply(**orjson.loads(body))
+                self._replies[site] = RobotsReply(**orjson.loads(body))  # noqa: TID251 - our own record
 
     async def allowed(self, url: str) -> bool:
         """Return whether robots.txt allows `url`."""

@@ -80,7 +80,7 @@ def _decode(record: bytes) -> FetchedPage:
     head_size, body_size = _SIZES.unpack_from(record)
     head_end = _SIZES.size + head_size
     body_end = head_end + body_size
-    metadata = orjson.loads(record[_SIZES.size : head_end])
+    metadata = orjson.loads(record[_SIZES.size : head_end])  # noqa: TID251 - our own record
     return FetchedPage(
         metadata["url"],
         PageSource(

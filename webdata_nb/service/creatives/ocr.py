@@ -97,7 +97,7 @@ async def _kill(process: asyncio.subprocess.Process) -> None:
 
 def _parse_output(output: bytes, exit_code: int | None) -> OcrText:
     try:
-        reply: dict[str, Any] = orjson.loads(output)
+        reply: dict[str, Any] = orjson.loads(output)  # noqa: TID251 - written by the OCR process
     except orjson.JSONDecodeError:
         if exit_code is not None and -exit_code in {getattr(signal, "SIGXCPU", 0), _KILL_SIGNAL}:
             raise ScrapeError("cpu_limit", "OCR of the picture took too much time") from None

@@ -148,7 +148,7 @@ def _midnight(day: date) -> str:
 
 @cache
 def _data() -> dict[str, Any]:
-    data: dict[str, Any] = orjson.loads((_SAMPLES / "samples.json").read_bytes())
+    data: dict[str, Any] = orjson.loads((_SAMPLES / "samples.json").read_bytes())  # noqa: TID251 - a file of this package
     return data
 
 

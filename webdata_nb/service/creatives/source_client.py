@@ -11,8 +11,7 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-import orjson
-
+from webdata_nb.foreign_json import MalformedJson, decode_json
 from webdata_nb.service.errors import (
     EgressDenied,
     FetchError,
@@ -90,9 +89,9 @@ class SourceClient:
         """
         fetched = await self._fetch_with_retries(self.fetchers.api, request, _JSON_LIMITS)
         if len(fetched.body) > _MAX_INLINE_JSON_BYTES:
-            body = await asyncio.to_thread(_parse_json, fetched.body)
+            body = await asyncio.to_thread(_parse_json, fetched)
         else:
-            body = _parse_json(fetched.body)
+            body = _parse_json(fetched)
         if body is None:
             raise self._not_json(fetched)
         return fetched.status, body
@@ -198,10 +197,10 @@ def _with_limits(request: FetchRequest, limits: FetchLimits, seconds: float) -> 
     )
 
 
-def _parse_json(body: bytes) -> Any:
-    text = body.lstrip().removeprefix(b")]}'").lstrip()
-    with suppress(orjson.JSONDecodeError):
-        return orjson.loads(text)
+def _parse_json(fetched: FetchedResponse) -> Any:
+    text = fetched.body.lstrip().removeprefix(b")]}'").lstrip()
+    with suppress(MalformedJson):
+        return decode_json(text, content_type=fetched.header("content-type"))
     return None
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-import orjson
-
+from webdata_nb.foreign_json import MalformedJson, decode_json
 from webdata_nb.service.content.parser import Entry, Feed
 
 MAX_ENTRIES = 10_000
@@ -16,8 +15,8 @@ MAX_ENTRIES = 10_000
 def read_json_feed(text: str) -> Feed | None:
     """Read a JSON Feed; None for other JSON and for invalid JSON."""
     try:
-        data = orjson.loads(text.removeprefix("\ufeff"))
-    except orjson.JSONDecodeError:
+        data = decode_json(text)
+    except MalformedJson:
         return None
     items = data.get("items") if isinstance(data, dict) else None
     if not isinstance(items, list):

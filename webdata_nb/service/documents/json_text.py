@@ -6,8 +6,7 @@ import re
 from html import escape
 from typing import Any
 
-import orjson
-
+from webdata_nb.foreign_json import MalformedJson, decode_json
 from webdata_nb.service.documents.bare_urls import MAX_BARE_URLS
 from webdata_nb.service.documents.converted_document import ConvertedDocument
 from webdata_nb.service.documents.plain_text import MAX_CODE_CHARACTERS, convert_code
@@ -47,8 +46,8 @@ def _parse(text: str) -> dict[str, Any]:
     if len(text) > MAX_PARSED_CHARACTERS:
         return {}
     try:
-        data = orjson.loads(text.removeprefix("\ufeff"))
-    except (orjson.JSONDecodeError, UnicodeEncodeError):
+        data = decode_json(text)
+    except MalformedJson:
         return {}
     return data if isinstance(data, dict) else {}
 

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 
 import orjson
 
+from webdata_nb.foreign_json import MalformedJson, decode_json
 from webdata_nb.pacing.backoff import BackoffPolicy
 from webdata_nb.service.errors import ExtractError
 
@@ -141,7 +142,7 @@ def parse_reply(reply: bytes) -> ChatReply:
         raise ExtractError("malformed", "the provider's answer is no chat completion")
     finish_reason, usage = _member(choice, "finish_reason"), _member(completion, "usage")
     return ChatReply(
-        _message_text(message.get("content")),
+        _message_text(message.get("content")) or _text_elsewhere(message),
         truncated=finish_reason == "length",
         refused=finish_reason == "content_filter" or bool(message.get("refusal")),
         prompt_tokens=_token_count(_member(usage, "prompt_tokens")),
@@ -157,6 +158,23 @@ def _message_text(content: Any) -> str:
     return content if isinstance(content, str) else ""
 
 
+def _text_elsewhere(message: Mapping[str, Any]) -> str:
+    """Return the JSON of a message without content: some endpoints put it into other members.
+
+    A reasoning counts only if it is JSON as a whole, since otherwise it has drafts of the answer.
+    """
+    calls = message.get("tool_calls")
+    call = calls[0] if isinstance(calls, list) and len(calls) == 1 else None
+    texts = (
+        _member(_member(call, "function"), "arguments"),
+        message.get("reasoning_content"),
+        message.get("reasoning"),
+    )
+    return next(
+        (text for text in texts if isinstance(text, str) and _load_json(text) is not None), ""
+    )
+
+
 def _error_codes(reply: bytes) -> frozenset[str]:
     """Return the `code` and `type` of an error reply."""
     error = _member(_load_json(reply), "error")
@@ -164,10 +182,10 @@ def _error_codes(reply: bytes) -> frozenset[str]:
     return frozenset(code for code in codes if isinstance(code, str))
 
 
-def _load_json(reply: bytes) -> Any:
+def _load_json(reply: bytes | str) -> Any:
     try:
-        return orjson.loads(reply)
-    except orjson.JSONDecodeError:
+        return decode_json(reply)
+    except MalformedJson:
         return None
 
 

@@ -171,6 +171,7 @@ class _ModelExtractor:
             url=str(metadata.get("final_url") or ""),
             title=str(metadata.get("title") or ""),
             declared=declared,
+            language=str(metadata.get("language") or ""),
         )
         with waiting_for("the extraction from a page", self.reader.limits.page_timeout_s):
             result = await self.reader.read(page)

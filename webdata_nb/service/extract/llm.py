@@ -90,6 +90,7 @@ class ModelPageInput:
     url: str
     title: str
     declared: Extraction
+    language: str = ""
 
 
 @dataclass(slots=True)
@@ -161,7 +162,7 @@ class ModelPageReader:
         answers: list[dict[str, Any]] = []
         if open_fields is None or open_fields.properties:
             for number, messages in enumerate(self._conversations(result, task, page.text), 1):
-                answers.append(await self._ask(result, messages, open_fields))
+                answers.append(await self._ask(result, messages, open_fields, page))
                 result.chunks = number
         if self.schema is None and not answers:
             raise ExtractError("empty", "the page has no text to extract from")
@@ -190,7 +191,11 @@ class ModelPageReader:
         return [task.messages(chunk, at, len(chunks)) for at, chunk in enumerate(chunks, 1)]
 
     async def _ask(
-        self, result: ModelPageResult, messages: list[ChatMessage], schema: FieldSchema | None
+        self,
+        result: ModelPageResult,
+        messages: list[ChatMessage],
+        schema: FieldSchema | None,
+        page: ModelPageInput,
     ) -> dict[str, Any]:
         """Ask about one chunk, and once more if the answer does not match the schema."""
         json_schema = None
@@ -204,7 +209,9 @@ class ModelPageReader:
                 raise ExtractError("refused", "the model declined to answer")
             if reply.truncated:
                 raise ExtractError("cut_off", "the answer was cut off: ask for less at a time")
-            value, violations = parse_answer(reply.text, schema)
+            value, violations = parse_answer(
+                reply.text, schema, base_url=page.url, language=page.language
+            )
             if value is not None:
                 return value
             if is_refusal(reply.text):

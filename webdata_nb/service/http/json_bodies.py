@@ -29,12 +29,12 @@ def parse_strict_json(raw: bytes) -> Any:
         entries and fields in all, or a duplicate name, which parsers resolve differently.
     """
     try:
-        value = orjson.loads(raw)
+        value = orjson.loads(raw)  # noqa: TID251 - strict on purpose
     except orjson.JSONDecodeError as error:
         raise InvalidJson(f"not valid JSON: {error.msg}") from None
     # After the parser: on invalid JSON the search for strings could take quadratic time.
     _check_shape(raw)
-    json.loads(
+    json.loads(  # noqa: TID251 - strict on purpose
         raw, object_pairs_hook=_check_names, parse_int=_skip_number, parse_float=_skip_number
     )
     return value

@@ -6,6 +6,8 @@ from typing import Any
 
 import orjson
 
+from webdata_nb.foreign_json import well_formed
+
 
 def dumps(value: Any) -> bytes:
     """Return a value from a page as JSON.
@@ -26,7 +28,7 @@ def dumps(value: Any) -> bytes:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, str):
-        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        return well_formed(value)
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
         return _as_float(value)
     if isinstance(value, dict):

@@ -88,7 +88,7 @@ def encode_job(job: PageJob) -> bytes:
 
 def decode_job(head: bytes, body: bytes) -> PageJob:
     """Decode a job of the service, which is trusted."""
-    job = orjson.loads(head)
+    job = orjson.loads(head)  # noqa: TID251 - written by the other process
     body_slice = job["body_slice"]
     source = PageSource(
         url=job["url"],
@@ -266,7 +266,7 @@ def _failure(value: Any) -> tuple[str, str]:
 
 def _loads(data: Buffer) -> Any:
     try:
-        return orjson.loads(data)
+        return orjson.loads(data)  # noqa: TID251 - written by the other process
     except orjson.JSONDecodeError:
         raise BadMessage("a reply that is not JSON") from None
 

@@ -80,7 +80,7 @@ def _with_source(scraped: Scraped) -> Scraped:
 def _find_evidence(source: PageSource, extracted: str) -> Scraped:
     """Return the evidence of extracted values as the only format."""
     page = source.load_body().body.decode("utf-8", "replace")
-    found = find_evidence(page, orjson.loads(extracted), url=source.final_url)
+    found = find_evidence(page, orjson.loads(extracted), url=source.final_url)  # noqa: TID251 - written by the other process
     formats = {EVIDENCE: evidence_to_json(found)}
     return Scraped(None, formats, {}, {}, (), None, frozenset(), "", "")
 

@@ -8,6 +8,7 @@ from typing import Final
 import orjson
 
 from webdata_nb.contract.choices import Purpose
+from webdata_nb.foreign_json import MalformedJson, decode_json
 from webdata_nb.service.crawl.rights.path_pattern import PathPattern
 from webdata_nb.service.crawl.rights.signal import RightsSignal, Says, allows, refuses
 
@@ -61,8 +62,8 @@ def parse_tdm_file(body: bytes) -> TdmFile:
     if len(body) > MAX_BYTES:
         return TdmFile(problem=f"it is larger than {MAX_BYTES // 1024} KiB")
     try:
-        entries = orjson.loads(body)
-    except orjson.JSONDecodeError:
+        entries = decode_json(body)
+    except MalformedJson:
         return TdmFile(problem="it is no JSON")
     if not isinstance(entries, list):
         return TdmFile(problem="it is no list of rules")

@@ -10,7 +10,7 @@ from html import unescape
 from html.entities import html5
 from typing import Final
 
-import orjson
+from webdata_nb.foreign_json import MalformedJson, decode_json
 
 _ZEROS: Final = (
     "\u0660\u06f0\u07c0\u0966\u09e6\u0a66\u0ae6\u0b66\u0be6"
@@ -92,8 +92,8 @@ def fold_source(raw: str, *, is_json: bool = False) -> str:
 
 def _decode_json(raw: str) -> str:
     try:
-        return str(orjson.loads(f'"{_SPACE.sub(" ", raw)}"'))
-    except orjson.JSONDecodeError:
+        return str(decode_json(f'"{_SPACE.sub(" ", raw)}"'))
+    except MalformedJson:
         return raw
 
 

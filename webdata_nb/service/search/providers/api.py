@@ -14,6 +14,7 @@ from urllib.parse import urlencode, urlsplit, urlunsplit
 import orjson
 
 from webdata_nb.contract.local import Access
+from webdata_nb.foreign_json import MalformedJson, decode_json
 from webdata_nb.pacing.rate_limit import RateLimitPolicy
 from webdata_nb.service.search.providers.base import (
     AttemptStatus,
@@ -120,8 +121,8 @@ def api_key(access: Access) -> str:
 def parse_json(reply: ProviderReply) -> Any:
     """Parse a JSON reply. Raises `ProviderProblem` for any other content."""
     try:
-        return orjson.loads(reply.body)
-    except orjson.JSONDecodeError:
+        return decode_json(reply.body, content_type=reply.headers.get("content-type"))
+    except MalformedJson:
         kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
         if "html" in kind or reply.body.lstrip()[:1] == b"<":
             raise ProviderProblem("blocked", "a web page came instead of JSON") from None
