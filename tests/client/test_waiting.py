@@ -11,10 +11,10 @@ import pytest
 from tests.client import fake
 from tests.client.fake import BREAK, KEY, Service, status
 from webdata_nb import errors
-from webdata_nb.client import event_stream, job_wait
+from webdata_nb.client import event_stream, job_wait, progress_events
 from webdata_nb.client.client import Client
 from webdata_nb.client.job_wait import poll_after, wait
-from webdata_nb.contract.events import Progress
+from webdata_nb.contract.events import Done, Progress
 from webdata_nb.contract.states import JobStatus
 
 
@@ -67,6 +67,26 @@ async def test_broken_stream_resumes(service: Service, client: Client) -> None:
     assert listener.counts() == [1, 2]
     opened = [each.headers.get("Last-Event-ID") for each in service.requests("GET events")]
     assert opened == [None, "1", "2"]
+
+
+async def test_a_stream_with_nothing_more_to_send_is_not_opened_again(
+    service: Service, client: Client
+) -> None:
+    """A service may answer 204 to the id of the last row, also where `done` was lost."""
+    job_id, listener = service.job(3), Listener()
+    service.on("GET events", status(204))
+    assert (await wait(client, "crawl", job_id, report=listener)).status is JobStatus.COMPLETED
+    assert [each.route for each in service.seen] == ["GET events", "GET crawl"]
+    assert client.offers_events
+
+
+async def test_the_events_of_a_job_end_with_done_after_204(
+    service: Service, client: Client
+) -> None:
+    service.on("GET events", status(204))
+    job_id = service.job(3)
+    events = [each async for each in progress_events.events(client, "crawl", job_id)]
+    assert [type(each) for each in events] == [Progress, Done]
 
 
 async def test_unstable_stream_falls_back_to_polling(service: Service, client: Client) -> None:

@@ -526,6 +526,8 @@ class Client:
     ) -> AsyncGenerator[Event, None]:
         """GET .../events: a job's progress, up to its `Done`; reopened where it breaks.
 
+        There is no `Done` where the service says that nothing follows `last_event_id`.
+
         Raises
         ------
         NotSupported, NotFound

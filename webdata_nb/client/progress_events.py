@@ -29,11 +29,11 @@ async def events(client: Client, kind: JobKind, job_id: str) -> AsyncGenerator[E
             async with contextlib.aclosing(client.events(kind, job_id)) as stream:
                 async for event in stream:
                     yield event
+                    if isinstance(event, Done):
+                        return
         except (errors.NotFound, errors.NotSupported):
             await client.status(kind, job_id)  # raises if the job itself does not exist
             client.offers_events = False
-        else:
-            return
     async with contextlib.aclosing(_polled(client, kind, job_id)) as stream:
         async for event in stream:
             yield event

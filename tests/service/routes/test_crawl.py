@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from datetime import datetime
 from pathlib import Path
@@ -337,6 +338,27 @@ async def test_stream_sends_each_row_once_and_resumes(api: Api, site: Site) -> N
     assert progress["failed"] == {"http_404": 1}
     resumed = await api.http.get(f"/v1/crawl/{job_id}/events", headers={"Last-Event-ID": "3"})
     assert [data["position"] for name, data in _events(resumed.text) if name == "page"] == [3]
+    assert resumed.text.count("event: done") == 1
+
+
+@pytest.mark.parametrize("kind", ["crawl", "search"])
+async def test_nothing_follows_the_id_of_done(api: Api, site: Site, kind: str) -> None:
+    three_pages(site)
+    await api.run_job("crawl", url=site.url)
+    body = {"url": site.url} if kind == "crawl" else {"query": "words that no page has"}
+    path = f"/v1/{kind}/{await api.start_job(kind, body)}/events"
+    headers: dict[str, str] = {}
+    statuses = []
+    for _ in range(3):  # as an EventSource does
+        reply = await api.http.get(path, headers=headers)
+        statuses.append(reply.status_code)
+        if ids := re.findall("^id: (.*)$", reply.text, re.MULTILINE):
+            headers = {"Last-Event-ID": ids[-1]}
+    assert statuses == [200, 204, 204]
+    # Who has every row may still have to learn how the job ended.
+    last_row = headers["Last-Event-ID"].removesuffix("-end")
+    reply = await api.http.get(path, headers={"Last-Event-ID": last_row})
+    assert "event: done" in reply.text
 
 
 def _events(text: str) -> list[tuple[str, dict[str, Any]]]:

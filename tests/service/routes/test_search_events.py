@@ -126,13 +126,15 @@ async def test_rows_of_a_cancelled_search_are_final_as_they_are(api: Api, site: 
 
 async def test_invalid_event_id_is_rejected(api: Api) -> None:
     job_id = await api.start_job("search", {"query": "northern lights"})
-    for wrong in ("x", "-1", "1.", "1.g", "1.00000000000000001", "1 2"):
+    for wrong in ("x", "-1", "-end", "1-", "1-ende", "1.", "1.g", "1.00000000000000001", "1 2"):
         await api.get(f"/v1/search/{job_id}/events", status=422, headers={"Last-Event-ID": wrong})
 
 
 def test_stream_position_round_trips() -> None:
     place = StreamPosition().announce(0).announce(1).finish(1)
     assert (place.id(), place.is_final(0), place.is_final(1)) == ("2.2", False, True)
+    for position in (place, place.end(), StreamPosition().end()):
+        assert StreamPosition.parse(position.id()) == position
     for each in (StreamPosition(), StreamPosition(7), place, StreamPosition(50, (1 << 50) - 1)):
         assert StreamPosition.parse(each.id()) == each
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
+from http import HTTPStatus
 from typing import Any, Final
 
 import orjson
@@ -45,9 +46,10 @@ router = strict_router()
 
 _STREAM: Final = "text/event-stream"
 _RESUME: Final = (
-    "Events of rows have an id; a client that sends the last one as `Last-Event-ID` receives the "
-    "events after it. The stream sends a comment line after 15 seconds without an event, and stays "
-    "open while the database is not available. A process that stops ends its streams without "
+    "Events of rows and `done` have an id; a client that sends the last one as `Last-Event-ID` "
+    "receives the events after it. After `done` there are none: the answer is 204, at which an "
+    "`EventSource` stops. The stream sends a comment line after 15 seconds without an event, and "
+    "stays open while the database is not available. A process that stops ends its streams without "
     "`done`, with `retry:` as the time in milliseconds after which to open them again. Clients "
     "must ignore unknown event names."
 )
@@ -100,7 +102,7 @@ def _event_schema(name: str, model: str) -> dict[str, Any]:
             "data": {**data, "description": f"The event as JSON: `{model}`."},
             "id": {
                 "type": "string",
-                "description": "Of events of rows: what to send as `Last-Event-ID`.",
+                "description": "Of events of rows and `done`: what to send as `Last-Event-ID`.",
             },
         },
     }
@@ -111,7 +113,11 @@ def _stream_responses(*names: StreamEvent) -> dict[int | str, dict[str, Any]]:
     events = [_event_schema(name.value, STREAMED[name].__name__) for name in names]
     description = f"Events: {', '.join(names)}."
     content = {_STREAM: {"schema": {"oneOf": events}}}
-    return {200: {"description": description, "content": content}, **error_responses(404)}
+    return {
+        200: {"description": description, "content": content},
+        204: {"description": "`Last-Event-ID` is that of `done`: there are no more events."},
+        **error_responses(404),
+    }
 
 
 _CRAWL_EVENTS: Final = (StreamEvent.PROGRESS, StreamEvent.PAGE, StreamEvent.DONE)
@@ -149,8 +155,10 @@ async def watch_search(
 
 async def _watch(
     state: AppState, account_id: str, job_id: str, kind: JobKind, position: StreamPosition
-) -> StreamingResponse:
+) -> Response:
     job = await job_of(state, account_id, job_id, kind)
+    if position.ended and job.state.terminal:
+        return Response(status_code=HTTPStatus.NO_CONTENT, headers={"Cache-Control": "no-store"})
     stream = _stream(state, account_id, job.id, position)
     return StreamingResponse(stream, media_type=_STREAM, headers={"Cache-Control": "no-store"})
 
@@ -176,7 +184,7 @@ async def _stream(
             yield _event(StreamEvent.PROGRESS, progress)
             if job.state.terminal:
                 end = {"job_id": job_id, "status": job.state.value, "error": job.error}
-                yield _event(StreamEvent.DONE, end)
+                yield _event(StreamEvent.DONE, end, position.end())
                 return
             if state.events.closed:
                 yield _RECONNECT

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-EVENT_ID_PATTERN: Final = r"[0-9]{1,12}(\.[0-9a-f]{1,16})?"
+EVENT_ID_PATTERN: Final = r"[0-9]{1,12}(\.[0-9a-f]{1,16})?(-end)?"
+_END: Final = "-end"
 _EVENT_ID: Final = re.compile(EVENT_ID_PATTERN)
 
 
 @dataclass(frozen=True, slots=True)
 class StreamPosition:
-    """The number of announced rows, and a bit set of the final rows of a search.
+    """The number of announced rows, a bit set of the final rows of a search, and whether it ended.
 
     Rows of a crawl are final when they become visible, in order, so their number suffices. Rows of
     a search become visible together when they are ranked, and final in any order.
@@ -20,18 +21,25 @@ class StreamPosition:
 
     announced: int = 0
     final: int = 0
+    ended: bool = False
 
     @classmethod
     def parse(cls, event_id: str) -> StreamPosition:
         """Parse an event id; raises `ValueError` if it is invalid."""
         if not _EVENT_ID.fullmatch(event_id):
             raise ValueError("must be the id of an event of this stream")
-        announced, _, final = event_id.partition(".")
-        return cls(int(announced), int(final or "0", 16))
+        rows = event_id.removesuffix(_END)
+        announced, _, final = rows.partition(".")
+        return cls(int(announced), int(final or "0", 16), ended=rows != event_id)
 
     def id(self) -> str:
         """Return the event id from which the stream resumes at this position."""
-        return f"{self.announced}.{self.final:x}" if self.final else str(self.announced)
+        rows = f"{self.announced}.{self.final:x}" if self.final else str(self.announced)
+        return rows + _END if self.ended else rows
+
+    def end(self) -> StreamPosition:
+        """Return the position after the `done` event."""
+        return replace(self, ended=True)
 
     def is_final(self, position: int) -> bool:
         """Whether the `page` event of a search's row was sent."""
