@@ -90,6 +90,23 @@ def test_every_operation_that_takes_a_body_has_an_example() -> None:
     assert [each.id for each in OPERATIONS if each.body is not None and not each.examples] == []
 
 
+def test_no_field_of_a_request_has_a_default() -> None:
+    """A generator such as openapi-typescript takes a field with a default for a required one."""
+    schemas = DOCUMENT["components"]["schemas"]
+    pending = [json.dumps(each.body["schema"]) for each in OPERATIONS if each.body is not None]
+    seen: set[str] = set()
+    while pending:
+        text = pending.pop()
+        assert '"default":' not in text, text
+        names = set(re.findall(r'"#/components/schemas/(\w+)"', text)) - seen
+        seen |= names
+        pending += [json.dumps(schemas[name]) for name in names]
+    assert {"CrawlRequest", "ScrapeOptions", "Extract", "VerifyRequest"} <= seen
+    assert schemas["CrawlRequest"]["properties"]["max_pages"]["description"].endswith(
+        "Default: `100`."
+    )
+
+
 def test_every_status_of_the_table_of_errors_is_described() -> None:
     described = {status for each in OPERATIONS for status in each.statuses}
     assert set(STATUS.values()) <= described

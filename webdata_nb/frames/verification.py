@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from math import isfinite
 from typing import Any, Final
 
@@ -89,9 +90,14 @@ def _cells(df: pd.DataFrame, name: str) -> list[Any]:
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
-    """Return data without the types of NumPy, which values from other columns have."""
+    """Return data without the types of NumPy, which values from other columns have.
+
+    An integer beyond 64 bits, which no request can have as a number, becomes its digits.
+    """
     if callable(to_list := getattr(value, "tolist", None)):
         return to_list()
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        return str(Decimal(value))  # unlike `str(value)` of any length
     if depth >= _MAX_DEPTH:
         return value
     if isinstance(value, Mapping):
@@ -157,12 +163,17 @@ def _entries(row: ExtractedRow, page: VerifiedPage) -> Iterator[tuple[Any, ...]]
         return
     values = dict(values_of(row.data))
     for found in page.values:  # noqa: PD011 - a reply, no frame
-        place = (found.quote, found.start, found.end, page.digest)
+        place = (found.quote, _offset(found.start), _offset(found.end), page.digest)
         value = _text(values.pop(found.pointer, None))
         yield row.url, field_name(found.pointer), value, found.verdict, found.reason, *place
     for pointer, value in values.items():
         rest = ("failed", _NOT_COMPARED, None, None, None, page.digest)
         yield row.url, field_name(pointer), _text(value), *rest
+
+
+def _offset(number: int | None) -> int | None:
+    """Return a place in a page; None for a number that no place has."""
+    return number if number is not None and 0 <= number < 2**63 else None
 
 
 def field_name(pointer: str) -> str:

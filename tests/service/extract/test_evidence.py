@@ -189,3 +189,9 @@ def test_errors_of_a_model_are_found_without_false_alarms() -> None:
     assert wrong > 500
     assert len(missed) <= 0.01 * wrong, missed
     assert len(false_alarms) <= 0.01 * right, false_alarms
+
+
+def test_a_number_beyond_a_float_is_on_no_page() -> None:
+    data = {"price": 10**400, "weight": -(10**400)}
+    found = find_evidence(f"<p>Price: {'9' * 400}</p>", data)
+    assert [value.verdict for value in found] == ["unsupported"] * 2

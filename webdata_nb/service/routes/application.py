@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal
 
+import orjson
 from fastapi import FastAPI
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
@@ -113,6 +114,8 @@ class Application(FastAPI):
                 _name_row_models(schema, schemas)
             for name, schema in _referenced_schemas().items():
                 schemas.setdefault(name, schema)
+            for operation in _operations(document):
+                _describe_defaults(operation.get("requestBody", {}), schemas)
             document["components"]["schemas"] = dict(sorted(schemas.items()))
             document["components"]["securitySchemes"] = {"bearer": _BEARER}
             document["security"] = [{"bearer": []}]
@@ -143,6 +146,39 @@ def _name_row_models(schema: dict[str, Any], schemas: dict[str, Any]) -> None:
         if (name := row.get("title")) in _ROW_MODELS:
             schemas.setdefault(name, row)
             field["items"] = {"$ref": REF.format(model=name)}
+
+
+def _operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for methods in document["paths"].values():
+        yield from methods.values()
+
+
+def _describe_defaults(body: dict[str, Any], schemas: dict[str, Any]) -> None:
+    """Move the defaults of a request's fields into their descriptions.
+
+    Generators take a field with a default for one that is always there, as it is in a reply, and
+    let their users state every option of a request.
+    """
+    pending: list[Any] = [content["schema"] for content in body.get("content", {}).values()]
+    for schema in pending:
+        schema.pop("default", None)
+    seen: set[str] = set()
+    while pending:
+        schema = pending.pop()
+        name = schema.get("$ref", "").rpartition("/")[2]
+        if name and name not in seen:
+            seen.add(name)
+            pending.append(schemas[name])
+        for field in schema.get("properties", {}).values():
+            default = field.pop("default", None)
+            if default is not None and default != [] and not isinstance(default, dict):
+                text = f"Default: `{orjson.dumps(default).decode()}`."
+                field["description"] = f"{field.get('description', '')} {text}".lstrip()
+            pending.append(field)
+        inner = (schema.get("items"), schema.get("additionalProperties"))
+        pending += [each for each in inner if isinstance(each, dict)]
+        for key in ("anyOf", "oneOf", "allOf"):
+            pending += schema.get(key, [])
 
 
 def openapi() -> dict[str, Any]:

@@ -279,10 +279,15 @@ def is_price(claim: Claim) -> bool:
 
 
 def _key(claim: Claim) -> str:
-    return fold(claim.value).strip() if isinstance(claim.value, str) else repr(float(claim.value))
+    if isinstance(claim.value, str):
+        return fold(claim.value).strip()
+    try:
+        return repr(float(claim.value))
+    except OverflowError:  # a text of its own, as nothing else has this value
+        return hex(claim.value)  # type: ignore[arg-type] # only an integer is beyond a float
 
 
 def _as_written(value: str | float) -> str:
     if isinstance(value, str):
         return value
-    return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else str(value)  # noqa: PLR2004 - beyond it floats are written with an exponent
+    return str(int(value)) if abs(value) < 1e15 and float(value).is_integer() else str(value)  # noqa: PLR2004 - beyond it floats are written with an exponent
