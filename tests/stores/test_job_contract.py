@@ -25,6 +25,8 @@ from webdata_nb.service.store.records import (
     UnindexedRow,
     UrlOutcome,
 )
+from webdata_nb.service.store.sql.job_start import key_digest
+from webdata_nb.service.store.sql.store import SqlStore
 
 
 class TestJobContract:
@@ -72,6 +74,25 @@ class TestJobContract:
         later, fresh = await store.accept(new_job(), key=key, now=NOW + 25 * 3600)
         assert fresh
         assert later.id != first.id
+
+    async def test_an_idempotency_key_is_stored_as_its_digest(self, store: Store) -> None:
+        await accounts(store)
+        key = IdempotencyKey("order 4711 of jane@example.org", "body")
+        await store.accept(new_job(), key=key, now=NOW)
+        assert isinstance(store, SqlStore)
+        query = {"account_id": ALICE, "key": key.key, "since": 0.0}
+        assert await store.database.read("idempotent", **query, digest="") == []
+        digest = key_digest(ALICE, key.key)
+        assert len(await store.database.read("idempotent", **query, digest=digest)) == 1
+
+    async def test_a_key_that_an_earlier_release_stored_is_found(self, store: Store) -> None:
+        await accounts(store)
+        job = await accepted(store)
+        assert isinstance(store, SqlStore)
+        stored = {"account_id": ALICE, "key": "k", "fingerprint": "body", "job_id": job.id}
+        await store.database.write("remember_key", **stored, now=NOW)
+        again, fresh = await store.accept(new_job(), key=IdempotencyKey("k", "body"), now=NOW + 60)
+        assert (again.id, fresh) == (job.id, False)
 
     async def test_simultaneous_starts_under_one_key_make_one_job(self, store: Store) -> None:
         await accounts(store)

@@ -9,9 +9,11 @@ INSERT INTO job (
 );
 
 -- name: idempotent
--- The job that an earlier request started with this key, within its day.
+-- The job that an earlier request started with this key, within its day. Earlier releases stored
+-- the key itself instead of its digest, and may have started a job within the day.
 SELECT fingerprint, job_id FROM idempotency
-WHERE account_id = :account_id AND key = :key AND created_at > :since;
+WHERE account_id = :account_id AND key IN (:digest, :key) AND created_at > :since
+ORDER BY created_at DESC LIMIT 1;
 
 -- name: remember_key
 -- A key older than its day may be used again.
