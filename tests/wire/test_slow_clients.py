@@ -136,6 +136,28 @@ async def test_what_is_no_http_is_told_so_in_the_documented_shape(port: int) -> 
         assert answer.endswith(b'{"detail":"not a valid HTTP request"}')
 
 
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        ("GET {path} HTTP/1.1\r\n", b"400"),
+        ("GET {path} HTTP/1.1\r\nHost: a\r\nHost: b\r\n", b"400"),
+        ("GET {path} HTTP/1.0\r\n", b"200"),
+        ("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n", b"200"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/healthz", "/v1/jobs"])
+async def test_http_1_1_needs_one_host(
+    port: int, key: str, head: str, status: bytes, path: str
+) -> None:
+    request = f"{head.format(path=path)}Authorization: Bearer {key}\r\n\r\n"
+    async with connected(port) as (reader, writer):
+        writer.write(request.encode())
+        async with asyncio.timeout(TIMEOUT_S):
+            answer = await reader.read()
+    assert answer.split(b" ", 2)[1] == status, answer
+    assert status == b"200" or b'"detail":"an HTTP/1.1 request needs one Host header"' in answer
+
+
 async def test_headers_without_end_are_refused(port: int) -> None:
     partial_head = b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-A: "
     async with connected(port) as (reader, writer), asyncio.timeout(TIMEOUT_S):

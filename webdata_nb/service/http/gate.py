@@ -101,6 +101,7 @@ class Gate:
             return
         headers = Headers(scope=scope)
         try:
+            _check_host(scope, headers)
             if self._loopback_only:
                 _check_browser(headers)
             _check_body(scope["method"], headers)
@@ -174,6 +175,13 @@ _TOO_SLOW: Final = _Rejection(408, f"the request body took longer than {BODY_TIM
 _TOO_LARGE: Final = _Rejection(413, f"the request body is larger than {MAX_BODY_BYTES} bytes")
 
 
+def _check_host(scope: Scope, headers: Headers) -> None:
+    """Reject requests without one host, which proxies route in different ways (RFC 9112, 3.2)."""
+    count = len(headers.getlist("host"))
+    if count > 1 or (count == 0 and scope.get("http_version") == "1.1"):
+        raise _Rejection(400, "an HTTP/1.1 request needs one Host header")
+
+
 def _check_browser(headers: Headers) -> None:
     """Reject requests that web pages can send: DNS rebinding and cross-site requests."""
     host = urlsplit(f"//{headers.get('host', '')}").hostname
@@ -226,6 +234,10 @@ def _too_many_requests(limit: int) -> JSONResponse:
 
 
 def _error_reply(rejection: _Rejection) -> JSONResponse:
-    unauthorized = rejection.status == HTTPStatus.UNAUTHORIZED
-    headers = {"WWW-Authenticate": "Bearer"} if unauthorized else None
-    return JSONResponse({"detail": rejection.detail}, rejection.status, headers)
+    headers = {
+        # What follows a request that is ambiguous may be part of it.
+        HTTPStatus.BAD_REQUEST: _CLOSE,
+        HTTPStatus.UNAUTHORIZED: {"WWW-Authenticate": "Bearer"},
+    }
+    status = HTTPStatus(rejection.status)
+    return JSONResponse({"detail": rejection.detail}, status, headers.get(status))
