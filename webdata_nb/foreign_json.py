@@ -28,10 +28,12 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 class MalformedJson(ValueError):
-    """A text that is no JSON, or JSON nested more than `MAX_DEPTH` levels deep."""
+    """A text that is no JSON, or JSON that nests too deep."""
 
 
-def decode_json(data: bytes | str, *, content_type: str | None = None) -> Any:
+def decode_json(
+    data: bytes | str, *, content_type: str | None = None, max_depth: int = MAX_DEPTH
+) -> Any:
     r"""Parse JSON from outside; every string of the result can be encoded.
 
     Unpaired surrogates and invalid bytes become U+FFFD. NaN, infinities and numbers that a double
@@ -44,6 +46,9 @@ def decode_json(data: bytes | str, *, content_type: str | None = None) -> Any:
         The text, or its bytes.
     content_type
         The header that came with the bytes; its charset counts where they are in no Unicode one.
+
+    max_depth
+        Levels that the caller takes; the parser takes 1000 at most.
 
     Raises
     ------
@@ -59,8 +64,8 @@ def decode_json(data: bytes | str, *, content_type: str | None = None) -> Any:
         value = orjson.loads(data)
     except orjson.JSONDecodeError:
         value = _parse_tolerantly(well_formed(_decode(data, content_type or "")))
-    if isinstance(value, dict | list) and _may_nest_deep(data) and _nests_too_deep(value):
-        raise MalformedJson(f"nests more than {MAX_DEPTH} levels deep")
+    if isinstance(value, dict | list) and _may_nest(data, max_depth) and _nests(value, max_depth):
+        raise MalformedJson(f"nests more than {max_depth} levels deep")
     return value
 
 
@@ -86,7 +91,7 @@ def _parse_tolerantly(text: str) -> Any:
             parse_int=_integer,
         )
     except RecursionError:
-        raise MalformedJson(f"nests more than {MAX_DEPTH} levels deep") from None
+        raise MalformedJson("nests too deep") from None
     except ValueError:
         raise MalformedJson(problem) from None
 
@@ -123,16 +128,16 @@ def _decode(data: bytes | str, content_type: str) -> str:
         return data.decode(encoding, "replace")
 
 
-def _may_nest_deep(data: bytes | str) -> bool:
+def _may_nest(data: bytes | str, levels: int) -> bool:
     if isinstance(data, str):
-        return data.count("[") + data.count("{") > MAX_DEPTH
-    return data.count(b"[") + data.count(b"{") > MAX_DEPTH
+        return data.count("[") + data.count("{") > levels
+    return data.count(b"[") + data.count(b"{") > levels
 
 
-def _nests_too_deep(value: Any) -> bool:
-    """Return whether a value has too many levels; a level at a time, as recursion could fail."""
+def _nests(value: Any, levels: int) -> bool:
+    """Return whether a value has more levels, without recursion, which could fail."""
     level = [value]
-    for _ in range(MAX_DEPTH):
+    for _ in range(levels):
         level = [
             item
             for container in level

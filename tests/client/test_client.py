@@ -244,6 +244,14 @@ async def test_replies_are_read_leniently(service: Service, client: Client) -> N
     assert (reply.status, reply.data, reply.total_results) == ("started", [], 2)
 
 
+async def test_half_an_emoji_in_a_row_is_replaced(service: Service, client: Client) -> None:
+    row = rb'{"url": "http://a/", "title": "Cut \ud83d", "markdown": null, "score": NaN}'
+    reply = rb'{"job_id": "j", "status": "completed", "data": [' + row + rb"]}"
+    service.on("GET search", fake.text(reply, content_type="application/json"))
+    status = await client.search_status("j")
+    assert [(each["title"], each["score"]) for each in status.data] == [("Cut \ufffd", None)]
+
+
 @pytest.mark.parametrize("body", [b"<html>log in</html>", b"", b"[" * 100_000, b'{"a": nil}'])
 async def test_an_answer_that_is_no_json(service: Service, client: Client, body: bytes) -> None:
     service.on("GET search", *[fake.text(body)] * 3)

@@ -30,6 +30,13 @@ def test_messages_do_not_depend_on_how_the_bytes_arrive(size: int) -> None:
     assert decoder.last_event_id == "2"
 
 
+def test_half_an_emoji_in_an_event_is_replaced() -> None:
+    data = rb'{"job_id": "j", "position": 0, "url": "http://x/\ud83d", "success": true}'
+    assert event_of(Message("page", data)) == PageDone(
+        job_id="j", position=0, url="http://x/\ufffd", success=True
+    )
+
+
 def test_an_unfinished_event_is_not_given() -> None:
     assert Decoder().feed(b"data: half\n") == []
 

@@ -40,6 +40,12 @@ CDXJ = {
 }
 
 
+def test_half_an_emoji_in_a_listing_costs_no_capture() -> None:
+    odd = {**CDXJ, "mime": "\ud83d"}
+    captures = parse_lines(b"\n".join(json.dumps(each).encode() for each in (odd, CDXJ)), "cc")
+    assert [capture.url for capture in captures] == ["https://commoncrawl.org/"] * 2
+
+
 def test_a_reply_of_the_wayback_machine_and_its_resume_key() -> None:
     key = "org%2Carchive%29%2F+19980109140106%21"
     body = json.dumps([FIELDS, ROW, [], [key]]).encode()

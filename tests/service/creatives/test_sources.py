@@ -188,6 +188,14 @@ async def test_unreadable_row_has_error(remote_setup: SourceSetup) -> None:
     assert creatives[4].creative_id == (rows[4].get("2") or rows[4].get("id"))
 
 
+async def test_half_an_emoji_in_a_row_is_replaced(remote_setup: SourceSetup) -> None:
+    rows = remote_setup.stub.rows
+    rows[0] = {**rows[0], "12": "Fulmar \ud83d", "page_name": "Fulmar \ud83d"}
+    creatives = await list_all(remote_setup)
+    assert len(creatives) == 25
+    assert creatives[0].advertiser_name == "Fulmar \ufffd"
+
+
 async def test_overloaded_source_is_retried(remote_setup: SourceSetup) -> None:
     remote_setup.stub.fault = lambda number: too_many_requests("0") if number == 1 else None
     assert len(await list_all(remote_setup)) == 25

@@ -144,6 +144,8 @@ def test_json_values_that_are_urls_are_links() -> None:
         ('{"title": " A ", "description": "B"}', "A", "B"),
         ('{"name": "<n>", "title": {"en": "x"}}', "<n>", None),
         ('{"openapi": "3.1", "info": {"title": "API", "description": "D"}}', "API", "D"),
+        (r'{"title": "A \ud83d", "description": "D"}', "A \ufffd", "D"),
+        ('{"title": "A", "n": NaN}', "A", None),
         ('[{"title": "A"}]', None, None),
         ('{"title": "A"', None, None),
         ("[" * 100_000, None, None),

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from tests.service.search.stubs import KEY, Stub, StubRequest, results, stubs, wiki_address
+from tests.service.search.stubs import KEY, Result, Stub, StubRequest, results, stubs, wiki_address
 from tests.site.server import Site
 from webdata_nb.contract.local import Access
 from webdata_nb.contract.results import result_key
@@ -117,6 +117,17 @@ async def test_results_are_in_organic_order_with_own_urls(bench: Bench) -> None:
 
 def address(bench: Bench, result: Any) -> str:
     return wiki_address(result) if bench.stub.name == "mediawiki" else str(result.url)
+
+
+@pytest.mark.parametrize("stub", JSON, indirect=True)
+async def test_half_an_emoji_in_a_reply_is_replaced(bench: Bench) -> None:
+    """Snippets are cut anywhere; such JSON is legal, and most parsers refuse all of it."""
+    bench.stub.served = [Result("https://x.test/1", "Cut \ud83d", "Words \ude00 and more")]
+    outcome = await bench.search()
+    assert outcome.attempts[0].status == "ok", outcome.attempts
+    assert [(each.title, each.snippet) for each in outcome.results] == [
+        ("Cut \ufffd", "Words \ufffd and more")
+    ]
 
 
 @each

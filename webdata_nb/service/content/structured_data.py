@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 100
 """Levels of lists and objects in a JSON-LD block or an item; deeper values are null."""
+_PARSED_DEPTH = 1000
 # The item, its properties, and the list of values of a property.
 _LEVELS_PER_ITEM = 3
 _ItemT = TypeVar("_ItemT", MicrodataItem, RdfaItem)
@@ -61,7 +62,7 @@ def _decode_blocks(blocks: list[str]) -> tuple[list[Any], int]:
     repaired = 0
     for block in blocks:
         try:
-            values = [decode_json(block)]
+            values = [decode_json(block, max_depth=_PARSED_DEPTH)]
         except MalformedJson:
             text = strip_wrapping(block)
             values = _decode_or_nothing(text)
@@ -87,7 +88,7 @@ def _limit_depth(value: Any, levels: int) -> Any:
 
 def _decode_or_nothing(text: str) -> list[Any]:
     try:
-        return [decode_json(text)]
+        return [decode_json(text, max_depth=_PARSED_DEPTH)]
     except MalformedJson:
         return []
 
