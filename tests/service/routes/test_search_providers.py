@@ -452,3 +452,27 @@ async def test_a_wait_ends_when_its_time_is_up(town: Town) -> None:
     assert status["status"] in {"pending", "running"}
     released.set()
     await town.api.wait_for_end("search", start["job_id"])
+
+
+@pytest.mark.both_stores
+async def test_characters_that_no_store_takes_cost_no_result(town: Town) -> None:
+    odd = "Page \0 of \ud83d"
+    searxng = town.stubs["searxng"]
+    for number in (1, 2):
+        town.site.page(f"/page/{number}", article(number))
+    searxng.served = [
+        Result(town.site.at("/page/1"), odd, odd),
+        Result(town.site.at("/page/2?a=\0\ud83d"), odd, odd),
+        Result("http://\0\ud83d.test/", odd, odd),
+        Result("http:///\0", odd, odd),
+    ]
+    await town.bind(every("searxng"), {"searxng": town.access("searxng")})
+    for formats in ([], ["markdown"]):
+        found = await town.search(formats=formats)
+        assert found["status"] == "completed", found
+        assert found["data"][0]["url"] == town.site.at("/page/1")
+        assert found["data"][0]["snippet"].endswith("of \ufffd")
+        export = await town.api.http.get(
+            f"/v1/search/{found['job_id']}/export", params={"format": "csv"}
+        )
+        assert export.status_code == 200
