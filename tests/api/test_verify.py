@@ -208,7 +208,8 @@ def test_a_very_long_number_is_compared_by_its_digits(site: Site, number: int) -
     digits = str(Decimal(number))
     url = site.page("/", page("Ant", digits, "A-1", "/"))
     pages = scrape_df(url, extract={"name": str, "price": str})
-    changed = pages.assign(extract=[{"price": number, "sku": number + 1}])
+    data = {"price": number, "sku": number + 1}
+    changed = pages.assign(extract=pd.Series([data], dtype=object))
     found = verify(changed)
     assert found["value"].tolist() == [digits, str(Decimal(number + 1))]
     assert found["verdict"].tolist() == ["verbatim", "unsupported"]

@@ -31,6 +31,7 @@ from webdata_nb.service.errors import (
 )
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher
+from webdata_nb.service.web.request import FetchedResponse
 from webdata_nb.service.web.throttle import HostThrottle
 
 
@@ -271,9 +272,9 @@ async def test_large_reply_is_parsed_in_thread(
     parse_json, event_loop_thread = source_client._parse_json, threading.current_thread()
     parsed_in_thread: list[bool] = []
 
-    def recording_parse(body: bytes) -> Any:
+    def recording_parse(fetched: FetchedResponse) -> Any:
         parsed_in_thread.append(threading.current_thread() is not event_loop_thread)
-        return parse_json(body)
+        return parse_json(fetched)
 
     monkeypatch.setattr(source_client, "_parse_json", recording_parse)
     remote_setup.stub.rows[0]["99"] = "x" * size
