@@ -283,6 +283,7 @@ WIDE_SCHEMA = {
         ('{"price": NaN}', {}),
         ('{"count": "3"}', {"count": 3}),
         ('{"count": [3]}', {"count": 3}),
+        ('{"count": [], "name": "Hat"}', {"name": "Hat"}),
         ('{"sold_out": "yes"}', {"sold_out": True}),
         ('{"name": 501}', {"name": "501"}),
         ('{"tags": "warm"}', {"tags": ["warm"]}),
@@ -304,6 +305,14 @@ async def test_an_answer_is_unwrapped_and_converted_before_it_is_checked(
     item = await bench.item(schema=WIDE_SCHEMA, prompt="the product")
     assert {n: value for n, value in item["extract"].items() if value is not None} == expected
     assert len(bench.model.requests) == 1
+
+
+async def test_a_value_is_of_the_field_that_it_names(bench: Bench) -> None:
+    number = {"type": "number"}
+    schema = {"type": "object", "properties": {"price": number, "Price": number, "$": number}}
+    bench.model.then(always_reply('{"price": 5, "%": 6}'))
+    item = await bench.item(schema=schema, prompt="prices")
+    assert item["extract"] == {"price": 5, "Price": None, "$": None}
 
 
 @pytest.mark.parametrize(

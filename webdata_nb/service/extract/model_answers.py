@@ -219,8 +219,8 @@ def _unwrap_object(value: Any, schema: FieldSchema) -> Any:
 
 
 def _has_fields(value: dict[str, Any], schema: FieldSchema) -> bool:
-    names = {normalize_short_name(name) for name in value}
-    return any(normalize_short_name(name) in names for name in schema.properties)
+    names = {normalize_short_name(name) for name in value} - {""}
+    return any(name in value or normalize_short_name(name) in names for name in schema.properties)
 
 
 def _holds_objects(items: list[Any], schema: FieldSchema | None) -> bool:
@@ -257,9 +257,11 @@ class _Converter:
                 if schema.kind == "object"
                 else self._array(value, schema, name)
             )
-        if isinstance(value, list) and len(value) == 1:
-            value = value[0]
-        return value if isinstance(value, list) else self._scalar(value, schema, name)
+        if isinstance(value, list) and len(value) < 2:  # noqa: PLR2004 - nothing, or one value
+            value = value[0] if value else None
+        if value is None or isinstance(value, list):
+            return value
+        return self._scalar(value, schema, name)
 
     def _object(self, value: Any, schema: FieldSchema) -> Any:
         if isinstance(value, list) and len(value) == 1:
@@ -268,7 +270,10 @@ class _Converter:
             return value
         if schema.values is not None:
             return {name: self.fit(item, schema.values, name) for name, item in value.items()}
-        by_name = {normalize_short_name(name): item for name, item in reversed(value.items())}
+        # A field without a value takes it from another spelling of its name, if only it has it.
+        others = [name for name in value if name not in schema.properties]
+        by_name = {normalize_short_name(name): value[name] for name in reversed(others)}
+        by_name.pop("", None)
         return {
             name: self.fit(
                 value[name] if name in value else by_name.get(normalize_short_name(name)),
