@@ -18,7 +18,15 @@ _OUT_OF: Final = re.compile(
 # A currency sign, a currency code or a short abbreviation such as "Rs." or "approx.".
 _CURRENCY: Final = re.compile(r"(?:[^\w\s]{0,3}|[A-Za-z]{0,3}\.?\s?[^\w\s]?)\s*[:~\u2248]?\s*")
 _UNIT: Final = re.compile(r"\s*[^\d]{0,24}")
-_SCALE_SUFFIX: Final = re.compile(r"(?:k|K|M|B|bn|mn)(?!\w)")
+# Words for a factor, in the languages of most pages; such a text is not the number alone.
+_SCALE_SUFFIX: Final = re.compile(
+    r"(?:k|K|M|B)(?!\w)"
+    r"|[\s\u00a0\u202f-]*(?i:(?:bn|mn|mln|mio|mrd|tsd|mil|mill|mille)(?!\w)"
+    r"|(?:hundred|thousand|million|billion|trillion|lakh|crore|dozen|tausend|milliard|millones"
+    r"|milh[õã]|bilh[õã]|\u0442\u044b\u0441|\u043c\u043b\u043d|\u043c\u043b\u0440\u0434)\w{0,3}(?!\w))"
+    r"|\s*[\u4e07\u842c\u5104\u4ebf\u5343]"
+)
+_BOUND: Final = re.compile(r"[<>\u2264\u2265\u00b1]")
 _DECIMAL_COMMA_LANGUAGES: Final = (
     "bg bs ca cs da de el es et eu fi fr gl hr hu id is it lt lv mk nb nl nn no pl pt ro ru sk sl"
     " sq sr sv tr uk vi"
@@ -57,7 +65,7 @@ def parse_number(
     if match is None:
         return None
     before, after = text[: match.start()], text[match.end() :]
-    if not _CURRENCY.fullmatch(before) or _SCALE_SUFFIX.match(after):
+    if not _CURRENCY.fullmatch(before) or _BOUND.search(before) or _SCALE_SUFFIX.match(after):
         return None
     if not _UNIT.fullmatch(after) and not _OUT_OF.fullmatch(after):
         return None
