@@ -103,8 +103,8 @@ async def test_event_streams_stay_open_and_readiness_is_logged_once(
     finally:
         replica.kill()
     ids = [line for line in received if line.startswith("id: ")]
-    assert ids == [f"id: {n}" for n in range(1, len(urls) + 1)]
-    assert '"completed"' in received[received.index("event: done") + 1]
+    assert ids == [*(f"id: {n}" for n in range(1, len(urls) + 1)), f"id: {len(urls)}-end"]
+    assert '"completed"' in received[received.index("event: done") + 2]
     log = (tmp_path / "a.log").read_text()
     assert "Traceback" not in log
     for message in ("not ready", "accepts no connections:", "no job can be taken", "webhooks wait"):
