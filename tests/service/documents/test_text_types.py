@@ -12,6 +12,7 @@ from webdata_nb.service.documents.bare_urls import find_urls
 from webdata_nb.service.documents.csv_table import MAX_CELLS, MAX_ROWS
 from webdata_nb.service.documents.document_type import detect_document_type
 from webdata_nb.service.documents.plain_text import MAX_CODE_CHARACTERS
+from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.workers.pool import CPU_SECONDS
 
 SITE = "http://site.test/"
@@ -66,6 +67,40 @@ def test_types_by_header_or_path(content_type: str | None, path: str, kind: str)
 def test_markdown_may_begin_with_markup_but_is_no_page(body: bytes, kind: str) -> None:
     source = page_source(body, url=f"{SITE}README.md", content_type=None)
     assert detect_document_type(source) == kind
+
+
+PAGE = b"<!doctype html><title>x</title>"
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "kind"),
+    [
+        (b"%PDF-1.4", "text/html", "pdf"),
+        (b"\n\n%PDF-1.4", "application/x-pdf", "pdf"),
+        (b"junk %PDF-1.4", "application/force-download", "pdf"),
+        (b"%PDF-1.4", "image/png", "pdf"),
+        (b"<p>%PDF-1.4 is how a PDF begins", "text/html", "html"),
+        (b"how a PDF begins: %PDF-1.4", "text/plain", "text"),
+        (PAGE, "application/x-httpd-php", "html"),
+        (PAGE, "application/force-download", "html"),
+        (PAGE, "application/json", "html"),
+        (PAGE, "text/csv", "html"),
+        (b"\xef\xbb\xbf\n" + PAGE, "application/x-unheard-of", "html"),
+        (b'{"a": 1}', "application/x-download", "json"),
+        (b"a,b\n1,2", "text/csv", "csv"),
+    ],
+)
+def test_a_signature_decides_before_the_declared_type(
+    body: bytes, content_type: str, kind: str
+) -> None:
+    source = page_source(body, url=f"{SITE}page", content_type=content_type)
+    assert detect_document_type(source) == kind
+
+
+@pytest.mark.parametrize("content_type", ["application/force-download", "image/png", "video/mp4"])
+def test_binary_data_is_refused(content_type: str) -> None:
+    with pytest.raises(ScrapeError, match=r"cannot be read|binary data"):
+        detect_document_type(page_source(b"\x00\x01\x02", content_type=content_type))
 
 
 @pytest.mark.parametrize(

@@ -226,13 +226,19 @@ def test_flood_of_empty_gzip_members_fails() -> None:
         (["gzip, br"], ("gzip", "br")),
         (["gzip", "br"], ("gzip", "br")),
         ([" gzip ,, identity ,br"], ("gzip", "br")),
+        (["none"], ()),
+        (["binary"], ()),
+        (["UTF-8"], ()),
+        (["iso-8859-1"], ()),
+        (["utf-8, gzip"], ("gzip",)),
+        (["gzip,aws-chunked"], ("gzip",)),
     ],
 )
 def test_content_codings(lines: list[str], codings: tuple[str, ...]) -> None:
     assert parse_content_codings(lines) == codings
 
 
-@pytest.mark.parametrize("lines", [["compress"], ["gzip, dcb"], ["utf-8"], ["gzip," * 6]])
+@pytest.mark.parametrize("lines", [["compress"], ["gzip, dcb"], ["sdch"], ["gzip," * 6]])
 def test_unknown_codings_fail(lines: list[str]) -> None:
     with pytest.raises(FetchError) as caught:
         parse_content_codings(lines)

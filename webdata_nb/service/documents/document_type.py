@@ -23,9 +23,33 @@ OFFICE_TYPES: Final[frozenset[DocumentType]] = frozenset(get_args(OfficeType))
 
 _SNIFFED_BYTES = 1024
 _HTML_TYPES = frozenset({"text/html", "application/xhtml+xml", "application/xhtml"})
-_VAGUE_TYPES = frozenset(
-    {"", "text/plain", "application/octet-stream", "binary/octet-stream", "unknown/unknown", "*/*"}
+_PDF_TYPES = frozenset(
+    {"application/pdf", "application/x-pdf", "application/acrobat", "text/pdf", "text/x-pdf"}
 )
+# Types that only ask for a download, or name what made the page.
+_VAGUE_TYPES = frozenset(
+    {
+        "",
+        "*/*",
+        "text/plain",
+        "unknown/unknown",
+        "binary/octet-stream",
+        "application/binary",
+        "application/download",
+        "application/force-download",
+        "application/octet-stream",
+        "application/octetstream",
+        "application/save",
+        "application/unknown",
+        "application/x-download",
+        "application/x-force-download",
+        "application/x-httpd-php",
+        "application/x-octet-stream",
+        "application/x-unknown",
+        "application/x-unknown-content-type",
+    }
+)
+_MEDIA = ("image/", "audio/", "video/", "font/")
 _FEED_TYPES = frozenset(
     {
         "application/rss+xml",
@@ -83,7 +107,9 @@ _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
 
 def detect_document_type(source: PageSource) -> DocumentType:
-    """Detect a document type: a precise Content-Type decides, else the first bytes.
+    """Detect a document type: by the signature of the body, else by the Content-Type.
+
+    Only a type that says nothing leaves the decision to the path and the first bytes.
 
     Raises
     ------
@@ -93,7 +119,7 @@ def detect_document_type(source: PageSource) -> DocumentType:
     """
     declared = (source.content_type or "").partition(";")[0].strip().lower()
     start = source.body[:_SNIFFED_BYTES]
-    if b"%PDF-" in start and (declared == "application/pdf" or declared in _VAGUE_TYPES):
+    if _is_pdf(start, declared):
         return "pdf"
     office_type = detect_office_type(source.body, declared)
     if office_type is not None:
@@ -102,15 +128,25 @@ def detect_document_type(source: PageSource) -> DocumentType:
         return "feed" if _FEED_ROOT.match(_without_prolog(start)) else "html"
     if declared in _VAGUE_TYPES or declared in LEGACY_TYPES:
         return _by_content(start, declared, source.final_url)
+    if _HTML_ROOT.match(_without_mark(start).lstrip()):
+        return "html"  # a page in place of the declared document, often one about an error
     document_type = _by_content_type(declared, start)
     if document_type is None:
         raise ScrapeError("unsupported_type", f"pages of type {declared} cannot be read")
     return document_type
 
 
+def _is_pdf(start: bytes, declared: str) -> bool:
+    """Return whether a body is a PDF file, which some servers send behind other bytes."""
+    if declared in _PDF_TYPES or (declared in _VAGUE_TYPES and declared != "text/plain"):
+        return b"%PDF-" in start
+    # A text may mention the signature, but no text begins with it.
+    return _without_mark(start).lstrip().startswith(b"%PDF-")
+
+
 def _by_content_type(declared: str, start: bytes) -> DocumentType | None:
     subtype = declared.partition("/")[2]
-    if declared == "application/pdf":
+    if declared in _PDF_TYPES:
         raise ScrapeError("parse", "declared as PDF, but it does not begin as one")
     if declared.startswith(("text/", "application/")):
         document_type = _TEXT_SUBTYPES.get(subtype.removeprefix("x-"))
@@ -120,7 +156,7 @@ def _by_content_type(declared: str, start: bytes) -> DocumentType | None:
         return "feed"
     if subtype == "json" or subtype.endswith("+json") or subtype in _JSON_LINES:
         return "feed" if _JSON_FEED in start else "json"
-    if declared.startswith("image/"):
+    if declared.startswith(_MEDIA):
         return None
     if subtype == "xml" or subtype.endswith("+xml"):
         return _xml_type(start)
@@ -128,9 +164,7 @@ def _by_content_type(declared: str, start: bytes) -> DocumentType | None:
 
 
 def _by_content(start: bytes, declared: str, url: str) -> DocumentType:
-    unmarked = start
-    for mark in _BYTE_ORDER_MARKS:
-        unmarked = unmarked.removeprefix(mark)
+    unmarked = _without_mark(start)
     text = unmarked.lstrip()
     if _HTML_ROOT.match(text):
         return "html"
@@ -140,13 +174,20 @@ def _by_content(start: bytes, declared: str, url: str) -> DocumentType:
     is_markup = declared != "text/plain" and _HTML_START.match(text) is not None
     if is_markup and by_path != "markdown":  # which may begin with HTML
         return "html"
-    if unmarked is start and _BINARY.search(start):
+    if unmarked == start and _BINARY.search(start):
         raise ScrapeError("unsupported_type", "the body is binary data of no declared type")
     if by_path is not None:
         return by_path
     if declared != "text/plain" and text[:1] in {b"{", b"["}:
         return "feed" if _JSON_FEED in start else "json"
     return "text"
+
+
+def _without_mark(start: bytes) -> bytes:
+    """Return the first bytes without a byte order mark."""
+    for mark in _BYTE_ORDER_MARKS:
+        start = start.removeprefix(mark)
+    return start
 
 
 def _by_path(url: str) -> DocumentType | None:

@@ -99,9 +99,11 @@ def sniff_charset(body: bytes, content_type: str | None = None) -> Charset:
 
     Notes
     -----
-    The order is that of the HTML standard ("encoding sniffing algorithm"). A declaration beyond
-    the first 1,024 bytes counts if a parser would obey it. Undeclared bytes are UTF-8 if they are
-    valid UTF-8; otherwise character frequencies decide.
+    The order is that of the HTML standard ("encoding sniffing algorithm"), except that bytes which
+    are valid UTF-8 and not only ASCII are UTF-8 whatever the document declares: text in another
+    encoding is hardly ever valid UTF-8, and templates with a wrong declaration are common. A
+    declaration beyond the first 1,024 bytes counts if a parser would obey it. Without one,
+    character frequencies decide.
 
     Examples
     --------
@@ -115,6 +117,8 @@ def sniff_charset(body: bytes, content_type: str | None = None) -> Charset:
             return Charset(name, "bom")
     if (by_http := _charset_from_http(content_type)) is not None:
         return Charset(by_http, "http")
+    if _NON_ASCII.search(body) is not None and _is_utf8(body):
+        return Charset("UTF-8", "detected")
     if content_type is None or _MARKUP.search(content_type):
         by_markup = _charset_from_declaration(body[:_PRESCAN_BYTES]) or _charset_from_late_meta(
             body
@@ -195,8 +199,6 @@ def _charset_from_content(body: bytes) -> Charset:
     first = _NON_ASCII.search(body)
     if first is None:
         return _charset_from_escapes(body)
-    if _is_utf8(body):
-        return Charset("UTF-8", "detected")
     matches = [detect(sample) for sample in _samples(body, first.start())]
     match = next((match for match in matches if match.encoding in _MULTIBYTE), matches[0])
     if match.encoding is None or match.confidence == 0:

@@ -10,6 +10,7 @@ import brotli  # type: ignore[import-untyped]  # it ships no types
 
 from webdata_nb.service.compression import zstd
 from webdata_nb.service.errors import FetchError
+from webdata_nb.service.web.charset import encoding_for_label
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -20,7 +21,11 @@ ACCEPTED: Final = "gzip, deflate, br, zstd"
 _DECOMPRESSION_ERRORS: Final = (zlib.error, brotli.error, zstd.ZstdError)
 _MAX_CODINGS: Final = 5
 _ALIASES: Final = {"x-gzip": "gzip"}
-_NO_CODING: Final = frozenset(("", "identity"))
+# What servers send for a body without a coding: transfer codings and MIME's, too. Amazon S3 stores
+# `aws-chunked` with the objects of some clients.
+_NO_CODING: Final = frozenset(
+    ("", "identity", "none", "binary", "7bit", "8bit", "text", "chunked", "aws-chunked")
+)
 _CHUNK_BYTES: Final = 64 * 1024
 _MAX_GZIP_MEMBERS: Final = 1024
 _MAX_ZSTD_FRAMES: Final = 1024
@@ -271,7 +276,7 @@ class ContentDecoder:
 
 
 def parse_content_codings(values: Iterable[str]) -> tuple[str, ...]:
-    """Parse the Content-Encoding headers of a response.
+    """Parse the Content-Encoding headers of a response, without names that are no coding.
 
     Raises
     ------
@@ -280,11 +285,16 @@ def parse_content_codings(values: Iterable[str]) -> tuple[str, ...]:
 
     Examples
     --------
-    >>> parse_content_codings(["x-gzip, br"])
-    ('gzip', 'br')
+    >>> parse_content_codings(["x-gzip, br"]), parse_content_codings(["UTF-8"])
+    (('gzip', 'br'), ())
     """
     names = [name.strip().lower() for value in values for name in value.split(",")]
-    codings = tuple(_ALIASES.get(name, name) for name in names if name not in _NO_CODING)
+    codings = tuple(
+        _ALIASES.get(name, name)
+        for name in names
+        # The name of a character encoding is there by mistake.
+        if name not in _NO_CODING and encoding_for_label(name) is None
+    )
     for coding in codings:
         if coding not in _DECOMPRESSORS:
             raise FetchError("decode", f"The body has the unknown content coding {coding[:40]!r}.")
