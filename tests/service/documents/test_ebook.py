@@ -57,6 +57,17 @@ def test_chapters_that_are_missing_or_broken_do_not_matter() -> None:
     assert markdown_of(ebook_file({})) == ""
 
 
+@pytest.mark.parametrize(
+    "head", ["<title/>", '<script src="s.js"/>', "<style/>", "<title>x</title>"]
+)
+def test_empty_elements_do_not_hide_the_chapter(head: str) -> None:
+    text = (
+        f'<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><head>{head}</head>'
+        '<body><a id="p"/><p>A <ruby>漢<rt>かん</rt></ruby><i/> text</p></body></html>'
+    )
+    assert markdown_of(ebook_file({"one.xhtml": text})) == "A 漢(かん) text"
+
+
 def protection(algorithm: str, path: str) -> dict[str, str]:
     return {
         "META-INF/encryption.xml": "<encryption><EncryptedData>"

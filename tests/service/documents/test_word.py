@@ -154,6 +154,14 @@ def test_character_formatting() -> None:
     )
 
 
+def test_readings_stand_in_parentheses() -> None:
+    ruby = (
+        "<w:r><w:ruby><w:rubyPr/><w:rt><w:r><w:t>かんじ</w:t></w:r></w:rt>"
+        "<w:rubyBase><w:r><w:t>漢字</w:t></w:r></w:rubyBase></w:ruby></w:r>"
+    )
+    assert markdown_of(word_file(f"<w:p>{run('の')}{ruby}{run('を')}</w:p>")) == "の漢字(かんじ)を"
+
+
 def test_lists_nest_number_and_continue() -> None:
     body = (
         item("a") + item("b", 1) + item("c", 1) + item("d", 2) + item("e") + paragraph("between")

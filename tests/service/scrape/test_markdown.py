@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from markdown_it import MarkdownIt
 
@@ -228,6 +230,44 @@ def test_lazy_pictures_are_shown_and_inlined_ones_left_out() -> None:
         '<img src="data:image/gif;base64,AAAA" alt="gone">'
     )
     assert scrape_markdown(page) == "![two lines](http://site.test/real.jpg)"
+
+
+PIXEL = "data:image/gif;base64,AAAA"
+
+
+@pytest.mark.parametrize(
+    ("page", "urls"),
+    [
+        ('<figure><img alt=x><noscript><img src="/a.png"></noscript></figure>', ["/a.png"]),
+        (f'<p><img src="{PIXEL}"> <noscript><img src="/a.png"></noscript>', ["/a.png"]),
+        ('<span><img class=lazy></span><noscript><img src="/a.png"></noscript>', ["/a.png"]),
+        ('<p>text<noscript><img src="/a.png"></noscript>', ["/a.png"]),
+        ('<img data-src="/a.png"><noscript><img src="/a.png"></noscript>', ["/a.png"]),
+        ('<p>x<noscript><img height="1" width="1" src="/track"></noscript>', []),
+        ("<p>x<noscript>Please enable scripts<img src=/a.png></noscript>", []),
+        ('<amp-img src="/a.png"><noscript><img src="/b.png"></noscript></amp-img>', ["/a.png"]),
+        ('<img src="/spacer.gif" data-original="/a.png">', ["/a.png"]),
+        ('<img src="/s.png" srcset="/l.png 900w, /s.png 100w">', ["/l.png"]),
+    ],
+)
+def test_markdown_and_images_name_the_same_files(page: str, urls: list[str]) -> None:
+    scraped = scrape_page(f"<main>{page}</main>", "markdown", "images")
+    wanted = [f"http://site.test{url}" for url in urls]
+    assert [row["url"] for row in scraped.formats["images"]] == wanted
+    assert re.findall(r"!\[[^\]]*\]\(([^)]*)\)", scraped.formats["markdown"]) == wanted
+
+
+@pytest.mark.parametrize(
+    ("ruby", "text"),
+    [
+        ("<ruby>漢字<rt>かんじ</rt></ruby>", "漢字(かんじ)"),
+        ("<ruby>学<rp>【</rp><rt>まな</rt><rp>】</rp></ruby>ぶ", "学【まな】ぶ"),
+        ("<ruby>東<rt>とう</rt>京<rt>きょう</rt></ruby>", "東(とう)京(きょう)"),
+        ("<ruby>東<rt></rt></ruby>", "東"),
+    ],
+)
+def test_readings_stand_in_parentheses(ruby: str, text: str) -> None:
+    assert scrape_markdown(f"<p>{ruby}</p>") == text
 
 
 def test_what_nobody_sees_is_left_out() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from webdata_nb.service.content.parser import Element
+from webdata_nb.service.content.parser import Element, Text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 LAZY_ATTRIBUTES = (
     "data-src",
@@ -21,15 +21,54 @@ SRCSET_ATTRIBUTES = ("srcset", "data-srcset", "data-lazy-srcset")
 _DENSITY_UNIT = 1e-3  # any width in pixels outranks any pixel density
 
 
+def show_replaced_images(elements_by_tag: Mapping[str, list[Element]]) -> bool:
+    """Show the images that scripts would put in place; return whether the tree changed.
+
+    These are ``amp-img`` elements, and the images of a ``noscript``: it replaces the placeholder
+    before it, or stands where its image would.
+    """
+    changed = False
+    for image in elements_by_tag.get("amp-img", ()):
+        image.clear()  # what browsers without AMP show
+        image.tag = "img"
+        changed = True
+    for fallback in elements_by_tag.get("noscript", ()):
+        images = fallback.select("img")
+        if not images or fallback.text.strip() or any(map(_is_tracking_pixel, images)):
+            continue
+        if fallback.parent is None or fallback.closest("head") is not None:
+            continue
+        placeholder = _image_before(fallback)
+        if placeholder is None:
+            fallback.unwrap()
+        elif best_source(placeholder) is None:
+            placeholder.replace_with(images[0].extract())
+            fallback.decompose()
+        else:
+            continue  # the same image once more
+        changed = True
+    return changed
+
+
+def _is_tracking_pixel(image: Element) -> bool:
+    return any((image.attr(name) or "").strip() in {"0", "1", "2"} for name in ("width", "height"))
+
+
+def _image_before(fallback: Element) -> Element | None:
+    """Return the image right before a ``noscript``, also the only one of an element there."""
+    before = fallback.previous_sibling
+    while isinstance(before, Text) and not before.text.strip():
+        before = before.previous_sibling
+    if not isinstance(before, Element):
+        return None
+    images = [before] if before.tag == "img" else before.select("img")
+    return images[0] if len(images) == 1 and not before.text.strip() else None
+
+
 def best_source(image: Element) -> str | None:
     """Return the largest file of an ``img``, with lazy-loading, srcset and picture sources."""
     largest = max(_candidates(image), key=lambda candidate: candidate[0], default=None)
     return largest[1] if largest is not None else None
-
-
-def plain_source(image: Element) -> str | None:
-    """Return the file that an ``img`` shows without scripts, else the one for lazy loading."""
-    return next(_files(image, ("src", *LAZY_ATTRIBUTES)), None) or best_source(image)
 
 
 def _candidates(image: Element) -> Iterator[tuple[float, str]]:

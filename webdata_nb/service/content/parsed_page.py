@@ -8,22 +8,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from webdata_nb.service.content.head import PageHead, read_head
+from webdata_nb.service.content.image_sources import show_replaced_images
 from webdata_nb.service.content.links import AnchorTable, LinkResolver, read_anchors
-from webdata_nb.service.content.parser import group_by_tag, parse
+from webdata_nb.service.content.parser import Element, Text, group_by_tag, make_element, parse
 from webdata_nb.service.content.shadow_dom import flatten_shadow_roots
 from webdata_nb.service.content.tags import INDEXED
 from webdata_nb.service.web.charset import decode_text, sniff_charset
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from webdata_nb.service.content.page_source import PageSource
-    from webdata_nb.service.content.parser import Document, Element
+    from webdata_nb.service.content.parser import Document, Node
     from webdata_nb.service.web.charset import Charset
 
 
-_EMPTY_TAG = re.compile(rb"([a-zA-Z][a-zA-Z0-9]*)(?:\s[^>]*)?")
-_VOID_ELEMENTS = frozenset(
-    b"area base br col embed frame hr img input link meta param source track wbr".split()
-)
 _XHTML_ROOT = re.compile(rb"<html[^<>]*\sxmlns\s*=", re.IGNORECASE)
 _SNIFFED_BYTES = 1024
 
@@ -68,8 +67,7 @@ def parse_page(source: PageSource) -> ParsedPage:
     """Decode and parse one HTML page."""
     charset = sniff_charset(source.body, source.content_type)
     xhtml = _is_xhtml(source.body, source.content_type)
-    body = _close_empty_elements(source.body) if xhtml else source.body
-    return _parsed_page(source, parse(decode_text(body, charset)), charset)
+    return _parsed_page(source, parse(decode_text(source.body, charset), xhtml=xhtml), charset)
 
 
 def parse_converted_page(source: PageSource, html: str, charset: Charset | None) -> ParsedPage:
@@ -89,7 +87,12 @@ def parse_converted_page(source: PageSource, html: str, charset: Charset | None)
 
 def _parsed_page(source: PageSource, document: Document, charset: Charset | None) -> ParsedPage:
     elements_by_tag = group_by_tag(document, INDEXED)
-    if "template" in elements_by_tag and flatten_shadow_roots(document):
+    changes = (
+        "template" in elements_by_tag and flatten_shadow_roots(document),
+        show_replaced_images(elements_by_tag),
+        add_ruby_parentheses(elements_by_tag.get("rt", ())),
+    )
+    if any(changes):
         elements_by_tag = group_by_tag(document, INDEXED)
     head = read_head(elements_by_tag)
     link_resolver = LinkResolver(source.final_url, head.base_href)
@@ -99,26 +102,31 @@ def _parsed_page(source: PageSource, document: Document, charset: Charset | None
     return ParsedPage(source, charset, document, elements_by_tag, anchors, head, link_resolver)
 
 
+def add_ruby_parentheses(readings: Iterable[Element]) -> bool:
+    """Put readings in parentheses, which stand in ``rp``, where the page has none.
+
+    A reading is the ``rt`` of a ``ruby``. Return whether the tree changed.
+    """
+    changed = False
+    for reading in readings:
+        if not reading.text.strip():
+            continue
+        if not _is_parenthesis(reading.previous_sibling):
+            reading.insert_before(make_element("rp", [Text("(")]))
+            changed = True
+        if not _is_parenthesis(reading.next_sibling):
+            reading.insert_after(make_element("rp", [Text(")")]))
+            changed = True
+    return changed
+
+
+def _is_parenthesis(node: Node | None) -> bool:
+    return isinstance(node, Element) and node.tag == "rp"
+
+
 def _is_xhtml(body: bytes, content_type: str | None) -> bool:
     """Return whether a page is served as XML or begins as XHTML."""
     if content_type is not None and "xml" in content_type.lower():
         return True
     start = body[:_SNIFFED_BYTES].lstrip()
     return start.startswith(b"<?xml") and _XHTML_ROOT.search(start) is not None
-
-
-def _close_empty_elements(body: bytes) -> bytes:
-    """Write ``<script/>`` as ``<script></script>``.
-
-    An HTML parser would take the rest of the page for the content of the script.
-    """
-    *parts, last = body.split(b"/>")
-    output: list[bytes] = []
-    for part in parts:
-        start = part.rfind(b"<") + 1
-        tag = _EMPTY_TAG.fullmatch(part, start) if start else None
-        if tag is None or tag[1].lower() in _VOID_ELEMENTS:
-            output += part, b"/>"
-        else:
-            output += part, b"></", tag[1], b">"
-    return b"".join([*output, last])

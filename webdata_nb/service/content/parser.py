@@ -9,6 +9,7 @@ Workarounds, each for a measured problem:
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -86,7 +87,17 @@ _TWO_LETTER_CODES = {
 # fmt: on
 
 
-def parse(body: str | bytes, encoding: str | None = None) -> Document:
+# XML's notation of an element without content, which an HTML parser reads as a start tag.
+_EMPTY_ELEMENT = re.compile(r"([a-zA-Z][a-zA-Z0-9]*)(?:\s[^>]*)?")
+# fmt: off
+_VOID_ELEMENTS = frozenset({
+    "area", "base", "br", "col", "embed", "frame", "hr", "img", "input", "link", "meta", "param",
+    "source", "track", "wbr",
+})
+# fmt: on
+
+
+def parse(body: str | bytes, encoding: str | None = None, *, xhtml: bool = False) -> Document:
     """Parse an HTML page; malformed markup is accepted.
 
     Parameters
@@ -95,18 +106,36 @@ def parse(body: str | bytes, encoding: str | None = None) -> Document:
         The page: text, or bytes together with `encoding`.
     encoding
         A WHATWG encoding label; only used for bytes.
+    xhtml
+        Read ``<script/>`` as ``<script></script>`` in a text. An HTML parser takes the rest of the
+        page for the content of the script.
 
     Raises
     ------
     LookupError
         The label is not an encoding.
     """
+    if xhtml and isinstance(body, str):
+        body = _close_empty_elements(body)
     return turbohtml.parse(
         body,
         encoding=encoding if isinstance(body, bytes) else None,
         positions=False,
         allow_declarative_shadow_roots=False,
     )
+
+
+def _close_empty_elements(text: str) -> str:
+    *parts, last = text.split("/>")
+    output: list[str] = []
+    for part in parts:
+        start = part.rfind("<") + 1
+        tag = _EMPTY_ELEMENT.fullmatch(part, start) if start else None
+        if tag is None or tag[1].lower() in _VOID_ELEMENTS:
+            output += part, "/>"
+        else:
+            output += part, "></", tag[1], ">"
+    return "".join([*output, last])
 
 
 def check_selector(selector: str) -> None:

@@ -8,7 +8,7 @@ DECLARATIONS = frozenset({"html", "title", "meta", "link", "base", "script"})
 # fmt: off
 NOT_RENDERED = frozenset({
     "script", "style", "template", "noscript", "svg", "link", "meta", "title", "base", "object",
-    "embed", "applet", "param", "frame", "frameset", "noframes", "datalist", "rp",
+    "embed", "applet", "param", "frame", "frameset", "noframes", "datalist",
 })
 """Elements without visible text: never rendered, or drawn."""
 
@@ -23,6 +23,10 @@ HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 LISTS = frozenset({"ul", "ol"})
 
 INDEXED = frozenset(
-    {*DECLARATIONS, *NOT_RENDERED, "h1", "h2", "h3", "a", "area", "img", "dialog", "time"}
+    {
+        *DECLARATIONS,
+        *NOT_RENDERED,
+        *("h1", "h2", "h3", "a", "area", "img", "amp-img", "dialog", "time", "rt"),
+    }
 )
 """All tags that any step looks for; one walk over the page indexes them."""

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 from webdata_nb.service.content.footnotes import REFERENCE
-from webdata_nb.service.content.image_sources import plain_source
+from webdata_nb.service.content.image_sources import best_source
 from webdata_nb.service.content.parser import (
     Element,
     Text,
@@ -313,7 +313,7 @@ class InlineWriter:
         if latex := image.attr(LATEX):
             self._append_formula(clean_latex(latex), image)
             return
-        source = plain_source(image)
+        source = best_source(image)
         if source is not None:
             alt = escape(collapse_whitespace(image.attr("alt") or ""))
             url = destination(self._links[source] or source)

@@ -99,7 +99,8 @@ def _read_document(archive: DocumentArchive, path: str, parts: list[str]) -> str
     body = archive.read(path)
     if body is None:
         return ""
-    document = parse(decode_text(body, sniff_charset(body, "application/xhtml+xml")))
+    text = decode_text(body, sniff_charset(body, "application/xhtml+xml"))
+    document = parse(text, xhtml=True)
     root = body_of(document)
     if root is None:
         return ""

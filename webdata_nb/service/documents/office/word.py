@@ -39,6 +39,7 @@ from webdata_nb.service.documents.office.xml_parts import (
     is_on,
     local_name,
     relationship_id,
+    text_below,
     to_int,
     value_of,
 )
@@ -201,6 +202,14 @@ class _WordReader:
                 self._drawing(element, paragraph, href)
             elif name in {"footnoteReference", "endnoteReference"}:
                 self._reference(element, name, paragraph)
+            elif name == "ruby":
+                base, reading = (
+                    "".join(text_below(part) for part in children(element, part_name))
+                    for part_name in ("rubyBase", "rt")
+                )
+                html = f"<ruby>{write_text(base)}<rt>{write_text(reading)}</rt></ruby>"
+                paragraph.spans.append(TextSpan(html, tags, href))
+                paragraph.plain_text.append(f"{base}({reading})")
             elif text := _text(element, name):
                 link = href or next((each.href for each in self._fields if each.href), None)
                 paragraph.spans.append(TextSpan(write_text(text), tags, link))
