@@ -73,7 +73,7 @@ def test_workbook_of_openpyxl_is_read() -> None:
         "| Name | Anteil | Tag | Uhr | Zeitpunkt | ok | leer |\n"
         "| --- | --- | --- | --- | --- | --- | --- |\n"
         "| Ü\\|x<br>zwei | 25.6% | 2024-02-29 | 07:08:09 | 2024-05-06 07:08:00 | TRUE |  |\n"
-        "| [€](https://other.test/a?b=1&c=2) | 0.3 | 12345678901 | -1.5 | 3 | FALSE |  |\n\n"
+        "| [€](https://other.test/a?b=1&c=2) | 0.3 | 12345678901 | -1.5 | 3 | FALSE | =1/0 |\n\n"
         "## Leer"
     )
     assert [each.url for each in found.outlinks] == ["https://other.test/a?b=1&c=2"]

@@ -260,6 +260,28 @@ def test_json_feeds_have_entries() -> None:
     assert other.formats["markdown"] == '```json\n{"a": 1}\n```'
 
 
+@pytest.mark.parametrize(
+    ("before", "title", "heading"),
+    [
+        ('\n <?xml version="1.0"?>', "Bay", "Bay"),
+        ("", "Tide&nbsp;&raquo; news", "Tide » news"),
+        ("", "Salt & pepper &amp; &#38; &unheard;", "Salt & pepper & & \\&unheard;"),
+        ("", "Bay\x0b\x1f", "Bay"),
+    ],
+)
+def test_feeds_that_are_not_well_formed_keep_markup(before: str, title: str, heading: str) -> None:
+    feed = (
+        f"{before}<rss version='2.0'><channel><title>{title}</title><item><title>One</title>"
+        "<description><![CDATA[<b>north</b> &amp; <a href='/map'>A&B</a>]]></description>"
+        "</item></channel></rss>"
+    )
+    scraped = scrape_text(feed, "application/rss+xml")
+    assert scraped.formats["markdown"] == (
+        f"# {heading}\n\n## One\n\n**north** & [A&B](http://site.test/map)"
+    )
+    assert [link.url for link in scraped.outlinks] == ["http://site.test/map"]
+
+
 def test_markup_of_a_feed_entry_ends_with_the_entry() -> None:
     items = "".join(
         f"<item><title>{number}</title><link>/{number}</link><description>{text}</description></item>"

@@ -208,3 +208,11 @@ def test_invalid_selector_is_rejected_with_location() -> None:
 def test_unknown_format_is_rejected(name: str) -> None:
     with pytest.raises(ScrapeError, match=f"no such format: {name}"):
         scrape(page_source("<p>x"), ConversionOptions(("markdown", name)))
+
+
+def test_the_items_of_an_array_are_json_ld_like_others() -> None:
+    block = '<script type="application/ld+json">%s</script>'
+    page = block % '[{"name": "a"}, {"name": "b"}]' + block % '{"name": "c"}'
+    assert [item["name"] for item in scrape_format(page, "structured_data")["json_ld"]] == [
+        *("a", "b", "c")
+    ]

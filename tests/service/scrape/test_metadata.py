@@ -12,8 +12,8 @@ from tests.service.scrape.pages import WHOLE_PAGE, page_source, scrape_page
 from webdata_nb.service.scrape.page import PageSource, scrape
 
 
-def read_metadata(head: str, **more: Any) -> dict[str, Any]:
-    return scrape(page_source(f"<head>{head}</head><p>x", **more), WHOLE_PAGE).metadata
+def read_metadata(head: str, body: str = "<p>x", **more: Any) -> dict[str, Any]:
+    return scrape(page_source(f"<head>{head}</head>{body}", **more), WHOLE_PAGE).metadata
 
 
 def test_undeclared_fields_are_none() -> None:
@@ -111,6 +111,59 @@ def test_robots_directives_of_page_and_server(meta: str, header: str, found: set
         f'<meta name="robots" content="{meta}">', headers=(("X-Robots-Tag", header),)
     )
     assert scrape(page, WHOLE_PAGE).robots == found
+
+
+@pytest.mark.parametrize(
+    ("page", "header", "canonical"),
+    [
+        ("<p>x", '</h?a=1>; rel="canonical"', "http://site.test/h?a=1"),
+        ("<p>x", '</n>; rel=next, </h#f>; rel="x CANONICAL"', "http://site.test/h"),
+        (
+            '<head><link rel=canonical href="/c"></head>',
+            "</h>; rel=canonical",
+            "http://site.test/c",
+        ),
+        ('<p>x<link rel=canonical href="/evil">', "", None),
+    ],
+)
+def test_canonical_of_head_and_header(page: str, header: str, canonical: str | None) -> None:
+    source = page_source(page, headers=(("Link", header),))
+    assert scrape(source, WHOLE_PAGE).metadata["canonical"] == canonical
+
+
+@pytest.mark.parametrize(
+    ("head", "body", "author"),
+    [
+        (
+            (
+                '<script type="application/ld+json">{"@graph": [{"@type": "Article", "author": '
+                '[{"@id": "#p"}, {"@id": "#q"}]}, {"@type": "Person", "@id": "#p", "name": "Ivo"}'
+                "]}</script>"
+            ),
+            "",
+            "Ivo",
+        ),
+        ("", '<a rel="external Author" href="/ann"><b>Ann</b> B</a>', "Ann B"),
+        ('<meta name="author" content="Cid">', '<a rel="author">Ann</a>', "Cid"),
+    ],
+)
+def test_author_by_reference_or_link(head: str, body: str, author: str) -> None:
+    assert read_metadata(f"{head}</head><body>{body}")["author"] == author
+
+
+@pytest.mark.parametrize(
+    ("text", "published"),
+    [
+        ("Received: 3 May 2022. Accepted: 16 December 2022.", "2023-01-02"),
+        ("Received: 3 May 2022. Published: 16 December 2022.", "2022-12-16"),
+    ],
+)
+def test_steps_before_publication_are_not_its_date(text: str, published: str) -> None:
+    found = read_metadata(
+        '<title>A study of tides</title><meta name="dc.date" content="2023-01-02">',
+        body=f"<h1>A study of tides</h1><p>{text}</p>",
+    )
+    assert found["published"] == published
 
 
 def test_redirects_and_content_type_are_reported() -> None:

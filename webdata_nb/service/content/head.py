@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from webdata_nb.service.content.parser import Namespace, collapse_whitespace, text_of
+from webdata_nb.service.web.link_header import parse_link_header
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -29,7 +30,8 @@ class PageHead:
     metas
         The contents of ``meta`` elements by lower-case name, property or itemprop, in order.
     canonical
-        The unresolved href of ``link rel=canonical``.
+        The unresolved href of ``link rel=canonical`` outside of the body, otherwise the target of a
+        ``Link`` header.
     base_href
         The href of the first ``base`` element that has one.
     language
@@ -57,12 +59,16 @@ class PageHead:
         return None
 
 
-def read_head(elements_by_tag: dict[str, list[Element]]) -> PageHead:
+def read_head(elements_by_tag: dict[str, list[Element]], source: PageSource) -> PageHead:
     """Collect the declarations of a page."""
     head = PageHead()
     for tag, read_element in _READERS.items():
         for element in elements_by_tag.get(tag, ()):
             read_element(head, element)
+    if head.canonical is None:
+        links = (link for value in source.header("link") for link in parse_link_header(value))
+        targets = (link.target for link in links if "canonical" in link.relations)
+        head.canonical = next(targets, None)
     if head.title is None:
         headings = map(text_of, elements_by_tag.get("h1", ()))
         head.heading = next(filter(None, headings), None)
@@ -92,7 +98,8 @@ def _read_meta(head: PageHead, element: Element) -> None:
 
 def _read_link(head: PageHead, element: Element) -> None:
     if head.canonical is None and "canonical" in (element.attr("rel") or "").lower().split():
-        head.canonical = element.attr("href")
+        # RFC 6596: one in the body may be written by anyone.
+        head.canonical = element.attr("href") if element.closest("body") is None else None
 
 
 def _read_base(head: PageHead, element: Element) -> None:

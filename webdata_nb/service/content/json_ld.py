@@ -25,8 +25,13 @@ class JsonLdWorks:
     """
 
     def __init__(self, blocks: list[Any]) -> None:
-        works = [node for node in _nodes(blocks) if _rank(node) < len(_WORKS)]
-        self._works = sorted(works, key=_rank)
+        nodes = list(_nodes(blocks))
+        self._works = sorted((node for node in nodes if _rank(node) < len(_WORKS)), key=_rank)
+        self._nodes_by_id = {
+            identifier: node
+            for node in reversed(nodes)
+            if isinstance(identifier := node.get("@id"), str) and "name" in node
+        }
 
     def text(self, *names: str) -> str | None:
         """Return the first text of the properties `names` in any work."""
@@ -37,9 +42,19 @@ class JsonLdWorks:
         """Return the names of the objects in the first property of `names` that has any."""
         for work in self._works:
             for name in names:
-                if object_names := list(_object_names(work.get(name))):
+                if object_names := list(self._object_names(work.get(name))):
                     return object_names
         return []
+
+    def _object_names(self, value: Any) -> Iterator[str]:
+        """Yield the names of objects, also of those that stand elsewhere under their `@id`."""
+        for item in value if isinstance(value, list) else [value]:
+            node = item
+            if isinstance(item, dict) and "name" not in item:
+                node = self._nodes_by_id.get(str(item.get("@id")), item)
+            name = _text(node["name"] if isinstance(node, dict) and "name" in node else node)
+            if name:
+                yield name
 
 
 def _nodes(blocks: list[Any]) -> Iterator[dict[str, Any]]:
@@ -73,10 +88,3 @@ def _text(value: Any) -> str | None:
     if isinstance(value, dict):
         value = value.get("@value")
     return collapse_whitespace(value) or None if isinstance(value, str) else None
-
-
-def _object_names(value: Any) -> Iterator[str]:
-    for item in value if isinstance(value, list) else [value]:
-        name = _text(item.get("name") if isinstance(item, dict) and "name" in item else item)
-        if name:
-            yield name

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from webdata_nb.service.content.head import canonical_url
 from webdata_nb.service.content.json_ld import JsonLdWorks
+from webdata_nb.service.content.parser import text_of
 from webdata_nb.service.content.publication_date import PageDates
 from webdata_nb.service.content.structured_data import decode_json_ld
 
@@ -52,7 +53,7 @@ def build_metadata(page: ParsedPage, *, visible_dates: bool) -> dict[str, Any]:
         "description": _truncate(head.meta(*_DESCRIPTION) or data.text("description")),
         "language": language,
         "canonical": canonical_url(head, page.link_resolver),
-        "author": _truncate(_author(head, data)),
+        "author": _truncate(_author(page, data)),
         **{name: str(value) if value else None for name, value in found.items()},
         "sources": {name: value.source for name, value in found.items() if value},
         "site_name": _truncate(head.meta(*_SITE) or next(iter(data.names("publisher")), None)),
@@ -93,11 +94,14 @@ def declared_language(head: PageHead, source: PageSource) -> str | None:
     return declared.split(",")[0].strip().replace("_", "-")[:35] or None
 
 
-def _author(head: PageHead, data: JsonLdWorks) -> str | None:
+def _author(page: ParsedPage, data: JsonLdWorks) -> str | None:
     if names := ", ".join(data.names("author", "creator")):
         return names
-    declared = head.meta(*_AUTHOR, "article:author")
-    return declared if declared and not declared.startswith(("http://", "https://")) else None
+    declared = page.head.meta(*_AUTHOR, "article:author")
+    if declared and not declared.startswith(("http://", "https://")):
+        return declared
+    link = page.document.select_one("a[rel~=author i]")
+    return text_of(link) or None if link is not None else None
 
 
 def _truncate(text: str | None) -> str | None:

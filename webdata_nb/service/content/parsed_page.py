@@ -94,7 +94,7 @@ def _parsed_page(source: PageSource, document: Document, charset: Charset | None
     )
     if any(changes):
         elements_by_tag = group_by_tag(document, INDEXED)
-    head = read_head(elements_by_tag)
+    head = read_head(elements_by_tag, source)
     link_resolver = LinkResolver(source.final_url, head.base_href)
     images = elements_by_tag.get("img", ())
     other_urls = [head.canonical, *(image.attr("src") for image in images)]

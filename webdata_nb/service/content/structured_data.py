@@ -26,12 +26,12 @@ _CLOSINGS = ("-->", "//]]>", "/*]]>*/", "]]>", "//", ";")
 def structured_data(page: ParsedPage) -> dict[str, Any]:
     """Return the structured data of the whole page, each syntax under its own key.
 
-    Keys: `json_ld` (each valid block, unchanged); `microdata` (top-level items with `type`, `id`
-    and `properties`, which map names to lists); `opengraph` (``og:`` and ``twitter:`` names);
-    `rdfa` (top-level resources with `vocab`, `type`, `resource` and `properties`); `meta` (every
-    named ``meta``). Repeated names in `opengraph` and `meta` have a list. Values below
-    `MAX_DEPTH` levels are null. `json_ld_repaired`, the number of JSON-LD blocks that were decoded
-    after a repair, is present if there are any.
+    Keys: `json_ld` (the valid blocks, those of an array one by one); `microdata` (top-level
+    items with `type`, `id` and `properties`, which map names to lists); `opengraph` (``og:``
+    and ``twitter:`` names); `rdfa` (top-level resources with `vocab`, `type`, `resource` and
+    `properties`); `meta` (every named ``meta``). Repeated names in `opengraph` and `meta` have
+    a list. Values below `MAX_DEPTH` levels are null. `json_ld_repaired`, the number of JSON-LD
+    blocks that were decoded after a repair, is present if there are any.
     """
     base, metas = page.link_resolver.base, page.head.metas
     json_ld, repaired = _decode_blocks(page.head.json_ld)
@@ -70,7 +70,8 @@ def _decode_blocks(blocks: list[str]) -> tuple[list[Any], int]:
                 repaired += 1
         if block.count("{") + block.count("[") > MAX_DEPTH:
             values = [_limit_depth(value, MAX_DEPTH) for value in values]
-        decoded += values
+        for value in values:
+            decoded += value if isinstance(value, list) else [value]
     return decoded, repaired
 
 

@@ -58,7 +58,12 @@ _UPDATE: Final = re.compile(
     r"|bijgewerkt|gewijzigd|aktualiz|güncel|обновл|измен|oppdater|uppdater|opdater|更新",
     re.IGNORECASE,
 )
-_COPYRIGHT: Final = re.compile(r"©|\(c\)|copyright", re.IGNORECASE)
+# The steps of a paper before its publication, and notices of copyright.
+_NOT_PUBLISHED: Final = re.compile(
+    r"©|\(c\)|copyright|received|accepted|submitted|eingegangen|angenommen|eingereicht"
+    r"|reçu|accepté|recibido|aceptado|aceito|ricevuto|accettato",
+    re.IGNORECASE,
+)
 # With "[class]", an element without a class costs one test instead of six.
 _DATE_ELEMENTS: Final = (
     "[itemprop~=datePublished i],[id*=date i],[class]:is([class*=date i],[class*=publi i],"
@@ -159,13 +164,13 @@ class VisibleDates:
 
     @cached_property
     def in_text(self) -> VisibleDate | None:
-        """The first date in the text of the page that is not in a copyright notice."""
+        """The first date in the text of the page that may be that of its publication."""
         body = body_of(self._page.document)
         if body is None:
             return None
         text = to_text(body)[:_PAGE_TEXT]
         for match in self._matches(text):
-            if not _COPYRIGHT.search(text, max(0, match.start - _CUE_LENGTH), match.start):
+            if not _NOT_PUBLISHED.search(text, max(0, match.start - _CUE_LENGTH), match.start):
                 return VisibleDate(match.day)
         return None
 
@@ -228,7 +233,7 @@ class VisibleDates:
         for match in self._matches(joined):
             cue = joined[max(end, match.start - _CUE_LENGTH) : match.start]
             end = match.end
-            if not (_COPYRIGHT.search(cue) or _is_in_prose(match, joined, bounds)):
+            if not (_NOT_PUBLISHED.search(cue) or _is_in_prose(match, joined, bounds)):
                 updated = _UPDATE.search(cue) is not None
                 yield match.start, VisibleDate(match.day, updated=updated)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from html import escape
+import re
+from html import escape, unescape
 from typing import TYPE_CHECKING
 
 from webdata_nb.service.content.parser import body_of, children_of, parse, read_feed, serialize
@@ -14,13 +15,37 @@ if TYPE_CHECKING:
     from webdata_nb.service.content.parser import Entry, Feed
 
 
+_CDATA = re.compile(r"(<!\[CDATA\[.*?\]\]>)", re.DOTALL)
+_REFERENCE = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#\d{1,7}|#x[0-9a-fA-F]{1,6});)(\w{1,31};)?")
+# Control characters that no XML document may have.
+_CONTROLS = dict.fromkeys((*range(9), 11, 12, *range(14, 32)), " ")
+
+
 def convert_feed(text: str, _url: str) -> ConvertedDocument:
     """Convert a feed; text that is no feed becomes a code block."""
     is_json = text.lstrip("\ufeff \t\r\n").startswith("{")
-    feed = read_json_feed(text) if is_json else read_feed(text)
+    feed = read_json_feed(text) if is_json else read_feed(_as_well_formed(text))
     if feed is None:
         return convert_code(text, "json" if is_json else "xml")
     return ConvertedDocument(_feed_to_html(feed))
+
+
+def _as_well_formed(text: str) -> str:
+    """Repair what feeds take over from HTML, for a parser that keeps no markup of others.
+
+    These are white space before the declaration, HTML's names of characters, a bare "&", and
+    control characters.
+    """
+    parts = _CDATA.split(text.lstrip("\ufeff \t\r\n").translate(_CONTROLS))
+    # Every other part is a CDATA section, where "&" is a character like others.
+    parts[::2] = (_REFERENCE.sub(_xml_reference, part) for part in parts[::2])
+    return "".join(parts)
+
+
+def _xml_reference(match: re.Match[str]) -> str:
+    name = match[1] or ""
+    character = unescape(f"&{name}") if name else "&"
+    return escape(character) if not character.endswith(";") else f"&amp;{name}"
 
 
 def _feed_to_html(feed: Feed) -> str:

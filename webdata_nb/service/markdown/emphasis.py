@@ -20,6 +20,8 @@ SIGNS: Final = {
     "strike": "~~",
 }
 """The delimiter that is written before and after an element, by its tag."""
+_TAGS: Final = {"**": "strong", "*": "em", "~~": "del"}
+"""The tag of an element that CommonMark has no notation for at its place."""
 SIGN_CHARACTERS: Final = frozenset("*~")
 SEPARATOR: Final = "<!-- -->"
 
@@ -73,7 +75,8 @@ class _EmphasisLine:
     """A line with emphasis, written from left to right.
 
     White space at the ends of an element is moved out of it. An element without text is omitted,
-    and adjacent elements of the same kind are joined.
+    and adjacent elements of the same kind are joined. An element whose signs would not be parsed
+    is text, except beside characters of languages without spaces: there it has tags.
     """
 
     def __init__(self, before: str) -> None:
@@ -81,7 +84,7 @@ class _EmphasisLine:
         self._last = before  # the last character that is not a sign
         self._space = ""  # white space that is not written yet
         self._unopened: list[str] = []  # signs that are written before the next text
-        self._opened: list[tuple[str, int, bool]] = []  # sign, position, whether it is valid
+        self._opened: list[tuple[str, int, str]] = []  # sign, position, sign or tag as written
         self._closed: list[
             tuple[str, int, int]
         ] = []  # signs with positions, valid or not depending on the next text
@@ -110,7 +113,7 @@ class _EmphasisLine:
             if last_sign == sign and end == len(self._written) - 1:
                 self._closed.pop()
                 self._written.pop()
-                self._opened.append((sign, start, True))
+                self._opened.append((sign, start, sign))
                 return
         self._unopened.append(sign)
 
@@ -118,12 +121,13 @@ class _EmphasisLine:
         if self._unopened:
             self._unopened.pop()
             return
-        sign, start, valid = self._opened.pop()
-        if valid:
+        sign, start, notation = self._opened.pop()
+        if notation == sign:
             self._closed.append((sign, start, len(self._written)))
             self._written.append(sign)
         else:
-            self._written[start] = ""
+            self._written[start] = notation
+            self._written.append(notation.replace("<", "</"))
 
     def finish(self, after: str) -> str:
         self._resolve_closed(self._space[:1] or after)
@@ -137,7 +141,8 @@ class _EmphasisLine:
         for number, sign in enumerate(signs):
             inside = _next_other_character(signs[number:], following)
             is_emphasis = valid and flanks(inside, outside)
-            self._opened.append((sign, len(self._written), is_emphasis))
+            notation = sign if is_emphasis else _tag_beside(sign, inside, outside)
+            self._opened.append((sign, len(self._written), notation))
             self._written.append(sign)
             if is_emphasis and number + 1 < len(signs) and signs[number + 1][0] != sign[0]:
                 outside = sign[0]
@@ -153,10 +158,12 @@ class _EmphasisLine:
         for number, (sign, start, end) in enumerate(closed):
             if written_signs and written_signs[-1][0] != sign[0]:
                 inside = written_signs[-1][0]
-            if flanks(inside, _next_other_character(signs[number:], following)):
+            outside = _next_other_character(signs[number:], following)
+            if flanks(inside, outside):
                 written_signs.append(sign)
             else:
-                self._written[start] = self._written[end] = ""
+                self._written[start] = _tag_beside(sign, inside, outside)
+                self._written[end] = self._written[start].replace("<", "</")
         return written_signs
 
 
@@ -190,6 +197,12 @@ def flanks(inside: str, outside: str) -> bool:
         and not outside.isspace()
         and not _is_punctuation(outside)
     )
+
+
+def _tag_beside(sign: str, *characters: str) -> str:
+    """Return the start tag for an element whose sign would not be parsed, or nothing."""
+    is_wide = any(unicodedata.east_asian_width(each) in "WF" for each in characters if each)
+    return f"<{_TAGS[sign]}>" if is_wide else ""
 
 
 def _is_punctuation(character: str) -> bool:

@@ -218,13 +218,8 @@ class InlineWriter:
                 return False
             before = self._pieces[-1][-1:] if self._pieces else ""
             if not (flanks(text[0], before) and flanks(text[-1], after.data[:1])):
-                sign = ""
-        if sign:
-            self._pieces.append(f"{sign}{text}{sign}")
-        elif text[0] == "`":
-            self._append_code(text)
-        else:
-            self._pieces.append(text)
+                return False
+        self._pieces.append(f"{sign}{text}{sign}")
         return True
 
     def _simple_text(self, node: Element) -> str | None:

@@ -172,6 +172,9 @@ def _raw_cell(cell: XmlElement) -> _RawCell:
     if kind == "inlineStr":
         return _RawCell(kind, _rich_text(child(cell, "is")), style)
     value, formula = child(cell, "v"), child(cell, "f")
+    if formula is not None and formula.text and (value is None or not value.text):
+        # The program that wrote the file did not compute it.
+        return _RawCell("str", f"={formula.text}", style)
     text = (value.text if value is not None else None) or ""
     link = _LINK_FORMULA.match(formula.text or "") if formula is not None else None
     return _RawCell(kind, text, style, link[1] if link is not None else None)
