@@ -159,3 +159,23 @@ def test_batch_resolution_equals_single_resolution(hrefs: list[str], base: str) 
     together.resolve_plain(hrefs)
     assert dict(together) == {href: alone[href] for href in together}
     assert [together[href] for href in hrefs] == [alone[href] for href in hrefs]
+
+
+def test_frames_and_long_refreshes_lead_to_pages() -> None:
+    page = (
+        '<head><meta http-equiv=Refresh content="60; url=/later"><meta name=refresh content="/no">'
+        '</head><a href="/a">A</a><iframe src="frame.html"></iframe><iframe src="about:blank">'
+        '</iframe><iframe src="https://video.test/x"></iframe><iframe></iframe>'
+    )
+    scraped = scrape_page(page, "links")
+    assert [each.url for each in scraped.outlinks] == [
+        "http://site.test/later",
+        "http://site.test/a",
+        "http://site.test/dir/frame.html",
+    ]
+    assert scraped.formats["links"] == ["http://site.test/a"]
+    frames = '<frameset><frame src="/menu"><frame src="https://other.test/"></frameset>'
+    assert [each.url for each in scrape_page(frames).outlinks] == [
+        "http://site.test/menu",
+        "https://other.test/",
+    ]

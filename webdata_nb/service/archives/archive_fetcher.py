@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 from webdata_nb.service.errors import FetchError
+from webdata_nb.service.web.declared_refresh import refresh_target
 from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource
 from webdata_nb.service.web.redirects import redirect_target
 from webdata_nb.service.web.request import (
@@ -76,6 +78,10 @@ class ArchiveFetcher(ResponseSource):
                 remaining_s = max(0.001, deadline.timeout_s - deadline.elapsed_s)
                 archived = await self._read(url, limits, remaining_s)
                 target = redirect_target(url, archived.status, archived.header("location"))
+                if target is None and archived.status == HTTPStatus.OK:
+                    target = refresh_target(url, archived.header("refresh"), archived.body)
+                    if any(hop.url == target for hop in hops):
+                        break  # no duty, unlike a circle of redirects
                 if target is None:
                     break
                 hops.append(Redirect(url, archived.status))

@@ -9,10 +9,13 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from webdata_nb.service.content.parser import Element, collapse_whitespace
+from webdata_nb.service.web.declared_refresh import parse_refresh
 from webdata_nb.service.web.urls import UrlJoiner, canonical_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from webdata_nb.service.content.parser import Document
 
 MAX_ANCHOR_TEXT_LENGTH = 200
 """Characters kept of the anchor text of an outlink."""
@@ -38,6 +41,7 @@ _PLAIN = re.compile(
 _OTHER_SCHEME = re.compile(r"(?!https?:)[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 _ORIGIN = re.compile(r"https?://[^/]*")
 _MAX_PLAIN_LENGTH = 2000
+_LINK_ATTRIBUTES: Final = {"frame": "src", "iframe": "src"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +215,36 @@ def read_anchors(
     """Read the links of a page; `also` are URLs that will be looked up later."""
     anchors = list(elements)
     hrefs = [anchor.attr("href") for anchor in anchors]
+    return _anchor_table(anchors, hrefs, link_resolver, also)
+
+
+def read_page_links(document: Document, link_resolver: LinkResolver) -> AnchorTable:
+    """Read all that leads from a page to others: also areas, frames of its site, and refreshes."""
+    elements: list[Element] = []
+    hrefs: list[str | None] = []
+    origin = _ORIGIN.match(link_resolver.base)
+    for element in document.iter_elements(("a", "area", "frame", "iframe", "meta")):
+        href = element.attr(_LINK_ATTRIBUTES.get(element.tag, "href"))
+        if element.tag == "meta":
+            if (element.attr("http-equiv") or "").strip().lower() != "refresh":
+                continue
+            refresh = parse_refresh(element.attr("content") or "")
+            href = None if refresh is None else refresh.url
+        elif element.tag == "iframe":
+            target = _ORIGIN.match(link_resolver[href] or "")
+            if target is None or origin is None or target[0] != origin[0]:
+                continue  # a part of another site, such as a video or an advertisement
+        elements.append(element)
+        hrefs.append(href)
+    return _anchor_table(elements, hrefs, link_resolver)
+
+
+def _anchor_table(
+    anchors: list[Element],
+    hrefs: list[str | None],
+    link_resolver: LinkResolver,
+    also: Iterable[str | None] = (),
+) -> AnchorTable:
     link_resolver.resolve_plain([*hrefs, *also])
     targets = list(map(link_resolver.__getitem__, hrefs))
     pages = list(map(link_resolver.pages.get, hrefs))

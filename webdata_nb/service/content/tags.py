@@ -26,7 +26,7 @@ INDEXED = frozenset(
     {
         *DECLARATIONS,
         *NOT_RENDERED,
-        *("h1", "h2", "h3", "a", "area", "img", "amp-img", "dialog", "time", "rt"),
+        *("h1", "h2", "h3", "a", "area", "img", "amp-img", "dialog", "time", "rt", "iframe"),
     }
 )
 """All tags that any step looks for; one walk over the page indexes them."""

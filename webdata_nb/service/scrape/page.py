@@ -17,7 +17,7 @@ from webdata_nb.service.content.links import (
     AnchorTable,
     Outlink,
     collect_outlinks,
-    read_anchors,
+    read_page_links,
 )
 from webdata_nb.service.content.metadata import build_metadata, declared_language, page_title
 from webdata_nb.service.content.minhash import compute_masked_sketch, compute_sketch, sample_text
@@ -145,10 +145,11 @@ def _scrape_document(
 
 
 def _page_links(page: ParsedPage) -> AnchorTable:
-    """Return the links of the page in document order, including those of image maps."""
-    if "area" not in page.elements_by_tag:
+    """Return the links of the page in document order, with those of image maps and frames."""
+    has_refresh = "refresh" in page.head.metas
+    if not has_refresh and page.elements_by_tag.keys().isdisjoint(("area", "frame", "iframe")):
         return page.anchors
-    return read_anchors(page.document.iter_elements(("a", "area")), page.link_resolver)
+    return read_page_links(page.document, page.link_resolver)
 
 
 def _convert_content(

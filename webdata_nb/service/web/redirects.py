@@ -14,6 +14,7 @@ from yarl import URL
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.web.aiohttp_errors import to_fetch_error
 from webdata_nb.service.web.credentials import Credentials
+from webdata_nb.service.web.declared_refresh import refresh_target
 from webdata_nb.service.web.exchange import exchange_of
 from webdata_nb.service.web.request import (
     ACCEPT_PAGES,
@@ -149,7 +150,9 @@ class RedirectFollower:
         refused = self._refusal(response.status, headers)
         if refused is not None or not self._request.read_body:
             return self._response(response.status, headers, refused=refused)
-        return self._response(response.status, headers, await self._read_body(response))
+        fetched = self._response(response.status, headers, await self._read_body(response))
+        target = self._declared_target(fetched)
+        return fetched if target is None else _RedirectReply(response.status, headers, target)
 
     async def _read_body(self, response: aiohttp.ClientResponse) -> bytes:
         limits, is_recorded = self._limits, self._request.record is not None
@@ -203,6 +206,22 @@ class RedirectFollower:
         if validators is not None and validators.url == self._url:
             headers |= validators.headers
         return headers or None
+
+    def _declared_target(self, fetched: FetchedResponse) -> str | None:
+        """Return where a page redirects to by its own declaration; None where that is not followed.
+
+        A declaration is no duty: one that leads in a circle, or too far, ends at this page.
+        """
+        request = self._request
+        is_page = request.follow_redirects and request.accept == ACCEPT_PAGES
+        if not is_page or fetched.status != HTTPStatus.OK:
+            return None
+        target = refresh_target(self._url, fetched.header("refresh"), fetched.body)
+        if len(self._hops) >= self._limits.redirects or any(
+            hop.url == target for hop in self._hops
+        ):
+            return None
+        return target
 
     def _redirect_target(self, response: aiohttp.ClientResponse) -> str | None:
         if not self._request.follow_redirects:
