@@ -190,3 +190,8 @@ def test_drawings_of_many_lines_cost_little() -> None:
     start = time.process_time()
     assert "Map" in markdown_of(body)
     assert time.process_time() - start < CPU_SECONDS
+
+
+def test_a_scan_without_text_says_so() -> None:
+    found = scrape_file(drawn_pdf("50 50 200 200 re f"), "application/pdf")
+    assert (found.quality["low_confidence"], found.quality["reason"]) == (True, "no text layer")

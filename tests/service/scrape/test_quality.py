@@ -85,3 +85,36 @@ def test_text_coverage_counts_nested_code_once() -> None:
     )
     code = f"<noscript><style>p::after {{ content: '{SENTENCE * 2}' }}</style></noscript>"
     assert rate(page.format(code))["text_coverage"] == rate(page.format(""))["text_coverage"]
+
+
+PICTURE = '<p><img src="/a.png" alt="A chart of tides"></p>'
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("<p>word", None),
+        ("<p>字", None),
+        ("", "no text"),
+        ("<script>words()</script><p> - </p>", "no text"),
+        (PICTURE, "pictures only"),
+        ('<meta http-equiv="refresh" content="9; url=b">', "refreshes to http://site.test/dir/b"),
+    ],
+)
+def test_pages_without_words_say_why(body: str, reason: str | None) -> None:
+    for options in ({}, {"only_main_content": True}, {"markdown_mode": "full"}):
+        found = scrape_page(body, "markdown", **options).quality
+        if reason is None:
+            assert found["reason"] in {None, "a score below 0.45"}
+        else:
+            assert (found["low_confidence"], found["reason"]) == (True, reason)
+
+
+def test_content_that_is_a_small_part_says_so() -> None:
+    rest = f"<div class=comments>{f'<div class=comment><p>{SENTENCE * 5}</p></div>' * 40}</div>"
+    found = rate(f"{ARTICLE}<main><article><h1>Harbour</h1><p>{SENTENCE * 9}</p></article>{rest}")
+    assert found["text_coverage"] < 0.1
+    assert (found["low_confidence"], found["reason"]) == (
+        True,
+        "less than a tenth of the visible text",
+    )

@@ -14,13 +14,18 @@ score
     From 0 to 1: how likely a person would choose the same content. It combines the rung, the
     link density, the length of paragraphs, the pictures per word, and whether there is text.
 low_confidence
-    Whether the main content may be wrong: its rules left next to nothing and the visible page
-    replaces it, or the score is below 0.45.
+    Whether the content may be wrong or missing: `reason` says why.
+reason
+    Null, or why the confidence is low: the page has no words (``no text layer`` in a PDF file,
+    ``pictures only``, ``refreshes to URL``, ``no text``); the rules of the main content left next
+    to nothing, so that the visible page replaces it; the content is less than a tenth of the
+    visible text; or the score is below 0.45.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.service.content.parser import (
@@ -28,6 +33,7 @@ from webdata_nb.service.content.parser import (
     detect_language_code,
     elements_with_tags,
 )
+from webdata_nb.service.web.declared_refresh import parse_refresh
 
 if TYPE_CHECKING:
     from webdata_nb.service.content.page_content import PageContent
@@ -44,6 +50,8 @@ _WORDS_PER_PICTURE = 20
 _MIN_WORDS = 25
 _FALLBACK_FACTOR = 0.5
 _LOW_SCORE = 0.45
+_LOW_COVERAGE = 0.1
+_WORD: Final = re.compile(r"[^\W_]")
 _LANGUAGE_SAMPLE_LENGTH = 1000
 _MAX_DETACHED = 1000  # code elements; copying the text of many small ones costs less
 _CODE: Final = frozenset({"script", "style", "noscript", "template"})
@@ -57,20 +65,30 @@ def visible_text_length(page: ParsedPage) -> int:
 
 
 def rate_content(
-    content: PageContent, text: str, *, visible: int | None, language: str | None
+    page: ParsedPage,
+    content: PageContent,
+    text: str,
+    *,
+    visible: int | None,
+    language: str | None,
+    kind: str,
 ) -> dict[str, Any]:
     """Rate the content of a page.
 
     Parameters
     ----------
+    page
+        The page.
     content
-        The selected content.
+        Its selected content.
     text
         Its text.
     visible
         Characters of text on the whole page; None when the main content was not searched.
     language
         The declared language.
+    kind
+        The type of the document.
 
     Returns
     -------
@@ -83,14 +101,41 @@ def rate_content(
     length = max(1, len(text) if is_whole_page else len(content.element.text))
     link_density = min(1.0, link_length / length)
     score = _score(content, text, words, link_density)
+    coverage = 1.0 if is_whole_page else _ratio(length, visible or 0)
+    reason = _why_empty(page, content, kind)
+    if reason is None and visible is not None:
+        reason = _why_uncertain(content, score, coverage)
     return {
         "word_count": words,
-        "text_coverage": 1.0 if is_whole_page else _ratio(length, visible or 0),
+        "text_coverage": coverage,
         "boilerplate_ratio": round(link_density, 3),
         "language": language or detect_language_code(text[:_LANGUAGE_SAMPLE_LENGTH]),
         "score": score,
-        "low_confidence": visible is not None and score < _LOW_SCORE,
+        "low_confidence": reason is not None,
+        "reason": reason,
     }
+
+
+def _why_empty(page: ParsedPage, content: PageContent, kind: str) -> str | None:
+    """Return why a page has no words; None for one that has some."""
+    if _WORD.search(content.element.text):
+        return None
+    if kind == "pdf":
+        return "no text layer"
+    if "img" in content.elements_by_tag:
+        return "pictures only"
+    refreshes = map(parse_refresh, page.head.metas.get("refresh", ()))
+    if (refresh := next(filter(None, refreshes), None)) is not None:
+        return f"refreshes to {page.link_resolver[refresh.url] or refresh.url}"
+    return "no text"
+
+
+def _why_uncertain(content: PageContent, score: float, coverage: float) -> str | None:
+    if content.is_fallback:
+        return "the rules of the main content left next to nothing: this is the visible page"
+    if coverage < _LOW_COVERAGE:
+        return "less than a tenth of the visible text"
+    return f"a score below {_LOW_SCORE}" if score < _LOW_SCORE else None
 
 
 def _score(content: PageContent, text: str, words: int, link_density: float) -> float:

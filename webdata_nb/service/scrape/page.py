@@ -67,7 +67,7 @@ def scrape(source: PageSource, options: ConversionOptions, *, outlinks: bool = T
     source = source.load_body()
     kind = detect_document_type(source)
     if kind == "html":
-        scraped = _scrape_html(parse_page(source), options, outlinks=outlinks)
+        scraped = _scrape_html(parse_page(source), options, kind, outlinks=outlinks)
     else:
         scraped = _scrape_document(source, options, kind, outlinks=outlinks)
     return scraped.encoded() if options.encoded else scraped
@@ -86,9 +86,9 @@ def _check_formats(options: ConversionOptions) -> None:
 
 
 def _scrape_html(
-    page: ParsedPage, options: ConversionOptions, *, outlinks: bool, is_html: bool = True
+    page: ParsedPage, options: ConversionOptions, kind: DocumentType, *, outlinks: bool
 ) -> Scraped:
-    head, facts = page.head, options.facts
+    head, facts, is_html = page.head, options.facts, kind == "html"
     metadata = build_metadata(page, visible_dates=is_html) if "metadata" in facts else {}
     anchors = _page_links(page) if outlinks else NO_ANCHORS
     links = collect_outlinks(anchors)
@@ -106,7 +106,7 @@ def _scrape_html(
     if omitted_count and metadata:
         metadata["links_omitted"] = omitted_count
     quality = (
-        rate_content(content, text, visible=visible, language=language)
+        rate_content(page, content, text, visible=visible, language=language, kind=kind)
         if "quality" in facts
         else {}
     )
@@ -133,7 +133,7 @@ def _scrape_document(
     """Convert a document to HTML and scrape that; Markdown and plain text keep their own text."""
     page, document = parse_document(source, kind)
     full_page = replace(options, only_main_content=False, markdown_mode=None)
-    scraped = _scrape_html(page, full_page, outlinks=outlinks, is_html=False)
+    scraped = _scrape_html(page, full_page, kind, outlinks=outlinks)
     formats, text = scraped.formats, scraped.text if document.text is None else document.text
     selects_elements = options.include_tags or options.exclude_tags
     if document.markdown is not None and "markdown" in formats and not selects_elements:
