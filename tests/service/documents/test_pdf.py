@@ -160,6 +160,23 @@ def test_columns_are_read_one_after_the_other() -> None:
     assert words.index("across") < words.index("left line 7") < words.index("right line 0")
 
 
+def test_words_broken_in_a_left_column_are_joined() -> None:
+    left = [f"line {number} with words and a har-" for number in range(7)] + ["bour at its end."]
+    left[1:7] = [f"bour {line}" for line in left[1:7]]
+    left[3] = "bour line 3 with words from 1980-"
+    rows = [
+        part
+        for number in range(8)
+        for part in (
+            text(50, 700 - 12 * number, left[number]),
+            text(320, 700 - 12 * number, RIGHT[number]),
+        )
+    ]
+    words = markdown_of(drawn_pdf(*rows))
+    assert words.count("harbour") == 6
+    assert "1980- bour" in words
+
+
 def test_short_cells_in_columns_stay_in_their_rows() -> None:
     rows = [
         part

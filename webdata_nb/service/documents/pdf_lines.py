@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ctypes import c_double
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
@@ -141,9 +142,21 @@ def _by_columns(
         elif _is_in_column(characters, offset, line, gutter):
             columns[line.left >= gutter].append(line)
         else:
-            yield from (*columns[0], *columns[1], line)
+            yield from (*_with_hyphens(columns[0]), *columns[1], line)
             columns = ([], [])
-    yield from (*columns[0], *columns[1])
+    yield from (*_with_hyphens(columns[0]), *columns[1])
+
+
+def _with_hyphens(column: Sequence[PdfLine]) -> Iterator[PdfLine]:
+    """Mark words that are broken at the end of a left column, where pdfium sees no line end."""
+    for line, following in zip_longest(column, column[1:]):
+        is_broken = (
+            following is not None
+            and line.text[-1:] == "-"
+            and line.text[-2:-1].isalpha()
+            and following.text[:1].islower()
+        )
+        yield replace(line, text=line.text[:-1] + HYPHENS[0]) if is_broken else line
 
 
 def _is_in_column(characters: _Characters, offset: int, line: PdfLine, gutter: float) -> bool:
