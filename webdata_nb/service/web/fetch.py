@@ -30,7 +30,7 @@ from webdata_nb.service.web.request import (
     Redirect,
 )
 from webdata_nb.service.web.resolver import Lookup, Resolver
-from webdata_nb.service.web.response_body import ResponseReader
+from webdata_nb.service.web.response_reader import ResponseReader
 from webdata_nb.service.web.urls import UrlParts, canonical_url, split_url
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ class Fetcher:
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Opens connections whose responses may have a body that HTTP forbids."""
+    """Opens connections whose responses need not be valid HTTP."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)

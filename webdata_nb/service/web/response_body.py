@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import re
-from typing import TYPE_CHECKING, Any, Final
-
-from aiohttp.client_proto import ResponseHandler
+from typing import TYPE_CHECKING, Final
 
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.web.content_codings import ContentDecoder, parse_content_codings
@@ -16,15 +13,6 @@ if TYPE_CHECKING:
 
 _SLICE_BYTES: Final = 16 * 1024
 _DECODED_BYTES_PER_STEP: Final = 1024 * 1024
-
-_END_OF_HEAD: Final = b"\r\n\r\n"
-_MAX_HEAD_BYTES: Final = 256 * 1024
-_STATUS: Final = slice(9, 12)
-_BODILESS: Final = frozenset({b"204", b"304"})
-_SWITCHING_PROTOCOLS: Final = b"101"
-_ANNOUNCES_BODY: Final = re.compile(
-    rb"\r\n(?:content-length:[ \t]*0*[1-9]|transfer-encoding:)", re.IGNORECASE
-)
 
 
 class ResponseBody:
@@ -118,59 +106,3 @@ class ResponseBody:
 
     def _too_large(self) -> FetchError:
         return FetchError("too_large", f"The page is larger than {self._wire_limit:,} bytes.")
-
-
-class ResponseReader(ResponseHandler):
-    """Reads the responses of one connection, and drops bodies where HTTP allows none.
-
-    Some servers send a body with a 204 or 304, or in reply to HEAD. The parser would take it for
-    the next response, so that this response, or a later one on the connection, would be lost.
-    """
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(loop)
-        # What came of the head of the current response; None once it is complete.
-        self._partial_head: bytes | None = None
-        self._is_reply_to_head = self._is_complete = False
-
-    def set_response_params(self, *, skip_payload: bool = False, **options: Any) -> None:
-        """Begin the next response of the connection."""
-        self._partial_head, self._is_complete = b"", False
-        self._is_reply_to_head = skip_payload
-        super().set_response_params(skip_payload=skip_payload, **options)
-
-    def data_received(self, data: bytes) -> None:
-        """Read the next bytes of the connection."""
-        if self._is_complete and data:
-            self._drop_connection()
-            return
-        super().data_received(self._without_forbidden_body(data))
-
-    def _without_forbidden_body(self, data: bytes) -> bytes:
-        if self._partial_head is None:
-            return data
-        received = self._partial_head + data
-        head, end, rest = received.partition(_END_OF_HEAD)
-        while end and _is_interim(head):
-            head, end, rest = rest.partition(_END_OF_HEAD)
-        if not end:
-            self._partial_head = head if len(head) <= _MAX_HEAD_BYTES else None
-            return data
-        self._partial_head = None
-        has_no_body = head[_STATUS] in _BODILESS
-        if not has_no_body and not self._is_reply_to_head:
-            return data
-        self._is_complete = True
-        # A body that the head announces may still come, and must not meet the next response.
-        if rest or (has_no_body and _ANNOUNCES_BODY.search(head)):
-            self.force_close()
-        return data[: len(data) - len(rest)]
-
-    def _drop_connection(self) -> None:
-        self.force_close()
-        if self.transport is not None:
-            self.transport.close()
-
-
-def _is_interim(head: bytes) -> bool:
-    return head[_STATUS].startswith(b"1") and head[_STATUS] != _SWITCHING_PROTOCOLS
