@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ SENTENCE = "The harbour was built long before anybody thought of the bridge that
 ARTICLE = '<meta property="og:type" content="article">'
 
 
-def rate(body: str) -> dict[str, float]:
+def rate(body: str) -> dict[str, Any]:
     return scrape(page_source(body), ConversionOptions()).quality
 
 
