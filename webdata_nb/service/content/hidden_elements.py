@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from webdata_nb.service.content.class_names import NOT_CONTENT, traits_of
 from webdata_nb.service.content.parser import ROOTS, Element, elements_with_tags
 from webdata_nb.service.content.tags import HEADINGS, NOT_RENDERED
 
 if TYPE_CHECKING:
     from webdata_nb.service.content.links import AnchorTable
+    from webdata_nb.service.content.parser import Document
 
 MIN_SECTION_WORDS = 8
 """A hidden element with links, headings or items is content from this many words on."""
@@ -18,6 +20,14 @@ MIN_TEXT_WORDS = 30
 """A hidden element of plain text is content above this many words."""
 
 _MAY_BE_HIDDEN = "[style],[hidden]"
+_HIDING_ATTRIBUTES = ("hidden", "style", "aria-hidden")
+_HIDDEN_PANELS = '[hidden],[aria-hidden="true"],[style*=none i],[style*=hidden i]'
+_PANEL_ROLES = frozenset({"tabpanel", "region"})
+_NO_PANELS = (
+    "nav,header,footer,dialog,aside,form,button,svg,[role=dialog],[role=alertdialog],[role=menu],"
+    "[role=navigation],[role=listbox],[role=tooltip],[role=search],[aria-modal=true]"
+)
+_MAX_PANEL_LINKS = 0.5  # of the characters of a panel
 _HIDING_STYLES = ("display:none", "visibility:hidden")
 _STRUCTURE = "a[href],h1,h2,h3,h4,h5,h6,li"
 _PERMALINK_SIGNS = frozenset("¶#§🔗⚓∞")
@@ -43,6 +53,24 @@ def remove_hidden_elements(content: Element, elements_by_tag: dict[str, list[Ele
     elements += elements_with_tags(elements_by_tag, NOT_RENDERED)
     for element in elements:
         element.decompose()
+
+
+def reveal_panels(document: Document) -> None:
+    """Show the panels of accordions and tabs, which wait for a click.
+
+    These are hidden elements that a control names by ``aria-controls``, those with the role of a
+    panel, and those right after a heading or a ``dt``. Menus, dialogs and lists of links are none.
+    """
+    hidden = [element for element in document.select(_HIDDEN_PANELS) if _is_concealed(element)]
+    if not hidden:
+        return
+    controls = document.select("[aria-controls]")
+    names = {name for each in controls for name in (each.attr("aria-controls") or "").split()}
+    for element in hidden:
+        if _is_panel(element, names) and not _is_menu(element):
+            for name in _HIDING_ATTRIBUTES:
+                if element.attr(name) is not None:
+                    del element.attrs[name]
 
 
 def find_permalinks(anchors: AnchorTable) -> list[int]:
@@ -73,6 +101,33 @@ def _is_hidden(element: Element) -> bool:
         return True
     style = "".join((element.attr("style") or "").lower().split())
     return any(declaration in style for declaration in _HIDING_STYLES)
+
+
+def _is_concealed(element: Element) -> bool:
+    return _is_hidden(element) or element.attr("aria-hidden") == "true"
+
+
+def _is_panel(hidden: Element, names: set[str]) -> bool:
+    if hidden.attr("id") in names or hidden.attr("role") in _PANEL_ROLES or hidden.tag == "dd":
+        return True
+    before = hidden.previous_sibling
+    while before is not None and not isinstance(before, Element):
+        if before.text.strip():
+            return False
+        before = before.previous_sibling
+    return before is not None and before.tag in {*HEADINGS, "dt"}
+
+
+def _is_menu(hidden: Element) -> bool:
+    if hidden.closest(_NO_PANELS) is not None or traits_of(_name_of(hidden)) & NOT_CONTENT:
+        return True
+    length = len("".join(hidden.text.split()))
+    links = sum(len("".join(link.text.split())) for link in hidden.select("a[href]"))
+    return links > _MAX_PANEL_LINKS * length
+
+
+def _name_of(element: Element) -> str:
+    return f"{element.attr('class') or ''} {element.attr('id') or ''}"
 
 
 def _is_section(hidden: Element) -> bool:

@@ -12,6 +12,7 @@ from webdata_nb.service.content.hidden_elements import (
     find_permalinks,
     make_links_absolute,
     remove_hidden_elements,
+    reveal_panels,
 )
 from webdata_nb.service.content.links import AnchorTable, LinkResolver, read_anchors
 from webdata_nb.service.content.main_content import extract_main_content
@@ -75,6 +76,7 @@ def find_content(
     """
     for selector in options.exclude_tags:
         remove_all(document.select(selector))
+    reveal_panels(document)
     mark_formulas(document)
     mark_code_blocks(document)
     notes = take_footnotes(document, page.anchors)
