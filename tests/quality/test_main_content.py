@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tests.requirements import require
-from webdata_nb.service.content.class_names import COMMENTS, RELATED, SHARING, traits_of
+from webdata_nb.service.content.class_names import COMMENTS, RELATED, SHARING, SIDEBAR, traits_of
 from webdata_nb.service.content.main_content import clean_page, extract_main_content
 from webdata_nb.service.content.page_source import ConversionOptions, PageSource
 from webdata_nb.service.content.parser import collapse_whitespace, parse, text_of, to_text
@@ -26,6 +26,7 @@ SENTENCE: Final = (
     "The harbour was built long before anybody thought of the bridge that crosses it. "
 )
 PARAGRAPH: Final = f"<p>{SENTENCE * 3}</p>"
+NOW: Final = datetime(2026, 1, 2, tzinfo=UTC)
 ARTICLE: Final = '<meta property="og:type" content="article"><title>The old harbour of Elm</title>'
 
 
@@ -357,6 +358,70 @@ def test_repeated_text_is_kept_once() -> None:
     card = "<div><span>Five words and then some</span></div>"
     text, _ = text_and_rung(f"<body><main><h1>Cards</h1>{card}{card}<p>Closing</p></main>")
     assert text == "Cards Five words and then some Closing"
+
+
+def test_a_refrain_is_no_copy() -> None:
+    refrain = "<p>And the bells of Elm they ring and ring</p>"
+    verses = "".join(f"<p>Verse {number} of the old song of Elm</p>{refrain}" for number in "123")
+    text, _ = text_and_rung(f"<main><h1>Song</h1><div>{verses}</div><aside>x</aside></main>")
+    assert text.count("And the bells") == 3
+    other = f"<div><h1>Song</h1>{refrain}</div><div class=mobile>{refrain}</div>"
+    assert text_and_rung(f"<main>{other}<p>Closing words</p></main>")[0].count("And the") == 1
+
+
+SHORT: Final = ("Up to nine days.", "The keeper, at dusk.", "Only coins are taken.")
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("<h3><button aria-controls=a{0}>{1}</button></h3>", "<div id=a{0} hidden><p>{1}</div>"),
+        ("<h3>{1}</h3>\n", "<div style='display: none'>{1}</div>"),
+        ("<dt>{1}</dt>", "<dd hidden>{1}</dd>"),
+        ("<a role=tab>{1}</a>", "<div role=tabpanel aria-hidden=true>{1}</div>"),
+    ],
+)
+def test_short_panels_are_content(question: str, answer: str) -> None:
+    items = "".join(
+        question.format(number, f"Question {number} of the harbour?") + answer.format(number, text)
+        for number, text in enumerate(SHORT)
+    )
+    page = f"<title>Questions</title><main><h1>Questions</h1>{items}</main>"
+    menu = '<button aria-controls=menu></button><ul id=menu hidden><li><a href="/x">Sport</a></ul>'
+    for text in (text_of_page(menu + page, main=True), text_of_page(page, main=False)):
+        assert all(answer in text for answer in SHORT)
+        assert "Sport" not in text
+
+
+def text_of_page(html: str, *, main: bool) -> str:
+    source = PageSource(
+        "http://a.test/", "http://a.test/", 200, "text/html", html.encode(), (), NOW
+    )
+    return str(scrape(source, ConversionOptions(only_main_content=main)).formats["markdown"])
+
+
+def test_an_article_among_tabs_is_no_row_of_tabs() -> None:
+    text, _ = text_and_rung(
+        f'{ARTICLE}<main><div role="tablist"><h1>The old harbour of Elm</h1>{PARAGRAPH * 5}</div>'
+        f"<div>{PARAGRAPH.replace('harbour', 'market') * 12}</div></main>"
+    )
+    assert text.count("The harbour was built") == 15
+
+
+@pytest.mark.parametrize("name", ["sidebar-grid", "has sidebar-layout", "page-sidebar-wrapper"])
+def test_a_layout_with_a_sidebar_is_no_sidebar(name: str) -> None:
+    assert not traits_of(name) & SIDEBAR
+    assert traits_of("sidebar-left") & SIDEBAR
+
+
+def test_prose_under_a_heading_of_trailers_stays_in_the_middle() -> None:
+    page = (
+        f"{ARTICLE}<article><h1>The old harbour of Elm</h1>{PARAGRAPH * 3}<h2>Mehr zum Thema</h2>"
+        f"{PARAGRAPH.replace('harbour', 'market')}<h2>Outlook</h2>{PARAGRAPH}%s</article>"
+    )
+    assert "market" in text_and_rung(page % "")[0]
+    links = "<h2>Mehr zum Thema</h2>" + "<p><a href='/x'>Bridges that fell</a></p>" * 3
+    assert "fell" not in text_and_rung(page % links)[0]
 
 
 def test_definitions_tables_and_footnotes_are_kept() -> None:

@@ -95,6 +95,7 @@ _PAGE_PREFIXES: Final = word_set(  # has-sidebar, no-comments, js-modal describe
     "has with without no is not overflow js single page body layout theme elementor col wp block"
     " hide"
 )
+_LAYOUT_WORDS: Final = word_set("grid layout wrapper")
 _UNSEEN_TOKENS: Final = word_set("sr-only hidden hide d-none invisible is-hidden u-hidden")
 _RELATED_PHRASES: Final = ("also-like", "most-read", "most-popular", "more-from")
 _MAX_WORDS = 5
@@ -138,6 +139,8 @@ def _traits_of_token(token: str) -> int:
             traits |= _WORDS[word]
     if "-" in lower or "visually" in words:
         traits |= _traits_of_phrases(lower, words)
+    if traits & SIDEBAR and words[-1] in _LAYOUT_WORDS:
+        traits &= ~SIDEBAR  # the grid of the page and its sidebar
     if "embed" in words or "embedded" in words:
         traits &= ~SHARING
     return traits & ~CONTENT if traits & NOT_CONTENT else traits

@@ -67,6 +67,7 @@ _MOST_OF_PAGE = 0.9  # of the text
 _MAX_CHROME_MEASURED = 100  # elements whose text is measured one by one
 _MIN_FALLBACK_LENGTH = 400  # characters of a noscript element that may hold the page
 _MIN_PROSE_AFTER_HEADLINE = 100
+_MIN_PARAGRAPHS = 5  # of an element that is no row of tabs
 _MIN_CONTENT_WORDS = 20  # fewer are the content only if they are most of the page
 _MIN_CONTENT_SHARE = 0.5
 
@@ -217,6 +218,8 @@ def _covers_page(chrome: list[Element], min_length: float) -> bool:
 
 
 def _is_page_chrome(element: Element) -> bool:
+    if element.attr("role") == "tablist" and len(element.select("p")) >= _MIN_PARAGRAPHS:
+        return False  # the tabs with what they show
     return (
         element.tag in _CHROME_TAGS
         or element.attr("role") in _CHROME_ROLES

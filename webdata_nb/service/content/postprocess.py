@@ -50,6 +50,9 @@ _MIN_LINKS = 4
 _MIN_REPEATED_WORDS = 5
 _MAX_CREDIT_WORDS = 60
 _TEASER_LINK_SHARE = 0.25
+_MIN_SECTION_PROSE = 40  # words
+_MAX_PROSE_LINKS = 0.05  # of the words of a section
+_REPEATABLE: Final = frozenset({"p", "li", "blockquote", "pre"})
 
 
 def trim_article(tree: BlockTree, region: Block, headline: TextRun | None) -> None:
@@ -101,15 +104,21 @@ def _has_picture(block: Block) -> bool:
 
 
 def trim_repeats(tree: BlockTree, region: Block) -> None:
-    """Drop repeated text, written again for another screen width."""
-    earlier_texts: set[str] = set()
+    """Drop repeated text, written again for another screen width.
+
+    A paragraph that repeats its neighbour, such as a refrain, is meant.
+    """
+    parents: dict[str, Block | None] = {}
     for run in tree.text_runs_in(region):
         if run.words < _MIN_REPEATED_WORDS or run.block.dropped:
             continue
         text, block = run.text, run.block
-        if text in earlier_texts and block.words == run.words and block.tag not in {"td", "th"}:
+        is_copy = text in parents and (
+            block.tag not in _REPEATABLE or parents[text] is not block.parent
+        )
+        if is_copy and block.words == run.words and block.tag not in {"td", "th"}:
             block.dropped = block is not region
-        earlier_texts.add(text)
+        parents.setdefault(text, block.parent)
 
 
 def trim_controls(tree: BlockTree, region: Block) -> None:
@@ -184,17 +193,31 @@ def _drop_trailer(tree: BlockTree, run: TextRun, region: Block, max_words: float
     ):
         section = section.parent
     if section is not heading:
-        section.dropped = True
+        section.dropped = not _is_in_prose(tree, [section], region)
     elif heading.tag in HEADINGS:
         following = list(islice(_section_after(tree, heading), _MAX_TRAILER_BLOCKS))
         if (
             len(following) < _MAX_TRAILER_BLOCKS
             and sum(block.words for block in following) < max_words
+            and not _is_in_prose(tree, following, region)
         ):
             for block in (heading, *following):
                 block.dropped = True
     elif heading.words == run.words and run.text[-1:] not in _SENTENCE_ENDS:
         heading.dropped = True
+
+
+def _is_in_prose(tree: BlockTree, section: list[Block], region: Block) -> bool:
+    """Return whether a section is prose, with more of the article after it."""
+    if not section:
+        return False
+    prose, words = (sum(getattr(block, name) for block in section) for name in ("prose", "words"))
+    links = sum(block.link_words for block in section)
+    if prose < _MIN_SECTION_PROSE or links > _MAX_PROSE_LINKS * words:
+        return False
+    end = section[-1].end
+    later = (run for run in tree.text_runs_in(region) if run.prose and run.block.index >= end)
+    return sum(run.words for run in later if not run.block.dropped) >= _MIN_SECTION_PROSE
 
 
 def _section_after(tree: BlockTree, heading: Block) -> Iterator[Block]:
