@@ -52,6 +52,8 @@ _CODE_TAGS: Final = word_set("pre code samp kbd")
 _WITHOUT_STATE: Final = _INLINE - _CODE_TAGS - {"a"}
 # A code element with one of these is walked like any other.
 _CODE_WITH_STRUCTURE: Final = "a,p,div,table,ul,ol,dl,h1,h2,h3,h4,h5,h6,img,[id]"
+# Links, anchors and lines are parts of the code in a `pre`.
+_PRE_WITH_STRUCTURE: Final = "p,table,ul,ol,dl,h1,h2,h3,h4,h5,h6,img"
 _SENTENCE_ENDS: Final = frozenset('.!?…。！？:;"”’»)')  # noqa: RUF001 - full-width punctuation is intended
 _MAX_NESTED_CODE = 4  # each level is searched for structure, which costs a pass
 _MIN_SENTENCE_WORDS = 10
@@ -313,7 +315,8 @@ def _is_plain_code(code: Element) -> bool:
         if type(inner) is not Element or inner.tag != "span" or inner.attr("id") is not None:
             break
         part = inner
-    return code.select_one(_CODE_WITH_STRUCTURE) is None
+    structure = _PRE_WITH_STRUCTURE if code.tag == "pre" else _CODE_WITH_STRUCTURE
+    return code.select_one(structure) is None
 
 
 def _set_subtree_ends(blocks: list[Block]) -> None:

@@ -45,6 +45,7 @@ MAX_NAME_LENGTH = 300
 """Characters of class and id that are read; longer values are generated."""
 
 _VOCABULARY: Final = {
+    PAGE_CHROME: "navheader navfooter",
     NAVIGATION: "nav navbar navigation navi menu menubar submenu megamenu topbar breadcrumb"
     " breadcrumbs crumb crumbs pagination pager paging toc sitenav subnav topnav mainnav jumplinks"
     " skiplink skip navlinks tablist tabbar",

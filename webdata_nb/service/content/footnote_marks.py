@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from webdata_nb.service.content.parser import Element, Text
+from webdata_nb.service.content.parser import Element, Text, nearest_ancestor
+from webdata_nb.service.content.tags import HEADINGS
 
 if TYPE_CHECKING:
     from webdata_nb.service.content.parser import Node
@@ -80,10 +81,10 @@ def is_back_link(link: Element, text: str) -> bool:
     sign = text.translate(_VARIATION_SELECTORS)
     if sign and all(character in _ARROWS for character in sign):
         return True
-    if (link.attr("role") or "") == "doc-backlink" or link.attr(
-        "data-footnote-backref"
-    ) is not None:
+    if link.attr("data-footnote-backref") is not None:
         return True
+    if link.attr("role") == "doc-backlink":  # of headings, it leads to the table of contents
+        return nearest_ancestor(link, HEADINGS, levels=2) is None
     return len(text) <= MAX_MARK_CHARACTERS and bool(_BACK_LINK.search(link.attr("class") or ""))
 
 

@@ -9,7 +9,6 @@ from webdata_nb.service.content.code_elements import mark_code_blocks
 from webdata_nb.service.content.footnotes import append_footnotes, take_footnotes
 from webdata_nb.service.content.formulas import mark_formulas
 from webdata_nb.service.content.hidden_elements import (
-    find_permalinks,
     make_links_absolute,
     remove_hidden_elements,
     reveal_panels,
@@ -103,12 +102,9 @@ def _index(element: Element, rung: str, link_resolver: LinkResolver) -> PageCont
 
 
 def _clean(content: PageContent) -> PageContent:
-    permalinks = find_permalinks(content.anchors)
     remove_hidden_elements(content.element, content.elements_by_tag)
-    remove_all(content.anchors.elements[index] for index in permalinks)
-    anchors = content.anchors.without(permalinks)
-    make_links_absolute(anchors)
-    return replace(content, anchors=anchors)
+    make_links_absolute(content.anchors)
+    return content
 
 
 def _select(document: Document, selectors: tuple[str, ...]) -> Element:

@@ -8,9 +8,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from webdata_nb.service.content.head import PageHead, read_head
+from webdata_nb.service.content.hidden_elements import find_permalinks
 from webdata_nb.service.content.image_sources import show_replaced_images
 from webdata_nb.service.content.links import AnchorTable, LinkResolver, read_anchors
-from webdata_nb.service.content.parser import Element, Text, group_by_tag, make_element, parse
+from webdata_nb.service.content.parser import (
+    Element,
+    Text,
+    group_by_tag,
+    make_element,
+    parse,
+    remove_all,
+)
 from webdata_nb.service.content.shadow_dom import flatten_shadow_roots
 from webdata_nb.service.content.tags import INDEXED
 from webdata_nb.service.web.charset import decode_text, sniff_charset
@@ -42,7 +50,7 @@ class ParsedPage:
     elements_by_tag
         The elements of the whole page with a tag of ``tags.INDEXED``.
     anchors
-        The links of the whole page.
+        The links of the whole page, without the permalinks of its headings, which are removed.
     head
         Its title, meta tags, canonical URL and JSON-LD.
     link_resolver
@@ -99,6 +107,9 @@ def _parsed_page(source: PageSource, document: Document, charset: Charset | None
     images = elements_by_tag.get("img", ())
     other_urls = [head.canonical, *(image.attr("src") for image in images)]
     anchors = read_anchors(elements_by_tag.get("a", ()), link_resolver, also=other_urls)
+    permalinks = find_permalinks(anchors)
+    remove_all(anchors.elements[index] for index in permalinks)
+    anchors = anchors.without(permalinks)
     return ParsedPage(source, charset, document, elements_by_tag, anchors, head, link_resolver)
 
 

@@ -1,0 +1,209 @@
+"""Checks what every page of four documentation sites must have in Markdown.
+
+The sites are packages of Debian that others wrote, with four generators: Sphinx (Python and Django),
+DocBook (PostgreSQL), and XSLT (Apache)::
+
+    apt-get install python3-doc python-django-doc postgresql-doc apache2-doc
+    python -m benchmarks.documentation_sites [--misses] [NAME ...]
+
+The invariants, for the main content of each page:
+
+- its first heading is the first `h1` of the page that does not repeat on other pages;
+- the text of every `pre` of the page is a code block, character by character;
+- it does not begin with navigation: links, or a table of links.
+
+The truth is computed from the page by `html.parser` of the standard library, which the package does
+not use.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Final
+
+from markdown_it import MarkdownIt
+
+from webdata_nb.service.content.page_source import ConversionOptions, PageSource
+from webdata_nb.service.scrape.page import scrape
+
+SITES: Final = {
+    "python": "/usr/share/doc/python3*/html",
+    "django": "/usr/share/doc/python-django-doc/html",
+    "postgresql": "/usr/share/doc/postgresql-doc-*/html",
+    "apache": "/usr/share/doc/apache2-doc/manual/en",
+}
+VOID: Final = frozenset(
+    [
+        "area",
+        "base",
+        "br",
+        "col",
+        "embed",
+        "hr",
+        "img",
+        "input",
+        "link",
+        "meta",
+        "source",
+        "track",
+        "wbr",
+    ]
+)
+REPEATED: Final = 3
+"""An `h1` on more pages names the site or a part of it."""
+
+
+class _Truth(HTMLParser):
+    """The texts of the `h1` and `pre` elements of a page, and whether it has a body of text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.headings: list[str] = []
+        self.code: list[str] = []
+        self._open: list[tuple[str, list[str]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in {"h1", "pre"}:
+            self._open.append((tag, []))
+        elif self._open:
+            classes = (dict(attrs).get("class") or "").split()
+            if "headerlink" in classes:  # the generator's link to the section
+                self._open.append(("a", []))
+            elif tag == "br":
+                self.handle_data("\n")
+
+    def handle_endtag(self, tag: str) -> None:
+        if self._open and self._open[-1][0] == tag:
+            name, texts = self._open.pop()
+            if name == "h1":
+                self.headings.append(" ".join("".join(texts).split()))
+            elif name == "pre":
+                self.code.append("".join(texts))
+
+    def handle_data(self, data: str) -> None:
+        if self._open:
+            self._open[-1][1].append(data)
+
+
+@dataclass(slots=True)
+class Checked:
+    """The pages of a site that break an invariant, by its name."""
+
+    pages: int = 0
+    misses: dict[str, list[str]] = field(default_factory=dict)
+
+    def miss(self, invariant: str, page: str, what: str) -> None:
+        """Record a page that breaks an invariant."""
+        self.misses.setdefault(invariant, []).append(f"{page}: {what[:100]!r}")
+
+
+def read_truth(html: str) -> _Truth:
+    """Return the headings and the code of a page."""
+    truth = _Truth()
+    truth.feed(html)
+    truth.close()
+    return truth
+
+
+def blocks_of(markdown: str) -> tuple[str | None, list[str], str]:
+    """Return the first heading, the code blocks, and the type of the first block."""
+    tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(markdown)
+    heading = next(
+        (
+            _words("".join(child.content for child in (tokens[at + 1].children or ())))
+            for at, token in enumerate(tokens)
+            if token.type == "heading_open"
+        ),
+        None,
+    )
+    code = [token.content for token in tokens if token.type in {"fence", "code_block"}]
+    return heading, code, tokens[0].type if tokens else ""
+
+
+def begins_with_navigation(markdown: str) -> bool:
+    """Return whether the first block is a list, a table or a line of links."""
+    first = markdown.lstrip().partition("\n\n")[0]
+    links = re.findall(r"\[[^\]]*\]\([^)]*\)", first)
+    rest = re.sub(r"\[[^\]]*\]\([^)]*\)|[\W_]", "", first)
+    return bool(links) and not first.startswith("#") and len(rest) < sum(map(len, links)) / 4
+
+
+def _words(text: str) -> str:
+    return re.sub(r"\W+", " ", text).strip()
+
+
+def _code(text: str) -> str:
+    """Return code without the line breaks around it, which no reader sees."""
+    return "\n".join(line.rstrip() for line in text.strip("\n").splitlines()).rstrip()
+
+
+def check_site(folder: Path) -> Checked:
+    """Check all pages of a site."""
+    files = sorted(path for path in folder.rglob("*") if re.search(r"\.html(\.en)?$", path.name))
+    files = [path for path in files if path.is_file() and not path.is_symlink()]
+    pages = {path: path.read_text("utf-8", "replace") for path in files}
+    truths = {path: read_truth(html) for path, html in pages.items()}
+    counts = Counter(name for truth in truths.values() for name in set(truth.headings))
+    checked = Checked()
+    for path, html in pages.items():
+        name = path.relative_to(folder).as_posix()
+        url = f"http://docs.test/{name}"
+        source = PageSource(url, url, 200, "text/html", html.encode(), (), datetime.now(UTC))
+        options = ConversionOptions(("markdown",), only_main_content=True)
+        markdown = str(scrape(source, options).formats["markdown"])
+        checked.pages += 1
+        heading, code, _ = blocks_of(markdown)
+        own = [text for text in truths[path].headings if counts[text] <= REPEATED]
+        if own and heading != _words(own[0]):
+            checked.miss("heading", name, f"{heading} instead of {own[0]}")
+        blocks = {_code(block) for block in code}
+        for text in truths[path].code:
+            if _code(text) and _code(text) not in blocks:
+                checked.miss("code", name, text)
+        if begins_with_navigation(markdown):
+            checked.miss("navigation", name, markdown)
+    return checked
+
+
+def find_sites() -> dict[str, Path]:
+    """Return the folders of the sites that are installed."""
+    found = {}
+    for name, pattern in SITES.items():
+        folders = sorted(Path("/").glob(pattern.lstrip("/")))
+        if folders:
+            found[name] = folders[-1]
+    return found
+
+
+def main() -> int:
+    """Print the figures; return 1 if an invariant is broken."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("names", nargs="*", choices=[*SITES, []], metavar="NAME")
+    parser.add_argument("--misses", action="store_true", help="list what breaks an invariant")
+    arguments = parser.parse_args()
+    broken = 0
+    for name, folder in find_sites().items():
+        if arguments.names and name not in arguments.names:
+            continue
+        checked = check_site(folder)
+        figures = ", ".join(
+            f"{invariant} {len(checked.misses.get(invariant, ()))}"
+            for invariant in ("heading", "code", "navigation")
+        )
+        broken += sum(map(len, checked.misses.values()))
+        print(f"{name}: {checked.pages} pages; broken: {figures}")
+        if arguments.misses:
+            for invariant, pages in checked.misses.items():
+                print(*(f"    {invariant} {page}" for page in pages), sep="\n")
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
