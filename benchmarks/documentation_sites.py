@@ -1,7 +1,7 @@
 """Checks what every page of four documentation sites must have in Markdown.
 
-The sites are packages of Debian that others wrote, with four generators: Sphinx (Python and Django),
-DocBook (PostgreSQL), and XSLT (Apache)::
+The sites are packages of Debian that others wrote, by three generators: Sphinx (Python, Django),
+DocBook (PostgreSQL) and XSLT (Apache)::
 
     apt-get install python3-doc python-django-doc postgresql-doc apache2-doc
     python -m benchmarks.documentation_sites [--misses] [NAME ...]
@@ -39,23 +39,6 @@ SITES: Final = {
     "postgresql": "/usr/share/doc/postgresql-doc-*/html",
     "apache": "/usr/share/doc/apache2-doc/manual/en",
 }
-VOID: Final = frozenset(
-    [
-        "area",
-        "base",
-        "br",
-        "col",
-        "embed",
-        "hr",
-        "img",
-        "input",
-        "link",
-        "meta",
-        "source",
-        "track",
-        "wbr",
-    ]
-)
 REPEATED: Final = 3
 """An `h1` on more pages names the site or a part of it."""
 

@@ -32,6 +32,7 @@ from webdata_nb.service.content.parser import (
     group_by_tag,
     make_element,
     remove_all,
+    text_of,
 )
 from webdata_nb.service.content.postprocess import (
     trim_article,
@@ -107,6 +108,7 @@ def extract_main_content(document: Document) -> MainContent:
     """
     kind, title = detect_page_kind(document), declared_title(document)
     body = clean_page(document)
+    _remove_site_name(body)
     _remove_buttons(body)
     element_traits = _remove_page_chrome(body)
     _mark_hidden(body, element_traits)
@@ -167,6 +169,23 @@ def _show_noscript(body: Element, noscripts: list[Element]) -> bool:
         for noscript in fallback:
             noscript.tag = "div"
     return True
+
+
+def _remove_site_name(body: Element) -> None:
+    """Remove a first ``h1`` that only leads to another page, if one with text of its own follows.
+
+    It names the site on each of its pages.
+    """
+    first, *others = body.select("h1") or [None]
+    if first is None or not _only_leads_elsewhere(first):
+        return
+    if any(text_of(each) and not _only_leads_elsewhere(each) for each in others):
+        first.decompose()
+
+
+def _only_leads_elsewhere(heading: Element) -> bool:
+    links = [link for link in heading.select("a[href]") if (link.attr("href") or "")[:1] != "#"]
+    return bool(links) and text_of(heading) == " ".join(filter(None, map(text_of, links)))
 
 
 def _remove_buttons(body: Element) -> None:

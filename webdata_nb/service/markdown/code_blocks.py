@@ -140,10 +140,13 @@ def text_of_lines(block: Element, skipped: Collection[Element] = ()) -> str:
     pieces: list[str] = []
     stack: list[tuple[Iterator[Node], bool]] = []
     nodes: Iterator[Node] = iter(block.children)
-    is_line = False
+    is_line = ends_line = False
     while True:
         for node in nodes:
             if type(node) is Text:
+                if ends_line and node.data and not node.data.startswith("\n"):
+                    _end_line(pieces)
+                ends_line = ends_line and not node.data
                 pieces.append(node.data)
             elif type(node) is Element and node not in skipped:
                 tag = node.tag
@@ -152,12 +155,10 @@ def text_of_lines(block: Element, skipped: Collection[Element] = ()) -> str:
                     continue
                 stack.append((nodes, is_line))
                 nodes, is_line = iter(node.children), tag in _LINES
-                if is_line:
-                    _end_line(pieces)
+                ends_line = ends_line or is_line
                 break
         else:
-            if is_line:
-                _end_line(pieces)
+            ends_line = ends_line or is_line
             if not stack:
                 return "".join(pieces)
             nodes, is_line = stack.pop()
