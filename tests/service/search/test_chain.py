@@ -150,13 +150,22 @@ async def test_pages_are_requested_until_enough_unique_results() -> None:
     assert known["a"].requested == [1, 2, 3]
 
 
-async def test_repeated_page_ends_paging() -> None:
-    known = providers(a=[["1"], ["1"], ["1"]])
+async def test_repeated_pages_end_paging() -> None:
+    known = providers(a=[["1"]] * 9)
     outcome = await search_providers(
         [ChainLink("engine_one", "a")], known, QUERY, ProviderBreakers()
     )
     assert len(outcome.results) == 1
-    assert known["a"].requested == [1, 2]
+    assert known["a"].requested == [1, 2, 3, 4]
+
+
+async def test_repeated_page_does_not_end_paging() -> None:
+    known = providers(a=[["1"], ["1"], ["1", "2"], ["2"], ["3"], []])
+    outcome = await search_providers(
+        [ChainLink("engine_one", "a")], known, QUERY, ProviderBreakers()
+    )
+    assert [found.title for found in outcome.results] == ["1", "2", "3"]
+    assert known["a"].requested == [1, 2, 3, 4, 5, 6]
 
 
 async def test_results_of_earlier_pages_are_kept_after_failure() -> None:

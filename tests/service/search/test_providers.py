@@ -10,6 +10,7 @@ from functools import partial
 from ipaddress import ip_network
 from typing import Any
 
+import orjson
 import pytest
 from aiohttp import web
 
@@ -172,10 +173,82 @@ STATUSES = {429: "rate_limited", 500: "error", 502: "error", 504: "timeout", 404
 
 @each
 async def test_http_statuses(bench: Bench) -> None:
+    key = KEY if bench.stub.keyed else ""
     for status, expected in STATUSES.items():
-        bench.stub.other = partial(_answered, status=status, text=f"sorry {KEY}")
+        bench.stub.other = partial(_answered, status=status, text=f"sorry {key} for that")
         bench.breakers = ProviderBreakers()
-        assert await bench.status() == (expected, f"HTTP {status}")
+        reason = "sorry *** for that" if key else "sorry for that"
+        outcome, detail = await bench.status()
+        assert (outcome, detail.endswith(f'; it says "{reason}"')) == (expected, True), detail
+        assert "HTTP" not in detail
+        bench.stub.other = partial(_answered, status=status, text="<title>no</title>")
+        bench.breakers = ProviderBreakers()
+        assert await bench.status() == (expected, detail.partition(";")[0])
+
+
+INVALID_KEY = [
+    {"message": "Invalid API key."},
+    {"error": "Invalid API key."},
+    {"error": {"message": "Invalid API key.", "code": "x"}},
+    {"detail": {"error": "Invalid API key."}},
+    {"errors": [{"detail": "Invalid API key."}]},
+    "Invalid API key.",
+]
+
+
+@pytest.mark.parametrize("stub", JSON, indirect=True)
+@pytest.mark.parametrize("body", INVALID_KEY)
+async def test_refused_key_is_status_auth_whatever_the_http_status(bench: Bench, body: Any) -> None:
+    for status in (200, 400, 401, 403, 422, 429, 500):
+        bench.breakers = ProviderBreakers()
+        text = body if isinstance(body, str) else orjson.dumps(body).decode()
+        bench.stub.other = partial(_answered, text=text, status=status)
+        expected = 'the key is not accepted; it says "Invalid API key."'
+        assert await bench.status() == ("auth", expected), status
+
+
+@pytest.mark.parametrize("stub", ["serper", "brave", "exa"], indirect=True)
+async def test_ended_subscription_is_named(bench: Bench) -> None:
+    reply = {"error": {"code": 7, "message": "Your subscription expired on 2026-01-01"}}
+    bench.stub.other = lambda _request: web.json_response(reply, status=403)
+    status, detail = await bench.status()
+    assert (status, detail.partition(";")[0]) == ("auth", "the subscription has ended")
+    assert "Your subscription expired on 2026-01-01" in detail
+
+
+@pytest.mark.parametrize("stub", JSON, indirect=True)
+async def test_query_that_an_error_quotes_does_not_decide_its_meaning(bench: Bench) -> None:
+    query = replace(QUERY, text="invalid api key")
+    for text in ("cannot search for invalid api key", 'bad query "invalid api key"'):
+        bench.breakers = ProviderBreakers()
+        bench.stub.other = partial(_answered, text=text, status=400)
+        status, detail = await bench.status(query)
+        assert (status, text.split()[0] in detail) == ("error", True)
+
+
+@pytest.mark.parametrize("stub", ["tavily"], indirect=True)
+async def test_tavily_limit_of_characters(bench: Bench) -> None:
+    status, detail = await bench.status(replace(QUERY, text="x" * 401))
+    assert (status, bench.stub.requests) == ("error", [])
+    assert detail == "it takes queries of 400 characters at most; this one has 401 characters"
+    reply = {"detail": {"error": "Query is too long. Max query length is 300 characters."}}
+    bench.stub.other = lambda _request: web.json_response(reply, status=400)
+    status, detail = await bench.status()
+    assert (status, "300 characters" in detail) == ("error", True)
+    # It says nothing about other queries.
+    assert not bench.breakers.state(bench.provider.identity).circuit.failures
+
+
+@pytest.mark.parametrize("stub", ["serper"], indirect=True)
+async def test_error_with_status_200_is_no_empty_result(bench: Bench) -> None:
+    for error, expected in {
+        "index is down": "error",
+        "Google hasn't returned any results for this query.": "empty",
+    }.items():
+        bench.breakers = ProviderBreakers()
+        reply = {"organic": [], "error": error}
+        bench.stub.other = partial(_answered, text=orjson.dumps(reply).decode())
+        assert (await bench.status())[0] == expected
 
 
 @each
@@ -194,7 +267,8 @@ def loop_time() -> float:
 
 @each
 async def test_forbidden_status(bench: Bench) -> None:
-    bench.stub.other = lambda _request: web.Response(status=401, text=f"bad key {KEY}")
+    key = KEY if bench.stub.keyed else "?"
+    bench.stub.other = lambda _request: web.Response(status=401, text=f"bad key {key}")
     assert (await bench.status())[0] == "auth"
 
 

@@ -26,6 +26,8 @@ from webdata_nb.service.search.rank import Ranking
 
 # Bounds the pages of a provider that never reports its last page.
 MAX_PAGES: Final = 50
+# A page that only repeats results may be followed by new ones; after so many in a row, none are.
+MAX_REPEATED_PAGES: Final = 3
 # For one page of results, including the wait in the provider's queue.
 PAGE_TIMEOUT_S: Final = 300.0
 
@@ -190,12 +192,15 @@ async def _collect_pages(
     provider: SearchProvider, query: SearchQuery, ranking: Ranking
 ) -> ProviderProblem | None:
     """Request pages until there are enough results; return the problem that ended it, if any."""
+    repeated = 0
     try:
         for number in range(1, MAX_PAGES + 1):
             with waiting_for(f"the search provider {provider.name}", PAGE_TIMEOUT_S):
                 page = await provider.fetch_page(query, number)
             added = ranking.add(page.results)
-            if ranking.is_full or not added or not page.has_more:
+            repeated = 0 if added else repeated + 1
+            is_last = not page.results or not page.has_more
+            if ranking.is_full or is_last or repeated >= MAX_REPEATED_PAGES:
                 break
     except ProviderProblem as problem:
         return problem

@@ -16,10 +16,18 @@ import orjson
 from webdata_nb.contract.local import Access
 from webdata_nb.foreign_json import MalformedJson, decode_json
 from webdata_nb.pacing.rate_limit import RateLimitPolicy
+from webdata_nb.service.foreign_services import (
+    KEY_REFUSED,
+    PLAN_USED_UP,
+    RATE_LIMITED,
+    ErrorKind,
+    ErrorReply,
+)
 from webdata_nb.service.search.providers.base import (
     AttemptStatus,
     ProviderProblem,
     QueryRefused,
+    ReportedError,
     ResultPage,
     SearchQuery,
     SearchResult,
@@ -88,7 +96,7 @@ class SearchApiDefaults:
     rate_limit = RateLimitPolicy()
 
     def parse_problem(self, reply: ProviderReply) -> ProviderProblem | None:
-        """Return None: the HTTP status says it all."""
+        """Return None: the status and the error in the body say it all."""
         _ = reply
         return None
 
@@ -125,8 +133,9 @@ def parse_json(reply: ProviderReply) -> Any:
     except MalformedJson:
         kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
         if "html" in kind or reply.body.lstrip()[:1] == b"<":
-            raise ProviderProblem("blocked", "a web page came instead of JSON") from None
-        raise ProviderProblem("error", "the answer is no valid JSON") from None
+            problem = ReportedError("a web page came instead of JSON", status="blocked")
+            raise problem from None
+        raise ReportedError("the answer is no valid JSON") from None
 
 
 def parse_results(items: Any, *, url: str, title: str, snippet: str) -> tuple[SearchResult, ...]:
@@ -152,7 +161,7 @@ def member(value: Any, *names: str) -> Any:
 
 def unexpected_shape() -> ProviderProblem:
     """Return the problem of a JSON reply with an undocumented structure."""
-    return ProviderProblem("error", "the answer has not the documented shape")
+    return ReportedError("the answer has not the documented shape")
 
 
 def plain_text(value: Any) -> str:
@@ -183,19 +192,57 @@ PROBLEM_STATUSES: Final[Mapping[int, AttemptStatus]] = MappingProxyType(
 # An API rejects this one request. A wrong key has other statuses; `SearchApi.parse_problem`
 # recognizes exceptions.
 _QUERY_REFUSED_STATUSES: Final = frozenset({400, 413, 414, 422, 431})
+_STATUSES_BY_KIND: Final[Mapping[ErrorKind, AttemptStatus]] = MappingProxyType(
+    {
+        "auth": "auth",
+        "quota": "rate_limited",
+        "rate_limited": "rate_limited",
+        "transient": "error",
+    }
+)
+_MEANINGS: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        202: RATE_LIMITED,
+        401: KEY_REFUSED,
+        402: PLAN_USED_UP,
+        404: "there is no search at its address",
+        407: "the proxy asks for a password",
+        408: "it took too long",
+        429: RATE_LIMITED,
+        503: "it is overloaded",
+        504: "it took too long",
+    }
+)
+_REFUSES_QUERY: Final = "it does not take this query"
+_BLOCKS: Final = "it refuses requests from here"
 
 
-def status_problem(
-    reply: ProviderReply, *, needs_key: bool, retry_after_s: float | None
+def reply_problem(
+    reply: ProviderReply, error: ErrorReply, *, needs_key: bool, retry_after_s: float | None
 ) -> ProviderProblem | None:
-    """Return the problem that an HTTP status means, None for 200."""
-    if reply.status == HTTPStatus.OK:
+    """Return the problem of a reply by the error in its body, else by its HTTP status.
+
+    None means a reply that reports no problem.
+    """
+    if error.known is not None:
+        meaning = error.explain(error.known.meaning)
+        status = _STATUSES_BY_KIND.get(error.known.kind)
+        if status is None:
+            return QueryRefused(meaning)
+        return ProviderProblem(status, meaning, retry_after_s=retry_after_s)
+    code = reply.status
+    if code == HTTPStatus.OK:
+        code = error.status or code
+    if code == HTTPStatus.OK:
         return None
-    if reply.status in _QUERY_REFUSED_STATUSES:
-        return QueryRefused(f"HTTP {reply.status}: it does not take this query")
-    status: AttemptStatus = PROBLEM_STATUSES.get(reply.status, "error")
-    if reply.status == HTTPStatus.FORBIDDEN and needs_key:
-        status = "auth"
-    if reply.status == HTTPStatus.SERVICE_UNAVAILABLE and retry_after_s is not None:
+    if code in _QUERY_REFUSED_STATUSES:
+        return QueryRefused(error.explain(_REFUSES_QUERY))
+    status = PROBLEM_STATUSES.get(code, "error")
+    meaning = _MEANINGS.get(code, f"it failed (status {code})")
+    if HTTPStatus.MULTIPLE_CHOICES <= code < HTTPStatus.BAD_REQUEST:
+        meaning = "it points to another address, which is not followed"
+    if code == HTTPStatus.FORBIDDEN:
+        status, meaning = ("auth", KEY_REFUSED) if needs_key else (status, _BLOCKS)
+    if code == HTTPStatus.SERVICE_UNAVAILABLE and retry_after_s is not None:
         status = "rate_limited"
-    return ProviderProblem(status, f"HTTP {reply.status}", retry_after_s=retry_after_s)
+    return ProviderProblem(status, error.explain(meaning), retry_after_s=retry_after_s)

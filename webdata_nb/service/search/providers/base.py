@@ -52,7 +52,7 @@ class ResultPage:
 class ProviderProblem(Exception):
     """A provider could not answer.
 
-    The message never quotes the provider's reply, which may contain the key.
+    The message may quote the provider's error reply, without keys (`foreign_services`).
 
     Attributes
     ----------
@@ -73,6 +73,15 @@ class ProviderProblem(Exception):
         super().__init__(message)
         self.status = status
         self.retry_after_s = retry_after_s
+
+
+class ReportedError(ProviderProblem):
+    """A reply without results; its body or its HTTP status may say what is wrong."""
+
+    def __init__(
+        self, message: str = "it reported an error", *, status: AttemptStatus = "error"
+    ) -> None:
+        super().__init__(status, message)
 
 
 class QueryRefused(ProviderProblem):

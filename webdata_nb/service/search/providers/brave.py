@@ -7,6 +7,7 @@ from typing import Final
 
 from webdata_nb.contract.local import Access
 from webdata_nb.pacing.rate_limit import RateLimitPolicy
+from webdata_nb.service.foreign_services import RATE_LIMITED
 from webdata_nb.service.search.providers.api import (
     ProviderReply,
     ProviderRequest,
@@ -20,15 +21,12 @@ from webdata_nb.service.search.providers.api import (
 )
 from webdata_nb.service.search.providers.base import (
     ProviderProblem,
-    QueryRefused,
     ResultPage,
     SearchQuery,
 )
 
 MAX_COUNT: Final = 20
 MAX_OFFSET: Final = 9
-MAX_CHARACTERS: Final = 400
-MAX_WORDS: Final = 50
 _COUNTRIES: Final = """
 AR AU AT BE BR CA CL CN DK FI FR DE HK IN ID IT JP KR MY MX NL NZ NO PH PL PT RU SA ZA ES SE CH TW
 TR GB US
@@ -65,10 +63,6 @@ class Brave(SearchApiDefaults):
         """Build a GET request; `offset` counts pages, not results."""
         if number - 1 > MAX_OFFSET:
             return None
-        if len(query.text) > MAX_CHARACTERS or len(query.text.split()) > MAX_WORDS:
-            raise QueryRefused(
-                f"it takes {MAX_CHARACTERS} characters and {MAX_WORDS} words at most"
-            )
         country = (query.country or "").upper()
         language = query.language.lower()
         address = with_parameters(
@@ -100,9 +94,7 @@ class Brave(SearchApiDefaults):
         return ResultPage(results, has_more=has_more and number - 1 < MAX_OFFSET)
 
     def parse_problem(self, reply: ProviderReply) -> ProviderProblem | None:
-        """Recognize a wrong key (422), and an exhausted plan by its headers."""
-        if reply.status == HTTPStatus.UNPROCESSABLE_ENTITY and b"SUBSCRIPTION_TOKEN" in reply.body:
-            return ProviderProblem("auth", "HTTP 422: the key is not accepted")
+        """Recognize an exhausted plan by its headers."""
         if reply.status != HTTPStatus.TOO_MANY_REQUESTS:
             return None
         remaining_requests = _numbers(reply, "x-ratelimit-remaining")
@@ -113,7 +105,7 @@ class Brave(SearchApiDefaults):
             if remaining <= 0
         ]
         return ProviderProblem(
-            "rate_limited", "HTTP 429", retry_after_s=max(exhausted) if exhausted else None
+            "rate_limited", RATE_LIMITED, retry_after_s=max(exhausted) if exhausted else None
         )
 
     def parse_interval_s(self, reply: ProviderReply) -> float | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from http import HTTPStatus
 from http.cookies import SimpleCookie
 from types import SimpleNamespace
@@ -19,6 +20,7 @@ from urllib.parse import urlencode, urlsplit, urlunsplit
 
 from webdata_nb.contract.local import Access
 from webdata_nb.pacing.rate_limit import RateLimitPolicy
+from webdata_nb.service.foreign_services import RATE_LIMITED
 from webdata_nb.service.runtime.work_threads import run_on_thread
 from webdata_nb.service.search.providers.api import (
     ProviderReply,
@@ -81,7 +83,7 @@ class DdgsApi(SearchApiDefaults):
     def parse_problem(self, reply: ProviderReply) -> ProviderProblem | None:
         """Recognize rate limits (403) and captchas."""
         if reply.status == HTTPStatus.FORBIDDEN:
-            return ProviderProblem("rate_limited", "HTTP 403: too many requests")
+            return ProviderProblem("rate_limited", RATE_LIMITED)
         if reply.status == HTTPStatus.OK and any(
             sign in reply.body.lower() for sign in _CAPTCHA_SIGNS
         ):
@@ -104,7 +106,7 @@ class DdgsProvider:
         """Request page `number` (from 1). Raises `ProviderProblem`."""
         if number > _MAX_PAGES:
             return NO_RESULTS
-        client = _ClientAdapter(self._http.send, self._url)
+        client = _ClientAdapter(partial(self._http.send, echoes=(query.text,)), self._url)
         try:
             async with asyncio.timeout(4 * REQUEST_TIMEOUT_S):
                 return await run_on_thread(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Mapping
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from http import HTTPStatus
 from types import MappingProxyType
 from typing import Final
 
@@ -15,18 +17,20 @@ from webdata_nb.contract.local import Access
 from webdata_nb.pacing.retry_after import parse_retry_after
 from webdata_nb.pacing.shared_pacing import IN_PROCESS, PROVIDER, SharedPacing
 from webdata_nb.service.errors import FetchError
+from webdata_nb.service.foreign_services import QUERY_LIMITS, has_error, read_error
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore
 from webdata_nb.service.search.providers.api import (
     ProviderReply,
     ProviderRequest,
     SearchApi,
-    status_problem,
+    reply_problem,
 )
 from webdata_nb.service.search.providers.base import (
     AttemptStatus,
     ProviderProblem,
     QueryRefused,
     QueueFull,
+    ReportedError,
     ResultPage,
     SearchQuery,
 )
@@ -40,6 +44,9 @@ QUEUE_TIMEOUT_S: Final = 30.0
 LIMITS: Final = FetchLimits(wire_bytes=2 * 1024 * 1024, decoded_bytes=4 * 1024 * 1024, redirects=0)
 NO_RESULTS: Final = ResultPage((), has_more=False)
 _MAX_QUEUES: Final = 1000
+_NOTHING_FOUND: Final = re.compile(
+    r"\bno (?:search )?(?:results|matches)|\bany results\b", re.IGNORECASE
+)
 _UNKNOWN_LANGUAGE: Final = "it may not support the query's language"
 _QUEUE_FULL: Final = "too many searches are queued for this provider"
 
@@ -131,30 +138,69 @@ class HttpProvider:
 
     async def fetch_page(self, query: SearchQuery, number: int) -> ResultPage:
         """Request page `number` (from 1). Raises `ProviderProblem`."""
+        limit = QUERY_LIMITS.get(self.name)
+        if limit is not None and (too_long := limit.problem(query.text)):
+            raise QueryRefused(too_long)
         request = self._api.build_request(query, number, self._access)
         if request is None:
             return NO_RESULTS
-        return self._api.parse_page(query, number, await self.send(request))
+        reply = await self.send(request, echoes=(query.text,))
+        try:
+            page = self._api.parse_page(query, number, reply)
+        except ProviderProblem as problem:
+            raise self._explained(problem, reply, (query.text,)) from None
+        if not page.results and has_error(reply.body):
+            problem = self._explained(ReportedError(), reply, (query.text,))
+            if not _NOTHING_FOUND.search(str(problem)):
+                raise problem
+        return page
 
-    async def send(self, request: ProviderRequest) -> ProviderReply:
-        """Send one request in its turn. Raises `ProviderProblem` for an error reply."""
+    async def send(self, request: ProviderRequest, *, echoes: Sequence[str] = ()) -> ProviderReply:
+        """Send one request in its turn. Raises `ProviderProblem` for an error reply.
+
+        An error reply may quote the texts in `echoes`, which the caller has sent.
+        """
         await self._queue.wait_for_start()
         async with self._queue.slot():
             reply = _to_reply(await self._fetch(request))
         interval_s = self._api.parse_interval_s(reply)
         if interval_s is not None:
             self._queue.interval_s = interval_s
-        retry_after_s = parse_retry_after(reply.headers.get("retry-after"), datetime.now(UTC))
-        problem = self._api.parse_problem(reply) or status_problem(
-            reply, needs_key=self._api.needs_key, retry_after_s=retry_after_s
-        )
-        if problem is None:
+        recognized = self._api.parse_problem(reply)
+        if recognized is None and reply.status == HTTPStatus.OK:
             return reply
+        problem = self._explained(recognized or ReportedError(), reply, echoes)
         if request.host_from_query and problem.status == "error":
             raise QueryRefused(f"{problem}: {_UNKNOWN_LANGUAGE}")
-        if problem.retry_after_s is None:
-            problem.retry_after_s = retry_after_s
         raise problem
+
+    def _explained(
+        self, problem: ProviderProblem, reply: ProviderReply, echoes: Sequence[str]
+    ) -> ProviderProblem:
+        """Return a problem with the provider's own words.
+
+        What the body says of the key counts more than what an API made of the reply, and what body
+        and status mean counts more than that there was no result.
+        """
+        error = read_error(
+            reply.body,
+            status=reply.status,
+            service=self.name,
+            secrets=(self._access.key,),
+            echoes=echoes,
+        )
+        retry_after_s = parse_retry_after(reply.headers.get("retry-after"), datetime.now(UTC))
+        stated = None
+        if error.kind == "auth" or isinstance(problem, ReportedError):
+            stated = reply_problem(
+                reply, error, needs_key=self._api.needs_key, retry_after_s=retry_after_s
+            )
+        if stated is None:
+            stated = problem
+            stated.args = (error.explain(str(problem)),)
+        if stated.retry_after_s is None:
+            stated.retry_after_s = retry_after_s
+        return stated
 
     async def _fetch(self, request: ProviderRequest) -> FetchedResponse:
         fetch_request = FetchRequest(

@@ -7,6 +7,7 @@ from typing import Final
 
 from webdata_nb.contract.local import Access
 from webdata_nb.pacing.rate_limit import RateLimitPolicy
+from webdata_nb.service.foreign_services import KEY_REFUSED
 from webdata_nb.service.search.providers.api import (
     ProviderReply,
     ProviderRequest,
@@ -54,7 +55,7 @@ class Marginalia(SearchApiDefaults):
     def parse_problem(self, reply: ProviderReply) -> ProviderProblem | None:
         """Recognize an exhausted key (503) and a refused one (403)."""
         if reply.status == HTTPStatus.SERVICE_UNAVAILABLE:
-            return ProviderProblem("rate_limited", "HTTP 503: the key's limit is reached")
+            return ProviderProblem("rate_limited", "the key's limit is reached")
         if reply.status == HTTPStatus.FORBIDDEN:
-            return ProviderProblem("auth", "HTTP 403: the key is not accepted")
+            return ProviderProblem("auth", KEY_REFUSED)
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from webdata_nb.contract.local import Access
+from webdata_nb.service.foreign_services import KEY_REFUSED
 from webdata_nb.service.search.providers.api import (
     ProviderReply,
     ProviderRequest,
@@ -73,7 +74,7 @@ def _problem_of_status(status: str) -> ProviderProblem:
     if "limit" in words:
         return ProviderProblem("rate_limited", "the plan's limit is reached")
     if "key" in words or "ip" in words.split() or "denied" in words:
-        return ProviderProblem("auth", "the key is not accepted")
+        return ProviderProblem("auth", KEY_REFUSED)
     if "query" in words or "parameter" in words:
         return QueryRefused("it reported an error in the query")
     return ProviderProblem("error", "it reported an error") if status else unexpected_shape()

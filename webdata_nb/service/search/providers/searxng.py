@@ -7,12 +7,14 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from webdata_nb.contract.local import Access
+from webdata_nb.service.foreign_services import MAX_REASON_CHARS
 from webdata_nb.service.search.providers.api import (
     ProviderReply,
     ProviderRequest,
     SearchApiDefaults,
     parse_json,
     parse_results,
+    plain_text,
     with_parameters,
 )
 from webdata_nb.service.search.providers.base import (
@@ -22,6 +24,7 @@ from webdata_nb.service.search.providers.base import (
     SearchQuery,
 )
 
+_MAX_LISTED: Final = 5
 _STATUS_BY_REASON: Final[tuple[tuple[re.Pattern[str], AttemptStatus], ...]] = (
     (re.compile("captcha|access denied|blocked|forbidden", re.IGNORECASE), "blocked"),
     (re.compile("too many|suspended|limit", re.IGNORECASE), "rate_limited"),
@@ -65,17 +68,21 @@ class Searxng(SearchApiDefaults):
         """Explain status 403: the JSON format is disabled."""
         if reply.status == HTTPStatus.FORBIDDEN:
             return ProviderProblem(
-                "blocked", "HTTP 403: is `json` among search.formats in its settings?"
+                "blocked",
+                "it refuses the JSON format: is `json` among search.formats in its settings?",
             )
         return None
 
 
 def _problem_of_engines(engines: Any) -> ProviderProblem | None:
     """Return the problem of the instance's engines; each entry is a name and a reason."""
-    reasons = [str(entry[-1]) for entry in engines or () if isinstance(entry, list) and entry]
+    entries = [entry for entry in engines or () if isinstance(entry, list) and entry]
+    reasons = [str(entry[-1]) for entry in entries]
     if not reasons:
         return None
+    listed = ", ".join(": ".join(map(plain_text, entry[:2])) for entry in entries[:_MAX_LISTED])
+    message = f"{len(reasons)} of its engines gave no answer ({listed[:MAX_REASON_CHARS]})"
     for pattern, status in _STATUS_BY_REASON:
         if any(pattern.search(reason) for reason in reasons):
-            return ProviderProblem(status, f"{len(reasons)} of its engines gave no answer")
-    return ProviderProblem("error", f"{len(reasons)} of its engines gave no answer")
+            return ProviderProblem(status, message)
+    return ProviderProblem("error", message)

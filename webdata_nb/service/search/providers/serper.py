@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from typing import Final
 
 from webdata_nb.contract.local import Access
@@ -16,7 +15,7 @@ from webdata_nb.service.search.providers.api import (
     parse_json,
     parse_results,
 )
-from webdata_nb.service.search.providers.base import ProviderProblem, ResultPage, SearchQuery
+from webdata_nb.service.search.providers.base import ResultPage, SearchQuery
 
 MAX_NUM: Final = 100
 _MIN_NUM: Final = 10
@@ -39,12 +38,6 @@ class Serper(SearchApiDefaults):
             "gl": query.country,
         }
         return json_request(access.url or self.url, body, {"X-API-KEY": api_key(access)})
-
-    def parse_problem(self, reply: ProviderReply) -> ProviderProblem | None:
-        """Recognize an exhausted plan, which has status 400."""
-        if reply.status == HTTPStatus.BAD_REQUEST and b"credits" in reply.body.lower():
-            return ProviderProblem("rate_limited", "HTTP 400: the plan is used up")
-        return None
 
     def parse_page(self, query: SearchQuery, number: int, reply: ProviderReply) -> ResultPage:
         """Read the organic results; advertisements and boxes are separate lists."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from webdata_nb.contract.local import Access
+from webdata_nb.service.foreign_services import PLAN_USED_UP
 from webdata_nb.service.search.providers.api import (
     ProviderReply,
     ProviderRequest,
@@ -85,5 +86,5 @@ class Tavily(SearchApiDefaults):
     def parse_problem(self, reply: ProviderReply) -> ProviderProblem | None:
         """Recognize the limits of the plan (432) and of pay-as-you-go (433)."""
         if reply.status in _PLAN_LIMITS:
-            return ProviderProblem("rate_limited", f"HTTP {reply.status}: the plan is used up")
+            return ProviderProblem("rate_limited", PLAN_USED_UP)
         return None
