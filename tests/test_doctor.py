@@ -123,7 +123,7 @@ def test_local_service_is_started_and_checked(
         session.default_connection().close()
         stop(settings.current())
     assert result["service"][1].endswith(", local")
-    assert result["engine_two"] == ("ok", "brave, local")
+    assert result["engine_two"] == ("ok", "brave")
     assert result["searxng"] == ("missing", "no address: set WEBDATA_SEARXNG_URL")
     assert result["data"] == ("ok", str(tmp_path / "data"))
     assert result["store"][0] == "ok"

@@ -18,6 +18,10 @@ _STANDARD_LIBRARY: Final = str(Path(warnings.__file__).parent)
 _HOSTS: Final = ("IPython", "ipykernel", "marimo", "nest_asyncio2", "pandas")
 
 
+class WebdataWarning(UserWarning):
+    """The category of the package's warnings."""
+
+
 @dataclass(frozen=True, slots=True)
 class CallerLine:
     """One line of code, without its frame, which would hold the user's variables."""
@@ -58,9 +62,9 @@ def warn(message: str) -> None:
     """Show a warning that points to the user's line; each call of a line shows its own."""
     line = _CALLER.get() or _line_on_stack()
     if line is None:
-        warnings.warn(message, stacklevel=2)
+        warnings.warn(message, WebdataWarning, stacklevel=2)
         return
-    warnings.warn_explicit(message, UserWarning, line.filename, line.number, line.module)
+    warnings.warn_explicit(message, WebdataWarning, line.filename, line.number, line.module)
 
 
 def _line_on_stack() -> CallerLine | None:

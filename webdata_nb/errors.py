@@ -33,6 +33,8 @@
     │   ├── JobCancelled         the job was cancelled
     │   └── JobTimeout           the deadline passed; the job continues and can be attached to
     └── IncompleteResult         fewer rows than the service counts
+
+`WebdataWarning`, a `UserWarning`, is the category of all warnings of the package.
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, Self, TypeVar
 
 from webdata_nb import short_traceback
+from webdata_nb.caller import WebdataWarning as WebdataWarning  # noqa: PLC0414 - a public name
 from webdata_nb.suggestions import closest, did_you_mean, quoted
 
 P = ParamSpec("P")

@@ -33,6 +33,7 @@ def test_a_search_gives_its_rows_in_rank_order(service: WireService) -> None:
         "url",
         "success",
         "scraped",
+        "provider",
         "error",
         "id",
         "extra",
@@ -48,6 +49,7 @@ def test_a_search_gives_its_rows_in_rank_order(service: WireService) -> None:
         "miss",
     )
     assert receipt["provider_used"] == "stand-in"
+    assert set(df["provider"]) == {"stand-in"}
     assert receipt["fallback_chain"][0]["elapsed_ms"] == 12
     assert receipt["job_id"] in service.jobs
     assert json.loads(json.dumps(receipt)) == receipt

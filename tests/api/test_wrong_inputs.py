@@ -234,7 +234,7 @@ def test_another_server_is_named_with_its_answer(
     service.fault = other
     shell.run_cell("search_df('moss')")
     output = capsys.readouterr().out
-    check(output, f"{service.url}/v1/search answered 404 text/html", "set base_url")
+    check(output, f"{service.url}/v1/search sent 404 text/html", "set base_url")
     assert "Welcome to nginx! It works." in output
 
 

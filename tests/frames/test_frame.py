@@ -24,6 +24,7 @@ EXPECTED: dict[TableName, dict[str, str]] = {
         "error": "str",
         "success": "boolean",
         "scraped": "boolean",
+        "provider": "str",
     },
     "crawl": {
         "url": "str",

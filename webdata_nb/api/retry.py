@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 # The columns that hold a row's place in its frame, which a retry does not change.
 _PLACE_COLUMNS: Final = frozenset(
-    {"url", "rank", "snippet", "id", "depth", "start_url", "scraped", "query", "extra"}
+    {"url", "rank", "snippet", "provider", "id", "depth", "start_url", "scraped", "query", "extra"}
 )
 _LABELS: Final = {"start_url": "url"}
 

@@ -80,8 +80,9 @@ async def _asearch_df(
 
     Warns
     -----
-    UserWarning
-        No result was found; the message names the providers.
+    WebdataWarning
+        No result was found, and the message names the providers; or another provider than the
+        first one answered, and the message names what was asked, what failed and what answered.
 
     Examples
     --------

@@ -16,6 +16,7 @@ from webdata_nb import errors
 from webdata_nb.client import retry
 from webdata_nb.contract.error_messages import plain_message
 from webdata_nb.contract.fields import SECRET_FIELDS
+from webdata_nb.contract.problem_types import REFUSED
 from webdata_nb.contract.replies import Weight
 from webdata_nb.foreign_json import MalformedJson, decode_json
 from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
@@ -158,8 +159,8 @@ def error_of(
     if reply.status < HTTPStatus.BAD_REQUEST:
         target = reply.headers.get("location", "").partition("?")[0] or "elsewhere"
         return errors.BadAnswer(
-            f"{base_url}{path} answered {reply.status} and points to {target}; redirects are not "
-            "followed, since they would carry the key along: set base_url (WEBDATA_BASE_URL) to "
+            f"{base_url}{path} points to {target}; redirects are not followed"
+            ", since they would carry the key along: set base_url (WEBDATA_BASE_URL) to "
             "the final address"
         )
     detail, fields, types = _detail(reply)
@@ -179,9 +180,8 @@ def error_of(
     if issubclass(kind, errors.RateLimited):
         attributes["limit"], attributes["active"] = retry.concurrency_limits(reply.headers)
     if reply.status in _FOREIGN_STATUSES and not (reply.is_json or _is_contract_error(reply)):
-        return kind(f"{base_url}{path} answered {reply.summary()}: {_WRONG_ADDRESS}", **attributes)
-    target_text = f" to {path}" if kind is errors.NotFound else ""
-    return kind(_message(kind, f"{reply.status}{target_text}", detail, why), **attributes)
+        return kind(f"{base_url}{path} sent {reply.summary()}: {_WRONG_ADDRESS}", **attributes)
+    return kind(_message(kind, reply, path, detail, why), **attributes)
 
 
 _BY_STATUS: Final[dict[int, type[errors.ServiceError]]] = {
@@ -210,6 +210,10 @@ _FOREIGN_STATUSES: Final = frozenset(
     }
 )
 
+_CODES_BY_STATUS: Final = {
+    HTTPStatus.TOO_MANY_REQUESTS: retry.LIMIT_CODES,
+    HTTPStatus.BAD_GATEWAY: frozenset({REFUSED}),
+}
 _ADVICE: Final[dict[type[errors.ServiceError], str]] = {
     errors.AuthError: "set api_key (WEBDATA_API_KEY) to a key that this service knows",
     errors.NotFound: "jobs_df() lists the jobs of this key",
@@ -240,25 +244,45 @@ def _is_contract_error(reply: HttpReply) -> bool:
         return not reply.body
 
 
-def _message(kind: type[errors.ServiceError], status: str, detail: str, why: str) -> str:
+_MEANINGS: Final[dict[type[errors.ServiceError], str]] = {
+    errors.InvalidRequest: "the service refuses the request",
+    errors.WrongState: "the state of the job does not allow this",
+    errors.AuthError: "the service does not accept the key",
+    errors.Expired: "the results have expired",
+    errors.NotSupported: "the service does not offer this",
+    errors.RateLimited: "the service is asked for too much at once",
+    errors.QuotaExhausted: "the credits are used up",
+    errors.ServiceFault: "the service failed",
+}
+
+
+def _message(
+    kind: type[errors.ServiceError], reply: HttpReply, path: str, detail: str, why: str
+) -> str:
+    """Return what a status means, the service's own words, and what to do."""
+    meaning = _MEANINGS.get(kind, "the service refuses the request")
+    if kind is errors.NotFound:
+        meaning = f"the service finds nothing at {path}"
+    elif not detail and kind in {errors.ServiceError, errors.InvalidRequest, errors.ServiceFault}:
+        meaning = f"{meaning} (status {reply.status})"
     advice = _ADVICE.get(kind, "")
-    if kind is errors.NotSupported and not detail:
-        advice = "the service does not offer this"
-    parts = [detail.rstrip("."), advice, why]
-    detail_text = "; ".join(part for part in parts if part)
-    return f"the service answered {status}{': ' if detail_text else ''}{detail_text}"
+    if code_of(reply) == REFUSED:
+        meaning, advice = "the source of ads refuses the request", ""
+    after = "; ".join(part for part in (detail.rstrip("."), advice, why) if part)
+    return f"{meaning}: {after}" if detail else "; ".join(filter(None, (meaning, after)))
 
 
 def code_of(reply: HttpReply) -> str | None:
-    """Return the code of the limit in a 429; None without a known code."""
-    if reply.status != HTTPStatus.TOO_MANY_REQUESTS:
+    """Return the code of the limit in a 429 or of a refusal in a 502; None without a known one."""
+    known = _CODES_BY_STATUS.get(reply.status)
+    if known is None:
         return None
     try:
         body = reply.decode_json()
     except MalformedJson:
         return None
     code = body.get("code") if isinstance(body, dict) else None
-    return code if isinstance(code, str) and code in retry.LIMIT_CODES else None
+    return code if isinstance(code, str) and code in known else None
 
 
 def detail_of(reply: HttpReply) -> str:

@@ -11,6 +11,7 @@ from enum import StrEnum
 from http import HTTPStatus
 from typing import Final
 
+from webdata_nb.contract.problem_types import REFUSED
 from webdata_nb.pacing.backoff import BackoffPolicy
 from webdata_nb.pacing.retry_after import MAX_RETRY_AFTER_S, parse_http_date, parse_retry_after
 
@@ -90,7 +91,7 @@ def decide_retry(
         The service's error message, which may name used-up credits or a concurrency limit.
     code : str, optional
         The service's code for the limit of a 429 (`concurrency`, `quota` or `rate`). If given,
-        headers and message are ignored.
+        headers and message are ignored. `refused` of a 502: the source of ads would refuse again.
     jitter : float
         A random number in [0, 1) that spreads retries over time, never before `Retry-After`.
 
@@ -109,7 +110,9 @@ def decide_retry(
         if code == "concurrency" or is_at_concurrency_limit(headers):
             wait_s = _CONCURRENCY_WAIT_S if after_s is None else after_s
             return RetryDelay(_add_jitter(wait_s, jitter), queued=True)
-    elif not _is_retryable(outcome, after_s, safe=idempotent or method in _IDEMPOTENT):
+    elif code == REFUSED or not _is_retryable(
+        outcome, after_s, safe=idempotent or method in _IDEMPOTENT
+    ):
         return NoRetry()
     delay_s = policy.next_delay_s(attempt, random_fraction=jitter)
     if delay_s is None:

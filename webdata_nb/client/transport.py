@@ -254,7 +254,7 @@ class Transport:
         operation = f"{request.method} {request.path} at {self.base_url}"
         if result.kind is FailureKind.INVALID:
             raise errors.BadAnswer(
-                f"{operation} answered {result.text}: set base_url (WEBDATA_BASE_URL) to the "
+                f"{operation} sent {result.text}: set base_url (WEBDATA_BASE_URL) to the "
                 "address of a webdata service"
             )
         if result.kind is FailureKind.LOST and request.creates and not request.idempotent:

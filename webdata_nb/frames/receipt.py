@@ -25,6 +25,7 @@ from webdata_nb.frames.json_text import dumps
 from webdata_nb.frames.rows import Row
 
 _MAX_SUBJECT_CHARS: Final = 80
+_MAX_LISTED_ATTEMPTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +268,11 @@ def build(
         **({"revalidation": stated} if (stated := _revalidation(outcome)) else {}),
         **({"signature_agent": outcome.signature_agent} if outcome.signature_agent else {}),
         **capture_distances.receipt_fields(outcome.capture_distances),
-        **({"warning": warning} if (warning := warning_text(outcome)) else {}),
+        **(
+            {"warning": warning}
+            if (warning := warning_text(outcome) or fallback_text(outcome.engines))
+            else {}
+        ),
         **({"extraction": dict(outcome.extraction)} if outcome.extraction else {}),
         "line": summary_line(outcome, elapsed),
     }
@@ -567,6 +572,52 @@ def _row_counts(rows: int, ok: int, failed: int, total: int | None = None) -> st
 def _engine_text(engines: Mapping[str, Any]) -> str:
     route = f"{engines['engine_used']} by {engines.get('provider_used')}"
     return shorten(f"{route} (fallback)" if engines.get("fallback_used") else route)
+
+
+def fallback_text(engines: Mapping[str, Any]) -> str:
+    """Return which providers were asked before the one that answered; "" without a fallback.
+
+    Examples
+    --------
+    >>> text = fallback_text(
+    ...     {
+    ...         "engine_requested": "engine_one",
+    ...         "engine_used": "engine_two",
+    ...         "provider_used": "brave",
+    ...         "fallback_used": True,
+    ...         "fallback_chain": [
+    ...             {"provider": "serper", "status": "auth", "detail": "the key is not accepted"},
+    ...             {"provider": "brave", "status": "ok", "results_count": 9},
+    ...         ],
+    ...     }
+    ... )
+    >>> text.partition(": ")[2]
+    'engine_one was asked, and serper did not answer (auth: the key is not accepted)'
+    """
+    used = engines.get("provider_used")
+    if not engines.get("fallback_used"):
+        return ""
+    requested, answering = engines.get("engine_requested"), engines.get("engine_used")
+    engine = f" ({answering})" if answering and answering != requested else ""
+    failed = [
+        f"{entry.get('provider')} {_failed_attempt_text(entry)}"
+        for entry in engines.get("fallback_chain") or ()
+        if entry.get("provider") != used
+    ]
+    more = len(failed) - _MAX_LISTED_ATTEMPTS
+    listed = ", ".join(failed[:_MAX_LISTED_ATTEMPTS]) + (f" and {more} more" if more > 0 else "")
+    asked = f"{requested or 'another engine'} was asked"
+    return (
+        f"these are results of {used or 'another provider'}{engine}, a fallback: {asked}"
+        f"{', and ' if listed else ''}{listed}"
+    )
+
+
+def _failed_attempt_text(entry: Mapping[str, Any]) -> str:
+    if entry.get("status") == "empty":
+        return "had no results"
+    detail = f": {entry['detail']}" if entry.get("detail") else ""
+    return f"did not answer ({entry.get('status')}{detail})"
 
 
 def _providers_text(engines: Mapping[str, Any]) -> str:

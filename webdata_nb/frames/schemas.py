@@ -89,7 +89,7 @@ _BASE: Final[dict[TableName, list[pa.Field[Any]]]] = {
         *_plain(pa.int32(), "rank"),
         *_plain(TEXT, "url"),
         *_plain(pa.bool_(), "success", "scraped"),
-        *_plain(TEXT, "error", "id"),
+        *_plain(TEXT, "provider", "error", "id"),
         *_EXTRA,
         *_plain(TEXT, "title", "snippet"),
     ],
@@ -190,6 +190,7 @@ column            dtype     meaning
 rank              Int32     position among the organic results, from 1
 url               str       the result
 success, scraped  boolean   whether the row is whole; whether a page was read
+provider          str       the provider of the web, or `local`, that found it
 error             str       why the page could not be scraped
 id                str       the service's id of this result
 extra             object    dict of fields that this version does not know

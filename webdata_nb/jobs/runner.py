@@ -35,6 +35,7 @@ from webdata_nb.errors import (
 from webdata_nb.frames import rows
 from webdata_nb.frames.audit.columns import with_audit_columns
 from webdata_nb.frames.receipt import of_crawl, of_search
+from webdata_nb.frames.rows import Row
 from webdata_nb.jobs.incremental_reader import CrawlRowReader
 from webdata_nb.requests.call_options import CallOptions, within
 from webdata_nb.requests.job_spec import JobSpec
@@ -295,14 +296,22 @@ async def _receipt_entries(client: Client, job_id: str) -> list[ReceiptEntry] | 
 
 async def _search_result(status: SearchStatus, *, brief: bool = False) -> CallResult:
     refuse_expired(status)
+    data = search_rows(status)
     # A few short rows take less time than a switch of threads.
     batch = (
-        rows.batch("search", status.data)
+        rows.batch("search", data)
         if brief
-        else await asyncio.to_thread(rows.trimmed_batch, "search", status.data)
+        else await asyncio.to_thread(rows.trimmed_batch, "search", data)
     )
     outcome = replace(of_search(status, status.data), shortfall=shortfall_of(status))
     return CallResult.from_batch(batch, outcome)
+
+
+def search_rows(status: SearchStatus) -> list[Row]:
+    """Return the rows of a search, each with the provider that found it."""
+    if status.provider_used is None:
+        return list(status.data)
+    return [{"provider": status.provider_used, **row} for row in status.data]
 
 
 def refuse_expired(status: SearchStatus) -> None:

@@ -19,6 +19,8 @@
     ├── MissingSetting          501  needs a setting that this service or session does not have
     ├── SourceError             502  an external source gave no usable reply
     │   ├── SourceAccessDenied  502  it blocks this service or rejects the token
+    │   ├── SourceRefused       502  it refuses the request, and would refuse it again
+    │   │   └── SourceOverdemand     it cannot send as much data at once
     │   ├── SourceBusy          503  it asks for a pause; carries its length
     │   └── SourceTimeout       504  it did not reply within the call's time
     ├── StoreUnavailable        503  the database cannot be read or written right now
@@ -175,6 +177,18 @@ class SourceError(ApplicationError):
 
 class SourceAccessDenied(SourceError):
     """The source blocks this service or rejects the token."""
+
+
+class SourceRefused(SourceError):
+    """The source refuses the request, and would refuse it again; `reason` is its message."""
+
+    def __init__(self, message: str, *, status: int = 0, reason: str = "") -> None:
+        super().__init__(message)
+        self.status, self.reason = status, reason
+
+
+class SourceOverdemand(SourceRefused):
+    """The source cannot send as much data at once as the request asks for."""
 
 
 class SourceBusy(SourceError):

@@ -276,8 +276,12 @@ def read_error(
 
 
 def has_error(body: bytes) -> bool:
-    """Return whether a reply is an error by its member `error` or `errors`."""
-    value = _parse(body)
+    """Return whether a reply reports an error, whatever its status."""
+    return is_error(_parse(body))
+
+
+def is_error(value: Any) -> bool:
+    """Return whether JSON is an error by its member `error` or `errors`."""
     return isinstance(value, dict) and bool(value.get("error") or value.get("errors"))
 
 

@@ -18,6 +18,8 @@ from webdata_nb.jobs import runner
 from webdata_nb.requests.call_options import within
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from webdata_nb.client.client import Client
     from webdata_nb.display.progress import Listener
     from webdata_nb.frames.rows import Row, TableBatch
@@ -88,13 +90,14 @@ async def search(context: StreamContext) -> AsyncGenerator[TableBatch, None]:
             if job.ended:
                 break
             status = await client.search_status(job.id)
-            final = [row for row in status.data if _is_final(row, visits_pages=visits_pages)]
+            found = runner.search_rows(status)
+            final = [row for row in found if _is_final(row, visits_pages=visits_pages)]
             for chunk in _chunks(_take_new(final, yielded), context.batch_rows):
                 yield await _to_batch("search", chunk)
             job.published = len(yielded)
         status = await client.search_status(job.id)
         runner.refuse_expired(status)
-        for chunk in _chunks(_take_new(status.data, yielded), context.batch_rows):
+        for chunk in _chunks(_take_new(runner.search_rows(status), yielded), context.batch_rows):
             yield await _to_batch("search", chunk)
         job.set_outcome(of_search(status, status.data), runner.shortfall_of(status))
 
@@ -106,7 +109,7 @@ def _is_final(row: Row, *, visits_pages: bool) -> bool:
     return bool(row.get("scraped") or row.get("error")) or row.get("success") is False
 
 
-def _take_new(results: list[dict[str, Any]], yielded: set[object]) -> list[dict[str, Any]]:
+def _take_new(results: list[Row], yielded: set[object]) -> list[Row]:
     """Return the results that were not yielded before, and add their keys to `yielded`."""
     new = []
     for position, row in enumerate(results):
@@ -117,12 +120,12 @@ def _take_new(results: list[dict[str, Any]], yielded: set[object]) -> list[dict[
     return new
 
 
-def _chunks(results: list[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:
+def _chunks(results: list[Row], size: int) -> Iterator[list[Row]]:
     for first in range(0, len(results), size):
         yield results[first : first + size]
 
 
-async def _to_batch(op: Any, data: list[dict[str, Any]]) -> TableBatch:
+async def _to_batch(op: Any, data: Sequence[Row]) -> TableBatch:
     return await asyncio.to_thread(rows.trimmed_batch, op, data)
 
 

@@ -6,6 +6,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from webdata_nb.service.errors import (
     SourceAccessDenied,
     SourceBusy,
     SourceError,
+    SourceRefused,
     SourceTimeout,
 )
 from webdata_nb.service.web.egress_policy import EgressPolicy
@@ -375,3 +377,53 @@ async def test_meta_rows(make_setup: MakeSetup) -> None:
     assert odd.details["headline"] == "Night boat"
     assert odd.details["impressions_max"] == 1999
     assert odd.details["regions"] == ["FO", "DK"]
+
+
+def meta_refusal(status: int, error: dict[str, Any]) -> web.Response:
+    return web.json_response({"error": error}, status=status)
+
+
+async def test_meta_is_asked_for_half_where_it_is_too_much_data(make_setup: MakeSetup) -> None:
+    source_setup = make_setup("meta_ad_library")
+    stub = source_setup.stub
+    text = "Please reduce the amount of data you're asking for, then retry your request"
+
+    def refuse(_number: int, most: int = 10) -> web.Response | None:
+        if int(stub.searches[-1]["limit"]) <= most:
+            return None
+        return meta_refusal(500, {"code": 1, "message": text})
+
+    stub.fault = refuse
+    query = CreativesQuery(source_setup.advertiser, limit=40)
+    page = await source_setup.source.list_page(query)
+    assert (len(page.creatives), page.cursor is None) == (10, False)
+    assert [search["limit"] for search in stub.searches] == ["40", "20", "10"]
+    stub.fault = partial(refuse, most=0)
+    with pytest.raises(SourceRefused, match="even for one ad: choose a shorter date_range") as got:
+        await source_setup.source.list_page(query)
+    assert text in str(got.value)
+
+
+@pytest.mark.parametrize("status", [200, 400, 500])
+async def test_meta_code_counts_more_than_the_status(make_setup: MakeSetup, status: int) -> None:
+    source_setup = make_setup("meta_ad_library", seconds=5)
+    error = {"code": 190, "message": f"Session has expired for {TOKEN}"}
+    source_setup.stub.fault = lambda _number: meta_refusal(status, error)
+    with pytest.raises(
+        SourceAccessDenied, match=r"Session has expired for .*renew the token"
+    ) as got:
+        await list_all(source_setup)
+    assert TOKEN not in str(got.value)
+    assert len(source_setup.stub.searches) == 1
+    error = {"code": 100, "message": "Invalid parameter: ad_reached_countries"}
+    with pytest.raises(SourceError, match="Invalid parameter: ad_reached_countries"):
+        await list_all(source_setup)
+
+
+async def test_refusal_quotes_the_source(remote_setup: SourceSetup) -> None:
+    remote_setup.stub.fault = lambda _number: web.json_response({"detail": "bad day"}, status=418)
+    with pytest.raises(SourceRefused, match=r'it refuses the request \(status 418\); .*"bad day"'):
+        await list_all(remote_setup)
+    remote_setup.stub.fault = lambda _number: web.json_response({"error": "low disk"}, status=500)
+    with pytest.raises(SourceError, match=r'it failed \(status 500\); it says "low disk"'):
+        await list_all(remote_setup)

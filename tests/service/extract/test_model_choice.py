@@ -17,6 +17,7 @@ from webdata_nb.service.extract.chunking import estimate_tokens, split_chunks
 from webdata_nb.service.extract.extraction import ExtractorFactory, model_access
 from webdata_nb.service.extract.merging import merge_answers, overlay
 from webdata_nb.service.extract.model_providers import HOSTS, provider_status, select_model
+from webdata_nb.service.foreign_services import ErrorReply
 from webdata_nb.service.settings import InvalidSetting, providers
 
 KEY = "canary-key-9a02"
@@ -155,7 +156,7 @@ def test_backoff_doubles_and_ends() -> None:
     def waits(status: int | str) -> list[float]:
         found: list[float] = []
         while (
-            s := retry_delay_s(status, b"", attempt=len(found) + 1, retry_after_s=None)
+            s := retry_delay_s(status, ErrorReply(), attempt=len(found) + 1, retry_after_s=None)
         ) is not None:
             found.append(s)
         return found
@@ -163,7 +164,7 @@ def test_backoff_doubles_and_ends() -> None:
     assert waits(429) == [1, 2, 4, 8, 16]
     assert waits(500) == waits("connect") == [1, 2]
     assert waits(200) == waits(400) == waits("timeout") == waits("refused") == []
-    assert retry_delay_s(503, b"", attempt=1, retry_after_s=33.0) == 33.0
+    assert retry_delay_s(503, ErrorReply(), attempt=1, retry_after_s=33.0) == 33.0
 
 
 # ------------------------------------------------------------------------------------------- pieces

@@ -158,7 +158,8 @@ async def test_where_no_format_is_understood_the_question_alone_does(bench: Benc
 
 async def test_a_request_that_is_refused_in_every_format_teaches_nothing(bench: Bench) -> None:
     bench.model.then(*[always_fail(400)] * 3)
-    assert await bench.failure() == ("status", "HTTP 400 from the provider")
+    said = 'the provider refuses the request (status 400); it says "no: ***"'
+    assert await bench.failure() == ("status", said)
     assert (await bench.item())["extract"] == VALID_ANSWER
     assert bench.model.formats[3:] == ["json_schema"]
 
@@ -470,8 +471,51 @@ async def test_500s_are_tried_three_times(bench: Bench) -> None:
     bench.model.then(always_fail(500, Retry_After="0"), always_fail(529, Retry_After="0"))
     assert (await bench.item())["extract"] == VALID_ANSWER
     bench.model.then(*[always_fail(503, Retry_After="0")] * 3)
-    assert await bench.failure() == ("status", "HTTP 503 from the provider")
+    said = 'the provider failed (status 503); it says "no: ***"'
+    assert await bench.failure() == ("status", said)
     assert len(bench.model.requests) == 6
+
+
+def always_send(body: Any, status: int) -> Any:
+    return lambda _question: web.json_response(body, status=status)
+
+
+@pytest.mark.parametrize("status", [200, 400, 401, 422, 429, 500])
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"error": "Invalid API key."},
+        {"error": {"message": "Invalid API key."}},
+        [{"error": {"message": "Invalid API key.", "status": "INVALID_ARGUMENT"}}],
+        {"detail": {"error": "Invalid API key."}},
+    ],
+)
+async def test_refused_key_is_an_auth_error_whatever_the_status(
+    bench: Bench, body: Any, status: int
+) -> None:
+    if status == 200 and "error" not in body:
+        return  # an answer that is no chat completion
+    bench.model.then(always_send(body, status))
+    said = 'the provider does not accept the key; it says "Invalid API key."'
+    assert await bench.failure() == ("auth", said)
+    assert len(bench.model.requests) == 1
+
+
+async def test_error_of_a_gateway_with_status_200_is_retried_by_its_code(bench: Bench) -> None:
+    error = {"error": {"code": 503, "message": "Provider returned error"}}
+    bench.model.usual = always_send(error, 200)
+    said = 'the provider failed (status 503); it says "Provider returned error"'
+    assert await bench.failure() == ("status", said)
+    assert len(bench.model.requests) == 3
+
+
+async def test_words_of_the_provider_explain_a_refused_format(bench: Bench) -> None:
+    text = "'response_format.type' must be 'json_schema' or 'text'"
+    bench.model.then(always_send({"error": text}, 400))
+    assert (await bench.item())["extract"] == VALID_ANSWER
+    bench.model.usual = always_send({"error": "no model is loaded"}, 400)
+    kind, message = await bench.failure()
+    assert (kind, "no model is loaded" in message) == ("status", True)
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,8 @@ async def test_job_fails_with_reasons_when_all_providers_fail(town: Town) -> Non
     await town.bind(lists, providers)
     reply = await town.search(formats=[])
     assert (reply["status"], reply["total_results"]) == ("failed", 0)
-    assert "brave: error (HTTP 500), searxng: error (HTTP 500)" in reply["error"]
+    said = 'it failed (status 500); it says "***"'
+    assert f"brave: error ({said}), searxng: error ({said})" in reply["error"]
     assert "webdata doctor" in reply["error"]
     assert [each["status"] for each in reply["fallback_chain"]] == ["error", "error"]
     assert (reply["engine_used"], reply["provider_used"]) == (None, None)
@@ -261,8 +262,9 @@ async def test_engine_list_shows_usable_providers(town: Town) -> None:
         (1, "serper", False),
         (2, "brave", True),
         (3, "searxng", False),
-        (4, "local", True),
+        (4, "local", False),
     ]
+    assert "never answers instead of the web" in rows[3]["why"]
     assert rows[0]["why"] == "no key: set WEBDATA_SERPER_KEY"
     assert rows[2]["why"] == "WEBDATA_SEARXNG_URL must be an http:// or https:// URL with a host"
     assert rows[1]["why"] is None

@@ -81,7 +81,7 @@ def test_engine_asks_several_general_indexes_without_a_key(engine: str) -> None:
     entries = SearchSettings({}, {}).entries()
     usable = usable_providers(entries)[engine]
     general, rest = usable[: usable.index("mediawiki")], usable[usable.index("mediawiki") :]
-    assert rest == ["mediawiki", LOCAL]
+    assert rest == ["mediawiki"]
     assert len({INDEXES.get(provider, provider) for provider in general}) >= 3
 
 
@@ -192,35 +192,65 @@ async def test_all_empty_is_success_and_all_errors_is_failure() -> None:
     assert empty.failure is None
 
 
+@pytest.mark.parametrize(
+    ("engines", "expected"),
+    [
+        ({"engine_one": ("a", LOCAL)}, ["a"]),
+        ({"engine_one": ("a",), "engine_two": (LOCAL,)}, ["a"]),
+        ({"engine_two": (LOCAL, "a")}, ["a"]),
+        ({"engine_one": (LOCAL, "a")}, [LOCAL, "a"]),
+        ({"engine_one": (LOCAL,), "engine_two": ("a", LOCAL)}, [LOCAL, "a"]),
+        ({"engine_one": (LOCAL,)}, [LOCAL]),
+        ({"engine_two": (LOCAL,), "engine_three": (LOCAL,)}, [LOCAL]),
+    ],
+)
+def test_local_index_answers_only_first_or_alone(
+    engines: dict[str, tuple[str, ...]], expected: list[str]
+) -> None:
+    assert [link.provider for link in provider_chain("engine_one", engines)] == expected
+
+
+def test_local_index_behind_the_web_says_why_it_never_answers() -> None:
+    engines = {
+        "engine_one": ("ddgs.brave", LOCAL),
+        "engine_two": (LOCAL, "ddgs.brave"),
+        "engine_three": ("serper", LOCAL),  # without a key
+    }
+    entries = SearchSettings(engines, {}).entries()
+    problems = {entry.engine: entry.problem for entry in entries if entry.provider == LOCAL}
+    assert "instead of the web" in problems.pop("engine_one")
+    assert set(problems.values()) == {""}
+
+
 @pytest.mark.parametrize("status", ["error", "timeout", "blocked", "auth", "rate_limited"])
 async def test_empty_local_index_does_not_hide_web_errors(
     status: AttemptStatus,
 ) -> None:
-    links = provider_chain("engine_one", {"engine_one": ("a", "local"), "engine_two": ("b",)})
+    links = provider_chain("engine_one", {"engine_one": ("local", "a"), "engine_two": ("b",)})
     known = {
-        "a": ScriptedProvider("a", [ProviderProblem(status, "HTTP 500")]),
-        "b": ScriptedProvider("b", [ProviderProblem("error", "HTTP 502")]),
+        "a": ScriptedProvider("a", [ProviderProblem(status, "no")]),
+        "b": ScriptedProvider("b", [ProviderProblem("error", "never")]),
         "local": ScriptedProvider("local", []),
     }
     outcome = await search_providers(links, known, QUERY, ProviderBreakers())
     assert outcome.failure is not None
-    assert f"a: {status} (HTTP 500), local: empty, b: error (HTTP 502)" in outcome.failure
-    assert [each.status for each in outcome.attempts] == [status, "empty", "error"]
+    assert f"local: empty, a: {status} (no), b: error (never)" in outcome.failure
+    assert [each.status for each in outcome.attempts] == ["empty", status, "error"]
     # One provider of the web that has nothing to say is an answer.
     known["b"] = ScriptedProvider("b", [])
     assert (await search_providers(links, known, QUERY, ProviderBreakers())).failure is None
 
 
-async def test_local_results_are_accepted() -> None:
+async def test_local_results_never_stand_in_for_the_web() -> None:
     links = provider_chain("engine_one", {"engine_one": ("a", "local")})
-    broken = ScriptedProvider("a", [ProviderProblem("error", "HTTP 500")])
+    broken = ScriptedProvider("a", [ProviderProblem("error", "no")])
     known = {"a": broken, "local": ScriptedProvider("local", [["mine"]])}
-    found = await search_providers(links, known, QUERY, ProviderBreakers())
-    assert (found.failure, found.fallback_used, len(found.results)) == (None, True, 1)
-    alone = await search_providers(
-        links[1:], {"local": ScriptedProvider("local", [])}, QUERY, ProviderBreakers()
-    )
-    assert alone.failure is None
+    failed = await search_providers(links, known, QUERY, ProviderBreakers())
+    assert failed.failure is not None
+    assert (failed.results, known["local"].requested) == ((), [])
+    alone = provider_chain("engine_one", {"engine_one": ("local",)})
+    found = await search_providers(alone, known, QUERY, ProviderBreakers())
+    assert (found.failure, found.fallback_used, len(found.results)) == (None, False, 1)
 
 
 async def test_no_usable_provider_is_a_failure_with_advice() -> None:

@@ -31,6 +31,7 @@ from webdata_nb.contract.replies.errors import (
     FieldProblem,
     LimitReached,
     Refusal,
+    SourceFailure,
     ValidationErrorReply,
 )
 from webdata_nb.contract.replies.jobs import (
@@ -137,6 +138,7 @@ __all__ = [
     "SiteCrawlStatus",
     "SiteOfCrawl",
     "SiteReply",
+    "SourceFailure",
     "StartReply",
     "StartedSite",
     "StoredFile",

@@ -42,6 +42,16 @@ class LimitReached(Refusal):
     )
 
 
+class SourceFailure(Refusal):
+    """The body of a 502: why an external source gave no usable reply."""
+
+    code: Literal["refused"] | None = Field(
+        default=None,
+        description="`refused` if it does not accept the key or the request, so that another "
+        "attempt would fail as well; absent for a passing failure.",
+    )
+
+
 class ValidationErrorReply(Reply):
     """The body of a 422: the invalid fields."""
 

@@ -33,6 +33,7 @@ from webdata_nb.service.archives.web_archive import (
     WebArchive,
 )
 from webdata_nb.service.errors import FetchError, SourceBusy, SourceError
+from webdata_nb.service.foreign_services import read_error
 from webdata_nb.service.web.request import FetchedResponse, FetchLimits, FetchRequest
 
 INDEX_ADDRESS: Final = "https://index.commoncrawl.org"
@@ -143,7 +144,8 @@ class CommonCrawl(WebArchive):
         if fetched.status != HTTPStatus.PARTIAL_CONTENT:
             raise FetchError(
                 NOT_ARCHIVED,
-                f"{self.name} lists a capture of {capture.url}, and answered {fetched.status}",
+                f"{self.name} lists a capture of {capture.url}, and did not send it (status "
+                f"{fetched.status})",
             )
         return _response(fetched.body, capture, limits)
 
@@ -159,7 +161,8 @@ class CommonCrawl(WebArchive):
         if fetched.status == HTTPStatus.NOT_FOUND:
             return []  # "No Captures found"
         if fetched.status != HTTPStatus.OK:
-            raise SourceError(f"its index answered {fetched.status}")
+            error = read_error(fetched.body, status=fetched.status)
+            raise SourceError(error.explain(f"its index failed (status {fetched.status})"))
         return parse_lines(fetched.body, index)
 
     async def _page_count(self, query: CdxQuery, index: str) -> int:

@@ -29,6 +29,7 @@ from webdata_nb.service.archives.cdx import (
 )
 from webdata_nb.service.archives.web_archive import INDEX_LIMITS, IndexPage, WebArchive
 from webdata_nb.service.errors import FetchError, SourceError
+from webdata_nb.service.foreign_services import read_error
 from webdata_nb.service.web.request import FetchedResponse, FetchLimits, FetchRequest
 
 ADDRESS: Final = "https://web.archive.org"
@@ -68,7 +69,9 @@ class WaybackMachine(WebArchive):
             detail = f"{self.name} shows no captures of this site"
             return IndexPage((), INDEX, "excluded", detail)
         if fetched.status != HTTPStatus.OK:
-            raise SourceError(f"the index of {self.name} answered {fetched.status}")
+            error = read_error(fetched.body, status=fetched.status)
+            meaning = f"its index failed (status {fetched.status})"
+            raise SourceError(f"{self.name}: {error.explain(meaning)}")
         try:
             captures, resume_key = parse_wayback(fetched.body, INDEX)
         except UnreadableIndex as error:

@@ -31,7 +31,7 @@ from webdata_nb.service.creatives.source_client import (
     host_of,
     parse_count,
 )
-from webdata_nb.service.errors import BadInput, SourceError
+from webdata_nb.service.errors import BadInput, SourceError, SourceRefused
 from webdata_nb.service.web.fetch import FetchRequest
 
 NAME: Final = "google_ads_transparency"
@@ -73,7 +73,7 @@ class GoogleTransparencyCenter:
         )
         rows = body.get("1") or []
         if not isinstance(rows, list):
-            raise SourceError(f"{NAME} answered in an unknown format")
+            raise SourceError(f"{NAME} replied in an unknown format")
         return CreativesPage(tuple(_creative(row, query) for row in rows), _text(body.get("2")))
 
     async def with_details(self, creative: AdCreative) -> AdCreative:
@@ -139,12 +139,15 @@ class GoogleTransparencyCenter:
             method="POST",
             body=form,
         )
-        status, body = await self.client.fetch_json(request)
-        if status == HTTPStatus.OK and isinstance(body, dict):
-            return body
-        if status == HTTPStatus.BAD_REQUEST and cursor is not None:
-            raise BadCursor("the source no longer accepts its cursor")
-        raise SourceError(f"{NAME} refused the request (status {status})")
+        try:
+            body = await self.client.fetch_json(request)
+        except SourceRefused as refusal:
+            if refusal.status == HTTPStatus.BAD_REQUEST and cursor is not None:
+                raise BadCursor("the source no longer accepts its cursor") from None
+            raise
+        if not isinstance(body, dict):
+            raise SourceError(f"{NAME} replied in an unknown format")
+        return body
 
     def _is_file_host(self, url: str) -> bool:
         return host_of(url) in FILE_HOSTS or (

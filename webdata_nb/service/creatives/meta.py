@@ -27,7 +27,7 @@ from webdata_nb.service.creatives.source_client import (
     host_of,
     parse_count,
 )
-from webdata_nb.service.errors import BadInput, SourceAccessDenied, SourceBusy, SourceError
+from webdata_nb.service.errors import BadInput, SourceError, SourceOverdemand, SourceRefused
 from webdata_nb.service.web.fetch import FetchRequest
 
 NAME: Final = "meta_ad_library"
@@ -49,10 +49,7 @@ FIELDS: Final = (
     "delivery_by_region",
     "age_country_gender_reach_breakdown",
 )
-# Error codes of the API's documentation.
-_RATE_LIMIT_CODES: Final = frozenset({4, 17, 32, 613})
-_TOKEN_CODES: Final = frozenset({10, 102, 190, 200})
-_RATE_LIMIT_PAUSE_S: Final = 15.0
+KEY_ADVICE: Final = f"renew the token, and confirm your identity at {TERMS}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +71,7 @@ class MetaAdLibrary:
         body = await self._search_archive(params, limit=query.limit, cursor=query.cursor)
         rows = body.get("data")
         if not isinstance(rows, list):
-            raise SourceError(f"{NAME} answered in an unknown format")
+            raise SourceError(f"{NAME} replied in an unknown format")
         return CreativesPage(tuple(_creative(row, query) for row in rows), _next_cursor(body))
 
     async def with_details(self, creative: AdCreative) -> AdCreative:
@@ -110,6 +107,25 @@ class MetaAdLibrary:
     async def _search_archive(
         self, params: Mapping[str, str], *, limit: int, cursor: str | None = None
     ) -> Mapping[str, Any]:
+        """Return a page of at most `limit` ads, or of half as many where that is too much data."""
+        while True:
+            try:
+                return await self._fetch_page(params, limit=limit, cursor=cursor)
+            except SourceOverdemand as refusal:
+                if limit <= 1:
+                    raise SourceRefused(
+                        f"{refusal}, even for one ad: choose a shorter date_range, or one region"
+                    ) from None
+                limit //= 2
+            except SourceRefused as refusal:
+                if cursor is None:
+                    raise
+                reason = f'; it says "{refusal.reason}"' if refusal.reason else ""
+                raise BadCursor(f"the source no longer accepts its cursor{reason}") from None
+
+    async def _fetch_page(
+        self, params: Mapping[str, str], *, limit: int, cursor: str | None
+    ) -> Mapping[str, Any]:
         query = {**params, "fields": ",".join(FIELDS), "limit": str(limit)}
         if cursor is not None:
             query["after"] = cursor
@@ -118,11 +134,7 @@ class MetaAdLibrary:
             headers={"Authorization": f"Bearer {self.token}"},
             accept="application/json",
         )
-        _, body = await self.client.fetch_json(request)
-        reply = as_mapping(body)
-        if "error" in reply:
-            raise _api_error(as_mapping(reply["error"]), has_cursor=cursor is not None)
-        return reply
+        return as_mapping(await self.client.fetch_json(request))
 
 
 def _search_params(query: CreativesQuery) -> dict[str, str]:
@@ -143,23 +155,6 @@ def _next_cursor(body: Mapping[str, Any]) -> str | None:
     paging = as_mapping(body.get("paging"))
     after = as_mapping(paging.get("cursors")).get("after")
     return after if paging.get("next") and isinstance(after, str) else None
-
-
-def _api_error(error: Mapping[str, Any], *, has_cursor: bool) -> Exception:
-    """Convert an error by its code; its message is dropped, it could repeat the token."""
-    code = error.get("code")
-    if code in _RATE_LIMIT_CODES:
-        return SourceBusy(
-            f"{NAME} limits the rate (code {code})", retry_after_s=_RATE_LIMIT_PAUSE_S
-        )
-    if code in _TOKEN_CODES:
-        return SourceAccessDenied(
-            f"{NAME} does not accept the token (code {code}): renew it, and confirm your identity "
-            f"at {TERMS}"
-        )
-    if has_cursor:
-        return BadCursor("the source no longer accepts its cursor")
-    return SourceError(f"{NAME} refused the request (code {code})")
 
 
 def _creative(row: Any, query: CreativesQuery) -> AdCreative:

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -18,8 +18,11 @@ from webdata_nb.service.errors import (
     SourceAccessDenied,
     SourceBusy,
     SourceError,
+    SourceOverdemand,
+    SourceRefused,
     SourceTimeout,
 )
+from webdata_nb.service.foreign_services import ErrorReply, has_error, is_error, read_error
 from webdata_nb.service.web.fetch import FetchedResponse, Fetcher, FetchLimits, FetchRequest
 from webdata_nb.service.web.throttle import Throttle
 from webdata_nb.service.web.urls import host_and_port
@@ -27,6 +30,8 @@ from webdata_nb.service.web.urls import host_and_port
 _MAX_ATTEMPTS: Final = 3
 # Pause after an overload reply without Retry-After.
 OVERLOAD_PAUSE_S: Final = 2.0
+# Pause after a reply whose body says that there were too many requests.
+_RATE_LIMIT_PAUSE_S: Final = 15.0
 # Least seconds that the deadline must leave for another attempt.
 _MIN_REMAINING_S: Final = 0.5
 _MIB: Final = 1024 * 1024
@@ -70,6 +75,7 @@ class SourceClient:
     """Sends the requests of one call to one source.
 
     `delay_s` is the least time between the starts of two requests to one host, for all accounts.
+    No message shows the `key`, and `key_advice` says what to do if it is not accepted.
     """
 
     source: str
@@ -78,13 +84,15 @@ class SourceClient:
     deadline: CallDeadline
     delay_s: float = 0.0
     overload_pause_s: float = OVERLOAD_PAUSE_S
+    key: str = field(default="", repr=False)
+    key_advice: str = ""
 
-    async def fetch_json(self, request: FetchRequest) -> tuple[int, Any]:
-        """Return the status and the body of a JSON reply with a status below 500.
+    async def fetch_json(self, request: FetchRequest) -> Any:
+        """Return the body of a JSON reply that reports no error.
 
         Raises
         ------
-        SourceBusy, SourceAccessDenied, SourceTimeout, SourceError
+        SourceBusy, SourceAccessDenied, SourceRefused, SourceTimeout, SourceError
             There is no such reply, even after retries.
         """
         fetched = await self._fetch_with_retries(self.fetchers.api, request, _JSON_LIMITS)
@@ -94,14 +102,16 @@ class SourceClient:
             body = _parse_json(fetched)
         if body is None:
             raise self._not_json(fetched)
-        return fetched.status, body
+        if fetched.status != HTTPStatus.OK or is_error(body):
+            raise self._refusal(fetched, self._read_error(fetched))
+        return body
 
     async def download(self, url: str) -> bytes:
         """Return a file; errors as for `fetch_json`."""
         request = FetchRequest(url, accept="image/*,*/*;q=0.5")
         fetched = await self._fetch_with_retries(self.fetchers.files, request, FILE_LIMITS)
         if fetched.status != HTTPStatus.OK:
-            raise SourceError(f"the download answered {fetched.status}")
+            raise SourceError(f"the file could not be downloaded (status {fetched.status})")
         return fetched.body
 
     async def _fetch_with_retries(
@@ -141,20 +151,53 @@ class SourceClient:
             raise self._timeout() from None
         except FetchError as error:
             raise self._convert(error) from None
-        await self._report(host, fetched)
+        error = ErrorReply()
+        if fetcher is self.fetchers.api and (
+            fetched.status >= HTTPStatus.BAD_REQUEST
+            or (len(fetched.body) <= _MAX_INLINE_JSON_BYTES and has_error(fetched.body))
+        ):
+            error = self._read_error(fetched)
+        if error.known is not None and error.kind != "transient":
+            # The source works: it says what is wrong with this request.
+            await self.throttle.report_success(host)
+            raise self._refusal(fetched, error)
+        await self._report(host, fetched, error)
         return fetched
 
-    async def _report(self, host: str, fetched: FetchedResponse) -> None:
-        """Report a reply to the throttle; raises an error for an error status."""
+    def _read_error(self, fetched: FetchedResponse) -> ErrorReply:
+        return read_error(
+            fetched.body, status=fetched.status, service=self.source, secrets=(self.key,)
+        )
+
+    def _refusal(self, fetched: FetchedResponse, error: ErrorReply) -> SourceError:
+        """Return the error for a reply that says what is wrong with the request."""
+        meaning = f"it refuses the request (status {fetched.status})"
+        message = f"{self.source}: {error.explain(error.known.meaning if error.known else meaning)}"
+        match error.kind:
+            case "auth":
+                advice = f"; {self.key_advice}" if self.key_advice else ""
+                return SourceAccessDenied(f"{message}{advice}")
+            case "rate_limited":
+                after_s = fetched.retry_after_s
+                wait_s = _RATE_LIMIT_PAUSE_S if after_s is None else after_s
+                return SourceBusy(message, retry_after_s=wait_s)
+            case "too_much":
+                return SourceOverdemand(message, status=fetched.status, reason=error.reason)
+        return SourceRefused(message, status=fetched.status, reason=error.reason)
+
+    async def _report(self, host: str, fetched: FetchedResponse, error: ErrorReply) -> None:
+        """Report a reply to the throttle; raises an error for a passing failure."""
         status = fetched.status
         if status in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}:
             after_s = fetched.retry_after_s
             wait_s = self.overload_pause_s if after_s is None else after_s
             await self.throttle.report_overload(host, wait_s)
-            raise SourceBusy(f"{self.source} asks to wait ({status})", retry_after_s=wait_s)
-        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            message = f"{self.source}: {error.explain('it asks to wait')}"
+            raise SourceBusy(message, retry_after_s=wait_s)
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR or error.kind == "transient":
             await self.throttle.report_overload(host)
-            raise _TransientFailure(f"{self.source} answered {status}")
+            meaning = f"it failed (status {status})"
+            raise _TransientFailure(f"{self.source}: {error.explain(meaning)}")
         await self.throttle.report_success(host)
 
     def _convert(self, error: FetchError) -> Exception:
@@ -176,7 +219,9 @@ class SourceClient:
                 f"{self.source} blocks requests from this address (status {fetched.status}): "
                 "wait before trying again, and ask less often"
             )
-        return SourceError(f"{self.source} answered {fetched.status} with something else")
+        error = self._read_error(fetched)
+        meaning = f"it sent something else than JSON (status {fetched.status})"
+        return SourceError(f"{self.source}: {error.explain(meaning)}")
 
 
 class _TransientFailure(Exception):

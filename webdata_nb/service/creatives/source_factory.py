@@ -71,6 +71,13 @@ class SourceFactory:
         if not settings.key:
             raise MissingSetting(_NO_TOKEN)
         client = SourceClient(
-            meta.NAME, fetchers, self.throttle, deadline, 0.0, self.overload_pause_s
+            meta.NAME,
+            fetchers,
+            self.throttle,
+            deadline,
+            0.0,
+            self.overload_pause_s,
+            key=settings.key,
+            key_advice=meta.KEY_ADVICE,
         )
         return meta.MetaAdLibrary(client, settings.key, (settings.url or meta.HOME).rstrip("/"))

@@ -1,7 +1,4 @@
-"""Requests and replies of OpenAI's chat completions API, and its retry policy. Pure.
-
-Errors never quote the reply: some providers repeat a part of the key in it.
-"""
+"""Requests and replies of OpenAI's chat completions API, and its retry policy. Pure."""
 
 from __future__ import annotations
 
@@ -15,6 +12,7 @@ import orjson
 from webdata_nb.foreign_json import MalformedJson, decode_json
 from webdata_nb.pacing.backoff import BackoffPolicy
 from webdata_nb.service.errors import ExtractError
+from webdata_nb.service.foreign_services import ErrorKind, ErrorReply
 
 ResponseFormat = Literal["json_schema", "json_object", "prompt"]
 ChatMessage = Mapping[str, str]
@@ -29,17 +27,27 @@ _TRANSIENT_STATUSES: Final = frozenset({408, 409, 425, 500, 502, 503, 504, _OVER
 _TRANSIENT_FAILURES: Final = frozenset({"connect", "reset", "dns"})
 _RATE_LIMIT_POLICY: Final = BackoffPolicy(1.0, 16.0, max_attempts=6)
 _TRANSIENT_POLICY: Final = BackoffPolicy(1.0, 16.0, max_attempts=3)
-_CONTEXT_EXCEEDED_CODES: Final = frozenset({"context_length_exceeded", "string_above_max_length"})
-_QUOTA_CODES: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 
+_AUTH: Final = ("auth", "the provider does not accept the key")
+_QUOTA: Final = ("quota", "the quota at the provider is used up")
+_RATE_LIMITED: Final = ("rate_limited", "the provider asks for fewer requests")
+_TOO_LONG: Final = ("too_long", "the model takes less text: set its context lower")
 _ERRORS: Final[Mapping[int, tuple[str, str]]] = {
-    401: ("auth", "the provider does not accept the key"),
-    402: ("quota", "the quota at the provider is used up"),
-    403: ("auth", "the provider does not accept the key"),
-    404: ("status", "HTTP 404: no such model, or a wrong address"),
-    413: ("too_long", "the model takes less text: set its context lower"),
-    429: ("rate_limited", "HTTP 429: the provider is asked too often"),
+    401: _AUTH,
+    402: _QUOTA,
+    403: _AUTH,
+    404: ("status", "the provider has no such model, or its address is wrong"),
+    413: _TOO_LONG,
+    429: _RATE_LIMITED,
 }
+_ERRORS_BY_KIND: Final[Mapping[ErrorKind, tuple[str, str]]] = {
+    "auth": _AUTH,
+    "quota": _QUOTA,
+    "rate_limited": _RATE_LIMITED,
+    "too_long": _TOO_LONG,
+}
+# Errors that have a reason of their own, and are repeated in every response format.
+_NOT_OF_FORMAT: Final = frozenset({"auth", "quota", "rate_limited", "too_long"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,46 +98,63 @@ def simpler_format(response_format: ResponseFormat) -> ResponseFormat | None:
     return weaker[0] if weaker else None
 
 
-def may_reject_format(status: int, reply: bytes) -> bool:
+def may_reject_format(status: int, error: ErrorReply) -> bool:
     """Return whether an error may mean that the endpoint does not support the response format."""
     return (
-        status in _UNSUPPORTED_FORMAT_STATUSES and not _error_codes(reply) & _CONTEXT_EXCEEDED_CODES
+        _error_status(status, error) in _UNSUPPORTED_FORMAT_STATUSES
+        and error.kind not in _NOT_OF_FORMAT
     )
 
 
 def retry_delay_s(
-    status: int | str, reply: bytes, *, attempt: int, retry_after_s: float | None
+    status: int | str, error: ErrorReply, *, attempt: int, retry_after_s: float | None
 ) -> float | None:
     """Return the seconds to wait before the next attempt; None to give up.
+
+    The error in the body of a reply counts more than its status.
 
     Parameters
     ----------
     status
         Status of the reply, or the kind of the failure.
-    reply
-        Body of the reply.
+    error
+        The error in the body of the reply.
     attempt
         Number of the attempt that failed, from 1.
     retry_after_s
         The provider's `Retry-After`.
     """
-    limited = status == HTTPStatus.TOO_MANY_REQUESTS and not _error_codes(reply) & _QUOTA_CODES
-    if not limited and status not in _TRANSIENT_STATUSES and status not in _TRANSIENT_FAILURES:
+    if error.kind in {"auth", "quota", "too_long"}:
+        return None
+    if isinstance(status, int):
+        status = _error_status(status, error)
+    limited = status == HTTPStatus.TOO_MANY_REQUESTS or error.kind == "rate_limited"
+    transient = status in _TRANSIENT_STATUSES | _TRANSIENT_FAILURES or error.kind == "transient"
+    if not limited and not transient:
         return None
     policy = _RATE_LIMIT_POLICY if limited else _TRANSIENT_POLICY
     return policy.next_delay_s(attempt, retry_after_s=retry_after_s)
 
 
-def error_of(status: int, reply: bytes) -> ExtractError | None:
-    """Return the error that a reply means; None for status 200."""
-    if status == HTTPStatus.OK:
-        return None
-    codes = _error_codes(reply)
-    if codes & _CONTEXT_EXCEEDED_CODES:
-        return ExtractError(*_ERRORS[HTTPStatus.REQUEST_ENTITY_TOO_LARGE])
-    if codes & _QUOTA_CODES:
-        return ExtractError(*_ERRORS[HTTPStatus.PAYMENT_REQUIRED])
-    return ExtractError(*_ERRORS.get(status, ("status", f"HTTP {status} from the provider")))
+def error_of(status: int, error: ErrorReply) -> ExtractError | None:
+    """Return the error that a reply means by its body, else by its status; None without one."""
+    code = _error_status(status, error)
+    if error.kind in _ERRORS_BY_KIND:
+        kind, meaning = _ERRORS_BY_KIND[error.kind]
+    elif code == HTTPStatus.OK:
+        if not error.reason:
+            return None
+        kind, meaning = "status", "the provider failed"
+    else:
+        refuses = HTTPStatus.BAD_REQUEST <= code < HTTPStatus.INTERNAL_SERVER_ERROR
+        other = f"the provider {'refuses the request' if refuses else 'failed'} (status {code})"
+        kind, meaning = _ERRORS.get(code, ("status", other))
+    return ExtractError(kind, error.explain(meaning))
+
+
+def _error_status(status: int, error: ErrorReply) -> int:
+    """Return the status of a reply; gateways send that of an error in the body of a 200."""
+    return (error.status or status) if status == HTTPStatus.OK else status
 
 
 def parse_reply(reply: bytes) -> ChatReply:
@@ -173,13 +198,6 @@ def _text_elsewhere(message: Mapping[str, Any]) -> str:
     return next(
         (text for text in texts if isinstance(text, str) and _load_json(text) is not None), ""
     )
-
-
-def _error_codes(reply: bytes) -> frozenset[str]:
-    """Return the `code` and `type` of an error reply."""
-    error = _member(_load_json(reply), "error")
-    codes = (_member(error, name) for name in ("code", "type"))
-    return frozenset(code for code in codes if isinstance(code, str))
 
 
 def _load_json(reply: bytes | str) -> Any:

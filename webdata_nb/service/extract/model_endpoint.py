@@ -15,6 +15,7 @@ from webdata_nb.service.errors import ExtractError, FetchError
 from webdata_nb.service.extract import chat
 from webdata_nb.service.extract.chat import RESPONSE_FORMATS, ChatMessage, ChatReply, ResponseFormat
 from webdata_nb.service.extract.model_providers import Model
+from webdata_nb.service.foreign_services import ErrorReply, has_error, read_error
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore, current_account
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
 from webdata_nb.service.web.request import FetchedResponse, FetchLimits
@@ -146,11 +147,12 @@ class ModelClient:
         format_changed = False
         while True:
             reply = await self._send(chat.request_body(name, messages, response_format, schema))
+            error = self._read_error(reply)
             simpler = chat.simpler_format(response_format)
-            if simpler is None or not chat.may_reject_format(reply.status, reply.body):
+            if simpler is None or not chat.may_reject_format(reply.status, error):
                 break
             response_format, format_changed = simpler, True
-        if (failure := chat.error_of(reply.status, reply.body)) is not None:
+        if (failure := chat.error_of(reply.status, error)) is not None:
             self._store_refusal(failure)
             raise failure
         answer = chat.parse_reply(reply.body)
@@ -167,8 +169,8 @@ class ModelClient:
                 reply, failure = await self._fetch(body)
             after_s = None if reply is None else reply.retry_after_s
             status = reply.status if reply is not None else failure
-            reply_body = b"" if reply is None else reply.body
-            wait_s = chat.retry_delay_s(status, reply_body, attempt=attempt, retry_after_s=after_s)
+            error = ErrorReply() if reply is None else self._read_error(reply)
+            wait_s = chat.retry_delay_s(status, error, attempt=attempt, retry_after_s=after_s)
             if wait_s is None:
                 break
             limited = after_s is not None or status == HTTPStatus.TOO_MANY_REQUESTS
@@ -177,6 +179,12 @@ class ModelClient:
         if reply is None:
             raise ExtractError(*_FAILURES.get(failure, _UNREACHABLE))
         return reply
+
+    def _read_error(self, reply: FetchedResponse) -> ErrorReply:
+        """Return the error that a reply reports; a model's answer is none."""
+        if reply.status == HTTPStatus.OK and not has_error(reply.body):
+            return ErrorReply()
+        return read_error(reply.body, status=reply.status, secrets=(self._model.key,))
 
     async def _fetch(self, body: bytes) -> tuple[FetchedResponse | None, str]:
         headers = {"Content-Type": "application/json"}

@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from webdata_nb.contract.error_messages import plain_message
+from webdata_nb.contract.problem_types import REFUSED
 from webdata_nb.service.errors import (
     AccountLimitReached,
     ApplicationError,
@@ -25,8 +26,10 @@ from webdata_nb.service.errors import (
     NoSuchSiteCrawl,
     NothingToExport,
     ResultsExpired,
+    SourceAccessDenied,
     SourceBusy,
     SourceError,
+    SourceRefused,
     SourceTimeout,
     StoreUnavailable,
     UnreadableSecrets,
@@ -99,6 +102,8 @@ async def on_service_error(request: Request, error: Exception) -> JSONResponse:
             {"detail": [field_problem(error.loc, str(error), error.problem_type)]}, status
         )
     code = {"code": error.code} if isinstance(error, AccountLimitReached) else {}
+    if isinstance(error, SourceAccessDenied | SourceRefused):
+        code = {"code": REFUSED}
     return JSONResponse({"detail": str(error), **code}, status, _headers(error))
 
 

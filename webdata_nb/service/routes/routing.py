@@ -31,7 +31,13 @@ from starlette.types import Receive, Scope, Send
 
 from webdata_nb.contract import limits
 from webdata_nb.contract.examples import EXAMPLES
-from webdata_nb.contract.replies import LimitReached, Refusal, Reply, ValidationErrorReply
+from webdata_nb.contract.replies import (
+    LimitReached,
+    Refusal,
+    Reply,
+    SourceFailure,
+    ValidationErrorReply,
+)
 from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.routes.error_responses import (
     UnprocessableRequest,
@@ -78,7 +84,11 @@ _HEADERS: Final[Mapping[int, Mapping[str, Any]]] = {
         },
     },
 }
-ERROR_BODIES: Final[Mapping[int, type[Reply]]] = {422: ValidationErrorReply, 429: LimitReached}
+ERROR_BODIES: Final[Mapping[int, type[Reply]]] = {
+    422: ValidationErrorReply,
+    429: LimitReached,
+    502: SourceFailure,
+}
 
 
 _VALIDATORS: Final = {

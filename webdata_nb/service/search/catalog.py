@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -40,8 +40,7 @@ _SEARCH_APIS: Final[tuple[SearchApi, ...]] = (
 )
 APIS: Final = {api.name: api for api in _SEARCH_APIS}
 # Each engine prefers one index: Google's, those of Brave and Bing, or independent ones. Several
-# general providers of each engine need no key. An encyclopaedia and the account's own pages follow
-# them.
+# general providers of each engine need no key. An encyclopaedia follows them.
 DEFAULT_ENGINES: Final[dict[str, tuple[str, ...]]] = {
     "engine_one": (
         "searxng",
@@ -55,7 +54,6 @@ DEFAULT_ENGINES: Final[dict[str, tuple[str, ...]]] = {
         "ddgs.mojeek",
         "marginalia",
         "mediawiki",
-        LOCAL,
     ),
     "engine_two": (
         "brave",
@@ -65,7 +63,6 @@ DEFAULT_ENGINES: Final[dict[str, tuple[str, ...]]] = {
         "mojeek",
         "ddgs.mojeek",
         "mediawiki",
-        LOCAL,
     ),
     "engine_three": (
         "mojeek",
@@ -74,9 +71,12 @@ DEFAULT_ENGINES: Final[dict[str, tuple[str, ...]]] = {
         "ddgs.brave",
         "ddgs.duckduckgo",
         "mediawiki",
-        LOCAL,
     ),
 }
+
+_LOCAL_BEHIND_WEB: Final = (
+    "it never answers instead of the web: name it before the providers of the web, or alone"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +108,21 @@ class SearchSettings:
     def entries(self) -> list[ProviderEntry]:
         """Return every entry of every engine. Raises `JobFailure` for an unknown name."""
         return [
-            ProviderEntry(
-                engine, position, provider, missing_setting(provider, self.access_to(provider))
-            )
+            entry
             for engine in ENGINES
-            for position, provider in enumerate(
-                dict.fromkeys(self.engines.get(engine) or DEFAULT_ENGINES[engine]), start=1
+            for entry in self._entries_of(
+                engine, dict.fromkeys(self.engines.get(engine) or DEFAULT_ENGINES[engine])
             )
         ]
+
+    def _entries_of(self, engine: str, names: Iterable[str]) -> Iterator[ProviderEntry]:
+        searches_web = False
+        for position, name in enumerate(names, start=1):
+            problem = missing_setting(name, self.access_to(name))
+            if name == LOCAL and searches_web:
+                problem = _LOCAL_BEHIND_WEB
+            searches_web = searches_web or not problem
+            yield ProviderEntry(engine, position, name, problem)
 
 
 def usable_providers(entries: Sequence[ProviderEntry]) -> dict[str, list[str]]:
@@ -192,13 +199,17 @@ class ProviderCatalog:
         for name in (link.provider for link in links):
             access = settings.access_to(name)
             direct = near is not None and is_local_host(urlsplit(access.url or "").hostname or "")
-            providers[name] = self._open(name, access, near if direct and near else fetcher)
+            providers[name] = self._open(
+                name, access, near if direct and near else fetcher, settings.access.values()
+            )
         return providers
 
-    def _open(self, name: str, access: Access, fetcher: Fetcher) -> SearchProvider:
+    def _open(
+        self, name: str, access: Access, fetcher: Fetcher, others: Iterable[Access]
+    ) -> SearchProvider:
         if name == LOCAL:
             return self.local
         api = APIS[name]
         if isinstance(api, DdgsApi):
-            return DdgsProvider(api, access, fetcher, self.queues)
-        return HttpProvider(api, access, fetcher, self.queues)
+            return DdgsProvider(api, access, fetcher, self.queues, others=others)
+        return HttpProvider(api, access, fetcher, self.queues, others=others)

@@ -62,8 +62,8 @@ class ChainLink:
 class SearchOutcome:
     """The outcome of a search; `accepted` is None when no provider had a result.
 
-    `failure` is set when no provider could search the web: none was usable, or all attempts except
-    that at the local index, which has only the account's own pages, had an error.
+    `failure` is set when no provider could search the web: none was usable, or all attempts had an
+    error, except that at the local index, which has only the account's own pages.
     """
 
     attempts: tuple[Attempt, ...]
@@ -74,12 +74,18 @@ class SearchOutcome:
 
 
 def provider_chain(requested: str, engines: Mapping[str, Sequence[str]]) -> list[ChainLink]:
-    """Return the order of the providers, each of them once."""
+    """Return the order of the providers, each of them once.
+
+    The local index is one of them only if the requested engine asks it first, or if there is no
+    other: it never answers instead of a provider of the web.
+    """
     order = [requested, *(engine for engine in ENGINES if engine != requested)]
     engine_of: dict[str, str] = {}
     for engine in order:
         for provider in engines.get(engine, ()):
             engine_of.setdefault(provider, engine)
+    if next(iter(engines.get(requested, ())), None) != LOCAL and len(engine_of) > 1:
+        engine_of.pop(LOCAL, None)
     return [ChainLink(engine, provider) for provider, engine in engine_of.items()]
 
 

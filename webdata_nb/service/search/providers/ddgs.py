@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from http import HTTPStatus
 from http.cookies import SimpleCookie
@@ -95,11 +95,17 @@ class DdgsProvider:
     """A `SearchProvider` that uses one engine of the library."""
 
     def __init__(
-        self, api: DdgsApi, access: Access, fetcher: Fetcher, queues: ProviderQueues
+        self,
+        api: DdgsApi,
+        access: Access,
+        fetcher: Fetcher,
+        queues: ProviderQueues,
+        *,
+        others: Iterable[Access] = (),
     ) -> None:
         self._api = api
         self._url = access.url
-        self._http = HttpProvider(api, access, fetcher, queues)
+        self._http = HttpProvider(api, access, fetcher, queues, others=others)
         self.name, self.identity = api.name, self._http.identity
 
     async def fetch_page(self, query: SearchQuery, number: int) -> ResultPage:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -23,6 +23,7 @@ from webdata_nb.service.search.providers.api import (
     ProviderReply,
     ProviderRequest,
     SearchApi,
+    api_key,
     reply_problem,
 )
 from webdata_nb.service.search.providers.base import (
@@ -126,15 +127,25 @@ def provider_identity(name: str, access: Access) -> str:
 
 
 class HttpProvider:
-    """A `SearchProvider` that uses an HTTP API."""
+    """A `SearchProvider` that uses an HTTP API.
+
+    No problem shows its key, or the key of one of the `others`.
+    """
 
     def __init__(
-        self, api: SearchApi, access: Access, fetcher: Fetcher, queues: ProviderQueues
+        self,
+        api: SearchApi,
+        access: Access,
+        fetcher: Fetcher,
+        queues: ProviderQueues,
+        *,
+        others: Iterable[Access] = (),
     ) -> None:
         self.name = api.name
         self.identity = provider_identity(api.name, access)
         self._api, self._access, self._fetcher = api, access, fetcher
         self._queue = queues.queue(self.identity, api)
+        self._all_access = (access, *others)  # its repr shows no key
 
     async def fetch_page(self, query: SearchQuery, number: int) -> ResultPage:
         """Request page `number` (from 1). Raises `ProviderProblem`."""
@@ -186,7 +197,7 @@ class HttpProvider:
             reply.body,
             status=reply.status,
             service=self.name,
-            secrets=(self._access.key,),
+            secrets=map(api_key, self._all_access),
             echoes=echoes,
         )
         retry_after_s = parse_retry_after(reply.headers.get("retry-after"), datetime.now(UTC))
