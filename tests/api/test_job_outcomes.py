@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -20,6 +22,7 @@ from webdata_nb.errors import (
     JobCancelled,
     JobFailed,
     JobTimeout,
+    WebdataWarning,
 )
 from webdata_nb.jobs import incremental_reader
 
@@ -75,7 +78,9 @@ def test_unreadable_page_of_rows_costs_only_later_rows(service: WireService) -> 
         return None
 
     service.fault = gone
-    with pytest.raises(IncompleteResult, match=r"50 of 250 rows arrived: .*410") as raised:
+    with pytest.raises(
+        IncompleteResult, match=r"50 of 250 rows arrived: the results have expired: gone"
+    ) as raised:
         crawl_df(SITE)
     assert raised.value.frame["url"].tolist() == [row["url"] for row in service.crawl.rows[:50]]
     assert raised.value.__cause__ is not None
@@ -150,3 +155,45 @@ def test_unresponsive_service_times_out(service: WireService) -> None:
     for call in (weights_df, jobs_df):
         with pytest.raises(ConnectionFailed, match=r"timeout=0\.2 s"):
             call(timeout=0.2)
+
+
+def fallback_reply() -> dict[str, Any]:
+    return {
+        "engine_used": "engine_two",
+        "provider_used": "brave",
+        "fallback_used": True,
+        "fallback_chain": [
+            {"provider": "serper", "status": "auth", "detail": "the key is not accepted"},
+            {"provider": "brave", "status": "ok", "results_count": 3},
+        ],
+    }
+
+
+@pytest.mark.usefixtures("connected")
+def test_fallback_warns_once_a_call(service: WireService) -> None:
+    service.search = JobScript(search_rows(3), reply_fields=fallback_reply())
+    message = (
+        "search q: these are results of brave (engine_two), a fallback: engine_one was asked, "
+        "and serper did not answer (auth: the key is not accepted)"
+    )
+    for _ in ("fresh", "cached"):
+        with pytest.warns(WebdataWarning) as caught:
+            found = search_df("q")
+        assert [str(warning.message) for warning in caught] == [message]
+        assert set(found["provider"]) == {"brave"}
+    with pytest.warns(WebdataWarning, match="2 of 2 inputs, such as a: these are results") as many:
+        search_df(["a", "b"])
+    assert len(many) == 1
+    with pytest.warns(WebdataWarning, match="engine_one was asked") as streamed:
+        parts = list(search_df("q", stream=True, cache=False))
+    assert len(streamed) == 1
+    assert {name for part in parts for name in part["provider"]} == {"brave"}
+
+
+@pytest.mark.usefixtures("connected")
+def test_engine_that_was_asked_for_is_no_fallback(service: WireService) -> None:
+    fields = {**fallback_reply(), "fallback_used": False}
+    service.search = JobScript(search_rows(3), reply_fields=fields)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(search_df("q", engine="engine_two")) == 3

@@ -354,5 +354,5 @@ def test_rejected_start_raises_service_message(service: WireService) -> None:
         return JSONResponse({"detail": "no"}, 422) if path == paths.CRAWL else None
 
     service.fault = full
-    with pytest.raises(Exception, match="422"):
+    with pytest.raises(Exception, match="the service refuses the request: no"):
         crawl_job(SITE)

@@ -163,7 +163,7 @@ def test_a_killed_kernel_and_service_lose_and_repeat_nothing(
         assert "markdown" not in df.columns
         attrs = receipt_of(df)
         assert attrs["counts"]["rows"] == PAGES
-        assert attrs["receipt"]["counts"] == {"fetched": PAGES, "over_budget": 7 * PAGES + 1}
+        assert attrs["receipt"]["counts"] == {"fetched": PAGES, "over_max_pages": 7 * PAGES + 1}
 
         parts = sorted(file.name for file in folder.iterdir())
         assert parts == [MANIFEST, *(f"part-0000{n}.parquet" for n in range(3))]

@@ -91,7 +91,7 @@ def test_service_is_asked_without_receipt_file(
     url_variant = crawled.at("/a").replace("http:", "HTTP:") + "#top"
     for which in (job, job.job_id):
         found = local_session.why(which, url_variant)
-        assert (found.outcome, found.looked_up) == ("over_budget", crawled.at("/a"))
+        assert (found.outcome, found.looked_up) == ("over_max_pages", crawled.at("/a"))
         assert found.url == url_variant
     with pytest.raises(NotFound):
         why("no-such-job", crawled.url)

@@ -30,7 +30,7 @@ table { table-layout: fixed; margin: 0 auto; border: none }
 tr, th, td { text-align: right; padding: 0.5em; white-space: normal; max-width: none }
 tbody tr:nth-child(odd) { background: var(--stripe) }
 """
-LINE: Final = "crawl https://a.test/: 30 rows; 224 more found beyond the budget; 9.6 s"
+LINE: Final = "crawl https://a.test/: 30 rows; 224 more found beyond max_pages; 9.6 s"
 
 
 @pytest.fixture(scope="module")

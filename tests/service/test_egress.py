@@ -366,7 +366,7 @@ async def test_no_search_provider_is_at_a_metadata_address(tmp_path: Path, mode:
     *forbidden, near = PROVIDERS
     words = "the network policy does not allow its address"
     assert {name: details[name] for name in forbidden} == dict.fromkeys(forbidden, words)
-    assert details[near].startswith("HTTP 404")
+    assert details[near].startswith("there is no search at its address")
     assert addresses == {"127.0.0.9"}
     assert len(inner.callers) == 1
 

@@ -116,4 +116,4 @@ def test_the_receipt_accounts_for_every_row(
     failed = sum(visit.status >= 400 for visit in visits)
     assert counts["fetched"] == PAGES - failed == int(frame["success"].sum())
     assert counts.get("failed:http_404", 0) == failed
-    assert counts["over_budget"] > 0
+    assert counts["over_max_pages"] > 0

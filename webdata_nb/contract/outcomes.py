@@ -14,6 +14,12 @@ CONTRADICTED: Final = "contradicted"
 READ: Final = frozenset({FETCHED, UNCHANGED, VERIFIED, CONTRADICTED})
 FAILED: Final = "failed:"
 HANDED_OVER: Final = "handed_over"
+ROBOTS: Final = "robots"
+# The site could not be reached, or answered with an error: nobody has disallowed anything.
+ROBOTS_UNREACHABLE: Final = "robots_unreachable"
+OVER_MAX_PAGES: Final = "over_max_pages"
+# Its name in receipts of earlier releases.
+_FORMER_OVER_MAX_PAGES: Final = "over_budget"
 NOT_ARCHIVED: Final = "not_archived"
 DAMAGED_ARCHIVE: Final = "damaged_archive"
 # Of a crawl with `check_links`: whether a link works that leads where the crawl does not go.
@@ -28,7 +34,8 @@ MEANINGS: Final[dict[str, str]] = {
     UNCHANGED: "it is a row, taken from the earlier crawl: the site calls it unchanged",
     VERIFIED: "it is a row: the site calls it unchanged, and a full request showed that it is",
     CONTRADICTED: "it is a row: the site calls it unchanged, and a full request showed a change",
-    "robots": "robots.txt disallows it",
+    ROBOTS: "robots.txt disallows it",
+    ROBOTS_UNREACHABLE: "its robots.txt could not be read, and may disallow it",
     "rights": "its owner refuses the purpose of the call",
     "scope": "it is on another site",
     HANDED_OVER: "it belongs to the crawl of another site of the call, which received it",
@@ -51,7 +58,8 @@ MEANINGS: Final[dict[str, str]] = {
     "link_unchecked": "it is a link to another site, which may not be asked",
     "over_links": "it is a link to another site, beyond the limit of links to check: "
     "10 x max_pages + 1,000, of which 500 of one host, in an hour",
-    "over_budget": "the crawl reached max_pages before it",
+    OVER_MAX_PAGES: "the crawl reached max_pages before it",
+    _FORMER_OVER_MAX_PAGES: "the crawl reached max_pages before it",
     "over_requests": "the crawl reached its limit of requests, 3 x max_pages + 50, before it",
     "over_urls": "the crawl had reached its limit of known URLs: 100 x max_pages + 50,000, and at "
     "most 500,000",
@@ -60,7 +68,8 @@ MEANINGS: Final[dict[str, str]] = {
 
 # How a line of a receipt counts URLs that are no rows, by their outcome.
 _COUNTED: Final[dict[str, str]] = {
-    "robots": "disallowed by robots.txt",
+    ROBOTS: "disallowed by robots.txt",
+    ROBOTS_UNREACHABLE: "whose robots.txt could not be read",
     "rights": "refused for the purpose of the call",
     "scope": "on other sites",
     HANDED_OVER: "handed over to crawls of other sites",
@@ -85,7 +94,8 @@ _CHECKED: Final[dict[str, str]] = {
     "link_unchecked": "may not be asked",
 }
 _BEYOND: Final[dict[str, str]] = {
-    "over_budget": "the budget",
+    OVER_MAX_PAGES: "max_pages",
+    _FORMER_OVER_MAX_PAGES: "max_pages",
     "over_requests": "the limit of requests",
     "over_urls": "the limit of URLs",
     "over_links": "the limit of links to check",
@@ -97,8 +107,8 @@ def skipped_text(counts: Mapping[str, int]) -> list[str]:
 
     Examples
     --------
-    >>> skipped_text({"fetched": 300, "over_budget": 224, "scope": 1442})
-    ['224 more found beyond the budget', 'not crawled: 1,442 on other sites']
+    >>> skipped_text({"fetched": 300, "over_max_pages": 224, "scope": 1442})
+    ['224 more found beyond max_pages', 'not crawled: 1,442 on other sites']
     >>> skipped_text({"fetched": 9, "link_broken": 2, "link_ok": 40, "robots": 1})
     ['links to other sites: 40 work, 2 broken', 'not crawled: 1 disallowed by robots.txt']
     """

@@ -74,5 +74,5 @@ class ModelSite:
                 new = [link for link in dict.fromkeys(self.links[url]) if link not in seen]
                 seen.update(new)
                 queue.extend(new)
-        others |= dict.fromkeys(queue, "over_budget")
+        others |= dict.fromkeys(queue, "over_max_pages")
         return visit(number, *pages, others=others, whole=not queue)

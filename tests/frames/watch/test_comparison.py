@@ -144,8 +144,8 @@ def test_a_page_that_always_fails_hides_nothing() -> None:
 
 
 def test_a_crawl_that_ends_at_its_limit_knows_neither_new_nor_unlinked_pages() -> None:
-    cut = visit(1, HOME, A, others={"/b": "over_budget"}, whole=False)
-    moved = visit(2, HOME, B, others={"/a": "over_budget"}, whole=False)
+    cut = visit(1, HOME, A, others={"/b": "over_max_pages"}, whole=False)
+    moved = visit(2, HOME, B, others={"/a": "over_max_pages"}, whole=False)
     whole = visit(3, HOME, A, B, version("/c", "C"))
     assert follow(cut, moved, whole) == [[], []]
     again = visit(4, HOME, A, B, version("/c", "C"), version("/d", "D"))

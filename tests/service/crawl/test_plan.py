@@ -116,7 +116,7 @@ def test_depth_first_order() -> None:
 def test_max_pages_is_exact_and_leftovers_are_in_receipt(wanted: int) -> None:
     done = crawl(TREE, max_pages=wanted, concurrency=10)
     assert len(done.rows) == len(done.fetched) == wanted
-    known = {"/": "fetched", "/a": "over_budget", "/b": "over_budget"}
+    known = {"/": "fetched", "/a": "over_max_pages", "/b": "over_max_pages"}
     assert done.receipt if wanted > 1 else done.receipt == known
 
 
@@ -268,8 +268,8 @@ def test_request_limit_does_not_depend_on_timing(
     assert (busy.rows, busy.receipt) == (alone.rows, alone.receipt)
     for done in (alone, busy):
         assert sum(1 + site[path].hops for path in done.fetched) <= 3 * max_pages + 50
-    left = {"over_requests", "over_budget"} & set(alone.receipt.values())
-    assert left <= ({"over_budget"} if len(alone.rows) == max_pages else {"over_requests"})
+    left = {"over_requests", "over_max_pages"} & set(alone.receipt.values())
+    assert left <= ({"over_max_pages"} if len(alone.rows) == max_pages else {"over_requests"})
 
 
 def _web_of_copies(seed: int) -> Site:

@@ -105,7 +105,7 @@ async def test_depth_and_budget_apply_to_links_of_documents(api: Api, site: Site
     assert {url for url, _, _ in rows_of(shallow)} == {"index.md", "guide.md", "data.csv"}
     assert shallow["receipt"]["counts"]["depth"] == 2
     short = await api.run_job("crawl", url=url, max_pages=1)
-    assert short["receipt"]["counts"] == {"fetched": 1, "over_budget": 4, "scope": 1}
+    assert short["receipt"]["counts"] == {"fetched": 1, "over_max_pages": 4, "scope": 1}
 
 
 async def test_rows_of_documents_have_formats_and_metadata(api: Api, site: Site) -> None:

@@ -131,7 +131,7 @@ def test_links_beyond_the_limit_of_a_page_are_traps() -> None:
     assert len(done.receipt) == count + 1
     counts = Counter(done.receipt.values())
     assert counts["trap"] == count - MAX_LINKS_PER_PAGE
-    assert counts["over_budget"] == MAX_LINKS_PER_PAGE - 9
+    assert counts["over_max_pages"] == MAX_LINKS_PER_PAGE - 9
     assert done.details[links[-1]] == f"link {MAX_LINKS_PER_PAGE} and on of {START}"
 
 
@@ -152,4 +152,4 @@ def test_long_chain_of_different_pages_is_no_trap() -> None:
 
     done = simulate_crawl(page_reader(log), START, limits=CrawlLimits(200, 1000))
     assert len(done.rows) == 200
-    assert set(done.receipt.values()) == {"fetched", "over_budget"}
+    assert set(done.receipt.values()) == {"fetched", "over_max_pages"}

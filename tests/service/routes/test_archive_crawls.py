@@ -173,7 +173,7 @@ async def test_robots_of_the_archive_hold_and_without_them_all_is_allowed(
     broken = response(f"{url}robots.txt", b"", status="503 Unavailable", retry_after="30")
     reply = await crawl(api, write_warc(tmp_path / "c.warc.gz", *pages, broken))
     assert reply["status"] == "failed"
-    assert "robots.txt answered HTTP 503" in reply["error"]
+    assert "robots.txt could not be read (status 503)" in reply["error"]
 
 
 async def test_sitemaps_of_the_archive_are_read(api: Api, tmp_path: Path) -> None:

@@ -182,7 +182,7 @@ async def test_a_start_page_behind_robots_fails_the_job(api: Api, site: Site) ->
     assert reply["status"] == "failed"
     assert "robots.txt does not allow" in reply["error"]
     site.robots("", status=503)
-    assert "HTTP 503" in (await api.run_job("crawl", url=site.url))["error"]
+    assert "status 503" in (await api.run_job("crawl", url=site.url))["error"]
 
 
 async def test_the_user_agent_is_sent_and_decides_the_rules(tmp_path: Path, site: Site) -> None:

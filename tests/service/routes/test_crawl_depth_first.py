@@ -57,7 +57,7 @@ async def test_eight_pages_of_a_ternary_tree_reach_depth_seven(api: Api, concurr
         assert [row["url"] for row in reply["data"]] == [site.at("/" + "a" * n) for n in range(8)]
         # Pages fetched ahead that the crawl did not come to are bounded, and leave no trace.
         assert len(site.paths) <= 8 + PREFETCHED_PER_FETCH * concurrency
-        assert reply["receipt"]["counts"] == {"fetched": 8, "over_budget": 8 * 2 + 1}
+        assert reply["receipt"]["counts"] == {"fetched": 8, "over_max_pages": 8 * 2 + 1}
 
 
 @pytest.mark.slow
@@ -103,7 +103,7 @@ async def test_a_page_fetched_ahead_does_not_hold_up_the_end(api: Api, site: Sit
         assert [row["url"] for row in reply["data"]] == [
             site.at(path) for path in ("/", "/a", "/b")
         ]
-        assert reply["receipt"]["counts"] == {"fetched": 3, "over_budget": 1}
+        assert reply["receipt"]["counts"] == {"fetched": 3, "over_max_pages": 1}
 
 
 async def test_a_page_on_its_way_is_not_asked_for_again_in_its_turn(api: Api, site: Site) -> None:

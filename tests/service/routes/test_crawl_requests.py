@@ -83,8 +83,8 @@ async def test_requests_are_bounded_whatever_a_site_is_made_of(
     assert replies[0] == replies[1]
     rows, counts, status = replies[0]
     assert status == "completed"
-    left = "over_budget" if len(rows) == PAGES else "over_requests"
-    assert counts.keys() & {"over_budget", "over_requests"} <= {left}
+    left = "over_max_pages" if len(rows) == PAGES else "over_requests"
+    assert counts.keys() & {"over_max_pages", "over_requests"} <= {left}
     if kind in {duplicates, redirects}:
         assert counts["over_requests"] > 150
 
@@ -112,7 +112,7 @@ async def test_urls_left_over_are_stored_in_batches(
     site.page("/", document("Front", links=[f"/page/{n}" for n in range(100)]))
     site.under("/page/", lambda request: document(request.path))
     reply = await api.run_job("crawl", url=site.url, max_pages=2)
-    assert reply["receipt"]["counts"] == {"fetched": 2, "over_budget": 99}
+    assert reply["receipt"]["counts"] == {"fetched": 2, "over_max_pages": 99}
 
 
 async def test_a_site_of_pages_gives_them_all(api: Api, site: Site) -> None:

@@ -167,7 +167,7 @@ async def test_hosts_that_fail_or_ask_for_a_pause(api: Api, site: Site) -> None:
         "link_unchecked",
     ]
     assert "asked for a pause" in receipt[links[3]][1]
-    assert receipt[links[4]][1] == "robots.txt answered HTTP 503"
+    assert receipt[links[4]][1] == "robots.txt could not be read (status 503)"
 
 
 async def test_pages_that_the_crawl_did_not_get_to_are_requested_too(api: Api, site: Site) -> None:
@@ -181,7 +181,7 @@ async def test_pages_that_the_crawl_did_not_get_to_are_requested_too(api: Api, s
         "scrape_options": {"headers": {"X-Key": "own"}},
     }
     job = await api.run_job("crawl", **body, check_links=True)
-    assert job["receipt"]["counts"] == {"fetched": 2, "filtered": 1, "over_budget": 3}
+    assert job["receipt"]["counts"] == {"fetched": 2, "filtered": 1, "over_max_pages": 3}
     assert methods(site) == {
         "/": ["GET"],
         "/p1": ["GET"],

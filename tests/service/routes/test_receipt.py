@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from tests.ports import free_port
 from tests.service.conftest import Api
 from tests.site.server import Site
+from webdata_nb.contract import outcomes
 
 
 @pytest.fixture
@@ -48,10 +50,33 @@ async def test_receipt_entry_by_url_variants(api: Api, site: Site, links: list[s
     for spelling in (links[20], f"{links[20]}#x", links[20].replace("http", "HTTP")):
         receipt = await api.get(path, params={"url": spelling})
         assert (receipt["url"], receipt["total_results"]) == (links[20], 1)
-        assert receipt["data"] == [{"url": links[20], "outcome": "over_budget", "detail": ""}]
+        assert receipt["data"] == [{"url": links[20], "outcome": "over_max_pages", "detail": ""}]
     assert (await api.get(path, params={"url": site.at("/never")}))["total_results"] == 0
     other = {"url": links[20], "outcome": "fetched"}
     assert (await api.get(path, params=other))["total_results"] == 0
+
+
+async def test_site_that_cannot_be_reached_has_disallowed_nothing(api: Api) -> None:
+    url = f"http://127.0.0.1:{free_port()}/"
+    reply = await api.run_job("crawl", url=url)
+    assert (reply["status"], "could not be reached" in reply["error"]) == ("failed", True)
+    assert reply["receipt"]["counts"] == {"robots_unreachable": 1}
+    receipt = await api.get(f"/v1/crawl/{reply['job_id']}/receipt", params={"url": url})
+    assert "could not be reached" in receipt["data"][0]["detail"]
+    assert outcomes.skipped_text(reply["receipt"]["counts"]) == [
+        "not crawled: 1 whose robots.txt could not be read"
+    ]
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+async def test_robots_txt_that_fails_has_disallowed_nothing(
+    api: Api, site: Site, status: int
+) -> None:
+    headers = {"Retry-After": "99"}  # too long to wait for it
+    site.page("/robots.txt", "", status=status, headers=headers)
+    reply = await api.run_job("crawl", url=site.url)
+    assert reply["receipt"]["counts"] == {"robots_unreachable": 1}
+    assert f"robots.txt could not be read (status {status})" in reply["error"]
 
 
 @pytest.mark.parametrize(

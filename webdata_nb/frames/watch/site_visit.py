@@ -17,7 +17,14 @@ if TYPE_CHECKING:
     from webdata_nb.frames.watch.fields import WatchedFields
 
 # A crawl with such URLs has not seen every link, or not every page that a sitemap names.
-_LEFT_OUT: Final = ("over_budget", "over_requests", "over_urls", "sitemap", "llms_txt")
+_LEFT_OUT: Final = (
+    outcomes.OVER_MAX_PAGES,
+    "over_requests",
+    "over_urls",
+    outcomes.ROBOTS_UNREACHABLE,
+    "sitemap",
+    "llms_txt",
+)
 # URLs that are not pages of the site, or not part of the request.
 _ELSEWHERE: Final = frozenset(
     {"scope", "filtered", "sitemap", "llms_txt", outcomes.HANDED_OVER, outcomes.DAMAGED_ARCHIVE}

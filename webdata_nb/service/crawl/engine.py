@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from webdata_nb.contract import limits
 from webdata_nb.contract.archive_requests import DatedCrawlRequest
-from webdata_nb.contract.outcomes import LINK_OUTCOMES
+from webdata_nb.contract.outcomes import LINK_OUTCOMES, ROBOTS, ROBOTS_UNREACHABLE
 from webdata_nb.contract.requests import CrawlRequest
 from webdata_nb.service.crawl import spooled_page
 from webdata_nb.service.crawl.discovery import URLS_PER_STEP
@@ -557,7 +557,7 @@ class _CrawlRun:
 
     async def _check_start_page(self, result: CrawlResult, visit: PageVisit | None) -> None:
         """Fail the job where the start page could not be fetched."""
-        if "robots" in (result.kind, result.reason):
+        if result.kind == ROBOTS or result.reason in {ROBOTS, ROBOTS_UNREACHABLE}:
             reply = await self._robots.reply(result.final_url)
             self._failure = reply.start_refusal
         elif result.kind == "not_archived":

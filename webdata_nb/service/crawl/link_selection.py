@@ -19,7 +19,7 @@ EXTRA_LINKS: Final = 1000
 MAX_LINKS: Final = 20_000
 MAX_LINKS_PER_HOST: Final = 500
 # Outcomes of pages of the crawl's own to which it only did not get.
-UNVISITED: Final = frozenset({"over_budget", "over_requests", "depth"})
+UNVISITED: Final = frozenset({"over_max_pages", "over_requests", "depth"})
 
 
 def max_links(max_pages: int) -> int:

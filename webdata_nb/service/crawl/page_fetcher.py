@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, TypeAlias
 
+from webdata_nb.contract.outcomes import ROBOTS, ROBOTS_UNREACHABLE
 from webdata_nb.contract.requests import CrawlRequest
 from webdata_nb.contract.url_keys import site_of
 from webdata_nb.service.content.page_source import ConversionOptions, PageFact
@@ -66,7 +67,7 @@ class PageFetcher:
         """Fetch a page, unless robots.txt disallows it or its rights refuse the purpose."""
         if not await self._is_allowed(target.url):
             reply = await self._robots.reply(target.url)
-            return CrawlResult("robots", target.url, reason=reply.refusal)
+            return CrawlResult(ROBOTS, target.url, reason=reply.refusal)
         if (rule := await self._rights_refusal(target.url)) is not None:
             return CrawlResult("rights", target.url, reason=rule, was_requested=False)
         page_request = self._page_request(target, await self.delay_s(target.url))
@@ -147,7 +148,7 @@ class PageFetcher:
 
     async def _robots_refusal(self, url: str) -> str | None:
         if not await self._is_allowed(url):
-            return "robots"
+            return ROBOTS_UNREACHABLE if (await self._robots.reply(url)).refusal else ROBOTS
         return None if await self._rights_refusal(url) is None else "rights"
 
     async def _rights_refusal(self, url: str) -> str | None:

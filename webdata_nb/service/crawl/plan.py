@@ -14,7 +14,13 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final, NamedTuple
 
-from webdata_nb.contract.outcomes import FETCHED, is_row
+from webdata_nb.contract.outcomes import (
+    FETCHED,
+    OVER_MAX_PAGES,
+    ROBOTS,
+    ROBOTS_UNREACHABLE,
+    is_row,
+)
 from webdata_nb.contract.url_keys import site_of
 from webdata_nb.service.crawl.candidate import Candidate
 from webdata_nb.service.crawl.discovery import DiscoveredUrls, UrlDiscovery
@@ -290,7 +296,7 @@ class CrawlPlan:
 
     def leftovers(self) -> Iterator[UrlOutcome]:
         """Account for the URLs that the crawl discovered and did not fetch."""
-        outcome = "over_requests" if self.rows < self._limits.max_pages else "over_budget"
+        outcome = "over_requests" if self.rows < self._limits.max_pages else OVER_MAX_PAGES
         for candidate in self._frontier:
             yield UrlOutcome(candidate.url, outcome)
         yield from self._discovery.leftovers(outcome)
@@ -382,8 +388,12 @@ class CrawlPlan:
         return SettledTarget(target, position, tuple(outcomes))
 
     def _outcome(self, target: CrawlTarget, result: CrawlResult) -> TargetOutcome:
-        if result.kind in {"robots", "rights"}:
-            return TargetOutcome(result.kind, result.reason)
+        if result.kind in {ROBOTS, "rights"}:
+            # Without a reason, the rules disallow it.
+            could_not_be_read = result.kind == ROBOTS and result.reason
+            return TargetOutcome(
+                ROBOTS_UNREACHABLE if could_not_be_read else result.kind, result.reason
+            )
         if result.kind == "stopped":
             return TargetOutcome(result.reason, f"redirects to {result.final_url}")
         if result.kind == "not_archived":

@@ -42,6 +42,7 @@ _UNAVAILABLE: Final[Mapping[str, int]] = {
     "redirects": HTTPStatus.FOUND,
     outcomes.NOT_ARCHIVED: HTTPStatus.NOT_FOUND,
 }
+_UNREADABLE: Final = "robots.txt could not be read"
 _SNAPSHOT_PREFIX: Final = "robots:"
 _MAX_AGE: Final = re.compile(r"(?<![\w-])max-age=\"?([0-9]{1,9})")
 
@@ -78,7 +79,7 @@ class RobotsReply:
         """Why a complete disallow is assumed; empty where it is not."""
         if not self.unreachable:
             return ""
-        return f"robots.txt answered HTTP {self.status}" if self.status else self.problem
+        return f"{_UNREADABLE} (status {self.status})" if self.status else self.problem
 
     @property
     def start_refusal(self) -> str:
@@ -87,7 +88,7 @@ class RobotsReply:
             return f"the site could not be reached: {self.problem}"
         if self.unreachable:
             return (
-                f"robots.txt answered HTTP {self.status}, which means that the site must not be "
+                f"{_UNREADABLE} (status {self.status}), which means that the site must not be "
                 "crawled now; respect_robots_txt=false overrides this"
             )
         return "robots.txt does not allow the start page; respect_robots_txt=false overrides this"
