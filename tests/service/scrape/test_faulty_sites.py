@@ -111,6 +111,16 @@ async def test_redirect_loops_are_failed_rows_and_bounded(api: Api, site: Site) 
     assert len(site.requests) < 30
 
 
+async def test_a_site_that_asks_to_wait_beyond_the_deadline_is_the_reason(
+    api: Api, site: Site
+) -> None:
+    site.page("/", "", status=429, headers={"Retry-After": "1"})
+    options = {"timeout": 1900}
+    reply = await api.run_job("crawl", url=site.url, scrape_options=options)
+    [row] = reply["data"]
+    assert (row["error"], row["status_code"]) == ("HTTP 429 Too Many Requests", 429)
+
+
 @pytest.mark.slow
 async def test_a_site_that_dies_fails_fast_and_says_so(api: Api, site: Site) -> None:
     paths = [f"/p{i}" for i in range(60)]

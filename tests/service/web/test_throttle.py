@@ -177,6 +177,18 @@ async def test_retry_after_beyond_longest_wait_fails_at_once(
     assert log.starts == [("patient", 120.0)]
 
 
+async def test_rest_of_a_pause_is_never_zero_seconds(
+    throttle: HostThrottle, log: StartLog, time: Time
+) -> None:
+    await throttle.report_overload("site.test", 1.2)
+    with pytest.raises(FetchError, match=r"no request is sent to it for another 2 s\."):
+        await time.pass_for(log.visit("hurried", max_wait_s=0.1))
+    await throttle.report_overload("other.test", 1.0)
+    time.now = 0.7
+    with pytest.raises(FetchError, match=r"no request is sent to it for another 1 s\."):
+        await time.pass_for(log.visit("hurried", host="other.test", max_wait_s=0.1))
+
+
 async def test_failed_host_fails_at_once_and_others_do_not(
     throttle: HostThrottle, log: StartLog, time: Time
 ) -> None:

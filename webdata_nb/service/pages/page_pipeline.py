@@ -16,7 +16,7 @@ from webdata_nb.service.browser.render_request import MOST_PIXELS_HIGH
 from webdata_nb.service.browser.renderer import Browser, RenderedPage, RenderRequest
 from webdata_nb.service.content.page_source import ConversionOptions, PageSource
 from webdata_nb.service.documents.sitemap import SITEMAP_FORMAT, ParsedSitemap, sitemap_from_fields
-from webdata_nb.service.errors import FetchError, PageError, ScrapeError
+from webdata_nb.service.errors import FetchError, HostPaused, PageError, ScrapeError
 from webdata_nb.service.observability.logs import EventThrottle
 from webdata_nb.service.pages.render_options import SCREENSHOT, RenderOptions
 from webdata_nb.service.runtime.cooperative import run_cooperatively
@@ -330,9 +330,13 @@ class PagePipeline:
     ) -> FetchedResponse:
         """Fetch the document; retry transient errors within the deadline."""
         attempt = 0
+        refused: FetchedResponse | None = None
         while True:
             attempt += 1
             fetched, failure = await self._attempt(request, deadline, allow_hop)
+            if isinstance(failure, HostPaused) and refused is not None:
+                return refused  # what the site said counts, not that nothing more was sent to it
+            refused = fetched
             after = None if fetched is None else fetched.retry_after_s
             wait = retry_delay_s(
                 attempt,

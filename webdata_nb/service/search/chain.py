@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -143,7 +144,7 @@ async def _attempt(
     ranking = Ranking(query.num_results)
     before = breakers.state(provider.identity, query.account_id, clock())
     if (open_s := before.circuit.remaining_s(clock())) > 0:
-        detail = f"skipped: it rests for {open_s:.0f} s more"
+        detail = f"skipped: it rests for {math.ceil(open_s)} s more"
         return _new_attempt(provider, before.status, ranking, 0.0, detail), ranking, True
     started_at = clock()
     problem = await _collect_pages(provider, query, ranking)

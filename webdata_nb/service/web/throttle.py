@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from collections.abc import Awaitable, Callable
@@ -412,7 +413,7 @@ def _begin_trial(host: str) -> _TrialSlot:
 def _queue_timeout(host: str, waited_s: float, requests_ahead: int) -> HostPaused:
     return HostPaused(
         "timeout",
-        f"{host} had no turn for this page within {waited_s:.0f} s; {requests_ahead} were ahead.",
+        f"{host} had no turn for this page within {math.ceil(waited_s)} s; {requests_ahead} were ahead.",
     )
 
 
@@ -423,7 +424,8 @@ def _queue_too_long(host: str, length: int, delay_s: float) -> HostPaused:
 
 
 def _host_paused(host: str, decision: StartDecision, history: HostHistory) -> HostPaused:
-    pause = f"no request is sent to it for another {decision.wait_s:.0f} s"
+    # Rounded up: what is left is never "0 s".
+    pause = f"no request is sent to it for another {math.ceil(decision.wait_s)} s"
     if decision.reason == "circuit_open":
         failures = history.circuit.failures
         return HostPaused("host_unavailable", f"{host} failed {failures} times in a row; {pause}.")
