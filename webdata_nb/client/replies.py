@@ -210,7 +210,7 @@ _FOREIGN_STATUSES: Final = frozenset(
     }
 )
 
-_CODES_BY_STATUS: Final = {
+_CODES_BY_STATUS: Final[dict[int, frozenset[str]]] = {
     HTTPStatus.TOO_MANY_REQUESTS: retry.LIMIT_CODES,
     HTTPStatus.BAD_GATEWAY: frozenset({REFUSED}),
 }

@@ -18,8 +18,8 @@ ROBOTS: Final = "robots"
 # The site could not be reached, or answered with an error: nobody has disallowed anything.
 ROBOTS_UNREACHABLE: Final = "robots_unreachable"
 OVER_MAX_PAGES: Final = "over_max_pages"
-# Its name in receipts of earlier releases.
-_FORMER_OVER_MAX_PAGES: Final = "over_budget"
+FORMER_NAMES: Final = {"over_budget": OVER_MAX_PAGES}
+"""Outcomes in receipts of earlier releases, and their present names."""
 NOT_ARCHIVED: Final = "not_archived"
 DAMAGED_ARCHIVE: Final = "damaged_archive"
 # Of a crawl with `check_links`: whether a link works that leads where the crawl does not go.
@@ -59,7 +59,6 @@ MEANINGS: Final[dict[str, str]] = {
     "over_links": "it is a link to another site, beyond the limit of links to check: "
     "10 x max_pages + 1,000, of which 500 of one host, in an hour",
     OVER_MAX_PAGES: "the crawl reached max_pages before it",
-    _FORMER_OVER_MAX_PAGES: "the crawl reached max_pages before it",
     "over_requests": "the crawl reached its limit of requests, 3 x max_pages + 50, before it",
     "over_urls": "the crawl had reached its limit of known URLs: 100 x max_pages + 50,000, and at "
     "most 500,000",
@@ -95,7 +94,6 @@ _CHECKED: Final[dict[str, str]] = {
 }
 _BEYOND: Final[dict[str, str]] = {
     OVER_MAX_PAGES: "max_pages",
-    _FORMER_OVER_MAX_PAGES: "max_pages",
     "over_requests": "the limit of requests",
     "over_urls": "the limit of URLs",
     "over_links": "the limit of links to check",
@@ -112,7 +110,11 @@ def skipped_text(counts: Mapping[str, int]) -> list[str]:
     >>> skipped_text({"fetched": 9, "link_broken": 2, "link_ok": 40, "robots": 1})
     ['links to other sites: 40 work, 2 broken', 'not crawled: 1 disallowed by robots.txt']
     """
-    left_out = {name: count for name, count in counts.items() if count and not is_row(name)}
+    left_out = {
+        FORMER_NAMES.get(name, name): count
+        for name, count in counts.items()
+        if count and not is_row(name)
+    }
     over_limits = [
         f"{left_out[name]:,} more found beyond {limit}"
         for name, limit in _BEYOND.items()
@@ -199,4 +201,4 @@ def meaning(outcome: str) -> str:
     """
     if outcome.startswith(FAILED):
         return f"it is a row that failed ({outcome.removeprefix(FAILED)})"
-    return MEANINGS.get(outcome, "")
+    return MEANINGS.get(FORMER_NAMES.get(outcome, outcome), "")

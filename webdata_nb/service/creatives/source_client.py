@@ -151,18 +151,20 @@ class SourceClient:
             raise self._timeout() from None
         except FetchError as error:
             raise self._convert(error) from None
-        error = ErrorReply()
-        if fetcher is self.fetchers.api and (
-            fetched.status >= HTTPStatus.BAD_REQUEST
-            or (len(fetched.body) <= _MAX_INLINE_JSON_BYTES and has_error(fetched.body))
-        ):
-            error = self._read_error(fetched)
-        if error.known is not None and error.kind != "transient":
+        reported = self._read_error(fetched) if self._may_report(fetcher, fetched) else ErrorReply()
+        if reported.known is not None and reported.kind != "transient":
             # The source works: it says what is wrong with this request.
             await self.throttle.report_success(host)
-            raise self._refusal(fetched, error)
-        await self._report(host, fetched, error)
+            raise self._refusal(fetched, reported)
+        await self._report(host, fetched, reported)
         return fetched
+
+    def _may_report(self, fetcher: Fetcher, fetched: FetchedResponse) -> bool:
+        """Return whether a reply may be an error of the source's API; those of files are none."""
+        if fetcher is not self.fetchers.api:
+            return False
+        is_small = len(fetched.body) <= _MAX_INLINE_JSON_BYTES
+        return fetched.status >= HTTPStatus.BAD_REQUEST or (is_small and has_error(fetched.body))
 
     def _read_error(self, fetched: FetchedResponse) -> ErrorReply:
         return read_error(

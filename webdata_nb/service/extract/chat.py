@@ -32,6 +32,7 @@ _AUTH: Final = ("auth", "the provider does not accept the key")
 _QUOTA: Final = ("quota", "the quota at the provider is used up")
 _RATE_LIMITED: Final = ("rate_limited", "the provider asks for fewer requests")
 _TOO_LONG: Final = ("too_long", "the model takes less text: set its context lower")
+_REDIRECTS: Final = "the provider points to another address, which is not followed"
 _ERRORS: Final[Mapping[int, tuple[str, str]]] = {
     401: _AUTH,
     402: _QUOTA,
@@ -139,16 +140,17 @@ def retry_delay_s(
 def error_of(status: int, error: ErrorReply) -> ExtractError | None:
     """Return the error that a reply means by its body, else by its status; None without one."""
     code = _error_status(status, error)
-    if error.kind in _ERRORS_BY_KIND:
+    if error.kind is not None and error.kind in _ERRORS_BY_KIND:
         kind, meaning = _ERRORS_BY_KIND[error.kind]
     elif code == HTTPStatus.OK:
         if not error.reason:
             return None
         kind, meaning = "status", "the provider failed"
     else:
+        redirects = HTTPStatus.MULTIPLE_CHOICES <= code < HTTPStatus.BAD_REQUEST
         refuses = HTTPStatus.BAD_REQUEST <= code < HTTPStatus.INTERNAL_SERVER_ERROR
         other = f"the provider {'refuses the request' if refuses else 'failed'} (status {code})"
-        kind, meaning = _ERRORS.get(code, ("status", other))
+        kind, meaning = _ERRORS.get(code, ("status", _REDIRECTS if redirects else other))
     return ExtractError(kind, error.explain(meaning))
 
 

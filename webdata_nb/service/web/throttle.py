@@ -413,7 +413,8 @@ def _begin_trial(host: str) -> _TrialSlot:
 def _queue_timeout(host: str, waited_s: float, requests_ahead: int) -> HostPaused:
     return HostPaused(
         "timeout",
-        f"{host} had no turn for this page within {math.ceil(waited_s)} s; {requests_ahead} were ahead.",
+        f"{host} had no turn for this page within {math.ceil(waited_s)} s; "
+        f"{requests_ahead} were ahead.",
     )
 
 

@@ -161,9 +161,9 @@ class HttpProvider:
         except ProviderProblem as problem:
             raise self._explained(problem, reply, (query.text,)) from None
         if not page.results and has_error(reply.body):
-            problem = self._explained(ReportedError(), reply, (query.text,))
-            if not _NOTHING_FOUND.search(str(problem)):
-                raise problem
+            reported = self._explained(ReportedError(), reply, (query.text,))
+            if not _NOTHING_FOUND.search(str(reported)):
+                raise reported
         return page
 
     async def send(self, request: ProviderRequest, *, echoes: Sequence[str] = ()) -> ProviderReply:
