@@ -222,7 +222,7 @@ def test_executor_gives_same_frame(
     service.fault = broken
     failed = connected.search_df(["x", "y"], executor=executor)
     assert failed["success"].tolist() == [False, False]
-    assert failed["error"].str.contains("422").all()
+    assert failed["error"].str.contains("refuses the request: no").all()
 
 
 class Cluster(Executor):
