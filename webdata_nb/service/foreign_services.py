@@ -13,7 +13,7 @@ from http import HTTPStatus
 from typing import Any, Final, Literal
 from urllib.parse import quote, quote_plus
 
-import orjson
+from webdata_nb.foreign_json import MalformedJson, decode_json
 
 ErrorKind = Literal["auth", "quota", "rate_limited", "too_long", "too_much", "transient"]
 """What an error reply means: the key or the subscription is not accepted; the plan is used up;
@@ -288,8 +288,8 @@ def is_error(value: Any) -> bool:
 def _parse(body: bytes) -> Any:
     """Return the JSON value of a body, or its text; nothing for a web page or for bytes."""
     try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError:
+        return decode_json(body)
+    except MalformedJson:
         text = body.decode("utf-8", "replace").strip()
     is_text = text[:1] != "<" and "\0" not in text and "\ufffd" not in text
     return text if is_text else None
