@@ -94,8 +94,14 @@ def format_value(value: Any) -> str:
         return f"[{', '.join(format_value(item) for item in value[:_MAX_ITEMS])}{more}]"
     if isinstance(value, str):
         value = _CREDENTIALS.sub(r"\1***@", value)
-    text = repr(value) if _is_plain(value) else f"a {type(value).__name__}{_columns_text(value)}"
+    name = "DataFrame" if is_frame(value) else type(value).__name__
+    text = repr(value) if _is_plain(value) else f"a {name}{_columns_text(value)}"
     return text if len(text) <= _MAX_CHARS else f"{text[: _MAX_CHARS - 1]}…"
+
+
+def is_frame(value: object) -> bool:
+    """Return whether a value is a DataFrame, without the import of pandas."""
+    return any(each.__name__ == "DataFrame" for each in type(value).__mro__)
 
 
 def format_path(path: object) -> str:

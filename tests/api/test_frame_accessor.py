@@ -135,22 +135,50 @@ def test_what_cannot_be_refreshed(service: WireService, connected: Session) -> N
 
 
 @pytest.mark.parametrize("backend", ["pandas", "pyarrow"])
-def test_duplicates_ignore_lists_and_dicts(backend: Any) -> None:
+def test_duplicates_are_those_of_the_content(backend: Any) -> None:
     pages: list[dict[str, Any]] = [
-        {"url": "/a", "title": "A", "links": ["/x"], "headings": [{"level": 1}]},
-        {"url": "/a", "title": "A", "links": ["/y"]},
-        {"url": "/a", "title": "B", "links": ["/y"]},
+        {"url": "/a", "content_hash": "1", "links": ["/x"], "fetched_at": "2026-01-01T00:00:00Z"},
+        {"url": "/b", "content_hash": "1", "links": ["/y"], "fetched_at": "2026-01-02T00:00:00Z"},
+        {"url": "/b", "content_hash": "2", "links": ["/y"]},
+        {"url": "/c", "error": "http_404"},  # failed pages have no content
+        {"url": "/d", "error": "http_404"},
+        {"url": "/d", "error": "http_404"},
     ]
     table = rows.to_table("crawl", pages)
     df = frame.build(table, attrs={"kind": "crawl"}, dtype_backend=backend)
     webdata = accessor(df)
-    assert webdata.drop_duplicates().index.tolist() == [0, 2]
-    assert webdata.drop_duplicates(keep="last").index.tolist() == [1, 2]
-    assert webdata.drop_duplicates("url").index.tolist() == [0]
-    assert webdata.drop_duplicates(["url", "links"]).index.tolist() == [0, 1]
-    assert webdata.drop_duplicates(keep=False).index.tolist() == [2]
+    assert webdata.drop_duplicates().index.tolist() == [0, 2, 3, 4]
+    assert webdata.drop_duplicates(keep="last").index.tolist() == [1, 2, 3, 5]
+    assert webdata.drop_duplicates("url").index.tolist() == [0, 1, 3, 4]
+    assert webdata.drop_duplicates(["url", "links"]).index.tolist() == [0, 1, 3, 4]
+    assert webdata.drop_duplicates("links").index.tolist() == [0, 1, 3]
+    assert webdata.drop_duplicates(keep=False).index.tolist() == [2, 3]
     assert webdata.drop_duplicates().attrs == df.attrs
     with pytest.raises(InvalidArgument, match="subset"):
         webdata.drop_duplicates("nosuch")
     with pytest.raises(InvalidArgument, match="subset"):
         webdata.drop_duplicates([])
+
+
+@pytest.mark.parametrize(
+    ("kind", "found", "left"),
+    [
+        (
+            "search",
+            [{"rank": 1, "url": "/a"}, {"rank": 2, "url": "/a"}, {"error": "failed"}],
+            [0, 2],
+        ),
+        (
+            "creatives",
+            [{"position": 1, "creative_id": "C"}, {"position": 2, "creative_id": "C"}],
+            [0],
+        ),
+        ("captures", [{"url": "/a", "digest": "x"}, {"url": "/b", "digest": "x"}, {}, {}], [0, 2]),
+        # A service that sends no content_hash.
+        ("crawl", [{"url": "/a", "markdown": "# A"}, {"url": "/b", "markdown": "# A"}], [0]),
+        ("jobs", [{"job_id": "1", "type": "crawl"}, {"job_id": "2", "type": "crawl"}], [0, 1]),
+    ],
+)
+def test_content_of_each_kind(kind: Any, found: list[dict[str, Any]], left: list[int]) -> None:
+    df = frame.build(rows.to_table(kind, found), attrs={"kind": kind})
+    assert accessor(df).drop_duplicates().index.tolist() == left

@@ -65,7 +65,7 @@ def headers(markup: str) -> list[str]:
 
 def test_the_useful_columns_are_shown_and_the_others_are_named(shell: Any) -> None:
     df = crawled()
-    assert type(df) is pd.DataFrame
+    assert isinstance(df, pd.DataFrame)
     markup = html_of(shell, df)
     assert headers(markup)[:3] == ["url", "title", "status_code"]
     assert 5 <= len(headers(markup)) <= 7

@@ -140,12 +140,16 @@ class FrameAccessor:
     def drop_duplicates(
         self, subset: str | Sequence[str] | None = None, *, keep: Keep = "first"
     ) -> pd.DataFrame:
-        """Return the frame without duplicate rows; columns of lists and dicts are ignored.
+        """Return the frame without the rows whose content is in another row.
+
+        Pages have equal content if their `content_hash` is equal, results of searches if their
+        `url` is, creatives and advertisers by their id, captures by their `digest`. Rows of other
+        frames, and rows whose content is not known, are compared in every column.
 
         Parameters
         ----------
         subset
-            Columns to compare, also of lists and dicts; by default every column without them.
+            Columns to compare instead, also of lists and dicts.
         keep
             The row of each group that stays: `"first"`, `"last"`, or False for none.
         """

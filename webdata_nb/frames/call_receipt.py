@@ -21,7 +21,7 @@ _CELL: Final = (
 class CallReceipt(dict[str, Any]):
     """A dict of plain JSON values, which prints as one line for each of them.
 
-    Its pickle holds a plain dict, so that a frame is read without this package.
+    Its pickle holds a plain dict, so that it is read without this package.
 
     Examples
     --------

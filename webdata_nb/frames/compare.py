@@ -14,7 +14,9 @@ import pyarrow as pa
 
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import frame, schemas
+from webdata_nb.frames.nested import JSON_DTYPE, NestedArray, NestedDtype
 from webdata_nb.frames.parquet import ParquetDocument
+from webdata_nb.frames.result_frame import ResultFrame
 from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
 
 __all__ = ["diff"]
@@ -163,15 +165,16 @@ def _addition(key: Key, after: _KeyedRows) -> _RowChange:
 
 
 def _to_frame(changes: list[_RowChange], keys: list[str], old: pd.DataFrame) -> pd.DataFrame:
-    columns: dict[str, pd.Series[Any]] = {
+    columns: dict[str, Any] = {
         "change": pd.Series([change.change for change in changes], dtype="str")
     }
     for index, name in enumerate(keys):
         values = [change.key[index] for change in changes]
         columns[name] = pd.Series(values, dtype=old[name].dtype)
-    for name in ("columns", "before", "after"):
-        columns[name] = pd.Series([getattr(change, name) for change in changes], dtype=object)
-    return pd.DataFrame(columns)
+    texts = NestedDtype(schemas.TEXTS)
+    for name, dtype in {"columns": texts, "before": JSON_DTYPE, "after": JSON_DTYPE}.items():
+        columns[name] = NestedArray([getattr(change, name) for change in changes], dtype)
+    return ResultFrame(columns)
 
 
 def _read_frame(name: str, source: object) -> pd.DataFrame:
@@ -250,7 +253,7 @@ def _column_message(argument: str, missing: Sequence[str], common: Collection[st
 
 
 def _comparable(column: pd.Series[Any]) -> list[Any]:
-    values = [_comparable_value(value) for value in frame.to_objects(column)]
+    values = [_comparable_value(value) for value in column.tolist()]
     if column.name in _JSON_COLUMNS:
         values = [_decoded(value) for value in values]
     return [_stable(value) for value in values] if column.name == _METADATA else values

@@ -349,7 +349,7 @@ def _lists(df: pd.DataFrame, column: str) -> Iterator[tuple[str, list[Any]]]:
             f'df has no column {column}: pass formats=["{column}"] to the call; '
             f"it is {format_value(df)}"
         )
-    for url, value in zip(page_urls(df), frame.to_objects(df[column]), strict=True):
+    for url, value in zip(page_urls(df), df[column].tolist(), strict=True):
         items = orjson.loads(value) if isinstance(value, str) else value
         if not isinstance(items, str | Mapping) and hasattr(items, "__iter__"):
             yield url, list(items)

@@ -8,6 +8,7 @@ import pandas as pd
 
 from webdata_nb.contract.results import result_key
 from webdata_nb.errors import InvalidArgument
+from webdata_nb.frames.result_frame import ResultFrame
 from webdata_nb.suggestions import format_value
 
 _PARAMETERS: Final = ("query", "num_results", "engine", "language", "country", "safe_search")
@@ -66,7 +67,7 @@ def serp_diff(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
     merged = compared[0].merge(
         compared[1], on=[*by, _KEY], how="outer", suffixes=("_old", ""), sort=False
     )
-    changes = pd.DataFrame(
+    changes = ResultFrame(
         {
             **{name: merged[name] for name in by},
             **{name: merged[name].fillna(merged[f"{name}_old"]) for name in ("url", "title")},

@@ -1,56 +1,57 @@
-"""Removes duplicate rows of frames that have columns of lists and dicts."""
+"""Removes rows of a frame whose content is in another row."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final, Literal
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal
 
 import pandas as pd
-import pyarrow as pa
 
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.frames import frame
-from webdata_nb.frames.json_text import dumps
+from webdata_nb.frames import records, result_frame
 
 Keep = Literal["first", "last", False]
-_NESTED: Final = (list, dict, set, tuple)
+# The columns whose values are equal for equal content, by the kind of the frame. The first one with
+# a value counts: not every service sends `content_hash`.
+_CONTENT: Final[Mapping[str, tuple[str, ...]]] = {
+    "crawl": ("content_hash", "markdown", "html", "raw_html"),
+    "search": ("url",),
+    "creatives": ("creative_id",),
+    "advertisers": ("advertiser_id",),
+    "captures": ("digest",),
+}
 
 
 def without_duplicates(
     df: pd.DataFrame, subset: str | Sequence[str] | None, keep: Keep
 ) -> pd.DataFrame:
-    """Return `df` without the rows whose values in `subset` occur in another row.
+    """Return `df` without the rows whose content, or values in `subset`, are in another row.
 
-    By default, `subset` is every column without lists and dicts. Named columns of lists and dicts
-    are compared as well.
+    Rows whose content is not known, such as failed pages, are compared in every column, as are
+    those of frames without a column for it.
 
     Raises
     ------
     InvalidArgument
-        The frame does not have a column of `subset`, or no column is left to compare.
+        The frame does not have a column of `subset`.
     """
-    if subset is None:
-        names = [str(name) for name in df.columns if not _is_nested(df[name])]
-    else:
-        names = [subset] if isinstance(subset, str) else list(subset)
-    if missing := [name for name in names if name not in df.columns]:
+    names = [subset] if isinstance(subset, str) else subset
+    if names is not None and (missing := [name for name in names if name not in df.columns]):
         raise InvalidArgument(f"subset must name columns of the frame; not {missing}")
-    if not names:
-        raise InvalidArgument(
-            "subset must name a column: the frame has none without lists or dicts"
-        )
-    keys = pd.DataFrame({name: _comparable(df[name]) for name in names}, index=df.index)
-    return df[~keys.duplicated(keep=keep)]
+    if names is not None and not len(names):
+        raise InvalidArgument("subset must name a column, or be None for the content")
+    if names is not None:
+        return df[~_comparable(df[list(names)]).duplicated(keep=keep).to_numpy()]
+    content = pd.Series(None, df.index, dtype=object)
+    for name in _CONTENT.get(records.receipt_kind(df), ()):
+        if name in df.columns:
+            content = content.where(content.notna(), df[name].astype(object))
+    unknown = content.isna().to_numpy(bool)
+    repeats = content.duplicated(keep=keep).to_numpy(bool, copy=True)
+    repeats[unknown] = _comparable(df[unknown]).duplicated(keep=keep).to_numpy(bool)
+    return df[~repeats]
 
 
-def _is_nested(column: pd.Series[Any]) -> bool:
-    if isinstance(column.dtype, pd.ArrowDtype):
-        return pa.types.is_nested(column.dtype.pyarrow_dtype)
-    return column.dtype == object and any(isinstance(value, _NESTED) for value in column)
-
-
-def _comparable(column: pd.Series[Any]) -> pd.Series[Any]:
-    if not _is_nested(column):
-        return column
-    texts = [None if value is None else dumps(value) for value in frame.to_objects(column)]
-    return pd.Series(texts, column.index, dtype="str")
+def _comparable(df: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame whose lists and dicts can be compared, also those that the user stored."""
+    return result_frame.from_columns({name: df[name] for name in df.columns}, df.index)

@@ -12,6 +12,8 @@ import pandas as pd
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import frame, records
 from webdata_nb.frames.call_receipt import CallReceipt
+from webdata_nb.frames.nested import NestedArray
+from webdata_nb.frames.result_frame import ResultFrame
 
 __all__ = ["extract_df"]
 
@@ -69,7 +71,7 @@ def extract_df(df: pd.DataFrame) -> pd.DataFrame:
         columns[name] = _typed(cells, schema.field(path), df.index)
         texts = [_source_of(each, path) for each in sources]
         columns[_unused(f"{name}_source", columns)] = pd.Series(texts, df.index, dtype="str")
-    extracted = pd.DataFrame(columns, index=df.index)
+    extracted = ResultFrame(columns, index=df.index)
     extracted.attrs = {frame.ATTRS: CallReceipt(kind="extract", line=records.receipt_line(df))}
     return extracted
 
@@ -204,7 +206,7 @@ def _typed(cells: list[Any], schema: Schema, index: pd.Index[Any]) -> pd.Series[
                 return _column(cells, dtype, index)
             except _REFUSED:
                 continue
-    return pd.Series(cells, index, dtype=object)
+    return pd.Series(NestedArray(cells), index)
 
 
 def _column(cells: list[Any], dtype: str, index: pd.Index[Any]) -> pd.Series[Any]:

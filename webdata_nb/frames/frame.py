@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from itertools import chain
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -16,6 +15,8 @@ import pyarrow as pa
 from webdata_nb.errors import InvalidArgument, MissingExtra
 from webdata_nb.frames import item_lists, schemas
 from webdata_nb.frames.call_receipt import CallReceipt
+from webdata_nb.frames.nested import NestedArray, NestedDtype
+from webdata_nb.frames.result_frame import ResultFrame
 from webdata_nb.suggestions import format_value
 
 if TYPE_CHECKING:
@@ -52,8 +53,8 @@ def build(
         The receipt for `df.attrs["webdata"]`.
     dtype_backend
         `"pandas"`: `str`, nullable `Int16`/`Int32`/`boolean`, `datetime64[us, UTC]`, and Python
-        objects in list and JSON columns. `"pyarrow"`: `ArrowDtype` throughout; JSON columns are
-        then JSON text.
+        objects in list and JSON columns, whose dtype is `NestedDtype`. `"pyarrow"`: `ArrowDtype`,
+        except for lists; JSON columns are then JSON text.
     objects
         The values of list and JSON columns, if known from `rows.batch`.
     """
@@ -78,21 +79,12 @@ def require_frame(df: object) -> None:
         raise InvalidArgument(f"df must be a pandas DataFrame; it is {format_value(df)}")
 
 
-def to_objects(column: pd.Series[Any]) -> list[Any]:
-    """Return the values of a column, with the lists of items of Arrow columns as dicts."""
-    if isinstance(column.dtype, pd.ArrowDtype):
-        values: Any = pa.array(column)
-        if schemas.has_items(pa.field("", values.type)):
-            return item_lists.decode(values)
-    return column.tolist()
-
-
 def column_values(column: pd.Series[Any]) -> list[Any]:
     """Return the values of a column, None where they are missing.
 
     Columns of integers with missing values are floats after some formats.
     """
-    return [_value(value) for value in to_objects(column)]
+    return [_value(value) for value in column.tolist()]
 
 
 def _value(value: Any) -> Any:
@@ -132,7 +124,9 @@ def _as_arrow(
     column: pd.Series[Any],
 ) -> tuple[pa.Array[Any] | pa.ChunkedArray[Any], dict[bytes, bytes] | None]:
     if column.dtype != object:
-        return pa.array(column, from_pandas=True), None
+        array = pa.array(column, from_pandas=True)
+        is_json = isinstance(column.dtype, NestedDtype) and array.type == schemas.TEXT
+        return array, {b"webdata.type": schemas.JSON} if is_json else None
     values = [None if value is None or value is pd.NA else value for value in column.tolist()]
     item_type = schemas.ITEM_TYPES.get(str(column.name))
     if item_type is not None and {type(value) for value in values} <= {list, type(None)}:
@@ -178,52 +172,34 @@ def to_polars(table: pa.Table) -> PolarsFrame:
 
 
 def _to_arrow_backed(table: pa.Table) -> pd.DataFrame:
-    frame: pd.DataFrame = _without_metadata(table).to_pandas(types_mapper=pd.ArrowDtype)
-    return frame
+    # pandas neither compares lists of Arrow types nor reads its own files with them.
+    lists = [field.name for field in table.schema if pa.types.is_list(field.type)]
+    plain = _without_metadata(table).drop_columns(lists).to_pandas(types_mapper=pd.ArrowDtype)
+    return _combined(table, plain, {name: NestedArray.of_arrow(table[name]) for name in lists})
 
 
 def _to_native(table: pa.Table, objects: Mapping[str, list[Any]]) -> pd.DataFrame:
-    plain = [field.name for field in table.schema if not schemas.holds_objects(field)]
-    frame = _without_metadata(table).select(plain).to_pandas(types_mapper=_NULLABLE.get)
-    index = pd.RangeIndex(table.num_rows)
-    columns: dict[str, Any] = {}
-    for field in table.schema:
-        if schemas.holds_objects(field):
-            values = objects.get(field.name) or _decode_column(field, table[field.name])
-            columns[field.name] = pd.Series(values, dtype=object).to_numpy()
-        else:
-            # Without the index, with which pandas would align each column.
-            columns[field.name] = frame[field.name].array
-    return pd.DataFrame(columns, index=index, copy=False)
+    fields = {field.name: field for field in table.schema if schemas.holds_objects(field)}
+    plain = _without_metadata(table).drop_columns(list(fields))
+    arrays = {
+        name: NestedArray(objects[name], NestedDtype(field.type))
+        if objects.get(name)
+        else NestedArray.of_arrow(table[name])
+        for name, field in fields.items()
+    }
+    return _combined(table, plain.to_pandas(types_mapper=_NULLABLE.get), arrays)
+
+
+def _combined(
+    table: pa.Table, plain: pd.DataFrame, nested: Mapping[str, NestedArray]
+) -> pd.DataFrame:
+    # Arrays, because pandas would align series with the index.
+    columns = {
+        name: nested[name] if name in nested else plain[name].array for name in table.column_names
+    }
+    return ResultFrame(columns, index=pd.RangeIndex(table.num_rows), copy=False)
 
 
 def _without_metadata(table: pa.Table) -> pa.Table:
     """Remove the metadata of the file, which to_pandas would read as attrs."""
     return table.replace_schema_metadata(None)
-
-
-def _decode_column(field: pa.Field[Any], column: pa.ChunkedArray[Any]) -> list[Any]:
-    return list(chain.from_iterable(map(_decoder(field), column.chunks)))
-
-
-def _decoder(field: pa.Field[Any]) -> Any:
-    if field.type == schemas.TEXTS:
-        return _decode_lists
-    return item_lists.decode if schemas.has_items(field) else _decode_json
-
-
-def _decode_json(chunk: pa.Array[Any]) -> list[Any]:
-    if chunk.null_count == len(chunk):
-        return [None] * len(chunk)
-    # As one JSON array: a decoder call for each text would cost as much as the decoding.
-    texts: list[Any] = chunk.fill_null("null").to_pylist()
-    values: list[Any] = orjson.loads(f"[{','.join(texts)}]")
-    return values
-
-
-def _decode_lists(chunk: pa.ListArray[Any]) -> list[list[Any] | None]:
-    """Slice the flat values at the offsets, which is faster than one scalar per list."""
-    offsets = chunk.offsets.to_pylist()
-    flat = chunk.values.to_pylist()  # noqa: PD011 - an Arrow array, which has no to_numpy twin
-    cuts = zip(offsets, offsets[1:], chunk.is_valid().to_pylist(), strict=False)
-    return [flat[start:stop] if valid else None for start, stop, valid in cuts]

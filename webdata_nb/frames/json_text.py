@@ -21,9 +21,23 @@ def dumps(value: Any) -> str:
         return well_formed(_slow_dumps(value))
 
 
-def _slow_dumps(value: Any) -> str:
+def canonical(value: Any) -> str:
+    """Return text that is equal for equal values, whatever the order of their fields."""
     try:
-        return json.dumps(_finite(value), ensure_ascii=False, separators=(",", ":"))
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    except TypeError:
+        pass
+    try:
+        return well_formed(_slow_dumps(value, sort_keys=True))
+    except (TypeError, ValueError):  # not of JSON, such as a set that the user stored
+        return repr(value)
+
+
+def _slow_dumps(value: Any, *, sort_keys: bool = False) -> str:
+    try:
+        return json.dumps(
+            _finite(value), ensure_ascii=False, separators=(",", ":"), sort_keys=sort_keys
+        )
     except RecursionError:
         return '"(nested too deeply to be kept)"'
 

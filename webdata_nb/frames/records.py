@@ -43,8 +43,14 @@ def labels(df: pd.DataFrame) -> list[object] | None:
 
 def has_receipt(df: pd.DataFrame) -> bool:
     """Return whether a frame comes from this package, or was derived from such a frame."""
+    return bool(receipt_kind(df))
+
+
+def receipt_kind(df: pd.DataFrame) -> str:
+    """Return the kind of a frame, such as `crawl`; empty if it has no receipt."""
     receipt = df.attrs.get(frame.ATTRS)
-    return isinstance(receipt, dict) and isinstance(receipt.get("kind"), str)
+    kind = receipt.get("kind") if isinstance(receipt, dict) else None
+    return kind if isinstance(kind, str) else ""
 
 
 def receipt_line(df: pd.DataFrame) -> str:

@@ -81,7 +81,7 @@ def rights_df(df: pd.DataFrame) -> pd.DataFrame:
 
 
 def _signals(df: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    for url, value in zip(page_urls(df), frame.to_objects(df["rights"]), strict=True):
+    for url, value in zip(page_urls(df), df["rights"].tolist(), strict=True):
         rights = decoded(value, "rights")
         signals: Any = rights.get("signals") if isinstance(rights, Mapping) else None
         if not pd.api.types.is_list_like(signals):  # pandas reads lists of Parquet as arrays

@@ -29,14 +29,15 @@ XLSX_LOSSES: Final = (
     "a workbook has lists and dicts as JSON text, texts up to 32,767 characters and no "
     "screenshots; a .parquet file loses nothing"
 )
-_MAX_CELL_CHARS: Final = 32_767
+MAX_CELL_CHARS: Final = 32_767
 _MAX_ROWS: Final = 1_048_575  # below the header
 _MAX_WIDTH: Final = 60
-_MIN_YEAR: Final = 1900
+MIN_YEAR: Final = 1900
+# Texts of pages stay texts.
+TEXT_OPTIONS: Final = {"strings_to_formulas": False, "strings_to_urls": False}
 _WORKBOOK_OPTIONS: Final = {
+    **TEXT_OPTIONS,
     "in_memory": True,
-    "strings_to_formulas": False,
-    "strings_to_urls": False,
     "nan_inf_to_errors": True,
     "default_date_format": "yyyy-mm-dd hh:mm:ss",
 }
@@ -82,7 +83,7 @@ class _Cuts:
     rows: int = 0
 
     def message(self) -> str:
-        texts = f"{self.texts:,} texts were cut at {_MAX_CELL_CHARS:,} characters"
+        texts = f"{self.texts:,} texts were cut at {MAX_CELL_CHARS:,} characters"
         rows = f"{self.rows:,} rows beyond {_MAX_ROWS:,} were left out"
         return "; ".join(part for part, count in ((texts, self.texts), (rows, self.rows)) if count)
 
@@ -124,9 +125,9 @@ def _cell(value: Any, field: pa.Field[Any], cuts: _Cuts) -> Any:
         return _time_or_text(value)
     if isinstance(value, list | dict):
         value = dumps(value)
-    if isinstance(value, str) and len(value) > _MAX_CELL_CHARS:
+    if isinstance(value, str) and len(value) > MAX_CELL_CHARS:
         cuts.texts += 1
-        return f"{value[: _MAX_CELL_CHARS - 1]}…"
+        return f"{value[: MAX_CELL_CHARS - 1]}…"
     return value
 
 
@@ -136,7 +137,7 @@ def _time_or_text(text: str | None) -> datetime | str | None:
         return None
     with suppress(ValueError):
         time = datetime.fromisoformat(text).replace(tzinfo=None)
-        return time if time.year >= _MIN_YEAR else text
+        return time if time.year >= MIN_YEAR else text
     return text
 
 
@@ -154,4 +155,4 @@ def _write_receipt(sheet: Any, attrs: Mapping[str, Any], bold: Any) -> None:
     for row, (name, value) in enumerate(attrs.items()):
         text = value if isinstance(value, str) else dumps(value)
         sheet.write_string(row, 0, name, bold)
-        sheet.write_string(row, 1, text[:_MAX_CELL_CHARS])
+        sheet.write_string(row, 1, text[:MAX_CELL_CHARS])

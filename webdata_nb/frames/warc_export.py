@@ -155,7 +155,7 @@ def _urls(df: pd.DataFrame) -> frozenset[bytes]:
     """Return the URLs of the rows, and those that redirected to them."""
     urls = {str(url) for url in df["url"].dropna()}
     if "metadata" in df.columns:
-        for value in frame.to_objects(df["metadata"]):
+        for value in df["metadata"].tolist():
             metadata = orjson.loads(value) if isinstance(value, str) else value
             if isinstance(metadata, Mapping):
                 hops = metadata.get("redirects") or ()

@@ -28,6 +28,7 @@ from webdata_nb.suggestions import (
     did_you_mean,
     format_path,
     format_value,
+    is_frame,
     quoted,
 )
 
@@ -224,7 +225,7 @@ def _suggestion(problem: Mapping[str, Any], value: object) -> str | None:
             return format_value([value])
         case "value_error" if "URL" in problem["msg"]:
             return closest_url(value)
-        case "string_type" if type(value).__name__ == "DataFrame":
+        case "string_type" if is_frame(value):
             return f'a column, such as df["{problem["loc"][0]}"]'
         case "int_type" | "bool_type":
             return _parsed_text(problem["type"], str(value).strip())

@@ -461,7 +461,8 @@ class OutputOptions(TypedDict, total=False):
     """The form of the frame, and where its rows are also written.
 
     dtype_backend
-        `"pandas"` or `"pyarrow"` (Arrow types throughout; JSON columns are then JSON text).
+        `"pandas"` or `"pyarrow"` (Arrow types, except for columns of lists; JSON columns
+        are then JSON text).
     out
         A `.parquet`, `.jsonl`, `.csv` or `.xlsx` file, or fsspec URL, to write the rows to as
         well. A warning says once what CSV and Excel lose.

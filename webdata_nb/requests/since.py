@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 
 from webdata_nb.contract import limits
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.suggestions import format_value
+from webdata_nb.suggestions import format_value, is_frame
 
 LAST: Final = "last"
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -60,7 +60,7 @@ class Since:
 
     @classmethod
     def _of(cls, since: object) -> Self:
-        if type(since).__name__ == "DataFrame":
+        if is_frame(since):
             return cls(_job_of_frame(since), is_exact=True)
         if isinstance(since, str):
             if since == LAST:
