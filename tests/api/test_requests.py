@@ -66,16 +66,27 @@ def test_a_crawl_of_several_pages_of_rows_is_whole_and_in_order(service: WireSer
 
 
 @pytest.mark.usefixtures("connected")
-def test_creatives_are_read_to_the_last_cursor_or_to_max_rows(service: WireService) -> None:
+def test_creatives_are_read_to_the_last_cursor_or_to_the_limit(service: WireService) -> None:
     service.creatives = creative_rows(95)
     everything = creatives_df("AR1", region="anywhere")
     assert everything["position"].tolist() == list(range(1, 96))
-    some = creatives_df("https://ads.test/advertiser/AR1?x=1", max_rows=7, limit=5)
-    assert some["creative_id"].tolist() == [f"CR{n}" for n in range(1, 8)]
+    some = creatives_df("https://ads.test/advertiser/AR1?x=1", limit=47)
+    assert some["creative_id"].tolist() == [f"CR{n}" for n in range(1, 48)]
     sent = service.posted(paths.CREATIVES)
+    assert sent[-1]["limit"] == 7
     assert sent[0] == {"advertiser_id": "AR1", "region": "anywhere"}
     assert sent[-1]["url"] == "https://ads.test/advertiser/AR1?x=1"
-    assert [body.get("cursor") for body in sent] == [None, "40", "80", None, "5"]
+    assert [body.get("cursor") for body in sent] == [None, "40", "80", None, "40"]
+    # One answer, whichever name the number has.
+    same = creatives_df("https://ads.test/advertiser/AR1?x=1", max_rows=47)
+    assert receipt_of(same)["cache"] == "hit"
+    assert receipt_of(some)["request"]["limit"] == 47
+    assert len(service.posted(paths.CREATIVES)) == len(sent)
+    assert len(creatives_df("AR1", limit=3)) == 3
+    assert service.posted(paths.CREATIVES)[-1]["limit"] == 3
+    assert len(same.webdata.refresh()) == 47
+    several = creatives_df(["AR1", "AR2"], limit=3)
+    assert several["advertiser"].tolist() == ["AR1"] * 3 + ["AR2"] * 3
 
 
 @pytest.mark.usefixtures("connected")

@@ -200,5 +200,5 @@ def test_estimate_of_call(service: WireService) -> None:
     assert (known.credits, known.inputs, known.cached) == (1, 2, 1)
     assert "1 of 2 from the cache" in str(known)
     assert estimate(creatives_df, "AR1").credits is None
-    assert estimate(creatives_df, "AR1", max_rows=3, limit=5, ocr=True).credits == 14
+    assert estimate(creatives_df, "AR1", limit=3, ocr=True).credits == 10
     assert service.posted(paths.CRAWL) == []

@@ -136,9 +136,9 @@ def test_budget_stops_call_before_start(service: WireService, tmp_path: Path) ->
     with pytest.raises(OverBudget, match="1000"):
         crawl_df(SITE, budget=999)
     assert len(crawl_df(SITE, max_pages=5, budget=5, out=tmp_path / "x.parquet")) == 5
-    with pytest.raises(InvalidArgument, match="max_rows"):
+    with pytest.raises(InvalidArgument, match="set limit"):
         creatives_df("AR1", budget=100)
-    assert len(creatives_df("AR1", max_rows=2, budget=2)) == 2
+    assert len(creatives_df("AR1", limit=2, budget=2)) == 2
     with pytest.raises(InvalidArgument, match="budget"):
         search_df("q", budget=-1)
 

@@ -176,10 +176,13 @@ def test_creatives_arrive_page_by_page(service: WireService) -> None:
     assert sizes == [40, 40, 20]
     assert stream.receipt is not None
     assert stream.receipt["counts"]["rows"] == 100
-    joined = pd.concat(list(creatives_df("AR1", stream=True, limit=30)), ignore_index=True)
+    joined = pd.concat(list(creatives_df("AR1", stream=True, limit=100)), ignore_index=True)
     assert joined.equals(creatives_df("AR1", cache=False))
-    cut = list(creatives_df("AR1", stream=True, max_rows=50))
-    assert [len(batch) for batch in cut] == [40, 10]
+    for name in ("limit", "max_rows"):
+        cut = list(creatives_df("AR1", stream=True, refresh=True, **{name: 50}))  # type: ignore[arg-type]
+        assert [len(batch) for batch in cut] == [40, 10]
+    assert [len(batch) for batch in creatives_df("AR1", stream=True, limit=3)] == [3]
+    assert service.posted(paths.CREATIVES)[-1]["limit"] == 3
 
 
 @pytest.mark.usefixtures("connected")

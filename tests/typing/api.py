@@ -69,7 +69,7 @@ def blocking_calls_return_frames() -> None:
     assert_type(search_df("q"), pd.DataFrame)
     assert_type(search_df("q", num_results=5, engine="engine_two", formats=["links"]), pd.DataFrame)
     assert_type(crawl_df("http://site.test", max_pages=5, crawl_strategy="bff"), pd.DataFrame)
-    assert_type(creatives_df("AR1", max_rows=5, date_range="last_30_days"), pd.DataFrame)
+    assert_type(creatives_df("AR1", limit=5, date_range="last_30_days"), pd.DataFrame)
     assert_type(jobs_df(limit=5), pd.DataFrame)
     assert_type(weights_df(), pd.DataFrame)
     assert_type(usage_df(), pd.DataFrame)

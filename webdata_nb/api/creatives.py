@@ -29,7 +29,7 @@ async def _acreatives_df(
 ) -> pd.DataFrame | FrameStream:
     """List an advertiser's creatives from the ads transparency source, one row each.
 
-    `acreatives_df` is the same for async code. Every page is read, unless `max_rows` ends the
+    `acreatives_df` is the same for async code. Every page is read, unless `limit` ends the
     listing sooner. An interrupted call continues at its cursor if it is repeated within a day (not
     with `refresh`, and not without the cache). No creative is listed twice. An omitted argument is
     not sent, so the service's default applies; the signature shows the defaults of the local
@@ -48,8 +48,8 @@ async def _acreatives_df(
     on_cancel
         When the call is interrupted: `"raise"`, or `"partial"` for the rows so far.
     stream
-        Return a stream of frames immediately, to loop over: one for each page of `limit` rows, as
-        it arrives. Several inputs run concurrently. Leaving the loop ends the listing; the same
+        Return a stream of frames immediately, to loop over: one for each page of up to 40
+        rows, as it arrives. Several inputs run concurrently. Leaving the loop ends the listing; the same
         call continues it later. Streamed rows come from the cache if it has them, but are not
         stored in it as an answer.
 
@@ -106,13 +106,13 @@ async def _acreatives_df(
 
     Examples
     --------
-    >>> df = creatives_df("AR17828074650563772417", max_rows=3)
+    >>> df = creatives_df("AR17828074650563772417", limit=3)
     >>> df["position"].tolist()
     [1, 2, 3]
     """
     inputs = creatives_inputs(advertiser, options)
-    limit = options["limit"]
-    page_rows = limits.CREATIVES_LIMIT_DEFAULT if limit is None else limit
+    most = inputs[0].spec.max_rows or limits.CREATIVES_LIMIT_DEFAULT
+    page_rows = min(most, limits.CREATIVES_LIMIT_DEFAULT)
     frame = await frame_or_stream(
         inputs, options, stream=stream, batch_rows=page_rows if stream else None
     )

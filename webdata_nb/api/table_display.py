@@ -44,7 +44,7 @@ def gallery(df: pd.DataFrame, *, max_cards: int = 60) -> Gallery:
 
     Examples
     --------
-    >>> gallery(creatives_df("AR17828074650563772417", max_rows=3))
+    >>> gallery(creatives_df("AR17828074650563772417", limit=3))
     Gallery of 3 creatives
     """
     if "creative_id" not in getattr(df, "columns", ()):

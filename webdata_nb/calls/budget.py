@@ -48,7 +48,7 @@ class Estimate:
 
     def __str__(self) -> str:
         if self.credits is None:
-            return "without a bound: max_rows= sets one"
+            return "without a bound: limit= sets one"
         parts = ", ".join(f"{name} {cost:g}" for name, cost in self.parts.items())
         cached = f"; {self.cached} of {self.inputs} from the cache" if self.cached else ""
         return f"at most {self.credits:g} credits ({parts or 'nothing to ask for'}{cached})"
@@ -100,7 +100,7 @@ def _of_creatives(request: CreativesRequest, rows: int) -> Units:
     Every listing call processes all rows that it lists, and returns at least one; the last one may
     list more than are wanted.
     """
-    listed_count = max(0, rows - 1) + request.limit if rows else 0
+    listed_count = max(0, rows - 1) + min(rows, request.limit)
     files = (
         MAX_FILES_PER_CREATIVE * request.should_download_assets + request.should_download_previews
     )
@@ -146,7 +146,7 @@ async def check(specs: Sequence[JobSpec], options: CallOptions, budget: float | 
     estimate = await estimate_cost(specs, options)
     if estimate.credits is None:
         raise InvalidArgument(
-            f"budget={budget:g} needs a bound on the number of rows: set max_rows as well"
+            f"budget={budget:g} needs a bound on the number of rows: set limit as well"
         )
     if estimate.credits > budget:
         raise OverBudget(

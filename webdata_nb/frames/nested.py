@@ -32,7 +32,7 @@ class NestedDtype(ExtensionDtype):
 
     name: ClassVar[str] = "object"
     type = object
-    kind: ClassVar[str] = "O"
+    kind = "O"
     # By this, pandas allows `.str`, as it does for lists and dicts in columns of objects.
     base = "string"
     na_value = None

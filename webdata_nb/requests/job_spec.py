@@ -181,10 +181,8 @@ class JobSpec:
     @classmethod
     def creatives(cls, advertiser: str, **options: Unpack[CreativesOptions]) -> Self:
         """Build a listing of an advertiser's creatives; raises as `search`."""
-        max_rows, only_new = options.pop("max_rows", None), options.pop("only_new", False)
+        max_rows, only_new = _max_rows(options), options.pop("only_new", False)
         request = arguments.build_request(CreativesRequest, {**_advertiser(advertiser), **options})
-        if max_rows is not None:
-            max_rows = arguments.check_integer("max_rows", max_rows, minimum=1)
         return cls(
             "creatives",
             request,
@@ -208,16 +206,32 @@ class JobSpec:
     @property
     def public_request(self) -> dict[str, Any]:
         """The request without secrets, for receipts and files."""
-        return self._with_max_rows(arguments.public_request(self.request))
+        public = arguments.public_request(self.request)
+        return public if self.max_rows is None else {**public, "limit": self.max_rows}
 
     def params(self, *, local: bool) -> dict[str, Any]:
         """Return the parameters that decide the answer, secrets included."""
         has_defaults = self.has_contract_defaults or local
         params = arguments.request_with_defaults(self.request) if has_defaults else self.body
-        return self._with_max_rows(arguments.without_webhook(params))
-
-    def _with_max_rows(self, params: dict[str, Any]) -> dict[str, Any]:
+        params = arguments.without_webhook(params)
         return params if self.max_rows is None else {**params, "max_rows": self.max_rows}
+
+
+def _max_rows(options: CreativesOptions) -> int | None:
+    """Take the number of rows at most from `options`; no page of them has more rows."""
+    given = {
+        name: arguments.check_integer(name, options.pop(name), minimum=1)  # type: ignore[misc]
+        for name in ("limit", "max_rows")
+        if options.get(name) is not None
+    }
+    if len(set(given.values())) > 1:
+        raise InvalidArgument(
+            f"limit={given['limit']} and max_rows={given['max_rows']} both say how many rows there "
+            "are at most: pass limit"
+        )
+    for name in ("limit", "max_rows"):
+        options.pop(name, None)
+    return next(iter(given.values()), None)
 
 
 def subject_fields(op: TableName, subject: object) -> dict[str, Any]:

@@ -37,6 +37,8 @@ DEFAULTS: Final[Mapping[str, object]] = {
     "on_error": "row",
     "dtype_backend": "pandas",
     "only_new": False,
+    # Of rows; the contract's field of this name is the size of a page.
+    "limit": None,
 }
 
 
@@ -317,13 +319,13 @@ class CreativesOptions(TypedDict, total=False):
         Where the ads were shown (default `"anywhere"`).
     date_range
         `"yesterday"`, `"last_7_days"`, `"last_30_days"` or `"YYYY-MM-DD..YYYY-MM-DD"`.
+    limit
+        Rows at most, however many pages they are on; all of them when None.
     max_rows
-        Rows at most; all of them when None.
+        The same as `limit`: pass one of them.
     only_new
         Send a new request, and leave out the creatives of the last cached answer to the same
         call; without such an answer, everything is new.
-    limit
-        Rows per request, 1 to 40 (default 40).
     skip_details
         Leave out the details of each creative (default True).
     should_download_assets
@@ -338,9 +340,9 @@ class CreativesOptions(TypedDict, total=False):
 
     region: str | Sequence[str] | None
     date_range: str | Sequence[str] | None
+    limit: int | None
     max_rows: int | None
     only_new: bool
-    limit: int | None
     skip_details: bool | None
     should_download_assets: bool | None
     should_download_previews: bool | None
