@@ -137,3 +137,5 @@ def test_other_frames_are_refused(function: Any) -> None:
 def test_a_file_that_cannot_be_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="path"):
         audit_report(findings(BROKEN), tmp_path / "missing" / "audit.html")
+    with pytest.raises(InvalidArgument, match=r"path must end in \.html or \.htm; it is"):
+        audit_report(findings(BROKEN), tmp_path / "audit.pdf")

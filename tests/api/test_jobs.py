@@ -241,6 +241,10 @@ def test_export_writes_complete_file(service: WireService, tmp_path: Path) -> No
     assert len(pd.read_parquet(tmp_path / "pages")) == 5
     started_job.export("jsonl", tmp_path / "lines.txt")
     assert len((tmp_path / "lines.txt").read_text().splitlines()) == 5
+    with pytest.raises(InvalidArgument, match=r"path must end in \.csv; it is .*x\.json"):
+        started_job.export("csv", tmp_path / "x.json")
+    with pytest.raises(InvalidArgument, match=r"path must end in \.parquet"):
+        started_job.export("parquet", tmp_path / "x.CSV")
     with pytest.raises(InvalidArgument, match="'parquet'"):
         started_job.export("xlsx", tmp_path / "x.xlsx")  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="directory that exists"):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from webdata_nb.display import audit_figure
 from webdata_nb.display.audit_report import ReportRow, report_html
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.frames import frame, parquet, series
+from webdata_nb.frames import exports, frame, parquet, series
 from webdata_nb.frames.audit.findings import FINDING_COLUMNS
 from webdata_nb.frames.audit.kinds import KINDS
 from webdata_nb.frames.audit.pages import listed_urls
@@ -52,6 +52,7 @@ def audit_report(findings: pd.DataFrame, path: str | Path) -> Path:
     """
     _require_findings(findings)
     target = arguments.check_file_path("path", path)
+    exports.require_suffix("path", path, (".html", ".htm"))
     meanings = {kind.name: kind.meaning for kind in KINDS}
     text = report_html(
         _report_rows(findings), meanings, subject=series.subject(findings), pages=_pages(findings)

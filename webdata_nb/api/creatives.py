@@ -48,8 +48,8 @@ async def _acreatives_df(
     on_cancel
         When the call is interrupted: `"raise"`, or `"partial"` for the rows so far.
     stream
-        Return a stream of frames immediately, to loop over: one for each page of up to 40
-        rows, as it arrives. Several inputs run concurrently. Leaving the loop ends the listing; the same
+        Return a stream of frames immediately, to loop over: one for each page of up to 40 rows, as
+        it arrives. Several inputs run concurrently. Leaving the loop ends the listing; the same
         call continues it later. Streamed rows come from the cache if it has them, but are not
         stored in it as an answer.
 

@@ -7,7 +7,7 @@ import os
 import re
 import secrets
 import zipfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +23,7 @@ from webdata_nb.frames.json_values import json_values
 from webdata_nb.suggestions import format_path
 
 SUFFIXES: Final = (".parquet", ".jsonl", ".csv", ".xlsx")
+_PARQUET: Final = (".parquet", ".pq")
 PARTIAL: Final = "partial_export"
 """The column of a CSV export, and the field of each page in JSON, that says it is partial."""
 PARTIAL_WARNING: Final = (
@@ -50,7 +51,8 @@ def to_parquet(
     df
         A frame of any function, also one that you changed.
     target
-        A path, whose directory must exist, or a URL such as `"s3://bucket/pages.parquet"`.
+        A path, whose directory must exist, or a URL such as `"s3://bucket/pages.parquet"`. It ends
+        in `.parquet` or `.pq`.
     storage_options
         What fsspec's file system takes, such as keys; only with a URL.
 
@@ -69,6 +71,7 @@ def to_parquet(
     >>> to_parquet(df, "memory://aurora.parquet")
     """
     frame.require_frame(df)
+    require_suffix("target", target, _PARQUET)
     attrs = df.attrs.get(frame.ATTRS, {})
     data = parquet.encode(frame.to_table(df), own={}, attrs=attrs)
     if isinstance(target, str) and remote.is_url(target):
@@ -98,6 +101,20 @@ def checked_path(target: str | Path) -> Path:
     return path
 
 
+def require_suffix(name: str, target: object, suffixes: Sequence[str]) -> None:
+    """Check that a file is named as what it will be.
+
+    Raises
+    ------
+    InvalidArgument
+        Its name ends otherwise.
+    """
+    if not str(target).lower().endswith(tuple(suffixes)):
+        *others, last = suffixes
+        allowed = f"{', '.join(others)} or {last}" if others else last
+        raise InvalidArgument(f"{name} must end in {allowed}; it is {format_path(target)}")
+
+
 def check_suffix(target: str) -> None:
     """Check that a file of this name can be written, before anything is sent.
 
@@ -106,7 +123,7 @@ def check_suffix(target: str) -> None:
     MissingExtra
         The library for its kind of file is not installed.
     """
-    if target.endswith(".xlsx"):
+    if target.lower().endswith(".xlsx"):
         spreadsheets.require_xlsxwriter()
 
 
@@ -128,7 +145,7 @@ def write(
     OSError
         The file cannot be written.
     """
-    form = form or str(path).rpartition(".")[2]
+    form = form or str(path).rpartition(".")[2].lower()
     data, cuts = _encoded(table, attrs, form)
     if isinstance(path, str):
         remote.write(path, data)

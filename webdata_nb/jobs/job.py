@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 ExportFormat = Literal["json", "csv", "zip", "parquet", "jsonl"]
 _SERVICE_FORMATS: Final = ("json", "csv", "zip")
 _LOCAL_FORMATS: Final = ("parquet", "jsonl")
+_SUFFIXES: Final = {*(f".{name}" for name in (*_SERVICE_FORMATS, *_LOCAL_FORMATS)), ".xlsx"}
 
 
 class Job:
@@ -379,7 +380,7 @@ class Job:
             `"json"`, `"csv"` or `"zip"`: the service's own export; `"parquet"` or `"jsonl"`: the
             rows of `df`, typed.
         path
-            The file; its directory must exist.
+            The file; its directory must exist. Its suffix may not be that of another format.
 
         Returns
         -------
@@ -400,6 +401,8 @@ class Job:
         """
         arguments.check_choice("file_format", file_format, [*_SERVICE_FORMATS, *_LOCAL_FORMATS])
         target = arguments.check_file_path("path", path)
+        if target.suffix.lower() in _SUFFIXES:  # any other name is fine, as the format is given
+            exports.require_suffix("path", target, [f".{file_format}"])
         if file_format == "parquet" or file_format == "jsonl":  # noqa: PLR1714 - for the checker
             options = CallOptions.of(session=self._connection, cache=True)
             result = await self._collect(options)

@@ -314,21 +314,14 @@ def check_out_path(value: object) -> Path | str | None:
     if value is None:
         return None
     if isinstance(value, str) and remote.is_url(value):
-        if not value.endswith(exports.SUFFIXES):
-            raise InvalidArgument(_suffix_message(value))
+        exports.require_suffix("out", value, exports.SUFFIXES)
         exports.check_suffix(value)
         remote.check(value)
         return value
     path = check_file_path("out", value)
-    if path.suffix not in exports.SUFFIXES:
-        raise InvalidArgument(_suffix_message(str(value)))
+    exports.require_suffix("out", value, exports.SUFFIXES)
     exports.check_suffix(path.name)
     return path
-
-
-def _suffix_message(value: str) -> str:
-    *suffixes, last = exports.SUFFIXES
-    return f"out must end in {', '.join(suffixes)} or {last}; it is {format_value(value)}"
 
 
 def check_maximum(name: str, value: int, maximum: int) -> None:
