@@ -1,7 +1,7 @@
 """Compares a cached crawl with reading the same columns of its file with pandas.
 
 Prints the ratio of processor time in a warm process, the median of interleaved rounds. The call
-also decodes JSON columns into Python objects, verifies the file's checksum, and looks up the file.
+also verifies the file's checksum, and looks up the file.
 
     python benchmarks/cached_call.py [rows] [rounds]
 """

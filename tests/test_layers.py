@@ -40,10 +40,11 @@ NETWORK: Final = frozenset(
         "xmlrpc",
     }
 )
-# Parts of a declared one: of ipywidgets (used in a kernel, where it runs already), of pydantic.
 # Extras whose libraries the package imports, when they are there and asked for.
 USED_EXTRAS: Final = ("browser", "dask", "documents", "plot", "polars", "postgres", "remote")
-TRANSITIVE_PACKAGES: Final = frozenset({"IPython", "psycopg_pool", "pydantic_core"})
+# Parts of a declared one: of ipywidgets (used in a kernel, where it runs already), of psycopg, of
+# pydantic, and of pandas, whose extension arrays are arrays of numpy.
+TRANSITIVE_PACKAGES: Final = frozenset({"IPython", "psycopg_pool", "pydantic_core", "numpy"})
 # Who touches the environment: the settings, and those who hand it on to a process of ours.
 ENVIRONMENT: Final = frozenset(
     {

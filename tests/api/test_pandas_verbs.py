@@ -26,6 +26,7 @@ from webdata_nb.api import Session, connect
 from webdata_nb.contract.choices import Format
 from webdata_nb.frames import frame, rows
 from webdata_nb.frames.frame import DtypeBackend
+from webdata_nb.frames.nested import NestedDtype
 
 BACKENDS: Final = get_args(DtypeBackend)
 FORMATS: Final = [each for each in get_args(Format) if each != "screenshot"]
@@ -69,15 +70,12 @@ def frames(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Frame
         }
         for name, value in variables.items():
             patch.setenv(name, value)
-        site.page("/b", document("Tin", LD % '[{"price":"2"}]', "/"))
-        site.page("/c", document("Bat", "<meta property='og:title' content='x'>"))
-        start = site.page("/", document("Ant", LD % '{"price":1}', "/b", "/c", "/missing"))
         with connect() as local, connect(base_url=wire.url, api_key=KEY) as remote:
             found = {}
             for backend in BACKENDS:
                 wire.reset()
                 made = {
-                    **of_site(local, start, backend, folder),
+                    **of_site(local, site, backend, folder),
                     **of_service(remote, wire, backend, folder),
                     "shape": frame.build(
                         rows.to_table("crawl", [PAGE]),
@@ -91,7 +89,10 @@ def frames(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Frame
         stop(settings.current())
 
 
-def of_site(session: Session, start: str, backend: DtypeBackend, folder: Path) -> Frames:
+def of_site(session: Any, site: Site, backend: DtypeBackend, folder: Path) -> Frames:
+    start = site.page("/", document("Ant", LD % '{"price":1}', "/b", "/c", "/missing"))
+    site.page("/b", document("Tin", LD % '[{"price":"2"}]', "/"))
+    site.page("/c", document("Bat", "<meta property='og:title' content='x'>"))
     options: Any = {"dtype_backend": backend}
     everything: Any = {**options, "formats": FORMATS, "extract": {"name": str, "tags": list[str]}}
     plain = session.crawl_df(start, **options)
@@ -100,6 +101,8 @@ def of_site(session: Session, start: str, backend: DtypeBackend, folder: Path) -
     findings = webdata_nb.audit_df(audited)
     prices = session.scrape_df(start, extract={"price": float}, **options)
     watched = folder / f"{backend}.parquet"
+    session.watch_df(start, out=watched)
+    site.page("/c", document("Bath", "<meta property='og:title' content='y'>"))
     return {
         "crawl_df": plain,
         "crawl_df of every format": pages,
@@ -171,7 +174,7 @@ def to_parquet(df: pd.DataFrame, folder: Path) -> None:
 def to_json(df: pd.DataFrame, _folder: Path) -> None:
     records = json.loads(df.to_json(orient="records", double_precision=15))
     for name in df.columns:
-        if isinstance(df[name].dtype, frame.NestedDtype):
+        if isinstance(df[name].dtype, NestedDtype):
             expected = json.loads(json.dumps(df[name].tolist()))
             assert [record[name] for record in records] == expected, name
     df.to_json()
@@ -179,7 +182,7 @@ def to_json(df: pd.DataFrame, _folder: Path) -> None:
 
 def to_excel(df: pd.DataFrame, folder: Path) -> None:
     for engine in ("openpyxl", None):
-        df.to_excel(folder / "x.xlsx", engine=engine)  # type: ignore[arg-type]
+        df.to_excel(folder / "x.xlsx", engine=engine)
         assert list(pd.read_excel(folder / "x.xlsx", index_col=0).columns) == list(df.columns)
     df.to_excel(BytesIO())
 
@@ -270,7 +273,8 @@ def test_values_are_python_objects_and_reach_files_as_json_text(tmp_path: Path) 
     df = frame.build(rows.to_table("crawl", [PAGE, {"url": "x"}]))
     assert df["metadata"][0]["empty"] == {}
     assert json.loads(json.dumps(df["structured_data"].tolist())) == [{"a": [1, {"b": None}]}, None]
-    assert df["metadata"].str["half"].tolist() == ["\N{REPLACEMENT CHARACTER}", None]
+    metadata: Any = df["metadata"]
+    assert metadata.str["half"].tolist() == ["\N{REPLACEMENT CHARACTER}", None]
     assert df["links"].str.len().tolist()[0] == 1
     assert df["links"].explode().tolist()[0] == "https://site.test/1"
     assert (df["structured_data"] == PAGE["structured_data"]).tolist() == [True, False]
@@ -310,7 +314,8 @@ def test_workbooks_have_neither_formulas_nor_texts_beyond_a_cell(tmp_path: Path)
 def test_changes_of_values_reach_files(tmp_path: Path) -> None:
     df = frame.build(rows.to_table("crawl", [PAGE, {"url": "x"}]))
     df["metadata"][0]["mine"] = 1
-    df.at[1, "extract"] = {"name": "Lamp"}  # noqa: PD008 - a single value, which is a dict
+    single_value: Any = df.at
+    single_value[1, "extract"] = {"name": "Lamp"}
     df.loc[df["url"] == "x", "links"] = None
     df.loc[0, "images"] = "no list"
     assert df["extract"][1] == {"name": "Lamp"}

@@ -178,8 +178,10 @@ def test_creatives_arrive_page_by_page(service: WireService) -> None:
     assert stream.receipt["counts"]["rows"] == 100
     joined = pd.concat(list(creatives_df("AR1", stream=True, limit=100)), ignore_index=True)
     assert joined.equals(creatives_df("AR1", cache=False))
-    for name in ("limit", "max_rows"):
-        cut = list(creatives_df("AR1", stream=True, refresh=True, **{name: 50}))  # type: ignore[arg-type]
+    for cut in (
+        creatives_df("AR1", stream=True, refresh=True, limit=50),
+        creatives_df("AR1", stream=True, refresh=True, max_rows=50),
+    ):
         assert [len(batch) for batch in cut] == [40, 10]
     assert [len(batch) for batch in creatives_df("AR1", stream=True, limit=3)] == [3]
     assert service.posted(paths.CREATIVES)[-1]["limit"] == 3

@@ -193,7 +193,7 @@ def test_changes_are_returned_once_and_collected(versions: VersionedSite, tmp_pa
     assert rows(back) == {("changed", "/p6", name) for name in fields}
     assert back["old"].str.contains("Word page 6").all()
     stored = pd.read_parquet(out)
-    pd.testing.assert_frame_equal(stored, pd.concat([changes, back], ignore_index=True))
+    pd.testing.assert_frame_equal(pd.concat([changes, back], ignore_index=True), stored)
 
 
 @pytest.mark.slow

@@ -28,6 +28,7 @@ from webdata_nb.errors import (
     OfflineError,
     OverBudget,
 )
+from webdata_nb.frames.nested import NestedDtype
 
 pytestmark = pytest.mark.slow
 
@@ -103,7 +104,7 @@ def test_lazy_frame_has_types_divisions_and_length_without_reading_rows(
     unread = session.search_df(queries, formats=formats, out=out, lazy=True)
     assert unread.divisions == lazy.divisions
     arrow = session.search_df(queries, formats=formats, out=out, lazy=True, dtype_backend="pyarrow")
-    assert {type(dtype) for dtype in arrow.dtypes} == {pd.ArrowDtype}
+    assert {type(dtype) for dtype in arrow.dtypes} == {pd.ArrowDtype, NestedDtype}
 
 
 def test_parts_without_rows_have_no_division(

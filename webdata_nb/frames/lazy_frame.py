@@ -13,6 +13,7 @@ import pyarrow as pa
 from webdata_nb.errors import MissingExtra
 from webdata_nb.frames import frame
 from webdata_nb.frames.call_receipt import CallReceipt
+from webdata_nb.frames.nested import NestedArray, NestedDtype
 from webdata_nb.frames.part_dataset import PartDataset
 
 if TYPE_CHECKING:
@@ -54,6 +55,17 @@ class PartReader:
         return built
 
 
+def _teach_dask_nested_columns() -> None:
+    """Tell dask what a column of lists and dicts looks like, with which it tries operations."""
+    from dask.dataframe.extensions import make_array_nonempty  # noqa: PLC0415 - see above
+
+    def example(dtype: NestedDtype) -> NestedArray:
+        is_list = pa.types.is_list(dtype.arrow_type)
+        return NestedArray([["x"], ["y"]] if is_list else [{}, {}], dtype)
+
+    make_array_nonempty.register(NestedDtype, example)
+
+
 def build(
     dataset: PartDataset,
     rows: Mapping[int, int],
@@ -73,6 +85,7 @@ def build(
     filled = [number for number, count in rows.items() if count] or list(rows)[:1]
     counts = [rows[number] for number in filled]
     firsts = list(itertools.accumulate(counts, initial=0))
+    _teach_dask_nested_columns()
     meta = frame.build(schema.empty_table(), dtype_backend=dtype_backend)
     meta.attrs = {frame.ATTRS: CallReceipt(attrs)}
     # By default, dask would turn lists and dicts into text.

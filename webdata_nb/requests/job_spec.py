@@ -219,18 +219,17 @@ class JobSpec:
 
 def _max_rows(options: CreativesOptions) -> int | None:
     """Take the number of rows at most from `options`; no page of them has more rows."""
+    values = {"limit": options.pop("limit", None), "max_rows": options.pop("max_rows", None)}
     given = {
-        name: arguments.check_integer(name, options.pop(name), minimum=1)  # type: ignore[misc]
-        for name in ("limit", "max_rows")
-        if options.get(name) is not None
+        name: arguments.check_integer(name, value, minimum=1)
+        for name, value in values.items()
+        if value is not None
     }
     if len(set(given.values())) > 1:
         raise InvalidArgument(
             f"limit={given['limit']} and max_rows={given['max_rows']} both say how many rows there "
             "are at most: pass limit"
         )
-    for name in ("limit", "max_rows"):
-        options.pop(name, None)
     return next(iter(given.values()), None)
 
 
