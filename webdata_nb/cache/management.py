@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from webdata_nb import settings
 from webdata_nb.bridge import synced
-from webdata_nb.cache import cancel_token, eviction, job_refs, single_flight, snapshots
+from webdata_nb.cache import cancel_token, eviction, job_claims, job_refs, single_flight, snapshots
 from webdata_nb.cache.eviction import CacheFile
 from webdata_nb.contract.fields import http_url
 from webdata_nb.errors import InvalidArgument
@@ -112,6 +112,8 @@ def clear(
     origin = None if site is None else _origin_of(site)
     for module in (snapshots, job_refs, single_flight, cancel_token):
         module.sweep(path())
+    claimed_op = "crawl" if site is not None and op is None else op
+    job_claims.remove(path(), claimed_op or "*", older_than_s=older_than or 0.0)
     removed = sum(
         eviction.remove(file.path)
         for file in eviction.cache_files(path())

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb import caller
-from webdata_nb.cache import eviction, job_refs, receipt_files, single_flight, snapshots
+from webdata_nb.cache import eviction, job_claims, job_refs, receipt_files, single_flight, snapshots
 from webdata_nb.cache.closest_request import CachedRequest, closest_request
+from webdata_nb.cache.job_claims import JobClaim
 from webdata_nb.cache.job_refs import JobRef
 from webdata_nb.cache.result import CallResult
 from webdata_nb.cache.snapshots import CacheKey, Snapshot
+from webdata_nb.contract.states import JobStatus
 from webdata_nb.errors import OfflineError
 from webdata_nb.frames import receipt
 from webdata_nb.requests.call_options import within
@@ -24,7 +26,7 @@ from webdata_nb.requests.call_options import within
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from webdata_nb.contract.replies import ReceiptEntry
+    from webdata_nb.contract.replies import CrawlStatus, ReceiptEntry, SearchStatus
     from webdata_nb.requests.call_options import CallOptions
     from webdata_nb.requests.job_spec import JobSpec
     from webdata_nb.session import ResultScope
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
 # The provider that searches the local index, and the marker that a crawl of the index leaves.
 _LOCAL_INDEX: Final = "local"
 _CRAWL_MARKER: Final = "crawled"
+# Seconds for which the rows of an ended job that a dead call left are the present state of a site,
+# which an incremental crawl asks for.
+_PRESENT_S: Final = 3600.0
 
 log = logging.getLogger("webdata_nb")
 
@@ -98,16 +103,16 @@ class ResultCache:
         if not self.options.cache or not ages:
             return None
         snapshot = snapshots.newest(self.root, self.key, now=now, ttl_s=max(ages), columns=columns)
-        return None if snapshot is None or self._is_outdated(snapshot) else snapshot
+        if snapshot is None or self._is_outdated(snapshot.attrs.get("provider_used"), snapshot.at):
+            return None
+        return snapshot
 
-    def _is_outdated(self, snapshot: Snapshot) -> bool:
-        """Whether a later crawl added pages to the local index that answered this search."""
-        if self.options.settings.offline or not self.scope.local:
-            return False
-        if snapshot.attrs.get("provider_used") != _LOCAL_INDEX:
+    def _is_outdated(self, provider: object, at: datetime) -> bool:
+        """Whether a later crawl added pages to the local index that answered a search."""
+        if self.options.settings.offline or not self.scope.local or provider != _LOCAL_INDEX:
             return False
         crawled_at = snapshots.marker_time(self.root, _CRAWL_MARKER)
-        return crawled_at is not None and crawled_at >= snapshot.at
+        return crawled_at is not None and crawled_at >= at
 
     def _offline_message(self) -> str:
         mode = "offline mode is on (offline=, WEBDATA_OFFLINE)"
@@ -176,6 +181,39 @@ class ResultCache:
             acquired = stack.enter_async_context(single_flight.lock(self.root, self.key))
             await within(self.options.timeout_s, acquired)
             yield
+
+    # ------------------------------------------------------------------------------ claims of jobs
+
+    @asynccontextmanager
+    async def claim_job(self, spec: JobSpec) -> AsyncIterator[JobClaim | None]:
+        """Hold the claim to the job of this request inside the block.
+
+        None without a cache, and for creatives, which have no jobs.
+        """
+        if not self.options.cache or spec.op == "creatives":
+            yield None
+            return
+        since = None if spec.since is None else spec.since.fields
+        refresh = self.options.refresh
+        async with job_claims.claim(self.root, self.key, since, refresh=refresh) as claim:
+            yield claim
+
+    def may_join(self, claim: JobClaim, status: SearchStatus | CrawlStatus) -> bool:
+        """Whether the job of an abandoned claim answers this call: it runs, or its rows are fresh.
+
+        A job that failed or was cancelled does not, nor one whose rows the service has deleted.
+        """
+        if not status.status.terminal:
+            return True
+        is_expired = getattr(status, "result_expired", None)
+        if status.status != JobStatus.COMPLETED or is_expired:
+            return False
+        ended_at = datetime.fromtimestamp(claim.started_at + (status.time_taken or 0.0), UTC)
+        is_incremental = self.spec is not None and self.spec.since is not None
+        ttl_s = _PRESENT_S if is_incremental else self.options.ttl_s(self.key.op)
+        if ttl_s is not None and (datetime.now(UTC) - ended_at).total_seconds() > ttl_s:
+            return False
+        return not self._is_outdated(getattr(status, "provider_used", None), ended_at)
 
     # ------------------------------------------------------------------------------------- store
 

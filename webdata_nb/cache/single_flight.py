@@ -62,6 +62,22 @@ async def lock_file(path: Path, *, wait: bool) -> AsyncIterator[None]:
         file_lock.release()
 
 
+def try_lock(path: Path) -> filelock.BaseFileLock | None:
+    """Return the lock of a file, to be released; None where a living call holds it.
+
+    Raises
+    ------
+    OSError, NotImplementedError
+        The file cannot be written, or its file system has no locks.
+    """
+    file_lock = _file_lock(path)
+    try:
+        file_lock.acquire(timeout=0)
+    except filelock.Timeout:
+        return None
+    return file_lock
+
+
 def lock_path(root: Path, name: str) -> Path:
     """Return the path of a lock file in a cache; its folder exists afterwards."""
     folder = root / _FOLDER

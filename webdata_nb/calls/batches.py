@@ -281,7 +281,7 @@ class _StreamLoop:
                     yield batch
                 return
         try:
-            async with aclosing(self._fetch(stats, options)) as batches:
+            async with aclosing(self._fetch(stats, options, cache)) as batches:
                 async for batch in batches:
                     selected = TableBatch(batch.table.select(list(spec.columns)), batch.objects)
                     yield _without_creatives(selected, known_ids)
@@ -300,12 +300,13 @@ class _StreamLoop:
         return [TableBatch(result.table.slice(first, size), {}) for first in firsts]
 
     async def _fetch(
-        self, stats: StreamStats, options: CallOptions
+        self, stats: StreamStats, options: CallOptions, cache: ResultCache
     ) -> AsyncGenerator[TableBatch, None]:
         spec, size = stats.input.spec, self._options.batch_rows
         description = f"{spec.op} {receipt.shorten(spec.subject)}"
         unit = UNITS[spec.op]
         async with (
+            cache.claim_job(spec) as claim,
             show_progress(
                 description, spec.total, options, unit=unit, on_cancel=self._cancel
             ) as listener,
@@ -315,7 +316,9 @@ class _StreamLoop:
         ):
             await announce_providers(client, spec, options, listener)
             listener.update(phase="")
-            context = StreamContext(client, spec, options, size, listener, stats, self._cancelled)
+            context = StreamContext(
+                client, spec, options, size, listener, stats, self._cancelled, claim
+            )
             async with aclosing(_SOURCES[spec.op](context)) as batches:
                 async for batch in batches:
                     yield batch

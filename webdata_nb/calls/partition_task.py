@@ -17,8 +17,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-import orjson
-
 from webdata_nb import __version__
 from webdata_nb.bridge import PORTAL
 from webdata_nb.calls import multi_input
@@ -28,7 +26,6 @@ from webdata_nb.frames.part_dataset import PartDataset
 from webdata_nb.frames.receipt import MAX_LISTED_RUNS
 from webdata_nb.requests.call_options import CallOptions, FanOutOptions
 from webdata_nb.requests.inputs import Input
-from webdata_nb.requests.job_spec import JobSpec
 from webdata_nb.requests.options import OnError, OnIncomplete
 from webdata_nb.session import Connection
 from webdata_nb.settings import Options
@@ -199,7 +196,7 @@ async def _run_inputs(
         if item.error is not None:
             return item.error
         async with slots:
-            key = idempotency_key(call.run_id, item.spec)
+            key = item.spec.idempotency_key(call.run_id)
             result = await multi_input.run_input(item.spec, replace(options, idempotency_key=key))
         await multi_input.raise_fatal_error(result, options, call.fan_out)
         return result
@@ -218,15 +215,6 @@ async def _run_inputs(
         dataset.write_part, partition.number, combined.table, figures, call.run_id
     )
     return figures
-
-
-def idempotency_key(run_id: str, spec: JobSpec) -> str:
-    """Return the key under which every attempt at a request finds the same job.
-
-    It does not depend on the position of an input, so equal inputs share a job.
-    """
-    request = orjson.dumps([run_id, spec.op, spec.body], option=orjson.OPT_SORT_KEYS)
-    return hashlib.sha256(request).hexdigest()
 
 
 async def _run_unless_cancelled(

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from webdata_nb import caller
+from webdata_nb.cache.job_claims import JobClaim
 from webdata_nb.cache.result import CallResult, deliver
 from webdata_nb.cache.result_cache import ResultCache
 from webdata_nb.calls.provider_notice import announce_providers
@@ -149,11 +150,18 @@ def _refusal_of_earlier_crawl(error: InvalidRequest) -> str:
 
 async def _fetch(spec: JobSpec, options: CallOptions, cache: ResultCache) -> CallResult:
     """Fetch and store the rows; a stale result replaces an error where the call allows it."""
-    started_at = datetime.now(UTC)
     try:
-        result = await _run(spec, options, cache)
+        async with cache.claim_job(spec) as claim:
+            return await _fetch_claimed(spec, options, cache, claim)
     except TRANSIENT_ERRORS as error:
         return await stale_result(spec, cache, error)
+
+
+async def _fetch_claimed(
+    spec: JobSpec, options: CallOptions, cache: ResultCache, claim: JobClaim | None
+) -> CallResult:
+    started_at = datetime.now(UTC)
+    result = await _run(spec, options, cache, claim)
     job_error = result.error()
     if isinstance(job_error, TRANSIENT_ERRORS):
         with suppress(WebdataError):
@@ -189,9 +197,12 @@ class _StartedJobListener:
     listener: Listener
     spec: JobSpec
     cache: ResultCache
+    claim: JobClaim | None
 
     def started(self, job_id: str) -> None:
         self.listener.job_id = job_id
+        if self.claim is not None and self.claim.joined:
+            self.listener.update(notice=runner.joined_notice(self.spec, job_id))
         self.listener.update(phase="")
         if self.cache.options.cache:
             self.cache.write_job_ref(self.cache.job_ref_of(self.spec, job_id))
@@ -200,7 +211,9 @@ class _StartedJobListener:
         self.listener.report(progress)
 
 
-async def _run(spec: JobSpec, options: CallOptions, cache: ResultCache) -> CallResult:
+async def _run(
+    spec: JobSpec, options: CallOptions, cache: ResultCache, claim: JobClaim | None
+) -> CallResult:
     """Run the job or the listing of a request at the service."""
     description = f"{spec.op} {receipt.shorten(spec.subject)}"
     async with show_progress(description, spec.total, options, unit=UNITS[spec.op]) as listener:
@@ -212,8 +225,10 @@ async def _run(spec: JobSpec, options: CallOptions, cache: ResultCache) -> CallR
             if spec.op == "creatives":
                 result = await creatives_listing.fetch(client, spec, options, listener)
             else:
-                job = _StartedJobListener(listener, spec, cache)
-                result = await runner.run_call(client, spec, options, job)
+                job = _StartedJobListener(listener, spec, cache, claim)
+                result = await runner.run_call(client, spec, options, job, claim)
+        if result.outcome is not None and claim is not None and claim.joined:
+            result = replace(result, outcome=replace(result.outcome, joined=True))
         if result.outcome is not None and spec.since is not None:
             outcome = replace(
                 result.outcome,

@@ -38,7 +38,8 @@ class JobOutcome:
     `since_refusal` is why the service could not use the one that it found.
     `signature_agent` is the identity with which requests for pages were signed.
     `capture_distances` are the least and the greatest distance of captures from the date of a
-    dated crawl, negative before it.
+    dated crawl, negative before it. `joined` says that an earlier call had started the job, and
+    ended without its rows.
     """
 
     kind: str
@@ -65,6 +66,7 @@ class JobOutcome:
     since_refusal: str = ""
     signature_agent: str | None = None
     capture_distances: tuple[float, float] | None = None
+    joined: bool = False
 
     @property
     def ok(self) -> int:
@@ -268,6 +270,7 @@ def build(
         **({"revalidation": stated} if (stated := _revalidation(outcome)) else {}),
         **({"signature_agent": outcome.signature_agent} if outcome.signature_agent else {}),
         **capture_distances.receipt_fields(outcome.capture_distances),
+        **({"joined": True} if outcome.joined else {}),
         **(
             {"warning": warning}
             if (warning := warning_text(outcome) or fallback_text(outcome.engines))
@@ -522,6 +525,8 @@ def summary(outcome: JobOutcome, elapsed_s: float) -> str:
         parts.append(warning)
     if outcome.credits is not None and not outcome.unlimited:
         parts.append(f"{outcome.credits:g} credit{'' if outcome.credits == 1 else 's'}")
+    if outcome.joined:
+        parts.append("joined the job of an earlier call")
     parts.append(f"{max(elapsed_s, outcome.job_s or 0.0):.1f} s")
     return "; ".join(parts)
 

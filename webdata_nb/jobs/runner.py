@@ -10,7 +10,9 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Final, Protocol
 
+from webdata_nb.cache.job_claims import JobClaim
 from webdata_nb.cache.result import CallResult
+from webdata_nb.cache.result_cache import ResultCache
 from webdata_nb.client import job_wait, paging
 from webdata_nb.client.client import Client
 from webdata_nb.contract import paths
@@ -34,7 +36,7 @@ from webdata_nb.errors import (
 )
 from webdata_nb.frames import rows
 from webdata_nb.frames.audit.columns import with_audit_columns
-from webdata_nb.frames.receipt import of_crawl, of_search
+from webdata_nb.frames.receipt import of_crawl, of_search, shorten
 from webdata_nb.frames.rows import Row
 from webdata_nb.jobs.incremental_reader import CrawlRowReader
 from webdata_nb.requests.call_options import CallOptions, within
@@ -122,13 +124,19 @@ async def _or_not_supported(started: Awaitable[StartReply], refusal: str) -> Sta
 
 
 async def run_call(
-    client: Client, spec: JobSpec, options: CallOptions, listener: RunListener
+    client: Client,
+    spec: JobSpec,
+    options: CallOptions,
+    listener: RunListener,
+    claim: JobClaim | None = None,
 ) -> CallResult:
-    """Start the job of a call and return its rows.
+    """Start the job of a call, or join that of an abandoned claim, and return its rows.
 
     With an idempotency key, the job may be one that an earlier call started. If that call
     cancelled it, or the service has deleted its rows, another job is started.
     """
+    if claim is not None:
+        return await _run_claimed(client, spec, options, listener, claim)
     key = options.idempotency_key
     for attempt in range(0 if key is None else _MAX_JOBS_OF_KEY):
         retry_options = replace(options, idempotency_key=f"{key}-{attempt}")
@@ -138,6 +146,92 @@ async def run_call(
     reply = await start_call(client, spec, replace(options, idempotency_key=None))
     listener.started(reply.job_id)
     return await finish_call(client, spec, options, reply, listener.report)
+
+
+async def _run_claimed(
+    client: Client, spec: JobSpec, options: CallOptions, listener: RunListener, claim: JobClaim
+) -> CallResult:
+    """Return the rows of the claimed job; of a new one where those have just been deleted."""
+    wait_s = _start_wait_s(spec, options)
+    reply = await start_or_join(client, spec, options, claim, wait_s=wait_s)
+    listener.started(reply.job_id)
+    try:
+        result = await finish_call(client, spec, options, reply, listener.report)
+    except (Expired, NotFound):
+        if not claim.joined:
+            raise
+        claim.joined = False
+        reply = await _start_claimed(client, spec, options, claim, wait_s=wait_s)
+        listener.started(reply.job_id)
+        result = await finish_call(client, spec, options, reply, listener.report)
+    outcome = result.outcome
+    claim.is_running = outcome is not None and outcome.timeout is not None
+    return result
+
+
+def joined_notice(spec: JobSpec, job_id: str) -> str:
+    """Return the sentence that tells the user whose job the call waits for."""
+    return (
+        f"This call joins job {job_id} of {shorten(spec.subject)}, which an earlier call "
+        "started and did not finish; refresh=True starts anew."
+    )
+
+
+async def start_or_join(
+    client: Client,
+    spec: JobSpec,
+    options: CallOptions,
+    claim: JobClaim | None,
+    *,
+    wait_s: int = 0,
+) -> StartReply:
+    """Join the job of an abandoned claim if it answers the call, or else start a job.
+
+    The service may wait for the result of a new search for `wait_s`.
+    """
+    if claim is None:
+        reply: StartReply = await within(options.timeout_s, start(client, spec, wait_s=wait_s))
+        return reply
+    if claim.abandoned:
+        is_known = claim.job_id is not None
+        try:
+            may_join = await within(options.timeout_s, _may_join(client, spec, options, claim))
+        except asyncio.CancelledError:
+            if claim.job_id is not None:
+                cancelling = client.cancel_quietly(claim.job_id)
+                await asyncio.shield(asyncio.ensure_future(cancelling))
+            raise
+        if may_join:
+            claim.joined = is_known
+            started = JobStatus.STARTED.value
+            return StartReply(success=True, job_id=claim.job_id or "", status=started)
+    return await _start_claimed(client, spec, options, claim, wait_s=wait_s)
+
+
+async def _may_join(client: Client, spec: JobSpec, options: CallOptions, claim: JobClaim) -> bool:
+    """Whether the job of an abandoned claim answers this call, as the service reports it."""
+    if claim.job_id is None:
+        # Its key finds a job whose start was not answered, or else starts one.
+        key = spec.idempotency_key(claim.run_id)
+        claim.start((await start(client, spec, idempotency_key=key)).job_id)
+    try:
+        status = await client.status(kind_of(spec), claim.job_id or "")
+    except (Expired, NotFound):
+        return False
+    return ResultCache.of_spec(spec, options).may_join(claim, status)
+
+
+async def _start_claimed(
+    client: Client, spec: JobSpec, options: CallOptions, claim: JobClaim, *, wait_s: int
+) -> StartReply:
+    """Start the job of a claim, another one than that of an abandoned claim."""
+    if claim.abandoned:
+        claim.renew(None if spec.since is None else spec.since.fields)
+    key = spec.idempotency_key(claim.run_id)
+    request = start(client, spec, wait_s=wait_s, idempotency_key=key)
+    reply: StartReply = await within(options.timeout_s, request)
+    claim.start(reply.job_id)
+    return reply
 
 
 async def _run_or_find(
@@ -163,13 +257,18 @@ async def _run_or_find(
 
 
 async def start_call(client: Client, spec: JobSpec, options: CallOptions) -> StartReply:
-    """Start the job of a call; the service may wait shortly for the result of a brief search."""
-    # The timeout bounds the whole job: a short one leaves no time to wait within the start.
-    has_time = options.timeout_s is None or options.timeout_s > _LONG_POLL_S
-    wait_s = START_WAIT_S if spec.brief and has_time else 0
+    """Start the job of a call."""
+    wait_s = _start_wait_s(spec, options)
     request = start(client, spec, wait_s=wait_s, idempotency_key=options.idempotency_key)
     reply: StartReply = await within(options.timeout_s, request)
     return reply
+
+
+def _start_wait_s(spec: JobSpec, options: CallOptions) -> int:
+    """Return the seconds for which the service may wait for the result of a brief search."""
+    # The timeout bounds the whole job: a short one leaves no time to wait within the start.
+    has_time = options.timeout_s is None or options.timeout_s > _LONG_POLL_S
+    return START_WAIT_S if spec.brief and has_time else 0
 
 
 async def finish_call(

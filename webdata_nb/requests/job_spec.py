@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack, cast
 
+import orjson
 from pydantic import ValidationError
 
 from webdata_nb import caller
@@ -202,6 +204,15 @@ class JobSpec:
     def body(self) -> dict[str, Any]:
         """The body of the HTTP request."""
         return arguments.request_body(self.request)
+
+    def idempotency_key(self, run_id: str) -> str:
+        """Return the key under which every attempt of a run finds the same job.
+
+        It does not depend on the position of an input, so equal inputs share a job.
+        """
+        added = {} if self.since is None else self.since.fields
+        request = orjson.dumps([run_id, self.op, self.body | added], option=orjson.OPT_SORT_KEYS)
+        return hashlib.sha256(request).hexdigest()
 
     @property
     def public_request(self) -> dict[str, Any]:

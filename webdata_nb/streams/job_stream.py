@@ -15,11 +15,11 @@ from webdata_nb.errors import IncompleteResult, JobTimeout
 from webdata_nb.frames import rows
 from webdata_nb.frames.receipt import JobOutcome, of_crawl, of_search
 from webdata_nb.jobs import runner
-from webdata_nb.requests.call_options import within
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from webdata_nb.cache.job_claims import JobClaim
     from webdata_nb.client.client import Client
     from webdata_nb.display.progress import Listener
     from webdata_nb.frames.rows import Row, TableBatch
@@ -43,6 +43,7 @@ class StreamContext:
     listener: Listener
     stats: StreamStats
     cancelled: asyncio.Event
+    claim: JobClaim | None
 
 
 async def crawl(context: StreamContext) -> AsyncGenerator[TableBatch, None]:
@@ -154,8 +155,11 @@ class _StreamedJob:
     async def __aenter__(self) -> Self:
         context = self._context
         client, timeout_s = context.client, context.options.timeout_s
-        reply = await within(timeout_s, runner.start(client, context.spec))
+        claim, spec = context.claim, context.spec
+        reply = await runner.start_or_join(client, spec, context.options, claim)
         context.stats.job_id = context.listener.job_id = reply.job_id
+        if claim is not None and claim.joined:
+            context.listener.update(notice=runner.joined_notice(spec, self.id))
         if context.cancelled.is_set():  # the click came before there was a job to cancel
             await client.cancel_quietly(self.id)
         if timeout_s is not None:
@@ -226,4 +230,10 @@ class _StreamedJob:
         reason = outcome.failure_reason
         if self._end_event is not None:
             reason = self._end_event.error or reason
-        self._context.stats.outcome = replace(outcome, failure_reason=reason, shortfall=shortfall)
+        claim = self._context.claim
+        self._context.stats.outcome = replace(
+            outcome,
+            failure_reason=reason,
+            shortfall=shortfall,
+            joined=claim is not None and claim.joined,
+        )
