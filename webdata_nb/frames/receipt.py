@@ -363,6 +363,7 @@ class InputRun:
             "rows": attrs.get("counts", {}).get("rows", 0),
             "failed": attrs.get("counts", {}).get("failed", 0),
             "cache": attrs.get("cache"),
+            **({"joined": True} if attrs.get("joined") else {}),
             "error": self.error,
         }
 

@@ -143,7 +143,8 @@ async def run_call(
         result = await _run_or_find(client, spec, retry_options, listener)
         if result is not None:
             return result
-    reply = await start_call(client, spec, replace(options, idempotency_key=None))
+    unkeyed = replace(options, idempotency_key=None)
+    reply = await start_call(client, spec, unkeyed, _start_wait_s(spec, options))
     listener.started(reply.job_id)
     return await finish_call(client, spec, options, reply, listener.report)
 
@@ -190,8 +191,7 @@ async def start_or_join(
     The service may wait for the result of a new search for `wait_s`.
     """
     if claim is None:
-        reply: StartReply = await within(options.timeout_s, start(client, spec, wait_s=wait_s))
-        return reply
+        return await start_call(client, spec, options, wait_s)
     if claim.abandoned:
         is_known = claim.job_id is not None
         try:
@@ -227,9 +227,8 @@ async def _start_claimed(
     """Start the job of a claim, another one than that of an abandoned claim."""
     if claim.abandoned:
         claim.renew(None if spec.since is None else spec.since.fields)
-    key = spec.idempotency_key(claim.run_id)
-    request = start(client, spec, wait_s=wait_s, idempotency_key=key)
-    reply: StartReply = await within(options.timeout_s, request)
+    keyed = replace(options, idempotency_key=spec.idempotency_key(claim.run_id))
+    reply = await start_call(client, spec, keyed, wait_s)
     claim.start(reply.job_id)
     return reply
 
@@ -245,7 +244,7 @@ async def _run_or_find(
         was_active |= progress.status != JobStatus.CANCELLED
         listener.report(progress)
 
-    reply = await start_call(client, spec, options)
+    reply = await start_call(client, spec, options, _start_wait_s(spec, options))
     listener.started(reply.job_id)
     try:
         result = await finish_call(client, spec, options, reply, report)
@@ -256,9 +255,10 @@ async def _run_or_find(
     return None if is_cancelled and not was_active else result
 
 
-async def start_call(client: Client, spec: JobSpec, options: CallOptions) -> StartReply:
-    """Start the job of a call."""
-    wait_s = _start_wait_s(spec, options)
+async def start_call(
+    client: Client, spec: JobSpec, options: CallOptions, wait_s: int
+) -> StartReply:
+    """Start the job of a call; the service may wait for the result of a search for `wait_s`."""
     request = start(client, spec, wait_s=wait_s, idempotency_key=options.idempotency_key)
     reply: StartReply = await within(options.timeout_s, request)
     return reply
