@@ -501,7 +501,7 @@ def test_a_killed_watch_asks_the_site_for_each_page_once(
         file = str(out) if has_file else None
         code = f"session.watch_df(url, out={file!r}, columns=['title'])"
         with caller(code, tmp_path, url=site.url) as process:
-            site.wait_for("/p9")
+            site.wait_for("/p9", 2)
             process.kill()
         gate.release()
         found = watch_df(site.url, out=out, columns=["title"])

@@ -254,7 +254,7 @@ def test_a_call_that_is_killed_is_made_up_for(versions: VersionedSite, tmp_path:
     call = f"watch_df({site.url!r}, out={str(out)!r}, columns=['title'])"
     code = f"from webdata_nb import watch_df; {call}"
     with subprocess.Popen([sys.executable, "-c", code], cwd=CHECKOUT) as process:
-        site.wait_for("/p9")
+        site.wait_for("/p9", 2)
         process.kill()
     gate.release()
     assert len(pd.read_parquet(out)) == 0

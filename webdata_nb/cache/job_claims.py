@@ -35,7 +35,6 @@ from webdata_nb.frames import parquet, private_files
 _LAYOUT: Final = "v1"
 _SUFFIX: Final = ".claim"
 _LOCK_SUFFIX: Final = ".lock"
-_EXPIRES_S: Final = 30 * 86_400.0
 # After these errors, the job may have started, and may run on.
 _MAY_RUN_ON: Final = (
     BadAnswer,
@@ -183,13 +182,12 @@ def _remove(path: Path, lock: filelock.BaseFileLock) -> None:
         _lock_file(path).unlink(missing_ok=True)
 
 
-def remove(root: Path, op: str = "*", *, older_than_s: float = _EXPIRES_S) -> None:
-    """Remove the claims of an operation, or of all, that are older; their jobs run on."""
-    for path in (root / _LAYOUT).glob(f"{op}/*/*{_SUFFIX}"):
-        if _age_s(path) >= older_than_s:
-            with suppress(OSError):
-                path.unlink()
-                _lock_file(path).unlink(missing_ok=True)
+def remove_abandoned(root: Path, op: str | None, *, older_than_s: float) -> None:
+    """Remove the abandoned claims of an operation, or of all, that are older."""
+    for path in (root / _LAYOUT).glob(f"{op or '*'}/*/*{_SUFFIX}"):
+        with suppress(OSError, NotImplementedError):
+            if _age_s(path) >= older_than_s and (lock := single_flight.try_lock(_lock_file(path))):
+                _remove(path, lock)
 
 
 def _age_s(path: Path) -> float:

@@ -113,7 +113,7 @@ def clear(
     for module in (snapshots, job_refs, single_flight, cancel_token):
         module.sweep(path())
     claimed_op = "crawl" if site is not None and op is None else op
-    job_claims.remove(path(), claimed_op or "*", older_than_s=older_than or 0.0)
+    job_claims.remove_abandoned(path(), claimed_op, older_than_s=older_than or 0.0)
     removed = sum(
         eviction.remove(file.path)
         for file in eviction.cache_files(path())
