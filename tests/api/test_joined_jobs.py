@@ -54,9 +54,10 @@ session = connect(base_url=sys.argv[1] or None, api_key=sys.argv[2] or None)
 """
 
 
-def run_form(code: str, session: Any, url: str, out: Path) -> pd.DataFrame:
+def run_form(code: str, session: Any, url: str, out: str | Path) -> pd.DataFrame:
     names = {"session": session, "url": url, "out": out, "pd": pd}
-    return eval(code, names)
+    df: pd.DataFrame = eval(code, names)
+    return df
 
 
 @contextmanager
@@ -99,6 +100,11 @@ def finish(service: WireService) -> None:
     service.search.running = service.crawl.running = False
 
 
+def finish_after_poll(service: WireService) -> None:
+    assert service.polled.wait(60)
+    finish(service)
+
+
 def has_joined(df: pd.DataFrame) -> bool:
     return bool(receipt_of(df).get("joined"))
 
@@ -118,7 +124,7 @@ def test_same_call_joins_the_job_of_a_killed_one(
     job_id = abandon(service, FORMS[form], out, end=end)
     timers: list[threading.Thread] = []
     if runs_on:
-        timers.append(threading.Thread(target=lambda: service.polled.wait(60) and finish(service)))
+        timers.append(threading.Thread(target=finish_after_poll, args=[service]))
         timers[0].start()
     else:
         finish(service)
