@@ -264,7 +264,7 @@ class LongCrawl:
         except NotFound as error:
             error.add_note(f"the rows in {self._out} are kept; {_NEW_CRAWL}")
             raise
-        status = await client.crawl_status(job_id, per_page=1, include_data=False)
+        status = await client.crawl_state(job_id)
         await writer.finish(status.total_results)
         return status
 

@@ -8,6 +8,7 @@ import logging
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from http import HTTPStatus
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, Self, TypeVar, Unpack
@@ -18,7 +19,12 @@ from webdata_nb import errors
 from webdata_nb.client import event_stream, replies
 from webdata_nb.client.download import to_file
 from webdata_nb.client.http import ApiRequest, RequestPause
-from webdata_nb.client.offered_options import OfferedOptions
+from webdata_nb.client.offered_options import (
+    OfferedOptions,
+    OptionalParameters,
+    absent_operation,
+    refused_start,
+)
 from webdata_nb.client.transport import LateReply, Transport, TransportOptions
 from webdata_nb.contract import limits, paths
 from webdata_nb.contract.events import Event
@@ -53,6 +59,19 @@ CANCEL_S: Final = 2.5
 R = TypeVar("R", bound=BaseModel)
 
 _NO_BODY: Final[Mapping[str, Any]] = MappingProxyType({})
+_ACCEPTED: Final[Mapping[str, Any]] = MappingProxyType({"success": True})
+_STARTED: Final[Mapping[str, Any]] = MappingProxyType({"success": True, "status": "started"})
+# Each service keeps apart what it refuses for reading a state and for reading rows.
+_START: Final = "start"
+_STATE: Final = {"search": "state of a search", "crawl": "state of a crawl"}
+_ROWS: Final = "rows of a crawl"
+_NO_ROWS: Final = "page without rows"
+_RECEIPTS: Final = "receipts, which say what became of each URL"
+_FACTS: Final = "the facts of pages, such as the texts of their links"
+# No crawl of the contract has so many pages that one of them would be here.
+_PAGE_WITHOUT_ROWS: Final[Mapping[str, str | int]] = MappingProxyType(
+    {"page": limits.MAX_PAGES[1] + 1, "per_page": 1}
+)
 _EVENTS: Final = {"search": paths.SEARCH_EVENTS, "crawl": paths.CRAWL_EVENTS}
 _EXPORT: Final = {"search": paths.SEARCH_EXPORT, "crawl": paths.CRAWL_EXPORT}
 
@@ -89,6 +108,7 @@ class Client:
         self.offers_events = True
         self._transport = Transport(base_url, api_key, **options)
         self._offered = OfferedOptions(self._transport)
+        self._optional = OptionalParameters(self._transport)
 
     def __repr__(self) -> str:
         return f"Client({self.base_url!r})"
@@ -108,8 +128,25 @@ class Client:
         """Close every connection."""
         await self._transport.aclose()
 
-    def _parse(self, model: type[R], body: Any) -> R:
-        return replies.parse(model, body, self.base_url)
+    def _parse(self, model: type[R], body: Any, known: Mapping[str, Any] | None = None) -> R:
+        return replies.parse(model, body, self.base_url, known=known)
+
+    async def _extra(self, what: str, request: ApiRequest) -> Any:
+        """Send a request that another service may not know; `what` completes "does not offer"."""
+        try:
+            return await self._transport.json(request)
+        except errors.ServiceError as error:
+            raise absent_operation(error, self.base_url, what) from None
+
+    async def _extra_of_crawl(self, what: str, job_id: str, request: ApiRequest) -> Any:
+        """Send a request about a crawl that another service may not know."""
+        try:
+            return await self._transport.json(request)
+        except errors.NotFound as error:
+            await self.status("crawl", job_id)  # raises if the job itself does not exist
+            raise absent_operation(error, self.base_url, what) from None
+        except errors.ServiceError as error:
+            raise absent_operation(error, self.base_url, what) from None
 
     # ----------------------------------------------------------------------------------- starts
 
@@ -145,7 +182,7 @@ class Client:
         request = _creating(paths.SEARCH, body, _key(idempotency_key), on_pause)
         if wait_s:
             request = replace(request, params={"wait": wait_s})
-        return self._parse(SearchStart, await self._start(request))
+        return self._parse(SearchStart, await self._start(request), _STARTED)
 
     async def start_crawl(
         self,
@@ -240,7 +277,10 @@ class Client:
         on_pause: Callable[[RequestPause], object] | None,
     ) -> StartReply:
         request = _creating(path, body, _key(idempotency_key), on_pause)
-        return self._parse(StartReply, await self._start(request))
+        try:
+            return self._parse(StartReply, await self._start(request), _STARTED)
+        except errors.InvalidRequest as error:
+            raise refused_start(error, self.base_url, body) from None
 
     async def _start(self, request: ApiRequest) -> Any:
         try:
@@ -254,7 +294,7 @@ class Client:
     async def _create(self, request: ApiRequest) -> Any:
         """Start a job; one whose caller was cancelled meanwhile is cancelled as well."""
         try:
-            return await self._transport.json(request)
+            return await self._optional.json(_START, request, ["wait"])
         except LateReply as late:
             # Its caller will never learn the id, so nobody else could end this job.
             with contextlib.suppress(errors.BadAnswer):
@@ -266,7 +306,7 @@ class Client:
         if isinstance(reply, dict) and (site_crawl_id := reply.get("site_crawl_id")):
             await self.cancel_site_crawl_quietly(str(site_crawl_id), within_s=CANCEL_S / 2)
             return
-        job_id = self._parse(RetryReply, reply).started
+        job_id = self._parse(RetryReply, reply, _ACCEPTED).started
         await self.cancel_quietly(job_id, within_s=CANCEL_S / 2)
 
     async def _learn_of_keys(self) -> bool:
@@ -293,7 +333,11 @@ class Client:
         """
         params = {**_data(include_data), **({"wait": wait_s} if wait_s else {})}
         request = ApiRequest("GET", _of_job(paths.SEARCH_JOB, job_id), params)
-        return self._parse(SearchStatus, await self._transport.json(request))
+        reply = await self._optional.json(_STATE["search"], request, ["include_data", "wait"])
+        status = self._parse(SearchStatus, reply, {"job_id": job_id})
+        for rank, row in enumerate(status.data, 1):
+            row.setdefault("rank", rank)  # the contract sends the results in organic order
+        return status
 
     async def crawl_status(
         self,
@@ -303,10 +347,25 @@ class Client:
         per_page: int = limits.PER_PAGE_DEFAULT,
         include_data: bool = True,
     ) -> CrawlStatus:
-        """GET /v1/crawl/{job_id}; `page` counts from 1, `per_page` up to 1000."""
+        """GET /v1/crawl/{job_id}; `page` counts from 1, `per_page` up to 1000.
+
+        Raises
+        ------
+        NotSupported
+            Only of a later page: the service has no parameter for it that we know.
+        """
         params = {"page": page, "per_page": per_page, **_data(include_data)}
         request = ApiRequest("GET", _of_job(paths.CRAWL_JOB, job_id), params)
-        return self._parse(CrawlStatus, await self._transport.json(request))
+        # The contract does not name these parameters; without `page`, the first one arrives.
+        operation = _ROWS if include_data else _STATE["crawl"]
+        optional = ["include_data", "per_page", *(["page"] if page == 1 else [])]
+        if page > 1 and self._optional.refuses(operation, "page"):
+            raise errors.NotSupported(
+                f"the service at {self.base_url} shows only the first page of a crawl",
+                status=HTTPStatus.NOT_IMPLEMENTED,
+            )
+        reply = await self._optional.json(operation, request, optional)
+        return self._parse(CrawlStatus, reply, {"job_id": job_id})
 
     async def receipt(
         self, job_id: str, *, page: int = 1, per_page: int = limits.RECEIPT_PER_PAGE_DEFAULT
@@ -320,12 +379,12 @@ class Client:
         """
         params = {"page": page, "per_page": per_page}
         request = ApiRequest("GET", _of_job(paths.CRAWL_RECEIPT, job_id), params)
-        return self._parse(ReceiptPage, await self._transport.json(request))
+        return self._parse(ReceiptPage, await self._extra_of_crawl(_RECEIPTS, job_id, request))
 
     async def receipt_of(self, job_id: str, url: str) -> ReceiptPage:
         """Ask what became of one URL; the reply's `url` is the form that was looked up."""
         request = ApiRequest("GET", _of_job(paths.CRAWL_RECEIPT, job_id), {"url": url})
-        return self._parse(ReceiptPage, await self._transport.json(request))
+        return self._parse(ReceiptPage, await self._extra_of_crawl(_RECEIPTS, job_id, request))
 
     async def page_facts(
         self, job_id: str, *, per_page: int = limits.PAGE_FACTS_DEFAULT, cursor: str | None = None
@@ -341,7 +400,7 @@ class Client:
         if cursor is not None:
             params["cursor"] = cursor
         request = ApiRequest("GET", _of_job(paths.CRAWL_PAGE_FACTS, job_id), params)
-        return self._parse(PageFactsPage, await self._transport.json(request))
+        return self._parse(PageFactsPage, await self._extra_of_crawl(_FACTS, job_id, request))
 
     async def verify(self, pages: Sequence[Mapping[str, Any]]) -> VerifyReply:
         """POST /v1/verify (ours): compare extracted values with the stored pages.
@@ -366,9 +425,33 @@ class Client:
         return self._parse(CapturesReply, await self._transport.json(request))
 
     async def status(self, kind: JobKind, job_id: str) -> SearchStatus | CrawlStatus:
-        """Return the status of a job of either kind, without its rows."""
+        """Return the status of a job of either kind, without its rows where that is possible."""
         if kind == "search":
             return await self.search_status(job_id, include_data=False)
+        return await self.crawl_state(job_id)
+
+    async def crawl_state(self, job_id: str) -> CrawlStatus:
+        """Return the status of a crawl without its rows where that is possible.
+
+        A service without `include_data` is asked for the page after the last one that a crawl may
+        have, which is empty. If it shows rows even so, those are in the reply.
+        """
+        if not self._optional.refuses(_STATE["crawl"], "include_data"):
+            status = await self.crawl_status(job_id, per_page=1, include_data=False)
+            if status.data:
+                self._optional.refuse(_STATE["crawl"], "include_data")  # it was ignored
+            return status
+        if not self._optional.refuses(_NO_ROWS, "page"):
+            request = ApiRequest("GET", _of_job(paths.CRAWL_JOB, job_id), _PAGE_WITHOUT_ROWS)
+            try:
+                reply = await self._optional.json(_NO_ROWS, request, ["per_page"])
+                status = self._parse(CrawlStatus, reply, {"job_id": job_id})
+            except (errors.InvalidRequest, errors.NotFound):
+                self._optional.refuse(_NO_ROWS, "page")
+            else:
+                if status.data:
+                    self._optional.refuse(_NO_ROWS, "page")
+                return status
         return await self.crawl_status(job_id, per_page=1, include_data=False)
 
     async def cancel(self, job_id: str) -> CancelReply:
@@ -383,7 +466,8 @@ class Client:
         request = ApiRequest(
             "POST", path, body=_NO_BODY, idempotent=True, lane="none", timeout_s=CANCEL_S
         )
-        return self._parse(CancelReply, await self._transport.json(request))
+        known = {**_ACCEPTED, "job_id": job_id}
+        return self._parse(CancelReply, await self._transport.json(request), known)
 
     async def cancel_quietly(self, job_id: str, *, within_s: float = CANCEL_S) -> bool:
         """Cancel from a clean-up: in bounded time, and without raising; return whether it ended.
@@ -415,7 +499,7 @@ class Client:
         """
         path = _of_job(paths.JOB_RETRY, job_id)
         request = _creating(path, _NO_BODY, _key(idempotency_key))
-        return self._parse(RetryReply, await self._create(request))
+        return self._parse(RetryReply, await self._create(request), _ACCEPTED)
 
     # ------------------------------------------------------------------------------------- lists
 
@@ -431,7 +515,8 @@ class Client:
             lane="starts",
             timeout_s=max(self._transport.timeout_s, requested_s + 10),
         )
-        return self._parse(CreativesReply, await self._transport.json(request))
+        known = {"advertiser_id": str(body.get("advertiser_id", ""))}
+        return self._parse(CreativesReply, await self._transport.json(request), known)
 
     async def advertisers(
         self, query: str, *, limit: int = limits.ADVERTISERS_DEFAULT
@@ -439,7 +524,8 @@ class Client:
         """GET .../advertisers: who a name or domain may mean; an extra that a service may lack."""
         params: dict[str, str | int] = {"query": query, "limit": limit}
         request = ApiRequest("GET", paths.ADVERTISERS, params)
-        return self._parse(AdvertisersReply, await self._transport.json(request))
+        reply = await self._extra("the search for advertisers", request)
+        return self._parse(AdvertisersReply, reply)
 
     async def creative_file(self, sha256: str) -> bytes:
         """GET .../files/{sha256}: a file that a creatives call downloaded; an extra of ours.
@@ -461,13 +547,12 @@ class Client:
         params: dict[str, str | int] = {"limit": limit}
         if cursor is not None:
             params["cursor"] = cursor
-        return self._parse(
-            JobList, await self._transport.json(ApiRequest("GET", paths.JOBS, params))
-        )
+        request = ApiRequest("GET", paths.JOBS, params)
+        return self._parse(JobList, await self._extra("a list of jobs", request))
 
     async def engines(self) -> list[EngineEntry]:
         """GET /v1/engines (ours): whom each engine asks, and what the others lack."""
-        answer = await self._transport.json(ApiRequest("GET", paths.ENGINES))
+        answer = await self._extra("a list of its engines", ApiRequest("GET", paths.ENGINES))
         return self._parse(EngineList, answer).engines
 
     async def remove_site(self, url: str) -> int:
@@ -477,7 +562,8 @@ class Client:
 
     async def usage(self) -> UsageReply:
         """GET /v1/usage: credits and active work of this key's account."""
-        return self._parse(UsageReply, await self._transport.json(ApiRequest("GET", paths.USAGE)))
+        reply = await self._extra("a report of its usage", ApiRequest("GET", paths.USAGE))
+        return self._parse(UsageReply, reply)
 
     async def weights(self) -> list[Weight]:
         """GET /v1/data-api-weights/public: credits by platform and operation."""

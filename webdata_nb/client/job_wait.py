@@ -22,19 +22,34 @@ log = logging.getLogger("webdata_nb")
 OUTAGE_S: Final = 60.0
 _MIN_POLL_S: Final = 0.1
 _MAX_POLL_S: Final = 5.0
-_MAX_HEAVY_POLL_S: Final = 15.0
+_MAX_HEAVY_POLL_S: Final = 60.0
+_ROWS_POLLED: Final = 0.05
 _POLL_SHARE: Final = 0.1
 _FAILED_PREFIX: Final = "failed:"
+# A request that this service will not answer later either, unlike one during an outage.
+_UNREADABLE: Final = (errors.InvalidRequest, errors.BadAnswer, errors.NotSupported)
 
 Report = Callable[[Progress], object]
 
 
 @dataclass(frozen=True, slots=True)
 class JobEnd:
-    """The state in which a job ended; `result` is the search's reply where a long poll got it."""
+    """The state in which a job ended.
+
+    `reply` is the status reply that said so; None if it was an event. `result` is the reply where
+    it has the whole result, as that of a search from a long poll.
+    """
 
     status: JobStatus
-    result: SearchStatus | None = None
+    reply: SearchStatus | CrawlStatus | None = None
+    has_result: bool = False
+
+    @property
+    def result(self) -> SearchStatus | None:
+        """The reply with the whole result of a search, if that is known."""
+        if isinstance(self.reply, SearchStatus) and (self.has_result or self.reply.data):
+            return self.reply
+        return None
 
 
 async def wait(
@@ -73,11 +88,18 @@ async def wait(
         The deadline passed.
     ServiceError, ConnectionFailed, BadAnswer
         The service did not tell the status for a minute or longer. A note on the error names the
-        job, which may still be running.
+        job, which may still be running; a job whose state could never be read is cancelled.
     """
+    was_read = False
+
+    def note_and_report(progress: Progress) -> None:
+        nonlocal was_read
+        was_read = True
+        report(progress)
+
     try:
         async with asyncio.timeout(deadline_s) as deadline:
-            return await _wait_for_end(client, kind, job_id, report, long_poll_s)
+            return await _wait_for_end(client, kind, job_id, note_and_report, long_poll_s)
     except TimeoutError:
         if not deadline.expired() or deadline_s is None:
             raise
@@ -88,7 +110,11 @@ async def wait(
             await asyncio.shield(asyncio.ensure_future(client.cancel_quietly(job_id)))
         raise
     except errors.WebdataError as error:
-        error.add_note(f"job {job_id} may still be running: attach to it again by its id")
+        is_unreadable = isinstance(error, _UNREADABLE) and cancel_remote and not was_read
+        if is_unreadable and await client.cancel_quietly(job_id):
+            error.add_note(f"job {job_id} was cancelled, since its state cannot be read")
+        else:
+            error.add_note(f"job {job_id} may still be running: attach to it again by its id")
         raise
 
 
@@ -101,11 +127,13 @@ async def _wait_for_end(
             reply = await client.search_status(job_id, wait_s=long_poll_s)
             report(progress_of(kind, reply, elapsed_s=0.0))
             if reply.status.terminal:
-                return JobEnd(reply.status, reply)
-    status = None
+                return JobEnd(reply.status, reply, has_result=True)
     if client.offers_events:
         status = await _follow_events(client, kind, job_id, report)
-    return JobEnd(status or await _poll(client, kind, job_id, report))
+        if status is not None:
+            return JobEnd(status)
+    last_reply = await _poll(client, kind, job_id, report)
+    return JobEnd(last_reply.status, last_reply)
 
 
 async def _follow_events(
@@ -128,9 +156,11 @@ async def _follow_events(
     return None
 
 
-async def _poll(client: Client, kind: JobKind, job_id: str, report: Report) -> JobStatus:
+async def _poll(
+    client: Client, kind: JobKind, job_id: str, report: Report
+) -> SearchStatus | CrawlStatus:
     started_at = last_reply_at = time.monotonic()
-    heavy = False
+    pacing = PollPacing()
     while True:
         try:
             reply = await client.status(kind, job_id)
@@ -140,31 +170,74 @@ async def _poll(client: Client, kind: JobKind, job_id: str, report: Report) -> J
                 raise
         else:
             last_reply_at = time.monotonic()
-            heavy = heavy or bool(reply.data)
-            report(progress_of(kind, reply, elapsed_s=last_reply_at - started_at))
+            progress = progress_of(kind, reply, elapsed_s=last_reply_at - started_at)
+            report(progress)
             if reply.status.terminal:
-                return reply.status
-        await asyncio.sleep(poll_after(time.monotonic() - started_at, heavy=heavy))
+                return reply
+            pacing.note(last_reply_at - started_at, share_of_rows(reply))
+        await asyncio.sleep(pacing.pause_s(time.monotonic() - started_at))
 
 
-def poll_after(elapsed_s: float, *, heavy: bool = False) -> float:
+def poll_after(elapsed_s: float) -> float:
     """Return the seconds until the next poll.
 
     The pause is a tenth of the time waited so far, between 0.1 and 5 s: the end is noticed at most
-    10 % late and a long job costs few requests. A `heavy` service sends the rows in each status
-    reply, so it is polled less often.
+    10 % late and a long job costs few requests.
     """
-    max_pause = _MAX_HEAVY_POLL_S if heavy else _MAX_POLL_S
-    share = 3 * _POLL_SHARE if heavy else _POLL_SHARE
-    return min(max_pause, max(_MIN_POLL_S, share * elapsed_s))
+    return min(_MAX_POLL_S, max(_MIN_POLL_S, _POLL_SHARE * elapsed_s))
+
+
+def share_of_rows(reply: SearchStatus | CrawlStatus) -> float:
+    """Return which share of the job's rows a status reply has: 0 without rows, 1 if unknown."""
+    if not reply.data:
+        return 0.0
+    if isinstance(reply, SearchStatus):
+        # Rows come with the results; the long texts in them come with the pages.
+        count, total = reply.stated("completed_results"), reply.total_results
+    else:
+        count, total = len(reply.data), reply.total_pages
+    return min(1.0, count / total) if total and count is not None else 1.0
+
+
+class PollPacing:
+    """Decides when a service is polled that may send the rows so far in each status reply.
+
+    Such replies may have 5 % of the rows in all before the end. After that, the next poll is due
+    when the job should have ended at its present rate, and a tenth later, or after a minute or the
+    time waited so far, if that is shorter. Where the service does not say how many rows there will
+    be, it is polled each time that the wait has doubled, up to a minute.
+    """
+
+    def __init__(self) -> None:
+        self._at_s = self._share = self._sum = 0.0
+
+    def note(self, elapsed_s: float, share: float) -> None:
+        """Note a reply that did not end the wait, and the share of the rows in it."""
+        self._at_s, self._share = elapsed_s, share
+        self._sum += share
+
+    def pause_s(self, elapsed_s: float) -> float:
+        """Return the seconds until the next poll."""
+        pause_s = poll_after(elapsed_s)
+        if not self._share:
+            return pause_s
+        if self._share >= 1:
+            return min(_MAX_HEAVY_POLL_S, max(pause_s, elapsed_s))
+        rate = self._share / max(self._at_s, _MIN_POLL_S)
+        if self._sum + rate * (elapsed_s + pause_s) <= _ROWS_POLLED:
+            return pause_s
+        end_s = (1 + _POLL_SHARE) / rate
+        return min(max(_MAX_HEAVY_POLL_S, elapsed_s), max(pause_s, end_s - elapsed_s))
 
 
 def progress_of(kind: JobKind, reply: SearchStatus | CrawlStatus, *, elapsed_s: float) -> Progress:
     """Return the progress that a status reply reports."""
     if isinstance(reply, SearchStatus):
-        completed, total, receipt = reply.completed_results, reply.total_results, None
+        completed, total, receipt = reply.stated("completed_results"), reply.total_results, None
     else:
-        completed, total, receipt = reply.completed_pages, reply.total_pages, reply.receipt
+        completed, total, receipt = reply.stated("completed_pages"), reply.total_pages, reply.receipt
+    if completed is None:
+        completed = reply.stated("total_results") or len(reply.data)
     counts = receipt.counts if receipt is not None else {}
     return Progress(
         job_id=reply.job_id,

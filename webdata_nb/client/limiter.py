@@ -152,7 +152,7 @@ class _Registry:
         )
 
     def limiters(self, base_url: str, api_key: str) -> KeyLimiters:
-        name = hashlib.sha256(f"{base_url}\n{api_key}".encode()).hexdigest()
+        name = key_digest(base_url, api_key)
         with self._lock:
             limiters = self._limiters.get(name)
             if limiters is None:
@@ -161,6 +161,11 @@ class _Registry:
 
 
 _REGISTRY: Final = _Registry()
+
+
+def key_digest(base_url: str, api_key: str) -> str:
+    """Return a name of a key at a service that does not show the key."""
+    return hashlib.sha256(f"{base_url}\n{api_key}".encode()).hexdigest()
 
 
 def limiters_for_key(base_url: str, api_key: str) -> KeyLimiters:

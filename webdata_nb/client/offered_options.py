@@ -1,23 +1,135 @@
-"""Checks that a service offers options that change what a caller may do with the answer.
+"""What a service offers beyond the contract, and how requests do without the rest.
 
 Another service may ignore an option that it does not know. Where that would give rows that the
 caller did not want, its OpenAPI document must name the option. Long crawls and site crawls need no
 check: only our service has them, and it refuses options that it does not know.
+
+Another service may also refuse a parameter that it does not know. Those that only save work are
+left out then, and in later requests to this service.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final
 
 from webdata_nb.client.http import ApiRequest
 from webdata_nb.client.transport import Transport
 from webdata_nb.contract import paths
-from webdata_nb.errors import BadAnswer, NotSupported, ServiceError
+from webdata_nb.contract.requests import CrawlRequest, ScrapeOptions
+from webdata_nb.errors import BadAnswer, InvalidRequest, NotFound, NotSupported, ServiceError
 
 # The options of crawls that must not be ignored.
 CHECKED: Final = frozenset({"purpose", "rights", "check_links"})
+
+_OURS: Final = "(ours)"
+_REFUSALS: Final = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY})
+_ABSENT: Final = frozenset({HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED})
+# What services have refused, by `Transport.key_digest`.
+_REFUSED: Final[dict[str, set[tuple[str, str]]]] = {}
+
+
+class OptionalParameters:
+    """The query parameters without which a request is valid as well, though its answer is longer.
+
+    A service says that it refuses a parameter by the status 400 or 422. A parameter counts as
+    refused once the request succeeds without it.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def refuses(self, operation: str, name: str) -> bool:
+        """Whether the service has refused a parameter of an operation."""
+        return (operation, name) in _REFUSED.get(self._transport.key_digest, ())
+
+    def refuse(self, operation: str, name: str) -> None:
+        """Leave a parameter of an operation out from now on."""
+        _REFUSED.setdefault(self._transport.key_digest, set()).add((operation, name))
+
+    async def json(self, operation: str, request: ApiRequest, optional: Sequence[str]) -> Any:
+        """Return the reply to a request; `optional` names parameters, the least useful one first.
+
+        Raises
+        ------
+        ServiceError, ConnectionFailed, UnknownOutcome, BadAnswer
+            As `Transport.json`; the first refusal, if the service refuses the rest as well.
+        """
+        params = {
+            name: value
+            for name, value in request.params.items()
+            if name not in optional or not self.refuses(operation, name)
+        }
+        first_refusal: InvalidRequest | None = None
+        while True:
+            try:
+                reply = await self._transport.json(replace(request, params=params))
+            except InvalidRequest as error:
+                left_out = _refused_name(error, [name for name in optional if name in params])
+                first_refusal = first_refusal or error
+                if left_out is None:
+                    raise first_refusal from None
+                del params[left_out]
+                continue
+            if first_refusal is not None:
+                for name in request.params.keys() - params.keys():
+                    self.refuse(operation, name)
+            return reply
+
+
+def _refused_name(error: InvalidRequest, optional: Sequence[str]) -> str | None:
+    """Return the parameter to leave out: one that the refusal names, or else the first."""
+    if error.status not in _REFUSALS or not optional:
+        return None
+    paths_named = {part for path, _ in error.fields for part in path.split(".")}
+    if paths_named:
+        return next((name for name in optional if name in paths_named), None)
+    in_text = (name for name in optional if re.search(rf"\b{name}\b", error.detail))
+    return next(in_text, optional[0])
+
+
+def absent_operation(error: ServiceError, base_url: str, what: str) -> ServiceError:
+    """Return the error of an operation that a service may lack, as a sentence about the service."""
+    is_absent = isinstance(error, NotFound) or (error.status in _ABSENT and not error.detail)
+    if not (is_absent or error.status == HTTPStatus.METHOD_NOT_ALLOWED):
+        return error
+    return NotSupported(f"the service at {base_url} does not offer {what}", status=error.status)
+
+
+def refused_start(error: InvalidRequest, base_url: str, body: Mapping[str, Any]) -> ServiceError:
+    """Return the error of a start; it names options beyond the contract that it did not take."""
+    named = {part for path, _ in error.fields for part in path.split(".")}
+    extras = list(_extra_options(body))
+    refused = [name for name in extras if name in named or re.search(rf"\b{name}\b", error.detail)]
+    refused = refused or ([] if error.detail else extras)
+    if error.status not in _REFUSALS or not refused or _states_a_value(error, refused):
+        return error
+    return NotSupported(
+        f"the service at {base_url} does not offer {' and '.join(refused)}; nothing was started",
+        status=HTTPStatus.NOT_IMPLEMENTED,
+    )
+
+
+def _states_a_value(error: InvalidRequest, names: Sequence[str]) -> bool:
+    """Whether a refusal is about the values of options, which the service knows then."""
+    kinds = [
+        kind
+        for (path, _), kind in zip(error.fields, error.types, strict=False)
+        if path.rpartition(".")[2] in names
+    ]
+    return bool(kinds) and not any("extra" in kind for kind in kinds)
+
+
+def _extra_options(body: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the options of a crawl that are no part of the contract."""
+    scrape = body.get("scrape_options")
+    for model, values in ((CrawlRequest, body), (ScrapeOptions, scrape)):
+        for name, field in model.model_fields.items():
+            if isinstance(values, Mapping) and name in values and _OURS in (field.description or ""):
+                yield name
 
 
 class OfferedOptions:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any, Final
+
+import orjson
 
 from webdata_nb import errors
 from webdata_nb.client.client import Client
@@ -30,8 +33,11 @@ async def crawl_rows(
     per_page: int = limits.PER_PAGE_DEFAULT,
     total: int | None = None,
     first_page: int = 1,
+    known: CrawlStatus | None = None,
 ) -> AsyncGenerator[Rows, None]:
     """Yield a crawl's rows page by page, in order.
+
+    Where the service shows the first page only, the other rows come from its JSON export.
 
     Parameters
     ----------
@@ -45,6 +51,8 @@ async def crawl_rows(
         The number of rows; by default, that of the replies.
     first_page : int
         The first page to read.
+    known : CrawlStatus, optional
+        A reply of the ended crawl whose rows are not read again; the size of later pages is its.
 
     Yields
     ------
@@ -63,23 +71,53 @@ async def crawl_rows(
     previous_rows: Rows = []
     if page > 1 and total is not None and row_count >= total:
         return
+    expected = total
     while True:
-        reply = await client.crawl_status(job_id, page=page, per_page=per_page)
-        expected = _total_results(reply) if total is None else total
+        if known is not None and page == (known.stated("page") or 1):
+            reply, known, per_page = known, None, len(known.data)
+        else:
+            try:
+                reply = await client.crawl_status(job_id, page=page, per_page=per_page)
+            except (errors.InvalidRequest, errors.NotFound, errors.NotSupported) as error:
+                if page == 1:
+                    raise
+                problem = str(error)
+                break
+        expected = reply.stated("total_results") if total is None else total
         if page == first_page > 1 and expected is not None and row_count >= expected:
             return
         problem = _page_problem(reply, page, previous_rows)
         if reply.data and not problem:
             row_count += len(reply.data)
             yield reply.data
-        is_last = not reply.data if expected is None else row_count >= expected
+        is_short = len(reply.data) < (reply.stated("per_page") or 1)
+        is_last = is_short if expected is None else row_count >= expected
         if is_last and not problem:
             return
         if problem or not reply.data:
-            raise errors.IncompleteResult(
-                expected, row_count, why=problem or f"page {page} is empty"
-            )
+            problem = problem or f"page {page} is empty"
+            break
         previous_rows, page = reply.data, page + 1
+    exported = await _exported_rows(client, job_id)
+    if row_count == len(previous_rows) and exported[:row_count] != previous_rows:
+        exported = []  # other rows, or in another order
+    if missing := exported[row_count:]:
+        row_count += len(missing)
+        yield missing
+    is_complete = bool(exported) if expected is None else row_count >= expected
+    if not is_complete:
+        raise errors.IncompleteResult(expected, row_count, why=problem)
+
+
+async def _exported_rows(client: Client, job_id: str) -> Rows:
+    """Return the rows of a crawl's JSON export; none if it has no such export."""
+    try:
+        async with aclosing(client.export("crawl", job_id, "json")) as pieces:
+            rows = orjson.loads(b"".join([piece async for piece in pieces]))
+    except (errors.ServiceError, errors.ConnectionFailed, errors.BadAnswer, orjson.JSONDecodeError):
+        return []
+    is_list = isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
+    return rows if is_list else []
 
 
 async def receipt_entries(client: Client, job_id: str) -> list[ReceiptEntry]:
@@ -147,11 +185,6 @@ async def captures(
         if enough(reply) or cursor in cursors:
             return replies
         cursors.add(cursor)
-
-
-def _total_results(reply: CrawlStatus) -> int | None:
-    """Return the service's count of rows; None if the reply has none."""
-    return reply.total_results if "total_results" in reply.model_fields_set else None
 
 
 def _page_problem(reply: CrawlStatus, page: int, previous_rows: Rows) -> str:

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 
 from webdata_nb import errors
 from webdata_nb.client.client import Client
-from webdata_nb.client.job_wait import poll_after, progress_of
+from webdata_nb.client.job_wait import PollPacing, progress_of, share_of_rows
 from webdata_nb.contract.events import Done, Event
 from webdata_nb.contract.states import JobKind
 
@@ -40,7 +40,7 @@ async def events(client: Client, kind: JobKind, job_id: str) -> AsyncGenerator[E
 
 
 async def _polled(client: Client, kind: JobKind, job_id: str) -> AsyncGenerator[Event, None]:
-    began, before = time.monotonic(), None
+    began, before, pacing = time.monotonic(), None, PollPacing()
     while True:
         reply = await client.status(kind, job_id)
         elapsed = time.monotonic() - began
@@ -52,4 +52,5 @@ async def _polled(client: Client, kind: JobKind, job_id: str) -> AsyncGenerator[
         if reply.status.terminal:
             yield Done(job_id=job_id, status=reply.status, error=reply.error)
             return
-        await asyncio.sleep(poll_after(elapsed, heavy=bool(reply.data)))
+        pacing.note(elapsed, share_of_rows(reply))
+        await asyncio.sleep(pacing.pause_s(elapsed))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -30,6 +31,8 @@ _WITHOUT_TEXT: Final = re.compile(
 )
 _WRONG_ADDRESS: Final = "set base_url (WEBDATA_BASE_URL) to the address of a webdata service"
 _WEIGHTS: Final = TypeAdapter(list[Weight])
+# Fields on which the rows of a result depend.
+_NEEDED: Final = frozenset({"data", "creatives", "cursor", "result", "result_expired", "status"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +74,62 @@ class HttpReply:
 # --------------------------------------------------------------------------------------- replies
 
 
-def parse(model: type[R], body: Any, base_url: str = "") -> R:
-    """Check a decoded body against its model; `base_url` is the service, for the message.
+def parse(
+    model: type[R], body: Any, base_url: str = "", *, known: Mapping[str, Any] | None = None
+) -> R:
+    """Check a decoded body against its model.
+
+    Parameters
+    ----------
+    model : type
+        The model of the reply.
+    body : Any
+        The decoded body.
+    base_url : str
+        The service, for the message.
+    known : Mapping, optional
+        Values of fields that another service may leave out, because the caller knows them.
 
     Raises
     ------
     BadAnswer
         The body breaks the contract; the message and `field` name the first wrong field.
     """
+    fields = _lenient(body)
+    if known is not None and isinstance(fields, dict):
+        fields = {**known, **fields}
     try:
-        return model.model_validate(_lenient(body))
+        return model.model_validate(fields)
     except ValidationError as error:
+        if isinstance(fields, dict) and (repaired := _repaired(model, error, fields)) is not None:
+            # Once only: a field that was repaired or left out cannot fail again.
+            with contextlib.suppress(ValidationError):
+                return model.model_validate(repaired)
         raise _contract_error(model.__name__, error, body, base_url) from None
+
+
+def _repaired(
+    model: type[BaseModel], error: ValidationError, fields: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """Return the fields without those of a wrong type that nothing depends on; None if some do.
+
+    A number becomes text where text is due.
+    """
+    repaired = dict(fields)
+    for problem in error.errors(include_input=False, include_url=False):
+        name = str(problem["loc"][0]) if problem["loc"] else ""
+        value = repaired.get(name)
+        if problem["type"] == "string_type" and isinstance(value, int | float):
+            repaired[name] = str(value)
+        elif problem["type"] == "string_type" and isinstance(value, dict | list):
+            repaired[name] = orjson.dumps(value).decode()
+        elif name in _NEEDED or name not in model.model_fields or name not in fields:
+            return None
+        elif model.model_fields[name].is_required():
+            return None
+        else:
+            repaired.pop(name, None)
+    return repaired
 
 
 def parse_weights(body: Any) -> list[Weight]:
@@ -100,8 +147,9 @@ def _lenient(body: Any) -> Any:
     fields = {name: value for name, value in body.items() if value is not None}
     if "result" in fields:
         fields["result"] = _lenient(fields["result"])
-    if fields.get("status") == "queued":
-        fields["status"] = "started"
+    status = fields.get("status")
+    if isinstance(status, str):
+        fields["status"] = "started" if status.lower() == "queued" else status.lower()
     return fields
 
 

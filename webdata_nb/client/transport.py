@@ -24,7 +24,7 @@ from webdata_nb.client.http import (
     RequestPause,
     SendResult,
 )
-from webdata_nb.client.limiter import ConcurrencyLimiter, limiters_for_key
+from webdata_nb.client.limiter import ConcurrencyLimiter, key_digest, limiters_for_key
 from webdata_nb.client.replies import HttpReply
 from webdata_nb.client.retry import FailureKind, NoRetry, RetryDelay
 from webdata_nb.contract import paths
@@ -119,6 +119,11 @@ class Transport:
         self._key = http.checked_key(address.api_key)
         self._limiters = limiters_for_key(self.base_url, self._key)
         self._connection = self._connect(self.base_url, self._key, headers=address.headers)
+
+    @property
+    def key_digest(self) -> str:
+        """The name of what all clients of this process share for this key at this service."""
+        return key_digest(self.base_url, self._key)
 
     async def aclose(self) -> None:
         """Close every connection."""

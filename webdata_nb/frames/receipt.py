@@ -22,7 +22,7 @@ from webdata_nb.contract.states import JobStatus
 from webdata_nb.errors import IncompleteResult, JobCancelled, JobFailed, JobTimeout, WebdataError
 from webdata_nb.frames import capture_distances, extractions
 from webdata_nb.frames.json_text import dumps
-from webdata_nb.frames.rows import Row
+from webdata_nb.frames.rows import Row, row_success
 
 _MAX_SUBJECT_CHARS: Final = 80
 _MAX_LISTED_ATTEMPTS: Final = 3
@@ -110,7 +110,7 @@ def of_search(reply: SearchStatus, rows: Sequence[Row]) -> JobOutcome:
         job_id=reply.job_id,
         rows=len(rows),
         failed=_count_failed(rows),
-        total=reply.total_results,
+        total=reply.stated("total_results"),
         job_s=reply.time_taken,
         credits=_credits(reply),
         reserved=reply.credits_reserved,
@@ -150,7 +150,7 @@ def of_crawl(reply: CrawlStatus, rows: pa.Table, *, url: str) -> JobOutcome:
         job_id=reply.job_id,
         rows=rows.num_rows,
         failed=count_failed_rows(rows),
-        total=reply.total_results,
+        total=reply.stated("total_results"),
         job_s=reply.time_taken,
         credits=_credits(reply),
         reserved=reply.credits_reserved,
@@ -172,9 +172,9 @@ def of_ended_crawl(reply: CrawlStatus, *, url: str) -> JobOutcome:
         subject=url,
         status=reply.status.value,
         job_id=reply.job_id,
-        rows=reply.total_results,
+        rows=reply.stated("total_results") or reply.completed_pages,
         failed=sum(n for name, n in counts.items() if name.startswith(outcomes.FAILED)),
-        total=reply.total_results,
+        total=reply.stated("total_results"),
         job_s=reply.time_taken,
         credits=_credits(reply),
         unlimited=reply.credits_unlimited,
@@ -196,7 +196,7 @@ def of_creatives(
         rows=len(rows),
         failed=sum(bool(row.get("error")) for row in rows),
         listing_scope=_listing_scope(replies),
-        total=sum(reply.total_results for reply in replies),
+        total=sum(reply.stated("total_results") or len(reply.creatives) for reply in replies),
         job_s=sum(times) if times else None,
     )
 
@@ -213,7 +213,7 @@ def _listing_scope(replies: Sequence[CreativesReply]) -> str:
 
 
 def _count_failed(rows: Sequence[Row]) -> int:
-    return sum(row.get("success") is False or row.get("status") == "failed" for row in rows)
+    return sum(row_success("search", row) is False for row in rows)
 
 
 def count_failed_rows(rows: pa.Table) -> int:
@@ -571,7 +571,7 @@ def _attempt_text(entry: Mapping[str, Any]) -> str:
 
 def _row_counts(rows: int, ok: int, failed: int, total: int | None = None) -> str:
     noun = "row" if rows == 1 else "rows"
-    of = "" if total in (None, rows) else f" of {total}"
+    of = "" if total is None or total <= rows else f" of {total}"
     return f"{rows}{of} {noun}" + (f" ({ok} ok, {failed} failed)" if failed else "")
 
 

@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from http import HTTPStatus
 from types import NoneType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, get_args
 
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from webdata_nb.contract.choices import Format
 from webdata_nb.foreign_json import well_formed
 from webdata_nb.frames import arrow_memory, item_lists, schemas
 from webdata_nb.frames.json_text import dumps
@@ -56,7 +58,8 @@ def batch(table: TableName, rows: Sequence[Row], *, memory: Pool = None) -> Tabl
     `memory` is the memory pool of the columns, by default that of Arrow.
     """
     schema = schemas.SCHEMAS[table]
-    rows = [_with_metadata_fields(row) for row in rows] if table == "crawl" else rows
+    if (complete := _COMPLETED.get(table)) is not None:
+        rows = [complete(row) for row in rows]
     present: set[str] = set().union(*rows)
     known = [field for field in schema if field.name != schemas.EXTRA]
     extra = _unknown(rows, present, frozenset(field.name for field in known))
@@ -134,12 +137,12 @@ def _unknown(rows: Sequence[Row], present: set[str], known: frozenset[str]) -> E
 
 
 def _with_metadata_fields(row: Row) -> Row:
-    """Fill missing `url`, `title` and `status_code` from the metadata of the page."""
+    """Fill missing `url`, `title` and `status_code` from the metadata of the page, and `success`."""
     if "url" in row and "title" in row and "status_code" in row:
-        return row
+        return row if "success" in row else {**row, "success": row_success("crawl", row)}
     metadata = row.get("metadata")
     fields = metadata if isinstance(metadata, dict) else {}
-    return {
+    complete = {
         **row,
         "url": _first_of_type(
             str, row.get("url"), *map(fields.get, ("url", "source_url", "sourceURL"))
@@ -152,6 +155,49 @@ def _with_metadata_fields(row: Row) -> Row:
             *map(fields.get, ("status_code", "statusCode")),
         ),
     }
+    return {**complete, "success": row_success("crawl", complete)}
+
+
+def _with_outcome(row: Row) -> Row:
+    """Fill missing `success` and `scraped` of a search result."""
+    if "success" in row and "scraped" in row:
+        return row
+    success = row_success("search", row)
+    scraped = success is not False and any(row.get(name) is not None for name in _CONTENT)
+    return {"scraped": scraped, **row, "success": success}
+
+
+def row_success(table: TableName, row: Row) -> bool | None:
+    """Return whether a row succeeded, which a service may state in several ways.
+
+    `success` decides, then an `error`, the word or code in `status`, and `status_code`. A search
+    result without these has succeeded, and so has a page with content; another page may have or not
+    (None).
+    """
+    stated = row.get("success")
+    if isinstance(stated, bool):
+        return stated
+    if row.get("error"):
+        return False
+    status = row.get("status")
+    if isinstance(status, str) and (success := _STATUS_WORDS.get(status.lower())) is not None:
+        return success
+    codes = [each for each in (status, row.get("status_code")) if type(each) is int]
+    if codes:
+        return all(HTTPStatus.OK <= code < HTTPStatus.MULTIPLE_CHOICES for code in codes)
+    has_content = any(row.get(name) for name in _CONTENT)
+    return True if has_content or table == "search" else None
+
+
+_CONTENT: Final = (*get_args(Format), "extract")
+_STATUS_WORDS: Final = {
+    **dict.fromkeys(("completed", "success", "succeeded", "ok", "done", "scraped"), True),
+    **dict.fromkeys(("failed", "failure", "error", "timeout", "blocked", "cancelled"), False),
+}
+_COMPLETED: Final[dict[TableName, Callable[[Row], Row]]] = {
+    "crawl": _with_metadata_fields,
+    "search": _with_outcome,
+}
 
 
 def _first_of_type(wanted: type, *candidates: object) -> Any:

@@ -15,6 +15,7 @@ from typing import Final, Self
 from webdata_nb.client import job_wait, paging
 from webdata_nb.client.client import Client
 from webdata_nb.contract.events import Progress
+from webdata_nb.contract.replies import CrawlStatus
 from webdata_nb.errors import IncompleteResult, WebdataError
 from webdata_nb.frames import arrow_memory, rows
 from webdata_nb.frames.rows import TableBatch
@@ -63,11 +64,21 @@ class CrawlRowReader:
             self._published = progress.completed
             self._progressed.set()
 
-    async def rest(self, total: int | None) -> tuple[TableBatch, IncompleteResult | None]:
-        """Read the remaining rows; an unreadable page costs the later rows only."""
+    async def rest(self, status: CrawlStatus) -> tuple[TableBatch, IncompleteResult | None]:
+        """Read the remaining rows; an unreadable page costs the later rows only.
+
+        `status` is that of the ended job; the rows in it are not read again.
+        """
         shortfall = None
+        total = status.stated("total_results")
         pages = paging.crawl_rows(
-            self._client, self._job_id, per_page=ROWS, total=total, first_page=self._next_page
+            self._client,
+            self._job_id,
+            per_page=ROWS,
+            total=total,
+            first_page=self._next_page,
+            # A single row may be the only one of a page of the size that was requested.
+            known=status if self._next_page == 1 and len(status.data) > 1 else None,
         )
         try:
             await self._read_all(pages)

@@ -20,7 +20,7 @@ from webdata_nb.cache.result_cache import ResultCache
 from webdata_nb.client import job_wait, progress_events
 from webdata_nb.client.client import Client
 from webdata_nb.contract.events import Event, Progress
-from webdata_nb.contract.replies import SearchStatus
+from webdata_nb.contract.replies import CrawlStatus, SearchStatus
 from webdata_nb.contract.states import JobKind, JobStatus
 from webdata_nb.display import object_html
 from webdata_nb.display.progress import Listener
@@ -202,16 +202,16 @@ class Job:
                     deadline_s=options.timeout_s,
                     cancel_remote=False,
                 )
-                self._end_summary = await self._summary(client)
+                self._end_summary = await self._summary(client, end.reply)
                 listener.ended(end.status, self._end_summary)
         self._end_was_shown = True
         self._set_progress(self._progress.model_copy(update={"status": end.status}))
         return end.status.value
 
-    async def _summary(self, client: Client) -> str:
+    async def _summary(self, client: Client, reply: SearchStatus | CrawlStatus | None) -> str:
         """Return the receipt line of the ended job; empty if the service does not report it."""
         try:
-            reply = await client.status(self.kind, self.job_id)
+            reply = reply or await client.status(self.kind, self.job_id)
         except WebdataError:
             return ""
         if isinstance(reply, SearchStatus):

@@ -23,7 +23,13 @@ from webdata_nb.contract.archive_requests import (
 )
 from webdata_nb.contract.events import Progress
 from webdata_nb.contract.fields import Strict
-from webdata_nb.contract.replies import ReceiptEntry, SearchStart, SearchStatus, StartReply
+from webdata_nb.contract.replies import (
+    CrawlStatus,
+    ReceiptEntry,
+    SearchStart,
+    SearchStatus,
+    StartReply,
+)
 from webdata_nb.contract.states import JobKind, JobStatus
 from webdata_nb.errors import (
     Expired,
@@ -339,7 +345,7 @@ async def follow(
         return _unfinished(partial, timeout=error)
     if end.result is not None:
         return await _search_result(end.result, brief=brief)
-    result = await _collect(client, job_id, subject, reader)
+    result = await _collect(client, job_id, subject, reader, end.reply)
     if audits and result.outcome is not None and result.outcome.shortfall is None:
         facts = await paging.page_facts(client, job_id)
         table = await asyncio.to_thread(with_audit_columns, result.table, facts)
@@ -360,13 +366,19 @@ def _unfinished(
 
 
 async def _collect(
-    client: Client, job_id: str, subject: str, reader: CrawlRowReader | None
+    client: Client,
+    job_id: str,
+    subject: str,
+    reader: CrawlRowReader | None,
+    last_reply: SearchStatus | CrawlStatus | None = None,
 ) -> CallResult:
     """Return the rows that the service has now; raises `Expired` where it has deleted them."""
     if reader is None:
         return await _search_result(await client.search_status(job_id))
-    status = await client.crawl_status(job_id, per_page=1, include_data=False)
-    batch, shortfall = await reader.rest(status.total_results)
+    status = last_reply
+    if not isinstance(status, CrawlStatus):
+        status = await client.crawl_state(job_id)
+    batch, shortfall = await reader.rest(status)
     outcome = of_crawl(status, batch.table, url=subject)
     return CallResult.from_batch(batch, replace(outcome, shortfall=shortfall))
 

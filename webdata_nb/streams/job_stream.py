@@ -50,26 +50,34 @@ async def crawl(context: StreamContext) -> AsyncGenerator[TableBatch, None]:
     """Yield the pages of a crawl in their order, `batch_rows` at a time."""
     client, size = context.client, context.batch_rows
     async with _StreamedJob(context) as job:
-        page = 1
+        page, reads_early = 1, True
         while not job.ended:
             await job.wait_for_event()
-            while not job.ended and job.published >= page * size:
+            while reads_early and not job.ended and job.published >= page * size:
                 reply = await client.crawl_status(job.id, page=page, per_page=size)
-                if len(reply.data) < size:
+                if len(reply.data) != size or (reply.stated("page") or page) != page:
+                    # Another service may choose the size of its pages.
+                    reads_early = client.offers_events
                     # Rows may be counted before they are published: wait for the next event.
                     job.published = len(reply.data) + (page - 1) * size
                     break
                 page += 1
                 yield await _to_batch("crawl", reply.data)
-        status = await client.crawl_status(job.id, per_page=1, include_data=False)
+        status = await client.crawl_state(job.id)
         remaining = paging.crawl_rows(
-            client, job.id, per_page=size, total=status.total_results, first_page=page
+            client,
+            job.id,
+            per_page=size,
+            total=status.stated("total_results"),
+            first_page=page,
+            known=status if page == 1 and len(status.data) > 1 else None,
         )
         shortfall = None
         try:
             async with aclosing(remaining):
                 async for data in remaining:
-                    yield await _to_batch("crawl", data)
+                    for chunk in _chunks(data, size):
+                        yield await _to_batch("crawl", chunk)
         except IncompleteResult as error:
             shortfall = error
         no_rows = rows.concat("crawl", ()).table

@@ -44,6 +44,10 @@ class Reply(BaseModel):
     # Built at the first use: a process uses few of the replies, and building all takes long.
     model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
 
+    def stated(self, name: str) -> Any:
+        """Return a field of the reply; None if the service left it out."""
+        return getattr(self, name) if name in self.model_fields_set else None
+
 
 class SuccessReply(Reply):
     """A reply with the contract's `success` field."""
