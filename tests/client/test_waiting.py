@@ -13,8 +13,9 @@ from tests.client.fake import BREAK, KEY, Service, status
 from webdata_nb import errors
 from webdata_nb.client import event_stream, job_wait, progress_events
 from webdata_nb.client.client import Client
-from webdata_nb.client.job_wait import poll_after, wait
+from webdata_nb.client.job_wait import PollPacing, poll_after, wait
 from webdata_nb.contract.events import Done, Progress
+from webdata_nb.contract.replies import CrawlStatus
 from webdata_nb.contract.states import JobStatus
 
 
@@ -186,12 +187,50 @@ async def test_outage_is_waited_out(
 
 def test_poll_interval_adapts_to_job_length() -> None:
     assert [poll_after(s) for s in (0, 0.5, 1, 10, 49, 50, 3600)] == [0.1, 0.1, 0.1, 1, 4.9, 5, 5]
-    assert [poll_after(s, heavy=True) for s in (0, 1, 10, 3600)] == pytest.approx([0.1, 0.3, 3, 15])
     elapsed, polls = 0.0, 0
     while elapsed < 600:
         elapsed += poll_after(elapsed)
         polls += 1
     assert polls < 200
+
+
+def rows_sent(pacing: PollPacing, end_s: float, *, page: int = 1000, total: bool = True) -> float:
+    """Simulate a crawl of 1,000 rows at an even rate; return how often its rows were sent.
+
+    Each status reply has the rows so far, up to a page.
+    """
+    now_s = shares = 0.0
+    while now_s < end_s:
+        rows = int(1000 * now_s / end_s)
+        shares += min(rows, page) / 1000
+        reply = CrawlStatus.model_validate(
+            {
+                "job_id": "j",
+                "status": "running",
+                "completed_pages": rows,
+                "data": [{}] * min(rows, page),
+                **({"total_pages": 1000} if total else {}),
+            }
+        )
+        pacing.note(now_s, reply)
+        now_s += pacing.pause_s(now_s)
+    if total:
+        assert now_s < 1.2 * end_s
+    return shares + min(1000, page) / 1000
+
+
+@pytest.mark.parametrize("end_s", [5, 10, 30, 45, 60])
+def test_rows_in_status_replies_are_sent_few_times(end_s: float) -> None:
+    assert rows_sent(PollPacing(), end_s) <= 1.05
+    assert rows_sent(PollPacing(), end_s, page=20) <= 0.1
+
+
+@pytest.mark.parametrize("end_s", [5, 30, 300, 3600])
+def test_a_wait_for_rows_never_more_than_doubles(end_s: float) -> None:
+    # Above a minute, the end may come earlier than the service says.
+    assert rows_sent(PollPacing(), max(end_s, 300)) < 2.6
+    if end_s <= 60:
+        assert rows_sent(PollPacing(), end_s, total=False) < 3
 
 
 # --------------------------------------------------------------------------------- ends and cancel

@@ -13,6 +13,7 @@ import threading
 import uuid
 import zipfile
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,24 +25,72 @@ KEY: Final = "key-of-another-maker"
 Fields = dict[str, Any]
 
 _FORMATS: Final = frozenset(
-    "markdown html raw_html links images headings structured_data screenshot".split()
+    {"markdown", "html", "raw_html", "links", "images", "headings", "structured_data", "screenshot"}
 )
 _SEARCH: Final = frozenset(
-    "query num_results engine language country safe_search formats format_options "
-    "only_main_content mobile mobile_device headers cookies extract webhook_url "
-    "webhook_secret".split()
+    {
+        "query",
+        "num_results",
+        "engine",
+        "language",
+        "country",
+        "safe_search",
+        "formats",
+        "format_options",
+        "only_main_content",
+        "mobile",
+        "mobile_device",
+        "headers",
+        "cookies",
+        "extract",
+        "webhook_url",
+        "webhook_secret",
+    }
 )
 _CRAWL: Final = frozenset(
-    "url max_pages max_depth concurrency crawl_strategy allow_external_links respect_robots_txt "
-    "include_paths exclude_paths scrape_options filter_faceted_urls webhook_url "
-    "webhook_secret".split()
+    {
+        "url",
+        "max_pages",
+        "max_depth",
+        "concurrency",
+        "crawl_strategy",
+        "allow_external_links",
+        "respect_robots_txt",
+        "include_paths",
+        "exclude_paths",
+        "scrape_options",
+        "filter_faceted_urls",
+        "webhook_url",
+        "webhook_secret",
+    }
 )
 _SCRAPE: Final = frozenset(
-    "formats only_main_content wait_for timeout mobile include_tags exclude_tags extract".split()
+    {
+        "formats",
+        "only_main_content",
+        "wait_for",
+        "timeout",
+        "mobile",
+        "include_tags",
+        "exclude_tags",
+        "extract",
+    }
 )
 _CREATIVES: Final = frozenset(
-    "advertiser_id url startUrls region limit cursor date_range skip_details "
-    "should_download_assets should_download_previews ocr timeout_ms".split()
+    {
+        "advertiser_id",
+        "url",
+        "startUrls",
+        "region",
+        "limit",
+        "cursor",
+        "date_range",
+        "skip_details",
+        "should_download_assets",
+        "should_download_previews",
+        "ocr",
+        "timeout_ms",
+    }
 )
 _BOUNDS: Final = {
     "num_results": (1, 50),
@@ -115,6 +164,12 @@ class ForeignService:
         Whether jobs end as failed.
     limit_replies : int
         Next starts that are refused as one too many.
+    answers_starts : bool
+        Whether jobs can be started.
+    unreadable : bool
+        Whether the state of no job can be read.
+    alter : Callable
+        Changes each JSON object before it is sent.
     """
 
     def __init__(self, variant: Variant | None = None) -> None:
@@ -125,7 +180,9 @@ class ForeignService:
         self.sent_bytes: Counter[str] = Counter()
         self.site_pages, self.failing_pages, self.row_bytes = 3, 0, 0
         self.steps, self.held, self.fails, self.limit_replies = 2, False, False, 0
-        self.expired = False
+        self.expired = self.unreadable = False
+        self.answers_starts = True
+        self.alter: Callable[[Fields], Fields] = dict
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
@@ -169,10 +226,14 @@ class ForeignService:
             if key != f"Bearer {KEY}":
                 return self._error(401, "unknown key")
             reply = self._route(method, address.path, query, body)
+            if reply.status == 200 and reply.body.startswith(b"{"):
+                reply = _json(self.alter(json.loads(reply.body)))
             self.sent_bytes[address.path] += len(reply.body)
             return reply
 
-    def _route(self, method: str, path: str, query: dict[str, str], body: Any) -> Reply:
+    def _route(  # noqa: PLR0911 - one return for each operation
+        self, method: str, path: str, query: dict[str, str], body: Any
+    ) -> Reply:
         parts = [unquote(part) for part in path.strip("/").split("/")]
         if parts[:1] != ["v1"]:
             return self._error(404, "Not Found")
@@ -189,7 +250,9 @@ class ForeignService:
                 return self._creatives(query, body)
             case ("GET", "data-api-weights", "public"):
                 weights = {"crawl": "page", "search": "query", "partner-ads": "creatives"}
-                return _json([{"platform": p, "operation": o, "weight": 1} for p, o in weights.items()])
+                names = ("platform", "operation", "weight")
+                rows = [dict(zip(names, (*each, 1), strict=True)) for each in weights.items()]
+                return _json(rows)
             case _:
                 return self._error(self.variant.missing_path, "Not Found")
 
@@ -197,7 +260,7 @@ class ForeignService:
         unknown = sorted(names - known) if self.variant.strict else []
         if not unknown:
             return None
-        self.refused += unknown
+        self.refused.append(unknown[0])
         text = f"unexpected {place} {unknown[0]!r}" if self.variant.names_field else "bad request"
         return self._error(self.variant.refusal, text, unknown[0], place)
 
@@ -220,10 +283,16 @@ class ForeignService:
         refusal = self._unknown(set(query), frozenset(), "query") or self._invalid(kind, body)
         if refusal is not None:
             return refusal
+        if not self.answers_starts:
+            return self._error(self.variant.refusal, "no jobs today")
         if self.limit_replies:
             self.limit_replies -= 1
             after = "1" if self.variant.retry_after == "seconds" else formatdate(usegmt=True)
-            headers = {"Retry-After": after, "X-Concurrency-Limit": "1", "X-Concurrency-Active": "1"}
+            headers = {
+                "Retry-After": after,
+                "X-Concurrency-Limit": "1",
+                "X-Concurrency-Active": "1",
+            }
             reply = _json({"detail": "concurrency limit 1 reached, 1 active"}, 429)
             return Reply(429, reply.body, reply.headers | headers)
         job = ForeignJob(kind, body)
@@ -259,6 +328,8 @@ class ForeignService:
         known = params.get(paging, frozenset[str]()) if kind == "crawl" else frozenset[str]()
         if refusal := self._unknown(set(query), known, "query"):
             return refusal
+        if self.unreadable:
+            return self._error(self.variant.refusal, "states are not shown")
         rows = self._advance(job)
         if kind == "search":
             return _json(self._search_status(job, rows))
@@ -288,7 +359,7 @@ class ForeignService:
 
     def _rows(self, job: ForeignJob) -> list[Fields]:
         total = self._total(job)
-        done = total if job.status == "completed" else total * (job.reads - 1) // (self.steps + 1)
+        done = total if job.status == "completed" else total * job.reads // (self.steps + 1)
         make = self._result if job.kind == "search" else self._page
         return [make(job, number) for number in range(min(total, max(0, done)))]
 
@@ -321,9 +392,7 @@ class ForeignService:
     def _page(self, job: ForeignJob, number: int) -> Fields:
         """Return a crawled page: the requested formats, its metadata, and perhaps its status."""
         failed = number >= self.site_pages - self.failing_pages
-        words, codes = ("failed", 404) if failed else ("completed", 200), 0
-        status, code = words
-        _ = codes
+        status, code = ("failed", 404) if failed else ("completed", 200)
         formats = job.request.get("scrape_options", {}).get("formats", ["markdown"])
         row: Fields = {} if failed else _formats(formats, number)
         url = job.request["url"] if number == 0 else f"{_SITE}{number}"
@@ -342,7 +411,9 @@ class ForeignService:
 
     # ------------------------------------------------------------------------- exports and control
 
-    def _export(self, kind: str, job_id: str, query: dict[str, str]) -> Reply:
+    def _export(  # noqa: PLR0911 - one return for each answer
+        self, kind: str, job_id: str, query: dict[str, str]
+    ) -> Reply:
         job = self.jobs.get(job_id)
         if refusal := self._unknown(set(query), frozenset({"format"}), "query"):
             return refusal
@@ -355,7 +426,8 @@ class ForeignService:
             return self._error(404, "no exportable results")
         match query.get("format", "json"):
             case "json" if kind == "search":
-                results = [{**row, "title": "", "snippet": "", "success": True} for row in rows]
+                empty = {"title": "", "snippet": "", "success": True}
+                results = [{"url": row["url"], **empty} for row in rows]
                 return _json({"query": job.request["query"], "results": results})
             case "json":
                 return _json(rows)
@@ -369,7 +441,9 @@ class ForeignService:
                 return Reply(200, file.getvalue(), {"Content-Type": "application/zip"})
         return self._error(422, "format must be json, csv or zip", "format")
 
-    def _control(self, job_id: str, action: str, query: dict[str, str]) -> Reply:
+    def _control(  # noqa: PLR0911 - one return for each answer
+        self, job_id: str, action: str, query: dict[str, str]
+    ) -> Reply:
         job = self.jobs.get(job_id)
         if refusal := self._unknown(set(query), frozenset(), "query"):
             return refusal

@@ -23,7 +23,12 @@ from webdata_nb.frames import exports, frame, rows, schemas
 
 IMAGE = {"url": "/a.png", "alt": None, "width": 5, "height": None, "caption": "A"}
 HEADING = {"level": 1, "text": "One", "anchor": None}
-PAGE: dict[str, Any] = {"url": "https://a.test/", "images": [IMAGE], "headings": [HEADING]}
+PAGE: dict[str, Any] = {
+    "url": "https://a.test/",
+    "success": True,
+    "images": [IMAGE],
+    "headings": [HEADING],
+}
 KEY = CacheKey.of("crawl", base_url="https://s.test", identity="me", params={"url": "u"})
 NOW = datetime(2026, 11, 20, 10, tzinfo=UTC)
 

@@ -61,17 +61,16 @@ R = TypeVar("R", bound=BaseModel)
 _NO_BODY: Final[Mapping[str, Any]] = MappingProxyType({})
 _ACCEPTED: Final[Mapping[str, Any]] = MappingProxyType({"success": True})
 _STARTED: Final[Mapping[str, Any]] = MappingProxyType({"success": True, "status": "started"})
-# Each service keeps apart what it refuses for reading a state and for reading rows.
+# The operations whose optional parameters a service may refuse.
 _START: Final = "start"
-_STATE: Final = {"search": "state of a search", "crawl": "state of a crawl"}
-_ROWS: Final = "rows of a crawl"
-_NO_ROWS: Final = "page without rows"
+_SEARCH_STATUS: Final = "status of a search"
+_CRAWL_STATUS: Final = "status of a crawl"
+# A parameter of the latter with a value that a service may refuse.
+_LATE_PAGE: Final = "late page"
 _RECEIPTS: Final = "receipts, which say what became of each URL"
 _FACTS: Final = "the facts of pages, such as the texts of their links"
 # No crawl of the contract has so many pages that one of them would be here.
-_PAGE_WITHOUT_ROWS: Final[Mapping[str, str | int]] = MappingProxyType(
-    {"page": limits.MAX_PAGES[1] + 1, "per_page": 1}
-)
+_PAGE_WITHOUT_ROWS: Final = limits.MAX_PAGES[1] + 1
 _EVENTS: Final = {"search": paths.SEARCH_EVENTS, "crawl": paths.CRAWL_EVENTS}
 _EXPORT: Final = {"search": paths.SEARCH_EXPORT, "crawl": paths.CRAWL_EXPORT}
 
@@ -143,7 +142,7 @@ class Client:
         try:
             return await self._transport.json(request)
         except errors.NotFound as error:
-            await self.status("crawl", job_id)  # raises if the job itself does not exist
+            await self.crawl_state(job_id)  # raises if the job itself does not exist
             raise absent_operation(error, self.base_url, what) from None
         except errors.ServiceError as error:
             raise absent_operation(error, self.base_url, what) from None
@@ -333,7 +332,7 @@ class Client:
         """
         params = {**_data(include_data), **({"wait": wait_s} if wait_s else {})}
         request = ApiRequest("GET", _of_job(paths.SEARCH_JOB, job_id), params)
-        reply = await self._optional.json(_STATE["search"], request, ["include_data", "wait"])
+        reply = await self._optional.json(_SEARCH_STATUS, request, ["include_data", "wait"])
         status = self._parse(SearchStatus, reply, {"job_id": job_id})
         for rank, row in enumerate(status.data, 1):
             row.setdefault("rank", rank)  # the contract sends the results in organic order
@@ -357,14 +356,13 @@ class Client:
         params = {"page": page, "per_page": per_page, **_data(include_data)}
         request = ApiRequest("GET", _of_job(paths.CRAWL_JOB, job_id), params)
         # The contract does not name these parameters; without `page`, the first one arrives.
-        operation = _ROWS if include_data else _STATE["crawl"]
         optional = ["include_data", "per_page", *(["page"] if page == 1 else [])]
-        if page > 1 and self._optional.refuses(operation, "page"):
+        if page > 1 and self._optional.refuses(_CRAWL_STATUS, "page"):
             raise errors.NotSupported(
                 f"the service at {self.base_url} shows only the first page of a crawl",
                 status=HTTPStatus.NOT_IMPLEMENTED,
             )
-        reply = await self._optional.json(operation, request, optional)
+        reply = await self._optional.json(_CRAWL_STATUS, request, optional)
         return self._parse(CrawlStatus, reply, {"job_id": job_id})
 
     async def receipt(
@@ -379,7 +377,7 @@ class Client:
         """
         params = {"page": page, "per_page": per_page}
         request = ApiRequest("GET", _of_job(paths.CRAWL_RECEIPT, job_id), params)
-        return self._parse(ReceiptPage, await self._extra_of_crawl(_RECEIPTS, job_id, request))
+        return self._parse(ReceiptPage, await self._extra(_RECEIPTS, request))
 
     async def receipt_of(self, job_id: str, url: str) -> ReceiptPage:
         """Ask what became of one URL; the reply's `url` is the form that was looked up."""
@@ -436,22 +434,25 @@ class Client:
         A service without `include_data` is asked for the page after the last one that a crawl may
         have, which is empty. If it shows rows even so, those are in the reply.
         """
-        if not self._optional.refuses(_STATE["crawl"], "include_data"):
+        refuses = self._optional.refuses
+        if not refuses(_CRAWL_STATUS, "include_data"):
             status = await self.crawl_status(job_id, per_page=1, include_data=False)
             if status.data:
-                self._optional.refuse(_STATE["crawl"], "include_data")  # it was ignored
+                self._optional.refuse(_CRAWL_STATUS, "include_data")  # it was ignored
             return status
-        if not self._optional.refuses(_NO_ROWS, "page"):
-            request = ApiRequest("GET", _of_job(paths.CRAWL_JOB, job_id), _PAGE_WITHOUT_ROWS)
+        if not (refuses(_CRAWL_STATUS, "page") or refuses(_LATE_PAGE, "page")):
             try:
-                reply = await self._optional.json(_NO_ROWS, request, ["per_page"])
-                status = self._parse(CrawlStatus, reply, {"job_id": job_id})
+                status = await self.crawl_status(job_id, page=_PAGE_WITHOUT_ROWS, per_page=1)
             except (errors.InvalidRequest, errors.NotFound):
-                self._optional.refuse(_NO_ROWS, "page")
+                self._optional.refuse(_LATE_PAGE, "page")
             else:
-                if status.data:
-                    self._optional.refuse(_NO_ROWS, "page")
-                return status
+                if not status.data:
+                    return status
+                # Another page came: the first one if `page` is ignored, else perhaps the last one.
+                is_first = status.stated("page") in {None, 1}
+                self._optional.refuse(_CRAWL_STATUS if is_first else _LATE_PAGE, "page")
+                if status.stated("page") == 1:
+                    return status
         return await self.crawl_status(job_id, per_page=1, include_data=False)
 
     async def cancel(self, job_id: str) -> CancelReply:

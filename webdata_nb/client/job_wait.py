@@ -128,18 +128,23 @@ async def _wait_for_end(
             report(progress_of(kind, reply, elapsed_s=0.0))
             if reply.status.terminal:
                 return JobEnd(reply.status, reply, has_result=True)
+    first_reply: SearchStatus | CrawlStatus | None = None
     if client.offers_events:
         status = await _follow_events(client, kind, job_id, report)
-        if status is not None:
+        if isinstance(status, JobStatus):
             return JobEnd(status)
-    last_reply = await _poll(client, kind, job_id, report)
+        first_reply = status
+    last_reply = await _poll(client, kind, job_id, report, first_reply)
     return JobEnd(last_reply.status, last_reply)
 
 
 async def _follow_events(
     client: Client, kind: JobKind, job_id: str, report: Report
-) -> JobStatus | None:
-    """Follow the event stream to its end; None where it breaks off and polling takes over."""
+) -> JobStatus | SearchStatus | CrawlStatus | None:
+    """Follow the event stream to its end, and return the status in which the job ended.
+
+    Where polling takes over, this returns None, or the reply that a service without streams gave.
+    """
     try:
         async with contextlib.aclosing(client.events(kind, job_id)) as events:
             async for event in events:
@@ -149,21 +154,26 @@ async def _follow_events(
                     return event.status
     except (errors.NotFound, errors.NotSupported):
         # The service lacks event streams or this job; for the latter, this raises again.
-        await client.status(kind, job_id)
+        reply = await client.status(kind, job_id)
         client.offers_events = False
+        return reply
     except (errors.ServiceError, errors.ConnectionFailed, errors.BadAnswer) as error:
         log.info("the event stream of job %s failed, polling instead: %s", job_id, error)
     return None
 
 
 async def _poll(
-    client: Client, kind: JobKind, job_id: str, report: Report
+    client: Client,
+    kind: JobKind,
+    job_id: str,
+    report: Report,
+    first_reply: SearchStatus | CrawlStatus | None,
 ) -> SearchStatus | CrawlStatus:
     started_at = last_reply_at = time.monotonic()
     pacing = PollPacing()
     while True:
         try:
-            reply = await client.status(kind, job_id)
+            reply, first_reply = first_reply or await client.status(kind, job_id), None
         except (errors.ConnectionFailed, errors.ServiceFault, errors.RateLimited):
             # The laptop slept or the service restarts: the job survives both.
             if time.monotonic() - last_reply_at > OUTAGE_S:
@@ -174,7 +184,7 @@ async def _poll(
             report(progress)
             if reply.status.terminal:
                 return reply
-            pacing.note(last_reply_at - started_at, share_of_rows(reply))
+            pacing.note(last_reply_at - started_at, reply)
         await asyncio.sleep(pacing.pause_s(time.monotonic() - started_at))
 
 
@@ -187,44 +197,39 @@ def poll_after(elapsed_s: float) -> float:
     return min(_MAX_POLL_S, max(_MIN_POLL_S, _POLL_SHARE * elapsed_s))
 
 
-def share_of_rows(reply: SearchStatus | CrawlStatus) -> float:
-    """Return which share of the job's rows a status reply has: 0 without rows, 1 if unknown."""
-    if not reply.data:
-        return 0.0
-    if isinstance(reply, SearchStatus):
-        # Rows come with the results; the long texts in them come with the pages.
-        count, total = reply.stated("completed_results"), reply.total_results
-    else:
-        count, total = len(reply.data), reply.total_pages
-    return min(1.0, count / total) if total and count is not None else 1.0
-
-
 class PollPacing:
-    """Decides when a service is polled that may send the rows so far in each status reply.
+    """Decides when a service is polled that may send rows in each status reply.
 
-    Such replies may have 5 % of the rows in all before the end. After that, the next poll is due
-    when the job should have ended at its present rate, and a tenth later, or after a minute or the
-    time waited so far, if that is shorter. Where the service does not say how many rows there will
-    be, it is polled each time that the wait has doubled, up to a minute.
+    Replies before the end may have 5 % of the rows in all. After that, the next poll is due when
+    the job should have ended at its rate so far, and a tenth later, or after a minute or the time
+    waited so far, if that is shorter. Where the service does not say how many rows there will be,
+    it is polled each time that the wait has doubled, up to a minute.
     """
 
     def __init__(self) -> None:
-        self._at_s = self._share = self._sum = 0.0
+        self._at_s = self._done = self._rows = self._sum = 0.0
 
-    def note(self, elapsed_s: float, share: float) -> None:
-        """Note a reply that did not end the wait, and the share of the rows in it."""
-        self._at_s, self._share = elapsed_s, share
-        self._sum += share
+    def note(self, elapsed_s: float, reply: SearchStatus | CrawlStatus) -> None:
+        """Note a reply that did not end the wait."""
+        self._at_s = elapsed_s
+        progress = progress_of("crawl", reply, elapsed_s=elapsed_s)
+        total = progress.total or 0
+        # Rows of a search come at once, and grow by their pages.
+        rows = progress.completed if isinstance(reply, SearchStatus) else len(reply.data)
+        self._done = min(1.0, progress.completed / total) if total else 1.0
+        self._rows = 0.0 if not reply.data else min(1.0, rows / total) if total else 1.0
+        self._sum += self._rows
 
     def pause_s(self, elapsed_s: float) -> float:
         """Return the seconds until the next poll."""
         pause_s = poll_after(elapsed_s)
-        if not self._share:
+        if not self._rows:
             return pause_s
-        if self._share >= 1:
+        if not 0 < self._done < 1:
             return min(_MAX_HEAVY_POLL_S, max(pause_s, elapsed_s))
-        rate = self._share / max(self._at_s, _MIN_POLL_S)
-        if self._sum + rate * (elapsed_s + pause_s) <= _ROWS_POLLED:
+        rate = self._done / max(self._at_s, _MIN_POLL_S)
+        next_rows = self._rows / self._done * rate * (elapsed_s + pause_s)
+        if self._sum + next_rows <= _ROWS_POLLED:
             return pause_s
         end_s = (1 + _POLL_SHARE) / rate
         return min(max(_MAX_HEAVY_POLL_S, elapsed_s), max(pause_s, end_s - elapsed_s))
@@ -235,7 +240,11 @@ def progress_of(kind: JobKind, reply: SearchStatus | CrawlStatus, *, elapsed_s: 
     if isinstance(reply, SearchStatus):
         completed, total, receipt = reply.stated("completed_results"), reply.total_results, None
     else:
-        completed, total, receipt = reply.stated("completed_pages"), reply.total_pages, reply.receipt
+        completed, total, receipt = (
+            reply.stated("completed_pages"),
+            reply.total_pages,
+            reply.receipt,
+        )
     if completed is None:
         completed = reply.stated("total_results") or len(reply.data)
     counts = receipt.counts if receipt is not None else {}

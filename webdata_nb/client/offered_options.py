@@ -56,39 +56,35 @@ class OptionalParameters:
         Raises
         ------
         ServiceError, ConnectionFailed, UnknownOutcome, BadAnswer
-            As `Transport.json`; the first refusal, if the service refuses the rest as well.
+            As `Transport.json`, for the request without what may be left out.
         """
         params = {
             name: value
             for name, value in request.params.items()
             if name not in optional or not self.refuses(operation, name)
         }
-        first_refusal: InvalidRequest | None = None
         while True:
             try:
                 reply = await self._transport.json(replace(request, params=params))
             except InvalidRequest as error:
                 left_out = _refused_name(error, [name for name in optional if name in params])
-                first_refusal = first_refusal or error
                 if left_out is None:
-                    raise first_refusal from None
+                    raise
                 del params[left_out]
-                continue
-            if first_refusal is not None:
+            else:
                 for name in request.params.keys() - params.keys():
                     self.refuse(operation, name)
-            return reply
+                return reply
 
 
 def _refused_name(error: InvalidRequest, optional: Sequence[str]) -> str | None:
     """Return the parameter to leave out: one that the refusal names, or else the first."""
     if error.status not in _REFUSALS or not optional:
         return None
-    paths_named = {part for path, _ in error.fields for part in path.split(".")}
-    if paths_named:
-        return next((name for name in optional if name in paths_named), None)
-    in_text = (name for name in optional if re.search(rf"\b{name}\b", error.detail))
-    return next(in_text, optional[0])
+    named = _named(error, optional)
+    if named or error.fields:
+        return named[0] if named else None
+    return optional[0]
 
 
 def absent_operation(error: ServiceError, base_url: str, what: str) -> ServiceError:
@@ -101,16 +97,27 @@ def absent_operation(error: ServiceError, base_url: str, what: str) -> ServiceEr
 
 def refused_start(error: InvalidRequest, base_url: str, body: Mapping[str, Any]) -> ServiceError:
     """Return the error of a start; it names options beyond the contract that it did not take."""
-    named = {part for path, _ in error.fields for part in path.split(".")}
     extras = list(_extra_options(body))
-    refused = [name for name in extras if name in named or re.search(rf"\b{name}\b", error.detail)]
-    refused = refused or ([] if error.detail else extras)
-    if error.status not in _REFUSALS or not refused or _states_a_value(error, refused):
+    if error.status not in _REFUSALS or not extras or _states_a_value(error, extras):
+        return error
+    refused = _named(error, extras)
+    if refused:
+        offer = f"does not offer {' and '.join(refused)}"
+    elif not _named(error, [*body, *(body.get("scrape_options") or ())]):
+        offer = f"refused the request, perhaps because it does not offer {' and '.join(extras)}"
+    else:
         return error
     return NotSupported(
-        f"the service at {base_url} does not offer {' and '.join(refused)}; nothing was started",
-        status=HTTPStatus.NOT_IMPLEMENTED,
+        f"the service at {base_url} {offer}; nothing was started",
+        status=error.status,
+        detail=error.detail,
     )
+
+
+def _named(error: InvalidRequest, names: Sequence[str]) -> list[str]:
+    """Return the names that a refusal mentions."""
+    fields = {part for path, _ in error.fields for part in path.split(".")}
+    return [name for name in names if name in fields or re.search(rf"\b{name}\b", error.detail)]
 
 
 def _states_a_value(error: InvalidRequest, names: Sequence[str]) -> bool:
@@ -128,7 +135,11 @@ def _extra_options(body: Mapping[str, Any]) -> Iterator[str]:
     scrape = body.get("scrape_options")
     for model, values in ((CrawlRequest, body), (ScrapeOptions, scrape)):
         for name, field in model.model_fields.items():
-            if isinstance(values, Mapping) and name in values and _OURS in (field.description or ""):
+            if (
+                isinstance(values, Mapping)
+                and name in values
+                and _OURS in (field.description or "")
+            ):
                 yield name
 
 

@@ -22,6 +22,8 @@ from webdata_nb.contract.replies import (
 Rows = list[dict[str, Any]]
 _FACTS_PER_PAGE: Final = 200
 """Pages with many links have some 50 kB of facts."""
+# What a service answers that cannot be asked for a page.
+_NO_SUCH_PAGE: Final = (errors.InvalidRequest, errors.NotFound, errors.NotSupported)
 _MAX_RESTARTS_WITHOUT_ROWS: Final = 2
 """Maximum consecutive restarts of a creatives listing that returned no new row."""
 
@@ -68,56 +70,67 @@ async def crawl_rows(
         A page could not be read, even after retries.
     """
     row_count, page = (first_page - 1) * per_page, first_page
-    previous_rows: Rows = []
     if page > 1 and total is not None and row_count >= total:
         return
-    expected = total
-    while True:
-        if known is not None and page == (known.stated("page") or 1):
-            reply, known, per_page = known, None, len(known.data)
-        else:
-            try:
-                reply = await client.crawl_status(job_id, page=page, per_page=per_page)
-            except (errors.InvalidRequest, errors.NotFound, errors.NotSupported) as error:
-                if page == 1:
-                    raise
-                problem = str(error)
-                break
+    per_page = per_page if known is None else len(known.data)
+    expected, previous_rows, problem = total, Rows(), ""
+    while not problem:
+        try:
+            reply = known if page == 1 else None
+            reply = reply or await client.crawl_status(job_id, page=page, per_page=per_page)
+        except _NO_SUCH_PAGE as error:
+            if page == first_page:
+                raise
+            problem = str(error)
+            break
         expected = reply.stated("total_results") if total is None else total
         if page == first_page > 1 and expected is not None and row_count >= expected:
             return
         problem = _page_problem(reply, page, previous_rows)
-        if reply.data and not problem:
+        if not problem:
             row_count += len(reply.data)
             yield reply.data
-        is_short = len(reply.data) < (reply.stated("per_page") or 1)
-        is_last = is_short if expected is None else row_count >= expected
-        if is_last and not problem:
+            previous_rows = reply.data
+        if _is_last(reply, row_count, expected):
             return
-        if problem or not reply.data:
-            problem = problem or f"page {page} is empty"
-            break
-        previous_rows, page = reply.data, page + 1
-    exported = await _exported_rows(client, job_id)
-    if row_count == len(previous_rows) and exported[:row_count] != previous_rows:
-        exported = []  # other rows, or in another order
+        page += 1
+    exported = await _exported_rows(client, job_id, previous_rows, row_count)
     if missing := exported[row_count:]:
-        row_count += len(missing)
         yield missing
-    is_complete = bool(exported) if expected is None else row_count >= expected
-    if not is_complete:
-        raise errors.IncompleteResult(expected, row_count, why=problem)
+    arrived = max(row_count, len(exported))
+    if not exported if expected is None else arrived < expected:
+        raise errors.IncompleteResult(expected, arrived, why=problem)
 
 
-async def _exported_rows(client: Client, job_id: str) -> Rows:
-    """Return the rows of a crawl's JSON export; none if it has no such export."""
+def _is_last(reply: CrawlStatus, row_count: int, expected: int | None) -> bool:
+    """Return whether no page follows; one with fewer rows than a page has is the last one."""
+    if expected is None:
+        return len(reply.data) < (reply.stated("per_page") or 1)
+    return row_count >= expected
+
+
+def _page_url(row: Mapping[str, Any]) -> object:
+    """Return the URL of a crawled page; the row itself if it has none."""
+    metadata = row.get("metadata")
+    return row.get("url") or (metadata.get("url") if isinstance(metadata, dict) else None) or row
+
+
+async def _exported_rows(client: Client, job_id: str, last_rows: Rows, row_count: int) -> Rows:
+    """Return the rows of a crawl's JSON export.
+
+    None if it has no such export, or one with other rows or in another order than the `row_count`
+    rows that ended with `last_rows`.
+    """
     try:
         async with aclosing(client.export("crawl", job_id, "json")) as pieces:
             rows = orjson.loads(b"".join([piece async for piece in pieces]))
     except (errors.ServiceError, errors.ConnectionFailed, errors.BadAnswer, orjson.JSONDecodeError):
         return []
-    is_list = isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
-    return rows if is_list else []
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        return []
+    same_place = rows[row_count - len(last_rows) : row_count]
+    is_continued = list(map(_page_url, same_place)) == list(map(_page_url, last_rows))
+    return rows if is_continued else []
 
 
 async def receipt_entries(client: Client, job_id: str) -> list[ReceiptEntry]:
@@ -188,8 +201,10 @@ async def captures(
 
 
 def _page_problem(reply: CrawlStatus, page: int, previous_rows: Rows) -> str:
-    """Return why a reply is not the requested page; '' if it is."""
-    if page == 1 or not reply.data:
+    """Return why a reply is not the requested page with further rows; '' if it is."""
+    if not reply.data:
+        return f"page {page} is empty"
+    if page == 1:
         return ""
     if "page" in reply.model_fields_set and reply.page != page:
         return (
@@ -333,8 +348,11 @@ class _CreativesPaging:
 
 
 def _identity(row: Mapping[str, Any]) -> object:
-    """Return the id of a creative, or its position if it has none."""
-    return row.get("creative_id") or ("", row.get("position"))
+    """Return the id of a creative, or its position if it has none, or else the whole of it."""
+    if key := row.get("creative_id"):
+        return key
+    position = row.get("position")
+    return ("", orjson.dumps(row, option=orjson.OPT_SORT_KEYS) if position is None else position)
 
 
 async def all_jobs(client: Client, *, newest: int | None = None) -> list[JobSummary]:

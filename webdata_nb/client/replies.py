@@ -123,9 +123,7 @@ def _repaired(
             repaired[name] = str(value)
         elif problem["type"] == "string_type" and isinstance(value, dict | list):
             repaired[name] = orjson.dumps(value).decode()
-        elif name in _NEEDED or name not in model.model_fields or name not in fields:
-            return None
-        elif model.model_fields[name].is_required():
+        elif name in _NEEDED or name not in fields or model.model_fields[name].is_required():
             return None
         else:
             repaired.pop(name, None)

@@ -100,12 +100,12 @@ class JobOutcome:
         return JobCancelled(job_id) if self.status == JobStatus.CANCELLED else self.shortfall
 
 
-def of_search(reply: SearchStatus, rows: Sequence[Row]) -> JobOutcome:
-    """Return the outcome of a search from its final status."""
+def of_search(reply: SearchStatus, rows: Sequence[Row], *, query: str = "") -> JobOutcome:
+    """Return the outcome of a search from its final status; `query` where the status has none."""
     chain = [attempt.model_dump(mode="json", exclude_none=True) for attempt in reply.fallback_chain]
     return JobOutcome(
         kind="search",
-        subject=reply.query,
+        subject=reply.query or query,
         status=reply.status.value,
         job_id=reply.job_id,
         rows=len(rows),

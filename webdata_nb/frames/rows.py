@@ -137,9 +137,9 @@ def _unknown(rows: Sequence[Row], present: set[str], known: frozenset[str]) -> E
 
 
 def _with_metadata_fields(row: Row) -> Row:
-    """Fill missing `url`, `title` and `status_code` from the metadata of the page, and `success`."""
+    """Fill missing `url`, `title` and `status_code` from the page's metadata, and `success`."""
     if "url" in row and "title" in row and "status_code" in row:
-        return row if "success" in row else {**row, "success": row_success("crawl", row)}
+        return _with_success("crawl", row)
     metadata = row.get("metadata")
     fields = metadata if isinstance(metadata, dict) else {}
     complete = {
@@ -155,16 +155,23 @@ def _with_metadata_fields(row: Row) -> Row:
             *map(fields.get, ("status_code", "statusCode")),
         ),
     }
-    return {**complete, "success": row_success("crawl", complete)}
+    return _with_success("crawl", complete)
 
 
 def _with_outcome(row: Row) -> Row:
     """Fill missing `success` and `scraped` of a search result."""
-    if "success" in row and "scraped" in row:
+    completed = _with_success("search", row)
+    if completed.get("scraped") is not None:
+        return completed
+    has_content = any(row.get(name) is not None for name in _CONTENT)
+    return {**completed, "scraped": completed["success"] is not False and has_content}
+
+
+def _with_success(table: TableName, row: Row) -> Row:
+    """Fill a missing `success`; a value of another type is kept in `extra`."""
+    if row.get("success") is not None:
         return row
-    success = row_success("search", row)
-    scraped = success is not False and any(row.get(name) is not None for name in _CONTENT)
-    return {"scraped": scraped, **row, "success": success}
+    return {**row, "success": row_success(table, row)}
 
 
 def row_success(table: TableName, row: Row) -> bool | None:
@@ -175,8 +182,8 @@ def row_success(table: TableName, row: Row) -> bool | None:
     (None).
     """
     stated = row.get("success")
-    if isinstance(stated, bool):
-        return stated
+    if stated is not None:
+        return stated if isinstance(stated, bool) else None
     if row.get("error"):
         return False
     status = row.get("status")

@@ -215,7 +215,7 @@ class Job:
         except WebdataError:
             return ""
         if isinstance(reply, SearchStatus):
-            outcome = receipt.of_search(reply, reply.data)
+            outcome = receipt.of_search(reply, reply.data, query=self.subject)
         else:
             outcome = receipt.of_ended_crawl(reply, url=self.subject)
         return receipt.summary(outcome, 0.0)

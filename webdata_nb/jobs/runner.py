@@ -288,7 +288,7 @@ async def finish_call(
     result = reply.result if isinstance(reply, SearchStart) else None
     if result is not None and result.status.terminal:
         report(job_wait.progress_of("search", result, elapsed_s=0.0))
-        return await _search_result(result, brief=spec.brief)
+        return await _search_result(result, spec.subject, brief=spec.brief)
     return await follow(
         client,
         kind_of(spec),
@@ -313,7 +313,7 @@ async def follow(
     brief: bool = False,
     audits: bool = False,
 ) -> CallResult:
-    """Wait for a job's end and collect its rows; `subject` is the start URL of a crawl.
+    """Wait for a job's end and collect its rows; `subject` is its query or start URL.
 
     The wait for a `brief` job, a search that visits no page, begins with a long poll. The rows of a
     crawl that `audits` have the columns of an audit.
@@ -344,7 +344,7 @@ async def follow(
             raise
         return _unfinished(partial, timeout=error)
     if end.result is not None:
-        return await _search_result(end.result, brief=brief)
+        return await _search_result(end.result, subject, brief=brief)
     result = await _collect(client, job_id, subject, reader, end.reply)
     if audits and result.outcome is not None and result.outcome.shortfall is None:
         facts = await paging.page_facts(client, job_id)
@@ -374,7 +374,7 @@ async def _collect(
 ) -> CallResult:
     """Return the rows that the service has now; raises `Expired` where it has deleted them."""
     if reader is None:
-        return await _search_result(await client.search_status(job_id))
+        return await _search_result(await client.search_status(job_id), subject)
     status = last_reply
     if not isinstance(status, CrawlStatus):
         status = await client.crawl_state(job_id)
@@ -405,7 +405,7 @@ async def _receipt_entries(client: Client, job_id: str) -> list[ReceiptEntry] | 
         return None
 
 
-async def _search_result(status: SearchStatus, *, brief: bool = False) -> CallResult:
+async def _search_result(status: SearchStatus, query: str, *, brief: bool = False) -> CallResult:
     refuse_expired(status)
     data = search_rows(status)
     # A few short rows take less time than a switch of threads.
@@ -414,7 +414,8 @@ async def _search_result(status: SearchStatus, *, brief: bool = False) -> CallRe
         if brief
         else await asyncio.to_thread(rows.trimmed_batch, "search", data)
     )
-    outcome = replace(of_search(status, status.data), shortfall=shortfall_of(status))
+    outcome = of_search(status, status.data, query=query)
+    outcome = replace(outcome, shortfall=shortfall_of(status))
     return CallResult.from_batch(batch, outcome)
 
 

@@ -108,7 +108,8 @@ async def search(context: StreamContext) -> AsyncGenerator[TableBatch, None]:
         runner.refuse_expired(status)
         for chunk in _chunks(_take_new(runner.search_rows(status), yielded), context.batch_rows):
             yield await _to_batch("search", chunk)
-        job.set_outcome(of_search(status, status.data), runner.shortfall_of(status))
+        outcome = of_search(status, status.data, query=context.spec.subject)
+        job.set_outcome(outcome, runner.shortfall_of(status))
 
 
 def _is_final(row: Row, *, visits_pages: bool) -> bool:
