@@ -17,7 +17,7 @@ from webdata_nb.api import Session, awhy, connect, crawl_df, crawl_job, search_d
 from webdata_nb.cache import receipt_files
 from webdata_nb.contract import outcomes
 from webdata_nb.contract.replies import ReceiptEntry
-from webdata_nb.errors import InvalidArgument, NotFound, OfflineError
+from webdata_nb.errors import InvalidArgument, NotFound, NotSupported, OfflineError
 from webdata_nb.settings import Options
 
 
@@ -125,7 +125,7 @@ def test_receipt_is_removed_with_its_rows(crawled: Site, local_session: Session)
 def test_service_without_receipts_is_supported(service: WireService, connected: Session) -> None:
     df = connected.crawl_df("https://site.test/", max_pages=2)
     assert not receipt_files.receipt_path(Path(receipt_of(df)["file"])).exists()
-    with pytest.raises(NotFound):
+    with pytest.raises(NotSupported, match="does not offer receipts"):
         connected.why(df, "https://site.test/1")
     service.has_receipts = True
     again = connected.crawl_df("https://site.test/", max_pages=2, refresh=True)

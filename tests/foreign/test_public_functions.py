@@ -20,7 +20,12 @@ START = "https://site.test/"
 VARIANTS = {
     "422": Variant(),
     "400": Variant(
-        refusal=400, error_body="message", start_status="queued", nulls=True, row_status="code"
+        refusal=400,
+        error_body="message",
+        start_status="queued",
+        nulls=True,
+        row_status="code",
+        retry_after="date",
     ),
     "list": Variant(error_body="list", paging="fixed", counts=False, nulls=True),
     "nested": Variant(refusal=400, error_body="nested", names_field=False, paging="first"),
@@ -254,6 +259,7 @@ def crawled() -> pd.DataFrame:
     return webdata_nb.crawl_df(START)
 
 
+EXTRACTED: list[Any] = [{"price": 1}] * 3
 LACKING: dict[str, Callable[[Path], object]] = {
     "jobs_df": lambda _: webdata_nb.jobs_df(),
     "usage_df": lambda _: webdata_nb.usage_df(),
@@ -262,7 +268,7 @@ LACKING: dict[str, Callable[[Path], object]] = {
     "captures_df": lambda _: webdata_nb.captures_df(START),
     "why": lambda _: webdata_nb.why(crawled(), START),
     "links_df": lambda _: webdata_nb.links_df(crawled()),
-    "verify": lambda _: webdata_nb.verify(crawled().assign(extract=[{"price": 1}] * 3)),
+    "verify": lambda _: webdata_nb.verify(crawled().assign(extract=EXTRACTED)),
     "watch_df": lambda _: webdata_nb.watch_df(START),
     "since": lambda _: webdata_nb.crawl_df(START, since="last"),
     "audit": lambda _: webdata_nb.crawl_df(START, audit=True),

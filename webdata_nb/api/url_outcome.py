@@ -15,7 +15,7 @@ from webdata_nb.contract import outcomes
 from webdata_nb.contract.fields import http_url
 from webdata_nb.contract.replies import ReceiptEntry
 from webdata_nb.display import object_html
-from webdata_nb.errors import InvalidArgument, NotFound, NotSupported, OfflineError
+from webdata_nb.errors import InvalidArgument, OfflineError
 from webdata_nb.jobs.job import Job, checked_id
 from webdata_nb.requests.call_options import CallOptions, within
 from webdata_nb.requests.options import ConnectionOptions
@@ -191,11 +191,7 @@ async def _fetch_outcome(crawl: _StoredCrawl, url: str, call: CallOptions) -> Wh
             "crawl online once, with cache=True"
         )
     async with call.connection.client(call.settings) as client:
-        try:
-            reply = await within(call.timeout_s, client.receipt_of(crawl.job_id, url))
-        except (NotFound, NotSupported) as error:
-            error.add_note("the receipt of a crawl is an extra of our service")
-            raise
+        reply = await within(call.timeout_s, client.receipt_of(crawl.job_id, url))
     entry = next(iter(reply.data), None)
     outcome = _from_entries(url, entry, ())
     return (

@@ -70,7 +70,7 @@ async def ajobs_df(
     ------
     InvalidArgument
         An argument that is not allowed; nothing was sent.
-    NotFound, NotSupported
+    NotSupported
         The service does not list jobs.
     WebdataError
         The root of these, and of any error of the connection.
@@ -157,7 +157,7 @@ async def aengines_df(**options: Unpack[ListingOptions]) -> pd.DataFrame:
         An argument that is not allowed; nothing was sent.
     InvalidRequest
         The settings name a provider that does not exist.
-    NotFound, NotSupported
+    NotSupported
         The service does not list engines.
     WebdataError
         Any error of the connection.
@@ -205,7 +205,7 @@ async def ausage_df(**options: Unpack[ListingOptions]) -> pd.DataFrame:
     ------
     InvalidArgument
         An argument that is not allowed; nothing was sent.
-    NotFound, NotSupported
+    NotSupported
         The service does not report usage.
     WebdataError
         The root of these, and of any error of the connection.

@@ -104,7 +104,7 @@ async def start(
         body = spec.body | spec.since.fields
         refusal = (
             f"{service} offers no incremental crawls (POST {paths.INCREMENTAL_CRAWLS}), which "
-            "since needs; nothing was started"
+            "watch_df and since need; nothing was started"
         )
         return await _or_not_supported(
             client.start_incremental_crawl(body, idempotency_key=key), refusal
