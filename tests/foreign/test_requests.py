@@ -158,10 +158,17 @@ PAGINGS = {
 }
 
 
-@pytest.mark.parametrize("service", list(PAGINGS.values()), ids=list(PAGINGS), indirect=True)
+@pytest.mark.parametrize(
+    "service",
+    [
+        pytest.param(variant, id=name, marks=[pytest.mark.slow] if "pages" in name else [])
+        for name, variant in PAGINGS.items()
+    ],
+    indirect=True,
+)
 def test_rows_arrive_once(service: ForeignService, session: Session) -> None:
-    """A job of 1,000 rows that takes 40 status replies sends 5 % more than the rows at most."""
-    service.site_pages, service.steps, service.row_bytes = ROWS, 40, 600
+    """A job of 1,000 rows that takes 30 status replies sends 5 % more than the rows at most."""
+    service.site_pages, service.steps, service.row_bytes = ROWS, 30, 600
     if service.variant.paging == "first":
         service.steps = 1  # each reply has the first page, so that only their number counts
     assert len(session.crawl_df(START)) == ROWS
