@@ -18,6 +18,7 @@ from webdata_nb.contract.replies import (
     JobSummary,
     ReceiptEntry,
 )
+from webdata_nb.foreign_json import MalformedJson, decode_json
 
 Rows = list[dict[str, Any]]
 _FACTS_PER_PAGE: Final = 200
@@ -123,8 +124,8 @@ async def _exported_rows(client: Client, job_id: str, last_rows: Rows, row_count
     """
     try:
         async with aclosing(client.export("crawl", job_id, "json")) as pieces:
-            rows = orjson.loads(b"".join([piece async for piece in pieces]))
-    except (errors.ServiceError, errors.ConnectionFailed, errors.BadAnswer, orjson.JSONDecodeError):
+            rows = decode_json(b"".join([piece async for piece in pieces]))
+    except (errors.ServiceError, errors.ConnectionFailed, errors.BadAnswer, MalformedJson):
         return []
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         return []
