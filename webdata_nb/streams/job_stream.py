@@ -130,7 +130,7 @@ def _take_new(results: list[Row], yielded: set[object]) -> list[Row]:
     return new
 
 
-def _chunks(results: list[Row], size: int) -> Iterator[list[Row]]:
+def _chunks(results: Sequence[Row], size: int) -> Iterator[Sequence[Row]]:
     for first in range(0, len(results), size):
         yield results[first : first + size]
 

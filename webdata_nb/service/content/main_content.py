@@ -176,11 +176,11 @@ def _remove_site_name(body: Element) -> None:
 
     It names the site on each of its pages.
     """
-    first, *others = body.select("h1") or [None]
-    if first is None or not _only_leads_elsewhere(first):
+    headings = body.select("h1")
+    if not headings or not _only_leads_elsewhere(headings[0]):
         return
-    if any(text_of(each) and not _only_leads_elsewhere(each) for each in others):
-        first.decompose()
+    if any(text_of(each) and not _only_leads_elsewhere(each) for each in headings[1:]):
+        headings[0].decompose()
 
 
 def _only_leads_elsewhere(heading: Element) -> bool:
