@@ -32,6 +32,11 @@ def _python_docs() -> Path | None:
     return next((root.resolve() for root in candidates if (root / "index.html").is_file()), None)
 
 
+def _django_docs() -> Path | None:
+    root = _DOCS / "python-django-doc" / "html"
+    return root.resolve() if (root / "index.html").is_file() else None
+
+
 def _corpora() -> Path | None:
     named = os.environ.get("WEBDATA_CORPORA")
     root = Path(named) if named else _CHECKOUT.parent / "shared" / "corpora"
@@ -53,6 +58,7 @@ _FINDERS: Final[dict[str, Callable[[], Path | None]]] = {
         "chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"
     ),
     "corpora": _corpora,
+    "django-docs": _django_docs,
     "nginx": lambda: _program("nginx"),
     "pgbouncer": lambda: _program("pgbouncer"),
     "postgresql": _postgresql,
@@ -72,8 +78,8 @@ def require(component: str) -> Path:
     """Return where a component is; skip the test without it, or fail it under `CI=true`.
 
     Components: chromium, nginx, pgbouncer, systemd-analyze, tesseract and wget (the program),
-    corpora, postgresql (the folder of the server's programs) and python-docs (the folder of its
-    HTML).
+    corpora, postgresql (the folder of the server's programs), python-docs and django-docs (the
+    folders of their HTML).
     """
     return find(component) or missing(component)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urldefrag
 
 import pandas as pd
 import pytest
@@ -18,6 +19,8 @@ import webdata_nb
 from tests.local_service import stop
 from tests.recipes import web
 from tests.shell import Shell
+from tests.site.fixtures import Docs
+from tests.site.plain_audit import PlainSite
 from tests.site.server import Site
 from webdata_nb import settings
 from webdata_nb.contract.choices import ENGINES
@@ -49,6 +52,7 @@ class World:
     patch: pytest.MonkeyPatch
     failing_queries: set[str] = field(default_factory=set)
     names: dict[str, Any] = field(default_factory=dict)
+    address: str = ""
 
     def run(
         self, recipe: str, block: int = 0, *, before: Mapping[str, Callable[[], object]] = {}
@@ -57,7 +61,9 @@ class World:
 
         `before` maps the start of a statement to what happens before it.
         """
-        code = blocks(FOLDER / f"{recipe}.md")[block].replace(web.ADDRESS, self.site.url)
+        code = blocks(FOLDER / f"{recipe}.md")[block].replace(
+            web.ADDRESS, self.address or self.site.url
+        )
         action_count = 0
         for statement in ast.parse(code).body:
             source = ast.get_source_segment(code, statement) or ""
@@ -126,10 +132,68 @@ def test_common_task_takes_five_lines(name: str) -> None:
 
 def test_broken_links(world: World) -> None:
     links = world.run("broken-links")["value"]
-    site = world.site
-    assert set(links["url"]) == {site.at("/docs/"), site.at("/docs/b.html")}
-    assert set(links["link"]) == {site.at(web.BROKEN)}
-    assert set(links["status_code"]) == {404}
+    assert pairs(links) == web.spelled(read(world.site.url).broken_links())
+    assert set(links["link"]) == {world.site.at(web.BROKEN)}
+    assert links["status_code"].tolist() == [404] * len(links)
+
+
+def test_broken_links_of_an_irregular_site(world: World) -> None:
+    with Site() as outside:
+        web.build_irregular(world.site, outside)
+        links = world.run("broken-links")["value"]
+        truth = read(world.site.url)
+    assert pairs(links) == web.spelled(truth.broken_links())
+    assert len(links) > 20
+    statuses = {url: reply.status for url, reply in truth.replies.items()}
+    for link, status in zip(links["link"], links["status_code"], strict=True):
+        assert link not in statuses or pd.isna(status) or status == statuses[link], link
+    without_status = links[links["status_code"].isna()]["link"]
+    assert set(without_status) <= {world.site.at(path) for path in ("/hangs-up", "/loop")}
+
+
+def test_broken_links_of_a_site_whose_links_are_a_column(world: World) -> None:
+    with Site() as outside:
+        web.build_irregular(world.site, outside)
+        url = world.site.url
+        pages = webdata_nb.crawl_df(url, formats=["links"], only_main_content=False)
+        links = webdata_nb.links_df(pages, broken=True)
+        truth = read(url).broken_links()
+    assert "#" in "".join(links["link"])
+    links["link"] = [urldefrag(link)[0] for link in links["link"]]
+    assert pairs(links) <= web.spelled(truth)
+    # What redirects to a page that has a row of its own has none.
+    unknown = {link.partition(world.site.url)[2] for _, link in web.spelled(truth) - pairs(links)}
+    assert unknown <= {"old-missing", "old-twice", "nowhere"}
+
+
+@pytest.mark.slow
+def test_broken_links_of_documentation(world: World, django_docs: Docs) -> None:
+    """The truth is 281 links of pages, which are 423 with their fragments, to 77 pages."""
+    world.address = django_docs.url
+    names = world.run("broken-links")
+    truth = read(django_docs.url).broken_links()
+    assert len(names["pages"]) < 1000
+    assert len(truth) > 0
+    assert pairs(names["value"]) == truth
+    assert len(names["value"]) == len(truth)
+    assert set(names["value"]["status_code"]) == {404}
+    options = {"max_pages": 1000, "formats": ["links"], "only_main_content": False}
+    linked = webdata_nb.crawl_df(django_docs.url, **options).webdata.links(broken=True)
+    assert len(linked) > len(truth)
+    linked["link"] = [urldefrag(link)[0] for link in linked["link"]]
+    assert pairs(linked) == truth
+
+
+def read(start: str) -> PlainSite:
+    """Read a site with an independent program."""
+    site = PlainSite(start, max_pages=10_000)
+    site.read()
+    return site
+
+
+def pairs(links: pd.DataFrame) -> set[tuple[str, str]]:
+    """Return pages and links, with percent-encodings in upper case."""
+    return web.spelled(zip(links["url"], links["link"], strict=True))
 
 
 def test_site_audit(world: World) -> None:

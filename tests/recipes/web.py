@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import re
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final, TypeAlias
 
 from aiohttp import web
@@ -24,6 +25,33 @@ PAGES: Final = {
     "/articles/rain.html": ["/articles/"],
     "/shop/": [f"/shop/{name}.html" for name in PRICES],
 }
+# Pages and their links; what is not here, or set below, is missing.
+IRREGULAR: Final = {
+    "/": [
+        *("docs/", "/docs/#top", "docs/#end", "docs/index.html", "#own", "mailto:a@b.test"),
+        *("/old", "/old-missing", "/old-twice#x", "/only-redirect", "/loop", "/leaves"),
+        *("/fault", "/forbidden", "/gone#1", "/gone#2", "/gone", "/hangs-up", "/drawing.svg"),
+        *("/folder", "/folder/", "outside:/absent", "?view=1"),
+    ],
+    "/docs/": [
+        *("../", "./a.html", "a.html#part", "based.html", "sub/deep/", "missing.html#part"),
+        *("../missing.html", "/docs/../missing.html", "//site/docs/missing.html"),
+        *(
+            "/caf%c3%a9",
+            "/caf%C3%A9#x",
+            "/caf%c3%a9-missing",
+            "/caf%C3%A9-missing",
+            "/café-missing",
+        ),
+    ],
+    "/docs/a.html": ["based.html#1", "nothing?of=it&a=1#x", "missing.html", "/forbidden#login"],
+    "/docs/based.html": ["x.html", "none.html#y", "../docs/a.html", "/gone"],
+    "/docs/sub/deep/": ["../../a.html", "../../../only-redirect", "../none/", "page.html"],
+    "/docs/sub/deep/page.html": ["#x", "page.html#y", "./", "/old-missing", "/a b.html"],
+    "/base/x.html": ["/", "/base/none.html"],
+    "/folder/": ["none.html", "/folder/none.html#1"],
+    "/?view=1": ["/view-missing"],
+}
 
 
 def build(site: Site) -> None:
@@ -32,6 +60,52 @@ def build(site: Site) -> None:
         site.page(path, _html(path, links))
     for name, price in PRICES.items():
         set_price(site, name, price)
+
+
+def build_irregular(site: Site, outside: Site) -> None:
+    """Set the pages of a site like those that people wrote by hand, and many broken links.
+
+    It has several folders and no sitemap, fragments, a base, redirects to pages that fail, copies,
+    relative links, percent-encodings in two spellings, and failures of several kinds.
+    """
+    own, other = f"//127.0.0.1:{site.port}", outside.url.rstrip("/")
+    for path, links in IRREGULAR.items():
+        head = '<base href="/base/">' if path == "/docs/based.html" else ""
+        hrefs = [link.replace("outside:", other).replace("//site", own) for link in links]
+        site.page(path, _html(path, hrefs, head))
+    site.page("/docs/index.html", _html("/docs/index.html", IRREGULAR["/docs/"][:9]))
+    for path, status in (("/fault", 500), ("/forbidden", 403), ("/gone", 410)):
+        site.page(path, "<title>x</title>no", status=status)
+    site.page("/folder", "", status=301, headers={"Location": "/folder/"})
+    for path, target in (
+        ("/old", "/docs/a.html"),
+        ("/old-missing", "/docs/missing.html"),
+        ("/old-twice", "/old-missing"),
+        ("/only-redirect", "/nowhere#part"),
+        ("/loop", "/loop-back"),
+        ("/loop-back", "/loop"),
+        ("/leaves", outside.at("/other-missing")),
+    ):
+        site.redirect(path, target)
+    site.page("/drawing.svg", "<svg></svg>", headers={"Content-Type": "image/svg+xml"})
+    site.page("/hangs-up", _hang_up)
+    for path in ("/caf%C3%A9", "/caf%c3%a9"):
+        site.page(path, _html("Café", ["/"]))
+
+
+def spelled(links: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Return pages and links with percent-encodings in upper case, which are the same URLs."""
+
+    def upper(url: str) -> str:
+        return re.sub("%[0-9a-f]{2}", lambda code: code.group().upper(), url, flags=re.IGNORECASE)
+
+    return {(upper(page), upper(link)) for page, link in links}
+
+
+def _hang_up(request: web.BaseRequest) -> web.Response:
+    if request.transport is not None:
+        request.transport.close()
+    return web.Response()
 
 
 def set_price(site: Site, name: str, price: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -46,7 +47,20 @@ def python_docs() -> Iterator[Docs]:
 
     It lasts for a module and not for the session, whose last tests look for leftovers.
     """
-    root = require("python-docs")
+    with _served("python-docs") as docs:
+        yield docs
+
+
+@pytest.fixture(scope="module")
+def django_docs() -> Iterator[Docs]:
+    """Give Debian's Django documentation, in which some links are broken."""
+    with _served("django-docs") as docs:
+        yield docs
+
+
+@contextmanager
+def _served(component: str) -> Iterator[Docs]:
+    root = require(component)
     server = NginxSite(root) if find("nginx") else StaticSite(root)
     with server as running:
         yield Docs(running.url, root)

@@ -6,10 +6,10 @@ import json
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPException
 from itertools import pairwise
 from typing import Final
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urldefrag, urljoin, urlsplit
 
 from tests.site.plain_reading import PlainPage, first_text
 
@@ -36,6 +36,11 @@ class PlainReply:
     kind: str
     body: bytes
     hops: tuple[str, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        """Whether there was no reply, or one of a failure, or redirects without end."""
+        return self.status >= 400 or self.status == 0 or len(self.hops) > _MOST_HOPS
 
 
 @dataclass
@@ -70,7 +75,7 @@ class PlainSite:
         while queue and len(self.replies) - len(self.copies) < self.max_pages:
             url, depth = queue.popleft()
             reply = self.replies[url] = _fetch(connection, url)
-            if reply.status >= 400:
+            if reply.status >= 400 or not reply.kind:
                 continue
             first = first_by_body.setdefault(reply.body, url)
             if first != url:
@@ -103,6 +108,16 @@ class PlainSite:
         found |= {("duplicate_page", url) for url in self.copies if not self.replies[url].hops}
         return found
 
+    def broken_links(self) -> Issues:
+        """Return the page of each link to what fails, after redirects, and the link."""
+        broken = {url for url, reply in self.replies.items() if reply.failed}
+        return {
+            (page.url, link)
+            for page in self.pages.values()
+            for link in page.links
+            if link in broken
+        }
+
     def sources(self) -> dict[str, set[str]]:
         """Return the pages that link to each URL."""
         sources: defaultdict[str, set[str]] = defaultdict(set)
@@ -116,14 +131,20 @@ def _fetch(connection: HTTPConnection, url: str) -> PlainReply:
     hops: list[str] = []
     while True:
         parts = urlsplit(url)
-        connection.request("GET", f"{parts.path}?{parts.query}" if parts.query else parts.path)
-        response = connection.getresponse()
-        body, location = response.read(), response.headers.get("Location")
+        if parts.netloc != f"{connection.host}:{connection.port}":
+            return PlainReply(url, 302, "", b"", tuple(hops))  # on another site
+        try:
+            connection.request("GET", f"{parts.path}?{parts.query}" if parts.query else parts.path)
+            response = connection.getresponse()
+            body, location = response.read(), response.headers.get("Location")
+        except (OSError, HTTPException):
+            connection.close()
+            return PlainReply(url, 0, "", b"", tuple(hops))
         if response.status not in _REDIRECTS or location is None or len(hops) > _MOST_HOPS:
             kind = response.headers.get_content_type()
             return PlainReply(url, response.status, kind, body, tuple(hops))
         hops.append(url)
-        url = urljoin(url, location)
+        url = urldefrag(urljoin(url, location))[0]
 
 
 def issues_of_page(page: PlainPage, depth: int) -> Iterator[str]:

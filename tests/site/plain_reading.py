@@ -32,6 +32,7 @@ class PlainPage(HTMLParser):
     def __init__(self, url: str, html: str) -> None:
         super().__init__()
         self.url, self.size = url, len(html.encode())
+        self._base: str | None = None
         self.titles: list[str] = []
         self.h1s: list[str] = []
         self.descriptions: list[str] = []
@@ -68,8 +69,8 @@ class PlainPage(HTMLParser):
         elif tag in _TEXTS and not self._svg_depth:
             self._open = tag
             self._list_of(tag).append("")
-        elif tag == "html":
-            self.language = values.get("lang")
+        elif tag in {"html", "base"}:
+            self._read_root(tag, values)
         elif tag == "meta":
             self._read_meta(values)
         elif tag == "link" and "canonical" in rel:
@@ -109,6 +110,12 @@ class PlainPage(HTMLParser):
         self._script = "json" if is_json else "other"
         self.json_ld += [""] * is_json
 
+    def _read_root(self, tag: str, values: Mapping[str, str | None]) -> None:
+        if tag == "html":
+            self.language = values.get("lang")
+        else:
+            self._base = self._base or urljoin(self.url, values.get("href") or "")
+
     def _read_meta(self, values: Mapping[str, str | None]) -> None:
         content, name = values.get("content") or "", (values.get("name") or "").lower()
         if name == "description":
@@ -141,7 +148,7 @@ class PlainPage(HTMLParser):
 
     def _absolute(self, href: str) -> str:
         # Browsers read a backslash as a slash (URL standard).
-        parts = urlsplit(urljoin(self.url, href.strip().replace("\\", "/")))
+        parts = urlsplit(urljoin(self._base or self.url, href.strip().replace("\\", "/")))
         parts = parts._replace(path=parts.path or "/", netloc=parts.netloc.lower())
         return quote(urlunsplit(parts), safe="/:?#[]@!$&'()*+,;=%~")
 

@@ -38,7 +38,7 @@ class FrameAccessor:
     >>> len(df.webdata.failed)
     0
     >>> list(df.webdata.links().columns)
-    ['url', 'position', 'link', 'internal']
+    ['url', 'position', 'link', 'internal', 'text', 'rel', 'status_code', 'error']
     """
 
     def __init__(self, df: pd.DataFrame) -> None:
@@ -72,9 +72,9 @@ class FrameAccessor:
         """Return the outcome of a URL in a crawl; see `why`."""
         return why(self._df, url, session=session)
 
-    def links(self) -> pd.DataFrame:
-        """Return every link of the pages, one row each; see `links_df`."""
-        return links_df(self._df)
+    def links(self, *, broken: bool = False, session: Connection | None = None) -> pd.DataFrame:
+        """Return every link of the pages, or the broken ones, one row each; see `links_df`."""
+        return links_df(self._df, broken=broken, session=session)
 
     def audit(self) -> pd.DataFrame:
         """Return what is wrong with the site, one row for each finding; see `audit_df`."""

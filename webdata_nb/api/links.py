@@ -11,6 +11,7 @@ from webdata_nb.errors import NotFound, NotSupported, OfflineError
 from webdata_nb.frames import derive, frame, records
 from webdata_nb.frames.audit.pages import PAGE_FACTS
 from webdata_nb.jobs.job import Job, checked_id
+from webdata_nb.requests.arguments import check_flag
 from webdata_nb.requests.call_options import CallOptions, within
 from webdata_nb.requests.options import ConnectionOptions
 from webdata_nb.requests.signatures import with_options
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
 
 @with_options(ConnectionOptions)
 async def alinks_df(
-    df: pd.DataFrame | Job | str, **options: Unpack[ConnectionOptions]
+    df: pd.DataFrame | Job | str, *, broken: bool = False, **options: Unpack[ConnectionOptions]
 ) -> pd.DataFrame:
-    """Return every link of the pages, one row each.
+    """Return every link of the pages, or the broken ones, one row each, with what it leads to.
 
     `alinks_df` is the same for async code. The links of a frame with the column `links` or
     `page_facts` come from there. For any other crawl they come from the service, for as long as it
@@ -35,6 +36,10 @@ async def alinks_df(
         A frame of `crawl_df`, a job, or the id of one.
     session
         What `connect()` returned; the default session when None. A job has its own.
+    broken
+        True returns the links to pages that failed only: missing pages, pages without an answer,
+        redirects that lead to one or to nothing. A file that the crawl could not read, such as a
+        picture, is not broken, and neither is another site that answers with 401, 403 or 429.
 
     Returns
     -------
@@ -45,20 +50,24 @@ async def alinks_df(
         url          str       the page
         position     Int32     position among the page's links, from 1
         link         str       the URL of the link
-        internal     boolean   whether it has the host of the page
+        internal     boolean   whether it is on the site of the page
+        text, rel    str       text and `rel` of the first link to the URL; null for
+                               a crawl without `audit=True`, but for `nofollow`
+        status_code  Int32     HTTP status of what it leads to, after redirects
+        error        str       why that failed
         ============ ========= ====================================================
 
-        Without the column `links` in `df`, each link of a page is there once, and there are
-        `text` and `rel` (str), of the first link to the URL. They are missing for a crawl without
-        `audit=True`, but for `rel` of links with `nofollow`. `internal` is then also true between
-        hosts that differ in `www.` alone. `status_code` (Int32) and `error`
-        (str) are what the link leads to, where the crawl requested it: links to other sites only
-        with `check_links=True`.
+        Each link of a page is there once, without fragment. `status_code` and `error` are null
+        where the crawl requested nothing: at links to other sites, or beyond `max_pages`, without
+        `check_links=True`.
+
+        With the column `links` in `df`, links have their fragments, and what they lead to is known
+        from the rows of `df`: not for a URL that was merged with another one.
 
     Raises
     ------
     InvalidArgument
-        `df` is no crawl, and has no links.
+        `df` is no crawl, and has no links, or `broken` is not True or False.
     NotFound, NotSupported
         The service has no such crawl, or offers no facts of pages.
     OfflineError
@@ -70,20 +79,26 @@ async def alinks_df(
     >>> pages = pd.DataFrame({"url": ["http://a.test/"], "links": [["http://b.test/"]]})
     >>> links_df(pages)["link"].tolist()
     ['http://b.test/']
+    >>> pages["status_code"], pages["error"] = 404, "HTTP 404 Not Found"
+    >>> pages["links"] = [["http://a.test/#top", "http://b.test/"]]
+    >>> links_df(pages, broken=True)[["link", "status_code"]].values.tolist()
+    [['http://a.test/#top', 404]]
     """
+    check_flag("broken", broken)
     session = df.connection if isinstance(df, Job) else options["session"]
     if isinstance(df, Job | str):
         call = CallOptions.of(session=session, timeout=options["timeout"])
         crawl_id = df.job_id if isinstance(df, Job) else checked_id(df)
-        return derive.links_of_facts(await _facts(crawl_id, call))
+        return derive.links_of_facts(await _facts(crawl_id, call), broken=broken)
     frame.require_frame(df)
     if not {PAGE_FACTS, "links"}.isdisjoint(df.columns):
-        return derive.links_df(df)
+        return derive.links_df(df, broken=broken)
     job_id = _job_id(df)
     if job_id is None or "url" not in df.columns:
-        return derive.links_df(df)  # says which column is missing
+        return derive.links_df(df, broken=broken)  # says which column is missing
     call = CallOptions.of(session=session, timeout=options["timeout"])
-    return await asyncio.to_thread(derive.links_of_facts, await _facts(job_id, call), df)
+    facts = await _facts(job_id, call)
+    return await asyncio.to_thread(derive.links_of_facts, facts, df, broken=broken)
 
 
 links_df = blocking(alinks_df)

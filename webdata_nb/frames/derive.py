@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
@@ -16,10 +17,19 @@ import orjson
 import pandas as pd
 import pyarrow as pa
 
-from webdata_nb.contract.url_keys import canonical_key
+from webdata_nb.contract.url_keys import canonical_key, site_of
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import frame, html_tables, records, schemas
-from webdata_nb.frames.audit.pages import PAGE_FACTS, facts_object, links_of
+from webdata_nb.frames.audit.pages import (
+    PAGE_FACTS,
+    AuditLink,
+    LinkTarget,
+    facts_object,
+    is_broken,
+    links_of,
+    target_behind,
+    target_of,
+)
 from webdata_nb.frames.json_text import dumps
 from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
 
@@ -35,11 +45,11 @@ def _plain(**named: pa.DataType) -> list[pa.Field[Any]]:
 
 _POSITION_FIELDS: Final = _plain(url=schemas.TEXT, position=pa.int32())
 _EXTRA: Final = pa.field("extra", schemas.TEXT, metadata={b"webdata.type": schemas.JSON})
-_LINKS: Final = pa.schema([*_POSITION_FIELDS, *_plain(link=schemas.TEXT, internal=pa.bool_())])
-_LINKS_OF_FACTS: Final = pa.schema(
+_LINKS: Final = pa.schema(
     [
-        *_LINKS,
-        *_plain(text=schemas.TEXT, rel=schemas.TEXT, status_code=pa.int32(), error=schemas.TEXT),
+        *_POSITION_FIELDS,
+        *_plain(link=schemas.TEXT, internal=pa.bool_(), text=schemas.TEXT, rel=schemas.TEXT),
+        *_plain(status_code=pa.int32(), error=schemas.TEXT),
     ]
 )
 _IMAGES: Final = pa.schema(
@@ -60,8 +70,8 @@ _HEADINGS: Final = pa.schema(
 )
 
 
-def links_df(df: pd.DataFrame) -> pd.DataFrame:
-    """Return every link of the pages, from the column `page_facts` or `links`.
+def links_df(df: pd.DataFrame, *, broken: bool = False) -> pd.DataFrame:
+    """Return the links of the pages, from the column `page_facts` or `links`.
 
     Raises
     ------
@@ -69,64 +79,70 @@ def links_df(df: pd.DataFrame) -> pd.DataFrame:
         The frame has neither.
     """
     if PAGE_FACTS in df.columns:
-        return links_of_facts(_facts_of_rows(df), df)
-    links = [
-        {
-            "url": url,
-            "position": position,
-            "link": link,
-            "internal": _host(link) == _host(url),
-        }
+        return links_of_facts(_facts_of_rows(df), df, broken=broken)
+    links = (
+        (url, position, AuditLink(link, None, None, _site(link) == _site(url)))
         for url, page_links in _lists(df, "links")
         for position, link in enumerate(page_links, 1)
         if isinstance(link, str)
-    ]
-    return to_frame("links", links, _LINKS, df)
+    )
+    return _links_frame(links, _targets((), df), df, broken=broken)
 
 
 def links_of_facts(
-    facts: Iterable[Mapping[str, Any]], df: pd.DataFrame | None = None
+    facts: Iterable[Mapping[str, Any]], df: pd.DataFrame | None = None, *, broken: bool = False
 ) -> pd.DataFrame:
-    """Return every link of pages from their facts; `df` is the frame that they belong to.
+    """Return the links of pages from their facts; `df` is the frame that they belong to.
 
     The facts of other URLs say what links to them lead to. If there is a frame, links of other
     pages are left out.
     """
     facts = list(facts)
-    states = _states(facts, df)
     pages = None if df is None else set(page_urls(df))
-    links = [
-        {
-            "url": page["url"],
-            "position": position,
-            "link": link.url,
-            "internal": link.internal,
-            "text": link.text,
-            "rel": link.rel,
-            **states.get(canonical_key(link.url), {}),
-        }
+    links = (
+        (page["url"], position, link)
         for page in facts
         if page.get("position") is not None and (pages is None or page["url"] in pages)
         for position, link in enumerate(links_of(page), 1)
-    ]
-    return to_frame("links", links, _LINKS_OF_FACTS, pd.DataFrame() if df is None else df)
+    )
+    df = pd.DataFrame() if df is None else df
+    return _links_frame(links, _targets(facts, df), df, broken=broken)
 
 
-def _states(
-    facts: Iterable[Mapping[str, Any]], df: pd.DataFrame | None
-) -> dict[str, dict[str, Any]]:
-    """Return `status_code` and `error` of the URLs that are known, by their keys."""
-    states: dict[str, dict[str, Any]] = {}
+def _links_frame(
+    links: Iterable[tuple[str, int, AuditLink]],
+    targets: Mapping[str, LinkTarget],
+    df: pd.DataFrame,
+    *,
+    broken: bool,
+) -> pd.DataFrame:
+    """Return links, with the URL of their page and their place on it, and what they lead to."""
+    rows = []
+    for url, position, link in links:
+        target = target_behind(targets, link.url)
+        if broken and not (target is not None and is_broken(target, internal=link.internal)):
+            continue
+        row = {"url": url, "position": position, "link": link.url, "internal": link.internal}
+        row |= {"text": link.text, "rel": link.rel}
+        if target is not None:
+            row |= {"status_code": target.status_code, "error": target.error or None}
+        rows.append(row)
+    return to_frame("links", rows, _LINKS, df)
+
+
+def _targets(facts: Iterable[Mapping[str, Any]], df: pd.DataFrame) -> dict[str, LinkTarget]:
+    """Return what is known about each URL, by its key: from facts, and from the rows of a frame."""
+    targets: dict[str, LinkTarget] = {}
     for each in facts:
-        for url, target in ((each["url"], each), *each.get("targets", {}).items()):
-            error = target.get("error") or None
-            state = {"status_code": target.get("status_code"), "error": error}
-            states[canonical_key(url)] = state
-    if df is not None and {"status_code", "error"} <= set(df.columns):
+        for url, of_url in ((each["url"], each), *each.get("targets", {}).items()):
+            targets[canonical_key(url)] = target_of(of_url)
+    if {"url", "status_code", "error"} <= set(df.columns):
         columns = [frame.column_values(df[name]) for name in ("status_code", "error")]
         for url, status_code, error in zip(page_urls(df), *columns, strict=True):
-            states[canonical_key(url)] = {"status_code": status_code, "error": error}
-    return states
+            key = canonical_key(url)
+            target = targets.get(key) or LinkTarget("failed" if error else "page", url)
+            targets[key] = replace(target, status_code=status_code, error=error or "")
+    return targets
 
 
 def _facts_of_rows(df: pd.DataFrame) -> Iterator[Mapping[str, Any]]:
@@ -365,9 +381,10 @@ def page_urls(df: pd.DataFrame) -> list[str]:
     return ["" if pd.isna(url) else str(url) for url in df["url"].tolist()]
 
 
-def _host(url: str) -> str:
+def _site(url: str) -> str:
+    """Return what identifies the site of a URL; a foreign service may not have normalized it."""
     try:
-        return urlsplit(url).netloc.lower()
+        return site_of(urlsplit(url)._replace(netloc=urlsplit(url).netloc.lower()).geturl())
     except ValueError:
         return url
 

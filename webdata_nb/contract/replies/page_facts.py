@@ -90,7 +90,7 @@ class PageFacts(Reply):
     error: str = Field(default="", description="The failure in words.")
     status_code: int | None = Field(
         default=None,
-        description="HTTP status; of a page null without the option `audit`.",
+        description="HTTP status; null where there was no reply.",
     )
     fetch_seconds: float | None = Field(
         default=None,

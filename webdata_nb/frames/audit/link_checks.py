@@ -9,13 +9,11 @@ from typing import Final
 from webdata_nb.contract.outcomes import LINK_OUTCOMES
 from webdata_nb.frames.audit.kinds import MAX_DEPTH, MAX_LINKS
 from webdata_nb.frames.audit.link_graph import MAX_FOUND_ON
-from webdata_nb.frames.audit.pages import AuditLink, AuditPage, LinkTarget
+from webdata_nb.frames.audit.pages import FILE_FAILURES, AuditLink, AuditPage, LinkTarget
 from webdata_nb.frames.audit.site import AuditFinding, AuditSite, Findings, of_page
 
 _TEMPORARY: Final = frozenset({302, 303, 307})
 _PERMANENT: Final = frozenset({301, 308})
-# Failures of pages that a browser shows or saves, such as pictures and archives.
-_FILES: Final = frozenset({"unsupported_type", "too_large"})
 _EXTERNAL_ISSUES: Final = {
     "link_broken": "broken_external_link",
     "link_unreachable": "unreachable_external_link",
@@ -39,7 +37,7 @@ def _check_row(page: AuditPage) -> Iterator[AuditFinding]:
     if page.success:
         if page.redirects and page.inlinks:
             yield from _redirects(page.url, page.redirects, page.final_url, page)
-    elif page.reason not in _FILES:
+    elif page.reason not in FILE_FAILURES:
         yield of_page(_failure(page), page, page.error, count=page.inlinks)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
 from typing import Any, Final
 
 import pandas as pd
@@ -27,6 +28,8 @@ _NEEDED: Final = (
 )
 # Directives of `X-Robots-Tag` that contain a colon; before any other, it names a crawler.
 _WITH_VALUE: Final = ("unavailable_after", "max-snippet", "max-image-preview", "max-video-preview")
+# Failures of pages that a browser shows or saves, such as pictures and archives.
+FILE_FAILURES: Final = frozenset({"unsupported_type", "too_large"})
 _SHORT_FORMS: Final = {"none": ("noindex", "nofollow"), "all": ("index", "follow")}
 
 
@@ -270,16 +273,50 @@ def links_of(facts: Mapping[str, Any]) -> Iterator[AuditLink]:
 
 def target_of(facts: Mapping[str, Any]) -> LinkTarget:
     """Return what the facts of a URL say about links to it."""
+    result = facts.get("result") or ""
     return LinkTarget(
-        result=facts["result"],
-        final_url=facts["final_url"],
+        result=result,
+        final_url=facts.get("final_url") or "",
         reason=facts.get("reason") or "",
         status_code=facts.get("status_code"),
         redirects=_redirects(facts),
         same_as=facts.get("same_as"),
         in_sitemap=bool(facts.get("in_sitemap")),
-        error=facts.get("error") or "",
+        # Of a page that was read, it is a remark about its capture.
+        error="" if result == "page" else facts.get("error") or "",
     )
+
+
+def target_behind(targets: Mapping[str, LinkTarget], url: str) -> LinkTarget | None:
+    """Return what a link leads to; None if that is not known.
+
+    A crawl stops at a redirect to another site, so that what is there is in the facts of that URL,
+    if the crawl checked links. `targets` are by their keys.
+    """
+    target = targets.get(canonical_key(url.partition("#")[0]))
+    if target is None or target.result != "stopped":
+        return target
+    behind = targets.get(canonical_key(target.final_url))
+    if behind is None:
+        return target
+    error = f"redirects to {target.final_url}: {behind.error}" if behind.error else ""
+    return replace(behind, error=error, redirects=target.redirects)
+
+
+def is_broken(target: LinkTarget, *, internal: bool) -> bool:
+    """Return whether a link leads to a page that failed; `internal` if it is on the same site.
+
+    A browser shows or saves some files that a crawl cannot read. A refusal by another site, such as
+    to a program or without a login, does not say that a link is broken.
+    """
+    if target.result == "failed":
+        if target.reason:
+            return target.reason not in FILE_FAILURES
+        # A row that stands alone has no reason: what was sent with 200 could not be read.
+        return target.status_code is None or target.status_code >= HTTPStatus.MULTIPLE_CHOICES
+    if target.result == "link_refused":
+        return internal
+    return target.result in {"link_broken", "link_unreachable"}
 
 
 def _redirects(facts: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:

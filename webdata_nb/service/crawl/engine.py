@@ -470,7 +470,8 @@ class _CrawlRun:
             row = replace(row, source=source_of_values(visit.scraped))
             extracted = bool(content.get("extract"))
             charged = tariff.page_operations(rendered=visit.rendered, extracted=extracted)
-        facts = facts_of_visit(visit) if visit is not None and self._request.audit else None
+        audits = self._request.audit
+        facts = None if visit is None else facts_of_visit(visit, audits=audits)
         journal = encode_entry(target, result, self._text_to_index(visit), facts)
         success = result.kind == "page"
         record = VisitRecord.of(visit, result.check) if visit and success else VisitRecord()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
+from http import HTTPStatus
 from typing import Any, Final
 
 from webdata_nb.contract.url_keys import canonical_key, site_of
@@ -16,11 +17,15 @@ MIN_SECONDS: Final = 1.0
 _OF_LINKS: Final = frozenset({"anchors", "rels"})
 
 
-def facts_of_visit(visit: PageVisit) -> dict[str, Any]:
-    """Return what the journal stores of a visit for an audit; empty fields are left out.
+def facts_of_visit(visit: PageVisit, *, audits: bool) -> dict[str, Any]:
+    """Return what the journal stores of a visit; empty fields are left out.
 
-    So is a short time, which would be another one at each visit of an unchanged page.
+    So is a short time, which would be another one at each visit of an unchanged page. Without an
+    audit, the facts are a status other than that of nearly every page.
     """
+    if not audits:
+        is_usual = visit.status in (None, HTTPStatus.OK)
+        return {} if is_usual else {"status": visit.status}
     audit = {} if visit.scraped is None else visit.scraped.audit
     facts = {
         "status": visit.status,
@@ -55,7 +60,7 @@ def page_facts(entry: StoredEntry, seeds: frozenset[str] | None) -> dict[str, An
         "result": result.kind,
         "reason": result.reason,
         "error": result.detail,
-        "status_code": facts.get("status"),
+        "status_code": facts.get("status", HTTPStatus.OK if result.kind == "page" else None),
         "fetch_seconds": facts.get("seconds"),
         "redirects": [
             {"url": hop, "status_code": status} for hop, status in facts.get("redirects", ())
