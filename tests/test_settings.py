@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 import pickle
@@ -14,6 +15,7 @@ import platformdirs
 import pytest
 
 from webdata_nb import settings
+from webdata_nb.errors import InvalidArgument
 from webdata_nb.settings import LanguageModel, Options, Provider, Secret, Settings, current
 
 KEY = "sk-very-secret-0123456789"
@@ -196,6 +198,61 @@ def test_unknown_engines_and_settings_raise() -> None:
         Options(retires=3)  # type: ignore[call-arg]
     with pytest.raises(AttributeError, match="retires"):
         settings.options.retires = 3  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("engines['engine1'] = ('x',)", "not 'engine1': did you mean 'engine_one'"),
+        ("engines.update({'engine1': ('x',)})", "not 'engine1': did you mean 'engine_one'"),
+        ("engines.update(engine_one=('x',), engine_4=('x',))", "not 'engine_4'"),
+        ("engines.setdefault('engine1', ('x',))", "not 'engine1'"),
+        ("engines |= {'engine1': ('x',)}", "not 'engine1'"),
+        ("engines = {'engine1': ('x',)}", "not 'engine1'"),
+        ("engines['engine_one'] = 5", r"engines\['engine_one'\] must be a list of .*; it is 5"),
+        ("engines['engine_one'] = ['a', 3]", "must be a list of provider names; one is 3"),
+        ("engines = 5", "engines must be a dict .*; it is 5"),
+        ("providers['x'] = 'sk-very-secret-0123456789'", r"providers\['x'\] must be a provider"),
+        ("providers['x'] = Provider(5)", r"providers\['x'\]: url must be text"),
+        ("providers['x'] = Provider('a.test')", "did you mean https://a.test?"),
+        ("providers = {5: Provider('http://a.test')}", "must have names as keys; one is 5"),
+        ("llm['x'] = Provider('http://a.test', key=5)", "a key must be text"),
+        ("llm.update(x=LanguageModel('http://a.test', context=5))", "context must be at least"),
+        ("llm['x'] = LanguageModel('http://a.test', timeout='5')", "timeout must be a number"),
+        ("api_key = 5", "a key must be text"),
+        ("home = 5", "home .* must be a path; it is 5"),
+        ("base_url = 5", "base_url .* must be a string; it is 5"),
+        ("user_agent = 5", "user_agent .* must be a string; it is 5"),
+        ("proxy = 5", "proxy .* must be a string"),
+        ("ca_bundle = 5", "ca_bundle .* must be a path"),
+        ("creatives_terms = 5", "creatives_terms .* must be a string"),
+        ("compact_tables = 'no'", "compact_tables .* must be True or False"),
+    ],
+)
+def test_a_setting_that_is_not_allowed_is_refused_when_it_is_set(
+    statement: str, message: str
+) -> None:
+    settings.options.engines["engine_two"] = ("kept",)
+    before = current()
+    with pytest.raises(InvalidArgument, match=message) as caught:
+        exec(f"options.{statement}", vars(settings))
+    assert KEY not in str(caught.value)
+    assert current() == before
+
+
+def test_entries_of_settings_are_kept_as_they_are_used() -> None:
+    options = settings.options
+    options.engines |= {"engine_one": "Searx, other"}
+    options.engines["engine_two"] = ["a"]
+    options.llm["x"] = LanguageModel("http://a.test", models="m, n")
+    assert options.engines == {"engine_one": ("searx", "other"), "engine_two": ("a",)}
+    assert options.llm["x"].models == ("m", "n")  # type: ignore[attr-defined]
+    assert pickle.loads(pickle.dumps(options.engines)) == copy.deepcopy(options.engines)
+    assert current().engines == options.engines
+    del options.engines["engine_one"]
+    assert options.engines.setdefault("engine_two") == ("a",)
+    options.engines = None  # type: ignore[assignment]
+    assert options.engines == {}
 
 
 def test_repr_masks_keys(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Self, TypeVar
 from urllib.parse import urlsplit
 
 from webdata_nb.contract import variables
 from webdata_nb.contract.choices import ENGINES
 from webdata_nb.contract.fields import http_url, proxy_url, user_agent
+from webdata_nb.errors import InvalidArgument
 from webdata_nb.suggestions import closest, closest_url, did_you_mean, format_value, quoted
 
 CACHE_BYTES: Final = 10 * 2**30
@@ -18,6 +20,10 @@ TRACEBACKS: Final = ("short", "full")
 LOG_LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 _TRUE_WORDS: Final = frozenset({"1", "on", "yes", "true"})
 _FALSE_WORDS: Final = frozenset({"0", "off", "no", "false"})
+
+
+_NAMES_OF: Final = "engines[{!r}] must be a list of provider names"
+_V = TypeVar("_V")
 
 
 # Variables
@@ -55,17 +61,31 @@ def parse_bytes(name: str, text: str) -> int:
 # Values from any source
 
 
-def check_folder(path: Path | str | None) -> Path | None:
-    """Return an absolute path; it need not exist."""
-    return None if path is None else Path(path).expanduser().absolute()
+def folder_check(name: str) -> Callable[[object], Path | None]:
+    """Return a check of a folder, which need not exist; it returns an absolute path."""
+
+    def check(path: object) -> Path | None:
+        if path is None:
+            return None
+        if not isinstance(path, str | os.PathLike) or isinstance(os.fspath(path), bytes):
+            raise ValueError(f"{name} must be a path; it is {format_value(path)}")  # noqa: TRY004
+        return Path(path).expanduser().absolute()
+
+    return check
+
+
+def text_check(name: str) -> Callable[[object], str | None]:
+    """Return a check of a setting that is any text."""
+    return lambda value: None if value is None else _text(name, value)
 
 
 def check_base_url(value: str | None) -> str | None:
     """Return the address of a service without a slash at its end."""
     if value is None:
         return None
+    text = _text("base_url (WEBDATA_BASE_URL)", value)
     try:
-        url = http_url(_text("base_url (WEBDATA_BASE_URL)", value)).rstrip("/")
+        url = http_url(text).rstrip("/")
     except ValueError as error:
         suggestion = did_you_mean(closest_url(value))
         raise ValueError(
@@ -82,6 +102,8 @@ def check_base_url(value: str | None) -> str | None:
 
 def check_user_agent(value: str | None) -> str | None:
     """Check the user agent of the local service."""
+    if value is not None:
+        _text("user_agent (WEBDATA_USER_AGENT)", value)
     try:
         return None if value is None else user_agent(value)
     except ValueError as error:
@@ -90,15 +112,27 @@ def check_user_agent(value: str | None) -> str | None:
 
 def check_proxy(value: str | None) -> str | None:
     """Check the address of a proxy."""
+    if value is not None and not isinstance(value, str):
+        raise ValueError(f"proxy (WEBDATA_PROXY) must be a string; it is a {type(value).__name__}")
     try:
         return None if value is None else proxy_url(value)
     except ValueError as error:
         raise ValueError(f"proxy (WEBDATA_PROXY) {error}") from None
 
 
+def check_provider_url(entry: str, value: str | None) -> None:
+    """Check the address of a provider."""
+    try:
+        if value is not None:
+            http_url(value)
+    except ValueError as error:
+        suggestion = did_you_mean(closest_url(value))
+        raise ValueError(f"{entry}: url {error}; it is {format_value(value)}{suggestion}") from None
+
+
 def check_ca_bundle(value: str | None) -> str | None:
     """Return the bundle as a path that means the same in the service's folder."""
-    path = check_folder(value)
+    path = folder_check("ca_bundle (WEBDATA_CA_BUNDLE)")(value)
     if path is None:
         return None
     if not path.is_file():
@@ -175,15 +209,55 @@ def check_cache_bytes(value: object) -> int:
     return value
 
 
-def check_engines(engines: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    """Return the provider names of each engine."""
-    if unknown := sorted(set(engines) - set(ENGINES)):
-        suggestion = did_you_mean(quoted(closest(unknown[0], ENGINES)))
+def check_engine(name: object, providers: object) -> tuple[str, ...]:
+    """Return the provider names of an engine."""
+    if name not in ENGINES:
+        suggestion = did_you_mean(quoted(closest(name, ENGINES)))
         raise ValueError(
-            f"engines must be named {', '.join(ENGINES)}; not {', '.join(unknown)}{suggestion}"
+            f"engines must be named {', '.join(ENGINES)}; not {format_value(name)}{suggestion}"
         )
-    # tuple() would split a text into letters.
-    return {
-        name: variables.split_names(providers) if isinstance(providers, str) else tuple(providers)
-        for name, providers in engines.items()
-    }
+    # A text is not a list of letters.
+    names = variables.split_names(providers) if isinstance(providers, str) else providers
+    if isinstance(names, Mapping) or not isinstance(names, Iterable):
+        problem = f"{_NAMES_OF.format(name)}; it is {format_value(providers)}"
+        raise ValueError(problem)  # noqa: TRY004 - as of other settings
+    listed = tuple(names)
+    if wrong := [each for each in listed if not isinstance(each, str) or not each.strip()]:
+        raise ValueError(f"{_NAMES_OF.format(name)}; one is {format_value(wrong[0])}")
+    return tuple(each.strip().lower() for each in listed)
+
+
+class CheckedEntries(dict[str, _V]):
+    """A setting with entries, each of which is checked when it is set.
+
+    `check` returns the value of an entry as it is kept, from its name and what was given.
+    """
+
+    def __init__(self, check: Callable[[str, Any], _V], entries: Mapping[str, Any]) -> None:
+        self._check = check
+        self.update(entries)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.update({name: value})
+
+    def update(self, *entries: Any, **named: Any) -> None:
+        """Set all entries, or none if one is not allowed."""
+        try:
+            new = dict(*entries, **named)
+            checked = {name: self._check(name, value) for name, value in new.items()}
+        except (ValueError, TypeError) as error:
+            raise InvalidArgument(str(error)) from None
+        super().update(checked)
+
+    def setdefault(self, name: str, value: Any = None) -> _V:
+        """Set an entry that is not there yet, and return it."""
+        if name not in self:
+            self[name] = value
+        return self[name]
+
+    def __ior__(self, entries: Any) -> Self:  # type: ignore[misc] - `|` returns a plain dict
+        self.update(entries)
+        return self
+
+    def __reduce__(self) -> tuple[type, tuple[dict[str, _V]]]:
+        return dict, (dict(self),)

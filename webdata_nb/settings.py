@@ -13,32 +13,37 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import platformdirs
+from pydantic import ValidationError
 
 from webdata_nb import short_traceback
 from webdata_nb.contract import variables
-from webdata_nb.contract.local import SOURCES
+from webdata_nb.contract.error_messages import plain_message
+from webdata_nb.contract.local import SOURCES, Access, ModelAccess
 from webdata_nb.errors import InvalidArgument, UnknownOption
 from webdata_nb.setting_values import (
     CACHE_BYTES,
     LOG_LEVELS,
     TRACEBACKS,
+    CheckedEntries,
     check_base_url,
     check_ca_bundle,
     check_cache_bytes,
-    check_engines,
-    check_folder,
+    check_engine,
     check_progress,
+    check_provider_url,
     check_proxy,
     check_ttl,
     check_user_agent,
     choice_check,
     flag_check,
+    folder_check,
     parse_boolean,
     parse_bytes,
     parse_number,
     parse_progress,
+    text_check,
 )
-from webdata_nb.suggestions import closest, did_you_mean, quoted
+from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
 
 _APP: Final = "webdata"
 
@@ -66,6 +71,8 @@ class Secret:
 
 
 def _secret(value: Secret | str | None) -> Secret | None:
+    if value is not None and not isinstance(value, Secret | str):
+        raise InvalidArgument(f"a key must be text; it is a {type(value).__name__}")
     return Secret(value) if isinstance(value, str) else value
 
 
@@ -106,7 +113,10 @@ class LanguageModel(Provider):
         models: Iterable[str] = (),
     ) -> None:
         Provider.__init__(self, url, key)
-        object.__setattr__(self, "models", tuple(models))
+        # A text is not a list of letters.
+        listed = models.split(",") if isinstance(models, str) else models
+        names = (each.strip() if isinstance(each, str) else each for each in listed)
+        object.__setattr__(self, "models", tuple(each for each in names if each))
         object.__setattr__(self, "model", model)
         object.__setattr__(self, "context", context)
         object.__setattr__(self, "timeout", timeout)
@@ -117,11 +127,15 @@ class LanguageModel(Provider):
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Where a setting comes from: its variable, and functions that parse and check its value."""
+    """Where a setting comes from: its variable, and functions that parse and check its value.
+
+    `entry` checks one entry of a setting that has several, from its name and its value.
+    """
 
     variable: str | None
     parse: Callable[[str, str], object] | None
     check: Callable[[Any], object] | None
+    entry: Callable[[str, Any], object] | None
 
 
 def _source(
@@ -129,8 +143,49 @@ def _source(
     *,
     parse: Callable[[str, str], object] | None = None,
     check: Callable[[Any], object] | None = None,
+    entry: Callable[[str, Any], object] | None = None,
 ) -> Mapping[str, _Source]:
-    return {"source": _Source(variable, parse, check)}
+    return {"source": _Source(variable, parse, check, entry)}
+
+
+def _provider_check(setting: str) -> Callable[[str, Any], Provider]:
+    """Return a check of an entry of `providers` or `llm`."""
+
+    def check(name: object, provider: object) -> Provider:
+        entry = f"{setting}[{format_value(name)}]"
+        if not isinstance(name, str) or not name.strip():
+            raise ValueError(f"{setting} must have names as keys; one is {format_value(name)}")
+        if not isinstance(provider, Provider):
+            example = (
+                'LanguageModel("http://...")' if setting == "llm" else 'Provider("http://...")'
+            )
+            raise ValueError(  # noqa: TRY004 - as of other settings
+                f"{entry} must be a provider, such as {example} of webdata_nb.settings; "
+                f"it is a {type(provider).__name__}"  # perhaps a key
+            )
+        try:
+            model_access(provider) if setting == "llm" else provider_access(provider)
+        except ValidationError as error:
+            [first, *_] = error.errors(include_input=False)
+            raise ValueError(f"{entry}: {first['loc'][0]} {plain_message(first)}") from None
+        check_provider_url(entry, provider.url)
+        return provider
+
+    return check
+
+
+def provider_access(provider: Provider) -> Access:
+    """Return a provider as the service takes it."""
+    return Access(url=provider.url, key=provider.key.reveal() if provider.key else None)
+
+
+def model_access(provider: Provider) -> ModelAccess:
+    """Return a language model as the service takes it."""
+    options: dict[str, Any] = {}
+    if isinstance(provider, LanguageModel):
+        options = {name: getattr(provider, name) for name in ("model", "context", "timeout")}
+        options |= {"models": provider.models} if provider.models else {}
+    return ModelAccess.model_validate({**provider_access(provider).model_dump(), **options})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -197,13 +252,18 @@ class Options:
         default=None, repr=False, metadata=_source("WEBDATA_API_KEY", check=_secret)
     )
     home: Path | str | None = field(
-        default=None, metadata=_source("WEBDATA_HOME", check=check_folder)
+        default=None, metadata=_source("WEBDATA_HOME", check=folder_check("home (WEBDATA_HOME)"))
     )
-    data_dir: Path | str | None = field(default=None, metadata=_source(check=check_folder))
+    data_dir: Path | str | None = field(
+        default=None, metadata=_source(check=folder_check("data_dir"))
+    )
     cache_dir: Path | str | None = field(
-        default=None, metadata=_source("WEBDATA_CACHE", check=check_folder)
+        default=None,
+        metadata=_source("WEBDATA_CACHE", check=folder_check("cache_dir (WEBDATA_CACHE)")),
     )
-    log_dir: Path | str | None = field(default=None, metadata=_source(check=check_folder))
+    log_dir: Path | str | None = field(
+        default=None, metadata=_source(check=folder_check("log_dir"))
+    )
     cache_bytes: int | None = field(
         default=None,
         metadata=_source(
@@ -213,10 +273,12 @@ class Options:
         ),
     )
     record: Path | str | None = field(
-        default=None, metadata=_source("WEBDATA_RECORD", check=check_folder)
+        default=None,
+        metadata=_source("WEBDATA_RECORD", check=folder_check("record (WEBDATA_RECORD)")),
     )
     replay: Path | str | None = field(
-        default=None, metadata=_source("WEBDATA_REPLAY", check=check_folder)
+        default=None,
+        metadata=_source("WEBDATA_REPLAY", check=folder_check("replay (WEBDATA_REPLAY)")),
     )
     offline: bool | None = field(
         default=None,
@@ -235,7 +297,12 @@ class Options:
         ),
     )
     compact_tables: bool | None = field(
-        default=None, metadata=_source("WEBDATA_COMPACT_TABLES", parse=parse_boolean)
+        default=None,
+        metadata=_source(
+            "WEBDATA_COMPACT_TABLES",
+            parse=parse_boolean,
+            check=flag_check("compact_tables (WEBDATA_COMPACT_TABLES)"),
+        ),
     )
     ttl: float | None = field(
         default=None,
@@ -264,10 +331,14 @@ class Options:
         ),
     )
     engines: dict[str, tuple[str, ...]] = field(
-        default_factory=dict, metadata=_source(check=check_engines)
+        default_factory=dict, metadata=_source(entry=check_engine)
     )
-    providers: dict[str, Provider] = field(default_factory=dict, metadata=_source())
-    llm: dict[str, Provider] = field(default_factory=dict, metadata=_source())
+    providers: dict[str, Provider] = field(
+        default_factory=dict, metadata=_source(entry=_provider_check("providers"))
+    )
+    llm: dict[str, Provider] = field(
+        default_factory=dict, metadata=_source(entry=_provider_check("llm"))
+    )
     creatives_source: str | None = field(
         default=None,
         metadata=_source(
@@ -275,7 +346,12 @@ class Options:
             check=choice_check("creatives_source (WEBDATA_CREATIVES_SOURCE)", SOURCES),
         ),
     )
-    creatives_terms: str | None = field(default=None, metadata=_source("WEBDATA_CREATIVES_TERMS"))
+    creatives_terms: str | None = field(
+        default=None,
+        metadata=_source(
+            "WEBDATA_CREATIVES_TERMS", check=text_check("creatives_terms (WEBDATA_CREATIVES_TERMS)")
+        ),
+    )
     proxy: str | None = field(
         default=None,
         repr=False,
@@ -296,6 +372,14 @@ class Options:
             if source is None:
                 suggestion = did_you_mean(quoted(closest(name, _SOURCES)))
                 raise UnknownOption(f"{name!r} is not an option{suggestion}")
+            if source.entry is not None:
+                entries = {} if value is None else value
+                if not isinstance(entries, Mapping):
+                    raise InvalidArgument(
+                        f"{name} must be a dict with an entry for each name; "
+                        f"it is {format_value(value)}"
+                    )
+                value = CheckedEntries(source.entry, entries)
             if source.check is not None and value is not None:
                 try:
                     source.check(value)
@@ -400,8 +484,11 @@ def _from_environment(environ: Mapping[str, str]) -> Options:
             parsed = source.parse(variable, text) if source.parse else text
             _set_unchecked(from_variables, option.name, parsed)
     if texts:  # the variables of engines, providers and language models
-        from_variables.engines = dict(variables.engine_providers(texts).items())
-        from_variables.providers, from_variables.llm = _providers(texts)
+        # What a variable says of a provider is checked where it is used, and named there.
+        search, llm = _providers(texts)
+        engines = dict(variables.engine_providers(texts).items())
+        for name, entries in (("engines", engines), ("providers", search), ("llm", llm)):
+            _set_unchecked(from_variables, name, entries)
     return from_variables
 
 

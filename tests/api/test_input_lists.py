@@ -5,12 +5,17 @@ from __future__ import annotations
 import itertools
 import math
 import pickle
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from tests.api.receipts import SITE
+from webdata_nb import diff, estimate, history_df
+from webdata_nb.api import Session
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.requests.inputs import (
     Input,
@@ -121,3 +126,50 @@ def test_identity_tells_lists_apart_without_password() -> None:
     assert len(set(seen)) == len(lists)
     urls = page_inputs(["https://user:secret@c.example/"], {"executor": "dask"})  # type: ignore[typeddict-unknown-key]
     assert "secret" not in str(list(identity(urls)))
+
+
+ITERABLES: Final[dict[str, Callable[[list[Any]], Any]]] = {
+    "generator": lambda items: (item for item in items),
+    "map": lambda items: map(str, items),
+    "tuple": tuple,
+    "keys": lambda items: dict.fromkeys(items).keys(),
+    "deque": deque,
+    "Series": pd.Series,
+    "Index": pd.Index,
+    "array": np.array,
+    "extension array": pd.array,
+    "column": lambda items: pd.DataFrame({"any name": items}),
+}
+
+
+@pytest.mark.parametrize("form", ITERABLES)
+def test_any_iterable_is_a_list(connected: Session, form: str) -> None:
+    """Every function that takes a list, and every option; a generator can be read only once."""
+    listed = ITERABLES[form]
+    queries, urls = ["a", "b"], [SITE, f"{SITE}docs/"]
+    assert connected.search_df(listed(queries), formats=listed(["links"]))["query"].nunique() == 2
+    engines = listed(["engine_one", "engine_two"])
+    hits = connected.search_df(listed(queries), engine=engines, country=listed(["de"]), formats=[])
+    assert len(hits.groupby(["query", "engine", "country"])) == 4
+    batches = connected.search_df(listed(queries), formats=[], stream=True)
+    assert {query for batch in batches for query in batch["query"]} == set(queries)
+    crawled = connected.crawl_df(listed(urls), include_paths=listed(["/docs/**"]))
+    assert crawled["start_url"].unique().tolist() == urls
+    assert connected.scrape_df(listed(urls))["start_url"].tolist() == urls
+    ads = connected.creatives_df(listed(["AR1", "AR2"]), region=listed(["DE", "FR"]))
+    assert len(ads.groupby(["advertiser", "region"])) == 4
+    assert estimate(connected.search_df, listed(queries), formats=listed([])).inputs == 2
+    assert history_df(connected.scrape_df, listed(urls))["start_url"].nunique() == 2
+    job = connected.crawl_job(SITE, formats=listed(["links"]), exclude_paths=listed(["/x"]))
+    assert "links" in job.df()
+    if form != "column":  # names of columns are no table
+        keys, names = listed(["start_url", "url"]), listed(["title"])
+        assert diff(crawled, crawled, on=keys, columns=names).empty
+        assert len(crawled.webdata.drop_duplicates(listed(["start_url"]))) == 2
+
+
+def test_tables_of_several_columns_and_endless_iterables_are_no_list(connected: Session) -> None:
+    with pytest.raises(InvalidArgument, match="must be a string; it is a DataFrame with"):
+        connected.search_df(pd.DataFrame({"a": ["x"], "b": ["y"]}), formats=[])  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="10000 at most in one call"):
+        connected.search_df(map(str, itertools.count()), formats=[])  # type: ignore[arg-type]

@@ -177,8 +177,9 @@ def test_broken_links_of_documentation(world: World, django_docs: Docs) -> None:
     assert pairs(names["value"]) == truth
     assert len(names["value"]) == len(truth)
     assert set(names["value"]["status_code"]) == {404}
-    options = {"max_pages": 1000, "formats": ["links"], "only_main_content": False}
-    linked = webdata_nb.crawl_df(django_docs.url, **options).webdata.links(broken=True)
+    linked = webdata_nb.crawl_df(
+        django_docs.url, max_pages=1000, formats=["links"], only_main_content=False
+    ).webdata.links(broken=True)
     assert len(linked) > len(truth)
     linked["link"] = [urldefrag(link)[0] for link in linked["link"]]
     assert pairs(linked) == truth

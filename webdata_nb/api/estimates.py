@@ -26,6 +26,7 @@ from webdata_nb.requests.inputs import (
     valid_specs,
 )
 from webdata_nb.requests.options import DEFAULTS, CallArguments, CrawlDfOptions
+from webdata_nb.requests.signatures import with_lists
 from webdata_nb.session import Connection
 from webdata_nb.suggestions import closest, did_you_mean, format_value
 
@@ -134,6 +135,7 @@ def _inputs(
             f"it is {name or format_value(function)}{suggestion}"
         )
     signature = inspect.signature(function)
+    args, kwargs = with_lists(signature, args, kwargs)
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError:

@@ -11,7 +11,7 @@ import uuid
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import httpx
 from pydantic import ValidationError
@@ -28,7 +28,7 @@ from webdata_nb.contract.local import (
 from webdata_nb.errors import InvalidArgument, LocalServiceError
 from webdata_nb.local.data_dir import DataDirectory
 from webdata_nb.local.handshake import DiscoveredService, control_client
-from webdata_nb.settings import LanguageModel, Provider, Settings
+from webdata_nb.settings import Provider, Settings, model_access, provider_access
 
 _RELEASE_TIMEOUT_S: Final = 1.0
 
@@ -221,34 +221,16 @@ def _creatives(settings: Settings) -> Creatives:
 
 
 def _provider_access(providers: Mapping[str, Provider]) -> dict[str, Access]:
-    return {
-        name: Access(url=provider.url, key=provider.key.reveal() if provider.key else None)
-        for name, provider in providers.items()
-    }
+    return {name: provider_access(provider) for name, provider in providers.items()}
 
 
 def _model_access(providers: Mapping[str, Provider]) -> dict[str, ModelAccess]:
     try:
-        return {name: _access_of_model(provider) for name, provider in providers.items()}
+        return {name: model_access(provider) for name, provider in providers.items()}
     except ValidationError as error:
         [first, *_] = error.errors(include_input=False)
         field = "_".join(map(str, first["loc"]))
         raise InvalidArgument(f"llm: {field}: {plain_message(first)}") from None
-
-
-def _access_of_model(provider: Provider) -> ModelAccess:
-    fields: dict[str, Any] = {
-        "url": provider.url,
-        "key": provider.key.reveal() if provider.key else None,
-    }
-    if isinstance(provider, LanguageModel):
-        fields |= {
-            "model": provider.model,
-            "context": provider.context,
-            "timeout": provider.timeout,
-        }
-        fields |= {"models": provider.models} if provider.models else {}
-    return ModelAccess.model_validate(fields)
 
 
 # Released at exit, so that the service does not wait until they expire.

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, get_args
@@ -33,6 +34,10 @@ from webdata_nb.suggestions import (
 )
 
 R = TypeVar("R", bound=Strict)
+# Of a call in partitions, which keeps no row of them in memory.
+MAX_PARTITIONED_INPUTS: Final = 1_000_000
+# What can be iterated over and is one value, or a set, which has no order.
+_NO_LISTS: Final = (str, bytes, bytearray, Mapping, set, frozenset, type, BaseModel)
 
 # A webhook does not change the answer, and its URL often holds a token.
 _WITHOUT_VALUE: Final = frozenset({"extra_forbidden", "missing"})
@@ -123,13 +128,27 @@ def mask_credentials(text: str) -> str:
     return re.sub(r"^(\w+://)[^/?#@]*@", r"\1***@", text)
 
 
-def _to_json_types(value: Any) -> Any:
-    """Return `value` in the types of JSON, converted from numpy and pandas."""
+def as_list(value: Any) -> Any:
+    """Return the items of any iterable, such as a generator or a column, as a list.
+
+    Texts, mappings, sets, classes and tables of several columns are returned as they are.
+    """
     if callable(to_list := getattr(value, "tolist", None)):
         return to_list()
+    if type(value).__name__ == "DataFrame" and len(value.columns) == 1:
+        return value.iloc[:, 0].tolist()
+    is_single = isinstance(value, _NO_LISTS) or hasattr(value, "columns")
+    if is_single or not isinstance(value, Iterable):
+        return value
+    return list(islice(value, MAX_PARTITIONED_INPUTS + 1))
+
+
+def _to_json_types(value: Any) -> Any:
+    """Return `value` in the types of JSON, converted from numpy, pandas and iterables."""
+    value = as_list(value)
     if isinstance(value, Mapping):
         return {name: _to_json_types(item) for name, item in value.items() if item is not None}
-    if isinstance(value, list | tuple):
+    if isinstance(value, list):
         return [_to_json_types(item) for item in value]
     return value
 

@@ -23,8 +23,6 @@ from webdata_nb.requests.options import (
 from webdata_nb.suggestions import format_value
 
 MAX_INPUTS: Final = 10_000
-# Of a call in partitions, which keeps no row of them in memory.
-MAX_PARTITIONED_INPUTS: Final = 1_000_000
 
 # The arguments that may be lists, and the columns that hold their values.
 _SEARCH_LABELS: Final = {name: name for name in ("query", "engine", "language", "country")}
@@ -204,9 +202,10 @@ def _combinations(
     subjects = axes.get(subject, [values.get(subject)])
     options = {name: axes[name] for name in others if name in axes}
     count = math.prod([len(subjects), *map(len, options.values())])
-    limit = MAX_PARTITIONED_INPUTS if partitioned else MAX_INPUTS
+    limit = arguments.MAX_PARTITIONED_INPUTS if partitioned else MAX_INPUTS
     if count > limit:
-        hint = "" if partitioned else f", or {MAX_PARTITIONED_INPUTS} with Dask or lazy=True"
+        most = arguments.MAX_PARTITIONED_INPUTS
+        hint = "" if partitioned else f", or {most} with Dask or lazy=True"
         raise InvalidArgument(f"the lists make {count} inputs: {limit} at most in one call{hint}")
     # Options are checked once, with a valid subject, and subjects without options.
     templates = [

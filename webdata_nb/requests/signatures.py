@@ -64,6 +64,7 @@ def with_options(group: type, *, columns: str = "") -> Callable[[F], F]:
             name = complete.__qualname__
             if not arguments.keys() <= signature.parameters.keys():
                 raise InvalidCall.of(name, signature, args, arguments)
+            args, arguments = with_lists(signature, args, arguments)
             try:
                 coroutine = function(*args, **{**defaults, **arguments})
             except TypeError:
@@ -80,6 +81,28 @@ def with_options(group: type, *, columns: str = "") -> Callable[[F], F]:
         return cast("F", complete)
 
     return decorate
+
+
+def with_lists(
+    signature: inspect.Signature, args: tuple[Any, ...], arguments: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of a call, with a list for any other iterable where one is taken.
+
+    A generator can be read only once, and checks and requests read what they are given.
+    """
+    from webdata_nb.requests.arguments import as_list
+
+    takes_list = {
+        name for name, each in signature.parameters.items() if "Sequence[" in str(each.annotation)
+    }
+    positional = [
+        as_list(value) if name in takes_list else value
+        for name, value in zip(signature.parameters, args, strict=False)
+    ]
+    named = {
+        name: as_list(value) if name in takes_list else value for name, value in arguments.items()
+    }
+    return (*positional, *args[len(positional) :]), named
 
 
 def _signature(function: Callable[..., object], group: type) -> inspect.Signature:
