@@ -25,13 +25,18 @@ PAGES: Final = {
     "/articles/rain.html": ["/articles/"],
     "/shop/": [f"/shop/{name}.html" for name in PRICES],
 }
+_URLS: Final = [f"https://r.test/{n}" for n in range(8)]
+# What each search provider knows, best first.
+RESULTS: Final = {"searxng": _URLS, "brave": _URLS[::-1][:5]}
+# More than a crawl has by default.
+SHOP_ITEMS: Final = 110
 # Pages and their links; what is not here, or set below, is missing.
 IRREGULAR: Final = {
     "/": [
         *("docs/", "/docs/#top", "docs/#end", "docs/index.html", "#own", "mailto:a@b.test"),
         *("/old", "/old-missing", "/old-twice#x", "/only-redirect", "/loop", "/leaves"),
         *("/fault", "/forbidden", "/gone#1", "/gone#2", "/gone", "/hangs-up", "/drawing.svg"),
-        *("/folder", "/folder/", "outside:/absent", "?view=1"),
+        *("/folder", "/folder/", "outside:/absent", "?view=1", "shop/", "/outlet/", "articles/"),
     ],
     "/docs/": [
         *("../", "./a.html", "a.html#part", "based.html", "sub/deep/", "missing.html#part"),
@@ -51,6 +56,14 @@ IRREGULAR: Final = {
     "/base/x.html": ["/", "/base/none.html"],
     "/folder/": ["none.html", "/folder/none.html#1"],
     "/?view=1": ["/view-missing"],
+    "/articles/": ["rain.html#top", "rain.html", "gone.html", "/docs/a.html"],
+    "/articles/rain.html": ["/articles/#rain", "/shop/tea/"],
+    "/shop/": [
+        *(f"item-{n}.html#reviews" for n in range(SHOP_ITEMS)),
+        *("sold-out.html", "item-3.html", "tea/", "/outlet/item.html", "/docs/"),
+    ],
+    "/shop/tea/": ["green.html", "../item-1.html", "none.html#price", "/shop"],
+    "/outlet/": ["item.html", "/shop/item-2.html"],
 }
 
 
@@ -89,6 +102,10 @@ def build_irregular(site: Site, outside: Site) -> None:
         site.redirect(path, target)
     site.page("/drawing.svg", "<svg></svg>", headers={"Content-Type": "image/svg+xml"})
     site.page("/hangs-up", _hang_up)
+    for n in range(SHOP_ITEMS):
+        set_product(site, f"/shop/item-{n}.html", f"Item {n}", n + 0.5)
+    set_product(site, "/shop/tea/green.html", "Green tea", 4.2)
+    set_product(site, "/outlet/item.html", "Outlet item", 1.0)
     for path in ("/caf%C3%A9", "/caf%c3%a9"):
         site.page(path, _html("Café", ["/"]))
 
@@ -110,12 +127,17 @@ def _hang_up(request: web.BaseRequest) -> web.Response:
 
 def set_price(site: Site, name: str, price: float) -> None:
     """Set the page of a product, which declares its price in JSON-LD."""
+    set_product(site, f"/shop/{name}.html", name, price)
+
+
+def set_product(site: Site, path: str, name: str, price: float) -> None:
+    """Set a page that declares the name and the price of a product."""
     product = (
         '<script type="application/ld+json">{"@context": "https://schema.org", "@type": "Product",'
         f' "name": "{name}", "offers": {{"@type": "Offer", "price": "{price}",'
         ' "priceCurrency": "EUR"}}</script>'
     )
-    site.page(f"/shop/{name}.html", _html(name, ["/shop/"], product))
+    site.page(path, _html(name, ["/shop/"], product))
 
 
 def _html(title: str, links: list[str], head: str = "") -> str:
@@ -132,12 +154,11 @@ def serve_providers(site: Site, failing: Collection[str]) -> dict[str, str]:
 
     They answer queries in `failing` with an error.
     """
-    results = [Result(f"https://r.test/{n}", f"Result {n}", "Text") for n in range(8)]
     variables: dict[str, str] = {}
-    for name, served in (("searxng", results), ("brave", results[::-1][:5])):
+    for name, urls in RESULTS.items():
         stub = stubs()[name]
         stub.path = f"/{name}{stub.path}"
-        stub.served = served
+        stub.served = [Result(url, f"Result {url[-1]}", "Text") for url in urls]
         stub.answer = _unless_failing(stub.answer, failing)
         variables[f"WEBDATA_{name.upper()}_URL"] = stub.on(site)
     return variables | {"WEBDATA_BRAVE_KEY": KEY}

@@ -75,7 +75,7 @@ class PlainSite:
         while queue and len(self.replies) - len(self.copies) < self.max_pages:
             url, depth = queue.popleft()
             reply = self.replies[url] = _fetch(connection, url)
-            if reply.status >= 400 or not reply.kind:
+            if reply.failed or not reply.kind:
                 continue
             first = first_by_body.setdefault(reply.body, url)
             if first != url:
