@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 import pytest
@@ -241,17 +242,17 @@ def test_a_setting_that_is_not_allowed_is_refused_when_it_is_set(
 
 
 def test_entries_of_settings_are_kept_as_they_are_used() -> None:
-    options = settings.options
+    options: Any = settings.options
     options.engines |= {"engine_one": "Searx, other"}
     options.engines["engine_two"] = ["a"]
     options.llm["x"] = LanguageModel("http://a.test", models="m, n")
     assert options.engines == {"engine_one": ("searx", "other"), "engine_two": ("a",)}
-    assert options.llm["x"].models == ("m", "n")  # type: ignore[attr-defined]
+    assert options.llm["x"].models == ("m", "n")
     assert pickle.loads(pickle.dumps(options.engines)) == copy.deepcopy(options.engines)
     assert current().engines == options.engines
     del options.engines["engine_one"]
     assert options.engines.setdefault("engine_two") == ("a",)
-    options.engines = None  # type: ignore[assignment]
+    options.engines = None
     assert options.engines == {}
 
 

@@ -255,7 +255,8 @@ class CheckedEntries(dict[str, _V]):
             self[name] = value
         return self[name]
 
-    def __ior__(self, entries: Any) -> Self:  # type: ignore[misc] - `|` returns a plain dict
+    # `|` returns a plain dict.
+    def __ior__(self, entries: Any) -> Self:  # type: ignore[misc,override]
         self.update(entries)
         return self
 

@@ -179,6 +179,27 @@ def test_links_of_audited_pages_have_texts(faulty: FaultySite, audited: pd.DataF
     assert audited.webdata.audit().equals(audit_df(audited))
 
 
+def test_broken_links_are_those_of_the_findings(audited: pd.DataFrame) -> None:
+    broken = links_df(audited, broken=True)
+    findings = audit_df(audited)
+    kinds = {"broken_page", "server_error", "unreachable_page", "redirect_loop"}
+    kinds |= {"redirect_to_error", "broken_external_link", "unreachable_external_link"}
+    linked = findings[findings["issue"].isin(kinds) & findings["count"].gt(0)]
+    # The finding about a redirect to a site without address is one about redirects.
+    unreachable = {url for url in broken["link"] if url.endswith("/away")}
+    assert set(broken["link"]) == set(linked["url"]) | unreachable
+    sources = broken.groupby("link")["url"].agg(set)
+    for url, found_on in zip(linked["url"], linked["found_on"], strict=True):
+        assert set(found_on) <= sources[url]
+    assert broken["error"].notna().all()
+    whole = links_df(audited)
+    assert broken["position"].tolist() == [
+        position
+        for url, link, position in zip(whole["url"], whole["link"], whole["position"], strict=True)
+        if url in sources.get(link, ())
+    ]
+
+
 def test_links_of_any_crawl_come_from_the_service(faulty: FaultySite) -> None:
     job = crawl_job(faulty.url, max_pages=4, formats=[])
     pages = job.df()

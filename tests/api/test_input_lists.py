@@ -165,11 +165,14 @@ def test_any_iterable_is_a_list(connected: Session, form: str) -> None:
     if form != "column":  # names of columns are no table
         keys, names = listed(["start_url", "url"]), listed(["title"])
         assert diff(crawled, crawled, on=keys, columns=names).empty
-        assert len(crawled.webdata.drop_duplicates(listed(["start_url"]))) == 2
+        accessor: Any = crawled.webdata
+        assert len(accessor.drop_duplicates(listed(["start_url"]))) == 2
 
 
 def test_tables_of_several_columns_and_endless_iterables_are_no_list(connected: Session) -> None:
+    table: Any = pd.DataFrame({"a": ["x"], "b": ["y"]})
+    endless: Any = map(str, itertools.count())
     with pytest.raises(InvalidArgument, match="must be a string; it is a DataFrame with"):
-        connected.search_df(pd.DataFrame({"a": ["x"], "b": ["y"]}), formats=[])  # type: ignore[arg-type]
+        connected.search_df(table, formats=[])
     with pytest.raises(InvalidArgument, match="10000 at most in one call"):
-        connected.search_df(map(str, itertools.count()), formats=[])  # type: ignore[arg-type]
+        connected.search_df(endless, formats=[])

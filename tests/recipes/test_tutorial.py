@@ -16,10 +16,12 @@ import webdata_nb
 from tests.local_service import stop
 from tests.site.plain_audit import PlainSite
 from webdata_nb import settings
+from webdata_nb.demo.server import SampleSite
 from website.tutorial import PAGE, tutorial_cells
 
 # The query of the tutorial as pages may spell its words.
 FORMS: Final = [form for word in ("rain", "gauge") for form in (word, word.title(), f"{word}.")]
+NOTEBOOKS: Final = PAGE.parents[1] / "notebooks"
 PICTURES: Final = PAGE.parent / "pictures"
 
 
@@ -80,6 +82,20 @@ def test_tutorial_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = {url: sum(map(page.words.count, FORMS)) for url, page in allowed.items()}
     assert set(hits["url"]) == set(sorted(counts, key=lambda url: -counts[url])[:3])
     assert differences == (0, "differences")
+
+
+def test_broken_links_of_the_notebook(sample_site: SampleSite) -> None:
+    """The stored output, which the tests of notebooks compare with that of a run."""
+    cells = json.loads((NOTEBOOKS / "03_site_audit.ipynb").read_text("utf-8"))["cells"]
+    [cell] = [each for each in cells if "links_df(pages, broken=True)" in "".join(each["source"])]
+    [shown] = ["".join(each["data"]["text/html"]) for each in cell["outputs"]]
+    site = PlainSite(sample_site.url, max_pages=1000)
+    site.read()
+    truth = site.broken_links()
+    assert f"{len(truth)} rows" in "".join(cell["outputs"][0]["data"]["text/plain"])
+    for pair in truth:
+        for url in pair:
+            assert url.removeprefix(sample_site.url) in shown
 
 
 def test_pictures_of_the_tutorial_exist() -> None:

@@ -300,7 +300,9 @@ def target_behind(targets: Mapping[str, LinkTarget], url: str) -> LinkTarget | N
     if behind is None:
         return target
     error = f"redirects to {target.final_url}: {behind.error}" if behind.error else ""
-    return replace(behind, error=error, redirects=target.redirects)
+    # A link to the same site is none to what it redirects to, which may refuse a program.
+    result = target.result if behind.result == "link_refused" else behind.result
+    return replace(behind, result=result, error=error, redirects=target.redirects)
 
 
 def is_broken(target: LinkTarget, *, internal: bool) -> bool:
