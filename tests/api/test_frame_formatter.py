@@ -119,7 +119,7 @@ def test_added_columns_and_inputs_are_shown(shell: Any) -> None:
 
 def test_frames_derived_from_results_have_links_too(shell: Any) -> None:
     markup = html_of(shell, links_df(crawled(2)))
-    assert headers(markup) == ["url", "position", "link", "internal"]
+    assert headers(markup) == ["position", "url", "link", "internal"]
     assert "<a href=" in markup
 
 

@@ -41,7 +41,7 @@ _TEXT_BOX: Final = (
 
 # The columns that readers look at first, and those that they look at last.
 _LEADING: Final = (
-    *("rank", "job_id", "position", "change", "url", "field", "old", "new", "evidence"),
+    *("rank", "job_id", "position", "change", "url", "link", "field", "old", "new", "evidence"),
     *("title", "type", "subject", "error", "extract"),
     *("snippet", "status_code", "depth"),
     *("time_taken", "markdown", "preview", "assets", "headline", "advertiser_name", "format"),
