@@ -35,13 +35,13 @@ def without_duplicates(
     InvalidArgument
         The frame does not have a column of `subset`.
     """
-    names = [subset] if isinstance(subset, str) else subset
+    names = [subset] if isinstance(subset, str) else None if subset is None else list(subset)
     if names is not None and (missing := [name for name in names if name not in df.columns]):
         raise InvalidArgument(f"subset must name columns of the frame; not {missing}")
-    if names is not None and not len(names):
+    if names is not None and not names:
         raise InvalidArgument("subset must name a column, or be None for the content")
     if names is not None:
-        return df[~_comparable(df[list(names)]).duplicated(keep=keep).to_numpy()]
+        return df[~_comparable(df[names]).duplicated(keep=keep).to_numpy()]
     content = pd.Series(None, df.index, dtype=object)
     for name in _CONTENT.get(records.receipt_kind(df), ()):
         if name in df.columns:
