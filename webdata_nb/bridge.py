@@ -347,8 +347,10 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
     try:
         loop.run_forever()
         loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.run_until_complete(loop.shutdown_default_executor())
     finally:
+        # This tells the threads of the default executor to end, without waiting for them: from
+        # Python 3.12 on no thread can be started for the wait while the interpreter ends, and the
+        # interpreter waits for them itself.
         loop.close()
 
 

@@ -18,7 +18,9 @@ from webdata_nb.requests import options as definitions
 
 F = TypeVar("F", bound=Callable[..., Coroutine[Any, Any, Any]])
 
-_PARAMETERS: Final = re.compile(r"(?m)^( *)Parameters\n +-+\n((?:.*\n)*?)(?=\n|\Z)")
+# Docstrings are cleaned first: Python 3.13 removes their indentation, earlier versions keep it.
+_PARAMETERS: Final = re.compile(r"(?m)^Parameters\n-+\n((?:.*\n)*?)(?=\n|\Z)")
+_RETURNS: Final = re.compile(r"(?m)^Returns\n")
 _PLACEHOLDER: Final = re.compile(r"(?m)^( *)\{columns\}\n")
 _NAMES: Final = re.compile(r"\w+(, \w+)*")
 
@@ -74,10 +76,11 @@ def with_options(group: type, *, columns: str = "") -> Callable[[F], F]:
 
         del complete.__wrapped__  # inspect would follow it to the shorter signature
         vars(complete)["__signature__"] = signature
-        doc = function.__doc__ and _PLACEHOLDER.sub(
-            lambda line: textwrap.indent(columns, line[1]), function.__doc__
-        )
-        complete.__doc__ = _docstring(doc, signature, _descriptions(group))
+        if function.__doc__ is not None:  # it is None under -OO
+            doc = _PLACEHOLDER.sub(
+                lambda line: textwrap.indent(columns, line[1]), inspect.cleandoc(function.__doc__)
+            )
+            complete.__doc__ = _docstring(doc, signature, _descriptions(group))
         return cast("F", complete)
 
     return decorate
@@ -166,21 +169,17 @@ def _entries(text: str) -> Mapping[str, str]:
     return entries
 
 
-def _docstring(
-    doc: str | None, signature: inspect.Signature, descriptions: Mapping[str, str]
-) -> str | None:
+def _docstring(doc: str, signature: inspect.Signature, descriptions: Mapping[str, str]) -> str:
     """Return a docstring whose section "Parameters" describes every parameter, in their order.
 
     What the docstring itself says of a parameter replaces the description of the option.
     """
-    if doc is None:  # the interpreter runs with -OO
-        return None
     if not _PARAMETERS.search(doc):
-        doc = doc.replace("    Returns\n", "    Parameters\n    ----------\n\n    Returns\n", 1)
+        doc = _RETURNS.sub("Parameters\n----------\n\nReturns\n", doc, count=1)
     section = _PARAMETERS.search(doc)
     if section is None:
         raise ValueError("the docstring needs a section Parameters or Returns")
-    texts = {**descriptions, **_entries(textwrap.dedent(section[2]))}
+    texts = {**descriptions, **_entries(section[1])}
     lines: list[str] = []
     previous = ""
     for name in signature.parameters:
@@ -189,6 +188,5 @@ def _docstring(
             continue
         previous = texts[name]
         lines += [name, previous.rstrip("\n")]
-    indented = "\n".join(lines).replace("\n", f"\n{section[1]}")
-    start, end = section.span(2)
-    return f"{doc[:start]}{section[1]}{indented}\n{doc[end:]}"
+    start, end = section.span(1)
+    return "\n".join([doc[:start] + lines[0], *lines[1:], doc[end:]])
