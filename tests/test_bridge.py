@@ -499,3 +499,70 @@ def test_interpreter_exit_waits_for_clean_up() -> None:
         began.wait()
     """
     assert run_script(script).stdout.strip() == "cleaned"
+
+
+DAEMON_THREADS = {
+    "a call": "PORTAL.run(job())",
+    "a stream": "list(Stream(rows))",
+    "many calls": "while True: PORTAL.run(asyncio.to_thread(time.sleep, 0.01))",
+}
+
+
+@pytest.mark.parametrize("target", DAEMON_THREADS.values(), ids=DAEMON_THREADS)
+def test_daemon_thread_in_a_call_is_quiet_at_exit(target: str) -> None:
+    script = f"""
+        import asyncio, sys, threading, time
+        from webdata_nb.bridge import PORTAL
+        from webdata_nb.stream import Stream
+        began = threading.Event()
+        async def job():
+            began.set()
+            while True:
+                await asyncio.to_thread(time.sleep, 0.01)
+        async def rows():
+            yield 1
+            await job()
+        def work():
+            {target}
+        PORTAL.submit(job())
+        threading.Thread(target=work, daemon=True).start()
+        began.wait()
+        time.sleep(0.2)
+        sys.exit(4)
+    """
+    done = run_script(script)
+    assert (done.returncode, done.stdout, done.stderr) == (4, "", "")
+
+
+def test_call_of_a_thread_that_outlives_the_main_thread_is_finished() -> None:
+    script = """
+        import asyncio, threading
+        from webdata_nb.bridge import PORTAL
+        async def job():
+            while threading.main_thread().is_alive():
+                await asyncio.sleep(0.01)
+            print(await asyncio.to_thread(sum, [1, 2]), flush=True)
+        began = threading.Event()
+        def work():
+            PORTAL.submit(asyncio.sleep(0)).result()
+            began.set()
+            PORTAL.run(job())
+        threading.Thread(target=work).start()
+        began.wait()
+    """
+    done = run_script(script)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "3\n", "")
+
+
+def test_connections_close_after_the_clean_up_of_calls(portal: Portal) -> None:
+    sleeper = Sleeper()
+    cleaned_before = []
+
+    async def close_connections() -> None:
+        cleaned_before.append(sleeper.cleaned.is_set())
+
+    portal.on_close(close_connections)
+    portal.submit(sleeper.run())
+    assert sleeper.began.wait(60)
+    portal.close()
+    assert cleaned_before == [True]

@@ -19,7 +19,7 @@ import logging
 import os
 import threading
 from collections import defaultdict, deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from types import ModuleType
 from typing import Any, Final, ParamSpec, TypeVar
 
@@ -32,6 +32,8 @@ T = TypeVar("T")
 
 TICK_S: Final = 0.05
 CLEANUP_S: Final = 3.0
+# For the connections, once the calls have ended; a process that ends waits for both.
+_CLOSE_S: Final = 1.0
 # Within CLEANUP_S, so that one slow worker does not cost a cancelled call the rows of the others.
 PARTIAL_RESULT_S: Final = 2.5
 
@@ -219,6 +221,7 @@ class Portal:
 
     def __init__(self) -> None:
         self.nest: Callable[[], bool] = lambda: False
+        self._closers: list[Callable[[], Coroutine[Any, Any, object]]] = []
         self._inherited_loops: list[asyncio.AbstractEventLoop] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._reset()
@@ -234,7 +237,12 @@ class Portal:
         self._lock = threading.Lock()
         self._loop = None
         self._thread: threading.Thread | None = None
+        self._calls: set[PortalCall[Any]] = set()
         _BACKGROUND_CALLS.clear()
+
+    def on_close(self, closer: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        """Await `closer()` whenever the portal closes, after the clean-up of its calls."""
+        self._closers.append(closer)
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
@@ -255,8 +263,24 @@ class Portal:
             A `concurrent.futures.Future`; its `cancel()` cancels the task, and it is done when
             the task has finished its clean-up.
         """
-        call = PortalCall(self._running_loop(), coro)
+        hang_at_exit()
+        call = self._call(coro)
         call.start()
+        return call
+
+    def _call(self, coro: Coroutine[Any, Any, T]) -> PortalCall[T]:
+        try:
+            call = PortalCall(self._running_loop(), coro)
+        except RuntimeError as error:
+            coro.close()
+            if not is_exiting():
+                raise
+            raise RuntimeError(
+                "the main thread has ended, so the first call of this process cannot start: "
+                "let the main thread wait for this one, with its join()"
+            ) from error
+        self._calls.add(call)
+        call.add_done_callback(self._calls.discard)
         return call
 
     def soon(self, callback: Callable[..., object], *args: object) -> None:
@@ -294,7 +318,8 @@ class Portal:
         except RuntimeError:
             coro.close()
             raise
-        call = PortalCall(self._running_loop(), coro)
+        hang_at_exit()
+        call = self._call(coro)
         if tick is not None:
             call.ticks.add(functools.partial(tick, call))
         # Before the start, so that a cancellation during the start counts.
@@ -303,6 +328,7 @@ class Portal:
             call.start()
             return self._wait(call, caller)
         except BaseException:
+            hang_at_exit()
             cancel_and_wait(call)
             raise
         finally:
@@ -329,21 +355,63 @@ class Portal:
         return call.result()
 
     def close(self) -> None:
-        """Cancel all calls, wait up to 3 s for their clean-up, and end the thread."""
+        """Cancel all calls, wait up to 3 s for their clean-up, and end the thread.
+
+        The calls end first: their clean-up needs the connections, which `on_close` closes.
+        """
         with self._lock:
             loop, thread = self._loop, self._thread
             self._loop = self._thread = None
         if loop is None or thread is None or not thread.is_alive():
             return
-        loop.call_soon_threadsafe(_cancel_all, loop)
-        thread.join(CLEANUP_S)
+        closing = asyncio.run_coroutine_threadsafe(self._close_calls(tuple(self._calls)), loop)
+        closing.add_done_callback(lambda _: loop.call_soon_threadsafe(_cancel_all, loop))
+        thread.join(CLEANUP_S + _CLOSE_S)
+
+    async def _close_calls(self, calls: Iterable[PortalCall[Any]]) -> None:
+        ends = [asyncio.wrap_future(call) for call in calls if call.cancel()]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLEANUP_S):
+                await asyncio.gather(*ends, return_exceptions=True)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_S):
+                await asyncio.gather(*(each() for each in self._closers), return_exceptions=True)
 
 
 PORTAL: Final = Portal()
 
 
+def is_exiting() -> bool:
+    """Whether the process is ending, when executors refuse work and no thread can start."""
+    # Python says so in no public place before its executors refuse work.
+    return getattr(threading, "_SHUTTING_DOWN", False)
+
+
+class _Threads(concurrent.futures.ThreadPoolExecutor):
+    """Runs functions in threads, or at once in a process that is ending.
+
+    A thread that the process waits for may still be in a call then, and a cancelled call cleans up.
+    """
+
+    def submit(
+        self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> concurrent.futures.Future[T]:
+        try:
+            return super().submit(fn, *args, **kwargs)
+        except RuntimeError:
+            if not is_exiting():
+                raise
+        future: concurrent.futures.Future[T] = concurrent.futures.Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:  # noqa: BLE001 - raised to whoever waits for the future
+            future.set_exception(error)
+        return future
+
+
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
+    loop.set_default_executor(_Threads(thread_name_prefix="asyncio"))
     try:
         loop.run_forever()
         loop.run_until_complete(loop.shutdown_asyncgens())
@@ -364,6 +432,15 @@ def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
         loop.stop()
     else:
         all_done.add_done_callback(lambda _: loop.stop())
+
+
+def hang_at_exit() -> None:
+    """Block a daemon thread for ever once its process is ending.
+
+    Its call is cancelled and no other can start. The error would reach nobody, but be printed.
+    """
+    if is_exiting() and threading.current_thread().daemon:
+        threading.Event().wait()
 
 
 def _wait_ticking(call: PortalCall[T], caller: CallerTask) -> T:

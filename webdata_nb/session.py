@@ -35,7 +35,6 @@ from webdata_nb.settings import Options, Secret, Settings
 OnStart = local.OnStart
 
 LOCAL: Final = "local"
-_CLOSE_S: Final = 1.0
 
 log = logging.getLogger("webdata_nb")
 _T = TypeVar("_T")
@@ -179,13 +178,8 @@ def _close_soon(pool: ClientPool) -> None:
         task.add_done_callback(_CLOSING.discard)
 
 
-def _close_at_exit() -> None:
-    async def close() -> None:
-        await asyncio.gather(*(pool.close() for pool in list(_OPEN)))
-
-    if _OPEN:
-        with suppress(Exception):
-            PORTAL.submit(close()).result(_CLOSE_S)
+async def _close_open_pools() -> None:
+    await asyncio.gather(*(pool.close() for pool in list(_OPEN)))
 
 
 def _forget_after_fork() -> None:
@@ -196,7 +190,10 @@ def _forget_after_fork() -> None:
     _OPEN.clear()
 
 
-atexit.register(_close_at_exit)
+PORTAL.on_close(_close_open_pools)
+# The handler registered last runs first: calls end before the leases that they need.
+atexit.unregister(PORTAL.close)
+atexit.register(PORTAL.close)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_after_fork)
 

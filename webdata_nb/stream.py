@@ -15,6 +15,7 @@ from webdata_nb.bridge import (
     CallerTask,
     PortalCall,
     cancel_and_wait,
+    hang_at_exit,
     run_ticks,
 )
 from webdata_nb.caller import called_here
@@ -60,6 +61,7 @@ class Stream(Generic[T]):
         try:
             while (item := _next_item(pump, call, caller)) is not None:
                 yield item.result()
+            hang_at_exit()
         finally:
             cancel_and_wait(call)
             call.ticks.run()
