@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.small_disk import small_disk
 from webdata_nb import local
 from webdata_nb.errors import LocalServiceError
 from webdata_nb.local.data_dir import network_file_system
@@ -39,6 +40,17 @@ async def test_unwritable_home_is_replaced_with_one_warning(
         assert directory.data_dir.is_relative_to(tmp_path)
         assert await local.stop(broken)
     await service.close()
+
+
+@pytest.mark.parametrize("free_bytes", [0, 65_536, 524_288])
+async def test_full_disk_is_named(tmp_path: Path, free_bytes: int) -> None:
+    with small_disk(tmp_path, 1) as disk:
+        disk.fill(but=free_bytes)
+        settings = Settings(
+            data_dir=tmp_path / "data", cache_dir=tmp_path / "cache", log_dir=tmp_path / "logs"
+        )
+        with pytest.raises(LocalServiceError, match=r"no space is left on the disk.*WEBDATA_HOME"):
+            await local.ensure(settings)
 
 
 def resolve_quietly(settings: Settings, mounts: str = "") -> local.DataDirectory:

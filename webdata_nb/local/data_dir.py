@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import getpass
 import hashlib
@@ -32,6 +33,8 @@ NETWORK_FILE_SYSTEMS: Final = frozenset(
         "nfs", "nfs4", "ocfs2", "orangefs", "pvfs2", "smb3", "smbfs", "wekafs",
     }
 )  # fmt: skip
+# More than an empty database takes with its log.
+_START_BYTES: Final = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +148,16 @@ def write_problem(directory: Path) -> str | None:
             return None
     except OSError as error:
         return error.strerror or str(error)
+
+
+def is_full(directory: Path) -> bool:
+    """Whether the disk, or this user's quota, has no room for the files of a new service."""
+    try:
+        # Unbuffered, since the error of a full disk comes with the write.
+        with tempfile.TemporaryFile(dir=directory, buffering=0) as file:
+            return file.write(bytes(_START_BYTES)) < _START_BYTES
+    except OSError as error:
+        return error.errno in {errno.ENOSPC, errno.EDQUOT}
 
 
 def _read_mounts() -> str:

@@ -18,7 +18,7 @@ from filelock import Timeout
 import webdata_nb
 from webdata_nb.contract import local
 from webdata_nb.errors import LocalServiceError
-from webdata_nb.local.data_dir import DataDirectory
+from webdata_nb.local.data_dir import DataDirectory, is_full
 from webdata_nb.local.handshake import load_http_client
 
 REMOTE_HINT: Final = "Set WEBDATA_BASE_URL and WEBDATA_API_KEY to use a service elsewhere instead."
@@ -73,9 +73,20 @@ async def _start_and_wait(directory: DataDirectory) -> None:
         threading.Thread(target=child.wait, name="webdata-service-end", daemon=True).start()
     if child.poll() is not None:
         raise LocalServiceError(
-            f"The local service ended at once (exit code {child.returncode}). {REMOTE_HINT}"
-            f"{log_tail(directory.log, offset)}"
+            f"The local service ended at once (exit code {child.returncode})"
+            f"{_full_disk_text(directory)}. {REMOTE_HINT}{log_tail(directory.log, offset)}"
         )
+
+
+def _full_disk_text(directory: DataDirectory) -> str:
+    """Say that the disk is full, where the service could not write so into its log."""
+    for folder in (directory.data_dir, directory.log_dir):
+        if is_full(folder):
+            return (
+                f": no space is left on the disk of {folder}; free some, or set WEBDATA_HOME to a "
+                "directory on another disk"
+            )
+    return ""
 
 
 def _spawn(directory: DataDirectory, log: IO[bytes]) -> subprocess.Popen[bytes]:
