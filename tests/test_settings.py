@@ -7,6 +7,9 @@ import math
 import os
 import pickle
 import re
+import subprocess
+import sys
+import textwrap
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -288,3 +291,35 @@ def test_guide_and_docstring_describe_every_setting() -> None:
         assert re.search(entry, described), each.name
         variable = each.metadata["source"].variable
         assert variable is None or variable in guide
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows knows every user's directory")
+def test_user_without_home_gets_temporary_folders_and_one_warning(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root may become a user that the system does not know")
+    script = """
+        import os
+        from webdata_nb import session
+        os.setresuid(54321, 0, 0)  # still allowed to write into the test's folder
+        for name in ("HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "WEBDATA_HOME"):
+            os.environ.pop(name, None)
+        connection = session.Connection()
+        print(connection.settings().data_dir, connection.settings().cache_dir)
+    """
+
+    def run() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(script)],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=os.environ | {"TMPDIR": str(tmp_path)},
+        )
+
+    done = run()
+    home = tmp_path / "webdata-54321" / "home"
+    assert done.stdout.split() == [str(home / "data"), str(home / "cache")], done.stderr
+    assert done.stderr.count("Set WEBDATA_HOME") == 1
+    home.parent.rmdir()
+    home.parent.symlink_to(tmp_path)  # another user's
+    assert "set WEBDATA_HOME" in run().stderr.splitlines()[-1]

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+import getpass
 import os
+import stat
+import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 from urllib.parse import urlsplit
 
+from webdata_nb import caller
 from webdata_nb.contract import variables
 from webdata_nb.contract.choices import ENGINES
 from webdata_nb.contract.fields import http_url, proxy_url, user_agent
@@ -58,6 +63,54 @@ def parse_bytes(name: str, text: str) -> int:
     return int(text)
 
 
+# Folders
+
+
+def user_directory(parent: Path) -> Path | None:
+    """Create a private directory of this user in a shared one; None if another user has it."""
+    directory = parent / f"webdata-{os.getuid() if os.name != 'nt' else getpass.getuser()}"
+    try:
+        directory.mkdir(mode=0o700, exist_ok=True)
+        status = directory.lstat()
+    except OSError:
+        return None
+    return directory if stat.S_ISDIR(status.st_mode) and is_private(status) else None
+
+
+def is_private(status: os.stat_result) -> bool:
+    """Whether only this user has access; on Windows, the user's directories are private."""
+    if os.name == "nt":
+        return True
+    return status.st_uid == os.geteuid() and not status.st_mode & 0o077
+
+
+@functools.cache
+def temporary_home() -> Path:
+    """Return a folder for a user without a home directory, and warn once.
+
+    Raises
+    ------
+    ValueError
+        No temporary directory can be written.
+    """
+    reason = "this user has no home directory (HOME is not set)"
+    try:
+        directory = user_directory(Path(tempfile.gettempdir()))
+    except OSError:
+        directory = None
+    if directory is None:
+        raise ValueError(
+            f"{reason} and no temporary directory: set WEBDATA_HOME to a directory that can be "
+            "written"
+        )
+    home = directory / "home"
+    caller.warn(
+        f"{reason}: results and the data of the local service are kept in the temporary directory "
+        f"{home}. Set WEBDATA_HOME to a directory that can be written."
+    )
+    return home
+
+
 # Values from any source
 
 
@@ -69,7 +122,10 @@ def folder_check(name: str) -> Callable[[object], Path | None]:
             return None
         if not isinstance(path, str | os.PathLike) or isinstance(os.fspath(path), bytes):
             raise ValueError(f"{name} must be a path; it is {format_value(path)}")  # noqa: TRY004
-        return Path(path).expanduser().absolute()
+        try:
+            return Path(path).expanduser().absolute()
+        except RuntimeError as error:
+            raise ValueError(f"the folder {str(path)!r} has no known place: {error}") from None
 
     return check
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -41,11 +42,13 @@ from webdata_nb.setting_values import (
     parse_bytes,
     parse_number,
     parse_progress,
+    temporary_home,
     text_check,
 )
 from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
 
 _APP: Final = "webdata"
+_FOLDERS: Final = frozenset({"data_dir", "cache_dir", "log_dir"})
 
 
 class Secret:
@@ -445,7 +448,9 @@ def current(*arguments: Options) -> Settings:
         option.name: _checked(option, getattr(merged, option.name)) for option in fields(Options)
     }
     values = {name: value for name, value in checked.items() if value is not None}
-    return Settings(**{**_default_folders(values.get("home")), **values})
+    if not values.keys() >= _FOLDERS:
+        values = {**_default_folders(values.get("home")), **values}
+    return Settings(**values)
 
 
 def _checked(setting: Field[Any], value: Any) -> Any:
@@ -509,11 +514,15 @@ def _providers(texts: Mapping[str, str]) -> tuple[dict[str, Provider], dict[str,
 
 def _default_folders(home: Path | None) -> dict[str, Path]:
     """Return the default folders, below `home` or where the system keeps such things."""
-    if home is not None:
-        return {"data_dir": home / "data", "cache_dir": home / "cache", "log_dir": home / "logs"}
-    data = platformdirs.user_data_path(_APP, appauthor=False)
-    cache = platformdirs.user_cache_path(_APP, appauthor=False)
-    return {"data_dir": data / "data", "cache_dir": cache, "log_dir": data / "logs"}
+    if home is None:
+        # Without HOME, and for a user whom the system does not know, they raise or are relative.
+        with suppress(RuntimeError):
+            data = platformdirs.user_data_path(_APP, appauthor=False)
+            cache = platformdirs.user_cache_path(_APP, appauthor=False)
+            if data.is_absolute() and cache.is_absolute():
+                return {"data_dir": data / "data", "cache_dir": cache, "log_dir": data / "logs"}
+        home = temporary_home()
+    return {"data_dir": home / "data", "cache_dir": home / "cache", "log_dir": home / "logs"}
 
 
 def _shows_full_traceback() -> bool:

@@ -153,9 +153,7 @@ def _checked_target(out: object) -> Path:
 
 
 def _checked_path(archive: object) -> Path:
-    if not isinstance(archive, str | Path):
-        raise InvalidArgument(f"archive must be a path; it is {format_value(archive)}")
-    path = Path(archive).expanduser().absolute()
+    path = arguments.absolute_path("archive", archive)
     if not path.name.lower().endswith(SUFFIXES):
         raise InvalidArgument(f"an archive is a file {', '.join(SUFFIXES)}; it is {path}")
     if not path.is_file():

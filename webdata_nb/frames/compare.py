@@ -187,7 +187,7 @@ def _read_frame(name: str, source: object) -> pd.DataFrame:
         )
     try:
         document = ParquetDocument(Path(source).expanduser().read_bytes())
-    except (OSError, ValueError, pa.ArrowException) as error:
+    except (OSError, RuntimeError, ValueError, pa.ArrowException) as error:
         raise InvalidArgument(f"{name} cannot be read as a Parquet file: {error}") from None
     return frame.build(document.read(), attrs=document.attrs)
 

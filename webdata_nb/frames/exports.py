@@ -93,7 +93,10 @@ def checked_path(target: str | Path) -> Path:
     InvalidArgument
         It is a directory, or in one that does not exist.
     """
-    path = Path(target).expanduser().absolute()
+    try:
+        path = Path(target).expanduser().absolute()
+    except RuntimeError as error:  # there is no such home directory
+        raise InvalidArgument(f"target {format_path(target)}: {error}") from None
     if path.is_dir() or not path.parent.is_dir():
         raise InvalidArgument(
             f"target must be a file in a directory that exists; it is {format_path(target)}"

@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
-import getpass
 import hashlib
 import os
 import platform
 import re
-import stat
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +21,7 @@ from webdata_nb import caller
 from webdata_nb.contract import local
 from webdata_nb.contract.local import Runtime
 from webdata_nb.errors import LocalServiceError
+from webdata_nb.setting_values import is_private, user_directory
 from webdata_nb.settings import Settings
 
 # File systems without reliable locks and shared memory, which a database in WAL mode requires.
@@ -72,7 +71,7 @@ class DataDirectory:
         path = self.data_dir / local.runtime_name(platform.node(), _boot_id())
         try:
             with path.open("rb") as file:
-                if not _is_private(os.fstat(file.fileno())):
+                if not is_private(os.fstat(file.fileno())):
                     return None
                 return Runtime.model_validate_json(file.read())
         except (OSError, ValidationError):
@@ -83,13 +82,6 @@ def _boot_id() -> str:
     with contextlib.suppress(OSError):
         return Path(local.BOOT_ID).read_text(encoding="ascii")
     return ""
-
-
-def _is_private(status: os.stat_result) -> bool:
-    """Whether only this user has access; on Windows, the user's directories are private."""
-    if os.name == "nt":
-        return True
-    return status.st_uid == os.geteuid() and not status.st_mode & 0o077
 
 
 def resolve_data_directory(settings: Settings, *, mounts: str | None = None) -> DataDirectory:
@@ -187,22 +179,11 @@ def _fallback_directory(preferred: Path, mounts: str, *, persistent: bool) -> Pa
     if persistent:  # /var/tmp survives a restart of the machine
         parents.insert(0, Path("/var/tmp"))  # noqa: S108 - only a private directory in it is used
     parents.sort(key=lambda parent: network_file_system(parent, mounts) is not None)
-    for user_directory in filter(None, map(_user_directory, parents)):
-        directory = user_directory / hashlib.sha256(os.fsencode(preferred)).hexdigest()[:12]
+    for parent in filter(None, map(user_directory, parents)):
+        directory = parent / hashlib.sha256(os.fsencode(preferred)).hexdigest()[:12]
         if write_problem(directory) is None:
             return directory
     raise LocalServiceError(
         f"Neither {preferred} nor a temporary directory can be written; set WEBDATA_HOME to one "
         "that can, or WEBDATA_BASE_URL to use a service elsewhere."
     )
-
-
-def _user_directory(parent: Path) -> Path | None:
-    """Create a private directory of this user; None if another user has created it."""
-    directory = parent / f"webdata-{os.getuid() if os.name != 'nt' else getpass.getuser()}"
-    try:
-        directory.mkdir(mode=0o700, exist_ok=True)
-        status = directory.lstat()
-    except OSError:
-        return None
-    return directory if stat.S_ISDIR(status.st_mode) and _is_private(status) else None

@@ -8,8 +8,8 @@ from typing import Final, Literal, Self
 
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.recording import cassette
+from webdata_nb.requests.arguments import absolute_path
 from webdata_nb.settings import options
-from webdata_nb.suggestions import format_value
 
 RecordingMode = Literal["record", "replay"]
 _OPPOSITE: Final[dict[RecordingMode, RecordingMode]] = {"record": "replay", "replay": "record"}
@@ -128,11 +128,7 @@ def _start(mode: RecordingMode, folder: Path) -> Recording:
 
 
 def _path(folder: object) -> Path:
-    if not isinstance(folder, str | Path) or not str(folder):
-        raise InvalidArgument(
-            f"folder must be a path, as a string or a pathlib.Path; it is {format_value(folder)}"
-        )
-    path = Path(folder).expanduser().absolute()
+    path = absolute_path("folder", folder)
     if path.is_file():
         raise InvalidArgument(f"folder must be a directory; {path} is a file")
     return path
