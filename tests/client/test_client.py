@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import logging
 import socket
 import traceback
@@ -18,7 +19,7 @@ from tests.client.fake import KEY, Service, status
 from webdata_nb import errors
 from webdata_nb.client import transport
 from webdata_nb.client.client import Client
-from webdata_nb.client.http import RequestPause
+from webdata_nb.client.http import RequestPause, environment_proxy
 
 SEARCH = {"query": "lighthouse", "num_results": 3}
 
@@ -601,3 +602,79 @@ async def test_a_start_may_come_with_its_result(service: Service, client: Client
     assert service.requests("POST search")[0].query == {"wait": "1"}
     # A service that does not know it answers as ever.
     assert (await client.start_search(SEARCH, wait_s=1)).result is None
+
+
+# ---------------------------------------------------------------------- proxies of the environment
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    for name in ("http", "https", "all", "no"):
+        monkeypatch.delenv(f"{name}_proxy", raising=False)
+        monkeypatch.delenv(f"{name.upper()}_PROXY", raising=False)
+    return monkeypatch
+
+
+@pytest.mark.parametrize(
+    "no_proxy", ["127.0.0.1", "*", "other.test, 127.0.0.0/8", "{host}", "http://{host}"]
+)
+@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:9", "http://127.0.0.1:9", "http://[broken"])
+async def test_no_proxy_is_honoured(
+    service: Service, environment: pytest.MonkeyPatch, proxy: str, no_proxy: str
+) -> None:
+    environment.setenv("ALL_PROXY", proxy)
+    environment.setenv("NO_PROXY", no_proxy.format(host=service.base_url.rpartition("/")[2]))
+    client = Client(service.base_url, KEY)
+    assert (await client.start_search(SEARCH)).status == "started"
+    await client.aclose()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "error", "text"),
+    [
+        ("ALL_PROXY", "socks5://127.0.0.1:9", errors.MissingExtra, 'pip install "httpx[socks]"'),
+        ("http_proxy", "socks5h://127.0.0.1:9", errors.MissingExtra, "HTTP_PROXY names a SOCKS"),
+        ("HTTP_PROXY", "http://user:secret@[::1", errors.InvalidArgument, "HTTP_PROXY must be"),
+        ("HTTP_PROXY", "http://host:99999", errors.InvalidArgument, "HTTP_PROXY must be"),
+        ("all_proxy", "ftp://host:1", errors.InvalidArgument, "ALL_PROXY must be"),
+        ("ALL_PROXY", "socks5://host:port", errors.InvalidArgument, "ALL_PROXY must be"),
+    ],
+)
+def test_unusable_proxy_of_the_environment_is_one_sentence(
+    environment: pytest.MonkeyPatch,
+    variable: str,
+    value: str,
+    error: type[errors.WebdataError],
+    text: str,
+) -> None:
+    environment.setenv(variable, value)
+    has_package = error is errors.InvalidArgument
+    environment.setattr(importlib.util, "find_spec", lambda _name: has_package or None)
+    with pytest.raises(error) as raised:
+        Client("http://data.example.com", KEY)
+    assert text in str(raised.value)
+    assert "NO_PROXY" in str(raised.value)
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("variables", "proxy"),
+    [
+        ({"https_proxy": "proxy.test:8080"}, "http://proxy.test:8080"),
+        ({"HTTPS_PROXY": "http://a.test", "ALL_PROXY": "http://b.test"}, "http://a.test"),
+        ({"HTTP_PROXY": "http://a.test", "ALL_PROXY": "http://b.test"}, "http://b.test"),
+        ({"HTTP_PROXY": "ftp://of.another.scheme"}, None),
+        ({"ALL_PROXY": "http://b.test", "NO_PROXY": ".example.com"}, None),
+        ({"ALL_PROXY": "http://b.test", "NO_PROXY": "*.example.com"}, None),
+        ({"ALL_PROXY": "http://b.test", "no_proxy": "data.example.com:443"}, None),
+        ({"ALL_PROXY": "http://b.test", "no_proxy": "ample.com"}, "http://b.test"),
+        ({"ALL_PROXY": "http://b.test", "no_proxy": "data.example.com:8"}, "http://b.test"),
+        ({"ALL_PROXY": ""}, None),
+    ],
+)
+def test_proxy_of_the_environment(
+    environment: pytest.MonkeyPatch, variables: dict[str, str], proxy: str | None
+) -> None:
+    for name, value in variables.items():
+        environment.setenv(name, value)
+    assert environment_proxy("https://data.example.com/api") == proxy

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import importlib.util
+import ipaddress
 import re
 import ssl
+import urllib.request
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
+from urllib.parse import SplitResult, urlsplit
 
 import httpx
 import orjson
@@ -15,6 +20,7 @@ import orjson
 from webdata_nb import __version__, errors
 from webdata_nb.client.replies import HttpReply
 from webdata_nb.client.retry import FailureKind
+from webdata_nb.contract.fields import proxy_url
 from webdata_nb.foreign_json import MalformedJson
 
 CONNECT_S: Final = 10.0
@@ -89,9 +95,10 @@ class HttpConnection:
         self._http = httpx.AsyncClient(
             base_url=base_url,
             headers=_common_headers(api_key, headers),
-            trust_env=trust_env,
-            proxy=proxy,
-            verify=_trust(base_url, ca_bundle),
+            # httpx would make every proxy of the environment, also those that are not used.
+            trust_env=False,
+            proxy=proxy or (environment_proxy(base_url) if trust_env else None),
+            verify=_trust(base_url, ca_bundle, trust_env=trust_env),
             follow_redirects=False,
             limits=httpx.Limits(max_connections=64, keepalive_expiry=_KEEP_ALIVE_S),
         )
@@ -188,12 +195,68 @@ def _encoded(body: Mapping[str, Any]) -> bytes:
         raise errors.InvalidArgument(f"the request cannot be written as JSON: {error}") from None
 
 
-def _trust(base_url: str, ca_bundle: str | None) -> ssl.SSLContext | bool:
+def environment_proxy(base_url: str) -> str | None:
+    """Return the proxy that the environment names for a service; None where NO_PROXY lists it.
+
+    Raises
+    ------
+    InvalidArgument
+        It is not the URL of a proxy. No message repeats it, as it may have a password.
+    MissingExtra
+        A SOCKS proxy needs a package that is not installed.
+    """
+    url = urlsplit(base_url)
+    host = url.hostname or ""
+    proxies = urllib.request.getproxies()
+    name = url.scheme if proxies.get(url.scheme) else "all"
+    proxy = proxies.get(name, "").strip()
+    if not proxy or urllib.request.proxy_bypass(host) or _is_listed(url, proxies.get("no", "")):
+        return None
+    variable = f"{name.upper()}_PROXY"
+    otherwise = f"; or list {host} in NO_PROXY, or name another proxy in WEBDATA_PROXY"
+    proxy = proxy if "://" in proxy else f"http://{proxy}"
+    is_socks = proxy.lower().startswith(("socks5://", "socks5h://"))
+    if is_socks and importlib.util.find_spec("socksio") is None:
+        raise errors.MissingExtra(
+            f"{variable} names a SOCKS proxy, which needs another package: "
+            f'pip install "httpx[socks]"{otherwise}'
+        )
+    try:
+        # The parts of a SOCKS proxy's URL are those of any other.
+        proxy_url(re.sub(r"(?i)^socks5h?:", "http:", proxy))
+    except ValueError:
+        raise errors.InvalidArgument(
+            f"{variable} must be a proxy's URL, such as http://host:port{otherwise}"
+        ) from None
+    return proxy
+
+
+def _is_listed(url: SplitResult, no_proxy: str) -> bool:
+    """Whether NO_PROXY has the host, a domain above it, its network or the host with its port."""
+    host = (url.hostname or "").lower()
+    try:
+        port = url.port or {"http": 80, "https": 443}.get(url.scheme)
+    except ValueError:
+        port = None
+    for entry in re.split(r"[,\s]+", no_proxy.lower()):
+        name = entry.rpartition("://")[2]
+        if name in {"*", host, f"{host}:{port}", f"[{host}]", f"[{host}]:{port}"}:
+            return True
+        domain = name.removeprefix("*").lstrip(".").removesuffix(f":{port}")
+        if domain and host.endswith(f".{domain}"):
+            return True
+        with contextlib.suppress(ValueError):
+            if ipaddress.ip_address(host) in ipaddress.ip_network(name, strict=False):
+                return True
+    return False
+
+
+def _trust(base_url: str, ca_bundle: str | None, *, trust_env: bool) -> ssl.SSLContext:
     """Return the TLS trust; none for plain HTTP, since loading the authorities is slow."""
     if base_url.startswith("http://"):
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if ca_bundle is None:
-        return True
+        return httpx.create_ssl_context(trust_env=trust_env)
     try:
         return ssl.create_default_context(cafile=ca_bundle)
     except OSError as error:
