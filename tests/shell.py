@@ -36,6 +36,7 @@ class Shell:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            errors="replace",
             cwd=CHECKOUT,
             env=os.environ | {"WEBDATA_HOME": str(self.home)} | environ,
         )

@@ -10,6 +10,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -204,3 +205,35 @@ def test_bash_completes_commands_and_values(served: Shell, tmp_path: Path) -> No
     )
     done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["crawl", "json"], done.stderr
+
+
+ENCODINGS = {
+    "ascii": {"PYTHONIOENCODING": "ascii"},
+    "cp1252": {"PYTHONIOENCODING": "cp1252"},
+    "C": {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+}
+
+
+@pytest.mark.parametrize("environ", ENCODINGS.values(), ids=ENCODINGS)
+def test_output_is_readable_in_any_encoding(
+    served: Shell, site: Site, environ: dict[str, str]
+) -> None:
+    title = "Łabędź → 日本"
+    url = site.page("/", document(title))
+    table = served.run("crawl", url, **environ, WEBDATA_PROGRESS="bar")
+    assert (table.returncode, "Labedz -> ??" in table.stdout) == (0, True), table.stderr
+    assert "\\u" not in table.stderr
+    printed = served.run("crawl", url, "--format", "json", **environ)
+    assert json.loads(printed.stdout)[0]["title"] == title
+    script = f"""
+        from webdata_nb.terminal_text import encodable
+        from webdata_nb.frames.call_receipt import CallReceipt
+        print(CallReceipt(line={title!a} + "x" * 999), encodable("\\ud83d"))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        env=os.environ | environ,
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, b"Labedz -> ??xxx" in done.stdout) == (0, True), done.stderr

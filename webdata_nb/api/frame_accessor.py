@@ -14,6 +14,7 @@ from webdata_nb.frames import derive, duplicates, frame, merge_retried, records
 from webdata_nb.frames.audit.findings import audit_df
 from webdata_nb.frames.extracted_fields import extract_df
 from webdata_nb.frames.rights import rights_df
+from webdata_nb.terminal_text import encodable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -156,4 +157,4 @@ class FrameAccessor:
         return duplicates.without_duplicates(self._df, subset, keep)
 
     def __repr__(self) -> str:
-        return self.line or f"frame of kind {self.receipt['kind']}"
+        return encodable(self.line or f"frame of kind {self.receipt['kind']}")

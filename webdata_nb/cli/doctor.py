@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_findings(findings: list[Finding]) -> None:
-    from webdata_nb.display.terminal_text import printable_line
+    from webdata_nb.terminal_text import printable_line
 
     name_width = max(len(finding.name) for finding in findings)
     for finding in findings:

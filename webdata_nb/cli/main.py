@@ -29,6 +29,7 @@ from webdata_nb.cli import (
 from webdata_nb.cli.command_parser import CommandParser
 from webdata_nb.cli.commands import report
 from webdata_nb.errors import InvalidArgument, WebdataError
+from webdata_nb.terminal_text import make_streams_tolerant
 
 SUCCESS: Final = 0
 FAILURE: Final = 1
@@ -44,6 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv
         The arguments after the program's name; those of this process when None.
     """
+    make_streams_tolerant()
     args = build_parser().parse_args(argv)
     warnings.formatwarning = _format_warning
     try:

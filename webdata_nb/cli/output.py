@@ -45,12 +45,13 @@ def print_frame(
 ) -> None:
     """Print a frame; tables have those of `columns` that exist and have values."""
     from webdata_nb.frames import text_output
+    from webdata_nb.terminal_text import encodable_json
 
     match output_format:
         case "csv":
             sys.stdout.write(text_output.to_csv(frame))
         case "json":
-            sys.stdout.write(text_output.to_json(frame))
+            sys.stdout.write(encodable_json(text_output.to_json(frame)))
         case "markdown":
             print(markdown_table(_text_columns(frame, columns)))
         case "table":
@@ -83,7 +84,7 @@ def _text_columns(frame: pd.DataFrame, names: Sequence[str] | None) -> list[Text
 
 
 def _text_column(column: pd.Series[Any]) -> TextColumn:
-    from webdata_nb.display.terminal_text import printable_line
+    from webdata_nb.terminal_text import printable_line
 
     kind = getattr(column.dtype, "kind", "")
     if kind == _TIME_KIND:

@@ -218,7 +218,7 @@ def _clear_cache(args: argparse.Namespace) -> None:
 
 def _print_result(frame: pd.DataFrame, args: argparse.Namespace, columns: Sequence[str]) -> None:
     """Print the receipt's line, and the rows unless they were written to a file."""
-    from webdata_nb.display.terminal_text import printable_line
+    from webdata_nb.terminal_text import printable_line
 
     if args.out is None:
         print_frame(frame, args.output_format, columns)

@@ -86,7 +86,7 @@ def _run_watch(args: argparse.Namespace) -> int | None:
 
 def _print_changes(changes: pd.DataFrame, args: argparse.Namespace) -> None:
     """Print one line for each change, and nothing where there is none."""
-    from webdata_nb.display.terminal_text import printable_line
+    from webdata_nb.terminal_text import printable_line
 
     if args.output_format in {"csv", "json"}:
         print_frame(changes, args.output_format)

@@ -14,9 +14,9 @@ from webdata_nb.api import crawl_df, search_df
 from webdata_nb.bridge import synced
 from webdata_nb.contract.choices import ENGINES
 from webdata_nb.demo.server import SampleSite
-from webdata_nb.display.terminal_text import printable_line
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.settings import current, options
+from webdata_nb.terminal_text import encodable, printable_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -111,7 +111,7 @@ def _crawl_and_search(url: str, pages: int, query: str) -> None:
     crawled = crawl_df(url, max_pages=pages, refresh=True)
     _print_result(crawled, _CRAWL_COLUMNS)
     query = query or _query_from_titles(crawled, url)
-    print(f'\n>>> search_df("{query}", num_results={_NUM_RESULTS})')
+    print(encodable(f'\n>>> search_df("{query}", num_results={_NUM_RESULTS})'))
     _print_result(search_df(query, num_results=_NUM_RESULTS, refresh=True), _SEARCH_COLUMNS)
 
 
@@ -128,8 +128,8 @@ def _print_result(frame: pd.DataFrame, columns: Sequence[str]) -> None:
     receipt: dict[str, Any] = frame.attrs["webdata"]
     with_values = frame[[name for name in columns if frame[name].notna().any()]]
     for line in _table_lines(with_values) if len(with_values) else ["no rows"]:
-        print(line)
-    print(receipt["line"])
+        print(encodable(line))
+    print(encodable(receipt["line"]))
     print(f"Parquet file: {receipt['file'] or 'none, the cache cannot be written'}")
 
 

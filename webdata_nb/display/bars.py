@@ -10,6 +10,7 @@ import time
 from typing import Any, Final
 
 from webdata_nb.display.progress_view import View, counts, status_line
+from webdata_nb.terminal_text import encodable
 
 log = logging.getLogger("webdata_nb")
 
@@ -72,17 +73,21 @@ class Bar(StaticPainter):
         """Replace the bar by the last state, which tqdm would cut at the terminal's width."""
         self._bar.leave = False
         self._bar.close()
-        self._bar.write(f"{_title(view)}: {status_line(view)}", file=sys.stderr)
+        self._bar.write(_on_stderr(f"{_title(view)}: {status_line(view)}"), file=sys.stderr)
 
 
 def _bar_format(view: View) -> str:
     """Return tqdm's format of the line: our words, and a bar while there is something to fill."""
     bar = "{percentage:3.0f}%|{bar:20}| " if view.goal and not view.phase else ""
-    return f"{_literal(_title(view))}: {bar}{_literal(status_line(view))}"
+    return _on_stderr(f"{_literal(_title(view))}: {bar}{_literal(status_line(view))}")
 
 
 def _title(view: View) -> str:
     return f"{_MARKS[view.ending]} {view.description}"
+
+
+def _on_stderr(text: str) -> str:
+    return encodable(text, sys.stderr)
 
 
 def _literal(text: str) -> str:

@@ -9,6 +9,7 @@ import threading
 from typing import Literal
 
 from webdata_nb.display.bars import FONT, CellOutput
+from webdata_nb.terminal_text import encodable
 
 Place = Literal["marimo", "live", "headless", "terminal", "elsewhere"]
 
@@ -18,7 +19,7 @@ log = logging.getLogger("webdata_nb")
 def show_notice(text: str, place: Place) -> None:
     """Show `text` on one line; must be called on the thread that paints progress."""
     if place == "marimo":
-        print(text)  # noqa: T201 - it appears below the running cell
+        print(encodable(text))  # noqa: T201 - it appears below the running cell
     elif threading.current_thread() is not threading.main_thread():
         log.info("%s", text)
     elif place in {"live", "headless"}:
@@ -28,6 +29,6 @@ def show_notice(text: str, place: Place) -> None:
     elif place == "terminal":
         from tqdm.std import tqdm  # noqa: PLC0415 - most calls never show a terminal bar
 
-        tqdm.write(text, file=sys.stderr)
+        tqdm.write(encodable(text, sys.stderr), file=sys.stderr)
     else:
         log.info("%s", text)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from webdata_nb.frames.json_text import dumps
+from webdata_nb.terminal_text import encodable
 
 # Of a text, which may be a path to copy, and of the entries of a dict or list.
 _LONGEST_TEXT: Final = 400
@@ -33,7 +34,7 @@ class CallReceipt(dict[str, Any]):
     def __repr__(self) -> str:
         lines = self._lines()
         width = max((len(name) for name in lines), default=0)
-        return "\n".join(f"{name:{width}}  {text}" for name, text in lines.items())
+        return encodable("\n".join(f"{name:{width}}  {text}" for name, text in lines.items()))
 
     def _repr_html_(self) -> str:
         rows = "".join(

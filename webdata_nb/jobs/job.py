@@ -38,6 +38,7 @@ from webdata_nb.requests.options import OnCancel, OnIncomplete
 from webdata_nb.session import Connection
 from webdata_nb.stream import Stream
 from webdata_nb.suggestions import format_value
+from webdata_nb.terminal_text import encodable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -483,7 +484,7 @@ class Job:
         return f"{self.kind}{subject}: {state}"
 
     def __repr__(self) -> str:
-        return f"Job({self.job_id!r}, {self._line()})"
+        return encodable(f"Job({self.job_id!r}, {self._line()})")
 
     def _ipython_display_(self) -> None:
         """Show a live panel, where there can be one; else IPython asks for the bundle below."""
