@@ -96,7 +96,8 @@ class PlainPage(HTMLParser):
             self._link, self._is_in_anchor = None, False
 
     def handle_data(self, data: str) -> None:
-        if self._open is not None:
+        is_permalink = self._is_in_anchor and data.strip() == "¶"  # to the section itself
+        if self._open is not None and not is_permalink:
             self._list_of(self._open)[-1] += data
         self._add_text(data)
         if self._script == "json":
