@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 import os
 import pickle
@@ -285,9 +286,9 @@ def test_options_and_settings_have_same_fields() -> None:
 
 def test_guide_and_docstring_describe_every_setting() -> None:
     guide = Path("docs/guide/settings.md").read_text()
-    described = (Options.__doc__ or "").partition("Attributes")[2].partition("Examples")[0]
+    described = (inspect.getdoc(Options) or "").partition("Attributes")[2].partition("Examples")[0]
     for each in fields(Options):
-        entry = rf"(?m)^    [\w, ]*\b{each.name}\b[\w, ]* : "
+        entry = rf"(?m)^[\w, ]*\b{each.name}\b[\w, ]* : "
         assert re.search(entry, described), each.name
         variable = each.metadata["source"].variable
         assert variable is None or variable in guide

@@ -1,0 +1,227 @@
+"""Runs the package on each declared Python: `python -m tests.interpreters`, as `.ci/run` does.
+
+It needs the standard library, and pip's index. On every Python that the classifiers declare, except
+the one that runs this script, which the whole suite is for: a wheel in a fresh environment,
+`webdata demo`, and `tests/interpreter_calls.py` under `-W error`. Each has to end with exit code 0
+and an empty standard error. The newest one runs the short suite of the README too. What the machine
+lacks is said and left out. The version after the newest declared one is tried as well; what fails
+there is only said, as nothing is claimed of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+_CHECKOUT: Final = Path(__file__).resolve().parent.parent
+_CLASSIFIER: Final = re.compile(r"Programming Language :: Python :: (3\.\d+)")
+_README_TESTS: Final = re.compile(
+    r"(?m)^python3 -m venv \.venv && \.venv/bin/pip (install .+) "
+    r"&& \.venv/bin/python (-m pytest .+)$"
+)
+_FONTS: Final = "import matplotlib.font_manager"
+_INSTALL_TIMEOUT_S: Final = 600.0
+_SCRIPT_TIMEOUT_S: Final = 180.0
+_SUITE_TIMEOUT_S: Final = 900.0
+
+
+class _StepError(Exception):
+    """A command failed, took too long, or wrote to standard error."""
+
+
+def declared_versions() -> list[str]:
+    """Return the versions that the classifiers declare, the oldest first."""
+    project = tomllib.loads((_CHECKOUT / "pyproject.toml").read_text("utf-8"))["project"]
+    matches = map(_CLASSIFIER.fullmatch, project["classifiers"])
+    return sorted((match[1] for match in matches if match), key=_sort_key)
+
+
+def find_interpreter(version: str) -> Path | None:
+    """Return an interpreter of a version, from pyenv or PATH; one that does not start is none."""
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    candidates = sorted(
+        pyenv.glob(f"{version}.*/bin/python3"),
+        key=lambda path: [int(number) for number in re.findall(r"\d+", path.parts[-3])],
+        reverse=True,
+    )
+    if (in_path := shutil.which(f"python{version}")) is not None:
+        candidates.append(Path(in_path))
+    return next((path for path in candidates if _version_of(path) == version), None)
+
+
+def readme_tests() -> tuple[list[str], list[str]]:
+    """Return what the README's test command passes to pip, and to Python."""
+    command = _README_TESTS.search((_CHECKOUT / "README.md").read_text("utf-8"))
+    if command is None:
+        raise _StepError("the README has no test command of the expected form")
+    return command[1].replace('"', "").split(), command[2].split()
+
+
+def main() -> int:
+    """Run all steps; return the exit code."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("versions", nargs="*", help="such as 3.13; by default all declared ones")
+    parser.add_argument("--no-suite", action="store_true", help="leave out the short suite")
+    chosen = parser.parse_args()
+    own = f"3.{sys.version_info.minor}"
+    declared = declared_versions()
+    tried = [*declared, _next_version(declared[-1])]
+    versions = chosen.versions or [version for version in tried if version != own]
+    found = {version: find_interpreter(version) for version in versions}
+    present = [version for version in versions if found[version] is not None]
+    for version in versions:
+        if version not in present:
+            print(f"Python {version}: not on this machine, so it is NOT TESTED", flush=True)
+    failed = []
+    with tempfile.TemporaryDirectory(prefix="interpreters-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        newest = max((version for version in {*present, own} & {*declared}), key=_sort_key)
+        for version in present:
+            interpreter = found[version]
+            assert interpreter is not None
+            try:
+                _check(version, interpreter, folder)
+                if version == newest and not chosen.no_suite:
+                    _run_short_suite(version, interpreter, folder)
+            except _StepError as error:
+                failed.append(version)
+                claim = "" if version in declared else ", which is not declared"
+                print(f"Python {version}{claim}: FAILED: {error}", flush=True)
+    return bool(set(failed) & set(declared))
+
+
+def _check(version: str, interpreter: Path, folder: Path) -> None:
+    """Install the wheel, and run the tour and the calls of all functions."""
+    python = _environment(version, interpreter, folder / version)
+    wheel = _wheel(python, folder / "dist")
+    _run(f"Python {version}: install {wheel.name}", [python, *_pip("install", wheel)])
+    _run_silent(f"Python {version}: webdata demo", [python.parent / "webdata", "demo"], folder)
+    _run(
+        f"Python {version}: install the extra plot",
+        [python, *_pip("install", f"{wheel}[plot]")],
+    )
+    # Its first import writes to standard error if it takes long to list the fonts.
+    _run(f"Python {version}: list the fonts", [python, "-c", _FONTS])
+    calls = _CHECKOUT / "tests" / "interpreter_calls.py"
+    title = f"Python {version}: call all public functions with -W error"
+    print(_run_silent(title, [python, "-P", "-W", "error", calls], folder), end="", flush=True)
+
+
+def _run_short_suite(version: str, interpreter: Path, folder: Path) -> None:
+    """Run the README's test command, in an environment outside the checkout."""
+    install, tests = readme_tests()
+    python = _environment(version, interpreter, folder / f"{version}-tests")
+    title = f"Python {version}: pip {' '.join(install)}"
+    _run(title, [python, *_pip(*install)], folder=_CHECKOUT)
+    title = f"Python {version}: python {' '.join(tests)}"
+    _run(title, [python, *tests], folder=_CHECKOUT, timeout_s=_SUITE_TIMEOUT_S, quiet=False)
+
+
+def _environment(version: str, interpreter: Path, folder: Path) -> Path:
+    """Make a virtual environment; return its interpreter."""
+    _run(f"Python {version}: new environment, {interpreter}", [interpreter, "-m", "venv", folder])
+    return folder / "bin" / "python"
+
+
+def _wheel(python: Path, folder: Path) -> Path:
+    """Return the wheel of the checkout, which the first call builds."""
+    if not folder.exists():
+        command = [python, *_pip("wheel", "--no-deps", "--wheel-dir", folder, _CHECKOUT)]
+        _run("build the wheel", command)
+    return next(folder.glob("*.whl"))
+
+
+def _pip(command: str, *words: object) -> list[object]:
+    return ["-m", "pip", command, "--quiet", "--disable-pip-version-check", *words]
+
+
+def _run_silent(title: str, command: Sequence[object], folder: Path) -> str:
+    """Run a command that may not write to standard error; return its output."""
+    out, err = _run(title, command, folder=folder, timeout_s=_SCRIPT_TIMEOUT_S)
+    if err:
+        raise _StepError(f"standard error is not empty:\n{err}")
+    return out
+
+
+def _run(
+    title: str,
+    command: Sequence[object],
+    *,
+    folder: Path | None = None,
+    timeout_s: float = _INSTALL_TIMEOUT_S,
+    quiet: bool = True,
+) -> tuple[str, str]:
+    """Run a command with a bound on its time; return what it printed, if that is not shown."""
+    print(f"--- {title}", flush=True)
+    began = time.monotonic()
+    pipe = subprocess.PIPE if quiet else None
+    with subprocess.Popen(
+        [str(word) for word in command],
+        stdin=subprocess.DEVNULL,
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+        cwd=folder,
+        env=_environ(),
+        start_new_session=True,
+    ) as process:
+        try:
+            out, err = process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            out, err = process.communicate()
+            raise _StepError(f"no end after {timeout_s:.0f} s: {title}\n{out}{err}") from None
+    if process.returncode:
+        raise _StepError(f"exit code {process.returncode}: {title}\n{out or ''}{err or ''}")
+    print(f"    {time.monotonic() - began:.0f} s", flush=True)
+    return out or "", err or ""
+
+
+def _environ() -> dict[str, str]:
+    """Return this environment without what changes Python, the package or the choice of tests."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in {"CI", "VIRTUAL_ENV"} and not name.startswith(("PYTHON", "WEBDATA_"))
+    }
+    # As in the full suite of CI, the examples are the same in each run.
+    kept["PYTEST_ADDOPTS"] = "--hypothesis-seed=0"
+    if (corpora := os.environ.get("WEBDATA_CORPORA")) is not None:
+        kept["WEBDATA_CORPORA"] = corpora
+    return kept
+
+
+def _version_of(interpreter: Path) -> str | None:
+    """Ask an interpreter for its version: a shim of pyenv exists also for one that is not set."""
+    command = [interpreter, "-c", "import sys, venv; print('%d.%d' % sys.version_info[:2])"]
+    try:
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+
+def _next_version(version: str) -> str:
+    major, minor = _sort_key(version)
+    return f"{major}.{minor + 1}"
+
+
+def _sort_key(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in version.split("."))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
