@@ -20,7 +20,8 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -31,7 +32,6 @@ _README_TESTS: Final = re.compile(
     r"(?m)^python3 -m venv \.venv && \.venv/bin/pip (install .+) "
     r"&& \.venv/bin/python (-m pytest .+)$"
 )
-_FONTS: Final = "import matplotlib.font_manager"
 _INSTALL_TIMEOUT_S: Final = 600.0
 _SCRIPT_TIMEOUT_S: Final = 180.0
 _SUITE_TIMEOUT_S: Final = 900.0
@@ -80,79 +80,91 @@ def main() -> int:
     tried = [*declared, _next_version(declared[-1])]
     versions = chosen.versions or [version for version in tried if version != own]
     found = {version: find_interpreter(version) for version in versions}
-    present = [version for version in versions if found[version] is not None]
-    for version in versions:
-        if version not in present:
+    for version, path in found.items():
+        if path is None:
             print(f"Python {version}: not on this machine, so it is NOT TESTED", flush=True)
-    failed = []
+    checks = {version: path for version, path in found.items() if path is not None}
     with tempfile.TemporaryDirectory(prefix="interpreters-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        newest = max((version for version in {*present, own} & {*declared}), key=_sort_key)
-        for version in present:
-            interpreter = found[version]
-            assert interpreter is not None
+        failures = _check_all(checks, Path(name))
+        newest = max({*checks, own} & {*declared}, key=_sort_key, default=own)
+        if newest != own and newest not in failures and not chosen.no_suite:
             try:
-                _check(version, interpreter, folder)
-                if version == newest and not chosen.no_suite:
-                    _run_short_suite(version, interpreter, folder)
+                _run_short_suite(newest, _python(Path(name), newest))
             except _StepError as error:
-                failed.append(version)
-                claim = "" if version in declared else ", which is not declared"
-                print(f"Python {version}{claim}: FAILED: {error}", flush=True)
-    return bool(set(failed) & set(declared))
+                failures[newest] = error
+    for version, failure in failures.items():
+        claim = "" if version in declared else ", which is not declared"
+        print(f"Python {version}{claim}: FAILED: {failure}", flush=True)
+    return bool(failures.keys() & set(declared))
 
 
-def _check(version: str, interpreter: Path, folder: Path) -> None:
+def _check_all(interpreters: Mapping[str, Path], folder: Path) -> dict[str, _StepError]:
+    """Check all versions at once, as most of it is waiting for downloads; return what failed."""
+    if not interpreters:
+        return {}
+    build = _environment("build", Path(sys.executable), folder)
+    _pip("build the wheel", build, "wheel", "--no-deps", "-w", folder / "dist", _CHECKOUT)
+    [wheel] = (folder / "dist").glob("*.whl")
+    failures = {}
+    with ThreadPoolExecutor(len(interpreters)) as pool:
+        checks = {
+            version: pool.submit(_check, version, interpreter, wheel, folder)
+            for version, interpreter in interpreters.items()
+        }
+    for version, check in checks.items():
+        try:
+            check.result()
+        except _StepError as error:
+            failures[version] = error
+    return failures
+
+
+def _check(version: str, interpreter: Path, wheel: Path, folder: Path) -> None:
     """Install the wheel, and run the tour and the calls of all functions."""
-    python = _environment(version, interpreter, folder / version)
-    wheel = _wheel(python, folder / "dist")
-    _run(f"Python {version}: install {wheel.name}", [python, *_pip("install", wheel)])
+    python = _environment(version, interpreter, folder)
+    _pip(f"Python {version}: pip install {wheel.name}", python, "install", wheel)
     _run_silent(f"Python {version}: webdata demo", [python.parent / "webdata", "demo"], folder)
-    _run(
-        f"Python {version}: install the extra plot",
-        [python, *_pip("install", f"{wheel}[plot]")],
-    )
+    _pip(f"Python {version}: pip install {wheel.name}[plot]", python, "install", f"{wheel}[plot]")
     # Its first import writes to standard error if it takes long to list the fonts.
-    _run(f"Python {version}: list the fonts", [python, "-c", _FONTS])
+    _run(f"Python {version}: list the fonts", [python, "-c", "import matplotlib.font_manager"])
     calls = _CHECKOUT / "tests" / "interpreter_calls.py"
     title = f"Python {version}: call all public functions with -W error"
-    print(_run_silent(title, [python, "-P", "-W", "error", calls], folder), end="", flush=True)
+    _run_silent(title, [python, "-P", "-W", "error", calls], folder)
 
 
-def _run_short_suite(version: str, interpreter: Path, folder: Path) -> None:
-    """Run the README's test command, in an environment outside the checkout."""
+def _run_short_suite(version: str, python: Path) -> None:
+    """Run the README's test command, in the environment that has the wheel's dependencies."""
     install, tests = readme_tests()
-    python = _environment(version, interpreter, folder / f"{version}-tests")
-    title = f"Python {version}: pip {' '.join(install)}"
-    _run(title, [python, *_pip(*install)], folder=_CHECKOUT)
+    _pip(f"Python {version}: pip {' '.join(install)}", python, *install)
     title = f"Python {version}: python {' '.join(tests)}"
     _run(title, [python, *tests], folder=_CHECKOUT, timeout_s=_SUITE_TIMEOUT_S, quiet=False)
 
 
-def _environment(version: str, interpreter: Path, folder: Path) -> Path:
+def _environment(name: str, interpreter: Path, folder: Path) -> Path:
     """Make a virtual environment; return its interpreter."""
-    _run(f"Python {version}: new environment, {interpreter}", [interpreter, "-m", "venv", folder])
-    return folder / "bin" / "python"
+    _run(f"new environment, {interpreter}", [interpreter, "-m", "venv", folder / name])
+    return _python(folder, name)
 
 
-def _wheel(python: Path, folder: Path) -> Path:
-    """Return the wheel of the checkout, which the first call builds."""
-    if not folder.exists():
-        command = [python, *_pip("wheel", "--no-deps", "--wheel-dir", folder, _CHECKOUT)]
-        _run("build the wheel", command)
-    return next(folder.glob("*.whl"))
+def _python(folder: Path, name: str) -> Path:
+    return folder / name / "bin" / "python"
 
 
-def _pip(command: str, *words: object) -> list[object]:
-    return ["-m", "pip", command, "--quiet", "--disable-pip-version-check", *words]
+def _pip(title: str, python: Path, command: str, *words: object) -> None:
+    """Run pip in the checkout; a second try, as a download may fail once."""
+    pip = [python, "-m", "pip", command, "--quiet", "--disable-pip-version-check", *words]
+    try:
+        _run(title, pip, folder=_CHECKOUT)
+    except _StepError:
+        time.sleep(5)
+        _run(f"{title}, again", pip, folder=_CHECKOUT)
 
 
-def _run_silent(title: str, command: Sequence[object], folder: Path) -> str:
-    """Run a command that may not write to standard error; return its output."""
-    out, err = _run(title, command, folder=folder, timeout_s=_SCRIPT_TIMEOUT_S)
+def _run_silent(title: str, command: Sequence[object], folder: Path) -> None:
+    """Run a command that may not write to standard error."""
+    _, err = _run(title, command, folder=folder, timeout_s=_SCRIPT_TIMEOUT_S)
     if err:
-        raise _StepError(f"standard error is not empty:\n{err}")
-    return out
+        raise _StepError(f"{title}: standard error is not empty:\n{err}")
 
 
 def _run(
@@ -164,7 +176,6 @@ def _run(
     quiet: bool = True,
 ) -> tuple[str, str]:
     """Run a command with a bound on its time; return what it printed, if that is not shown."""
-    print(f"--- {title}", flush=True)
     began = time.monotonic()
     pipe = subprocess.PIPE if quiet else None
     with subprocess.Popen(
@@ -186,7 +197,7 @@ def _run(
             raise _StepError(f"no end after {timeout_s:.0f} s: {title}\n{out}{err}") from None
     if process.returncode:
         raise _StepError(f"exit code {process.returncode}: {title}\n{out or ''}{err or ''}")
-    print(f"    {time.monotonic() - began:.0f} s", flush=True)
+    print(f"{title}: {time.monotonic() - began:.0f} s", flush=True)
     return out or "", err or ""
 
 
@@ -206,9 +217,11 @@ def _environ() -> dict[str, str]:
 
 def _version_of(interpreter: Path) -> str | None:
     """Ask an interpreter for its version: a shim of pyenv exists also for one that is not set."""
-    command = [interpreter, "-c", "import sys, venv; print('%d.%d' % sys.version_info[:2])"]
+    code = "import ensurepip, sys; print('%d.%d' % sys.version_info[:2])"
     try:
-        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=30)
+        done = subprocess.run(
+            [str(interpreter), "-c", code], check=True, capture_output=True, text=True, timeout=30
+        )
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()
