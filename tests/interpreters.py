@@ -137,7 +137,9 @@ def _run_short_suite(version: str, python: Path) -> None:
     install, tests = readme_tests()
     _pip(f"Python {version}: pip {' '.join(install)}", python, *install)
     title = f"Python {version}: python {' '.join(tests)}"
-    _run(title, [python, *tests], folder=_CHECKOUT, timeout_s=_SUITE_TIMEOUT_S, quiet=False)
+    # As in the full suite of CI, the examples of Hypothesis are the same in each run.
+    command = [python, *tests, "--hypothesis-seed=0"]
+    _run(title, command, folder=_CHECKOUT, timeout_s=_SUITE_TIMEOUT_S, quiet=False)
 
 
 def _environment(name: str, interpreter: Path, folder: Path) -> Path:
@@ -208,8 +210,6 @@ def _environ() -> dict[str, str]:
         for name, value in os.environ.items()
         if name not in {"CI", "VIRTUAL_ENV"} and not name.startswith(("PYTHON", "WEBDATA_"))
     }
-    # As in the full suite of CI, the examples are the same in each run.
-    kept["PYTEST_ADDOPTS"] = "--hypothesis-seed=0"
     if (corpora := os.environ.get("WEBDATA_CORPORA")) is not None:
         kept["WEBDATA_CORPORA"] = corpora
     return kept
