@@ -52,10 +52,17 @@ def test_a_rank_table_has_links_and_folds_what_is_long() -> None:
             "target": "_blank",
         }
     ]
-    assert [each.text for each in page.find_all("th")] == ["rank", "url", "title", "snippet"]
+    assert [each.text for each in page.find_all("th")] == [
+        "rank",
+        "url",
+        "success",
+        "scraped",
+        "title",
+        "snippet",
+    ]
     assert len(page.find_all("details")) == 1
     assert "<b>bold</b>" in page.text
-    assert "empty here: success, scraped, error, id, extra" in page.text
+    assert "empty here: provider, error, id, extra" in page.text
     assert "search <x>: 2 results" in page.text
 
 
