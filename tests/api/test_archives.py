@@ -107,7 +107,7 @@ def test_a_list_of_archives_is_one_frame(tmp_path: Path) -> None:
         ({"url": []}, "url must have at least one entry"),
         ({"url": "missing.warc.gz"}, "there is no archive /.*missing.warc.gz$"),
         ({"url": URL, "archive": "a.zip"}, r"an archive is a file .warc, .warc.gz, .wacz; it is"),
-        ({"url": URL, "archive": 3}, "archive must be a path; it is 3"),
+        ({"url": URL, "archive": 3}, "archive must be a path, as a string"),
         ({"url": [URL], "archive": "a.warc"}, "with archive, url must be one URL"),
         ({"url": "a.warc", "archive": "a.warc"}, "url"),
         ({"url": "a.warc", "render": True}, "an archive has pages as they were sent"),

@@ -305,5 +305,5 @@ def test_signatures_show_defaults_of_the_service() -> None:
     assert crawl["scrape_options"].default is None
     assert inspect.signature(api.search_df).parameters["num_results"].default == 10
     assert inspect.signature(api.scrape_df).parameters["respect_robots_txt"].default is True
-    assert inspect.signature(api.creatives_df).parameters["limit"].default == 40
+    assert inspect.signature(api.creatives_df).parameters["limit"].default is None
     assert inspect.signature(Session.crawl_df).parameters["max_pages"].default == 100

@@ -98,5 +98,5 @@ def test_a_script_shows_its_own_line(missing: WireService, tmp_path: Path) -> No
         "pages()\n"
     )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
-    assert f"{script}:4: UserWarning: crawl {SITE}: no page could be read" in done.stderr
+    assert f"{script}:4: WebdataWarning: crawl {SITE}: no page could be read" in done.stderr
     assert "return crawl_df(" in done.stderr

@@ -67,7 +67,7 @@ def test_a_warning_points_to_the_line_of_the_cell(
     for _ in range(2):  # a cell that runs again warns again
         cell = kernel.run(f"1\ndf = {await_}s.{function}({SITE!r}, cache=False)")
         assert cell.status == "ok"
-        assert re.search(r"ipykernel_\d+/\d+\.py:2: UserWarning: crawl https://site", cell.text)
+        assert re.search(r"ipykernel_\d+/\d+\.py:2: WebdataWarning: crawl https://site", cell.text)
         assert "no page could be read" in cell.text
         assert f"df = {await_}s.{function}(" in cell.text
 
