@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from webdata_nb.service.content.class_names import NOT_CONTENT, traits_of
-from webdata_nb.service.content.parser import ROOTS, Element, elements_with_tags
+from webdata_nb.service.content.parser import ROOTS, Element, element_before, elements_with_tags
 from webdata_nb.service.content.tags import HEADINGS, NOT_RENDERED
 
 if TYPE_CHECKING:
@@ -110,11 +110,7 @@ def _is_concealed(element: Element) -> bool:
 def _is_panel(hidden: Element, names: set[str]) -> bool:
     if hidden.attr("id") in names or hidden.attr("role") in _PANEL_ROLES or hidden.tag == "dd":
         return True
-    before = hidden.previous_sibling
-    while before is not None and not isinstance(before, Element):
-        if before.text.strip():
-            return False
-        before = before.previous_sibling
+    before = element_before(hidden)
     return before is not None and before.tag in {*HEADINGS, "dt"}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from webdata_nb.service.content.parser import Element, Text
+from webdata_nb.service.content.parser import Element, element_before
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -56,10 +56,8 @@ def _is_tracking_pixel(image: Element) -> bool:
 
 def _image_before(fallback: Element) -> Element | None:
     """Return the image right before a ``noscript``, also the only one of an element there."""
-    before = fallback.previous_sibling
-    while isinstance(before, Text) and not before.text.strip():
-        before = before.previous_sibling
-    if not isinstance(before, Element):
+    before = element_before(fallback)
+    if before is None:
         return None
     images = [before] if before.tag == "img" else before.select("img")
     return images[0] if len(images) == 1 and not before.text.strip() else None

@@ -50,6 +50,7 @@ __all__ = [
     "comments_of",
     "detached",
     "detect_language_code",
+    "element_before",
     "elements_of",
     "elements_with_tags",
     "group_by_tag",
@@ -276,6 +277,16 @@ def nearest_ancestor(node: Node, tags: Collection[str], levels: int = 8) -> Elem
             return parent
         parent = parent.parent
     return None
+
+
+def element_before(node: Node) -> Element | None:
+    """Return the element right before a node, white space aside; None if text is between."""
+    before = node.previous_sibling
+    while before is not None and not isinstance(before, Element):
+        if isinstance(before, Text) and before.text.strip():
+            return None
+        before = before.previous_sibling
+    return before
 
 
 def node_after_last_child(child: Node, ancestor: Element, after: Node | None) -> Node | None:
