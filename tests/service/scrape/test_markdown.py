@@ -264,6 +264,7 @@ def test_markdown_and_images_name_the_same_files(page: str, urls: list[str]) -> 
         ("<ruby>学<rp>【</rp><rt>まな</rt><rp>】</rp></ruby>ぶ", "学【まな】ぶ"),
         ("<ruby>東<rt>とう</rt>京<rt>きょう</rt></ruby>", "東(とう)京(きょう)"),
         ("<ruby>東<rt></rt></ruby>", "東"),
+        ("<ruby>学\n<rp>(</rp>\n<rt>まな</rt>\n<rp>)</rp>\n</ruby>", "学 ( まな )"),
     ],
 )
 def test_readings_stand_in_parentheses(ruby: str, text: str) -> None:

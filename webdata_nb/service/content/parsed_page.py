@@ -118,21 +118,15 @@ def add_ruby_parentheses(readings: Iterable[Element]) -> bool:
 
     A reading is the ``rt`` of a ``ruby``. Return whether the tree changed.
     """
-    changed = False
-    for reading in readings:
-        if not reading.text.strip():
-            continue
-        if not _is_parenthesis(reading.previous_sibling):
-            reading.insert_before(make_element("rp", [Text("(")]))
-            changed = True
-        if not _is_parenthesis(reading.next_sibling):
-            reading.insert_after(make_element("rp", [Text(")")]))
-            changed = True
-    return changed
+    bare = [each for each in readings if each.text.strip() and not _has_parentheses(each.parent)]
+    for reading in bare:
+        reading.insert_before(make_element("rp", [Text("(")]))
+        reading.insert_after(make_element("rp", [Text(")")]))
+    return bool(bare)
 
 
-def _is_parenthesis(node: Node | None) -> bool:
-    return isinstance(node, Element) and node.tag == "rp"
+def _has_parentheses(ruby: Node | None) -> bool:
+    return isinstance(ruby, Element) and ruby.select_one("rp") is not None
 
 
 def _is_xhtml(body: bytes, content_type: str | None) -> bool:
