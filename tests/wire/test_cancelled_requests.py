@@ -7,8 +7,10 @@ import logging
 
 import httpx
 import pytest
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
+from tests.wire.waiting import until
 from webdata_nb.service import server
 from webdata_nb.service.http.connections import ConnectionLimiter
 from webdata_nb.service.http.request_log import RequestLogMiddleware
@@ -78,3 +80,30 @@ async def test_a_stop_ends_a_reply_that_has_begun(
                 await anext(parts)
         await task
     assert "Traceback" not in caplog.text
+
+
+@pytest.mark.parametrize(("body", "missing"), [(b"", 0), (b"{}", 0), (b"{", 1)])
+async def test_a_request_is_read_whole_after_its_client_has_left(body: bytes, missing: int) -> None:
+    received: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
+
+    async def app(scope: Scope, receive: Receive, _send: Send) -> None:
+        await until(lambda: not running.server_state.connections)
+        try:
+            received.set_result(await Request(scope, receive).body())
+        except ClientDisconnect:
+            received.set_result(None)
+        assert (await receive())["type"] == "http.disconnect"
+
+    with listen("127.0.0.1", 0) as sock:
+        running = Server(app, ConnectionLimiter())
+        task = asyncio.create_task(running.serve(sockets=[sock]))
+        _, writer = await asyncio.open_connection(*sock.getsockname()[:2])
+        length = len(body) + missing
+        writer.write(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % length)
+        writer.write(body)
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+        assert await asyncio.wait_for(received, 60) == (None if missing else body)
+        running.should_exit = True
+        await task

@@ -200,6 +200,7 @@ class AdmissionMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        receive = _whole_request(receive)
         peer = scope.get("client")
         reason = self._connections.reserved_reason(peer)
         if reason is not None and scope["path"] not in _ALWAYS_ANSWERED:
@@ -220,6 +221,29 @@ class AdmissionMiddleware:
         except TooManyRequests as error:
             self._connections.refuse(_ADDRESS_LIMIT)
             await _refusal(_ADDRESS_LIMIT, error.limit)(scope, receive, send)
+
+
+def _whole_request(receive: Receive) -> Receive:
+    """Return a `receive` that delivers a request which was read before its client disconnected.
+
+    uvicorn drops what the application has not read by then: a cancellation would be lost if its
+    client stops waiting while the service is busy.
+    """
+    cycle = getattr(receive, "__self__", None)
+    is_delivered = False
+
+    async def receive_whole() -> Message:
+        nonlocal is_delivered
+        message = await receive()
+        if message["type"] == "http.disconnect" and not is_delivered:
+            is_delivered = True
+            if cycle is not None and not cycle.more_body and not cycle.response_complete:
+                return {"type": "http.request", "body": bytes(cycle.body), "more_body": False}
+        elif not message.get("more_body", False):
+            is_delivered = True
+        return message
+
+    return receive_whole
 
 
 def _status(reason: str) -> tuple[HTTPStatus, dict[str, str]]:
