@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
 import orjson
@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from webdata_nb.contract.url_keys import canonical_key, site_of
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.frames import frame, html_tables, records, schemas
+from webdata_nb.frames import frame, records, schemas
 from webdata_nb.frames.audit.pages import (
     PAGE_FACTS,
     AuditLink,
@@ -32,6 +32,9 @@ from webdata_nb.frames.audit.pages import (
 )
 from webdata_nb.frames.json_text import dumps
 from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
+
+if TYPE_CHECKING:
+    from webdata_nb.service.content.tables import TableTexts
 
 __all__ = ["headings_df", "images_df", "links_df", "tables"]
 
@@ -219,7 +222,9 @@ def tables(
     df
         A frame with an `html`, `raw_html` or `markdown` column.
     source
-        The column to read; by default the first of these three that exists.
+        The column to read; by default the first of these three that exists. All three give the same
+        tables, except that `markdown` and `html` have those of the main content only, and Markdown
+        has no captions.
     min_rows
         The minimum number of rows, not counting the header.
 
@@ -228,8 +233,15 @@ def tables(
     list of pandas.DataFrame
         In the order of the pages. The first two columns are `url` and `position` (of the table on
         its page, from 1). The others are those of the table: numbers as Int64 or Float64, truth
-        values as boolean, everything else as str. `attrs["webdata"]` has `url`, `position`
-        and `caption`.
+        values as boolean, everything else as str. `attrs["webdata"]` has `url`, `position`,
+        `caption`, and `total_rows`, the positions of rows such as "Total", which add up others.
+
+    Notes
+    -----
+    A cell stands in every row and column that it covers, unless it is longer than 120 characters.
+    Header cells above each other are joined to one name. A table without header cells has the
+    columns `column 1`, `column 2` and so on. Hidden parts and references to footnotes are left out;
+    an exponent follows "^", so that its digits join no number. A table in a cell is part of it.
 
     Raises
     ------
@@ -244,13 +256,20 @@ def tables(
     >>> tables(pages)[0]["people"].tolist()
     [700000]
     """
+    # The parser is loaded only here.
+    from webdata_nb.service.scrape import text_tables  # noqa: PLC0415
+
     chosen = _source(df, source)
-    read = html_tables.of_markdown if chosen == "markdown" else html_tables.of_html
     return [
         _table(url, position, table)
         for url, text in zip(page_urls(df), df[chosen].tolist(), strict=True)
         if isinstance(text, str)
-        for position, table in enumerate(read(text), 1)
+        for position, table in enumerate(
+            text_tables.markdown_tables(text)
+            if chosen == "markdown"
+            else text_tables.html_tables(text, url),
+            1,
+        )
         if len(table.rows) >= min_rows
     ]
 
@@ -272,16 +291,20 @@ def _source(df: pd.DataFrame, wanted: str | None) -> str:
     return available[0]
 
 
-def _table(url: str, position: int, table: html_tables.TextTable) -> pd.DataFrame:
-    names = _unique_names([name or f"column {n}" for n, name in enumerate(table.header, 1)])
+def _table(url: str, position: int, table: TableTexts) -> pd.DataFrame:
+    width = max(map(len, (table.header, *table.rows)))
+    header = [*table.header, *[""] * (width - len(table.header))]
+    names = _unique_names([name or f"column {n}" for n, name in enumerate(header, 1)])
     columns: dict[str, Any] = {
         "url": pd.Series([url] * len(table.rows), dtype="str"),
         "position": pd.Series([position] * len(table.rows), dtype="Int32"),
     }
     for index, name in enumerate(names):
-        columns[name] = _typed_column([row[index] for row in table.rows])
+        cells = [row[index] if index < len(row) else "" for row in table.rows]
+        columns[name] = _typed_column(cells)
     df = pd.DataFrame(columns)
     attrs = {"kind": "table", "url": url, "position": position, "caption": table.caption}
+    attrs["total_rows"] = table.totals
     df.attrs = {frame.ATTRS: attrs}
     return df
 

@@ -31,6 +31,7 @@ from webdata_nb.service.content.parser import (
     node_after_last_child,
     text_of,
 )
+from webdata_nb.service.content.tables import is_data_table
 from webdata_nb.service.content.trailer_headings import is_trailer_heading
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class Block:
         "end",
         "first_text_run",
         "has_h1",
+        "in_data",
         "index",
         "inherited_traits",
         "is_active",
@@ -115,6 +117,7 @@ class Block:
         self.is_active = True
         self.dropped = False
         self.has_h1 = tag == "h1"
+        self.in_data = False  # a table with data, or a part of one
         self.anchors = 0  # links directly in this block
 
 
@@ -153,6 +156,15 @@ class BlockTree:
                 run.prose = _is_prose(run)
         _set_subtree_ends(self.all_blocks)
         self._keep_all()
+
+    def mark_data_tables(self) -> None:
+        """Mark tables with data, whose cells are no boilerplate whatever they hold."""
+        skip = 0
+        for block in self.all_blocks:
+            if block.tag == "table" and block.index >= skip and is_data_table(block.element):
+                skip = block.end
+                for inner in self.all_blocks[block.index : block.end]:
+                    inner.in_data = True
 
     def apply_drops(self) -> None:
         """Remove dropped blocks with their subtrees from the lists and count words anew."""

@@ -121,6 +121,8 @@ def _is_page_chrome(block: Block, totals: PageTotals) -> bool:
 
 def _is_boilerplate(block: Block, totals: PageTotals) -> bool:
     tag = block.tag
+    if block.in_data and tag != "table":
+        return False
     if tag == "aside":
         return block.words < 0.75 * totals.words and not block.has_h1 and not _is_note(block)
     if tag == "header":

@@ -41,11 +41,7 @@ def remove_hidden_elements(content: Element, elements_by_tag: dict[str, list[Ele
     Menus, tabs and dialogs are hidden until a click, and many pages hide everything until a
     script runs. Only short hidden elements go: status messages, bot traps, labels.
     """
-    elements = [
-        element
-        for element in content.select(_MAY_BE_HIDDEN)
-        if _is_hidden(element) and not _is_section(element)
-    ]
+    elements = [element for element in content.select(_MAY_BE_HIDDEN) if is_hidden_part(element)]
     dialogs = elements_by_tag.get("dialog", ())
     elements += [
         dialog for dialog in dialogs if dialog.attr("open") is None and not _is_section(dialog)
@@ -53,6 +49,11 @@ def remove_hidden_elements(content: Element, elements_by_tag: dict[str, list[Ele
     elements += elements_with_tags(elements_by_tag, NOT_RENDERED)
     for element in elements:
         element.decompose()
+
+
+def is_hidden_part(element: Element) -> bool:
+    """Return whether an element is hidden, and too short to be a section that a click shows."""
+    return _is_hidden(element) and not _is_section(element)
 
 
 def reveal_panels(document: Document) -> None:

@@ -117,6 +117,7 @@ def extract_main_content(document: Document) -> MainContent:
     except TooManyBlocksError:
         return MainContent(body, "full")
     page_words = tree.root.words
+    tree.mark_data_tables()
     headline = find_headline(tree.text_runs, title)
     content_hidden = drop_page_chrome(tree, kind)
     drop_by_name(tree, kind)

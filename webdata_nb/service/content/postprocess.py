@@ -75,6 +75,7 @@ def trim_links(tree: BlockTree, region: Block, *, article: bool) -> None:
             and 0 < block.words < 0.35 * region.words
             and block.link_words > 0.85 * block.words
             and block.words < max_words_per_link * block.links
+            and not any(inner.in_data for inner in tree.blocks_below(block))
         )
 
 
@@ -110,7 +111,7 @@ def trim_repeats(tree: BlockTree, region: Block) -> None:
     """
     parents: dict[str, Block | None] = {}
     for run in tree.text_runs_in(region):
-        if run.words < _MIN_REPEATED_WORDS or run.block.dropped:
+        if run.words < _MIN_REPEATED_WORDS or run.block.dropped or run.block.in_data:
             continue
         text, block = run.text, run.block
         is_copy = text in parents and (
@@ -132,22 +133,26 @@ def trim_controls(tree: BlockTree, region: Block) -> None:
 
 
 def _remaining_blocks(tree: BlockTree, region: Block) -> Iterator[Block]:
-    """Yield the descendants of `region` without those of dropped blocks."""
+    """Yield the descendants of `region` without those of dropped blocks and in data tables."""
     skip = 0
     for block in tree.blocks_below(region):
         if block.index < skip:
             continue
-        if not block.dropped:
+        if not (block.dropped or block.in_data):
             yield block
         if block.dropped:
             skip = block.end
 
 
 def _short_texts(tree: BlockTree, region: Block, max_words: int) -> Iterator[TextRun]:
-    """Yield text runs of at most `max_words` words that are the only text of their block."""
+    """Yield text runs of at most `max_words` words that are the only text of their block.
+
+    Those in data tables are left out.
+    """
     for run in tree.text_runs_in(region):
         block = run.block
-        if run.words <= max_words and block.words == run.words and block is not region:
+        is_only_text = block.words == run.words and not block.in_data
+        if run.words <= max_words and is_only_text and block is not region:
             yield run
 
 

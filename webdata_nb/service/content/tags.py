@@ -22,6 +22,17 @@ NOT_TEXT = frozenset({
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 LISTS = frozenset({"ul", "ol"})
 
+# fmt: off
+BLOCKS = frozenset({
+    *HEADINGS, "address", "article", "aside", "blockquote", "body", "caption", "center", "dd",
+    "details", "dialog", "dir", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer",
+    "form", "header", "hgroup", "hr", "html", "legend", "li", "main", "menu", "nav", "ol",
+    "optgroup", "option", "p", "search", "section", "summary", "table", "tbody", "td", "tfoot",
+    "th", "thead", "tr", "ul",
+})
+"""Elements that begin and end a line."""
+# fmt: on
+
 INDEXED = frozenset(
     {
         *DECLARATIONS,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 from webdata_nb.service.content.footnotes import REFERENCE
@@ -15,7 +14,8 @@ from webdata_nb.service.content.parser import (
     node_after_last_child,
 )
 from webdata_nb.service.content.raw_formulas import LATEX
-from webdata_nb.service.content.tags import HEADINGS, NOT_TEXT
+from webdata_nb.service.content.tables import is_exponent
+from webdata_nb.service.content.tags import BLOCKS, HEADINGS, NOT_TEXT
 from webdata_nb.service.markdown.code_blocks import text_of_lines
 from webdata_nb.service.markdown.emphasis import (
     SEPARATOR,
@@ -47,19 +47,9 @@ if TYPE_CHECKING:
     """A writer's method that writes the start of an element and returns what writes its end."""
 
 CODE: Final = ("code", "kbd", "samp")
-# fmt: off
-BLOCKS: Final = (
-    *HEADINGS, "address", "article", "aside", "blockquote", "body", "caption", "center", "dd",
-    "details", "dialog", "dir", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer",
-    "form", "header", "hgroup", "hr", "html", "legend", "li", "main", "menu", "nav", "ol",
-    "optgroup", "option", "p", "search", "section", "summary", "table", "tbody", "td", "tfoot",
-    "th", "thead", "tr", "ul",
-)
-# fmt: on
 PREFORMATTED: Final = ("pre", "listing", "xmp")
 _TITLES: Final = frozenset({*HEADINGS, "summary", "dt"})
 _MAX_LABEL_CHARACTERS: Final = 100
-_EXPONENT: Final = re.compile(r"\s*[-+\u2212]?\d{1,9}\s*")
 _MAX_JOINED_CODE_CHARACTERS: Final = 200
 
 
@@ -288,7 +278,7 @@ class InlineWriter:
         """Write a reference to a footnote, or "^" before the number of an exponent."""
         name = node.attr(REFERENCE) if self._footnotes else None
         if name is None or name not in self._footnotes:
-            if self._pieces and self._pieces[-1][-1:].isalnum() and _is_number(node):
+            if self._pieces and self._pieces[-1][-1:].isalnum() and is_exponent(node):
                 self._pieces.append("^")
             return None
         self._escape_exclamation()
@@ -437,8 +427,3 @@ class InlineWriter:
         "sup": _write_raised,
     }
     """The methods that write elements, by tag; other tags are ignored."""
-
-
-def _is_number(raised: Element) -> bool:
-    """Return whether raised text is a number, which would change the one before it."""
-    return len(raised) == 1 and _EXPONENT.fullmatch(raised.text) is not None

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from webdata_nb.service.content.parser import Element
 from webdata_nb.service.content.raw_formulas import LATEX
-from webdata_nb.service.content.table_grid import child_elements, table_rows
+from webdata_nb.service.content.tables import (
+    child_elements,
+    line_number_cells,
+    read_table,
+    table_rows,
+)
 from webdata_nb.service.content.tags import HEADINGS, LISTS
 from webdata_nb.service.markdown.code_blocks import write_code_block
 from webdata_nb.service.markdown.emphasis import Delimiter
@@ -22,12 +27,12 @@ from webdata_nb.service.markdown.escaping import (
 from webdata_nb.service.markdown.inline import PREFORMATTED, InlineWriter, skip
 from webdata_nb.service.markdown.latex import clean_latex, display_formula
 from webdata_nb.service.markdown.mathml import mathml_to_latex
-from webdata_nb.service.markdown.tables import CellWriter, grid_of, line_number_cells, write_table
+from webdata_nb.service.markdown.tables import CellWriter, write_table
 
 if TYPE_CHECKING:
     from webdata_nb.service.content.links import AnchorTable, LinkResolver
+    from webdata_nb.service.content.tables import PageTable
     from webdata_nb.service.markdown.inline import End, Handler
-    from webdata_nb.service.markdown.tables import Grid
 
 MAX_NESTED_CONTAINERS: Final = 20
 """Maximum nesting of lists and quotations; deeper levels are not written."""
@@ -99,7 +104,7 @@ class MarkdownWriter(InlineWriter):
         self._gaps = 0
         self._last_list = (0, "", "")  # blocks up to its end, prefix, delimiter
         self._skipped_cells: set[Element] = set()
-        self._captioned_grids: list[Grid] = []
+        self._titled_tables: list[PageTable] = []
 
     def write(self, element: Element) -> str:
         """Write the content of an element."""
@@ -303,30 +308,22 @@ class MarkdownWriter(InlineWriter):
         self._end_block()
         if self._link is not None:
             return MarkdownWriter._end_block
-        rows = table_rows(table)
-        grid = grid_of(table, rows)
-        if grid is None:
-            self._skipped_cells |= line_number_cells(rows)
+        data = read_table(table)
+        if data is None:
+            self._skipped_cells |= line_number_cells(table_rows(table))
             return MarkdownWriter._end_block
-        if not child_elements(table, {"caption"}):
-            self._write_table(grid)
+        if not data.titles:
+            self._write_block(write_table(data, self._cell))
             return skip
-        # A caption may hold any blocks; they are written first.
-        self._captioned_grids.append(grid)
-        self._skipped_cells.update(cell for row in rows for cell in row.cells)
-        return MarkdownWriter._close_captioned_table
+        # A title may hold any blocks; they are written first.
+        self._titled_tables.append(data)
+        cells = (cell for row in table_rows(table) for cell in row.cells)
+        self._skipped_cells.update(cell for cell in cells if cell not in data.titles)
+        return MarkdownWriter._close_titled_table
 
-    def _close_captioned_table(self) -> None:
+    def _close_titled_table(self) -> None:
         self._end_block()
-        self._write_table(self._captioned_grids.pop())
-
-    def _write_table(self, grid: Grid) -> None:
-        texts: dict[Element | None, str] = {None: ""}
-        for row in grid:
-            for cell in row:
-                if cell is not None and cell not in texts:
-                    texts[cell] = self._cell.write(cell)
-        self._write_block(write_table(grid, texts))
+        self._write_block(write_table(self._titled_tables.pop(), self._cell))
 
     def _open_cell(self, cell: Element) -> End:
         self._end_block()

@@ -120,8 +120,15 @@ def write_blocks(blocks: Iterable[Block]) -> str:
 
 
 def write_table(rows: Iterable[Sequence[Cell]]) -> str:
-    """Write a table; nothing for one without text."""
-    written = ["".join(map(_write_cell, row)) for row in rows]
+    """Write a table; nothing for one without text.
+
+    Documents seldom say which rows are headers: if none does, it is the first one.
+    """
+    table = [list(row) for row in rows]
+    if len(table) > 1 and not any(cell.is_header for row in table for cell in row):
+        for cell in table[0]:
+            cell.is_header = True
+    written = ["".join(map(_write_cell, row)) for row in table]
     body = "".join(f"<tr>{cells}</tr>" for cells in written if cells)
     return f"<table>{body}</table>" if any(map(_has_content, written)) else ""
 
