@@ -92,8 +92,11 @@ def test_a_browser_that_was_killed_at_its_start_leaves_no_profile(tmp_path: Path
         profiles[name] = tmp_path / f"playwright_chromiumdev_profile-{name}"
         profiles[name].mkdir()
         os.utime(profiles[name], (created_at - age_s, created_at - age_s))
-    wait = [sys.executable, "-c", "input()", str(profiles["used"])]
-    with subprocess.Popen(wait, stdin=subprocess.PIPE) as user:
+    wait = [sys.executable, "-c", "print(flush=True); input()", str(profiles["used"])]
+    with subprocess.Popen(wait, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as user:
+        # Right after exec, the kernel does not show the command line yet.
+        assert user.stdout is not None
+        assert user.stdout.readline() == b"\n"
         assert remove_stale_folders() == 1
         user.communicate(b"\n")
     left = [profiles[name] for name in ("earlier", "later", "used")]

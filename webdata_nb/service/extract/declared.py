@@ -27,6 +27,7 @@ _PREFIX: Final = re.compile(
     r"|business:contact_data|place:location)[:.]"
 )
 _BRACKETS: Final = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
+_UNIT: Final = re.compile(r"\S\s*[(\[]([^()\[\]]{1,16})[)\]]\s*\Z")
 _PAIR: Final = 2
 _DOCUMENT_TITLE: Final = "metadata:title"
 _PAIR_COLUMNS: Final = (
@@ -62,6 +63,8 @@ class DeclaredValues:
 class DataTable:
     """A table with column names; each row describes one object.
 
+    Tables with the same column names are one.
+
     Attributes
     ----------
     origin
@@ -69,14 +72,17 @@ class DataTable:
     columns
         The names of each column; the first one is used in the provenance.
     rows
-        The texts of the cells.
+        The source of each row and the texts of its cells, without rows that add up others.
+    units
+        The unit in the name of each column, such as "mm" in "Rain (mm)"; empty without one.
     pairs
         Whether it has no header and its rows are pairs of a label and a value.
     """
 
     origin: str
     columns: tuple[tuple[str, ...], ...]
-    rows: Sequence[Sequence[str]]
+    rows: list[tuple[str, Sequence[str]]]
+    units: tuple[str, ...] = ()
     pairs: bool = False
 
 
@@ -105,16 +111,30 @@ class DeclaredFields:
         self._has_text = has_text
         self._labels: dict[str, DeclaredValues] = {}
         self.grids: list[DataTable] = []
+        by_columns: dict[tuple[tuple[str, ...], ...], DataTable] = {}
         remaining_rows = MAX_ROWS
         for number, table in enumerate(tables[:MAX_TABLES], 1):
             rows = _rows(table.get("rows"), max(remaining_rows, 0))
             remaining_rows -= len(rows)
             self._add_pairs(rows, number)
-            columns = tuple((normalize_name(cell),) for cell in _cells(table.get("header")))
-            if len(columns) >= _PAIR and rows:
-                self.grids.append(DataTable(f"table:{number}", columns, rows))
-            elif not columns and rows and all(len(row) == _PAIR for row in rows):
-                self.grids.append(DataTable(f"table:{number}", _PAIR_COLUMNS, rows, pairs=True))
+            header, origin = _cells(table.get("header")), f"table:{number}"
+            totals = table.get("totals", ())
+            records: list[tuple[str, Sequence[str]]] = [
+                (f"{origin}/{row_number}", row)
+                for row_number, row in enumerate(rows, 1)
+                if row_number - 1 not in totals
+            ]
+            if len(header) >= _PAIR and records:
+                inner = _cells(table.get("inner_header", header))
+                columns = tuple(map(_column_names, header, inner))
+                if columns in by_columns:
+                    by_columns[columns].rows.extend(records)
+                else:
+                    units = tuple(map(_unit_of, header))
+                    by_columns[columns] = DataTable(origin, columns, records, units)
+                    self.grids.append(by_columns[columns])
+            elif not header and rows and all(len(row) == _PAIR for row in rows):
+                self.grids.append(DataTable(origin, _PAIR_COLUMNS, records, pairs=True))
 
     def values(self, name: str) -> Iterator[DeclaredValues]:
         """Return the values of a field, best first.
@@ -142,7 +162,7 @@ class DeclaredFields:
             (grid for grid in self.grids if grid.pairs), key=lambda grid: -len(grid.rows)
         )
         return [
-            (table.origin, [(row[0].rstrip(" :"), row[1]) for row in table.rows])
+            (table.origin, [(row[0].rstrip(" :"), row[1]) for _, row in table.rows])
             for table in tables
         ]
 
@@ -179,6 +199,21 @@ class DeclaredFields:
             previous = DeclaredValues(origin, normalize_name(label), [row[1]], prose=True)
             for name in {normalize_name(label), normalize_name(_BRACKETS.sub(" ", label))} - {""}:
                 self._labels.setdefault(name, previous)
+
+
+def _column_names(header: str, inner: str) -> tuple[str, ...]:
+    """Return the names of a column, from all its header cells and from the innermost one alone.
+
+    What stands in brackets is a unit or a remark, so that the names count without it too.
+    """
+    texts = (header, _BRACKETS.sub(" ", header), inner, _BRACKETS.sub(" ", inner))
+    return tuple(dict.fromkeys(filter(None, map(normalize_name, texts)))) or ("",)
+
+
+def _unit_of(header: str) -> str:
+    """Return what stands in brackets at the end of a column's name, if it is short."""
+    match = _UNIT.search(header)
+    return match[1].strip() if match is not None else ""
 
 
 def _is_of_page(reading: NameReading) -> bool:

@@ -324,11 +324,11 @@ class SchemaFiller:
         self, schema: FieldSchema, inner: FieldSchema, table: DataTable, pointer: str
     ) -> FilledValue:
         parts: list[FilledValue] = []
-        for number, row in enumerate(table.rows[:MAX_ITEMS], 1):
+        for origin, row in table.rows[:MAX_ITEMS]:
             if self._budget.exhausted:
                 break
             node = DataNode("table", properties=row_properties(table, row))
-            at, origin = f"{pointer}/{len(parts)}", f"{table.origin}/{number}"
+            at = f"{pointer}/{len(parts)}"
             part = self.object(inner, node, at, origin, page=False)
             if part.value is not None:
                 parts.append(part)

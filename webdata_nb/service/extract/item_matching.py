@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MAX_ITEMS: Final = 1000
 _MAX_GROUPS: Final = 100
+_UNIT_WORDS: Final = ("unit", "unitcode", "currency")
 _ELEMENTS: Final = "itemlistelement"
 _BREADCRUMB: Final = "breadcrumblist"
 
@@ -107,12 +108,21 @@ def _count_columns(grid: DataTable, item: FieldSchema) -> int:
 
 
 def row_properties(grid: DataTable, row: Sequence[str]) -> dict[str, tuple[str, list[Any]]]:
-    """Return the cells of a row as the properties of a node, grouped by column name."""
+    """Return the cells of a row as the properties of a node, grouped by column name.
+
+    The unit of a column is a property too; one of the only column with a unit is that of the row.
+    """
     properties: dict[str, tuple[str, list[Any]]] = {}
     for column, cell in zip(grid.columns, row, strict=False):
         for name in column if cell else ():
             if name:
                 properties.setdefault(name, (column[0], []))[1].append(cell)
+    only = sum(map(bool, grid.units)) == 1
+    for column, unit, cell in zip(grid.columns, grid.units, row, strict=False):
+        if unit and cell:
+            own = [f"{name}{word}" for name in column for word in _UNIT_WORDS]
+            for name in (*own, *(_UNIT_WORDS if only else ())):
+                properties.setdefault(name, (column[0], [unit]))
     return properties
 
 

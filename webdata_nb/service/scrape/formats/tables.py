@@ -78,7 +78,10 @@ def _read_data(table: PageTable, max_cells: int) -> dict[str, Any]:
     table.rows[max(0, max_cells // max(1, table.width)) :] = []
     texts = table_texts(table)
     rows = [[text[:MAX_CELL_CHARACTERS] for text in row] for row in texts.rows]
-    return {"header": texts.header, "rows": rows, "totals": texts.totals}
+    data = {"header": texts.header, "rows": rows, "totals": texts.totals}
+    if any(len(names) > 1 for names in table.header):
+        data["inner_header"] = [cell_text(names[-1]) if names else "" for names in table.header]
+    return data
 
 
 def _read_definition_list(definitions: Element, max_cells: int) -> dict[str, Any]:
