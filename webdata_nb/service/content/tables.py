@@ -42,7 +42,7 @@ _LISTS = "ul,ol,dl"
 _SPANNING = "[colspan],[rowspan]"
 _MAY_BE_HIDDEN = "[style],[hidden]"
 _EXPONENT: Final = re.compile(r"\s*[-+\u2212]?\d{1,9}\s*")
-_UNREAD = NOT_RENDERED | NOT_TEXT
+_UNREAD = NOT_RENDERED | NOT_TEXT | {"button"}
 # fmt: off
 _TOTALS: Final = frozenset({
     "total", "totals", "grand total", "subtotal", "sub-total", "sub total", "sum", "sum total",
