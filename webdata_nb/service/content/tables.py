@@ -149,7 +149,7 @@ def read_table(element: Element, *, lenient: bool = False) -> PageTable | None:
         return None
     header_rows = _count_header_rows(rows)
     is_large = sum(len(row.cells) for row in rows) > MAX_GRID_CELLS
-    if (element.attr("role") or "").lower() in _LAYOUT_ROLES:
+    if _is_layout_role(element):
         return None
     if not (is_large or lenient) and _is_layout(element, rows, header_rows):
         return None
@@ -169,10 +169,15 @@ def read_table(element: Element, *, lenient: bool = False) -> PageTable | None:
 
 def is_data_table(element: Element) -> bool:
     """Return whether a table has named columns and rows, so that its cells are all content."""
-    if element.select_one("th,thead") is None:
+    if element.select_one("th,thead") is None or _is_layout_role(element):
         return False
-    table = read_table(element)
-    return table is not None and len(table.header) > 1 and bool(table.rows)
+    rows = table_rows(element)
+    header_rows = _count_header_rows(rows) if rows else 0
+    return (
+        0 < header_rows < len(rows)
+        and len(rows[header_rows - 1].cells) > 1
+        and not _is_layout(element, rows, header_rows)
+    )
 
 
 def table_texts(table: PageTable) -> TableTexts:
@@ -332,6 +337,10 @@ def _is_header_row(row: TableRow) -> bool:
             and all(cell.tag == "th" for cell in row.cells[1:])
         )
     )
+
+
+def _is_layout_role(table: Element) -> bool:
+    return (table.attr("role") or "").lower() in _LAYOUT_ROLES
 
 
 def _is_layout(table: Element, rows: list[TableRow], header_rows: int) -> bool:
