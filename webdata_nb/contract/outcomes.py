@@ -135,6 +135,20 @@ def skipped_text(counts: Mapping[str, int]) -> list[str]:
     ]
 
 
+def low_confidence_text(counts: Mapping[str, int]) -> str:
+    """Return a clause that counts the rows of low confidence, by reason; "" without any.
+
+    Examples
+    --------
+    >>> low_confidence_text({"no text layer": 13, "refreshes": 1})
+    'low confidence: 14 rows (13 no text layer, 1 refreshes)'
+    """
+    counted = ", ".join(f"{count:,} {reason}" for reason, count in counts.items())
+    total = sum(counts.values())
+    rows = "1 row" if total == 1 else f"{total:,} rows"
+    return f"low confidence: {rows} ({counted})" if total else ""
+
+
 def links_checked(counts: Mapping[str, int]) -> int:
     """Return how many links to other sites were checked."""
     return sum(counts.get(name, 0) for name in _CHECKED)

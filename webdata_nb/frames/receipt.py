@@ -39,7 +39,8 @@ class JobOutcome:
     `signature_agent` is the identity with which requests for pages were signed.
     `capture_distances` are the least and the greatest distance of captures from the date of a
     dated crawl, negative before it. `joined` says that an earlier call had started the job, and
-    ended without its rows.
+    ended without its rows. `low_confidence` counts the rows of a crawl whose content may be wrong
+    or missing, by reason.
     """
 
     kind: str
@@ -67,6 +68,7 @@ class JobOutcome:
     signature_agent: str | None = None
     capture_distances: tuple[float, float] | None = None
     joined: bool = False
+    low_confidence: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def ok(self) -> int:
@@ -160,6 +162,7 @@ def of_crawl(reply: CrawlStatus, rows: pa.Table, *, url: str) -> JobOutcome:
         capture_distances=capture_distances.of_table(rows),
         counts=crawl_receipt.counts if crawl_receipt else {},
         examples=crawl_receipt.examples if crawl_receipt else {},
+        low_confidence=crawl_receipt.low_confidence if crawl_receipt else {},
         signature_agent=crawl_receipt.signature_agent if crawl_receipt else None,
     )
 
@@ -179,6 +182,7 @@ def of_ended_crawl(reply: CrawlStatus, *, url: str) -> JobOutcome:
         credits=_credits(reply),
         unlimited=reply.credits_unlimited,
         counts=counts,
+        low_confidence=reply.receipt.low_confidence if reply.receipt else {},
         signature_agent=reply.receipt.signature_agent if reply.receipt else None,
     )
 
@@ -277,6 +281,7 @@ def build(
             else {}
         ),
         **({"extraction": dict(outcome.extraction)} if outcome.extraction else {}),
+        **({"low_confidence": dict(outcome.low_confidence)} if outcome.low_confidence else {}),
         "line": summary_line(outcome, elapsed),
     }
     return _as_json(receipt)
@@ -399,9 +404,11 @@ def of_runs(
     ok = sum(attrs["counts"]["ok"] for attrs in known)
     failed_rows = sum(attrs["counts"]["failed"] for attrs in known) + errors
     extraction = extractions.summed(*(attrs.get("extraction", {}) for attrs in known))
+    low_confidence = extractions.summed(*(attrs.get("low_confidence", {}) for attrs in known))
     parts = [f"{kind} of {len(runs)} inputs: {_row_counts(rows, ok, failed_rows)}"]
     parts += [f"{failed_inputs} of {len(runs)} inputs failed"] if failed_inputs else []
     parts += [failures] if (failures := extractions.failure_text(extraction)) else []
+    parts += [doubts] if (doubts := outcomes.low_confidence_text(low_confidence)) else []
     parts += [f"{replayed} from the recording" if replayed else f"{cached} from the cache"]
     parts += [f"{elapsed:.1f} s"]
     complete = all(run.attrs is not None and run.attrs["status"] == "completed" for run in runs)
@@ -415,6 +422,7 @@ def of_runs(
         "counts": {"rows": rows, "ok": ok, "failed": failed_rows},
         "credits": _total_credits(known),
         **({"extraction": extraction} if extraction else {}),
+        **({"low_confidence": low_confidence} if low_confidence else {}),
         "timings": {
             "elapsed_s": round(elapsed, 3),
             "started_at": _iso(started_at),
@@ -451,11 +459,13 @@ def of_partitions(
     failed_inputs = sum(each["inputs"]["failed"] for each in receipts)
     reported = [each["credits"] for each in receipts if each["credits"] is not None]
     extraction = extractions.summed(*(each.get("extraction", {}) for each in receipts))
+    low_confidence = extractions.summed(*(each.get("low_confidence", {}) for each in receipts))
     kind = first.get("kind", "")
     parts = [f"{kind} of {inputs} inputs: {_row_counts(rows, ok, failed)}"]
     parts += [f"{failed_inputs} of {inputs} inputs failed"] if failed_inputs else []
     parts += [f"{unfinished} of {inputs} inputs not finished"] if unfinished else []
     parts += [failures] if (failures := extractions.failure_text(extraction)) else []
+    parts += [doubts] if (doubts := outcomes.low_confidence_text(low_confidence)) else []
     parts += [f"{found} inputs from existing parts"] if found else []
     parts += [f"{elapsed:.1f} s"]
     complete = not unfinished and all(each["status"] == "completed" for each in receipts)
@@ -470,6 +480,7 @@ def of_partitions(
         "counts": {"rows": rows, "ok": ok, "failed": failed},
         "credits": sum(reported) if reported else None,
         **({"extraction": extraction} if extraction else {}),
+        **({"low_confidence": low_confidence} if low_confidence else {}),
         "timings": {
             "elapsed_s": round(elapsed, 3),
             "started_at": _iso(started_at),
@@ -522,6 +533,8 @@ def summary(outcome: JobOutcome, elapsed_s: float) -> str:
     parts += outcomes.skipped_text(outcome.counts)
     if failures := extractions.failure_text(outcome.extraction):
         parts.append(failures)
+    if doubts := outcomes.low_confidence_text(outcome.low_confidence):
+        parts.append(doubts)
     if warning := warning_text(outcome):
         parts.append(warning)
     if outcome.credits is not None and not outcome.unlimited:

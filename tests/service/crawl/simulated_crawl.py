@@ -26,6 +26,7 @@ class SimulatedCrawl:
     rows: list[str] = field(default_factory=list)
     receipt: dict[str, str] = field(default_factory=dict)
     details: dict[str, str] = field(default_factory=dict)
+    low_confidence: dict[str, int] = field(default_factory=dict)
     fetched: list[str] = field(default_factory=list)
     scores: list[float | None] = field(default_factory=list)
     records: list[bytes] = field(default_factory=list)
@@ -116,4 +117,5 @@ def simulate_crawl(
         result = result if result.final_url else replace(result, final_url=target.url)
         done.record(plan.settle(target.ordinal, result))
     done.record([SettledTarget(CrawlTarget(-1, "", 0), None, tuple(plan.leftovers()))])
+    done.low_confidence = dict(plan.low_confidence)
     return done

@@ -75,6 +75,7 @@ def _result(rng: random.Random, url: str, urls: list[str]) -> CrawlResult:
         sketch=_sketch(rng, 30),
         shape=_sketch(rng, 3),
         hops=rng.choice([0, 0, 0, 2]),
+        low_confidence=rng.choice(["", "", "no text", "pictures only"]),
     )
 
 
@@ -137,7 +138,8 @@ def test_rows_order_and_receipt_do_not_depend_on_legs(
             facets=FacetDetector() if facets else None, leg_rows=leg_rows,
             seeds=list(site)[::3] if seeds else (), restart=restart, turns=taken,
         )  # fmt: skip
-        return done.rows, done.scores, done.receipt, done.details, sorted(done.fetched)
+        fetched = sorted(done.fetched)
+        return done.rows, done.scores, done.receipt, done.details, done.low_confidence, fetched
 
     whole = crawl(None, 1)
     with pytest.MonkeyPatch.context() as patch:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from tests.ports import free_port
 from tests.service.conftest import Api
+from tests.service.documents.test_pdf import drawn_pdf
 from tests.site.server import Site
 from webdata_nb.contract import outcomes
+from webdata_nb.service.content.quality import reason_kind
 
 
 @pytest.fixture
@@ -98,3 +101,37 @@ async def test_invalid_receipt_query_is_422(
 
 async def test_an_unknown_job_is_404(api: Api) -> None:
     await api.get("/v1/crawl/none/receipt", status=404)
+
+
+PROSE = "The harbour office keeps a ledger of every boat that enters the bay. " * 12
+
+
+@pytest.mark.both_stores
+async def test_rows_of_low_confidence_by_reason(api: Api, site: Site) -> None:
+    pages = {
+        "/scan.pdf": drawn_pdf("50 50 200 200 re f"),
+        "/leaflet.pdf": drawn_pdf("90 50 200 200 re f"),
+        "/gallery": '<body><img src="/a.png"><img src="/b.png"></body>',
+        "/moved": f'<meta http-equiv="refresh" content="60;url={site.at("/")}">',
+        "/blank": "<body></body>",
+        "/gone": "",
+    }
+    for path, content in pages.items():
+        kind = "application/pdf" if path.endswith(".pdf") else "text/html; charset=utf-8"
+        status = 404 if path == "/gone" else 200
+        site.page(path, content, status=status, headers={"Content-Type": kind})
+    links = "".join(f'<a href="{path}">x</a>' for path in pages)
+    site.page("/", f"<h1>Ledger</h1><p>{PROSE}</p>{links}")
+    reply = await api.run_job("crawl", url=site.url, max_pages=20)
+    expected = {"no text layer": 2, "pictures only": 1, "refreshes": 1, "no text": 1}
+    reasons = [row["quality"]["reason"] for row in reply["data"] if row["quality"]]
+    counted = Counter(reason_kind(reason) for reason in reasons if reason)
+    assert counted == reply["receipt"]["low_confidence"] == expected
+    again = await api.get(f"/v1/crawl/{reply['job_id']}")
+    assert again["receipt"]["low_confidence"] == expected
+
+
+async def test_a_crawl_of_good_pages_counts_no_low_confidence(api: Api, site: Site) -> None:
+    site.page("/", f"<h1>Ledger</h1><p>{PROSE}</p>")
+    reply = await api.run_job("crawl", url=site.url, max_pages=20)
+    assert reply["receipt"]["low_confidence"] == {}

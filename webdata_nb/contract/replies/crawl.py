@@ -82,8 +82,8 @@ class Receipt(Reply):
     """Every URL seen, by outcome: counts, and at most 20 examples an outcome.
 
     `contract.outcomes` defines the outcomes. `warning` is an extension: a likely mistake in a
-    completed crawl, such as a start page with status 404; None without one. `revalidation` and
-    `signature_agent` are extensions as well.
+    completed crawl, such as a start page with status 404; None without one. `revalidation`,
+    `signature_agent` and `low_confidence` are extensions as well.
     """
 
     counts: dict[str, int] = Field(default_factory=dict, description="URLs by outcome.")
@@ -103,6 +103,11 @@ class Receipt(Reply):
         default=None,
         description="Where sites find the key that verifies the crawl's requests for pages (ours); "
         "null if they were not signed.",
+    )
+    low_confidence: dict[str, int] = Field(
+        default_factory=dict,
+        description="Rows whose `quality` has `low_confidence`, by its reason (ours), such as "
+        "`no text layer`; empty without any.",
     )
 
 

@@ -51,6 +51,7 @@ _MIN_WORDS = 25
 _FALLBACK_FACTOR = 0.5
 _LOW_SCORE = 0.45
 _LOW_COVERAGE = 0.1
+_REFRESHES: Final = "refreshes to "
 _WORD: Final = re.compile(r"[^\W_]")
 _LANGUAGE_SAMPLE_LENGTH = 1000
 _MAX_DETACHED = 1000  # code elements; copying the text of many small ones costs less
@@ -116,6 +117,17 @@ def rate_content(
     }
 
 
+def reason_kind(reason: str | None) -> str:
+    """Return the reason of a low confidence without the details of one page; "" without one.
+
+    Examples
+    --------
+    >>> reason_kind("refreshes to https://example.com/")
+    'refreshes'
+    """
+    return "refreshes" if (reason or "").startswith(_REFRESHES) else reason or ""
+
+
 def _why_empty(page: ParsedPage, content: PageContent, kind: str) -> str | None:
     """Return why a page has no words; None for one that has some."""
     if _WORD.search(content.element.text):
@@ -126,7 +138,7 @@ def _why_empty(page: ParsedPage, content: PageContent, kind: str) -> str | None:
         return "pictures only"
     refreshes = map(parse_refresh, page.head.metas.get("refresh", ()))
     if (refresh := next(filter(None, refreshes), None)) is not None:
-        return f"refreshes to {page.link_resolver[refresh.url] or refresh.url}"
+        return f"{_REFRESHES}{page.link_resolver[refresh.url] or refresh.url}"
     return "no text"
 
 

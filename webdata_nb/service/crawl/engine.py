@@ -195,6 +195,8 @@ class _CrawlRun:
         self._seeds = seeds
         self._unsaved_seeds: SitemapSeeds | None = None
         self._failure: str | None = None
+        # What the job states beside its counts.
+        self._outcome: dict[str, Any] = dict(context.job.outcome)
         self._plan_changed = asyncio.Event()
         self._records = RecordChain()
         self._recorded_ordinal = 0
@@ -220,7 +222,8 @@ class _CrawlRun:
         """Store with which identity the requests for pages are signed, if they are."""
         options, agent = self._request.scrape_options, self._resources.signature_agent
         if agent is not None and not may_identify_user(options.headers, options.cookies):
-            await self._context.commit(CommitBatch(outcome={"signature_agent": agent}))
+            self._outcome["signature_agent"] = agent
+            await self._context.commit(CommitBatch(outcome=self._outcome))
 
     async def _load_state(self) -> int:
         """Continue from the state after the last leg; return the ordinal of the next entry.
@@ -546,8 +549,17 @@ class _CrawlRun:
             pinned_files=tuple(pinned_files),
             total=self._plan.expected_rows,
             completed=self._plan.rows,
+            outcome=self._changed_outcome(),
         )
         await self._context.commit(batch)
+
+    def _changed_outcome(self) -> dict[str, Any] | None:
+        """Return what the job states, with the rows of low confidence; None if that is stored."""
+        counts = dict(self._plan.low_confidence)
+        if counts == self._outcome.get("low_confidence", {}):
+            return None
+        self._outcome = {**self._outcome, "low_confidence": counts}
+        return self._outcome
 
     def _is_final(self, outcome: UrlOutcome) -> bool:
         """Return whether the receipt keeps an outcome: not of a link that is checked later."""

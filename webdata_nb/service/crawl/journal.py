@@ -69,6 +69,8 @@ class CrawlResult:
         so it is stored beside the journal entry.
     was_requested
         False if the rights of the page were refused before a request.
+    low_confidence
+        The kind of reason why the confidence in the page's content is low; empty where it is not.
     """
 
     kind: ResultKind
@@ -86,6 +88,7 @@ class CrawlResult:
     hops: int = 0
     check: ClaimCheck = ""
     was_requested: bool = True
+    low_confidence: str = ""
 
 
 def encode_entry(
@@ -113,6 +116,7 @@ def encode_entry(
         "shape": b64encode(result.shape).decode(),
         "hops": result.hops,
         "unrequested": not result.was_requested,
+        "doubt": result.low_confidence,
         "text": text,
         "facts": facts,
     }
@@ -138,6 +142,7 @@ def decode_entry(entry: bytes) -> tuple[str, CrawlResult]:
         shape=b64decode(data.get("shape", "")),
         hops=data.get("hops", 0),
         was_requested=not data.get("unrequested", False),
+        low_confidence=data.get("doubt", ""),
     )
 
 

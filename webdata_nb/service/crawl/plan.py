@@ -8,7 +8,7 @@ reaches the same state again.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -52,6 +52,7 @@ MAX_KNOWN_URLS: Final = 500_000
 _PLAN: Final = "plan"
 _CONTENT: Final = "content"
 _TURNS: Final = "turns"
+_LOW_CONFIDENCE: Final = "low_confidence"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +165,8 @@ class CrawlPlan:
         self.rows = 0
         # How often URLs of other crawls were taken over.
         self.turns = 0
+        # Rows whose content may be wrong or missing, by reason.
+        self.low_confidence = Counter[str]()
         frontier.add([self._discovery.start(start)])
 
     @property
@@ -212,6 +215,8 @@ class CrawlPlan:
         yield _PLAN, [self._next_ordinal, self._requests, self.rows]
         if self.turns:
             yield _TURNS, [self.turns]
+        if self.low_confidence:
+            yield _LOW_CONFIDENCE, list(self.low_confidence.items())
         yield from self._url_by_content.changes(_CONTENT, lambda *item: item, whole=whole)
         yield from self._discovery.state(whole=whole)
         yield from self._frontier.state(whole=whole)
@@ -229,6 +234,8 @@ class CrawlPlan:
                 self._next_to_settle = self._next_ordinal
             elif name == _TURNS:
                 [self.turns] = items
+            elif name == _LOW_CONFIDENCE:
+                self.low_confidence = Counter(dict(items))
             elif name == _CONTENT:
                 self._url_by_content.restore(items)
             else:
@@ -378,6 +385,8 @@ class CrawlPlan:
         position = None
         if outcome.is_row:
             position, self.rows = self.rows, self.rows + 1
+            if result.low_confidence:
+                self.low_confidence[result.low_confidence] += 1
         outcomes = [UrlOutcome(target.url, outcome.outcome, outcome.detail), *handed_over]
         outcomes += yield from self._add_links(target, result, follow=outcome.follow_links)
         if self._discovery.must_reclassify:

@@ -215,6 +215,7 @@ def _envelope(snapshot: JobSnapshot, page: int, per_page: int, now: float) -> di
         "warning": warning or None,
         "revalidation": Revalidation.of(counts),
         "signature_agent": job.outcome.get("signature_agent"),
+        "low_confidence": job.outcome.get("low_confidence", {}),
     }
     return {
         "success": True,
