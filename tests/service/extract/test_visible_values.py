@@ -25,27 +25,87 @@ RELATED = (
 @pytest.mark.parametrize(
     ("markup", "price", "currency"),
     [
-        ('<span class="price">$34.98</span>', 34.98, "$"),
+        ('<span class="price">US$34.98</span>', 34.98, "USD"),
         ('<p class="preis"><b>€ <i>20,-</i></b> Verhandlungsbasis</p>', 20, "EUR"),
         ('<div class="price">1.299,00 €</div>', 1299, "EUR"),
         ('<div class="price">1,299.00 GBP</div>', 1299, "GBP"),
         ('<div class="product-price">44 890 тг.</div>', 44890, "KZT"),
         ('<div class="price">2 499 Kč</div>', 2499, "CZK"),
-        ('<div class="price">¥12,800</div>', 12800, "¥"),
+        ('<div class="price">12,800円</div>', 12800, "JPY"),
         ('<div class="price">R$ 1.234,56</div>', 1234.56, "BRL"),
         ('<div class="price">₹1,23,456</div>', 123456, "INR"),
         ('<div class="price">CHF 2.25</div>', 2.25, "CHF"),
         ('<div class="price">KWD 12.345</div>', 12.345, "KWD"),
-        ('<div class="price">$<span>249</span><sup>99</sup></div>', 249.99, "$"),
+        ('<div class="price">$<span>249</span><sup>99</sup></div>', 249.99, None),
         ('<div class="price"><span>34</span><span>.98</span> USD</div>', 34.98, "USD"),
-        ("<td><span>294</span><span> 元 </span></td>", 294, "元"),
+        ("<td><span>294</span><span> 元 </span></td>", 294, None),
     ],
 )
-def test_the_price_is_read_in_any_notation(markup: str, price: float, currency: str) -> None:
+def test_the_price_is_read_in_any_notation(markup: str, price: float, currency: str | None) -> None:
     found = extract_page(product_page(f"{markup}<p>Made of copper.</p>"))
     assert found.data["price"] == price
     assert found.data["currency"] == currency
     assert found.provenance["/price"] == "visible:price"
+
+
+@pytest.mark.parametrize(
+    ("symbol", "html", "host", "extra", "currency"),
+    [
+        # Nothing settles it.
+        ("$", "", "shop.example", "", None),
+        ("$", ' lang="en"', "shop.example", "", None),
+        ("kr", ' lang="en-US"', "shop.example", "", None),
+        ("¥", ' lang="en"', "shop.example", "", None),
+        ("Rs.", ' lang="en"', "shop.example", "", None),
+        ("$", "", "shop.co", "", None),
+        ("$", "", "shop.example", "<p>Prices in USD or CAD</p>", None),
+        ("$", "", "shop.example", "<p>The CAD drawings of the kettle</p>", None),
+        # A text of the page names the currency.
+        ("$", ' lang="en-US"', "shop.ca", "<p>All prices in AUD</p>", "AUD"),
+        ("$", "", "shop.example", "<p>Shipping: 5.00 CAD</p>", "CAD"),
+        ("$", "", "shop.example", "<p>Shipping: C$ 5.00</p>", "CAD"),
+        ("kr", "", "shop.example", "<p>Frakt 49 NOK</p>", "NOK"),
+        # The country of the host, then that of the language.
+        ("$", ' lang="en-US"', "shop.ca", "", "CAD"),
+        ("$", "", "shop.com.au", "", "AUD"),
+        ("$", ' lang="en-NZ"', "shop.example", "", "NZD"),
+        ("$", ' lang="en-US"', "shop.example", "", "USD"),
+        ("$", ' lang="en"', "shop.example", "og:en_CA", "CAD"),
+        ("kr", ' lang="sv-SE"', "shop.example", "", "SEK"),
+        ("kr.", ' lang="da"', "shop.example", "", "DKK"),
+        ("kr", "", "shop.no", "", "NOK"),
+        ("¥", ' lang="ja"', "shop.example", "", "JPY"),
+        ("¥", ' lang="zh-CN"', "shop.example", "", "CNY"),
+        ("元", ' lang="zh-TW"', "shop.example", "", "TWD"),
+        ("元", ' lang="zh-Hant"', "shop.example", "", None),
+        ("Rs.", "", "shop.in", "", "INR"),
+        ("\u0440.", "", "shop.by", "", "BYN"),
+    ],
+)
+@pytest.mark.parametrize("declared", [False, True])
+def test_a_symbol_of_several_currencies_is_a_code_only_if_the_page_settles_it(
+    symbol: str, html: str, host: str, extra: str, currency: str | None, *, declared: bool
+) -> None:
+    head = ""
+    if extra.startswith("og:"):
+        head, extra = f'<meta property="og:locale" content="{extra[3:]}">', ""
+    if declared:
+        head += json_ld(name="Copper kettle 2 l", offers={"price": 9, "priceCurrency": symbol})
+    page = product_page(f'<div class="price">500 {symbol}</div>{extra}', head=head)
+    page = page.replace("<html>", f"<html{html}>")
+    found = extract_page(page, {"currency": str}, url=f"https://{host}/p/kettle")
+    assert found.data["currency"] == currency
+    listed = {"products": [{"name": str, "currency": str}]}
+    if declared:
+        products = extract_page(page, listed, url=f"https://{host}/p/kettle").data["products"]
+        assert products == [{"name": "Copper kettle 2 l", "currency": currency}]
+
+
+def test_a_declared_code_or_symbol_of_one_currency() -> None:
+    for declared, code in (("CAD", "CAD"), ("€", "EUR"), ("US$", "USD"), ("zł", "PLN")):
+        head = json_ld(name="Copper kettle 2 l", offers={"price": 9, "priceCurrency": declared})
+        page = product_page("<p>$9</p>", head=head)
+        assert extract_page(page, {"currency": str}).data["currency"] == code
 
 
 @pytest.mark.parametrize(

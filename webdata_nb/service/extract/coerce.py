@@ -14,8 +14,11 @@ from webdata_nb.service.extract.field_names import normalize_name
 from webdata_nb.service.extract.node_graph import DataNode
 from webdata_nb.service.extract.numbers import parse_number, uses_decimal_comma
 from webdata_nb.service.extract.validation import satisfies_constraints
+from webdata_nb.service.extract.visible.currencies import CODES_OF_SYMBOL, CURRENCY_OF_SYMBOL
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from webdata_nb.service.extract.schema import FieldSchema
 
 _TRUE: Final = frozenset({"true", "yes"})
@@ -40,6 +43,7 @@ _PRICE_PROPERTIES: Final = word_set(
     "price lowprice highprice minprice maxprice amount cost preis prix precio preço prezzo prijs"
     " cena pris hinta цена fiyat"
 )
+_CURRENCY_PROPERTIES: Final = frozenset({"pricecurrency", "currency", "currencycode"})
 _URL_PROPERTIES: Final = ("url", "contenturl", "thumbnailurl")
 
 
@@ -52,10 +56,20 @@ class ValueCoercion:
         The URL of the page, for fields with an absolute URL.
     language
         The language of the page, a BCP 47 tag, for decimal commas and names of months.
+    currencies
+        The codes of symbols of several currencies that the page settles; None where symbols are
+        left as they are, as in the answers of a model.
     """
 
-    def __init__(self, *, base_url: str | None, language: str | None) -> None:
+    def __init__(
+        self,
+        *,
+        base_url: str | None,
+        language: str | None,
+        currencies: Mapping[str, str] | None = None,
+    ) -> None:
         self._base_url = base_url
+        self._currencies = currencies
         self._language = language or ""
         self._decimal_comma = uses_decimal_comma(language)
 
@@ -76,6 +90,10 @@ class ValueCoercion:
         if isinstance(value, DataNode):
             scalar = _representative_scalar(value, schema, name)
             return None if scalar is None else self.scalar(scalar, schema, name=name, prose=prose)
+        if name in _CURRENCY_PROPERTIES and isinstance(value, str):
+            value = self._currency(value)
+            if value is None:
+                return None
         if schema.choices is not None:
             return _match_choice(value, schema, availability=name == "availability")
         converted = self._convert(value, schema, name, prose=prose)
@@ -92,6 +110,15 @@ class ValueCoercion:
         if schema.kind == "string":
             return self._to_string(value, schema.format)
         return value if schema.kind == "any" else None
+
+    def _currency(self, value: str) -> str | None:
+        """Return a symbol as the code of its currency; None if it may be that of several."""
+        symbol = value.casefold().strip()
+        if self._currencies is None:
+            return value
+        if symbol in CODES_OF_SYMBOL:
+            return self._currencies.get(symbol)
+        return CURRENCY_OF_SYMBOL.get(symbol, value)
 
     def _to_number(self, value: Any, *, integer: bool, prose: bool) -> int | float | None:
         if isinstance(value, str):

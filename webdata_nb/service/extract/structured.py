@@ -182,6 +182,7 @@ def extract_structured(
     coercion = ValueCoercion(
         base_url=_text(metadata, "final_url"),
         language=_text(metadata, "language"),
+        currencies=visible.currencies,
     )
     declared = DeclaredFields(structured, metadata, tables, has_text=has_text)
     filler = SchemaFiller(graph, declared, coercion, root, visible)

@@ -33,7 +33,14 @@ def asks_for_visible_values(schema: FieldSchema) -> bool:
             return True
         if inner.kind == "object" and asks_for_visible_values(inner):
             return True
+        if inner.items is not None and _asks_for_currency(inner.items):
+            return True
     return False
+
+
+def _asks_for_currency(schema: FieldSchema) -> bool:
+    """Return whether the items of a list have a currency, whose symbol the page may settle."""
+    return any(_property(name) == "pricecurrency" for name in schema.properties)
 
 
 def _property(name: str) -> str:

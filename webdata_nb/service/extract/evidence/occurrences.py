@@ -14,7 +14,11 @@ from webdata_nb.service.extract.evidence.folding import WORD, fold
 from webdata_nb.service.extract.evidence.page_index import MAX_MATCHES, PageIndex, Span
 from webdata_nb.service.extract.numbers import parse_number
 from webdata_nb.service.extract.visible.amounts import currency_code
-from webdata_nb.service.extract.visible.currencies import CURRENCY_CODES, CURRENCY_OF_SYMBOL
+from webdata_nb.service.extract.visible.currencies import (
+    CODES_OF_SYMBOL,
+    CURRENCY_CODES,
+    CURRENCY_OF_SYMBOL,
+)
 
 _MAX_WORDS: Final = 60
 _MAX_GAP: Final = 12
@@ -121,6 +125,7 @@ def currency_of(value: object) -> str:
 def _currency_spans(index: PageIndex, code: str, value: str, within: Span | None) -> Iterator[Span]:
     """Return places of a currency's code and symbols beside a number."""
     symbols = {symbol for symbol, each in CURRENCY_OF_SYMBOL.items() if each == code}
+    symbols |= {symbol for symbol, codes in CODES_OF_SYMBOL.items() if code in codes}
     if code.lower() in CURRENCY_CODES:
         symbols.add(code.lower())
     for symbol in sorted({*symbols, value.casefold().strip()}):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from webdata_nb.service.extract.visible.amounts import MAX_AMOUNT_LENGTH, parse_amount
 from webdata_nb.service.extract.visible.codes import find_codes
-from webdata_nb.service.extract.visible.currencies import AMBIGUOUS_SYMBOLS
+from webdata_nb.service.extract.visible.currencies import CODES_OF_SYMBOL, settle_symbols
 from webdata_nb.service.extract.visible.element_names import STRUCK
 from webdata_nb.service.extract.visible.page_text import PageText, find_related, read_page_text
 from webdata_nb.service.extract.visible.prices import PriceCandidate, find_price
@@ -16,6 +17,8 @@ from webdata_nb.service.extract.visible.product_title import find_title
 from webdata_nb.service.extract.visible.stock import find_stock_state
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from webdata_nb.service.content.parsed_page import ParsedPage
 
 VISIBLE: Final = "visible_values"
@@ -75,11 +78,14 @@ class VisibleValues:
         The numbers of all amounts on the page that are not crossed out.
     words
         The words with digits on the page, in lower case.
+    currencies
+        The codes of symbols of several currencies that the page settles.
     """
 
     values: dict[str, VisibleValue] = field(default_factory=dict)
     amounts: frozenset[float] = frozenset()
     words: frozenset[str] = frozenset()
+    currencies: dict[str, str] = field(default_factory=dict)
 
 
 NOTHING_VISIBLE: Final = VisibleValues()
@@ -92,7 +98,12 @@ def read_visible_values(page: ParsedPage) -> VisibleValues:
     text.title = find_title(text.texts, names)
     text.related = find_related(text.texts, (text.title or 0) + 1)
     values: dict[str, VisibleValue] = {}
-    _add_price(values, find_price(text))
+    currencies = settle_symbols(
+        (each.text for each in text.texts),
+        host=urlsplit(page.source.final_url).hostname or "",
+        languages=[page.head.language, *page.head.metas.get("og:locale", ())[:1]],
+    )
+    _add_price(values, find_price(text), currencies)
     state = find_stock_state(text)
     if state is not None:
         origin = f"visible:{state.evidence}/{state.text}"
@@ -101,10 +112,12 @@ def read_visible_values(page: ParsedPage) -> VisibleValues:
         origin = f"visible:{code.evidence}/{code.label}"
         strong = code.evidence == "label"
         values[name] = VisibleValue(code.value, code.value, origin, strong)
-    return VisibleValues(values, *_visible_values(text))
+    return VisibleValues(values, *_visible_values(text), currencies)
 
 
-def _add_price(values: dict[str, VisibleValue], price: PriceCandidate | None) -> None:
+def _add_price(
+    values: dict[str, VisibleValue], price: PriceCandidate | None, currencies: Mapping[str, str]
+) -> None:
     if price is None:
         return
     amount = price.amount
@@ -114,11 +127,10 @@ def _add_price(values: dict[str, VisibleValue], price: PriceCandidate | None) ->
     if amount.highest is not None:
         values["lowprice"] = values["price"]
         values["highprice"] = VisibleValue(amount.highest, price.text, origin)
-    if amount.symbol:
-        symbol = amount.symbol.upper() if amount.symbol.isascii() else amount.symbol
-        ambiguous = amount.symbol in AMBIGUOUS_SYMBOLS
-        currency = symbol if ambiguous or not amount.currency else amount.currency
-        values["pricecurrency"] = VisibleValue(currency, currency, origin)
+    settled = currencies.get(amount.symbol)
+    code = settled if amount.symbol in CODES_OF_SYMBOL else amount.currency
+    if code:
+        values["pricecurrency"] = VisibleValue(code, code, origin)
 
 
 def _visible_values(page: PageText) -> tuple[frozenset[float], frozenset[str]]:
