@@ -263,7 +263,7 @@ def test_two_blocks_about_one_thing_complete_each_other() -> None:
     assert extract(fields, offer, rated, other).data == {"price": 9, "rating": 4, "color": None}
 
 
-def test_meta_tags_come_after_the_data_and_before_tables() -> None:
+def test_labels_in_tables_come_before_meta_tags() -> None:
     found = extract(
         {"title": TEXT, "description": TEXT, "price": NUMBER, "published": TEXT, "weight": TEXT},
         opengraph={"og:title": "Mug", "og:description": "For tea"},
@@ -279,12 +279,12 @@ def test_meta_tags_come_after_the_data_and_before_tables() -> None:
     assert found.data == {
         "title": "Mug",
         "description": "For tea",
-        "price": 9.5,
+        "price": 11,
         "published": "2026-01-31",
         "weight": "300 g",
     }
     assert found.provenance["/description"] == "opengraph:og:description"
-    assert found.provenance["/price"] == "meta:product:price:amount"
+    assert found.provenance["/price"] == "table:1/Price"
     assert found.provenance["/weight"] == "table:1/Weight"
 
 

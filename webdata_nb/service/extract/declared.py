@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import unescape
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, Final
 
+from webdata_nb.service.extract.dates import iso_date
 from webdata_nb.service.extract.field_names import NameReading, name_readings, normalize_name
 from webdata_nb.service.extract.vocabulary import (
     COMMON_PROPERTIES,
@@ -16,6 +18,7 @@ from webdata_nb.service.extract.vocabulary import (
     METADATA_PROPERTIES,
     PAGE_KINDS,
     PAGE_TITLE_SOURCES,
+    READ_FROM_PRODUCTS,
 )
 
 MAX_METAS: Final = 5000
@@ -91,7 +94,7 @@ class DeclaredFields:
 
     Parameters
     ----------
-    structured, metadata, tables
+    structured, metadata, tables, labels
         As in `extract_structured`.
     has_text
         Whether the page has text. The title of a page without text, such as "Loading", is not the
@@ -103,13 +106,23 @@ class DeclaredFields:
         structured: Mapping[str, Any],
         metadata: Mapping[str, Any],
         tables: Sequence[Mapping[str, Any]],
+        labels: Mapping[str, Sequence[str]] = MappingProxyType({}),
         *,
         has_text: bool = True,
     ) -> None:
         self._metas = _read_metas(structured)
         self._metadata = _read_metadata(metadata)
         self._has_text = has_text
+        language = metadata.get("language")
+        self._language = language if isinstance(language, str) else ""
         self._labels: dict[str, DeclaredValues] = {}
+        # Labels with different values, which are not of the page as a whole.
+        self._ambiguous: set[str] = set()
+        self._labels_in_text = {
+            name: DeclaredValues(f"visible:label/{label}", name, list(values), prose=True)
+            for label, values in labels.items()
+            for name in (normalize_name(label),)
+        }
         self.grids: list[DataTable] = []
         by_columns: dict[tuple[tuple[str, ...], ...], DataTable] = {}
         remaining_rows = MAX_ROWS
@@ -156,6 +169,24 @@ class DeclaredFields:
                 yield source
         yield from self._table_values(name)
 
+    def labelled(self, name: str) -> Iterator[DeclaredValues]:
+        """Return the values beside a label in the content that is the field's name or a synonym.
+
+        They outweigh what the document declares of itself: a page about an Estonian book may be
+        in English. Names that nearly everything has, such as "title", are not read so, nor is a
+        date that the document declares as well, in machine-readable form.
+        """
+        days = self._days(self._page_values(name))
+        for reading in name_readings(name):
+            label = reading.chain[0]
+            if not _is_of_page(reading) or label in COMMON_PROPERTIES:
+                continue
+            source = None if label in self._ambiguous else self._labels.get(label)
+            if source is None and label not in READ_FROM_PRODUCTS:
+                source = self._labels_in_text.get(label)
+            if source is not None and days.isdisjoint(self._days([source])):
+                yield source
+
     def pair_tables(self) -> list[tuple[str, list[tuple[str, Any]]]]:
         """Return the tables of labels and values with their origins, most rows first."""
         tables = sorted(
@@ -165,6 +196,12 @@ class DeclaredFields:
             (table.origin, [(row[0].rstrip(" :"), row[1]) for _, row in table.rows])
             for table in tables
         ]
+
+    def _days(self, sources: Iterable[DeclaredValues]) -> set[str]:
+        """Return the days that values name, as ISO dates."""
+        values = (value for source in sources for value in source.values)
+        days = (iso_date(text, self._language) for text in values if isinstance(text, str))
+        return {day for day in days if day}
 
     def _page_values(self, name: str) -> Iterator[DeclaredValues]:
         """Return the values of a field outside of tables, best first."""
@@ -198,7 +235,8 @@ class DeclaredFields:
                 continue
             previous = DeclaredValues(origin, normalize_name(label), [row[1]], prose=True)
             for name in {normalize_name(label), normalize_name(_BRACKETS.sub(" ", label))} - {""}:
-                self._labels.setdefault(name, previous)
+                if self._labels.setdefault(name, previous).values[0] != row[1]:
+                    self._ambiguous.add(name)
 
 
 def _column_names(header: str, inner: str) -> tuple[str, ...]:

@@ -1,9 +1,10 @@
 """Fills a schema from the structured data of a page, without a language model.
 
 The sources in order of precedence: the node of JSON-LD, microdata or RDFa that the schema
-describes; other nodes of the same thing; the node of the page; meta tags; metadata; tables and
-definition lists; and what the page of a product shows: its price, buttons and labels. Values are
-never derived: a field without a source is null.
+describes; other nodes of the same thing; a label in the content, in a table, a definition list or
+before a colon; the node of the page; meta tags; metadata; other tables; and what the page of a
+product shows: its price, buttons and labels. Values are never derived: a field without a source is
+null.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ from webdata_nb.service.extract.field_filling import SchemaFiller
 from webdata_nb.service.extract.node_graph import NodeGraph
 from webdata_nb.service.extract.root_node import find_root
 from webdata_nb.service.extract.schema import FieldSchema, read_schema
+from webdata_nb.service.extract.visible.labels import LABELS
 from webdata_nb.service.extract.visible.values import NOTHING_VISIBLE, VISIBLE, VisibleValues
 from webdata_nb.service.extract.visible_lookup import asks_for_visible_values
 
 STRUCTURED_DATA: Final = "structured_data"
 # Not a public format; only extraction uses it.
 TABLES: Final = "tables"
-SOURCES: Final = (STRUCTURED_DATA, TABLES, VISIBLE)
+SOURCES: Final = (STRUCTURED_DATA, TABLES, LABELS, VISIBLE)
 """The formats of a page that `extract_structured` reads."""
 EXTRACTION: Final = "extraction"
 """The name of the extraction among a page's formats; not a public format."""
@@ -117,6 +119,7 @@ def extract_from_formats(
             schema=_cached_schema(schema),
             tables=formats[TABLES] or (),
             metadata=metadata,
+            labels=formats.get(LABELS),
             visible=formats.get(VISIBLE, NOTHING_VISIBLE),
             has_text=has_text,
         ).to_json()
@@ -137,6 +140,7 @@ def extract_structured(
     schema: Mapping[str, Any] | FieldSchema | None,
     tables: Sequence[Mapping[str, Any]] = (),
     metadata: Mapping[str, Any] | None = None,
+    labels: Mapping[str, Sequence[str]] | None = None,
     visible: VisibleValues = NOTHING_VISIBLE,
     has_text: bool = True,
 ) -> Extraction:
@@ -154,6 +158,8 @@ def extract_structured(
     metadata
         The page's `metadata`; `final_url` is the base of relative URLs if the schema's format
         requires absolute ones, and `language` decides on decimal commas in tables.
+    labels
+        The values behind labels in the text of the page, by the label.
     visible
         The values that the page shows to people.
     has_text
@@ -184,7 +190,7 @@ def extract_structured(
         language=_text(metadata, "language"),
         currencies=visible.currencies,
     )
-    declared = DeclaredFields(structured, metadata, tables, has_text=has_text)
+    declared = DeclaredFields(structured, metadata, tables, labels or {}, has_text=has_text)
     filler = SchemaFiller(graph, declared, coercion, root, visible)
     origin = root.label if root is not None else ""
     page_object = filler.object(field_schema, root, "", origin, page=True)

@@ -114,6 +114,9 @@ class ValueLookup:
         may_be_node = schema.kind in {"object", "array"} and bool(kind_of_name(name))
         if schema.kind in {"object", "array"} and normalize_short_name(name) in GENERIC_NAMES:
             return
+        is_scalar = schema.kind not in {"object", "array"}
+        if page and is_scalar and (node is None or node.is_a(*PAGE_TYPES)):
+            yield from self._declared.labelled(name)
         if node is not None:
             yield from self._node_values(name, node, origin, may_be_node=may_be_node)
         if not page:
@@ -122,6 +125,8 @@ class ValueLookup:
             yield from self._other_node_values(name, node)
         for twin in self._twins:
             yield from self._node_values(name, twin, twin.label, may_be_node=may_be_node)
+        if is_scalar:
+            yield from self._declared.labelled(name)
         for page_node in self._pages:
             sources = self._node_values(name, page_node, page_node.label, may_be_node=may_be_node)
             yield from (source for source in sources if source.name in PAGE_PROPERTIES)

@@ -401,6 +401,9 @@ PAGE_TITLE_SOURCES: Final = frozenset(
 )
 """The sources of values that are the title of a page, and the name of its subject at best."""
 
+READ_FROM_PRODUCTS: Final = _set("pricecurrency currency availability sku gtin mpn brand")
+"""Properties of products whose labels in texts `visible` reads, in many languages."""
+
 METADATA_PROPERTIES: Final = {
     "title": ("name", "headline", "title"),
     "description": ("description",),

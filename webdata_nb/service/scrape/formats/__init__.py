@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from webdata_nb.service.content.page_source import SOURCE
 from webdata_nb.service.content.structured_data import structured_data
+from webdata_nb.service.extract.visible.labels import LABELS, read_labels
 from webdata_nb.service.extract.visible.values import VISIBLE, read_visible_values
 from webdata_nb.service.scrape.formats.headings import headings
 from webdata_nb.service.scrape.formats.html import html
@@ -26,6 +27,7 @@ PAGE_FORMATS: dict[str, Callable[[ParsedPage], Any]] = {
     SOURCE: raw_html,
     "structured_data": structured_data,
     TABLES: read_tables,
+    LABELS: read_labels,
     VISIBLE: read_visible_values,
 }
 """Formats of the whole page, made before its tree is pruned; not all of them are public."""
