@@ -29,7 +29,8 @@ _PAIR_WITHOUT_COLON: Final = re.compile(r"(\S+)[ \t]+(\S+)")
 _TOKEN: Final = re.compile(r"[A-Za-z_-]*")
 _COMPATIBLE_TOKEN: Final = re.compile(r"compatible;\s*([A-Za-z_-]+)", re.IGNORECASE)
 _SECONDS: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
-_ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
+_UNRESERVED_MARKS: Final = "-._~"
+_NOT_NORMAL: Final = re.compile(r"""%[0-9A-Fa-f]{2}|[ "'<>^`{|}]""")
 _INDEX_PAGE: Final = "/index.htm"
 # Common misspellings that Google's parser accepts.
 _AGENT_KEYS: Final = ("user-agent", "useragent", "user agent")
@@ -59,7 +60,10 @@ def product_token(user_agent: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RobotsRule:
-    """A path pattern with wildcards: `*` matches anything, `$` at the end ends the path."""
+    """A path pattern with wildcards: `*` matches anything, `$` at the end ends the path.
+
+    Pattern and paths are as `encode_pattern` and `encoded_path` write them.
+    """
 
     pattern: str
     allow: bool
@@ -163,7 +167,7 @@ class RobotsRules:
 
     def match_in_steps(self, url: str) -> Steps[RobotsRule | None]:
         """Return the rule that decides on `url`; None where no rule matches."""
-        path = path_and_query(url)
+        path = encoded_path(url)
         prefix = self._longest_prefix(path)
         for number, rule in enumerate(self.patterns):
             if number % RULES_PER_STEP == 0:
@@ -333,9 +337,17 @@ def _leading_token(text: str) -> str:
 
 
 def encode_pattern(pattern: str) -> str:
-    """Percent-encode a pattern as URLs are; existing escapes are kept, in upper case."""
+    """Percent-encode a pattern as `encoded_path` does a path, all but its wildcards.
+
+    `%2A` and `%24` stand for `*` and `$` in a path; so does a `$` before the end.
+    """
     encoded = pattern if pattern.isascii() else quote(pattern, safe=_PRINTABLE)
-    return _ESCAPE.sub(lambda escape: escape[0].upper(), encoded)
+    return _normalize(f"{encoded[:-1].replace('$', '%24')}{encoded[-1:]}")
+
+
+def encoded_path(url: str) -> str:
+    """Return the path and query of a URL in the form in which patterns are compared with them."""
+    return _normalize(path_and_query(url)).replace("*", "%2A").replace("$", "%24")
 
 
 def path_and_query(url: str) -> str:
@@ -343,5 +355,21 @@ def path_and_query(url: str) -> str:
     host_and_path = url.partition("#")[0].partition("//")[2]
     start = re.search(r"[/?;]", host_and_path)
     path = host_and_path[start.start() :] if start else ""
-    path = path if path.startswith("/") else f"/{path}"
-    return _ESCAPE.sub(lambda escape: escape[0].upper(), path)
+    return path if path.startswith("/") else f"/{path}"
+
+
+def _normalize(text: str) -> str:
+    """Write escapes in one way.
+
+    Characters that no URL needs to escape are decoded, except letters and digits, whose escapes
+    Google's parser compares as they are. Those that browsers escape are escaped.
+    """
+    return _NOT_NORMAL.sub(_normal_form, text)
+
+
+def _normal_form(match: re.Match[str]) -> str:
+    text = match[0]
+    if len(text) == 1:
+        return f"%{ord(text):02X}"
+    character = chr(int(text[1:], 16))
+    return character if character in _UNRESERVED_MARKS else text.upper()

@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from webdata_nb.service.crawl.robots_rules import RobotsRule, encode_pattern, path_and_query
+from webdata_nb.service.crawl.robots_rules import (
+    RobotsRule,
+    encode_pattern,
+    encoded_path,
+    path_and_query,
+)
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.web.urls import canonical_url, split_url
 
@@ -50,4 +55,4 @@ class PathPattern:
             return False
         if self.host and self.host != split_url(url).authority:
             return False
-        return RobotsRule(self.text, allow=True).matches(path_and_query(url))
+        return RobotsRule(self.text, allow=True).matches(encoded_path(url))
