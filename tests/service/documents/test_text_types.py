@@ -208,6 +208,12 @@ def test_long_json_is_cut_in_all_formats_but_the_raw_one() -> None:
         "\ufeffa;b\r\n1;http://site.test/dir/x\r\n",
         'a\tb\n"1"\thttp://site.test/dir/x',
         "a|b\n\n1|http://site.test/dir/x\n\n",
+        "sep=,\na,b\n1,http://site.test/dir/x\n",
+        "\ufeffSEP=;\r\na;b\r\n1;http://site.test/dir/x\r\n",
+        '"sep=;"\na;b\n1;http://site.test/dir/x\n',
+        "sep=\t\na\tb\n1\thttp://site.test/dir/x\n",
+        "sep=^\ra^b\r1^http://site.test/dir/x\r",
+        "sep=;;\na;b\n1;http://site.test/dir/x\n",
     ],
 )
 def test_csv_becomes_a_table_with_links(text: str) -> None:
@@ -217,6 +223,15 @@ def test_csv_becomes_a_table_with_links(text: str) -> None:
     )
     assert links_of(scraped) == ["x"]
     assert [link.url for link in scraped.outlinks] == ["http://site.test/dir/x"]
+
+
+def test_the_separator_that_a_csv_file_names_is_used_against_all_appearance() -> None:
+    scraped = scrape_text("sep=;\n1,5;2,5\n3,5;4,5\n", "text/csv")
+    assert scraped.formats["markdown"] == "| 1,5 | 2,5 |\n| --- | --- |\n| 3,5 | 4,5 |"
+    assert scraped.text == "1,5;2,5\n3,5;4,5\n"
+    # The line must be the first, and name one separator.
+    for text in ("sep=\n1,2\n", "sep=ab,c\n1,2\n", "a,b\nsep=;,2\n"):
+        assert "sep=" in scrape_text(text, "text/csv").formats["markdown"]
 
 
 def test_csv_cells_are_text() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from html import escape
 from io import StringIO
@@ -26,6 +27,9 @@ MAX_TABLE_CHARACTERS = 1_000_000
 """Characters of a document that are read."""
 
 _DELIMITERS = ",;\t|"
+_SEPARATOR_LINE = re.compile(
+    r"""[ ]*("?)sep=(?P<separator>[^\w"\r\n])(?P=separator)*\1[ ]*(?:\r\n?|\n|$)""", re.IGNORECASE
+)
 _SAMPLE_ROWS = 20
 _SAMPLE_CHARACTERS = 20_000
 
@@ -33,17 +37,22 @@ _SAMPLE_CHARACTERS = 20_000
 def convert_csv(text: str, url: str) -> ConvertedDocument:
     """Convert a table of comma-, semicolon-, tab- or bar-separated values.
 
-    The first row is the header. Rows and columns beyond the limits are omitted; the metadata's
-    `rows_omitted` and `columns_omitted` count them.
+    A first line ``sep=;``, which spreadsheet programs write and read, names another separator and
+    is no data. The first row is the header. Rows and columns beyond the limits are omitted; the
+    metadata's `rows_omitted` and `columns_omitted` count them.
     """
-    head = text.removeprefix("\ufeff")[:MAX_TABLE_CHARACTERS]
-    rows = _read_rows(head)
+    whole = text.removeprefix("\ufeff")
+    named = _SEPARATOR_LINE.match(whole)
+    if named is not None:
+        whole = whole[named.end() :]
+    head = whole[:MAX_TABLE_CHARACTERS]
+    rows = _read_rows(head, named["separator"] if named is not None else None)
     if not rows:
         return convert_plain_text(text, url)
     width = max(map(len, rows))
     columns = min(width, MAX_COLUMNS)
     head_rows = rows[: max(1, min(MAX_ROWS, MAX_CELLS // columns))]
-    metadata = {"rows_omitted": len(rows) - len(head_rows) + text.count("\n", len(head))}
+    metadata = {"rows_omitted": len(rows) - len(head_rows) + whole.count("\n", len(head))}
     metadata["columns_omitted"] = width - columns
     nonzero = {name: count for name, count in metadata.items() if count}
     return ConvertedDocument(
@@ -51,11 +60,12 @@ def convert_csv(text: str, url: str) -> ConvertedDocument:
     )
 
 
-def _read_rows(text: str) -> list[list[str]]:
+def _read_rows(text: str, delimiter: str | None) -> list[list[str]]:
     """Read the rows that are not empty; none where the text is no table."""
     if len(text) == MAX_TABLE_CHARACTERS:
         text = text[: text.rfind("\n") + 1] or text  # the last row may be incomplete
-    reader = csv.reader(StringIO(text, newline=""), delimiter=_delimiter(text[:_SAMPLE_CHARACTERS]))
+    delimiter = delimiter or _delimiter(text[:_SAMPLE_CHARACTERS])
+    reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter)
     try:
         return [row for row in reader if any(row)]
     except csv.Error:  # a cell of more than 131,072 characters
