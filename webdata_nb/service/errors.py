@@ -45,6 +45,7 @@
     └── PageError               -    one page failed: its row carries `kind` and the text
         ├── FetchError               the transfer failed
         │   ├── HostPaused           no request was sent, at the wish of the host
+        │   ├── NotIndexed           the index of an archive has no capture; nothing was read
         │   ├── NameServerTimeout    no name server answered in time
         │   └── EgressDenied         the egress policy forbids the address
         ├── ScrapeError              the page could not be turned into data
@@ -55,6 +56,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from webdata_nb.contract.outcomes import NOT_ARCHIVED
 from webdata_nb.contract.problem_types import EARLIER_CRAWL_UNUSABLE
 
 # Retry-After of a reply without the store.
@@ -300,6 +302,13 @@ class FetchError(PageError):
 
 class HostPaused(FetchError):
     """No request was sent: the host asked for a pause, failed too often, or has a long queue."""
+
+
+class NotIndexed(FetchError):
+    """The index of an archive, which is in memory, has no capture of the URL: nothing was read."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(NOT_ARCHIVED, message)
 
 
 def request_failure_kind(error: FetchError) -> str:

@@ -13,7 +13,7 @@ from webdata_nb.service.archives.archived_response import ArchivedResponse
 from webdata_nb.service.archives.cdx import CdxCapture, CdxQuery
 from webdata_nb.service.archives.dated_captures import CaptureLists, DatedCaptures
 from webdata_nb.service.archives.web_archive import IndexPage, WebArchive
-from webdata_nb.service.errors import FetchError
+from webdata_nb.service.errors import FetchError, NotIndexed
 from webdata_nb.service.web.request import FetchLimits
 
 URL = "http://docs.test/"
@@ -106,6 +106,18 @@ async def test_a_host_that_the_archive_does_not_show_is_the_reason_for_each_page
         error = await error_of(captures, url)
         assert (error.kind, str(error)) == ("not_archived", "it shows none of them")
     assert len(archive.queries) == 1
+
+
+async def test_what_the_list_of_a_host_lacks_costs_nothing() -> None:
+    listed = (capture(URL, days=1),)
+    archive = FakeArchive(lambda *_: IndexPage(listed, "fake"))
+    captures = captures_of(archive)
+    error = await error_of(captures, f"{URL}a")
+    assert (error.kind, type(error)) == ("not_archived", NotIndexed)
+    # A URL of another host is asked for by itself.
+    error = await error_of(captures, "http://other.test/")
+    assert (error.kind, type(error)) == ("not_archived", FetchError)
+    assert len(archive.queries) == 2
 
 
 async def test_a_reply_with_too_many_captures_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:

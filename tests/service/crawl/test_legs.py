@@ -62,6 +62,8 @@ def _result(rng: random.Random, url: str, urls: list[str]) -> CrawlResult:
             return CrawlResult("page", rng.choice(urls), hops=1)
         if kind < 0.95:
             return CrawlResult("robots", url)
+        if kind < 0.98:
+            return CrawlResult("not_archived", url, was_requested=rng.random() < 0.3)
         return CrawlResult("stopped", "http://z.test/", reason="scope", hops=1)
     return CrawlResult(
         "page",

@@ -154,6 +154,13 @@ async def test_a_site_of_which_the_archive_has_little_uses_no_budget(
     path = write_warc(tmp_path / "a.warc", *captures(site, ["/", "/last"]))
     reply = await crawl(api, path, max_pages=5)
     assert reply["receipt"]["counts"] == {"fetched": 2, "not_archived": 120}
+    # Nor do more of them than there are URLs that may be disallowed: the index alone is asked.
+    links = [f"/missing{n}" for n in range(800)]
+    site.page("/", document("Front", links=[*links, "/last"]))
+    path = write_warc(tmp_path / "b.warc", *captures(site, ["/", "/last"]))
+    for strategy in ("bfs", "dfs", "bff"):
+        reply = await crawl(api, path, max_pages=2, crawl_strategy=strategy)
+        assert reply["receipt"]["counts"] == {"fetched": 2, "not_archived": 800}
 
 
 async def test_robots_of_the_archive_hold_and_without_them_all_is_allowed(

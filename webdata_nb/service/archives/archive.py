@@ -44,7 +44,7 @@ from webdata_nb.service.archives.warc_records import (
     parse_date,
     read_record,
 )
-from webdata_nb.service.errors import FetchError, JobFailure
+from webdata_nb.service.errors import FetchError, JobFailure, NotIndexed
 from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.runtime.work_threads import (
     StopCheck,
@@ -120,7 +120,7 @@ class Archive:
     def _record(self, file: BinaryIO, url: str) -> WarcRecord:
         record = self._find(file, url)
         if record is None:
-            raise FetchError(NOT_ARCHIVED, f"The archive has no capture of {url}")
+            raise NotIndexed(f"The archive has no capture of {url}")
         return record
 
     def _find(self, file: BinaryIO, url: str) -> WarcRecord | None:

@@ -22,7 +22,7 @@ from webdata_nb.service.archives.cdx import (
     unpack_captures,
 )
 from webdata_nb.service.archives.web_archive import WebArchive
-from webdata_nb.service.errors import FetchError, SourceError
+from webdata_nb.service.errors import FetchError, NotIndexed, SourceError
 from webdata_nb.service.web.request import FetchLimits
 from webdata_nb.service.web.urls import url_origin
 
@@ -141,7 +141,10 @@ class DatedCaptures:
         near = [capture for capture in exact or others if self._is_near(capture.captured_at)]
         if not near:
             reason = f"{self.archive.name} has no capture of {url} {self._window}"
-            raise FetchError(NOT_ARCHIVED, self._excluded.get(_host(url), reason))
+            detail = self._excluded.get(_host(url), reason)
+            if self.lists.get(_host(url)) is not None:
+                raise NotIndexed(detail)
+            raise FetchError(NOT_ARCHIVED, detail)
         return min(near, key=self._distance)
 
     def _distance(self, capture: CdxCapture) -> tuple[timedelta, datetime]:

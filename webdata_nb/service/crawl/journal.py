@@ -68,7 +68,8 @@ class CrawlResult:
         Of a page that the site called unchanged: the outcome of its row. It belongs to the visit,
         so it is stored beside the journal entry.
     was_requested
-        False if the rights of the page were refused before a request.
+        False if the rights of the page were refused before a request, or if the index of an archive
+        lacks it.
     low_confidence
         The kind of reason why the confidence in the page's content is low; empty where it is not.
     """

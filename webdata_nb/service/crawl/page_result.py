@@ -15,6 +15,7 @@ from webdata_nb.service.content.quality import reason_kind
 from webdata_nb.service.crawl.anchor_grading import anchor_grades
 from webdata_nb.service.crawl.earlier_pages import UnchangedPage
 from webdata_nb.service.crawl.journal import ClaimCheck, CrawlResult, CrawlTarget
+from webdata_nb.service.errors import NotIndexed
 from webdata_nb.service.pages.page_pipeline import PageVisit
 from webdata_nb.service.pages.row_parts import end_of_row
 from webdata_nb.service.store.records import RowParts
@@ -41,6 +42,7 @@ def to_crawl_result(visit: PageVisit, *, grade_anchors: bool) -> CrawlResult:
             reason=visit.error.kind,
             detail=str(visit.error)[:MAX_DETAIL_CHARACTERS],
             hops=visit.hops,
+            was_requested=not isinstance(visit.error, NotIndexed),
         )
     scraped = visit.scraped
     if scraped is None:

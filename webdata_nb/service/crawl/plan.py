@@ -41,7 +41,8 @@ REQUESTS_PER_ROW: Final = 3
 EXTRA_REQUESTS: Final = 50
 # The most that one page may take: its own request and its redirects (`web.request.Limits`).
 MAX_REQUESTS_PER_PAGE: Final = 11
-# URLs that robots.txt disallows, or that an archive lacks, take no request. This bounds them.
+# URLs that robots.txt disallows, or that an archive lacks, take no request. This bounds them, but
+# for those that the index of an archive rejects, which costs nothing.
 TARGETS_PER_ROW: Final = 10
 EXTRA_TARGETS: Final = 100
 # URLs that a crawl keeps in memory; those discovered later are in the receipt alone.
@@ -53,6 +54,7 @@ _PLAN: Final = "plan"
 _CONTENT: Final = "content"
 _TURNS: Final = "turns"
 _LOW_CONFIDENCE: Final = "low_confidence"
+_NOT_INDEXED: Final = "not_indexed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,10 @@ class CrawlLimits:
 
     @property
     def max_targets(self) -> int:
-        """The number of URLs popped from the frontier, also of those that robots.txt disallows."""
+        """The number of URLs popped from the frontier, also of those that robots.txt disallows.
+
+        URLs that the index of an archive rejects do not count.
+        """
         return TARGETS_PER_ROW * self.max_pages + EXTRA_TARGETS
 
     @property
@@ -157,6 +162,8 @@ class CrawlPlan:
         self._is_settling = False
         # Requests of all results received, settled or not.
         self._requests = 0
+        # Results of URLs that the index of an archive rejected.
+        self._not_indexed = 0
         # By a hash of 8 bytes of the content's hash, to save memory.
         self._url_by_content = RecordedDict[int, str]()
         self._seeds: tuple[str, ...] = ()
@@ -215,6 +222,8 @@ class CrawlPlan:
         yield _PLAN, [self._next_ordinal, self._requests, self.rows]
         if self.turns:
             yield _TURNS, [self.turns]
+        if self._not_indexed:
+            yield _NOT_INDEXED, [self._not_indexed]
         if self.low_confidence:
             yield _LOW_CONFIDENCE, list(self.low_confidence.items())
         yield from self._url_by_content.changes(_CONTENT, lambda *item: item, whole=whole)
@@ -234,6 +243,8 @@ class CrawlPlan:
                 self._next_to_settle = self._next_ordinal
             elif name == _TURNS:
                 [self.turns] = items
+            elif name == _NOT_INDEXED:
+                [self._not_indexed] = items
             elif name == _LOW_CONFIDENCE:
                 self.low_confidence = Counter(dict(items))
             elif name == _CONTENT:
@@ -284,6 +295,7 @@ class CrawlPlan:
         """
         self._results[ordinal] = result
         self._requests += self._requests_of(self._outstanding[ordinal], result)
+        self._not_indexed += result.kind == "not_archived" and not result.was_requested
         settled: list[SettledTarget] = []
         if self._is_settling:
             return settled
@@ -350,7 +362,7 @@ class CrawlPlan:
         return (
             self.rows + len(self._outstanding) < self._limits.max_pages
             and self._requests_left() >= MAX_REQUESTS_PER_PAGE
-            and self._next_ordinal < self._limits.max_targets
+            and self._next_ordinal - self._not_indexed < self._limits.max_targets
         )
 
     def _requests_left(self) -> int:
