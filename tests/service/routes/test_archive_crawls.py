@@ -218,6 +218,25 @@ async def test_damaged_places_are_in_the_receipt(api: Api, tmp_path: Path) -> No
     assert entry["detail"].endswith("the file ends within the record")
 
 
+async def test_captures_of_no_valid_url_are_in_the_receipt(api: Api, tmp_path: Path) -> None:
+    url = "http://example.test/"
+    path = write_warc(
+        tmp_path / "a.warc.gz",
+        response(url, document("Front", links=["/a"]).encode()),
+        response("http://example.test:99999/a", b"A"),
+        response("http://", b"B"),
+        record("response", "dns:example.test", b"127.0.0.1"),
+        record("resource", "urn:pageinfo:http://example.test/", b"{}"),
+    )
+    reply = await crawl(api, path)
+    counts = reply["receipt"]["counts"]
+    assert counts == {"fetched": 1, "not_archived": 1, "damaged_archive": 1}
+    job = f"/v1/crawl/{reply['job_id']}"
+    [entry] = (await api.get(f"{job}/receipt", params={"outcome": "damaged_archive"}))["data"]
+    expected = "2 captures are of no valid URL, such as 'http://example.test:99999/a'"
+    assert (entry["url"], entry["detail"]) == (path.as_uri(), expected)
+
+
 @pytest.mark.parametrize(
     ("records", "options", "message"),
     [

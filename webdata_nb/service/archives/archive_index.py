@@ -23,6 +23,7 @@ from webdata_nb.service.web.urls import canonical_url
 
 # A capture takes 26 bytes of memory, and 90 while the index is built.
 MAX_CAPTURES: Final = 2_000_000
+_MAX_URL_LENGTH: Final = 200
 _KINDS: Final = frozenset({"response", "resource", "revisit"})
 
 
@@ -37,7 +38,8 @@ class Capture(NamedTuple):
 class ArchiveIndex:
     """The captures of an archive, sorted by a hash of their URL, then by time.
 
-    `conversions` counts the texts and pictures that were made of pages, which are no captures.
+    `conversions` counts the texts and pictures that were made of pages, which are no captures, and
+    `rejected_count` the captures of what is no valid URL.
     """
 
     _hashes: array[int] = field(default_factory=lambda: array("Q"))
@@ -46,6 +48,8 @@ class ArchiveIndex:
     _times: array[int] = field(default_factory=lambda: array("q"))
     problems: list[str] = field(default_factory=list)
     conversions: int = 0
+    rejected_count: int = 0
+    first_rejected: str = ""
 
     def __len__(self) -> int:
         return len(self._hashes)
@@ -53,7 +57,12 @@ class ArchiveIndex:
     def add(self, record: WarcRecord, window: int) -> None:
         """Add a record, unless it is no capture of a web page."""
         self.conversions += record.kind == "conversion"
-        if record.kind not in _KINDS or (key := url_key(record.url)) is None:
+        if record.kind not in _KINDS:
+            return
+        if (key := url_key(record.url)) is None:
+            if is_web_address(record.url):  # unlike those of name servers and attachments
+                self.rejected_count += 1
+                self.first_rejected = self.first_rejected or record.url
             return
         if len(self) == MAX_CAPTURES:
             raise UnusableArchive(f"the archive has more than {MAX_CAPTURES:,} captures")
@@ -62,6 +71,16 @@ class ArchiveIndex:
         self._windows.append(window)
         self._offsets.append(record.offset)
         self._times.append(0 if at is None else int(at.timestamp()))
+
+    def rejections(self) -> list[str]:
+        """Return how many captures are of a URL that cannot be requested, as a sentence."""
+        if not self.rejected_count:
+            return []
+        captures = (
+            "1 capture is" if self.rejected_count == 1 else f"{self.rejected_count:,} captures are"
+        )
+        url = self.first_rejected[:_MAX_URL_LENGTH]
+        return [f"{captures} of no valid URL, such as {url!r}"]
 
     def sort(self, check: StopCheck) -> None:
         """Sort the captures, once all are added."""
@@ -102,7 +121,7 @@ def build_index(file: BinaryIO, windows: tuple[WarcWindow, ...], check: StopChec
                 "the archive is compressed as a whole, so that its records cannot be read one by "
                 "one: `warcio recompress` writes one that can be read"
             ) from None
-    index.problems = damage.problems
+    index.problems = [*damage.problems, *index.rejections()]
     if not len(index):
         problem = f": {index.problems[0]}" if index.problems else ""
         if index.conversions and not problem:
@@ -117,12 +136,17 @@ def build_index(file: BinaryIO, windows: tuple[WarcWindow, ...], check: StopChec
 
 def url_key(url: str) -> str | None:
     """Return the key by which a URL is found; None for what is no web address."""
-    if not url[:4].lower().startswith("http"):
+    if not is_web_address(url):
         return None
     try:
         return canonical_key(canonical_url(url))
     except FetchError:
         return None
+
+
+def is_web_address(url: str) -> bool:
+    """Return whether a URL is meant to be one of the web."""
+    return url[:4].lower() == "http"
 
 
 def _hash(key: str) -> int:
