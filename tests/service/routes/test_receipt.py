@@ -108,7 +108,7 @@ PROSE = "The harbour office keeps a ledger of every boat that enters the bay. " 
 
 @pytest.mark.both_stores
 async def test_rows_of_low_confidence_by_reason(api: Api, site: Site) -> None:
-    pages = {
+    pages: dict[str, str | bytes] = {
         "/scan.pdf": drawn_pdf("50 50 200 200 re f"),
         "/leaflet.pdf": drawn_pdf("90 50 200 200 re f"),
         "/gallery": '<body><img src="/a.png"><img src="/b.png"></body>',
