@@ -29,8 +29,12 @@ def test_the_title_of_a_page_without_text_is_no_name() -> None:
     schema = {"type": "object", "properties": {"name": TEXT, "headline": TEXT, "title": TEXT}}
     found = extract_structured({}, schema=schema, metadata={"title": "Loading"}, has_text=False)
     assert found.data == {"name": None, "headline": None, "title": "Loading"}
+    for name in ("name", "headline", "title"):
+        one = {"type": "object", "properties": {name: TEXT}}
+        found = extract_structured({}, schema=one, metadata={"title": "Kettle"})
+        assert found.data == {name: "Kettle"}
     found = extract_structured({}, schema=schema, metadata={"title": "Kettle"})
-    assert found.data["name"] == "Kettle"
+    assert found.data == {"name": None, "headline": None, "title": "Kettle"}
 
 
 @pytest.mark.parametrize(

@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.service.extract.declared import DataTable, DeclaredFields, DeclaredValues
-from webdata_nb.service.extract.field_names import kind_of_name, normalize_short_name
-from webdata_nb.service.extract.item_matching import (
+from webdata_nb.service.extract.declared_lists import (
     MAX_ITEMS,
-    count_matching_fields,
-    group_item_nodes,
-    node_pairs,
+    DeclaredList,
+    ListEntry,
+    lists_below,
+    lists_of_page,
     open_lists,
+)
+from webdata_nb.service.extract.field_names import (
+    kind_of_name,
+    name_readings,
+    normalize_name,
+    normalize_short_name,
+    split_words,
+)
+from webdata_nb.service.extract.item_matching import (
+    ListMatch,
+    NameMatch,
+    match_name,
+    node_pairs,
+    rank_lists,
     rank_tables,
     row_properties,
 )
@@ -34,17 +49,46 @@ if TYPE_CHECKING:
 _CHARACTERS_PER_LOOKUP: Final = 1000
 _COMMA_SEPARATED: Final = frozenset({"keywords"})
 """Properties that schema.org defines as text with a comma-separated list."""
+_NODE_LABEL: Final = re.compile(r"^(?:json_ld|microdata|rdfa):([^/\[]*)(?:\[\d+\])?")
+_LAST_STEP: Final = re.compile(r"[/:]")
+_VISIBLE: Final = "visible:"
 _URL_SCHEMES: Final = ("http://", "https://")
 _SPACE: Final = re.compile(r"\s")
 
 
 @dataclass(frozen=True, slots=True)
 class FilledValue:
-    """A value with its provenance and its missing fields; the value is None if there is none."""
+    """A value with its provenance and its missing fields; the value is None if there is none.
+
+    `name` is the property that a scalar was read from.
+    """
 
     value: Any = None
     provenance: dict[str, str] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What an object is filled from.
+
+    Attributes
+    ----------
+    node
+        The node that describes it; None if there is none.
+    origin
+        The source of the node, for the provenance.
+    page
+        Whether it is the thing that the page is about, so that all sources of the page count.
+    around
+        Nodes that have what `node` lacks.
+    """
+
+    node: DataNode | None
+    origin: str
+    page: bool = False
+    around: tuple[DataNode, ...] = ()
 
 
 class SchemaFiller:
@@ -67,6 +111,8 @@ class SchemaFiller:
     ----------
     conflicts
         By JSON pointer, the declared values that a visible value replaced.
+    notes
+        Why rows that the page declares are not in a list.
     """
 
     def __init__(
@@ -78,62 +124,102 @@ class SchemaFiller:
         visible: VisibleValues = NOTHING_VISIBLE,
     ) -> None:
         self.conflicts: dict[str, list[Any]] = {}
+        self.notes: list[str] = []
         self._visible = VisibleLookup(visible)
         self._graph = graph
         self._declared = declared
         self._coercion = coercion
         self._budget = LookupBudget()
         self._lookup = ValueLookup(graph, declared, root, self._budget)
-        self._item_groups: list[list[DataNode]] | None = None
+        self._lists: list[DeclaredList] | None = None
+        self._comparing = False
 
-    def object(
-        self, schema: FieldSchema, node: DataNode | None, pointer: str, origin: str, *, page: bool
-    ) -> FilledValue:
-        """Fill an object from a node and, if `page`, from all other sources of the page."""
-        values: dict[str, Any] = {}
-        provenance: dict[str, str] = {}
-        missing: list[str] = []
+    def object(self, schema: FieldSchema, subject: Subject, pointer: str) -> FilledValue:
+        """Fill an object."""
+        parts: dict[str, FilledValue] = {}
         for name, inner in schema.properties.items():
             at = f"{pointer}/{pointer_step(name)}"
-            if self._budget.exhausted:
-                part = FilledValue(missing=tuple(_leaf_pointers(inner, at)))
-            else:
-                part = self._field(name, inner, node, at, origin, page=page)
-            values[name] = part.value
+            parts[name] = self._field(name, inner, subject, at)
+        self._fill_once(parts, schema, subject, pointer)
+        provenance: dict[str, str] = {}
+        for part in parts.values():
             provenance |= part.provenance
-            missing += part.missing
-        return FilledValue(values if provenance else None, provenance, tuple(missing))
+        missing = tuple(at for part in parts.values() for at in part.missing)
+        values = {name: part.value for name, part in parts.items()} if provenance else None
+        return FilledValue(values, provenance, missing)
+
+    def _fill_once(
+        self,
+        parts: dict[str, FilledValue],
+        schema: FieldSchema,
+        subject: Subject,
+        pointer: str,
+    ) -> None:
+        """Let each value of the page fill one field only: that with the name nearest to its own.
+
+        The others get what else the page has for them, or nothing. Two properties that are equal
+        are two values.
+        """
+        filled = [
+            name
+            for name, part in parts.items()
+            if part.value is not None and schema.properties[name].kind not in {"object", "array"}
+        ]
+        values = [repr(parts[name].value) for name in filled]
+        if len(set(values)) == len(values):
+            return
+        taken: list[FilledValue] = []
+        for name in sorted(filled, key=lambda name: _distance(name, parts[name])):
+            if _is_taken(parts[name], taken):
+                at = f"{pointer}/{pointer_step(name)}"
+                parts[name] = self._field(name, schema.properties[name], subject, at, taken)
+            taken.append(parts[name])
 
     def _field(
         self,
         name: str,
         schema: FieldSchema,
-        node: DataNode | None,
+        subject: Subject,
         pointer: str,
-        origin: str,
-        *,
-        page: bool,
+        taken: Sequence[FilledValue] = (),
     ) -> FilledValue:
-        self._budget.fields -= 1
-        if schema.values is not None:
-            return self._map(schema.values, node, pointer, origin, page=page)
-        for alias in dict.fromkeys((name, schema.title) if schema.title else (name,)):
-            for source in self._lookup.values(alias, schema, node, origin, page=page):
+        """Fill a field, if possible, with a value that is not `taken` by another field."""
+        if not self._budget.exhausted:
+            self._budget.fields -= 1
+            for part in self._choices(name, schema, subject, pointer):
+                if part.value is not None and not _is_taken(part, taken):
+                    return part
                 if self._budget.exhausted:
                     break
-                part = self._fill_from_source(alias, schema, source, pointer)
-                if part.value is not None:
-                    return self._shown_instead(alias, schema, part, pointer) if page else part
-            if page and (visible := self._visible.value(alias, schema)) is not None:
-                part = self._fill_from_source(alias, schema, visible, pointer)
-                if part.value is not None:
-                    return part
-            part = self._fill_without_property(alias, schema, node, pointer, origin, page=page)
-            if part.value is not None:
-                return part
+        self.conflicts.pop(pointer, None)
         missing = tuple(_leaf_pointers(schema, pointer))
         self._budget.fields -= len(missing) - 1
         return FilledValue(missing=missing)
+
+    def _choices(
+        self, name: str, schema: FieldSchema, subject: Subject, pointer: str
+    ) -> Iterator[FilledValue]:
+        """Yield what may fill a field, best first."""
+        if schema.values is not None:
+            yield self._map(schema.values, subject, pointer)
+            return
+        for alias in dict.fromkeys((name, schema.title) if schema.title else (name,)):
+            if schema.kind == "array" and schema.items and schema.items.kind == "object":
+                yield self._list(alias, schema, schema.items, subject, pointer)
+                continue
+            for source in self._lookup.values(
+                alias, schema, subject.node, subject.origin, page=subject.page
+            ):
+                part = self._fill_from_source(alias, schema, source, pointer)
+                if part.value is not None and subject.page:
+                    part = self._shown_instead(alias, schema, part, pointer)
+                yield part
+            if subject.page and (visible := self._visible.value(alias, schema)) is not None:
+                yield self._fill_from_source(alias, schema, visible, pointer)
+            yield self._fill_without_property(alias, schema, subject, pointer)
+            for node in subject.around:
+                for source in self._lookup.values(alias, schema, node, node.label, page=False):
+                    yield self._fill_from_source(alias, schema, source, pointer)
 
     def _shown_instead(
         self, name: str, schema: FieldSchema, declared: FilledValue, pointer: str
@@ -173,7 +259,7 @@ class SchemaFiller:
             node = _to_node(value)
             if node is None:
                 return FilledValue()
-            return self.object(schema, node, pointer, source.origin, page=False)
+            return self.object(schema, Subject(node, source.origin), pointer)
         if not isinstance(value, DataNode) and not _is_plausible(name, source.name, value, schema):
             return FilledValue()
         value_name = name if _is_link(name) else source.name
@@ -184,7 +270,7 @@ class SchemaFiller:
             isinstance(converted, str) and not _is_plausible(name, source.name, converted, schema)
         ):
             return FilledValue()
-        return FilledValue(converted, {pointer: source.origin})
+        return FilledValue(converted, {pointer: source.origin}, name=source.name)
 
     def _array(
         self, name: str, schema: FieldSchema, source: DeclaredValues, pointer: str
@@ -211,12 +297,11 @@ class SchemaFiller:
             return FilledValue()
         return FilledValue(values, {pointer: source.origin} | provenance, tuple(missing))
 
-    def _map(
-        self, schema: FieldSchema, node: DataNode | None, pointer: str, origin: str, *, page: bool
-    ) -> FilledValue:
+    def _map(self, schema: FieldSchema, subject: Subject, pointer: str) -> FilledValue:
         """Fill a map from a node's pairs of name and value, else from the table with most pairs."""
-        sources = [*node_pairs(node, origin)] if node is not None else []
-        sources += self._declared.pair_tables() if page else []
+        node = subject.node
+        sources = [*node_pairs(node, subject.origin)] if node is not None else []
+        sources += self._declared.pair_tables() if subject.page else []
         for source, pairs in sources:
             values = {}
             for label, value in pairs[:MAX_ITEMS]:
@@ -229,65 +314,90 @@ class SchemaFiller:
         return FilledValue(missing=(pointer,))
 
     def _fill_without_property(
-        self,
-        name: str,
-        schema: FieldSchema,
-        node: DataNode | None,
-        pointer: str,
-        origin: str,
-        *,
-        page: bool,
+        self, name: str, schema: FieldSchema, subject: Subject, pointer: str
     ) -> FilledValue:
         """Fill groups of fields, and lists of all nodes of a kind, which no property contains."""
-        if not page or self._budget.exhausted:
+        if not subject.page or self._budget.exhausted:
             return FilledValue()
         if schema.kind == "object":
-            return self._nested_object(name, schema, node, pointer, origin)
-        if schema.kind == "array" and schema.items is not None:
-            if schema.items.kind == "object":
-                return self._list(name, schema, schema.items, pointer)
-            if nodes := self._lookup.nodes_named(name)[:MAX_ITEMS] if kind_of_name(name) else []:
-                return self._array(name, schema, DeclaredValues(nodes[0].kind, "", nodes), pointer)
-        return FilledValue()
+            return self._nested_object(name, schema, subject, pointer)
+        nodes = self._lookup.nodes_named(name)[:MAX_ITEMS] if schema.kind == "array" else []
+        if not nodes:
+            return FilledValue()
+        return self._array(name, schema, DeclaredValues(nodes[0].kind, "", nodes), pointer)
 
     def _nested_object(
-        self, name: str, schema: FieldSchema, node: DataNode | None, pointer: str, origin: str
+        self, name: str, schema: FieldSchema, subject: Subject, pointer: str
     ) -> FilledValue:
         kind = kind_of_name(name)
         if normalize_short_name(name) in GENERIC_NAMES or (
-            kind and node is not None and is_of_kind(node, kind)
+            kind and subject.node is not None and is_of_kind(subject.node, kind)
         ):
-            return self.object(schema, node, pointer, origin, page=True)
+            return self.object(schema, subject, pointer)
         main_node = next(iter(self._lookup.main_nodes_of_kind(kind) if kind else ()), None)
         if main_node is None:
             return FilledValue()
-        return self.object(schema, main_node, pointer, main_node.label, page=False)
+        return self.object(schema, Subject(main_node, main_node.label), pointer)
 
     def _list(
-        self, name: str, schema: FieldSchema, inner: FieldSchema, pointer: str
+        self, name: str, schema: FieldSchema, inner: FieldSchema, subject: Subject, pointer: str
     ) -> FilledValue:
-        """Fill a list of objects from all nodes of a kind, or from a table."""
-        is_generic = normalize_short_name(name) in GENERIC_NAMES
-        if not is_generic:
-            best_list = self._items(schema, inner, self._lookup.nodes_named(name), pointer)
-            kind = bool(kind_of_name(name))
+        """Fill a list of objects from the best list that the page declares, or from a table.
+
+        An object that is not the page's has only the lists that its node holds.
+        """
+        lists = self._lists_of(subject)
+        if self._comparing:
+            named = [each for each in lists if match_name(name, each) >= NameMatch.KIND]
             return (
-                best_list
-                if best_list.value is not None
-                else self._table(schema, inner, pointer, kind=kind)
+                FilledValue([], {pointer: named[0].entries[0].origin}) if named else FilledValue()
             )
-        best_list, match_count = FilledValue(), 0
-        if self._item_groups is None:
-            self._item_groups = group_item_nodes(self._graph.nodes)
-        for nodes in self._item_groups:
-            if self._budget.exhausted:
-                break
-            part = self._items(schema, inner, nodes, pointer)
-            if len(part.provenance) > len(best_list.provenance):
-                matched = count_matching_fields(nodes, part.value or (), part.provenance, inner)
-                best_list, match_count = (part, matched) if matched else (best_list, match_count)
-        table = self._table(schema, inner, pointer, fields_to_beat=match_count)
-        return best_list if table.value is None else table
+        matches = rank_lists(name, lists, inner, partial(self._sources, inner))
+        best = matches[0] if matches else None
+        if best is not None and best.name >= NameMatch.KIND:
+            part = self._entries(name, schema, inner, best, pointer)
+            if part.value is not None:
+                return part
+            best = None
+        to_beat = 0 if best is None else len(best.fields.filled)
+        for source in self._lookup.values(
+            name, schema, subject.node, subject.origin, page=subject.page
+        ):
+            part = self._array(name, schema, source, pointer)
+            if part.value is not None and _count_filled(part.value) >= to_beat:
+                return part
+        if subject.page:
+            kind = bool(kind_of_name(name))
+            part = self._table(schema, inner, pointer, fields_to_beat=to_beat, kind=kind)
+            if part.value is not None:
+                return part
+        return FilledValue() if best is None else self._entries(name, schema, inner, best, pointer)
+
+    def _lists_of(self, subject: Subject) -> list[DeclaredList]:
+        if subject.page:
+            if self._lists is None:
+                self._lists = lists_of_page(self._graph.nodes, self._lookup.subjects)
+            return self._lists
+        lists = [] if subject.node is None else lists_below(subject.node, subject.origin)
+        self._budget.lookups -= sum(len(each.entries) for each in lists)
+        return lists
+
+    def _sources(self, inner: FieldSchema, entry: ListEntry) -> dict[str, str]:
+        """Return the sources of the values of an entry, by JSON pointer.
+
+        Lists in it are only looked for, so that a comparison costs little.
+        """
+        self._comparing = True
+        try:
+            return self._entry(inner, entry, "").provenance
+        finally:
+            self._comparing = False
+
+    def _entry(self, inner: FieldSchema, entry: ListEntry, pointer: str) -> FilledValue:
+        node = _to_node(entry.thing)
+        if node is None or self._budget.exhausted:
+            return FilledValue()
+        return self.object(inner, Subject(node, entry.origin, around=entry.around), pointer)
 
     def _table(
         self,
@@ -307,18 +417,25 @@ class SchemaFiller:
                     return part
         return FilledValue()
 
-    def _items(
-        self, schema: FieldSchema, inner: FieldSchema, nodes: list[DataNode], pointer: str
+    def _entries(
+        self, name: str, schema: FieldSchema, inner: FieldSchema, match: ListMatch, pointer: str
     ) -> FilledValue:
+        """Fill a list from the entries of a declared list."""
         parts: list[FilledValue] = []
-        for node in open_lists(nodes):
-            if self._budget.exhausted:
-                break
-            at, origin = f"{pointer}/{len(parts)}", node.label
-            part = self.object(inner, node, at, origin, page=False)
-            if part.value is not None:
+        earlier: list[Any] = []
+        for entry in match.entries[:MAX_ITEMS]:
+            part = self._entry(inner, entry, f"{pointer}/{len(parts)}")
+            if part.value is not None and not (schema.unique and part.value in earlier):
                 parts.append(part)
-        return _join_items(parts, schema)
+                earlier.append(part.value)
+        joined = _join_items(parts, schema)
+        if parts and joined.value is None:
+            self.notes.append(
+                f"{name}: {len(parts)} rows are declared, which its schema does not allow"
+            )
+        elif match.declared.count > MAX_ITEMS or self._budget.exhausted:
+            self.notes.append(f"{name}: only the first {len(parts)} of the declared rows were read")
+        return joined
 
     def _rows(
         self, schema: FieldSchema, inner: FieldSchema, table: DataTable, pointer: str
@@ -329,10 +446,51 @@ class SchemaFiller:
                 break
             node = DataNode("table", properties=row_properties(table, row))
             at = f"{pointer}/{len(parts)}"
-            part = self.object(inner, node, at, origin, page=False)
+            part = self.object(inner, Subject(node, origin), at)
             if part.value is not None:
                 parts.append(part)
         return _join_items(parts, schema)
+
+
+def _is_taken(part: FilledValue, taken: Sequence[FilledValue]) -> bool:
+    """Return whether a value is one of those that other fields have, from the same place.
+
+    A node is read as one of its properties, so that a place in it is the same.
+    """
+    return any(
+        repr(part.value) == repr(other.value)
+        and any(
+            f"{one}/".startswith(f"{two}/") or f"{two}/".startswith(f"{one}/")
+            for one in _places(part)
+            for two in _places(other)
+        )
+        for other in taken
+    )
+
+
+def _places(part: FilledValue) -> Iterator[str]:
+    """Yield the sources of a value without the syntax and number of their nodes.
+
+    Nodes of one type with the same value are taken to describe the same thing. What a page shows
+    has several properties in one place: a price is also the lowest.
+    """
+    for origin in part.provenance.values():
+        is_visible = origin.startswith(_VISIBLE)
+        yield f"{origin}/{part.name}" if is_visible else _NODE_LABEL.sub(r"\1", origin)
+
+
+def _distance(name: str, part: FilledValue) -> tuple[int, int, int]:
+    """Return how far a field's name is from that of its value, and of equals the longer first."""
+    [origin, *_] = part.provenance.values()
+    is_written = normalize_name(_LAST_STEP.split(origin)[-1]) == normalize_short_name(name)
+    heads = [reading.chain[-1] for reading in name_readings(name)]
+    at = heads.index(part.name) if part.name in heads else len(heads)
+    return 0 if is_written else 1, at, -len(split_words(name))
+
+
+def _count_filled(rows: Sequence[dict[str, Any]]) -> int:
+    """Return how many fields have a value in any row."""
+    return len({name for row in rows for name, value in row.items() if value is not None})
 
 
 def _join_items(parts: list[FilledValue], schema: FieldSchema) -> FilledValue:

@@ -62,10 +62,16 @@ def singular(word: str) -> str:
     return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
 
 
+def singular_forms(word: str) -> tuple[str, ...]:
+    """Return a word and what it may be the plural of: "movies" of "movie", not of "movy"."""
+    plain = word[:-1] if word.endswith("ies") else word
+    return tuple(dict.fromkeys((word, singular(word), plain)))
+
+
 def kind_of_name(name: str) -> str:
     """Return the word of `TYPES_BY_KIND` that a whole name is, in either number; empty for none."""
     normalized = normalize_name(name)
-    return next((kind for kind in (normalized, singular(normalized)) if kind in TYPES_BY_KIND), "")
+    return next((kind for kind in singular_forms(normalized) if kind in TYPES_BY_KIND), "")
 
 
 @lru_cache(maxsize=4096)
@@ -82,6 +88,9 @@ def name_readings(name: str) -> tuple[NameReading, ...]:
     elif len(words) == 1 and words[0] in TYPES_BY_KIND:
         readings[NameReading(("name",), words[0])] = None
         readings[NameReading(("headline",), words[0])] = None
+    # schema.org's "hasVariant" are the variants.
+    forms = singular_forms("".join(words)) if words else ()
+    readings |= _first(NameReading((f"has{form}",)) for form in forms)
     return tuple(readings)
 
 
@@ -149,12 +158,6 @@ def _word_splits(words: tuple[str, ...]) -> list[tuple[str, ...]]:
 
 def _synonyms(part: str) -> tuple[str, ...]:
     """Return a name with its other numbers and synonyms, without repeats."""
-    singular_form = singular(part)
-    synonyms = (
-        part,
-        *SYNONYMS.get(part, ()),
-        singular_form,
-        *SYNONYMS.get(singular_form, ()),
-        f"{part}s",
-    )
-    return tuple(dict.fromkeys(synonyms))
+    forms = singular_forms(part)
+    synonyms = [synonym for form in forms for synonym in (form, *SYNONYMS.get(form, ()))]
+    return tuple(dict.fromkeys((*synonyms, f"{part}s")))

@@ -1,4 +1,4 @@
-"""Decides which nodes and tables match the items of a list field. Pure.
+"""Decides which lists and tables match the items of a list field. Pure.
 
 The name of a list such as ``items`` or ``specs`` does not say what its items are, so their fields
 decide. Nodes that share only a name or an image with the items, as nearly all nodes do, do not
@@ -7,84 +7,389 @@ match.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from enum import IntEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from webdata_nb.service.extract.field_names import kind_of_name, name_readings, normalize_name
+from webdata_nb.service.extract.declared_lists import MAX_ITEMS, DeclaredList, ListEntry
+from webdata_nb.service.extract.field_names import (
+    kind_of_name,
+    name_readings,
+    normalize_name,
+    normalize_short_name,
+    singular_forms,
+    split_words,
+)
 from webdata_nb.service.extract.node_graph import DataNode
 from webdata_nb.service.extract.root_node import is_of_kind
-from webdata_nb.service.extract.vocabulary import COMMON_PROPERTIES, PAGE_TYPES
+from webdata_nb.service.extract.vocabulary import (
+    COMMON_PROPERTIES,
+    GENERIC_NAMES,
+    LIST_WORDS,
+    RELATION_WORDS,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from webdata_nb.service.extract.declared import DataTable
     from webdata_nb.service.extract.schema import FieldSchema
 
-MAX_ITEMS: Final = 1000
-_MAX_GROUPS: Final = 100
 _UNIT_WORDS: Final = ("unit", "unitcode", "currency")
-_ELEMENTS: Final = "itemlistelement"
-_BREADCRUMB: Final = "breadcrumblist"
+_MAX_CANDIDATES: Final = 60
+_MAX_TYPES: Final = 8
+_SAMPLED: Final = 3
+"""Entries of each type that are compared with the fields of an item."""
+_STEPS_OF_LISTS: Final = frozenset({"itemlistelement", "datafeedelement", "mainentity"})
+"""Properties that do not say what their values are."""
 
 
-def open_lists(values: Sequence[Any]) -> list[Any]:
-    """Return at most `MAX_ITEMS` values, with the lists among them that are nodes opened."""
-    items: list[Any] = []
-    for value in values[:MAX_ITEMS]:
-        elements = value.values(_ELEMENTS) if isinstance(value, DataNode) else []
-        room = MAX_ITEMS - len(items)
-        items += [_entry_object(entry) for entry in (elements or [value])[:room]]
-    return items
+class NameMatch(IntEnum):
+    """How the name of a field fits a list; the fields of the items must fit the more, the less."""
+
+    NONE = 0
+    UNKNOWN = 1
+    """The name is not known to be that of something else."""
+    GENERIC = 2
+    KIND = 3
+    """The name is the kind of the entries, or the last words of the property's name."""
+    PROPERTY = 4
 
 
-def group_item_nodes(nodes: Sequence[DataNode]) -> list[list[DataNode]]:
-    """Group the main nodes that do not describe the page itself: by list, else by type.
+@dataclass(frozen=True, slots=True)
+class ListName:
+    """What the name of a list field may mean.
 
-    Entries of different lists may have the same type, so each list is a group of its own. The
-    entries of a breadcrumb are not part of the page.
+    Attributes
+    ----------
+    generic
+        Whether it says nothing about the items.
+    kind
+        The kind of thing that it names; empty if it is none that is known.
+    forms
+        Its last words in the singular and as they are, without those such as "list".
+    properties
+        The properties that it is another name of.
+    others
+        Whether it asks for other things than those of the page, such as related products.
     """
-    groups: dict[tuple[DataNode | None, tuple[str, ...]], dict[DataNode, None]] = {}
-    entries: set[DataNode] = set()
-    main = [node for node in nodes if node.main and not node.is_a(*PAGE_TYPES)]
-    for node in main:
-        elements = [value for value in node.values(_ELEMENTS) if isinstance(value, DataNode)]
-        entries.update(elements, [node] if elements else [])
-        for item in open_lists([node]) if elements and not node.is_a(_BREADCRUMB) else ():
-            if isinstance(item, DataNode):
-                groups.setdefault((node, item.types), {})[item] = None
-    for node in main:
-        if node.types and node not in entries:
-            groups.setdefault((None, node.types), {})[node] = None
-    return [list(group) for group in groups.values()][:_MAX_GROUPS]
+
+    generic: bool
+    kind: str
+    forms: tuple[tuple[str, ...], ...]
+    properties: frozenset[str]
+    others: bool
 
 
-def count_matching_fields(
-    nodes: Sequence[DataNode],
-    items: Sequence[Mapping[str, Any]],
-    provenance: Mapping[str, str],
+@lru_cache(maxsize=1024)
+def read_list_name(name: str) -> ListName:
+    """Read the name of a list field."""
+    words = split_words(name)
+    bare = words
+    while len(bare) > 1 and bare[-1] in LIST_WORDS:
+        bare = bare[:-1]
+    endings = [words, *(bare[at:] for at in range(len(bare)))]
+    endings = [ending for ending in endings if ending and "".join(ending) not in GENERIC_NAMES]
+    kinds = (kind_of_name("".join(ending)) for ending in endings)
+    forms = ((*ending[:-1], form) for ending in endings for form in singular_forms(ending[-1]))
+    readings = (reading for reading in name_readings(name) if len(reading.chain) == 1)
+    return ListName(
+        generic=normalize_short_name(name) in GENERIC_NAMES,
+        kind=next((kind for kind in kinds if kind), ""),
+        forms=tuple(dict.fromkeys(forms)),
+        properties=frozenset(reading.chain[0] for reading in readings),
+        others=bool(set(words) & RELATION_WORDS),
+    )
+
+
+def match_name(name: str, declared: DeclaredList) -> NameMatch:
+    """Return how well the name of a field fits a list."""
+    wanted = read_list_name(name)
+    nodes = declared.nodes
+    last = normalize_name(declared.path[-1]) if declared.path else ""
+    by_property = not wanted.generic and last not in _STEPS_OF_LISTS and last in wanted.properties
+    if by_property or is_breadcrumb(declared) or wanted.kind == "breadcrumb":
+        is_breadcrumbs = is_breadcrumb(declared) and wanted.kind == "breadcrumb"
+        return NameMatch.PROPERTY if by_property or is_breadcrumbs else NameMatch.NONE
+    if wanted.others or declared.aside or not nodes:
+        return NameMatch.NONE
+    if wanted.generic:
+        return NameMatch.GENERIC
+    of_kind = bool(wanted.kind) and any(is_of_kind(node, wanted.kind) for node in nodes)
+    if of_kind or _ends_alike(wanted, declared, nodes):
+        return NameMatch.KIND
+    return _match_other(wanted, declared, nodes)
+
+
+def _match_other(wanted: ListName, declared: DeclaredList, nodes: Sequence[DataNode]) -> NameMatch:
+    """Return whether a name that no entry has does not speak against a list."""
+    if all(not node.types or node.is_a("listitem") for node in nodes):
+        # The list does not say what its entries are.
+        return NameMatch.GENERIC if declared.explicit else NameMatch.UNKNOWN
+    belongs = not wanted.kind or _belongs_to(wanted.kind, declared, nodes)
+    return NameMatch.UNKNOWN if belongs else NameMatch.NONE
+
+
+def is_breadcrumb(declared: DeclaredList) -> bool:
+    """Return whether a list is the breadcrumb of the page."""
+    return any(node.is_a("breadcrumblist") for node in declared.holders) or any(
+        normalize_name(label) == "breadcrumb" for label in declared.path[-1:]
+    )
+
+
+def _ends_alike(wanted: ListName, declared: DeclaredList, nodes: Sequence[DataNode]) -> bool:
+    """Return whether a property on the way to a list, or a type, ends with the field's words."""
+    names = [*declared.path, *dict.fromkeys(node.types[0] for node in nodes if node.types)]
+    return any(
+        len(form) <= len(words)
+        and form[-1] in singular_forms(words[-1])
+        and words[len(words) - len(form) : -1] == form[:-1]
+        for words in map(split_words, names)
+        if words
+        for form in wanted.forms
+    )
+
+
+def _belongs_to(kind: str, declared: DeclaredList, nodes: Sequence[DataNode]) -> bool:
+    """Return whether the things that hold a list, or those that it offers, are of a kind."""
+    offered = (value for node in nodes for value in node.values("itemoffered"))
+    things = [*declared.holders, *(value for value in offered if isinstance(value, DataNode))]
+    return any(is_of_kind(thing, kind) for thing in things)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldMatch:
+    """The fields of items that a list fills.
+
+    Attributes
+    ----------
+    filled
+        Their names.
+    own
+        How many of them are not of one of several things below an entry, as the price of one of
+        its offers.
+    enough
+        Whether they are enough for the list to match by its fields alone.
+    strong
+        Whether they are at least half of the fields.
+    """
+
+    filled: frozenset[str]
+    own: int
+    enough: bool
+    strong: bool
+
+
+def match_fields(
+    rows: Sequence[tuple[ListEntry, Mapping[str, str]]],
+    declared: DeclaredList,
     item: FieldSchema,
-) -> int:
-    """Count the fields of items that nodes of one type provide; 0 if the nodes do not match.
+    *,
+    strict: bool,
+) -> FieldMatch:
+    """Compare what entries of a list gave with the fields of an item.
 
     Parameters
     ----------
-    nodes
-        The nodes.
-    items, provenance
-        The items that were filled from them, and the source of each value.
+    rows
+        Entries with the sources of the values that they gave, by JSON pointer.
+    declared
+        The list.
     item
         The schema of an item.
+    strict
+        Whether the name of the field does not speak for the list, so that a field that nearly
+        everything has is no sign.
     """
-    filled_names = {name for values in items for name, value in values.items() if value is not None}
-    if not filled_names or 2 * len(filled_names) < len(item.properties):
-        return 0
+    by_field: dict[str, list[tuple[ListEntry, list[str]]]] = {}
+    for entry, provenance in rows:
+        for pointer, origin in provenance.items():
+            path = entry, _steps_below(entry, origin)
+            by_field.setdefault(pointer.split("/")[1], []).append(path)
+    several = [all(_is_of_several(*path) for path in paths) for paths in by_field.values()]
+    firsts = {
+        normalize_name(steps[0]) for paths in by_field.values() for _, steps in paths if steps
+    }
+    distinctive = bool(firsts - {"id"} - COMMON_PROPERTIES)
     kinds = {reading.kind for name in item.properties for reading in name_readings(name)} - {""}
-    if any(is_of_kind(node, kind) for kind in kinds for node in nodes[:1]):
-        return len(filled_names)
-    steps = {origin.split("/")[1] for origin in provenance.values() if "/" in origin}
-    distinctive_names = {normalize_name(step) for step in steps - {"@id"}} - COMMON_PROPERTIES
-    return len(filled_names) if distinctive_names or all(map(_is_common, item.properties)) else 0
+    named = any(is_of_kind(node, kind) for kind in kinds for node in declared.nodes[:1])
+    plain = all(map(_is_common, item.properties)) and (declared.explicit or not declared.path)
+    strong = 2 * len(by_field) >= len(item.properties)
+    enough = strong and (distinctive or (not strict and (named or plain)))
+    return FieldMatch(frozenset(by_field), len(by_field) - sum(several), enough, strong)
+
+
+@dataclass(frozen=True, slots=True)
+class ListMatch:
+    """A list with the entries that match the items of a field."""
+
+    declared: DeclaredList
+    entries: list[ListEntry]
+    name: NameMatch
+    fields: FieldMatch
+
+    @property
+    def strong(self) -> bool:
+        """Whether name and fields are enough."""
+        return self.fields.enough or (self.name >= NameMatch.KIND and self.fields.strong)
+
+    @property
+    def rank(self) -> tuple[int | bool, ...]:
+        """Sorts matches, best last."""
+        declared = self.declared
+        several = len(self.entries) > 1
+        by_name = (self.strong, self.name, declared.near and self.name is NameMatch.PROPERTY)
+        by_list = (several, declared.main, declared.explicit, declared.near, len(self.entries))
+        return (*by_name, self.fields.own, *by_list)
+
+
+def rank_lists(
+    name: str,
+    lists: Sequence[DeclaredList],
+    item: FieldSchema,
+    sources_of: Callable[[ListEntry], Mapping[str, str]],
+) -> list[ListMatch]:
+    """Return the lists that match a field, best first.
+
+    Parameters
+    ----------
+    name
+        The name of the field.
+    lists
+        The lists of the page.
+    item
+        The schema of an item.
+    sources_of
+        Fills an item from an entry, and returns the sources of its values by JSON pointer.
+    """
+    named = [(match, each) for each in lists if (match := match_name(name, each))]
+    named.sort(key=lambda pair: -pair[0])
+    matches = [
+        found
+        for match, declared in named[:_MAX_CANDIDATES]
+        for entries in _candidates(read_list_name(name), match, declared)
+        if (found := _match_entries(declared, entries, match, item, sources_of)) is not None
+    ]
+    matches.sort(key=lambda match: match.rank, reverse=True)  # stable: of equals the first
+    return [_joined(matches), *matches[1:]] if matches else []
+
+
+def _candidates(
+    wanted: ListName, match: NameMatch, declared: DeclaredList
+) -> Iterator[list[list[ListEntry]]]:
+    """Yield the entries that may be rows together, by type.
+
+    Those of a list may be of several types. Of things that stand by themselves, only those of the
+    kind that the field names, or of one type.
+    """
+    groups: dict[tuple[str, ...], list[ListEntry]] = {}
+    for entry in declared.entries:
+        types = entry.thing.types if isinstance(entry.thing, DataNode) else ()
+        groups.setdefault(types, []).append(entry)
+    by_type = list(groups.values())[:_MAX_TYPES]
+    if match is NameMatch.KIND:
+        of_kind = [group for group in by_type if _is_wanted(wanted, group[0], declared)]
+        yield of_kind or by_type
+    elif declared.path:
+        yield by_type
+    else:
+        yield from ([group] for group in by_type)
+
+
+def _is_wanted(wanted: ListName, entry: ListEntry, declared: DeclaredList) -> bool:
+    if not isinstance(entry.thing, DataNode):
+        return False
+    if wanted.kind and is_of_kind(entry.thing, wanted.kind):
+        return True
+    return not declared.path and _ends_alike(wanted, declared, [entry.thing])
+
+
+def _match_entries(
+    declared: DeclaredList,
+    groups: Sequence[list[ListEntry]],
+    name: NameMatch,
+    item: FieldSchema,
+    sources_of: Callable[[ListEntry], Mapping[str, str]],
+) -> ListMatch | None:
+    """Compare some entries of each type with an item; None if none matches."""
+    strict = name is NameMatch.UNKNOWN
+    matched: list[FieldMatch] = []
+    kept: list[ListEntry] = []
+    for group in groups:
+        step = max(len(group) // _SAMPLED, 1)
+        rows = [(entry, sources_of(entry)) for entry in group[::step][: _SAMPLED + 1]]
+        fields = match_fields(rows, declared, item, strict=strict)
+        if fields.enough or (fields.filled and name >= NameMatch.KIND):
+            matched.append(fields)
+            kept += group
+    if not kept:
+        return None
+    filled = frozenset(name for fields in matched for name in fields.filled)
+    if name < NameMatch.KIND and not _is_evident(declared, kept, len(filled), item, strict=strict):
+        return None
+    order = {id(entry): at for at, entry in enumerate(declared.entries)}
+    kept.sort(key=lambda entry: order[id(entry)])
+    best = max(matched, key=lambda fields: (fields.strong, fields.own))
+    fields = replace(best, filled=filled, enough=any(fields.enough for fields in matched))
+    return ListMatch(declared, kept, name, fields)
+
+
+def _is_evident(
+    declared: DeclaredList,
+    entries: Sequence[ListEntry],
+    filled: int,
+    item: FieldSchema,
+    *,
+    strict: bool,
+) -> bool:
+    """Return whether a list that the name of a field does not mean is what it asks for.
+
+    A property with one value for each thing that has it, as the rating of a review, is rather a
+    part of the thing than a list.
+    """
+    if declared.explicit:
+        return True
+    if not declared.path:
+        return len(entries) > 1 or not strict
+    single = len(entries) <= len(declared.holders)
+    return filled == len(item.properties) if single else 2 * filled > len(item.properties)
+
+
+def _joined(matches: Sequence[ListMatch]) -> ListMatch:
+    """Return the first match with the entries of item lists that are alike in all but entries."""
+    best = matches[0]
+    alike = [
+        match
+        for match in matches
+        if match.declared.explicit
+        and (match.declared.path, match.declared.syntax, match.declared.main, match.name)
+        == (best.declared.path, best.declared.syntax, best.declared.main, best.name)
+        and match.fields.filled == best.fields.filled
+    ]
+    if len(alike) < 2 or best not in alike:  # noqa: PLR2004 - two are to be joined
+        return best
+    entries = {entry.thing: entry for match in alike for entry in match.entries}
+    return replace(best, entries=list(entries.values()))
+
+
+def _steps_below(entry: ListEntry, origin: str) -> list[str]:
+    """Return the properties from an entry to a value; empty if the value is from around it."""
+    prefix = f"{entry.origin}/"
+    return origin.removeprefix(prefix).split("/") if origin.startswith(prefix) else []
+
+
+def _is_of_several(entry: ListEntry, steps: Sequence[str]) -> bool:
+    """Return whether a value belongs to one of several nodes of a property below an entry."""
+    node = entry.thing
+    for step in steps[:-1]:
+        nodes = [
+            value for value in node.values(normalize_name(step)) if isinstance(value, DataNode)
+        ]
+        if len(nodes) != 1:
+            return len(nodes) > 1
+        node = nodes[0]
+    return False
 
 
 def rank_tables(grids: Sequence[DataTable], item: FieldSchema) -> list[tuple[int, DataTable]]:
@@ -137,14 +442,6 @@ def node_pairs(node: DataNode, origin: str) -> Iterator[tuple[str, list[tuple[st
             pairs.append((name, value))
     if pairs:
         yield f"{origin}/{own_name}", pairs
-
-
-def _entry_object(value: Any) -> Any:
-    """Return the object of a list entry, unless the entry itself has a name."""
-    if not isinstance(value, DataNode) or value.values("name"):
-        return value
-    inner = (item for item in value.values("item") if isinstance(item, DataNode))
-    return next(inner, value)
 
 
 @lru_cache(maxsize=4096)

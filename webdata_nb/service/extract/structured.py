@@ -18,7 +18,7 @@ from typing import Any, Final, Self
 from webdata_nb.service.errors import ExtractError
 from webdata_nb.service.extract.coerce import ValueCoercion
 from webdata_nb.service.extract.declared import DeclaredFields
-from webdata_nb.service.extract.field_filling import SchemaFiller
+from webdata_nb.service.extract.field_filling import SchemaFiller, Subject
 from webdata_nb.service.extract.node_graph import NodeGraph
 from webdata_nb.service.extract.root_node import find_root
 from webdata_nb.service.extract.schema import FieldSchema, read_schema
@@ -193,14 +193,14 @@ def extract_structured(
     declared = DeclaredFields(structured, metadata, tables, labels or {}, has_text=has_text)
     filler = SchemaFiller(graph, declared, coercion, root, visible)
     origin = root.label if root is not None else ""
-    page_object = filler.object(field_schema, root, "", origin, page=True)
+    page_object = filler.object(field_schema, Subject(root, origin, page=True), "")
     empty = dict.fromkeys(field_schema.properties)
     return Extraction(
         page_object.value or empty,
         page_object.provenance,
         page_object.missing,
         filler.conflicts,
-        _notes(structured),
+        (*_notes(structured), *filler.notes),
     )
 
 

@@ -7,13 +7,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.service.extract.declared import DeclaredFields, DeclaredValues
+from webdata_nb.service.extract.declared_lists import MAX_ITEMS
 from webdata_nb.service.extract.field_names import (
     kind_of_name,
     name_readings,
     name_readings_from,
     normalize_short_name,
 )
-from webdata_nb.service.extract.item_matching import MAX_ITEMS
 from webdata_nb.service.extract.node_graph import DataNode, NodeGraph
 from webdata_nb.service.extract.root_node import (
     find_twin_nodes,
@@ -81,6 +81,7 @@ class ValueLookup:
         self._graph = graph
         self._declared = declared
         self._twins = [] if root is None else find_twin_nodes(graph, root)
+        self.subjects = [] if root is None else [root, *self._twins]
         pages = (node for node in graph.nodes if node.main and node.is_a(*PAGE_TYPES))
         self._pages = [node for node in islice(pages, _MAX_PAGE_NODES) if node is not root]
         self._nodes_by_kind: dict[str, list[DataNode]] = {}

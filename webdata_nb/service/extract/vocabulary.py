@@ -196,7 +196,11 @@ SYNONYMS: Final[dict[str, tuple[str, ...]]] = {
         "job": "jobtitle",
         "position": "jobtitle",
         "question": "name text",
-        "answer": "acceptedanswer suggestedanswer text",
+        "answer": "acceptedanswer suggestedanswer",
+        "relatedproducts": "isrelatedto issimilarto",
+        "similarproducts": "issimilarto isrelatedto",
+        "related": "isrelatedto issimilarto",
+        "similar": "issimilarto isrelatedto",
         "os": "operatingsystem",
         "version": "softwareversion",
         "bio": "description",
@@ -237,6 +241,7 @@ SYNONYMS_BY_TYPE: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "unit": ("unittext",),
     },
     "comment": {"text": ("text",)},
+    "answer": {"answer": ("text",), "text": ("text",)},
     "howtostep": {"text": ("text", "name")},
     "listitem": {"url": ("item",)},
     "imageobject": {"url": ("contenturl",), "src": ("url", "contenturl"), "alt": ("caption",)},
@@ -296,9 +301,12 @@ PAGE_KINDS: Final = _set(
 GENERIC_NAMES: Final = _set(
     "item items result results entry entries record records list listing listings data"
     " details detail info information main object attributes specs specifications"
-    " specification general overview metadata meta pricing card cards"
+    " specification general overview metadata meta pricing card cards row rows element elements"
 )
 """Names that say nothing about what stands under them."""
+
+LIST_WORDS: Final = _set("list lists listing listings result results entry entries rows table")
+"""Words at the end of a list's name that do not say what its items are."""
 
 _OFFER: Final = _set(
     "price lowprice highprice minprice maxprice pricecurrency availability itemcondition"
@@ -339,6 +347,39 @@ TRAVERSED_PROPERTIES: Final[dict[str, frozenset[str]]] = {
 
 MAIN_NODE_PROPERTIES: Final = _set("mainentity itemlistelement item haspart blogpost")
 """Properties that lead from the node of a page to the things that it is about."""
+
+LIST_ELEMENT_PROPERTIES: Final = ("itemlistelement", "datafeedelement")
+"""Properties that make a node a list of their values."""
+
+PART_PROPERTIES: Final = _set("hasvariant subevent subevents haspart workexample department")
+"""Properties whose values are things of which a thing of the same kind consists."""
+
+ASIDE_PROPERTIES: Final = _set(
+    "breadcrumb isrelatedto issimilarto isaccessoryorsparepartfor isconsumablefor isvariantof"
+    " ispartof partofseries partofseason partoftvseries superevent inalbum itemreviewed about"
+    " mentions subjectof mainentityofpage isbasedon citation relatedlink significantlink"
+    " potentialaction alumni knows sameas parentorganization parentitem"
+)
+"""Properties that lead away from a thing: to what resembles it, contains it, or speaks of it."""
+
+RELATION_WORDS: Final = _set(
+    "related similar recommended recommendation recommendations suggested suggestion suggestions"
+    " alternative alternatives accessory accessories"
+)
+"""Words in the name of a field that asks for other things than those of the page."""
+
+RELATION_PHRASES: Final = (
+    *("related", "similar", "recommend", "suggested", "also like", "also bought", "also viewed"),
+    *("ähnlich", "verwandt", "empfohlen", "empfehlung", "auch gefallen", "kauften auch"),
+    *("similaire", "recommand", "associés", "aimerez aussi", "relacionad", "recomendad"),
+    *("también", "correlat", "simili", "consigliat", "gerelateerd", "vergelijkbar", "aanbevolen"),
+    *("podobn", "polecan", "powiązan", "doporuč", "souvisej", "liknande", "relatera", "rekommend"),
+    *("lignende", "relatere", "anbefal", "samankalt", "suosit", "benzer", "önerilen", "ilgili"),
+    *("похож", "рекоменд", "сопутств", "схож", "рекомендов", "σχετικ", "παρόμοι", "hasonló"),
+    *("関連", "おすすめ", "オススメ", "相关", "相關", "推荐", "推薦", "관련", "추천", "مشابه"),
+    *("ذات صلة", "קשורים", "דומים", "liên quan", "terkait", "serupa"),
+)
+"""Parts of the names of lists of other things, in lower case."""
 
 PAGE_TYPES: Final = ("page", "website")
 SECONDARY_TYPES: Final = (
