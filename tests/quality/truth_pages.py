@@ -281,21 +281,21 @@ class Writer:
         form = self.random.randrange(4 if len(nodes) > 1 else 2)
         context = {"@context": "https://schema.org"}
         if form == 0:
-            return "".join(map(_script, ({**context, **node} for node in typed)))
+            return "".join(map(json_ld_script, ({**context, **node} for node in typed)))
         if form == 1:
-            return _script({**context, "@graph": typed})
+            return json_ld_script({**context, "@graph": typed})
         if form == 2:
-            return _script(typed)
+            return json_ld_script(typed)
         elements = [
             {"@type": "ListItem", "position": at, "item": node} for at, node in enumerate(typed, 1)
         ]
-        return _script({**context, "@type": "ItemList", "itemListElement": elements})
+        return json_ld_script({**context, "@type": "ItemList", "itemListElement": elements})
 
     def _microdata(self, kind: str, nodes: list[Row]) -> str:
-        return "".join(_microdata({"@type": kind, **node}) for node in nodes)
+        return "".join(microdata({"@type": kind, **node}) for node in nodes)
 
     def _rdfa(self, kind: str, nodes: list[Row]) -> str:
-        inner = "".join(_rdfa({"@type": kind, **node}) for node in nodes)
+        inner = "".join(rdfa({"@type": kind, **node}) for node in nodes)
         return f'<div vocab="https://schema.org/">{inner}</div>'
 
 
@@ -326,7 +326,7 @@ def truth_page(number: int) -> TruthPage:
     builds = [writer.random.choice(group) for group in groups]
     blocks = [build(writer) for build in builds]
     beside = writer.random.sample(_BESIDE, writer.random.randrange(len(_BESIDE)))
-    parts = [block.html for block in blocks] + [_script(each) for each in beside]
+    parts = [block.html for block in blocks] + [json_ld_script(each) for each in beside]
     writer.random.shuffle(parts)
     fields = {name: schema for block in blocks for name, schema in block.fields.items()}
     truth = {name: value for block in blocks for name, value in block.truth.items()}
@@ -348,14 +348,16 @@ def _written(value: Any) -> str:
     return "" if value is None else escape(str(value))
 
 
-def _script(data: Any) -> str:
+def json_ld_script(data: Any) -> str:
+    """Write data as a script."""
     text = json.dumps(data).replace("<", "\\u003c")
     return f'<script type="application/ld+json">{text}</script>'
 
 
-def _microdata(node: Row, prop: str = "") -> str:
+def microdata(node: Row, prop: str = "") -> str:
+    """Write a node as microdata."""
     inner = "".join(
-        _microdata(each, name)
+        microdata(each, name)
         if isinstance(each, dict)
         else f'<span itemprop="{name}">{_written(each)}</span>'
         for name, value in node.items()
@@ -366,9 +368,10 @@ def _microdata(node: Row, prop: str = "") -> str:
     return f'<div itemscope itemtype="https://schema.org/{node["@type"]}"{named}>{inner}</div>'
 
 
-def _rdfa(node: Row, prop: str = "") -> str:
+def rdfa(node: Row, prop: str = "") -> str:
+    """Write a node as RDFa."""
     inner = "".join(
-        _rdfa(each, name)
+        rdfa(each, name)
         if isinstance(each, dict)
         else f'<span property="{name}">{_written(each)}</span>'
         for name, value in node.items()

@@ -23,6 +23,7 @@ from webdata_nb.service.extract.vocabulary import (
     PAGE_TYPES,
     PART_PROPERTIES,
     RELATION_PHRASES,
+    RELATION_PROPERTIES,
     TYPES_BY_KIND,
 )
 
@@ -38,8 +39,9 @@ _MAX_STEPS: Final = 5
 _MAX_LISTS: Final = 500
 _MAX_VISITS: Final = 20_000
 _MAX_COMPARED: Final = 200
-_MAX_COMPARED_VALUES: Final = 40
-"""Properties of a node, and values of a property, that are compared."""
+_ATOMS_OF_ENTRY: Final = 500
+_ATOMS_OF_TOP: Final = 20_000
+"""Names and values that are compared to find out whether a page declares a thing twice."""
 _BREADCRUMB: Final = "breadcrumblist"
 _VARIANTS: Final = "hasvariant"
 
@@ -144,11 +146,47 @@ def lists_of_page(
     """
     collector = _ListCollector()
     main = [node for node in nodes if node.main]
+    elsewhere = _related_nodes(main)
     for subject in subjects:
         collector.visit(subject, subject, (), subject.label, near=True)
+    repeated = _repeated_nodes(main)
     for node in main:
-        collector.visit(node, (node.origin, node.types), (), node.label)
-    return [*collector.found(), *_standing_alone(main, collector.listed)]
+        if node in repeated:
+            collector.listed.update(_nodes_of_list(node) if _is_list(node) else ())
+        elif node not in elsewhere:
+            collector.visit(node, (node.origin, node.types), (), node.label)
+    return [*collector.found(), *_standing_alone(main, collector.listed | elsewhere)]
+
+
+def _related_nodes(main: list[DataNode]) -> set[DataNode]:
+    """Return the nodes that main nodes name as other things, such as similar products."""
+    related: set[DataNode] = set()
+    for node in main:
+        if _is_list(node) and _is_aside(node):
+            related.update(_nodes_of_list(node))
+            related.discard(node)
+        for name in RELATION_PROPERTIES & node.properties.keys():
+            related.update(value for value in node.values(name) if isinstance(value, DataNode))
+    return related
+
+
+def _repeated_nodes(main: list[DataNode]) -> set[DataNode]:
+    """Return the holders of lists that declare what an earlier one does, nodes below included."""
+    alike: dict[Any, list[DataNode]] = {}
+    for node in main:
+        if any(isinstance(value, DataNode) for _, vs in node.properties.values() for value in vs):
+            alike.setdefault((node.origin, node.types, *node.properties), []).append(node)
+    repeated: set[DataNode] = set()
+    atoms = _ATOMS_OF_TOP
+    for nodes in alike.values():
+        contents: set[Any] = set()
+        for node in nodes if len(nodes) > 1 else ():
+            content = content_of(node, atoms)
+            atoms -= len(content) if isinstance(content, tuple) else 0
+            if content in contents:
+                repeated.add(node)
+            contents.add(content)
+    return repeated
 
 
 class _ListCollector:
@@ -183,12 +221,12 @@ class _ListCollector:
             lists = [value for value in opened if isinstance(value, DataNode) and _is_list(value)]
             aside = name in ASIDE_PROPERTIES or any(map(_is_aside, lists))
             below = (*path, label)
-            at = origin if explicit else f"{origin}/{pointer_step(label)}"
+            at = f"{origin}/{pointer_step(label)}"
             entries = list(islice(_open_all(opened, at), MAX_ITEMS + 1))
             if name == _VARIANTS:
                 entries = [_with_group(entry, node) for entry in entries]
             if explicit:
-                self.listed.update(_nodes_of_list(node, entries))
+                self.listed.update(_nodes_of_list(node))
             declared = DeclaredList(
                 node.origin,
                 below,
@@ -224,7 +262,7 @@ def _standing_alone(main: list[DataNode], listed: set[DataNode]) -> list[Declare
     found = []
     for syntax, entries in lists.items():
         declared = DeclaredList(syntax)
-        declared.add(None, _once(list(entries.values())))
+        declared.add(None, list(entries.values()))
         found.append(declared)
     return found
 
@@ -322,51 +360,51 @@ def _position(value: Any) -> float | None:
     return None if isinstance(position, bool) or not isinstance(position, int | float) else position
 
 
-def _once(entries: list[ListEntry]) -> list[ListEntry]:
-    """Return the entries without repeats of all of them, as of a script that a page has twice."""
-    if len(entries) > _MAX_COMPARED:
+def without_repeats(entries: list[ListEntry]) -> list[ListEntry]:
+    """Return entries without repeats of all of them, as of a script that a page has twice."""
+    count = len(entries)
+    contents = [content_of(entry.thing) for entry in entries[:_MAX_COMPARED]]
+    if len(contents) < count or len(set(contents)) == count:
         return entries
-    for levels in (0, 1):
-        contents = [_content(entry.thing, levels) for entry in entries]
-        length = _period(contents)
-        if length == len(entries):
-            break
-    else:
-        return entries[:length]
+    for length in range(1, count // 2 + 1):
+        if count % length == 0 and contents == contents[:length] * (count // length):
+            return entries[:length]
     return entries
 
 
-def _period(values: list[Any]) -> int:
-    """Return the length of the shortest list that, repeated, gives `values`."""
-    count = len(values)
-    lengths = (length for length in range(1, count // 2 + 1) if count % length == 0)
-    return next(
-        (length for length in lengths if values == values[:length] * (count // length)), count
-    )
+def content_of(thing: Any, limit: int = _ATOMS_OF_ENTRY) -> Any:
+    """Return what a node and the nodes below it declare, for comparisons.
+
+    If that is more than `limit` names and values, it equals nothing.
+    """
+    atoms: list[Any] = []
+    stack = [thing]
+    while stack:
+        if len(atoms) + len(stack) > limit:
+            return object()
+        value = stack.pop()
+        if not isinstance(value, DataNode):
+            atoms.append(value)
+            continue
+        atoms.append(value.types)
+        for name, (_, values) in value.properties.items():
+            stack += (*values, name)
+    return tuple(atoms)
 
 
-def _content(node: DataNode, levels: int) -> Any:
-    """Return what a node declares, and so for `levels` of nodes below it, for comparisons."""
-    return node.types, [
-        (
-            name,
-            [
-                (_content(value, levels - 1) if levels else None)
-                if isinstance(value, DataNode)
-                else value
-                for value in values[:_MAX_COMPARED_VALUES]
-            ],
-        )
-        for name, (_, values) in islice(node.properties.items(), _MAX_COMPARED_VALUES)
-    ]
+def _nodes_of_list(node: DataNode) -> Iterator[DataNode]:
+    """Yield an item list, its list items and their objects.
 
-
-def _nodes_of_list(node: DataNode, entries: list[ListEntry]) -> Iterator[DataNode]:
+    What a breadcrumb names may be the thing that the page is about, so it is left out.
+    """
     yield node
-    for entry in entries:
+    for entry in islice(_open_all([node], ""), MAX_ITEMS):
         yield from entry.around
-        if isinstance(entry.thing, DataNode):
-            yield entry.thing
+        thing = entry.thing
+        if isinstance(thing, DataNode) and not (
+            node.is_a(_BREADCRUMB) and thing.types and not thing.is_a("listitem", "thing")
+        ):
+            yield thing
 
 
 def _is_aside(node: DataNode) -> bool:

@@ -27,6 +27,7 @@ from webdata_nb.service.extract.field_names import (
 from webdata_nb.service.extract.item_matching import (
     ListMatch,
     NameMatch,
+    describe_lists,
     match_name,
     node_pairs,
     rank_lists,
@@ -355,10 +356,7 @@ class SchemaFiller:
         matches = rank_lists(name, lists, inner, partial(self._sources, inner))
         best = matches[0] if matches else None
         if best is not None and best.name >= NameMatch.KIND:
-            part = self._entries(name, schema, inner, best, pointer)
-            if part.value is not None:
-                return part
-            best = None
+            return self._entries(name, schema, inner, best, pointer)
         to_beat = 0 if best is None else len(best.fields.filled)
         for source in self._lookup.values(
             name, schema, subject.node, subject.origin, page=subject.page
@@ -371,6 +369,8 @@ class SchemaFiller:
             part = self._table(schema, inner, pointer, fields_to_beat=to_beat, kind=kind)
             if part.value is not None:
                 return part
+            if best is None and (note := describe_lists(lists)):
+                self.notes.append(f"{name}: {note}")
         return FilledValue() if best is None else self._entries(name, schema, inner, best, pointer)
 
     def _lists_of(self, subject: Subject) -> list[DeclaredList]:
@@ -433,7 +433,7 @@ class SchemaFiller:
             self.notes.append(
                 f"{name}: {len(parts)} rows are declared, which its schema does not allow"
             )
-        elif match.declared.count > MAX_ITEMS or self._budget.exhausted:
+        elif parts and (match.declared.count > MAX_ITEMS or self._budget.exhausted):
             self.notes.append(f"{name}: only the first {len(parts)} of the declared rows were read")
         return joined
 

@@ -7,12 +7,19 @@ match.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from webdata_nb.service.extract.declared_lists import MAX_ITEMS, DeclaredList, ListEntry
+from webdata_nb.service.extract.declared_lists import (
+    MAX_ITEMS,
+    DeclaredList,
+    ListEntry,
+    content_of,
+    without_repeats,
+)
 from webdata_nb.service.extract.field_names import (
     kind_of_name,
     name_readings,
@@ -39,6 +46,7 @@ if TYPE_CHECKING:
 _UNIT_WORDS: Final = ("unit", "unitcode", "currency")
 _MAX_CANDIDATES: Final = 60
 _MAX_TYPES: Final = 8
+_MAX_DESCRIBED: Final = 3
 _SAMPLED: Final = 3
 """Entries of each type that are compared with the fields of an item."""
 _STEPS_OF_LISTS: Final = frozenset({"itemlistelement", "datafeedelement", "mainentity"})
@@ -112,11 +120,12 @@ def match_name(name: str, declared: DeclaredList) -> NameMatch:
     if by_property or is_breadcrumb(declared) or wanted.kind == "breadcrumb":
         is_breadcrumbs = is_breadcrumb(declared) and wanted.kind == "breadcrumb"
         return NameMatch.PROPERTY if by_property or is_breadcrumbs else NameMatch.NONE
-    if wanted.others or declared.aside or not nodes:
+    if wanted.others or declared.aside or not (nodes or declared.explicit):
         return NameMatch.NONE
     if wanted.generic:
         return NameMatch.GENERIC
-    of_kind = bool(wanted.kind) and any(is_of_kind(node, wanted.kind) for node in nodes)
+    things = [*nodes, *_offered(nodes)]
+    of_kind = bool(wanted.kind) and any(is_of_kind(thing, wanted.kind) for thing in things)
     if of_kind or _ends_alike(wanted, declared, nodes):
         return NameMatch.KIND
     return _match_other(wanted, declared, nodes)
@@ -127,7 +136,7 @@ def _match_other(wanted: ListName, declared: DeclaredList, nodes: Sequence[DataN
     if all(not node.types or node.is_a("listitem") for node in nodes):
         # The list does not say what its entries are.
         return NameMatch.GENERIC if declared.explicit else NameMatch.UNKNOWN
-    belongs = not wanted.kind or _belongs_to(wanted.kind, declared, nodes)
+    belongs = not wanted.kind or any(is_of_kind(node, wanted.kind) for node in declared.holders)
     return NameMatch.UNKNOWN if belongs else NameMatch.NONE
 
 
@@ -151,11 +160,10 @@ def _ends_alike(wanted: ListName, declared: DeclaredList, nodes: Sequence[DataNo
     )
 
 
-def _belongs_to(kind: str, declared: DeclaredList, nodes: Sequence[DataNode]) -> bool:
-    """Return whether the things that hold a list, or those that it offers, are of a kind."""
+def _offered(nodes: Sequence[DataNode]) -> list[DataNode]:
+    """Return the things that offers are of."""
     offered = (value for node in nodes for value in node.values("itemoffered"))
-    things = [*declared.holders, *(value for value in offered if isinstance(value, DataNode))]
-    return any(is_of_kind(thing, kind) for thing in things)
+    return [value for value in offered if isinstance(value, DataNode)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,8 +248,8 @@ class ListMatch:
         declared = self.declared
         several = len(self.entries) > 1
         by_name = (self.strong, self.name, declared.near and self.name is NameMatch.PROPERTY)
-        by_list = (several, declared.main, declared.explicit, declared.near, len(self.entries))
-        return (*by_name, self.fields.own, *by_list)
+        by_list = (several, declared.main, declared.explicit, declared.near, -len(declared.path))
+        return (*by_name, self.fields.own, *by_list, len(self.entries))
 
 
 def rank_lists(
@@ -271,8 +279,23 @@ def rank_lists(
         for entries in _candidates(read_list_name(name), match, declared)
         if (found := _match_entries(declared, entries, match, item, sources_of)) is not None
     ]
-    matches.sort(key=lambda match: match.rank, reverse=True)  # stable: of equals the first
-    return [_joined(matches), *matches[1:]] if matches else []
+    ranked = sorted(matches, key=lambda match: match.rank, reverse=True)  # of equals the first
+    return [_joined(ranked[0], matches), *ranked[1:]] if ranked else []
+
+
+def describe_lists(lists: Sequence[DeclaredList]) -> str:
+    """Say which lists a page declares, where none matches a field; empty without any."""
+    counts = Counter[str]()
+    for declared in lists:
+        kinds = Counter(node.types[0] for node in declared.nodes if node.types)
+        for kind, count in kinds.items() if not declared.aside else ():
+            counts[kind] = max(counts[kind], count)
+    longest = [f"{count} {kind}" for kind, count in counts.most_common(_MAX_DESCRIBED) if count > 1]
+    if not longest:
+        return ""
+    return (
+        f"of the lists that the page declares ({', '.join(longest)}) none has enough of its fields"
+    )
 
 
 def _candidates(
@@ -300,7 +323,8 @@ def _candidates(
 def _is_wanted(wanted: ListName, entry: ListEntry, declared: DeclaredList) -> bool:
     if not isinstance(entry.thing, DataNode):
         return False
-    if wanted.kind and is_of_kind(entry.thing, wanted.kind):
+    things = [entry.thing, *_offered([entry.thing])]
+    if wanted.kind and any(is_of_kind(thing, wanted.kind) for thing in things):
         return True
     return not declared.path and _ends_alike(wanted, declared, [entry.thing])
 
@@ -325,11 +349,13 @@ def _match_entries(
             kept += group
     if not kept:
         return None
+    order = {id(entry): at for at, entry in enumerate(declared.entries)}
+    kept.sort(key=lambda entry: order[id(entry)])
+    if not declared.path:
+        kept = without_repeats(kept)
     filled = frozenset(name for fields in matched for name in fields.filled)
     if name < NameMatch.KIND and not _is_evident(declared, kept, len(filled), item, strict=strict):
         return None
-    order = {id(entry): at for at, entry in enumerate(declared.entries)}
-    kept.sort(key=lambda entry: order[id(entry)])
     best = max(matched, key=lambda fields: (fields.strong, fields.own))
     fields = replace(best, filled=filled, enough=any(fields.enough for fields in matched))
     return ListMatch(declared, kept, name, fields)
@@ -352,25 +378,45 @@ def _is_evident(
         return True
     if not declared.path:
         return len(entries) > 1 or not strict
-    single = len(entries) <= len(declared.holders)
+    single = len(entries) <= max(len(declared.holders), 1)
     return filled == len(item.properties) if single else 2 * filled > len(item.properties)
 
 
-def _joined(matches: Sequence[ListMatch]) -> ListMatch:
-    """Return the first match with the entries of item lists that are alike in all but entries."""
-    best = matches[0]
-    alike = [
-        match
-        for match in matches
-        if match.declared.explicit
-        and (match.declared.path, match.declared.syntax, match.declared.main, match.name)
-        == (best.declared.path, best.declared.syntax, best.declared.main, best.name)
-        and match.fields.filled == best.fields.filled
-    ]
-    if len(alike) < 2 or best not in alike:  # noqa: PLR2004 - two are to be joined
+def _joined(best: ListMatch, matches: Sequence[ListMatch]) -> ListMatch:
+    """Return a match with the entries of the lists that are alike: they are one list in parts.
+
+    A list whose entries another one has too adds nothing.
+    """
+    alike = [match for match in matches if match is best or _are_parts(match, best)]
+    if len(alike) == 1:
         return best
-    entries = {entry.thing: entry for match in alike for entry in match.entries}
-    return replace(best, entries=list(entries.values()))
+    entries: list[ListEntry] = []
+    contents: set[Any] = set()
+    for match in alike:
+        own = [content_of(entry.thing) for entry in match.entries]
+        if not contents.issuperset(own):
+            entries += match.entries
+            contents.update(own)
+    return replace(best, entries=entries)
+
+
+def _are_parts(one: ListMatch, other: ListMatch) -> bool:
+    """Return whether two lists are item lists alike, or lists of one thing, as its answers.
+
+    The accepted and the suggested answers of a question are its answers.
+    """
+    first, second = one.declared, other.declared
+    if (first.syntax, first.main, one.name) != (second.syntax, second.main, other.name):
+        return False
+    if first.explicit and second.explicit and first.path == second.path:
+        return one.fields.filled == other.fields.filled
+    return (
+        one.name >= NameMatch.KIND
+        and one.strong
+        and bool(first.path)
+        and first.holders == second.holders
+        and [node.types for node in first.nodes[:1]] == [node.types for node in second.nodes[:1]]
+    )
 
 
 def _steps_below(entry: ListEntry, origin: str) -> list[str]:

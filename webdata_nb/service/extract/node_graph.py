@@ -13,7 +13,12 @@ from html import unescape
 from typing import Any, Final
 
 from webdata_nb.service.extract.field_names import normalize_name, singular
-from webdata_nb.service.extract.vocabulary import MAIN_NODE_PROPERTIES, TRAVERSED_PROPERTIES
+from webdata_nb.service.extract.vocabulary import (
+    INVERSE_PROPERTIES,
+    MAIN_NODE_PROPERTIES,
+    PAGE_TYPES,
+    TRAVERSED_PROPERTIES,
+)
 
 MAX_NODES: Final = 20_000
 MAX_VALUES: Final = 200_000
@@ -190,6 +195,49 @@ class NodeGraph:
                 for index, value in enumerate(values):
                     if isinstance(value, DataNode) and value.id is not None:
                         values[index] = self._ids.get(value.id, value)
+        self._resolve_list_items(nodes)
+        self._add_inverse_properties(nodes)
+
+    def _resolve_list_items(self, nodes: list[DataNode]) -> None:
+        """Replace the URL of a list item by the node that has it as its identifier or URL."""
+        items = [node for node in nodes if node.is_a("listitem") and not _has_node(node, "item")]
+        crumbs = {
+            value
+            for node in nodes
+            if node.is_a("breadcrumblist")
+            for value in node.values("itemlistelement")
+        }
+        items = [node for node in items if node not in crumbs]
+        if not items:
+            return
+        by_url = {
+            url: node
+            for node in reversed(nodes)
+            if node.main and node.types and not node.is_a(*PAGE_TYPES, "listitem", "list")
+            for url in (*node.values("url"), node.id)
+            if isinstance(url, str)
+        }
+        for item in items:
+            for url in (*item.values("item"), *item.values("url")):
+                if isinstance(url, str) and url in by_url:
+                    item.properties["item"] = ("item", [by_url[url]])
+                    break
+
+    def _add_inverse_properties(self, nodes: list[DataNode]) -> None:
+        """Let a whole list the parts that name it, unless it lists parts itself."""
+        added: dict[tuple[DataNode, str], list[DataNode]] = {}
+        for node in nodes:
+            for name in INVERSE_PROPERTIES.keys() & node.properties.keys() if node.main else ():
+                for whole in node.values(name):
+                    label = INVERSE_PROPERTIES[name]
+                    if isinstance(whole, DataNode) and whole.main and whole is not node:
+                        added.setdefault((whole, label), []).append(node)
+        for (whole, label), parts in added.items():
+            whole.properties.setdefault(normalize_name(label), (label, list(parts)))
+
+
+def _has_node(node: DataNode, name: str) -> bool:
+    return any(isinstance(value, DataNode) for value in node.values(name))
 
 
 def _flatten(values: list[Any]) -> Iterator[Any]:

@@ -200,7 +200,7 @@ def extract_structured(
         page_object.provenance,
         page_object.missing,
         filler.conflicts,
-        (*_notes(structured), *filler.notes),
+        (*_notes(structured), *dict.fromkeys(filler.notes)),
     )
 
 

@@ -201,6 +201,10 @@ SYNONYMS: Final[dict[str, tuple[str, ...]]] = {
         "similarproducts": "issimilarto isrelatedto",
         "related": "isrelatedto issimilarto",
         "similar": "issimilarto isrelatedto",
+        "rank": "position",
+        "ranking": "position",
+        "day": "dayofweek",
+        "days": "dayofweek",
         "os": "operatingsystem",
         "version": "softwareversion",
         "bio": "description",
@@ -342,6 +346,7 @@ TRAVERSED_PROPERTIES: Final[dict[str, frozenset[str]]] = {
     "estimatedsalary": _set("minvalue maxvalue currency unittext value"),
     "value": _set("minvalue maxvalue unittext unitcode value"),
     "item": _set("name url image description"),
+    "itemoffered": _set("name url image description sku gtin mpn brand category color size"),
 }
 """Properties whose node belongs to the thing itself, with what may be read through them."""
 
@@ -354,10 +359,24 @@ LIST_ELEMENT_PROPERTIES: Final = ("itemlistelement", "datafeedelement")
 PART_PROPERTIES: Final = _set("hasvariant subevent subevents haspart workexample department")
 """Properties whose values are things of which a thing of the same kind consists."""
 
-ASIDE_PROPERTIES: Final = _set(
-    "breadcrumb isrelatedto issimilarto isaccessoryorsparepartfor isconsumablefor isvariantof"
-    " ispartof partofseries partofseason partoftvseries superevent inalbum itemreviewed about"
-    " mentions subjectof mainentityofpage isbasedon citation relatedlink significantlink"
+INVERSE_PROPERTIES: Final = {
+    "isvariantof": "hasVariant",
+    "superevent": "subEvent",
+    "inalbum": "track",
+    "partofseason": "episode",
+    "partofseries": "episode",
+    "itemreviewed": "review",
+}
+"""Properties of a part that name the whole, with the property of the whole that lists its parts."""
+
+RELATION_PROPERTIES: Final = _set(
+    "isrelatedto issimilarto isaccessoryorsparepartfor isconsumablefor"
+)
+"""Properties whose values are other things than the page is about."""
+
+ASIDE_PROPERTIES: Final = RELATION_PROPERTIES | _set(
+    "breadcrumb isvariantof ispartof partofseries partofseason superevent inalbum itemreviewed"
+    " about mentions subjectof mainentityofpage isbasedon citation relatedlink significantlink"
     " potentialaction alumni knows sameas parentorganization parentitem"
 )
 """Properties that lead away from a thing: to what resembles it, contains it, or speaks of it."""
