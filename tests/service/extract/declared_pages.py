@@ -240,8 +240,8 @@ class PageWriter:
         """Write the page: the place follows from its number, so that all come equally often."""
         places = (*PLACES, *BY_THEMSELVES)
         place = places[self.number % len(places)]
-        in_place = isinstance(place, Place)
-        listed = LISTED[place.listed if in_place else self.random.choice(STANDING_ALONE)]
+        kind = place.listed if isinstance(place, Place) else self.random.choice(STANDING_ALONE)
+        listed = LISTED[kind]
         syntaxes = ("json_ld", "json_ld", "microdata", "rdfa")
         syntax = "json_ld" if place in JSON_LD_ONLY else self.random.choice(syntaxes)
         fields, rows = self._rows(listed)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from webdata_nb.service.errors import ExtractError
-from webdata_nb.service.extract.item_matching import MAX_ITEMS
+from webdata_nb.service.extract.declared_lists import MAX_ITEMS
 from webdata_nb.service.extract.node_graph import MAX_NODES, MAX_VALUES, DataNode, NodeGraph
 from webdata_nb.service.extract.structured import (
     Extraction,

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from webdata_nb.service.extract.field_names import normalize_name
 from webdata_nb.service.extract.node_graph import DataNode
 from webdata_nb.service.extract.numbers import parse_number
 from webdata_nb.service.extract.validation import pointer_step
@@ -153,7 +152,7 @@ def lists_of_page(
     for node in main:
         if node in repeated:
             collector.listed.update(_nodes_of_list(node) if _is_list(node) else ())
-        elif node not in elsewhere:
+        elif node not in elsewhere and (_holds_lists(node) or _is_list(node)):
             collector.visit(node, (node.origin, node.types), (), node.label)
     return [*collector.found(), *_standing_alone(main, collector.listed | elsewhere)]
 
@@ -174,8 +173,8 @@ def _repeated_nodes(main: list[DataNode]) -> set[DataNode]:
     """Return the holders of lists that declare what an earlier one does, nodes below included."""
     alike: dict[Any, list[DataNode]] = {}
     for node in main:
-        if any(isinstance(value, DataNode) for _, vs in node.properties.values() for value in vs):
-            alike.setdefault((node.origin, node.types, *node.properties), []).append(node)
+        if _holds_lists(node):
+            alike.setdefault(_outline(node), []).append(node)
     repeated: set[DataNode] = set()
     atoms = _ATOMS_OF_TOP
     for nodes in alike.values():
@@ -235,10 +234,9 @@ class _ListCollector:
                 main=name == "mainentity",
                 aside=aside,
             )
-            holder = node if explicit else key
-            self._add(declared, node, entries, (holder, *map(normalize_name, below)))
+            self._add(declared, node, entries, (node if explicit else key, *below))
             for entry in () if aside else entries:
-                if isinstance(entry.thing, DataNode):
+                if _holds_lists(entry.thing):
                     self.visit(entry.thing, key, below, entry.origin, near=near)
 
     def _add(
@@ -363,13 +361,23 @@ def _position(value: Any) -> float | None:
 def without_repeats(entries: list[ListEntry]) -> list[ListEntry]:
     """Return entries without repeats of all of them, as of a script that a page has twice."""
     count = len(entries)
-    contents = [content_of(entry.thing) for entry in entries[:_MAX_COMPARED]]
-    if len(contents) < count or len(set(contents)) == count:
+    if count > _MAX_COMPARED:
         return entries
+    contents = [_outline(entry.thing) for entry in entries]
     for length in range(1, count // 2 + 1):
         if count % length == 0 and contents == contents[:length] * (count // length):
-            return entries[:length]
+            whole = [content_of(entry.thing) for entry in entries]
+            return entries[:length] if whole == whole[:length] * (count // length) else entries
     return entries
+
+
+def _outline(thing: Any) -> Any:
+    """Return the first value of each property, as a cheap comparison before `content_of`."""
+    if not isinstance(thing, DataNode):
+        return thing
+    firsts = (values[0] for _, values in thing.properties.values())
+    first_values = (None if isinstance(value, DataNode) else value for value in firsts)
+    return (thing.origin, thing.types, *thing.properties, *first_values)
 
 
 def content_of(thing: Any, limit: int = _ATOMS_OF_ENTRY) -> Any:
@@ -390,6 +398,12 @@ def content_of(thing: Any, limit: int = _ATOMS_OF_ENTRY) -> Any:
         for name, (_, values) in value.properties.items():
             stack += (*values, name)
     return tuple(atoms)
+
+
+def _holds_lists(thing: Any) -> bool:
+    return isinstance(thing, DataNode) and any(
+        isinstance(value, DataNode) for _, values in thing.properties.values() for value in values
+    )
 
 
 def _nodes_of_list(node: DataNode) -> Iterator[DataNode]:

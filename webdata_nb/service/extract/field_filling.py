@@ -166,8 +166,8 @@ class SchemaFiller:
             for name, part in parts.items()
             if part.value is not None and schema.properties[name].kind not in {"object", "array"}
         ]
-        values = [repr(parts[name].value) for name in filled]
-        if len(set(values)) == len(values):
+        # A value of any kind may be unhashable; those that are equal are compared again below.
+        if len({str(parts[name].value) for name in filled}) == len(filled):
             return
         taken: list[FilledValue] = []
         for name in sorted(filled, key=lambda name: _distance(name, parts[name])):

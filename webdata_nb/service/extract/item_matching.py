@@ -115,7 +115,7 @@ def match_name(name: str, declared: DeclaredList) -> NameMatch:
     """Return how well the name of a field fits a list."""
     wanted = read_list_name(name)
     nodes = declared.nodes
-    last = normalize_name(declared.path[-1]) if declared.path else ""
+    last = normalize_short_name(declared.path[-1]) if declared.path else ""
     by_property = not wanted.generic and last not in _STEPS_OF_LISTS and last in wanted.properties
     if by_property or is_breadcrumb(declared) or wanted.kind == "breadcrumb":
         is_breadcrumbs = is_breadcrumb(declared) and wanted.kind == "breadcrumb"
@@ -143,7 +143,7 @@ def _match_other(wanted: ListName, declared: DeclaredList, nodes: Sequence[DataN
 def is_breadcrumb(declared: DeclaredList) -> bool:
     """Return whether a list is the breadcrumb of the page."""
     return any(node.is_a("breadcrumblist") for node in declared.holders) or any(
-        normalize_name(label) == "breadcrumb" for label in declared.path[-1:]
+        normalize_short_name(label) == "breadcrumb" for label in declared.path[-1:]
     )
 
 
@@ -293,9 +293,8 @@ def describe_lists(lists: Sequence[DeclaredList]) -> str:
     longest = [f"{count} {kind}" for kind, count in counts.most_common(_MAX_DESCRIBED) if count > 1]
     if not longest:
         return ""
-    return (
-        f"of the lists that the page declares ({', '.join(longest)}) none has enough of its fields"
-    )
+    declared_lists = ", ".join(longest)
+    return f"none of the lists that the page declares ({declared_lists}) has enough of its fields"
 
 
 def _candidates(
@@ -341,8 +340,7 @@ def _match_entries(
     matched: list[FieldMatch] = []
     kept: list[ListEntry] = []
     for group in groups:
-        step = max(len(group) // _SAMPLED, 1)
-        rows = [(entry, sources_of(entry)) for entry in group[::step][: _SAMPLED + 1]]
+        rows = _sample(group, item, sources_of)
         fields = match_fields(rows, declared, item, strict=strict)
         if fields.enough or (fields.filled and name >= NameMatch.KIND):
             matched.append(fields)
@@ -359,6 +357,21 @@ def _match_entries(
     best = max(matched, key=lambda fields: (fields.strong, fields.own))
     fields = replace(best, filled=filled, enough=any(fields.enough for fields in matched))
     return ListMatch(declared, kept, name, fields)
+
+
+def _sample(
+    group: Sequence[ListEntry],
+    item: FieldSchema,
+    sources_of: Callable[[ListEntry], Mapping[str, str]],
+) -> list[tuple[ListEntry, Mapping[str, str]]]:
+    """Fill an item from some entries, until one has all fields."""
+    rows: list[tuple[ListEntry, Mapping[str, str]]] = []
+    for entry in group[:: max(len(group) // _SAMPLED, 1)][: _SAMPLED + 1]:
+        sources = sources_of(entry)
+        rows.append((entry, sources))
+        if len({pointer.split("/")[1] for pointer in sources}) == len(item.properties):
+            break
+    return rows
 
 
 def _is_evident(
@@ -430,7 +443,9 @@ def _is_of_several(entry: ListEntry, steps: Sequence[str]) -> bool:
     node = entry.thing
     for step in steps[:-1]:
         nodes = [
-            value for value in node.values(normalize_name(step)) if isinstance(value, DataNode)
+            value
+            for value in node.values(normalize_short_name(step))
+            if isinstance(value, DataNode)
         ]
         if len(nodes) != 1:
             return len(nodes) > 1

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from html import unescape
 from typing import Any, Final
 
-from webdata_nb.service.extract.field_names import normalize_name, singular
+from webdata_nb.service.extract.field_names import normalize_name, normalize_short_name, singular
 from webdata_nb.service.extract.vocabulary import (
     INVERSE_PROPERTIES,
     MAIN_NODE_PROPERTIES,
@@ -61,7 +62,7 @@ class DataNode:
 
     def is_a(self, *endings: str) -> bool:
         """Return whether the name of one of its types has one of these endings."""
-        return any(type_name.lower().endswith(endings) for type_name in self.types)
+        return _have_ending(self.types, endings)
 
     @property
     def address(self) -> str | None:
@@ -139,7 +140,7 @@ class NodeGraph:
             if not isinstance(label, str) or label.startswith("@"):
                 continue
             local = _local(label)
-            name = normalize_name(local[:100])
+            name = normalize_short_name(local[:100])
             values = list(
                 self._read_values(
                     value, node, name, main=node.main and name in MAIN_NODE_PROPERTIES
@@ -234,6 +235,11 @@ class NodeGraph:
                         added.setdefault((whole, label), []).append(node)
         for (whole, label), parts in added.items():
             whole.properties.setdefault(normalize_name(label), (label, list(parts)))
+
+
+@lru_cache(maxsize=4096)
+def _have_ending(types: tuple[str, ...], endings: tuple[str, ...]) -> bool:
+    return any(type_name.lower().endswith(endings) for type_name in types)
 
 
 def _has_node(node: DataNode, name: str) -> bool:
