@@ -382,7 +382,7 @@ class PageWriter:
                 if place == "named list items":
                     item["name"] = item["item"].get("name", item["item"].get("title"))
                 elif place == "references":
-                    url = f"https://site.example/{at}"
+                    url = f"https://site.example/#{at}"
                     graph.append({"@id": url, **item["item"]})
                     item["item"] = self.random.choice(({"@id": url}, url))
             if syntax == "json_ld":

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from tests.quality.truth_pages import microdata, rdfa
 from tests.service.extract.declared_pages import declared_page
 from webdata_nb.service.content.page_source import ConversionOptions, PageSource
+from webdata_nb.service.extract.evidence.evidence import find_evidence
 from webdata_nb.service.extract.structured import Extraction, extract_structured
 from webdata_nb.service.scrape.page import scrape
 
@@ -58,9 +60,12 @@ def list_of(**fields: Row) -> Row:
     return {"type": "array", "items": {"type": "object", "properties": fields}}
 
 
+def object_of(**fields: Row) -> Row:
+    return {"type": "object", "properties": fields}
+
+
 def extract(*blocks: Any, **fields: Row) -> Extraction:
-    schema = {"type": "object", "properties": fields}
-    return extract_structured({"json_ld": list(blocks)}, schema=schema)
+    return extract_structured({"json_ld": list(blocks)}, schema=object_of(**fields))
 
 
 def product(number: int, **more: Any) -> Row:
@@ -277,3 +282,21 @@ def test_a_value_of_another_type_is_another_value() -> None:
     fields = {"in_stock": {"type": "boolean"}, "availability": TEXT}
     found = extract({"@type": "Product", "name": "X", "offers": offers}, **fields)
     assert found.data == {"in_stock": True, "availability": "https://schema.org/InStock"}
+
+
+# ------------------------------------------------------------------------------ their evidence
+
+
+@pytest.mark.parametrize("write", [microdata, rdfa])
+def test_the_name_of_a_nested_thing_is_no_name_of_the_row(write: Callable[[Row], str]) -> None:
+    movies = [
+        {"@type": "Movie", "name": f"M{n}", "director": {"@type": "Person", "name": f"Dee {n}"}}
+        for n in (1, 2)
+    ]
+    html = f'<div vocab="https://schema.org/">{"".join(map(write, movies))}</div>'
+    right = read(html, object_of(movies=list_of(title=TEXT, director=TEXT))).data
+    assert [row["director"] for row in right["movies"]] == ["Dee 1", "Dee 2"]
+    swapped = [{"title": row["director"], "director": row["title"]} for row in right["movies"]]
+    wrong = {"movies": swapped}
+    assert {each.verdict for each in find_evidence(html, right)} == {"verbatim"}
+    assert {each.verdict for each in find_evidence(html, wrong)} == {"unsupported"}

@@ -363,12 +363,18 @@ def without_repeats(entries: list[ListEntry]) -> list[ListEntry]:
     count = len(entries)
     if count > _MAX_COMPARED:
         return entries
-    contents = [_outline(entry.thing) for entry in entries]
-    for length in range(1, count // 2 + 1):
-        if count % length == 0 and contents == contents[:length] * (count // length):
-            whole = [content_of(entry.thing) for entry in entries]
-            return entries[:length] if whole == whole[:length] * (count // length) else entries
-    return entries
+    if _period([_outline(entry.thing) for entry in entries]) == count:
+        return entries
+    return entries[: _period([content_of(entry.thing) for entry in entries])]
+
+
+def _period(values: list[Any]) -> int:
+    """Return the length of the shortest list that, repeated, gives `values`."""
+    count = len(values)
+    lengths = (length for length in range(1, count // 2 + 1) if count % length == 0)
+    return next(
+        (length for length in lengths if values == values[:length] * (count // length)), count
+    )
 
 
 def _outline(thing: Any) -> Any:

@@ -35,6 +35,7 @@ from webdata_nb.service.extract.vocabulary import (
     GENERIC_NAMES,
     LIST_WORDS,
     RELATION_WORDS,
+    SECONDARY_TYPES,
 )
 
 if TYPE_CHECKING:
@@ -222,7 +223,9 @@ def match_fields(
     distinctive = bool(firsts - {"id"} - COMMON_PROPERTIES)
     kinds = {reading.kind for name in item.properties for reading in name_readings(name)} - {""}
     named = any(is_of_kind(node, kind) for kind in kinds for node in declared.nodes[:1])
-    plain = all(map(_is_common, item.properties)) and (declared.explicit or not declared.path)
+    plain = all(map(_is_common, item.properties)) and (
+        declared.explicit or not declared.path or len(declared.entries) > 1
+    )
     strong = 2 * len(by_field) >= len(item.properties)
     enough = strong and (distinctive or (not strict and (named or plain)))
     return FieldMatch(frozenset(by_field), len(by_field) - sum(several), enough, strong)
@@ -247,9 +250,10 @@ class ListMatch:
         """Sorts matches, best last."""
         declared = self.declared
         several = len(self.entries) > 1
+        secondary = not declared.path and self.entries[0].thing.is_a(*SECONDARY_TYPES)
         by_name = (self.strong, self.name, declared.near and self.name is NameMatch.PROPERTY)
         by_list = (several, declared.main, declared.explicit, declared.near, -len(declared.path))
-        return (*by_name, self.fields.own, *by_list, len(self.entries))
+        return (*by_name, self.fields.own, not secondary, *by_list, len(self.entries))
 
 
 def rank_lists(
@@ -289,8 +293,9 @@ def describe_lists(lists: Sequence[DeclaredList]) -> str:
     for declared in lists:
         kinds = Counter(node.types[0] for node in declared.nodes if node.types)
         for kind, count in kinds.items() if not declared.aside else ():
-            counts[kind] = max(counts[kind], count)
-    longest = [f"{count} {kind}" for kind, count in counts.most_common(_MAX_DESCRIBED) if count > 1]
+            if declared.path or count > 1:
+                counts[kind] = max(counts[kind], count)
+    longest = [f"{count} {kind}" for kind, count in counts.most_common(_MAX_DESCRIBED)]
     if not longest:
         return ""
     declared_lists = ", ".join(longest)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from webdata_nb.service.extract.evidence.field_labels import (
+    GENERIC,
     MAX_LABEL_LENGTH,
     FieldLabels,
     FieldPath,
@@ -20,7 +21,11 @@ from webdata_nb.service.extract.visible.element_names import (
 )
 from webdata_nb.service.extract.visible.wording import OLD_PRICE, OTHER_AMOUNT
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 _LEVELS: Final = 3
+_MAX_ITEM_LEVELS: Final = 8
 _SPARE_LENGTH: Final = 40
 _MAX_AROUND: Final = 200
 """Characters before and after a place that are looked at."""
@@ -169,7 +174,7 @@ def _element_names(
 ) -> tuple[frozenset[FieldPath], int]:
     """Return the fields and flags that names of the nearest elements give."""
     tree, flags = index.tree, 0
-    found: frozenset[FieldPath] = frozenset()
+    found = fields.of_label(label) if (label := _item_label(index, element)) else frozenset()
     length = span[1] - span[0]
     for level, each in enumerate(tree.ancestors(element)[: _LEVELS + 1]):
         start, end = index.text_span(each)
@@ -183,3 +188,24 @@ def _element_names(
         if tree.names[each] in _TITLES:
             found = found or fields.of_label("name")
     return found, flags
+
+
+def _item_label(index: PageIndex, element: int) -> str:
+    """Return the path of a generic property of an item that is the value of another property.
+
+    The name of a movie's director is no name of the movie.
+    """
+    tree = index.tree
+    own = _property(tree.attributes(element)) if element >= 0 else ""
+    if own not in GENERIC:
+        return ""
+    for each in tree.ancestors(element)[1 : _MAX_ITEM_LEVELS + 1]:
+        attributes = tree.attributes(each)
+        if "itemtype" in attributes or "typeof" in attributes:
+            whole = _property(attributes)
+            return f"{whole}/{own}" if whole else ""
+    return ""
+
+
+def _property(attributes: Mapping[str, str]) -> str:
+    return attributes.get("itemprop") or attributes.get("property") or ""
