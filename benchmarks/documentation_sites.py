@@ -124,7 +124,7 @@ def _words(text: str) -> str:
 
 def _code(text: str) -> str:
     """Return code without the line breaks around it, which no reader sees."""
-    return "\n".join(line.rstrip() for line in text.strip("\n").splitlines()).rstrip()
+    return text.strip("\n").rstrip()
 
 
 def check_site(folder: Path) -> Checked:

@@ -29,10 +29,9 @@ from webdata_nb.service.content.parser import (
     Node,
     Text,
     node_after_last_child,
-    text_of,
 )
+from webdata_nb.service.content.sections import is_named_by_subject
 from webdata_nb.service.content.tables import is_data_table
-from webdata_nb.service.content.trailer_headings import is_trailer_heading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -246,25 +245,9 @@ def _with_traits_of_ids(root: Element, element_traits: Mapping[Element, int]) ->
     for element in root.select("[id]"):
         identifier = element.attr("id")
         traits = traits_of(identifier[:MAX_NAME_LENGTH]) if identifier else 0
-        if traits and not _is_made_from_heading(identifier or "", element):
+        if traits and not is_named_by_subject(element, identifier or ""):
             all_traits[element] = all_traits.get(element, 0) | traits
     return all_traits
-
-
-def _is_made_from_heading(identifier: str, section: Element) -> bool:
-    """Return whether an id is the heading of its section, as generators of documentation write it.
-
-    Such an id is about the text: "sharing-state-between-processes" is no row of share buttons.
-    """
-    first = next((child for child in section.children if isinstance(child, Element)), None)
-    if first is None or first.tag not in HEADINGS:
-        return False
-    text = text_of(first)
-    return _slug(text) == _slug(identifier) and not is_trailer_heading(text)
-
-
-def _slug(text: str) -> str:
-    return "".join(filter(str.isalnum, text)).lower()
 
 
 def _walk(  # noqa: C901, PLR0912, PLR0915 - hot loop: calls would double its cost
