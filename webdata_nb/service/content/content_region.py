@@ -21,6 +21,7 @@ _SHORT_PAGE = 150  # words; shorter pages are kept whole
 _SHORT_TEXT = 300  # words; shorter texts keep sections without prose
 _MAX_SECTION_LINK_SHARE = 0.1
 _SECTION_TAGS: Final = word_set("pre h2 h3 h4")
+_CODE_TAGS: Final = frozenset({"pre"})
 _MIN_ARTICLE_WORDS = 40
 _MIN_BODY_PROSE = 30
 _MIN_UNDECLARED_PROSE = 150
@@ -65,10 +66,12 @@ def find_region(
     region = ContentRegion(tree.root, "full") if content_hidden else _main_region(tree, headline)
     body = find_body(tree, region.block, headline)
     if kind == "article":
-        return ContentRegion(body, "article") if _holds_article(body, region.block) else region
-    if kind == "other" and _is_undeclared_article(body, region.block):
-        return ContentRegion(body, "article")
-    return region
+        is_article = _holds_article(body, region.block)
+    else:
+        is_article = kind == "other" and _is_undeclared_article(body, region.block)
+    if not is_article:
+        return region
+    return ContentRegion(_with_code(tree, body, region.block), "article")
 
 
 def find_body(tree: BlockTree, top: Block, headline: TextRun | None) -> Block:
@@ -89,7 +92,7 @@ def _main_region(tree: BlockTree, headline: TextRun | None) -> ContentRegion:
     if article and article.words > 0.5 * region.words and article.words > _MIN_ARTICLE_WORDS:
         region = article
     if region is root and root.words > _SHORT_PAGE:
-        region = find_body(tree, root, headline)
+        region = _with_code(tree, find_body(tree, root, headline), root)
         while region.parent is not None and region.words < 0.5 * root.words:
             region = region.parent
     return ContentRegion(region, "full" if region is root else "main")
@@ -177,15 +180,28 @@ def _widen(tree: BlockTree, body: Block, top: Block) -> Block:
         outer = outer.parent
         prose, words = outer.prose - body.prose, outer.words - body.words
         is_continued = prose > 0.1 * body.prose and prose >= 0.6 * words
-        if is_continued or (outer.words < _SHORT_TEXT and _has_sections(tree, outer, body)):
+        is_short = outer.words < _SHORT_TEXT
+        if is_continued or (is_short and _has_beside(tree, outer, body, _SECTION_TAGS)):
             body = outer
     return body
 
 
-def _has_sections(tree: BlockTree, outer: Block, body: Block) -> bool:
-    """Return whether `outer` has headings or code beside `body`, and few links."""
+def _with_code(tree: BlockTree, body: Block, top: Block) -> Block:
+    """Return the ancestor of a text that also holds the code beside it."""
+    outer = body
+    for _ in range(_MAX_WIDENING_LEVELS):
+        if outer is top or outer.parent is None:
+            break
+        outer = outer.parent
+        if _has_beside(tree, outer, body, _CODE_TAGS):
+            body = outer
+    return body
+
+
+def _has_beside(tree: BlockTree, outer: Block, body: Block, tags: frozenset[str]) -> bool:
+    """Return whether `outer` has elements with one of `tags` beside `body`, and few links."""
     words, link_words = outer.words - body.words, outer.link_words - body.link_words
     return link_words <= _MAX_SECTION_LINK_SHARE * words and any(
-        block.tag in _SECTION_TAGS and not body.index <= block.index < body.end
+        block.tag in tags and not body.index <= block.index < body.end
         for block in tree.blocks_below(outer)
     )

@@ -11,6 +11,9 @@ BREAK: Final = "\x0b"
 DOLLAR: Final = "\ufdd0"
 """Placeholder of a dollar sign in an unfinished text; no character."""
 
+CODE_SPACE: Final = "\ufdd1"
+"""Placeholder of a no-break space in a code block, where it is no space; no character."""
+
 _SIGNS: Final = "\\`*_[]~"
 # A "<" or "&" at the end of a text may begin a tag or an entity with the next text.
 _TAG: Final = re.compile(r"<(?=[a-zA-Z/!?]|\Z)")

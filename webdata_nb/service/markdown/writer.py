@@ -20,6 +20,7 @@ from webdata_nb.service.markdown.emphasis import Delimiter
 from webdata_nb.service.markdown.escaping import (
     BLOCK_SIGNS,
     BREAK,
+    CODE_SPACE,
     escape_block_sign,
     resolve_dollars,
     squeeze,
@@ -110,7 +111,8 @@ class MarkdownWriter(InlineWriter):
         """Write the content of an element."""
         self._walk(element)
         self._end_paragraph()
-        return resolve_dollars("".join(self._blocks).replace("\xa0", " "))
+        markdown = "".join(self._blocks).replace("\xa0", " ").replace(CODE_SPACE, "\xa0")
+        return resolve_dollars(markdown)
 
     def _end_block(self) -> None:
         """End the paragraph before or in a block; within a link, write a space instead."""
@@ -206,7 +208,7 @@ class MarkdownWriter(InlineWriter):
             return self._write_code(node)
         self._end_block()
         if block := write_code_block(node):
-            self._write_block(block)
+            self._write_block(block.replace("\xa0", CODE_SPACE))
         return skip
 
     def _write_formula(self, formula: Element) -> End | None:
