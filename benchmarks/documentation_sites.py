@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Final
 
 from markdown_it import MarkdownIt
+from mdit_py_plugins.footnote import footnote_plugin
 
 from webdata_nb.service.content.page_source import ConversionOptions, PageSource
 from webdata_nb.service.scrape.page import scrape
@@ -97,7 +98,8 @@ def read_truth(html: str) -> _Truth:
 
 def blocks_of(markdown: str) -> tuple[str | None, list[str], str]:
     """Return the first heading, the code blocks, and the type of the first block."""
-    tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(markdown)
+    parser = MarkdownIt("gfm-like", {"linkify": False}).use(footnote_plugin)
+    tokens = parser.parse(markdown)
     heading = next(
         (
             _words("".join(child.content for child in (tokens[at + 1].children or ())))

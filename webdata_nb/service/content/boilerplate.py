@@ -45,6 +45,8 @@ _BOILERPLATE_TRAITS: Final = (
 ) | (TAGS | COMMENTS | SIGN_UP | UNSEEN)
 _HIDDEN_BOILERPLATE: Final = OVERLAY | NAVIGATION | SIGN_UP | SIDEBAR
 _NOTE_ROLES: Final = frozenset({"note", "doc-footnote", "doc-endnote", "doc-endnotes"})
+_ROWS_OF_LINKS: Final = NAVIGATION | SHARING | TAGS
+_MAX_LINKS_BESIDE_CODE = 0.1  # of the words
 _SENTENCE_WORDS = 15
 _MIN_SECTION_WORDS = 60
 _MAX_BOILERPLATE_PROSE = 200
@@ -124,7 +126,8 @@ def _is_boilerplate(block: Block, totals: PageTotals) -> bool:
     if block.in_data and tag != "table":
         return False
     if tag == "aside":
-        return block.words < 0.75 * totals.words and not block.has_h1 and not _is_note(block)
+        is_small = block.words < 0.75 * totals.words and not block.has_h1
+        return is_small and not (_is_note(block) or _holds_code(block))
     if tag == "header":
         holds_text = block.prose >= _SENTENCE_WORDS
         holds_headline = block.has_h1 and block.words < _MAX_HEADLINE_WORDS
@@ -138,6 +141,12 @@ def _is_note(aside: Block) -> bool:
     """Return whether an aside is a footnote."""
     role, class_names = aside.element.attr("role"), aside.element.attr("class")
     return role in _NOTE_ROLES or (class_names is not None and "footnote" in class_names.lower())
+
+
+def _holds_code(block: Block) -> bool:
+    """Return whether a block is an example or a text about code rather than links."""
+    few_links = block.link_words <= _MAX_LINKS_BESIDE_CODE * block.words
+    return few_links and block.element.select_one("pre") is not None
 
 
 def _is_boilerplate_by_name(block: Block, totals: PageTotals) -> bool:
@@ -188,6 +197,8 @@ def _is_small(block: Block, traits: int, totals: PageTotals) -> bool:
     if traits & CONSENT:
         return block.words < 0.8 * totals.words
     if traits == NAVIGATION and block.prose and block.link_words < 0.4 * block.words:
+        return False
+    if not traits & ~_ROWS_OF_LINKS and _holds_code(block):
         return False
     if block.traits & CONTENT and block.tag not in {"ul", "ol"}:
         return False

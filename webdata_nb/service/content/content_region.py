@@ -20,6 +20,7 @@ _MIN_MAIN_WORDS = 30
 _SHORT_PAGE = 150  # words; shorter pages are kept whole
 _SHORT_TEXT = 300  # words; shorter texts keep sections without prose
 _MAX_SECTION_LINK_SHARE = 0.1
+_MAX_CODE_LINK_SHARE = 0.25  # references link more than other texts
 _SECTION_TAGS: Final = word_set("pre h2 h3 h4")
 _CODE_TAGS: Final = frozenset({"pre"})
 _MIN_ARTICLE_WORDS = 40
@@ -181,7 +182,9 @@ def _widen(tree: BlockTree, body: Block, top: Block) -> Block:
         prose, words = outer.prose - body.prose, outer.words - body.words
         is_continued = prose > 0.1 * body.prose and prose >= 0.6 * words
         is_short = outer.words < _SHORT_TEXT
-        if is_continued or (is_short and _has_beside(tree, outer, body, _SECTION_TAGS)):
+        if is_continued or (
+            is_short and _has_beside(tree, outer, body, _SECTION_TAGS, _MAX_SECTION_LINK_SHARE)
+        ):
             body = outer
     return body
 
@@ -193,15 +196,17 @@ def _with_code(tree: BlockTree, body: Block, top: Block) -> Block:
         if outer is top or outer.parent is None:
             break
         outer = outer.parent
-        if _has_beside(tree, outer, body, _CODE_TAGS):
+        if _has_beside(tree, outer, body, _CODE_TAGS, _MAX_CODE_LINK_SHARE):
             body = outer
     return body
 
 
-def _has_beside(tree: BlockTree, outer: Block, body: Block, tags: frozenset[str]) -> bool:
+def _has_beside(
+    tree: BlockTree, outer: Block, body: Block, tags: frozenset[str], max_link_share: float
+) -> bool:
     """Return whether `outer` has elements with one of `tags` beside `body`, and few links."""
     words, link_words = outer.words - body.words, outer.link_words - body.link_words
-    return link_words <= _MAX_SECTION_LINK_SHARE * words and any(
+    return link_words <= max_link_share * words and any(
         block.tag in tags and not body.index <= block.index < body.end
         for block in tree.blocks_below(outer)
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from webdata_nb.service.content.block_tree import HEADINGS
 from webdata_nb.service.content.class_names import AUTHOR, CAPTION, DATELINE, LEAD, word_set
+from webdata_nb.service.content.sections import is_one_of_sections
 from webdata_nb.service.content.trailer_headings import is_trailer_heading
 
 if TYPE_CHECKING:
@@ -198,7 +199,9 @@ def _drop_trailer(tree: BlockTree, run: TextRun, region: Block, max_words: float
     ):
         section = section.parent
     if section is not heading:
-        section.dropped = not _is_in_prose(tree, [section], region)
+        section.dropped = not (
+            _is_in_prose(tree, [section], region) or is_one_of_sections(section.element)
+        )
     elif heading.tag in HEADINGS:
         following = list(islice(_section_after(tree, heading), _MAX_TRAILER_BLOCKS))
         if (

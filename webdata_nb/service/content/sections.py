@@ -45,7 +45,7 @@ def is_named_by_subject(section: Element, identifier: str) -> bool:
         return True
     if traits_of(identifier[:MAX_NAME_LENGTH]) & _NEVER_TEXT:
         return False
-    return has_sections_beside(section, heading) and _holds_text(section)
+    return is_one_of_sections(section)
 
 
 def opening_heading(section: Element) -> Element | None:
@@ -61,8 +61,16 @@ def opening_heading(section: Element) -> Element | None:
     return None
 
 
-def has_sections_beside(section: Element, heading: Element) -> bool:
-    """Return whether a section of the same kind, with a heading of the same level, is beside it."""
+def is_one_of_sections(section: Element) -> bool:
+    """Return whether an element with text or code is a section beside others of its kind.
+
+    The other has a heading of the same level, and neither its id nor its heading is boilerplate.
+    """
+    heading = opening_heading(section)
+    return heading is not None and _has_beside(section, heading) and _holds_text(section)
+
+
+def _has_beside(section: Element, heading: Element) -> bool:
     for name in ("previous_sibling", "next_sibling"):
         other = _visible_neighbour(section, name)
         if (
