@@ -8,7 +8,8 @@ DocBook (PostgreSQL) and XSLT (Apache)::
 
 The invariants, for the main content of each page:
 
-- its first heading is the first `h1` of the page that does not repeat on other pages;
+- its first heading is the first `h1` of the page that does not repeat on other pages, or the
+  `title` of a page whose `h1` are sections;
 - the text of every `pre` of the page is a code block, character by character;
 - it does not begin with navigation: links, or a table of links.
 
@@ -45,16 +46,17 @@ REPEATED: Final = 3
 
 
 class _Truth(HTMLParser):
-    """The texts of the `h1` and `pre` elements of a page, and whether it has a body of text."""
+    """The title of a page and the texts of its `h1` and `pre` elements."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.title = ""
         self.headings: list[str] = []
         self.code: list[str] = []
         self._open: list[tuple[str, list[str]]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in {"h1", "pre"}:
+        if tag in {"h1", "pre", "title"}:
             self._open.append((tag, []))
         elif self._open:
             classes = (dict(attrs).get("class") or "").split()
@@ -68,6 +70,8 @@ class _Truth(HTMLParser):
             name, texts = self._open.pop()
             if name == "h1":
                 self.headings.append(" ".join("".join(texts).split()))
+            elif name == "title":
+                self.title = self.title or " ".join("".join(texts).split())
             elif name == "pre":
                 self.code.append("".join(texts))
 
@@ -146,7 +150,7 @@ def check_site(folder: Path) -> Checked:
         checked.pages += 1
         heading, code, _ = blocks_of(markdown)
         own = [text for text in truths[path].headings if counts[text] <= REPEATED]
-        if own and heading != _words(own[0]):
+        if own and heading not in {_words(own[0]), _words(truths[path].title)}:
             checked.miss("heading", name, f"{heading} instead of {own[0]}")
         blocks = {_code(block) for block in code}
         for text in truths[path].code:

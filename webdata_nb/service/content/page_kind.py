@@ -28,6 +28,7 @@ _ARTICLE: Final = re.compile(
 _ARTICLE_ITEMS: Final = ("NewsArticle", "BlogPosting")
 _PRODUCT: Final = re.compile(r'"@type"\s*:\s*(?:\[\s*)?"Product"')
 _ITEMS = '[itemtype],[itemprop="articleBody"]'
+_SEPARATOR: Final = re.compile(r"\s[-–—|·•:»]+\s|\s*[|»]\s*|:\s")  # noqa: RUF001 - a dash
 _WORD: Final = re.compile(r"\w+")
 _MAX_HEADLINE_WORDS = 30
 _MIN_COMMON_WORDS = 3
@@ -71,19 +72,35 @@ def declared_title(document: Document) -> str:
 
 
 def find_headline(text_runs: Iterable[TextRun], title: str) -> TextRun | None:
-    """Return the most prominent heading that repeats the title."""
+    """Return the most prominent heading that repeats the title.
+
+    An ``h1`` that is the title or its first part comes first: the rest of the title may name the
+    site, which another heading repeats.
+    """
     title_words = set(_WORD.findall(title.lower()))
+    whole = _letters(title)
+    first_part = _letters(_SEPARATOR.split(title.strip(), maxsplit=1)[0])
     headline, best_rank = None, 0
-    if len(title_words) < _MIN_COMMON_WORDS:
-        return None
     for run in text_runs:
         tag = run.block.tag
         if run.words > _MAX_HEADLINE_WORDS or not (tag in HEADINGS or run.block.traits & TITLE):
             continue
         rank = _PROMINENCE.get(tag, 1)
-        if rank > best_rank and _repeats(run.text, title_words):
+        letters = _letters(run.text) if run.link_words < run.words else ""
+        if tag == "h1" and letters and letters in {whole, first_part}:
+            return run
+        is_whole = letters and letters == whole
+        if not is_whole and (
+            len(title_words) < _MIN_COMMON_WORDS or not _repeats(run.text, title_words)
+        ):
+            continue
+        if rank > best_rank:
             headline, best_rank = run, rank
     return headline
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text)).lower()
 
 
 def _repeats(text: str, title_words: set[str]) -> bool:
