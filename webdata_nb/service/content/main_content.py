@@ -37,6 +37,7 @@ from webdata_nb.service.content.parser import (
 from webdata_nb.service.content.postprocess import (
     trim_article,
     trim_controls,
+    trim_header,
     trim_links,
     trim_repeats,
     trim_teasers,
@@ -71,6 +72,7 @@ _MIN_PROSE_AFTER_HEADLINE = 100
 _MIN_PARAGRAPHS = 5  # of an element that is no row of tabs
 _MIN_CONTENT_WORDS = 20  # fewer are the content only if they are most of the page
 _MIN_CONTENT_SHARE = 0.5
+_MAX_STUB_WORDS = 150  # of a page with a heading, a line or two, and navigation
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,7 @@ def extract_main_content(document: Document) -> MainContent:
         tree = BlockTree(body, element_traits)
     except TooManyBlocksError:
         return MainContent(body, "full")
-    page_words = tree.root.words
+    page_words, page_prose = tree.root.words, tree.root.prose
     tree.mark_data_tables()
     headline = find_headline(tree.text_runs, title)
     content_hidden = drop_page_chrome(tree, kind)
@@ -127,7 +129,12 @@ def extract_main_content(document: Document) -> MainContent:
     _trim(tree, region, kind, headline)
     tree.apply_drops()
     leads = find_leads(tree, region.block, headline) if region.rung == "article" else []
-    is_fallback = _is_almost_empty(region.block.words, page_words)
+    is_stub = (
+        page_words < _MAX_STUB_WORDS
+        and page_prose - region.block.prose < _MIN_CONTENT_WORDS
+        and _begins_with_heading(tree, region.block, headline)
+    )
+    is_fallback = not is_stub and _is_almost_empty(region.block.words, page_words)
     if is_fallback:
         region = _visible_page(tree, kind)
         leads = []
@@ -292,12 +299,19 @@ def _trim(tree: BlockTree, region: ContentRegion, kind: PageKind, headline: Text
     if article:
         trim_teasers(tree, block)
     else:
+        trim_header(tree, block, headline)
         trim_repeats(tree, block)
         trim_controls(tree, block)
 
 
 def _is_almost_empty(words: int, page_words: int) -> bool:
     return words < _MIN_CONTENT_WORDS and words < _MIN_CONTENT_SHARE * page_words
+
+
+def _begins_with_heading(tree: BlockTree, region: Block, headline: TextRun | None) -> bool:
+    """Return whether a short content is a heading and something below it."""
+    runs = tree.text_runs_in(region)
+    return len(runs) > 1 and (runs[0] is headline or runs[0].block.tag == "h1")
 
 
 def _visible_page(tree: BlockTree, kind: PageKind) -> ContentRegion:

@@ -48,6 +48,9 @@ _MAX_CONTROL_WORDS = 4
 _NOT_CONTROLS: Final = HEADINGS | word_set("figcaption td th dt dd pre")
 _LINK_LISTS: Final = word_set("ul ol div section table dl")
 _MIN_LINKS = 4
+_MIN_ROW_LINKS = 2
+_MAX_HEADER_WORDS = 60
+_MAX_HEADER_SHARE = 0.35
 _MIN_REPEATED_WORDS = 5
 _MAX_CREDIT_WORDS = 60
 _TEASER_LINK_SHARE = 0.25
@@ -131,6 +134,42 @@ def trim_controls(tree: BlockTree, region: Block) -> None:
         is_sentence = run.words > 1 and text[-1:] in ".!?"
         if run.block.tag not in _NOT_CONTROLS and _CONTROL_LABEL.match(text) and not is_sentence:
             run.block.dropped = True
+
+
+def trim_header(tree: BlockTree, region: Block, headline: TextRun | None) -> None:
+    """Drop rows of links above the headline, each with the page header around it."""
+    runs = tree.text_runs_in(region)
+    if headline is None or not region.index <= headline.block.index < region.end:
+        headline = next((run for run in runs if run.block.tag == "h1"), None)
+    if headline is None:
+        return
+    words_above = sum(run.words for run in runs if run.index < headline.index)
+    if words_above > max(_MAX_HEADER_WORDS, _MAX_HEADER_SHARE * region.words):
+        return
+    end = headline.block.index
+    for run in runs:
+        header = run.block
+        if header.index >= end:
+            break
+        if header is region or header.dropped or header.end > end or not _is_row_of_links(run):
+            continue
+        while (
+            (parent := header.parent) is not None
+            and parent is not region
+            and parent.end <= end
+            and not parent.prose
+            and not any(block.tag in HEADINGS for block in tree.blocks_below(parent))
+        ):
+            header = parent
+        header.dropped = True
+
+
+def _is_row_of_links(run: TextRun) -> bool:
+    """Return whether a text is links with nothing but signs between them."""
+    if run.block.links < _MIN_ROW_LINKS or not run.link_words:
+        return False
+    signs = sum(not any(map(str.isalnum, word)) for word in run.text.split())
+    return run.link_words + signs >= run.words
 
 
 def _remaining_blocks(tree: BlockTree, region: Block) -> Iterator[Block]:
