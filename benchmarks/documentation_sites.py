@@ -11,7 +11,7 @@ The invariants, for the main content of each page:
 - its first heading is the first `h1` of the page that does not repeat on other pages, or the
   `title` of a page whose `h1` are sections;
 - the text of every `pre` of the page is a code block, character by character;
-- it does not begin with navigation: links, or a table of links.
+- nothing above the first heading is navigation: a line, a list or a table of links.
 
 The truth is computed from the page by `html.parser` of the standard library, which the package does
 not use.
@@ -41,6 +41,7 @@ SITES: Final = {
     "postgresql": "/usr/share/doc/postgresql-doc-*/html",
     "apache": "/usr/share/doc/apache2-doc/manual/en",
 }
+_LINK: Final = re.compile(r"\[[^\]]*\]\([^)]*\)")
 REPEATED: Final = 3
 """An `h1` on more pages names the site or a part of it."""
 
@@ -117,11 +118,16 @@ def blocks_of(markdown: str) -> tuple[str | None, list[str], str]:
 
 
 def begins_with_navigation(markdown: str) -> bool:
-    """Return whether the first block is a list, a table or a line of links."""
-    first = markdown.lstrip().partition("\n\n")[0]
-    links = re.findall(r"\[[^\]]*\]\([^)]*\)", first)
-    rest = re.sub(r"\[[^\]]*\]\([^)]*\)|[\W_]", "", first)
-    return bool(links) and not first.startswith("#") and len(rest) < sum(map(len, links)) / 4
+    """Return whether a block above the first heading is a list, a table or a line of links."""
+    blocks = re.split(r"\n\n+", markdown.strip())
+    first = next((at for at, block in enumerate(blocks) if block.startswith("#")), 1)
+    return any(map(_is_navigation, blocks[:first]))
+
+
+def _is_navigation(block: str) -> bool:
+    links = _LINK.findall(block)
+    rest = re.sub(r"[\W_]", "", _LINK.sub("", block))
+    return bool(links) and len(rest) < sum(map(len, links)) / 4
 
 
 def _words(text: str) -> str:
@@ -140,6 +146,7 @@ def check_site(folder: Path) -> Checked:
     pages = {path: path.read_text("utf-8", "replace") for path in files}
     truths = {path: read_truth(html) for path, html in pages.items()}
     counts = Counter(name for truth in truths.values() for name in set(truth.headings))
+    titles = Counter(truth.title for truth in truths.values())
     checked = Checked()
     for path, html in pages.items():
         name = path.relative_to(folder).as_posix()
@@ -149,8 +156,9 @@ def check_site(folder: Path) -> Checked:
         markdown = str(scrape(source, options).formats["markdown"])
         checked.pages += 1
         heading, code, _ = blocks_of(markdown)
+        title = truths[path].title if titles[truths[path].title] <= REPEATED else ""
         own = [text for text in truths[path].headings if counts[text] <= REPEATED]
-        if own and heading not in {_words(own[0]), _words(truths[path].title)}:
+        if own and heading not in {_words(own[0]), _words(title)}:
             checked.miss("heading", name, f"{heading} instead of {own[0]}")
         blocks = {_code(block) for block in code}
         for text in truths[path].code:

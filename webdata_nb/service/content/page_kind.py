@@ -74,12 +74,12 @@ def declared_title(document: Document) -> str:
 def find_headline(text_runs: Iterable[TextRun], title: str) -> TextRun | None:
     """Return the most prominent heading that repeats the title.
 
-    An ``h1`` that is the title or its first part comes first: the rest of the title may name the
+    An ``h1`` that is the title or its first parts comes first: the rest of the title may name the
     site, which another heading repeats.
     """
     title_words = set(_WORD.findall(title.lower()))
     whole = _letters(title)
-    first_part = _letters(_SEPARATOR.split(title.strip(), maxsplit=1)[0])
+    names = {whole, *(_letters(title[: sign.start()]) for sign in _SEPARATOR.finditer(title))}
     headline, best_rank = None, 0
     for run in text_runs:
         tag = run.block.tag
@@ -87,7 +87,7 @@ def find_headline(text_runs: Iterable[TextRun], title: str) -> TextRun | None:
             continue
         rank = _PROMINENCE.get(tag, 1)
         letters = _letters(run.text) if run.link_words < run.words else ""
-        if tag == "h1" and letters and letters in {whole, first_part}:
+        if tag == "h1" and letters and letters in names:
             return run
         is_whole = letters and letters == whole
         if not is_whole and (

@@ -165,8 +165,9 @@ def trim_header(tree: BlockTree, region: Block, headline: TextRun | None) -> Non
 
 
 def _is_row_of_links(run: TextRun) -> bool:
-    """Return whether a text is links with nothing but signs between them."""
-    if run.block.links < _MIN_ROW_LINKS or not run.link_words:
+    """Return whether a block is links with nothing but signs between them."""
+    block = run.block
+    if block.links < _MIN_ROW_LINKS or not run.link_words or block.words != run.words:
         return False
     signs = sum(not any(map(str.isalnum, word)) for word in run.text.split())
     return run.link_words + signs >= run.words
