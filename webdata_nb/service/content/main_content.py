@@ -132,7 +132,7 @@ def extract_main_content(document: Document) -> MainContent:
     is_stub = (
         page_words < _MAX_STUB_WORDS
         and page_prose - region.block.prose < _MIN_CONTENT_WORDS
-        and _begins_with_heading(tree, region.block, headline)
+        and _holds_headline(tree, region.block, headline)
     )
     is_fallback = not is_stub and _is_almost_empty(region.block.words, page_words)
     if is_fallback:
@@ -308,10 +308,10 @@ def _is_almost_empty(words: int, page_words: int) -> bool:
     return words < _MIN_CONTENT_WORDS and words < _MIN_CONTENT_SHARE * page_words
 
 
-def _begins_with_heading(tree: BlockTree, region: Block, headline: TextRun | None) -> bool:
-    """Return whether a short content is a heading and something below it."""
+def _holds_headline(tree: BlockTree, region: Block, headline: TextRun | None) -> bool:
+    """Return whether a short content is a heading with something below it."""
     runs = tree.text_runs_in(region)
-    return len(runs) > 1 and (runs[0] is headline or runs[0].block.tag == "h1")
+    return any(run is headline or run.block.tag == "h1" for run in runs[:-1])
 
 
 def _visible_page(tree: BlockTree, kind: PageKind) -> ContentRegion:
