@@ -160,10 +160,10 @@ def check_site(folder: Path) -> Checked:
         own = [text for text in truths[path].headings if counts[text] <= REPEATED]
         if own and heading not in {_words(own[0]), _words(title)}:
             checked.miss("heading", name, f"{heading} instead of {own[0]}")
-        blocks = {_code(block) for block in code}
-        for text in truths[path].code:
-            if _code(text) and _code(text) not in blocks:
-                checked.miss("code", name, text)
+        lost = Counter(filter(None, map(_code, truths[path].code)))
+        lost.subtract(map(_code, code))
+        for text in (+lost).elements():
+            checked.miss("code", name, text)
         if begins_with_navigation(markdown):
             checked.miss("navigation", name, markdown)
     return checked

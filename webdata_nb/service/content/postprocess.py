@@ -56,7 +56,7 @@ _MAX_CREDIT_WORDS = 60
 _TEASER_LINK_SHARE = 0.25
 _MIN_SECTION_PROSE = 40  # words
 _MAX_PROSE_LINKS = 0.05  # of the words of a section
-_REPEATABLE: Final = frozenset({"p", "li", "blockquote", "pre"})
+_REPEATABLE: Final = frozenset({"p", "li", "blockquote"})
 
 
 def trim_article(tree: BlockTree, region: Block, headline: TextRun | None) -> None:
@@ -111,7 +111,7 @@ def _has_picture(block: Block) -> bool:
 def trim_repeats(tree: BlockTree, region: Block) -> None:
     """Drop repeated text, written again for another screen width.
 
-    A paragraph that repeats its neighbour, such as a refrain, is meant.
+    A paragraph that repeats its neighbour, such as a refrain, and repeated code are meant.
     """
     parents: dict[str, Block | None] = {}
     for run in tree.text_runs_in(region):
@@ -121,7 +121,7 @@ def trim_repeats(tree: BlockTree, region: Block) -> None:
         is_copy = text in parents and (
             block.tag not in _REPEATABLE or parents[text] is not block.parent
         )
-        if is_copy and block.words == run.words and block.tag not in {"td", "th"}:
+        if is_copy and block.words == run.words and block.tag not in {"td", "th", "pre"}:
             block.dropped = block is not region
         parents.setdefault(text, block.parent)
 
