@@ -22,7 +22,6 @@ _SHORT_TEXT = 300  # words; shorter texts keep sections without prose
 _MAX_SECTION_LINK_SHARE = 0.1
 _MAX_CODE_LINK_SHARE = 0.25  # references link more than other texts
 _SECTION_TAGS: Final = word_set("pre h2 h3 h4")
-_CODE_TAGS: Final = frozenset({"pre"})
 _MIN_ARTICLE_WORDS = 40
 _MIN_BODY_PROSE = 30
 _MIN_UNDECLARED_PROSE = 150
@@ -181,32 +180,35 @@ def _widen(tree: BlockTree, body: Block, top: Block) -> Block:
         outer = outer.parent
         prose, words = outer.prose - body.prose, outer.words - body.words
         is_continued = prose > 0.1 * body.prose and prose >= 0.6 * words
-        is_short = outer.words < _SHORT_TEXT
-        if is_continued or (
-            is_short and _has_beside(tree, outer, body, _SECTION_TAGS, _MAX_SECTION_LINK_SHARE)
-        ):
+        if is_continued or (outer.words < _SHORT_TEXT and _has_sections(tree, outer, body)):
             body = outer
     return body
 
 
 def _with_code(tree: BlockTree, body: Block, top: Block) -> Block:
     """Return the ancestor of a text that also holds the code beside it."""
+    code = [block.index for block in tree.blocks if block.tag == "pre"]
     outer = body
     for _ in range(_MAX_WIDENING_LEVELS):
         if outer is top or outer.parent is None:
             break
         outer = outer.parent
-        if _has_beside(tree, outer, body, _CODE_TAGS, _MAX_CODE_LINK_SHARE):
+        is_beside = any(
+            outer.index < index < outer.end and not body.index <= index < body.end for index in code
+        )
+        if is_beside and _adds_few_links(outer, body, _MAX_CODE_LINK_SHARE):
             body = outer
     return body
 
 
-def _has_beside(
-    tree: BlockTree, outer: Block, body: Block, tags: frozenset[str], max_link_share: float
-) -> bool:
-    """Return whether `outer` has elements with one of `tags` beside `body`, and few links."""
-    words, link_words = outer.words - body.words, outer.link_words - body.link_words
-    return link_words <= max_link_share * words and any(
-        block.tag in tags and not body.index <= block.index < body.end
+def _has_sections(tree: BlockTree, outer: Block, body: Block) -> bool:
+    """Return whether `outer` has headings or code beside `body`, and few links."""
+    return _adds_few_links(outer, body, _MAX_SECTION_LINK_SHARE) and any(
+        block.tag in _SECTION_TAGS and not body.index <= block.index < body.end
         for block in tree.blocks_below(outer)
     )
+
+
+def _adds_few_links(outer: Block, body: Block, max_share: float) -> bool:
+    words, link_words = outer.words - body.words, outer.link_words - body.link_words
+    return link_words <= max_share * words
