@@ -231,9 +231,7 @@ class ForeignService:
             self.sent_bytes[address.path] += len(reply.body)
             return reply
 
-    def _route(  # noqa: PLR0911 - one return for each operation
-        self, method: str, path: str, query: dict[str, str], body: Any
-    ) -> Reply:
+    def _route(self, method: str, path: str, query: dict[str, str], body: Any) -> Reply:
         parts = [unquote(part) for part in path.strip("/").split("/")]
         if parts[:1] != ["v1"]:
             return self._error(404, "Not Found")
@@ -411,9 +409,7 @@ class ForeignService:
 
     # ------------------------------------------------------------------------- exports and control
 
-    def _export(  # noqa: PLR0911 - one return for each answer
-        self, kind: str, job_id: str, query: dict[str, str]
-    ) -> Reply:
+    def _export(self, kind: str, job_id: str, query: dict[str, str]) -> Reply:
         job = self.jobs.get(job_id)
         if refusal := self._unknown(set(query), frozenset({"format"}), "query"):
             return refusal
@@ -441,9 +437,7 @@ class ForeignService:
                 return Reply(200, file.getvalue(), {"Content-Type": "application/zip"})
         return self._error(422, "format must be json, csv or zip", "format")
 
-    def _control(  # noqa: PLR0911 - one return for each answer
-        self, job_id: str, action: str, query: dict[str, str]
-    ) -> Reply:
+    def _control(self, job_id: str, action: str, query: dict[str, str]) -> Reply:
         job = self.jobs.get(job_id)
         if refusal := self._unknown(set(query), frozenset(), "query"):
             return refusal

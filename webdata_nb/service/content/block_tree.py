@@ -250,7 +250,7 @@ def _with_traits_of_ids(root: Element, element_traits: Mapping[Element, int]) ->
     return all_traits
 
 
-def _walk(  # noqa: C901, PLR0912, PLR0915 - hot loop: calls would double its cost
+def _walk(
     root: Element, element_traits: Mapping[Element, int]
 ) -> tuple[list[Block], list[TextRun]]:
     """List the blocks and text runs below `root`; `element_traits` adds to those of names.

@@ -205,7 +205,7 @@ def is_total(row: Sequence[str]) -> bool:
     return label.strip("*_:.= ").lower() in _TOTALS
 
 
-def cell_text(cell: Element) -> str:  # noqa: C901 - one walk over all kinds of nodes
+def cell_text(cell: Element) -> str:
     """Return the text of a cell on one line.
 
     Blocks and line breaks are separated by spaces. Without other text, images are read by their

@@ -103,7 +103,7 @@ class InlineWriter:
         self._walk(element)
         return squeeze(self._take_line())
 
-    def _walk(self, root: Element) -> None:  # noqa: C901, PLR0912 - each call would cost as much as a node
+    def _walk(self, root: Element) -> None:
         """Call the handlers of all nodes in `root`, in document order.
 
         An element ends before the node that follows it, so the walk needs no recursion.

@@ -68,7 +68,7 @@ class _HtmlScanner:
         self._has_microdata = "itemprop" in source
         self._long_tag_characters = _MAX_LONG_TAG_CHARACTERS
 
-    def scan(self) -> PageTree:  # noqa: C901 - calls for each tag would take half as long again
+    def scan(self) -> PageTree:
         """Scan the source in one loop."""
         tree, stack, source = self._tree, self._stack, self._tree.source
         names, pieces = tree.names, tree.pieces
