@@ -187,6 +187,8 @@ def _widen(tree: BlockTree, body: Block, top: Block) -> Block:
 
 def _with_code(tree: BlockTree, body: Block, top: Block) -> Block:
     """Return the ancestor of a text that also holds the code beside it."""
+    if body is top or len(top.element.select("pre")) == len(body.element.select("pre")):
+        return body
     code = [block.index for block in tree.blocks if block.tag == "pre"]
     outer = body
     for _ in range(_MAX_WIDENING_LEVELS):

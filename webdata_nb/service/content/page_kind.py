@@ -86,15 +86,13 @@ def find_headline(text_runs: Iterable[TextRun], title: str) -> TextRun | None:
         if run.words > _MAX_HEADLINE_WORDS or not (tag in HEADINGS or run.block.traits & TITLE):
             continue
         rank = _PROMINENCE.get(tag, 1)
-        letters = _letters(run.text) if run.link_words < run.words else ""
+        if rank <= best_rank and tag != "h1":
+            continue
+        text = run.text
+        letters = _letters(text) if run.link_words < run.words else ""
         if tag == "h1" and letters and letters in names:
             return run
-        is_whole = letters and letters == whole
-        if not is_whole and (
-            len(title_words) < _MIN_COMMON_WORDS or not _repeats(run.text, title_words)
-        ):
-            continue
-        if rank > best_rank:
+        if rank > best_rank and ((letters and letters == whole) or _repeats(text, title_words)):
             headline, best_rank = run, rank
     return headline
 

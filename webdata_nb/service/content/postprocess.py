@@ -138,20 +138,13 @@ def trim_controls(tree: BlockTree, region: Block) -> None:
 
 def trim_header(tree: BlockTree, region: Block, headline: TextRun | None) -> None:
     """Drop rows of links above the headline, each with the page header around it."""
-    runs = tree.text_runs_in(region)
-    if headline is None or not region.index <= headline.block.index < region.end:
-        headline = next((run for run in runs if run.block.tag == "h1"), None)
-    if headline is None:
+    above, end = _texts_above(tree, region, headline)
+    words = sum(run.words for run in above)
+    if words > max(_MAX_HEADER_WORDS, _MAX_HEADER_SHARE * region.words):
         return
-    words_above = sum(run.words for run in runs if run.index < headline.index)
-    if words_above > max(_MAX_HEADER_WORDS, _MAX_HEADER_SHARE * region.words):
-        return
-    end = headline.block.index
-    for run in runs:
+    for run in above:
         header = run.block
-        if header.index >= end:
-            break
-        if header is region or header.dropped or header.end > end or not _is_row_of_links(run):
+        if header is region or header.dropped or not _is_row_of_links(run):
             continue
         while (
             (parent := header.parent) is not None
@@ -162,6 +155,24 @@ def trim_header(tree: BlockTree, region: Block, headline: TextRun | None) -> Non
         ):
             header = parent
         header.dropped = True
+
+
+def _texts_above(
+    tree: BlockTree, region: Block, headline: TextRun | None
+) -> tuple[list[TextRun], int]:
+    """Return the texts of `region` above its headline or first ``h1``, and the index of that."""
+    if headline is not None and not region.index <= headline.block.index < region.end:
+        headline = None
+    above: list[TextRun] = []
+    for run in tree.text_runs:
+        if run.block.index < region.index:
+            continue
+        if run.block.index >= region.end:
+            break
+        if run is headline or (headline is None and run.block.tag == "h1"):
+            return above, run.block.index
+        above.append(run)
+    return [], 0
 
 
 def _is_row_of_links(run: TextRun) -> bool:
