@@ -290,12 +290,12 @@ def test_a_value_of_another_type_is_another_value() -> None:
 @pytest.mark.parametrize("write", [microdata, rdfa])
 def test_the_name_of_a_nested_thing_is_no_name_of_the_row(write: Callable[[Row], str]) -> None:
     movies = [
-        {"@type": "Movie", "name": f"M{n}", "director": {"@type": "Person", "name": f"Dee {n}"}}
-        for n in (1, 2)
+        {"@type": "Movie", "name": title, "director": {"@type": "Person", "name": director}}
+        for title, director in (("Harbour", "Ann Lee"), ("Winter", "Bob Ray"))
     ]
     html = f'<div vocab="https://schema.org/">{"".join(map(write, movies))}</div>'
     right = read(html, object_of(movies=list_of(title=TEXT, director=TEXT))).data
-    assert [row["director"] for row in right["movies"]] == ["Dee 1", "Dee 2"]
+    assert [row["director"] for row in right["movies"]] == ["Ann Lee", "Bob Ray"]
     swapped = [{"title": row["director"], "director": row["title"]} for row in right["movies"]]
     wrong = {"movies": swapped}
     assert {each.verdict for each in find_evidence(html, right)} == {"verbatim"}
