@@ -103,9 +103,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> LastViewPainter:
 def test_list_shows_progress_of_its_pages(
     service: WireService, connected: Session, kept: LastViewPainter
 ) -> None:
-    service.crawl = JobScript(
-        crawl_rows(4), reply_fields={"credits": 4, "credits_reserved": "unlimited"}
-    )
+    service.crawl = JobScript(crawl_rows(4), reply_fields={"credits": 4, "credits_unlimited": True})
     urls = ["https://a.test/", "https://b.test/", "https://c.test/"]
     connected.crawl_df(urls, progress="log", cache=True)
     assert kept.view is not None

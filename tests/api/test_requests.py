@@ -213,5 +213,5 @@ def test_engines_are_a_frame_too(service: WireService, connected: Session) -> No
 @pytest.mark.usefixtures("connected")
 def test_credits_are_told_where_the_service_tells_them(service: WireService) -> None:
     assert receipt_of(search_df("q"))["credits"] is None
-    service.crawl = JobScript(crawl_rows(2), reply_fields={"credits_used": 2})
+    service.crawl = JobScript(crawl_rows(2), reply_fields={"credits": 2})
     assert receipt_of(crawl_df(SITE))["credits"] == 2.0

@@ -171,8 +171,6 @@ def test_names_of_the_terminal_events(status: JobStatus, name: str) -> None:
     [
         ({}, None, None, False),
         ({"credits": 2, "credits_reserved": None, "credits_unlimited": True}, 2.0, None, True),
-        # As a service told it before there was `credits_unlimited`.
-        ({"credits": 2, "credits_reserved": "unlimited"}, 2.0, None, True),
         ({"credits": 2.5, "credits_reserved": 10}, 2.5, 10.0, False),
         ({"credits": {"used": 2}, "credits_reserved": "some"}, None, None, False),
         ({"credits": True, "credits_reserved": [1], "credits_unlimited": 1}, None, None, False),

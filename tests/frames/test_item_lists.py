@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webdata_nb.api import diff, headings_df, images_df, to_parquet
+from webdata_nb.api import headings_df, images_df, to_parquet
 from webdata_nb.cache import snapshots
 from webdata_nb.cache.snapshots import CacheKey
 from webdata_nb.frames import exports, frame, rows, schemas
@@ -42,17 +42,6 @@ _JSON = st.recursive(
     ),
     max_leaves=8,
 )
-
-
-def old_table(page: dict[str, Any]) -> pa.Table:
-    """Return a table of an earlier version: all columns, and JSON text for lists of items."""
-    table = rows.to_table("crawl", [{**page, "images": None, "headings": None}])
-    for name in schemas.ITEM_TYPES:
-        field: pa.Field[Any] = pa.field(name, pa.string(), metadata={b"webdata.type": b"json"})
-        text = None if page.get(name) is None else json.dumps(page[name])
-        number = table.column_names.index(name)
-        table = table.set_column(number, field, pa.array([text], pa.string()))
-    return table
 
 
 def rows_of(query: str) -> list[Any]:
@@ -127,33 +116,10 @@ def test_a_file_has_the_columns_of_its_frame(tmp_path: Path) -> None:
     assert wider.table["images"].to_pylist() == [None]
 
 
-@pytest.mark.parametrize("images", [[IMAGE], [{"src": "a"}], {"not": "a list"}, None])
-def test_files_of_earlier_versions_are_read(tmp_path: Path, images: Any) -> None:
-    snapshots.put(tmp_path, KEY, old_table({**PAGE, "images": images}), {}, now=NOW)
-    found = snapshots.newest(tmp_path, KEY, now=NOW)
-    assert found is not None
-    assert found.table.schema.equals(schemas.SCHEMAS["crawl"], check_metadata=True)
-    df = frame.build(found.table)
-    assert df["headings"][0] == [HEADING]
-    if images == [IMAGE]:
-        assert df["images"][0] == images
-    elif images is None:
-        assert df["images"][0] is None
-    else:
-        item = images[0] if isinstance(images, list) else images
-        assert df["images"][0] == [{**dict.fromkeys(IMAGE), **item}]
-
-
 def test_files_with_unknown_columns_are_a_miss(tmp_path: Path) -> None:
     table = rows.to_table("crawl", [PAGE]).append_column("later", pa.array(["x"]))
     snapshots.put(tmp_path, KEY, table, {}, now=NOW)
     assert snapshots.newest(tmp_path, KEY, now=NOW) is None
-
-
-def test_old_and_new_files_are_equal_for_diff(tmp_path: Path) -> None:
-    old = snapshots.put(tmp_path / "old", KEY, old_table(PAGE), {}, now=NOW).path
-    new = snapshots.put(tmp_path / "new", KEY, rows.to_table("crawl", [PAGE]), {}, now=NOW).path
-    assert diff(old, new).empty
 
 
 def test_derived_frames_and_exports_of_arrow_frames(tmp_path: Path) -> None:

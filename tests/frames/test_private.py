@@ -1,4 +1,4 @@
-"""What the cache keeps is for its owner alone, also where an older release made it for all."""
+"""What the cache keeps is for its owner alone."""
 
 from __future__ import annotations
 
@@ -56,24 +56,6 @@ def test_files_and_folders_are_private(tmp_path: Path) -> None:
         != (private_files.FOLDER_MODE if (tmp_path / name).is_dir() else private_files.FILE_MODE)
     }
     assert wrong == {}
-
-
-def test_existing_files_of_owner_are_restricted(tmp_path: Path) -> None:
-    root = tmp_path / "shared"
-    fill(root)
-    (root / "notes.txt").write_text("somebody's own")
-    target = tmp_path / "elsewhere"
-    target.write_text("linked")
-    (root / "v1" / "link").symlink_to(target)
-    for path in [root, *root.rglob("*")]:
-        if not path.is_symlink():
-            path.chmod(0o755 if path.is_dir() else 0o644)
-    snapshots._swept.discard(root)
-    snapshots.prepare(root)
-    found = modes(root)
-    assert {name for name, mode in found.items() if mode & 0o077} == {"notes.txt", "v1/link"}
-    assert stat.S_IMODE(root.stat().st_mode) == 0o755
-    assert stat.S_IMODE(target.stat().st_mode) == 0o644
 
 
 def test_user_file_has_default_mode(tmp_path: Path) -> None:

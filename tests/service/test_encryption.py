@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sqlite3
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,10 +16,9 @@ from hypothesis import strategies as st
 from tests.service.conftest import open_service
 from tests.service.job_stores import store_of
 from tests.site.server import Site
-from tests.stores.jobs import ALICE, NOW, accounts, claimed, new_job
+from tests.stores.jobs import ALICE, NOW, accounts, new_job
 from webdata_nb.contract.local import Access, ModelAccess, SessionSettings
 from webdata_nb.contract.paths import LEASE_HEADER
-from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.encryption import FixedKeys, KeyFile, SecretCipher, check_keys, new_key
 from webdata_nb.service.errors import UnreadableSecrets
 from webdata_nb.service.settings import InvalidSetting, secret_keys
@@ -189,24 +187,3 @@ async def test_job_with_a_lost_key_fails_with_a_clear_error(tmp_path: Path, site
         assert "no key of this service" in reply["error"]
         assert "no key" in (await api.post(f"/v1/jobs/{job.id}/retry", {}, 409))["detail"]
     assert site.paths == ()
-
-
-@pytest.mark.sqlite("plaintext is of releases that had SQLite alone")
-async def test_opening_the_store_encrypts_plaintext(tmp_path: Path) -> None:
-    path = tmp_path / "jobs.sqlite"
-    async with SqliteStore(path) as store:
-        await accounts(store)
-        job, _ = await store.accept(new_job(), now=NOW)
-    with sqlite3.connect(path) as before:
-        before.execute(
-            "UPDATE job SET sealed = NULL, sealing = 1, context = ?, request = ?",
-            (f'{{"proxy": "{CANARIES[4]}"}}', f'{{"url": "u", "webhook_secret": "{CANARIES[2]}"}}'),
-        )
-    before.close()
-    async with SqliteStore(path) as store:
-        found = await store.job(ALICE, job.id)
-        assert found.request == {"url": "u", "webhook_secret": CANARIES[2]}
-        assert found.context == {"proxy": CANARIES[4]}
-        _, lease = await claimed(store)
-        await store.finish(lease, JobStatus.COMPLETED, error=None, now=NOW)
-    assert files_with(tmp_path, *CANARIES) == []

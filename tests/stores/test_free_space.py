@@ -1,4 +1,4 @@
-"""SQLite's files return the space of deleted rows, also those of the previous release."""
+"""SQLite's files return the space of deleted rows."""
 
 from __future__ import annotations
 
@@ -14,12 +14,9 @@ from tests.stores.jobs import ALICE, NOW, accounts, claimed, new_job, row_parts,
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.store.backends import INDEX_FILE
 from webdata_nb.service.store.records import CommitBatch, IndexedPage, JobRecord
-from webdata_nb.service.store.sql.named_statements import migrations
 from webdata_nb.service.store.sqlite.store import SqliteStore
 
 PAGES = 400
-# The schema before contents.
-PREVIOUS = 21
 
 
 def random_text(number: int, words: int = 3000) -> str:
@@ -67,57 +64,6 @@ async def test_the_file_shrinks_after_retention(tmp_path: Path) -> None:
         await store.retention.return_space()  # nothing is left to do
         assert file_bytes(path) == shrunk
     assert read(path, "PRAGMA auto_vacuum") == 2
-
-
-def previous_file(path: Path, row_count: int) -> None:
-    """Write a file as the previous release did, with rows that are whole."""
-    with closing(sqlite3.connect(path)) as database:
-        database.execute("PRAGMA page_size = 16384")
-        database.execute("PRAGMA journal_mode = wal")
-        for number, script in migrations():
-            if number <= PREVIOUS:
-                database.executescript(f"{script}; PRAGMA user_version = {number};")
-        database.execute("INSERT INTO account (id, name, created_at) VALUES ('alice', 'a', 1.0)")
-        database.execute(
-            "INSERT INTO job (id, account_id, kind, state, subject, request, context, created_at,"
-            " finished_at, published) VALUES ('j', 'alice', 'crawl', 'completed', 's', '{}', '{}',"
-            " 2.0, 3.0, ?)",
-            [row_count],
-        )
-        database.executemany(
-            "INSERT INTO entry (job_id, ordinal, position, url, success, page, journal)"
-            " VALUES ('j', ?, ?, 'u', TRUE, ?, '{}')",
-            [(n, n, row_parts(n, random_text(n)).json) for n in range(row_count)],
-        )
-        database.commit()
-
-
-async def test_a_file_of_the_previous_release_shrinks_at_the_next_start(tmp_path: Path) -> None:
-    path = tmp_path / "jobs.sqlite"
-    previous_file(path, PAGES)
-    async with SqliteStore(path) as store:
-        rows = await store.rows(ALICE, "j", start=0, count=PAGES)
-        assert rows == [row_parts(n, random_text(n)).json for n in range(PAGES)]
-        recent = await crawl(store, 10_000, 20)
-        await expire(store, await store.job(ALICE, "j"))
-        full = file_bytes(path)
-    assert read(path, "PRAGMA auto_vacuum") == 0
-    async with SqliteStore(path) as store:
-        assert file_bytes(path) < full / 3
-        assert len(await store.rows(ALICE, recent.id, start=0, count=99)) == 20
-        # From now on without a start.
-        await expire(store, await crawl(store, 20_000))
-        assert file_bytes(path) < full / 3
-    assert read(path, "PRAGMA auto_vacuum") == 2
-
-
-async def test_a_full_file_of_the_previous_release_is_not_rewritten(tmp_path: Path) -> None:
-    path = tmp_path / "jobs.sqlite"
-    previous_file(path, PAGES)
-    for _ in range(2):
-        async with SqliteStore(path):
-            pass
-    assert read(path, "PRAGMA auto_vacuum") == 0
 
 
 @pytest.mark.slow

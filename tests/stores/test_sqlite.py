@@ -1,12 +1,9 @@
-"""What only the SQLite store does: reopening, migrations, several processes."""
+"""What only the SQLite store does: reopening, several processes."""
 
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from pathlib import Path
-
-import pytest
 
 from tests.stores.jobs import (
     ALICE,
@@ -18,9 +15,8 @@ from tests.stores.jobs import (
     entry,
 )
 from webdata_nb.contract.states import JobStatus
-from webdata_nb.service.errors import NewerSchema
 from webdata_nb.service.store.records import CommitBatch
-from webdata_nb.service.store.sql.named_statements import migrations, schema_version, statements
+from webdata_nb.service.store.sql.named_statements import statements
 from webdata_nb.service.store.sqlite.store import SqliteStore
 
 
@@ -79,35 +75,10 @@ async def test_key_revoked_by_another_process_is_refused_at_once(tmp_path: Path)
         assert await account_of(store, "hash", now=NOW + 1) is None
 
 
-async def test_newer_schema_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "jobs.sqlite"
-    with sqlite3.connect(path) as newer:
-        newer.execute(f"PRAGMA user_version = {schema_version() + 1}")
-    newer.close()
-    with pytest.raises(NewerSchema, match="newer release"):
-        await SqliteStore(path).__aenter__()
-
-
-async def test_older_schema_is_migrated(tmp_path: Path) -> None:
-    path = tmp_path / "jobs.sqlite"
-    with sqlite3.connect(path) as older:
-        older.execute("PRAGMA user_version = 0")
-    older.close()
-    async with SqliteStore(path) as store:
-        await accounts(store)
-        assert (await store.job(ALICE, (await accepted(store)).id)).created_at == NOW
-
-
 async def test_database_file_has_owner_permissions(tmp_path: Path) -> None:
     path = tmp_path / "data" / "jobs.sqlite"
     async with SqliteStore(path):
         assert path.stat().st_mode & 0o077 == 0
-
-
-def test_migrations_are_numbered_in_order() -> None:
-    numbers = [number for number, _ in migrations()]
-    assert numbers[0] == 1
-    assert sorted(set(numbers)) == numbers
 
 
 def test_every_named_statement_is_a_single_statement() -> None:

@@ -31,7 +31,7 @@ from webdata_nb.service.encryption import new_key
 from webdata_nb.service.job_workers.plugin import ClaimLoopPlugin
 from webdata_nb.service.job_workers.reports import METRIC
 from webdata_nb.service.job_workers.worker_settings import WorkerOptions
-from webdata_nb.service.store.backends import schema_version
+from webdata_nb.service.store.backends import SCHEMA_VERSION
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -267,7 +267,7 @@ def test_scheduler_knows_no_secret(team: Team, tmp_path: Path) -> None:
     ("wire", "schema", "message"),
     [
         (WIRE + 1, 0, f"the service has wire version {WIRE + 1}, this worker {WIRE} "),
-        (WIRE, 1000, f"the service has database schema 1000, this worker {schema_version()} "),
+        (WIRE, 1000, f"the service has database schema 1000, this worker {SCHEMA_VERSION} "),
     ],
 )
 def test_worker_of_another_release_is_refused(

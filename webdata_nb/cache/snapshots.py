@@ -21,7 +21,7 @@ from typing import Any, Final
 import orjson
 import pyarrow as pa
 
-from webdata_nb.frames import item_lists, parquet, private_files, schemas
+from webdata_nb.frames import parquet, private_files, schemas
 from webdata_nb.frames.schemas import TableName
 
 _LAYOUT: Final = "v1"
@@ -197,7 +197,7 @@ def _read_columns(
 ) -> pa.Table:
     """Return columns of a file, with nulls where it has none."""
     if columns is None:
-        return document.read(schemas.in_order(op, document.schema.names))
+        return document.read()
     table = document.read([name for name in columns if name in document.schema.names])
     for name in columns:
         if name not in table.column_names:
@@ -216,8 +216,7 @@ def _verified_bytes(path: Path) -> bytes:
 def _check_document(document: parquet.ParquetDocument, key: CacheKey) -> None:
     if document.own.get("digest") != key.digest:
         raise ValueError("it belongs to another request")
-    current = item_lists.with_current_types(document.schema.empty_table()).schema
-    if not schemas.are_columns_of(key.op, current):
+    if not schemas.are_columns_of(key.op, document.schema):
         raise ValueError("its schema is of another version")
 
 
@@ -227,10 +226,7 @@ def _checksum(data: pa.Buffer | bytes) -> str:
 
 
 def prepare(root: Path) -> None:
-    """Tag a new cache directory for backup programs and git, and remove orphaned temporary files.
-
-    Also restricts files of older releases to their owner.
-    """
+    """Tag a new cache directory for backup programs and git; remove orphaned temporary files."""
     # The tag goes into our own folder: the cache directory may hold files of other programs.
     folder = root / _LAYOUT
     if not (folder / "CACHEDIR.TAG").exists():
@@ -239,7 +235,6 @@ def prepare(root: Path) -> None:
         parquet.write_atomically(folder / "CACHEDIR.TAG", _TAG.encode(), owner_only=True)
     if root not in _swept:
         _swept.add(root)
-        private_files.restrict_to_owner(folder)
         sweep(root)
 
 

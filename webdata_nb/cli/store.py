@@ -205,9 +205,9 @@ def _stopped_service(directory: Path) -> Iterator[None]:
     """Keep services away from a data directory; raise if one runs on it."""
     from webdata_nb import __version__
     from webdata_nb.service.local_lifetime import DataDirInUse, LocalLifetime
-    from webdata_nb.service.store.backends import schema_version
+    from webdata_nb.service.store.backends import SCHEMA_VERSION
 
-    lifetime = LocalLifetime(directory, version=__version__, schema=schema_version(), managed=False)
+    lifetime = LocalLifetime(directory, version=__version__, schema=SCHEMA_VERSION, managed=False)
     try:
         lifetime.acquire()
     except DataDirInUse:

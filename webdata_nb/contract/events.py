@@ -13,7 +13,6 @@ from pydantic import (
     ConfigDict,
     Field,
     WithJsonSchema,
-    model_validator,
 )
 
 from webdata_nb.contract.states import JobKind, JobStatus
@@ -32,10 +31,6 @@ class Event(BaseModel):
     """Base of events; unknown fields are kept."""
 
     model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
-
-
-# `credits_reserved` of older services, which had no `credits_unlimited`.
-_UNLIMITED: Final = "unlimited"
 
 
 def _parse_credits(value: Any) -> float | None:
@@ -72,14 +67,6 @@ class Cost(BaseModel):
         default=False,
         description="Whether the account has no limit, so that no credits are reserved.",
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _read_old_format(cls, value: Any) -> Any:
-        """Convert the format of older services."""
-        if isinstance(value, dict) and value.get("credits_reserved") == _UNLIMITED:
-            return {**value, "credits_reserved": None, "credits_unlimited": True}
-        return value
 
 
 class Progress(Event, Cost):

@@ -18,8 +18,6 @@ ROBOTS: Final = "robots"
 # The site could not be reached, or answered with an error: nobody has disallowed anything.
 ROBOTS_UNREACHABLE: Final = "robots_unreachable"
 OVER_MAX_PAGES: Final = "over_max_pages"
-FORMER_NAMES: Final = {"over_budget": OVER_MAX_PAGES}
-"""Outcomes in receipts of earlier releases, and their present names."""
 NOT_ARCHIVED: Final = "not_archived"
 DAMAGED_ARCHIVE: Final = "damaged_archive"
 # Of a crawl with `check_links`: whether a link works that leads where the crawl does not go.
@@ -110,11 +108,7 @@ def skipped_text(counts: Mapping[str, int]) -> list[str]:
     >>> skipped_text({"fetched": 9, "link_broken": 2, "link_ok": 40, "robots": 1})
     ['links to other sites: 40 work, 2 broken', 'not crawled: 1 disallowed by robots.txt']
     """
-    left_out = {
-        FORMER_NAMES.get(name, name): count
-        for name, count in counts.items()
-        if count and not is_row(name)
-    }
+    left_out = {name: count for name, count in counts.items() if count and not is_row(name)}
     over_limits = [
         f"{left_out[name]:,} more found beyond {limit}"
         for name, limit in _BEYOND.items()
@@ -215,4 +209,4 @@ def meaning(outcome: str) -> str:
     """
     if outcome.startswith(FAILED):
         return f"it is a row that failed ({outcome.removeprefix(FAILED)})"
-    return MEANINGS.get(FORMER_NAMES.get(outcome, outcome), "")
+    return MEANINGS.get(outcome, "")

@@ -6,7 +6,7 @@ has one dict for each struct: with every field of the format, and with the entri
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from types import NoneType
 from typing import Any, Final, cast
@@ -87,21 +87,3 @@ def _decode_item(item: dict[str, Any]) -> Any:
         return item
     extra = orjson.loads(text)
     return {**item, **extra} if isinstance(extra, dict) else extra
-
-
-def with_current_types(table: pa.Table) -> pa.Table:
-    """Return a table of an earlier version, in which lists of items are JSON text, with structs."""
-    for number, field in enumerate(table.schema):
-        data_type = schemas.ITEM_TYPES.get(field.name)
-        if data_type is not None and schemas.kind(field) == schemas.JSON:
-            values = list(_encoded_texts(table.column(number).to_pylist(), data_type))
-            column = pa.array(values, data_type)
-            table = table.set_column(number, pa.field(field.name, data_type), column)
-    return table
-
-
-def _encoded_texts(texts: Sequence[str | None], data_type: pa.DataType) -> Iterator[Items | None]:
-    for text in texts:
-        value = None if text is None else orjson.loads(text)
-        items = value if isinstance(value, list | None) else [value]
-        yield None if items is None else encode(items, data_type)

@@ -14,7 +14,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from webdata_nb.frames import item_lists, private_files, schemas
+from webdata_nb.frames import private_files, schemas
 
 # pandas reads this key as `attrs` of the frame, polars and DuckDB show it as metadata.
 _ATTRS: Final = b"PANDAS_ATTRS"
@@ -70,8 +70,7 @@ class ParquetDocument:
         """Return the table, or the given columns in their order."""
         wanted = self.schema.names if columns is None else list(columns)
         table = self._file.read(columns=wanted, use_threads=self._large)
-        selected = table.select(wanted).replace_schema_metadata(None)
-        return item_lists.with_current_types(selected)
+        return table.select(wanted).replace_schema_metadata(None)
 
 
 def _mapping(value: Any) -> dict[str, Any]:

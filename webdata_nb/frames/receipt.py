@@ -114,7 +114,7 @@ def of_search(reply: SearchStatus, rows: Sequence[Row], *, query: str = "") -> J
         failed=_count_failed(rows),
         total=reply.stated("total_results"),
         job_s=reply.time_taken,
-        credits=_credits(reply),
+        credits=reply.credits,
         reserved=reply.credits_reserved,
         unlimited=reply.credits_unlimited,
         failure_reason=reply.error or "",
@@ -132,16 +132,6 @@ def of_search(reply: SearchStatus, rows: Sequence[Row], *, query: str = "") -> J
     )
 
 
-def _credits(reply: SearchStatus | CrawlStatus) -> float | None:
-    """Return the credits that the job used, or None if the service does not report them."""
-    if reply.credits is not None:
-        return reply.credits
-    # Older services report the credits in a field outside the contract.
-    used = (reply.model_extra or {}).get("credits_used")
-    is_number = isinstance(used, int | float) and not isinstance(used, bool)
-    return float(used) if is_number and used is not None else None
-
-
 def of_crawl(reply: CrawlStatus, rows: pa.Table, *, url: str) -> JobOutcome:
     """Return the outcome of a crawl from its final status and its rows."""
     crawl_receipt = reply.receipt
@@ -154,7 +144,7 @@ def of_crawl(reply: CrawlStatus, rows: pa.Table, *, url: str) -> JobOutcome:
         failed=count_failed_rows(rows),
         total=reply.stated("total_results"),
         job_s=reply.time_taken,
-        credits=_credits(reply),
+        credits=reply.credits,
         reserved=reply.credits_reserved,
         unlimited=reply.credits_unlimited,
         failure_reason=reply.error or "",
@@ -179,7 +169,7 @@ def of_ended_crawl(reply: CrawlStatus, *, url: str) -> JobOutcome:
         failed=sum(n for name, n in counts.items() if name.startswith(outcomes.FAILED)),
         total=reply.stated("total_results"),
         job_s=reply.time_taken,
-        credits=_credits(reply),
+        credits=reply.credits,
         unlimited=reply.credits_unlimited,
         counts=counts,
         low_confidence=reply.receipt.low_confidence if reply.receipt else {},

@@ -263,12 +263,9 @@ def in_order(table: TableName, names: Collection[str]) -> tuple[str, ...]:
 
 
 def are_columns_of(table: TableName, schema: pa.Schema) -> bool:
-    """Return whether every column of a file is one of the table, in whatever order."""
-    current = SCHEMAS[table]
-    return len(set(schema.names)) == len(schema) and all(
-        field.name in current.names and current.field(field.name).equals(field, check_metadata=True)
-        for field in schema
-    )
+    """Return whether the columns of a file are some of the table's, in its order."""
+    current = pa.schema(field for field in SCHEMAS[table] if field.name in schema.names)
+    return current.equals(schema, check_metadata=True)
 
 
 def schema_id(table: TableName) -> str:

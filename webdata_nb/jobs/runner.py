@@ -90,11 +90,8 @@ async def start(
     key, service = idempotency_key, f"the service at {client.base_url}"
     if (path := _ARCHIVED_CRAWLS.get(type(spec.request))) is not None:
         refusal = (
-            f"{service} crawls no web archives (POST {path}), which as_of needs; nothing was "
-            "started"
-            if path == paths.DATED_CRAWLS
-            else f"the local service at {client.base_url} is of a release without archives; stop "
-            "it with webdata stop, and repeat the call"
+            f"{service} crawls no web archives (POST {path}), which archive and as_of need; "
+            "nothing was started"
         )
         request = client.start_archived_crawl(path, spec.body, idempotency_key=key)
         return await _or_not_supported(request, refusal)

@@ -51,7 +51,7 @@ from webdata_nb.service.server import (
 )
 from webdata_nb.service.settings import LOCAL_ACCOUNT, InvalidSetting, Mode, ServiceSettings
 from webdata_nb.service.store.backends import (
-    schema_version,
+    SCHEMA_VERSION,
 )
 from webdata_nb.service.store.indexing import Indexer, origin_of
 from webdata_nb.service.store.interface import Store
@@ -229,7 +229,7 @@ def _running_service(
     """Return the application behind gate, compression and request log."""
     is_local = settings.mode == "local"
     remove_site = partial(_remove_site, jobs.index, jobs.indexer)
-    control = local.routes(lifetime, state.store.active_jobs, stop, schema_version(), remove_site)
+    control = local.routes(lifetime, state.store.active_jobs, stop, SCHEMA_VERSION, remove_site)
     app = Application([*control, *local_crawls.router.routes] if is_local else ())
     app.state.app_state = state
     app.state.readiness = health.Readiness(
@@ -469,7 +469,7 @@ def serve(
             signing_keys=signing_keys,
         )
         lifetime = LocalLifetime(
-            data_dir, version=__version__, schema=schema_version(), managed=managed
+            data_dir, version=__version__, schema=SCHEMA_VERSION, managed=managed
         )
         lifetime.acquire()
     except (InvalidSetting, ApplicationError) as error:

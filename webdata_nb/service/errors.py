@@ -34,7 +34,7 @@
     ├── ClusterError            -    the Dask cluster cannot be used
     ├── StoreForbidden          -    the role lacks rights in the store's database
     ├── OtherKey                -    the store's secrets are encrypted with another key
-    ├── NewerSchema             -    a newer release wrote the database
+    ├── OtherSchema             -    another version wrote the database
     ├── StoreCopyError          -    a store cannot be copied, or the copy differs
     ├── UnfinishedCopy          -    the database is the target of a copy that is not complete
     ├── NoSuchAccount           -    no such account or key (operator commands)
@@ -253,8 +253,8 @@ class OtherKey(ApplicationError):
     """The store's secrets are encrypted with keys that this process does not have."""
 
 
-class NewerSchema(ApplicationError):
-    """A newer release wrote the database; only that release may open it."""
+class OtherSchema(ApplicationError):
+    """A version with another schema wrote the database; the message says what to do."""
 
 
 class StoreCopyError(ApplicationError):

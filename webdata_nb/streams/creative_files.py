@@ -51,5 +51,4 @@ def _write(path: Path, data: bytes) -> None:
     if hashlib.sha256(data).hexdigest() != path.name:
         raise ValueError("its bytes do not match its hash")
     private_files.make_folder(path.parent, path.parents[1])
-    private_files.restrict_to_owner(path.parent)
     parquet.write_atomically(path, data, owner_only=True)

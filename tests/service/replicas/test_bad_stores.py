@@ -26,8 +26,7 @@ from tests.requirements import require
 from webdata_nb.service.encryption import FixedKeys, SecretCipher, new_key
 from webdata_nb.service.settings import InvalidSetting, replica_name, team_store_url
 from webdata_nb.service.store.postgres.database import open_schema
-from webdata_nb.service.store.postgres.dialect import postgres_migrations
-from webdata_nb.service.store.sql.named_statements import schema_version
+from webdata_nb.service.store.sql.named_statements import SCHEMA_VERSION
 from webdata_nb.service.store.sql.secrets import new_canary
 
 pytestmark = pytest.mark.slow
@@ -192,7 +191,7 @@ def test_store_commands_work_on_a_database(tmp_path: Path, postgres_server: Post
     checked = run(tmp_path, "store", "check", url)
     server, *others = checked.stdout.splitlines()
     assert server.startswith("server: ok, PostgreSQL ")
-    schema = f"schema: ok, version {schema_version()}"
+    schema = f"schema: ok, version {SCHEMA_VERSION}"
     expected = ["settings: ok", "signals: ok", "rights: ok", schema]
     assert others == [*expected, *(f"{name}: ok" for name in checks)]
     with psycopg.connect(url, autocommit=True) as connection:
@@ -375,21 +374,13 @@ def test_check_creates_nothing(tmp_path: Path, postgres_server: PostgresServer) 
     query = "SELECT 1 FROM pg_tables WHERE schemaname = current_schema()"
     with psycopg.connect(url) as connection:
         assert connection.execute(query).fetchall() == []
-        migrate_to(connection, 8)
+        connection.execute("CREATE TABLE schema_version (version BIGINT NOT NULL)")
+        connection.execute("INSERT INTO schema_version VALUES (8)")
     checked = run(tmp_path, "store", "check", url)
-    assert checked.stdout.splitlines()[-1] == (
-        f"schema: ok, version 8; the next start changes it to {schema_version()}"
-    )
-
-
-def migrate_to(connection: psycopg.Connection[Any], last: int) -> None:
-    """Create the tables of an older release."""
-    connection.execute("CREATE TABLE schema_version (version BIGINT NOT NULL)")
-    for version, script in postgres_migrations():
-        if version <= last:
-            connection.execute(script)
-            connection.execute("INSERT INTO schema_version VALUES (%s)", [version])
-    connection.commit()
+    assert checked.returncode == 1
+    *_, schema, problem = checked.stdout.splitlines()
+    assert schema == "schema: 1 wrong"
+    assert problem.endswith("to start anew, use an empty PostgreSQL database")
 
 
 def test_check_names_wrong_settings(tmp_path: Path) -> None:
@@ -437,17 +428,8 @@ def test_check_names_missing_rights(tmp_path: Path, postgres_server: PostgresSer
         connection.execute("DROP ROLE guest")
 
 
-@pytest.mark.parametrize("release", ["none", "older"])
-def test_five_replicas_start_together(
-    tmp_path: Path, postgres_server: PostgresServer, release: str
-) -> None:
+def test_five_replicas_start_together(tmp_path: Path, postgres_server: PostgresServer) -> None:
     url = postgres_server.new_schema()
-    if release == "older":
-        with psycopg.connect(url) as connection:
-            migrate_to(connection, 8)
-            connection.execute(
-                "INSERT INTO account (id, name, created_at) VALUES ('a', 'alice', 1)"
-            )
     variables = os.environ | {
         "WEBDATA_HOME": str(tmp_path),
         "WEBDATA_STORE": url,
@@ -473,7 +455,5 @@ def test_five_replicas_start_together(
             process.communicate(timeout=60)
     assert [process.returncode for process in processes] == [0] * 5
     with psycopg.connect(url) as connection:
-        versions = connection.execute("SELECT version FROM schema_version ORDER BY 1").fetchall()
-        names = connection.execute("SELECT name FROM account").fetchall()
-    assert [row[0] for row in versions] == [version for version, _ in postgres_migrations()]
-    assert names == ([("alice",)] if release == "older" else [])
+        versions = connection.execute("SELECT version FROM schema_version").fetchall()
+    assert versions == [(SCHEMA_VERSION,)]

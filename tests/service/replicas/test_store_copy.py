@@ -27,7 +27,7 @@ from webdata_nb.service.encryption import FixedKeys, SecretCipher, new_key
 from webdata_nb.service.errors import UnfinishedCopy
 from webdata_nb.service.local_lifetime import LocalLifetime
 from webdata_nb.service.store.backends import open_store
-from webdata_nb.service.store.sql.named_statements import migrations
+from webdata_nb.service.store.sql.named_statements import SCHEMA_VERSION
 from webdata_nb.service.store.sqlite.store import SqliteStore
 
 pytestmark = [pytest.mark.slow, pytest.mark.sqlite("copies a SQLite store")]
@@ -230,13 +230,17 @@ def test_keys_are_checked_before_anything_is_copied(
         assert connection.execute(query, [job_id]).fetchone() == (lost,)
 
 
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [(9999, "newer release"), (SCHEMA_VERSION - 1, "before the first release")],
+)
 def test_another_schema_is_refused(
-    stopped: StoppedService, postgres_server: PostgresServer
+    stopped: StoppedService, postgres_server: PostgresServer, version: int, words: str
 ) -> None:
     url = postgres_server.new_schema()
     with closing(sqlite3.connect(stopped.directory / "jobs.sqlite")) as database:
-        database.execute("PRAGMA user_version = 9999")
-    stopped.check_refusal(url, "9999", "newer release")
+        database.execute(f"PRAGMA user_version = {version}")
+    stopped.check_refusal(url, str(version), words)
 
 
 def test_changes_between_two_runs_are_found(
@@ -251,30 +255,6 @@ def test_changes_between_two_runs_are_found(
     code, _, err = stopped.copy(url)
     assert code == 1
     assert "the copy of the table entry differs" in err.splitlines()[-1]
-
-
-async def test_a_directory_of_an_older_release_is_upgraded(
-    stopped: StoppedService, postgres_server: PostgresServer, tmp_path: Path
-) -> None:
-    url = postgres_server.new_schema()
-    old = StoppedService(tmp_path / "old", {}, stopped.key, "")
-    old.directory.mkdir()
-    with closing(sqlite3.connect(old.directory / "jobs.sqlite")) as database:
-        number, script = migrations()[0]
-        database.executescript(
-            f"{script}; PRAGMA user_version = {number};"
-            "INSERT INTO account VALUES ('a1', 'alice', 1.0);"
-            "INSERT INTO job VALUES ('j1', 'a1', 'crawl', 'running', 'https://x.test/',"
-            """ '{"url": "https://x.test/", "webhook_url": "https://hooks.test/secret"}', '{}',"""
-            " 2.0, 3.0, NULL, 'w', 99999999999.0, 1, 1, 1, 1, NULL, '{}');"
-            """INSERT INTO entry VALUES ('j1', 0, 0, 'https://x.test/', 1, '{"url": 1}', '{}');"""
-        )
-    code, _, err = old.copy(url)
-    assert code == 0, err
-    async with open_store(tmp_path, SecretCipher(FixedKeys((stopped.key,))), url) as store:
-        [(job, _)] = await store.claim("new", lease_s=60, now=store.now())  # no lease is left
-        assert job.request["webhook_url"] == "https://hooks.test/secret"
-        assert await store.rows("a1", "j1", start=0, count=9) == [b'{"url": 1}']
 
 
 @pytest.mark.parametrize(

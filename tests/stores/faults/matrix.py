@@ -31,8 +31,6 @@ ELSEWHERE: Final = frozenset(
         "unused_contents",
     }
 )
-# For databases of before there was sealing, when they are opened.
-AT_OPENING: Final = frozenset({"encrypt_job", "plaintext_jobs", "mark_jobs_without_plaintext"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +92,7 @@ def run_without_faults() -> FleetResult:
 
 def unused_statements(result: FleetResult) -> list[str]:
     """Return the statements of the store that nothing here runs."""
-    return sorted(set(statements()) - result.jobs - result.chores - ELSEWHERE - AT_OPENING)
+    return sorted(set(statements()) - result.jobs - result.chores - ELSEWHERE)
 
 
 def sample_faults(every: list[tuple[Fault, bool]], seed: int) -> list[tuple[Fault, bool]]:

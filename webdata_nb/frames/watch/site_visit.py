@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 # A crawl with such URLs has not seen every link, or not every page that a sitemap names.
 _LEFT_OUT: Final = (
     outcomes.OVER_MAX_PAGES,
-    *outcomes.FORMER_NAMES,
     "over_requests",
     "over_urls",
     outcomes.ROBOTS_UNREACHABLE,

@@ -52,7 +52,7 @@ class RobotsReply:
     """A site's reply to the request for its robots.txt; `status` 0 means an unreachable site.
 
     `read_at` is when it came, in ISO 8601, and `problem_kind` the kind of the error that made the
-    site unreachable; both are empty in the snapshots of earlier releases.
+    site unreachable.
     """
 
     status: int

@@ -56,11 +56,7 @@ class SitemapSeeds:
         if _SNAPSHOT_NAME not in snapshots:
             return None
         data = orjson.loads(snapshots[_SNAPSHOT_NAME])  # noqa: TID251 - our own record
-        # Earlier releases stored no outcome: all files were sitemaps.
-        problems = (
-            UrlOutcome(url, next(iter(outcome), SITEMAP), reason)
-            for url, reason, *outcome in data["problems"]
-        )
+        problems = (UrlOutcome(url, outcome, reason) for url, reason, outcome in data["problems"])
         return cls(tuple(data["pages"]), tuple(problems))
 
 

@@ -96,7 +96,6 @@ def _decode(record: bytes) -> FetchedPage:
         metadata["elapsed_s"],
         rendered=metadata["rendered"],
         screenshot=record[body_end:] if metadata["pictured"] else None,
-        # Earlier releases did not store these.
-        page_height=metadata.get("page_height"),
-        claimed_hash=metadata.get("claimed_hash"),
+        page_height=metadata["page_height"],
+        claimed_hash=metadata["claimed_hash"],
     )

@@ -25,7 +25,7 @@ from webdata_nb.service.observability.logs import LogFormat, configure_logging
 from webdata_nb.service.runtime.background import cancel
 from webdata_nb.service.server import limited_shutdown, stop_on_signals, tune_process
 from webdata_nb.service.settings import InvalidSetting, ServiceSettings
-from webdata_nb.service.store.backends import open_store, schema_version
+from webdata_nb.service.store.backends import SCHEMA_VERSION, open_store
 from webdata_nb.service.store.interface import ReplicaStore
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def run_worker(
 def _run_locked(settings: ServiceSettings, shutdown_begins: Callable[[], None]) -> None:
     """Run jobs here, in a data directory that no other process uses."""
     lifetime = LocalLifetime(
-        settings.data_dir, version=__version__, schema=schema_version(), managed=False
+        settings.data_dir, version=__version__, schema=SCHEMA_VERSION, managed=False
     )
     lifetime.acquire()
     try:

@@ -18,7 +18,7 @@ from webdata_nb.service.job_workers.reports import METRIC, LoopReport
 from webdata_nb.service.job_workers.worker_settings import WorkerOptions, worker_settings
 from webdata_nb.service.server import tune_process
 from webdata_nb.service.settings import ServiceSettings
-from webdata_nb.service.store.backends import schema_version
+from webdata_nb.service.store.backends import SCHEMA_VERSION
 from webdata_nb.service.workers.pool import default_workers
 
 _NAME_PREFIX: Final = "webdata-claim-loop"
@@ -55,7 +55,7 @@ class ClaimLoopPlugin(WorkerPlugin):
     @classmethod
     def create(cls, options: WorkerOptions) -> ClaimLoopPlugin:
         """Return the plugin of this release."""
-        return cls(WIRE, schema_version(), options.to_json())
+        return cls(WIRE, SCHEMA_VERSION, options.to_json())
 
     async def setup(self, worker: Worker) -> None:
         """Start the claim loop; another one in this worker stops before."""
@@ -83,7 +83,7 @@ class ClaimLoopPlugin(WorkerPlugin):
         """Return why this release cannot work for the service, or None."""
         for name, service, own in (
             ("wire version", self._wire, WIRE),
-            ("database schema", self._schema, schema_version()),
+            ("database schema", self._schema, SCHEMA_VERSION),
         ):
             if service != own:
                 return (

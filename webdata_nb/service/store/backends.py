@@ -18,7 +18,7 @@ from webdata_nb.service.store.segments import NO_SEGMENTS, SegmentContents, Segm
 from webdata_nb.service.store.sql.accounts import SqlAccountStore
 from webdata_nb.service.store.sql.connection import SqlDatabase
 from webdata_nb.service.store.sql.consistency import CheckResult, find_contradictions
-from webdata_nb.service.store.sql.named_statements import schema_version
+from webdata_nb.service.store.sql.named_statements import SCHEMA_VERSION
 from webdata_nb.service.store.sql.segments import segments_with_contents
 from webdata_nb.service.store.sql.store import SqlStore
 from webdata_nb.service.store.sqlite.backup import back_up
@@ -38,6 +38,7 @@ from webdata_nb.service.store.text_index import TextIndex
 
 __all__ = [
     "DATABASE_FILE",
+    "SCHEMA_VERSION",
     "CheckResult",
     "CopyProgress",
     "back_up_store",
@@ -48,7 +49,6 @@ __all__ = [
     "open_store",
     "open_text_index",
     "read_segments",
-    "schema_version",
 ]
 
 SegmentsCheck = Callable[
@@ -203,8 +203,6 @@ def copy_store(
 ) -> Mapping[str, TableChecksum] | None:
     """Copy the store of a stopped service to an empty PostgreSQL database, or continue a copy.
 
-    Brings the schema of the data directory up to date first, as the start of a service does.
-
     Parameters
     ----------
     keys
@@ -222,7 +220,7 @@ def copy_store(
     ------
     StoreCopyError
         The directory cannot be copied to this database; the message says why.
-    NewerSchema, OtherKey, StoreForbidden, StoreUnavailable, MissingDriver
+    OtherSchema, OtherKey, StoreForbidden, StoreUnavailable, MissingDriver
         One of both stores cannot be opened.
     """
     with _driver():
@@ -234,16 +232,9 @@ def copy_store(
         SecretCipher(FixedKeys(source_keys)), SecretCipher(FixedKeys(keys)), keep_unreadable
     )
     path = data_dir / DATABASE_FILE
-    with PostgresTableTarget.open(url) as target:
-        asyncio.run(_upgrade(path, secrets.source))
-        with SqliteTableSource.open(path) as source:
-            secrets.check(source.secrets())
-            target.begin(source.id, source.tables(), secrets.target)
-            if target.is_finished:
-                return None
-            return copy_tables(source, target, secrets, on_progress)
-
-
-async def _upgrade(path: Path, cipher: SecretCipher) -> None:
-    async with SqliteStore(path, cipher):
-        pass
+    with PostgresTableTarget.open(url) as target, SqliteTableSource.open(path) as source:
+        secrets.check(source.secrets())
+        target.begin(source.id, source.tables(), secrets.target)
+        if target.is_finished:
+            return None
+        return copy_tables(source, target, secrets, on_progress)

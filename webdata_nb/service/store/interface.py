@@ -464,9 +464,6 @@ class SecretStore(Protocol):
         The first process leaves an encrypted text for the others.
         """
 
-    async def encrypt_plaintext(self) -> None:
-        """Encrypt what older releases stored in the clear; skip jobs that no key decrypts."""
-
     async def reencrypt(self) -> tuple[int, int]:
         """Encrypt every job's secrets with the newest key.
 

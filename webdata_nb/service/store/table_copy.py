@@ -33,7 +33,7 @@ _NUL: Final = "\x00"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table, with its type in the migrations."""
+    """A column of a table, with its type in the schema."""
 
     name: str
     type: ColumnType

@@ -1,4 +1,4 @@
-"""A schema in a PostgreSQL database: opened, migrated, read and changed over a connection pool."""
+"""A schema in a PostgreSQL database: opened, read and changed over a connection pool."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from psycopg.rows import DictRow
 from psycopg.types.numeric import IntLoader
 
 from webdata_nb.pacing.backoff import BackoffPolicy
-from webdata_nb.service.errors import NewerSchema, StoreForbidden
+from webdata_nb.service.errors import StoreForbidden
 from webdata_nb.service.store.postgres.clock import ServerClock
 from webdata_nb.service.store.postgres.connections import CONNECTION, POOL_SIZE, READERS
-from webdata_nb.service.store.postgres.dialect import postgres_migrations
+from webdata_nb.service.store.postgres.dialect import postgres_schema
 from webdata_nb.service.store.postgres.errors import is_retryable, translated
 from webdata_nb.service.store.postgres.lanes import OrderedLanes
 from webdata_nb.service.store.postgres.pool import POOL_WAIT_S, FailFastPool
-from webdata_nb.service.store.postgres.server_check import check_signals, check_version
+from webdata_nb.service.store.postgres.server_check import ANOTHER, check_signals, check_version
 from webdata_nb.service.store.postgres.signals import Signals
 from webdata_nb.service.store.postgres.transactions import (
     BEGIN_SNAPSHOT,
@@ -39,7 +39,7 @@ from webdata_nb.service.store.postgres.transactions import (
 )
 from webdata_nb.service.store.sql.applied import wait_applied
 from webdata_nb.service.store.sql.connection import Lane, SqlDatabase, Transaction
-from webdata_nb.service.store.sql.named_statements import schema_version
+from webdata_nb.service.store.sql.named_statements import SCHEMA_VERSION, check_schema
 from webdata_nb.service.store.sql.unfinished_copy import COPY_TARGET, check_finished
 
 S = TypeVar("S")
@@ -54,8 +54,8 @@ IDLE_TRANSACTION_S: Final = 8
 EXCLUSIVE_S: Final = 600
 # How long the end of exclusive work waits for a server that does not answer.
 _UNLOCK_S: Final = 5.0
-# How long a process waits at its start for the migration of another one.
-MIGRATION_LOCK_S: Final = 300
+# How long a process waits at its start while another one creates the tables.
+SCHEMA_LOCK_S: Final = 300
 RETRY: Final = BackoffPolicy(0.01, 1.0, max_attempts=10, jitter=(0.0, 1.0))
 """For transactions that PostgreSQL rolled back in favour of others."""
 _NEW_TABLE: Final = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)"
@@ -278,15 +278,15 @@ def _unlock_and_close(connection: psycopg.Connection[Any]) -> None:
 
 
 def open_schema(connection: psycopg.Connection[Any], schema: str | None = None) -> None:
-    """Create the tables of a store, or bring them up to date.
+    """Create the tables of a store unless they exist.
 
     Raises
     ------
-    NewerSchema, StoreForbidden
-        A newer release wrote the schema, or the role lacks rights.
+    OtherSchema, StoreForbidden
+        Another version created them, or the role lacks rights.
     """
     try:
-        _migrate(connection, schema)
+        _create_schema(connection, schema)
     except (errors.InsufficientPrivilege, errors.InvalidSchemaName) as error:
         raise StoreForbidden(_missing_rights(connection)) from error
 
@@ -310,27 +310,22 @@ def _select_schema(connection: psycopg.Connection[Any], schema: str) -> None:
     connection.execute(sql.SQL("SET search_path = {}").format(name))
 
 
-def _migrate(connection: psycopg.Connection[Any], schema: str | None) -> None:
-    """Create the schema or bring it up to date in one transaction; refuse a newer one.
+def _create_schema(connection: psycopg.Connection[Any], schema: str | None) -> None:
+    """Create the tables in one transaction, or check their version.
 
-    Of several processes that start together one migrates, and the others wait for it.
+    Of several processes that start together one creates them, and the others wait for it.
     """
     with connection.transaction():
-        connection.execute(f"SET LOCAL lock_timeout = '{MIGRATION_LOCK_S}s'")
-        connection.execute("SELECT pg_advisory_xact_lock(hashtext('webdata migration'))")
+        connection.execute(f"SET LOCAL lock_timeout = '{SCHEMA_LOCK_S}s'")
+        connection.execute("SELECT pg_advisory_xact_lock(hashtext('webdata schema'))")
         if schema is not None:
             name = sql.Identifier(schema)
             connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
             _select_schema(connection, schema)
         connection.execute(_NEW_TABLE)
         row = connection.execute("SELECT MAX(version) FROM schema_version").fetchone()
-        present = int((row and row[0]) or 0)
-        if present > schema_version():
-            raise NewerSchema(
-                f"the database has schema {present}, this release knows {schema_version()}: "
-                "use the newer release of webdata_nb"
-            )
-        for version, script in postgres_migrations():
-            if version > present:
-                connection.execute(script)
-                connection.execute("INSERT INTO schema_version VALUES (%s)", [version])
+        if present := int((row and row[0]) or 0):
+            check_schema(present, ANOTHER)
+            return
+        connection.execute(postgres_schema())
+        connection.execute("INSERT INTO schema_version VALUES (%s)", [SCHEMA_VERSION])

@@ -1,4 +1,4 @@
-"""Converts the named statements and migrations to PostgreSQL and to psycopg's placeholders."""
+"""Converts the named statements and the schema to PostgreSQL and to psycopg's placeholders."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from functools import cache
 from typing import Final
 
-from webdata_nb.service.store.sql.named_statements import migrations, statements
+from webdata_nb.service.store.sql.named_statements import schema, statements
 
 DIALECT: Final = "postgresql"
 _PLACEHOLDER: Final = re.compile(r"(?<![:\w]):([a-z_]+)")
@@ -24,13 +24,9 @@ def postgres_statements() -> dict[str, str]:
     return {name: with_placeholders(text) for name, text in statements(DIALECT).items()}
 
 
-@cache
-def postgres_migrations() -> tuple[tuple[int, str], ...]:
-    """Return the migrations as (version, script), oldest first."""
-    return tuple(
-        (version, _TYPE.sub(lambda match: _TYPES[match[1]], script))
-        for version, script in migrations(DIALECT)
-    )
+def postgres_schema() -> str:
+    """Return the script that creates the tables in an empty schema."""
+    return _TYPE.sub(lambda match: _TYPES[match[1]], schema(DIALECT))
 
 
 def with_placeholders(statement: str) -> str:

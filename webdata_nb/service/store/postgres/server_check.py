@@ -9,11 +9,11 @@ from typing import Any, Final
 import psycopg
 from psycopg import sql
 
-from webdata_nb.service.errors import StoreForbidden, StoreUnavailable, UnfinishedCopy
+from webdata_nb.service.errors import OtherSchema, StoreForbidden, StoreUnavailable, UnfinishedCopy
 from webdata_nb.service.store.postgres.connections import CONNECTION, CONNECTIONS_PER_PROCESS
 from webdata_nb.service.store.postgres.errors import translated
 from webdata_nb.service.store.sql.consistency import CheckResult
-from webdata_nb.service.store.sql.named_statements import schema_version
+from webdata_nb.service.store.sql.named_statements import SCHEMA_VERSION, check_schema
 from webdata_nb.service.store.sql.unfinished_copy import COPY_TARGET, check_finished
 
 Connection = psycopg.Connection[Any]
@@ -21,6 +21,7 @@ Connection = psycopg.Connection[Any]
 MIN_SERVER_VERSION: Final = 15_00_00
 # Several processes are the purpose of a database, and one of them may be replaced by a new one.
 MIN_PROCESSES: Final = 2
+ANOTHER: Final = "an empty PostgreSQL database"
 _SIGNAL_S: Final = 10.0
 _UTF8: Final = "UTF8"
 # The settings that must be on, and what is lost without them.
@@ -86,7 +87,7 @@ def has_current_schema(results: Sequence[CheckResult]) -> bool:
     """Whether the results of `check_server` are those of a usable store of this release."""
     by_name = {result.check: result for result in results}
     usable = not any(by_name[name].problems for name in ("server", "signals", "rights", "schema"))
-    return usable and by_name["schema"].detail == _schema_detail(schema_version())
+    return usable and by_name["schema"].detail == _schema_detail(SCHEMA_VERSION)
 
 
 def _problems(check: Callable[[Any], None], argument: object) -> tuple[str, ...]:
@@ -171,12 +172,10 @@ def _check_schema(connection: Connection) -> CheckResult:
         return CheckResult("schema", detail="no tables yet; the first start creates them")
     row = connection.execute("SELECT MAX(version) FROM schema_version").fetchone()
     present = int((row and row[0]) or 0)
-    if present > schema_version():
-        problem = f"schema {present} is newer than {schema_version()}: use the newer release"
-        return CheckResult("schema", (problem,))
-    if present < schema_version():
-        detail = f"version {present}; the next start changes it to {schema_version()}"
-        return CheckResult("schema", detail=detail)
+    try:
+        check_schema(present, ANOTHER)
+    except OtherSchema as error:
+        return CheckResult("schema", (str(error),))
     return CheckResult("schema", _copy_problems(connection), _schema_detail(present))
 
 

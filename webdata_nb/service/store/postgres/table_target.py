@@ -17,7 +17,7 @@ from webdata_nb.service.store.postgres.database import open_schema
 from webdata_nb.service.store.postgres.dialect import postgres_statements
 from webdata_nb.service.store.postgres.errors import translated
 from webdata_nb.service.store.postgres.server_check import check_signals, check_version
-from webdata_nb.service.store.sql.named_statements import schema_version
+from webdata_nb.service.store.sql.named_statements import SCHEMA_VERSION
 from webdata_nb.service.store.sql.secrets import CANARY_NAME, check_canary, new_canary
 from webdata_nb.service.store.sql.unfinished_copy import COPY_TARGET, CopyRecord
 from webdata_nb.service.store.table_copy import (
@@ -56,7 +56,7 @@ class PostgresTableTarget(TableTarget):
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection
-        self._record = CopyRecord("", schema_version())
+        self._record = CopyRecord("", SCHEMA_VERSION)
 
     @classmethod
     @contextmanager
@@ -67,7 +67,7 @@ class PostgresTableTarget(TableTarget):
         ------
         StoreCopyError
             Another copy to it runs.
-        NewerSchema, StoreForbidden, StoreUnavailable
+        OtherSchema, StoreForbidden, StoreUnavailable
             As for a service.
         """
         with translated(), psycopg.connect(conninfo, **CONNECTION) as connection:
@@ -171,7 +171,7 @@ def _begin(
     row = connection.execute(_SETTING, [COPY_TARGET]).fetchone()
     if row is None:
         _check_empty(connection, tables)
-        record = CopyRecord(source_id, schema_version())
+        record = CopyRecord(source_id, SCHEMA_VERSION)
         connection.execute(_ADD, [COPY_TARGET, record.text])
         return record
     record = CopyRecord(**orjson.loads(row[0]))
@@ -179,7 +179,7 @@ def _begin(
         raise StoreCopyError(
             "the database has a copy of another service: copy into an empty database or schema"
         )
-    if record.schema != schema_version():
+    if record.schema != SCHEMA_VERSION:
         raise StoreCopyError(
             "another release of webdata_nb began this copy: continue with that release, or copy "
             "into an empty database or schema"

@@ -72,9 +72,6 @@ class PostgresTransaction(Transaction):
         if self._pipeline is not None:
             self._pipeline.sync()
 
-    def erase_replaced_data(self) -> None:
-        """Do nothing: PostgreSQL's VACUUM removes replaced rows."""
-
 
 def apply_changes(connection: Connection, changes: Sequence[Change]) -> Sequence[Any]:
     """Apply changes in one transaction: in one or two round trips if they can be merged."""

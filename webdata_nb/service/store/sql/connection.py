@@ -42,9 +42,6 @@ class Transaction(Protocol):
     def execute_many(self, statement: str, values: Sequence[Mapping[str, Any]], /) -> int:
         """Run a statement for each of `values`; return how many rows changed in total."""
 
-    def erase_replaced_data(self) -> None:
-        """Overwrite on disk what later statements replace, where the database supports it."""
-
 
 @dataclass(frozen=True, slots=True)
 class Lane:

@@ -35,8 +35,7 @@ def replayed_id(
     row = transaction.row(
         "idempotent",
         account_id=account_id,
-        digest=key_digest(account_id, key.key),
-        key=key.key,
+        key=key_digest(account_id, key.key),
         since=now - IDEMPOTENCY_S,
     )
     if row is None:

@@ -1,4 +1,4 @@
-"""Loads the named statements of `statements/*.sql` and the numbered migrations.
+"""Loads the schema of a store, `schema.sql`, and the named statements of `statements/*.sql`.
 
 The files are written for SQLite. What differs on another database is marked in them: there, a
 line ``-- on postgresql: TEXT`` stands for its text, and a statement named ``NAME on postgresql``
@@ -12,6 +12,10 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
+from webdata_nb.service.errors import OtherSchema
+
+SCHEMA_VERSION: Final = 33
+"""The version of `schema.sql`. Lower numbers are of databases before the first release."""
 _ROOT: Final = files("webdata_nb.service.store.sql")
 _NAME: Final = re.compile(r"^-- name: (\w+)(?:( only)? on (\w+))?\s*$", re.MULTILINE)
 _DIALECT_LINE: Final = re.compile(r"^([ \t]*)-- on (\w+): (.*)$", re.MULTILINE)
@@ -46,20 +50,26 @@ def _blocks(text: str) -> list[tuple[str, str | None, str | None, str]]:
     return list(zip(*(parts[n::4] for n in range(4)), strict=True))
 
 
-@cache
-def migrations(dialect: str = "sqlite") -> tuple[tuple[int, str], ...]:
-    """Return the migrations as (version, script), oldest first."""
-    scripts = [file for file in (_ROOT / "migrations").iterdir() if file.name.endswith(".sql")]
-    numbered = [
-        (int(file.name.partition("_")[0]), _in_dialect(file.read_text("utf-8"), dialect))
-        for file in scripts
-    ]
-    return tuple(sorted(numbered))
+def schema(dialect: str = "sqlite") -> str:
+    """Return the script that creates the tables in an empty database of that dialect."""
+    return _in_dialect((_ROOT / "schema.sql").read_text("utf-8"), dialect)
 
 
-def schema_version() -> int:
-    """Return the schema version that this release writes."""
-    return migrations()[-1][0]
+def check_schema(present: int, another: str) -> None:
+    """Raise `OtherSchema` unless the schema of a database is that of this release.
+
+    `another` says what may be used in place of the database.
+    """
+    if present > SCHEMA_VERSION:
+        raise OtherSchema(
+            f"the database has schema {present}, this release knows {SCHEMA_VERSION}: "
+            f"use the newer release of webdata_nb, or {another}"
+        )
+    if present < SCHEMA_VERSION:
+        raise OtherSchema(
+            f"the database has schema {present} of a version before the first release, and this "
+            f"one cannot read it: to start anew, use {another}"
+        )
 
 
 def _in_dialect(text: str, dialect: str) -> str:

@@ -1,18 +1,13 @@
-"""Encrypts what older releases stored in the clear, and re-encrypts after a key rotation."""
+"""Checks the key of jobs' secrets, and re-encrypts them after a key rotation."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
 from typing import Final
-
-import orjson
 
 from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.errors import OtherKey, UnreadableSecrets
 from webdata_nb.service.store.interface import SecretStore
-from webdata_nb.service.store.sql.connection import SqlDatabase, SqlRow, Transaction
-from webdata_nb.service.store.sql.sealed_fields import merge_secrets, split_secrets
+from webdata_nb.service.store.sql.connection import SqlDatabase
 
 _SLICE: Final = 200
 CANARY_NAME: Final = "canary"
@@ -47,17 +42,6 @@ class SqlSecretStore(SecretStore):
         [row] = await self._database.read("setting", name=CANARY_NAME)
         check_canary(self._cipher, row["value"])
 
-    async def encrypt_plaintext(self) -> None:
-        after = ""
-        if await self._plaintext_jobs(after):
-            await self._database.change(_prepare)
-        while rows := await self._plaintext_jobs(after):
-            await self._database.change(partial(_encrypt, rows, self._cipher))
-            after = rows[-1]["id"]
-
-    async def _plaintext_jobs(self, after: str) -> Sequence[SqlRow]:
-        return await self._database.read("plaintext_jobs", after=after, limit=_SLICE)
-
     async def reencrypt(self) -> tuple[int, int]:
         for row in await self._database.read("setting", name=CANARY_NAME):
             sealed = self._cipher.reencrypt(row["value"])
@@ -77,20 +61,3 @@ class SqlSecretStore(SecretStore):
                 )
             after = rows[-1]["id"]
         return encrypted, unreadable_count
-
-
-def _prepare(transaction: Transaction) -> None:
-    transaction.erase_replaced_data()
-    transaction.execute("mark_jobs_without_plaintext")
-
-
-def _encrypt(rows: Sequence[SqlRow], cipher: SecretCipher, transaction: Transaction) -> None:
-    for row in rows:
-        try:
-            secrets = cipher.decrypt(row["sealed"] or "")
-        except UnreadableSecrets:
-            continue
-        merged, context = merge_secrets(orjson.loads(row["request"]), secrets)
-        request, secrets = split_secrets(merged, context or orjson.loads(row["context"]))
-        text, sealed = orjson.dumps(request).decode(), cipher.encrypt(secrets)
-        transaction.execute("encrypt_job", id=row["id"], request=text, sealed=sealed)

@@ -33,8 +33,7 @@ from webdata_nb.service.store.sql.site_crawls import SqlSiteCrawlStore
 class SqlStore(SqlJobStore, SqlJobQueue, Store):
     """A `Store` on a database, which it opens and closes.
 
-    `cipher` encrypts jobs' secrets, and `segments` reads contents in files. Opening
-    encrypts what older releases stored in the clear.
+    `cipher` encrypts jobs' secrets, and `segments` reads contents in files.
     """
 
     def __init__(
@@ -54,7 +53,6 @@ class SqlStore(SqlJobStore, SqlJobQueue, Store):
 
     async def __aenter__(self) -> Self:
         await self.database.__aenter__()
-        await self.secrets.encrypt_plaintext()
         return self
 
     async def __aexit__(

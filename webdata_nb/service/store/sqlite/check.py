@@ -6,16 +6,15 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from webdata_nb.service.errors import NewerSchema, StoreDamaged
+from webdata_nb.service.errors import StoreDamaged
 from webdata_nb.service.store.segments import SegmentContents
 from webdata_nb.service.store.sql.consistency import (
     MAX_PROBLEMS,
     CheckResult,
     find_contradictions,
 )
-from webdata_nb.service.store.sql.named_statements import schema_version
 from webdata_nb.service.store.sql.segments import segments_with_contents
-from webdata_nb.service.store.sqlite.database import SqliteTransaction
+from webdata_nb.service.store.sqlite.database import SqliteTransaction, check_version
 from webdata_nb.service.store.sqlite.errors import is_damaged, translated
 
 
@@ -34,8 +33,8 @@ def check_database(path: Path) -> list[CheckResult]:
 
     Raises
     ------
-    NewerSchema
-        Another release wrote the file; the message says which one to use.
+    OtherSchema
+        Another version wrote the file; the message says what to do.
     StoreUnavailable
         The file cannot be read now.
     """
@@ -45,7 +44,7 @@ def check_database(path: Path) -> list[CheckResult]:
             integrity = _check_integrity(connection)
             if integrity.problems:
                 return [integrity]
-            _check_schema(connection)
+            check_version(connection, path)
             contradictions = find_contradictions(SqliteTransaction(connection))
             return [integrity, _check_foreign_keys(connection), *contradictions]
         except sqlite3.DatabaseError as error:
@@ -78,15 +77,6 @@ def _connect_for_reading(path: Path) -> sqlite3.Connection:
 def _check_integrity(connection: sqlite3.Connection) -> CheckResult:
     lines = [str(row[0]) for row in connection.execute(f"PRAGMA integrity_check({MAX_PROBLEMS})")]
     return CheckResult("file", () if lines == ["ok"] else tuple(lines))
-
-
-def _check_schema(connection: sqlite3.Connection) -> None:
-    present = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    if present != schema_version():
-        action = "use the newer release" if present > schema_version() else "start the service once"
-        raise NewerSchema(
-            f"the database has schema {present}, this release checks {schema_version()}: {action}"
-        )
 
 
 def _check_foreign_keys(connection: sqlite3.Connection) -> CheckResult:

@@ -1,20 +1,21 @@
-"""One SQLite file: opened, checked, migrated, written by one thread, read by a few."""
+"""One SQLite file: opened, checked, written by one thread, read by a few."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import re
 import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 from threading import local
 from types import TracebackType
 from typing import Any, ClassVar, Final, Self, TypeVar
 
-from webdata_nb.service.errors import NewerSchema
+from webdata_nb.service.errors import OtherSchema
 from webdata_nb.service.store.sql.connection import (
     Lane,
     NamedStatement,
@@ -22,9 +23,14 @@ from webdata_nb.service.store.sql.connection import (
     SqlRow,
     Transaction,
 )
-from webdata_nb.service.store.sql.named_statements import migrations, schema_version, statements
+from webdata_nb.service.store.sql.named_statements import (
+    SCHEMA_VERSION,
+    check_schema,
+    schema,
+    statements,
+)
 from webdata_nb.service.store.sqlite.errors import primary_code, translated
-from webdata_nb.service.store.sqlite.free_space import cut_slice, rewrite_sparse_file
+from webdata_nb.service.store.sqlite.free_space import cut_slice
 from webdata_nb.service.store.sqlite.writer import GroupCommitWriter
 
 T = TypeVar("T")
@@ -39,6 +45,7 @@ PAGE_BYTES: Final = 4_096
 # How long the write-ahead log grows before it is copied into the file.
 LOG_BYTES: Final = 16 * 1024 * 1024
 _STATEMENTS: Final = statements()
+_COMMENT: Final = re.compile(r"^\s*--.*$", re.MULTILINE)
 
 
 class SqliteTransaction(Transaction):
@@ -72,22 +79,17 @@ class SqliteTransaction(Transaction):
             return 0
         return self._connection.executemany(_STATEMENTS[statement], values).rowcount
 
-    def erase_replaced_data(self) -> None:
-        self._connection.execute("PRAGMA secure_delete = ON")
-
 
 class SqliteDatabase(SqlDatabase):
     """A `SqlDatabase` in one SQLite file, for one service process at a time.
 
     Changes share transactions (`GroupCommitWriter`); queries run on threads of their own.
-    `rewrites_sparse_file` is for the service, which is alone on the file when it starts.
     """
 
     connection_type: ClassVar[type[sqlite3.Connection]] = sqlite3.Connection
 
-    def __init__(self, path: Path, *, rewrites_sparse_file: bool = False) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._rewrites_sparse_file = rewrites_sparse_file
         self.retried_transactions = 0
         self._local = local()
         self._connections: list[sqlite3.Connection] = []
@@ -207,12 +209,14 @@ class SqliteDatabase(SqlDatabase):
     def _prepare_file(self) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._path.touch(mode=0o600)
+        # Before the first write: a file of another version stays as it is.
+        with closing(_connect_to_read(self._path)) as connection:
+            if _version(connection):
+                check_version(connection, self._path)
         connection = self._connect()
         try:
             _check_quickly(connection)
-            _migrate(connection)
-            if self._rewrites_sparse_file:
-                rewrite_sparse_file(connection, self._path)
+            _create_schema(connection)
         finally:
             connection.close()
 
@@ -235,14 +239,37 @@ def _check_quickly(connection: sqlite3.Connection) -> None:
         raise damage
 
 
-def _migrate(connection: sqlite3.Connection) -> None:
-    """Bring the schema up to date, each migration in a transaction; refuse a newer schema."""
-    present = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    if present > schema_version():
-        raise NewerSchema(
-            f"the database has schema {present}, this release knows {schema_version()}: "
-            "use the newer release of webdata_nb, or another WEBDATA_HOME"
-        )
-    for version, script in migrations():
-        if version > present:
-            connection.executescript(f"BEGIN; {script} PRAGMA user_version = {version}; COMMIT;")
+def check_version(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise `OtherSchema` unless the file has the tables of this release."""
+    present = _version(connection)
+    if not present:
+        raise OtherSchema(f"the database {path} has no tables yet: start the service once")
+    check_schema(
+        present,
+        f"another data directory (--data-dir or WEBDATA_HOME), or move {path} away",
+    )
+
+
+def _connect_to_read(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", timeout=BUSY_S, uri=True)
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _create_schema(connection: sqlite3.Connection) -> None:
+    """Create the tables in an empty file, in one transaction; another process may do it first."""
+    if _version(connection):
+        return
+    code = _COMMENT.sub("", schema())
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if not _version(connection):
+            for statement in code.split(";"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")

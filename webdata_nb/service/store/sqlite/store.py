@@ -23,4 +23,4 @@ class SqliteStore(SqlStore):
         segments: SegmentSource = NO_SEGMENTS,
     ) -> None:
         cipher = cipher or SecretCipher(KeyFile(path.with_name(KEY_FILE)))
-        super().__init__(SqliteDatabase(path, rewrites_sparse_file=True), cipher, segments)
+        super().__init__(SqliteDatabase(path), cipher, segments)

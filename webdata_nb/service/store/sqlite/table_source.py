@@ -11,6 +11,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any, Final, Self
 
+from webdata_nb.service.store.sqlite.database import check_version
 from webdata_nb.service.store.sqlite.errors import translated
 from webdata_nb.service.store.table_copy import (
     SECRET_COLUMN,
@@ -27,8 +28,6 @@ OWN_TABLES: Final = frozenset({"setting", "replica"})
 _COPY_NAME: Final = "copy source"
 _CONVERTERS: Final[dict[str, Callable[[Any], Value]]] = {
     "BOOLEAN": bool,
-    # SQLite stores what it is given, and text was given once.
-    "BLOB": lambda value: value.encode() if isinstance(value, str) else value,
     "DOUBLE PRECISION": float,
 }
 
@@ -49,10 +48,17 @@ class SqliteTableSource(TableSource):
     @classmethod
     @contextmanager
     def open(cls, path: Path) -> Iterator[Self]:
-        """Open a file; nothing else can change it until the end of the block."""
+        """Open a file; nothing else can change it until the end of the block.
+
+        Raises
+        ------
+        OtherSchema
+            Another version wrote the file.
+        """
         with translated(path):
             connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             try:
+                check_version(connection, path)
                 source = cls(connection)
                 connection.execute("BEGIN IMMEDIATE")
                 yield source

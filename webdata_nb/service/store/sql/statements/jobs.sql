@@ -1,19 +1,17 @@
 -- name: add_job
 -- A job is durable before its start is answered.
 INSERT INTO job (
-  id, account_id, key_id, kind, state, subject, request, context, sealed, created_at, reserved,
-  unlimited, sealing
+  id, account_id, key_id, kind, state, subject, request, sealed, created_at, reserved,
+  unlimited
 ) VALUES (
-  :id, :account_id, :key_id, :kind, 'pending', :subject, :request, '{}', :sealed, :now, :reserved,
-  :unlimited, 2
+  :id, :account_id, :key_id, :kind, 'pending', :subject, :request, :sealed, :now, :reserved,
+  :unlimited
 );
 
 -- name: idempotent
--- The job that an earlier request started with this key, within its day. Earlier releases stored
--- the key itself instead of its digest, and may have started a job within the day.
+-- The job that an earlier request started with this key, within its day.
 SELECT fingerprint, job_id FROM idempotency
-WHERE account_id = :account_id AND key IN (:digest, :key) AND created_at > :since
-ORDER BY created_at DESC LIMIT 1;
+WHERE account_id = :account_id AND key = :key AND created_at > :since;
 
 -- name: remember_key
 -- A key older than its day may be used again.

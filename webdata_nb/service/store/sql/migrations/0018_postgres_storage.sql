@@ -1,9 +1,0 @@
--- How PostgreSQL stores the tables; nothing changes on SQLite. Room for new versions of rows that
--- change on the same page, so that no index has to change with them.
--- on postgresql: ALTER TABLE job SET (fillfactor = 70);
--- on postgresql: ALTER TABLE account SET (fillfactor = 70);
--- on postgresql: ALTER TABLE receipt_count SET (fillfactor = 70);
--- on postgresql: ALTER TABLE delivery SET (fillfactor = 80);
--- Pages are compressed by a method that is several times faster, if the server has it.
--- on postgresql: DO $$ BEGIN ALTER TABLE entry ALTER COLUMN page SET COMPRESSION lz4;
--- on postgresql: EXCEPTION WHEN feature_not_supported THEN NULL; END $$;

@@ -1,6 +1,0 @@
--- The passages of a page in the text index are compressed; earlier rows keep them as an array.
--- on postgresql: ALTER TABLE indexed_page ALTER COLUMN passages DROP NOT NULL;
--- on postgresql: ALTER TABLE indexed_page ADD COLUMN text BYTEA;
--- on postgresql: ALTER TABLE indexed_page ALTER COLUMN text SET STORAGE EXTERNAL;
--- on postgresql: DO $$ BEGIN ALTER TABLE indexed_page ALTER COLUMN words SET COMPRESSION lz4;
--- on postgresql: EXCEPTION WHEN feature_not_supported THEN NULL; END $$;
