@@ -90,5 +90,5 @@ def test_the_service_knows_no_table_and_no_screen() -> None:
 
 @pytest.mark.slow
 def test_a_page_worker_loads_no_parser_of_rare_documents() -> None:
-    rare = {"docutils", "markdown_it", "pypdfium2", "yaml"}
+    rare = {"markdown_it", "pypdfium2", "yaml"}
     assert loaded_by("import webdata_nb.service.workers.worker") & rare == set()

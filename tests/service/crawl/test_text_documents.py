@@ -38,7 +38,8 @@ def manual(site: Site) -> None:
     site.robots("User-agent: *\nDisallow: /secret\n")
     site.page("/docs/index.md", reply(INDEX, "text/markdown"))
     site.page("/docs/guide.md", reply("# Guide\n\n[part](part.rst)", "text/plain"))
-    site.page("/docs/part.rst", reply("Part\n====\n\n`notes <notes.txt>`_\n", "text/plain"))
+    part = f"Part\n====\n\n`notes <{site.at('/docs/notes.txt')}>`_\n"
+    site.page("/docs/part.rst", reply(part, "text/plain"))
     site.page("/docs/notes.txt", reply(f"Notes\n\n{site.at('/docs/feed.json')}.", "text/plain"))
     site.page("/docs/data.csv", reply(f"name,url\na,{site.at('/docs/api.json')}\n", "text/csv"))
     site.page(

@@ -63,18 +63,11 @@ def _convert_markdown(text: str, url: str) -> ConvertedDocument:
     return convert_markdown(text, url)
 
 
-def _convert_restructured_text(text: str, url: str) -> ConvertedDocument:
-    from webdata_nb.service.documents import restructured_text  # noqa: PLC0415
-
-    return restructured_text.convert_restructured_text(text, url)
-
-
 _TEXT_CONVERTERS: dict[DocumentType, Callable[[str, str], ConvertedDocument]] = {
     "csv": convert_csv,
     "feed": convert_feed,
     "json": convert_json,
     "markdown": _convert_markdown,
-    "restructuredtext": _convert_restructured_text,
     "text": convert_plain_text,
     "xml": _convert_xml,
 }

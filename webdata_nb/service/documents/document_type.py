@@ -15,10 +15,7 @@ from webdata_nb.service.errors import ScrapeError
 if TYPE_CHECKING:
     from webdata_nb.service.content.page_source import PageSource
 
-DocumentType = (
-    Literal["html", "feed", "json", "xml", "text", "markdown", "restructuredtext", "csv", "pdf"]
-    | OfficeType
-)
+DocumentType = Literal["html", "feed", "json", "xml", "text", "markdown", "csv", "pdf"] | OfficeType
 OFFICE_TYPES: Final[frozenset[DocumentType]] = frozenset(get_args(OfficeType))
 
 _SNIFFED_BYTES = 1024
@@ -65,10 +62,7 @@ _TEXT_SUBTYPES: dict[str, DocumentType] = {
     "mdx": "markdown",
     "web-markdown": "markdown",
     "gfm": "markdown",
-    "rst": "restructuredtext",
-    "restructured": "restructuredtext",
-    "restructuredtext": "restructuredtext",
-    "prs.fallenstein.rst": "restructuredtext",
+    "rst": "text",
     "csv": "csv",
     "comma-separated-values": "csv",
     "tab-separated-values": "csv",
@@ -82,7 +76,7 @@ _PATH_ENDS: dict[str, DocumentType] = {
     "markdown": "markdown",
     "mdown": "markdown",
     "mkd": "markdown",
-    "rst": "restructuredtext",
+    "rst": "text",
     "csv": "csv",
     "tsv": "csv",
     "json": "json",
