@@ -71,11 +71,6 @@ def declares_reference(element: Element) -> bool:
     return _REFERENCE.search(names) is not None
 
 
-def declares_footnote_class(element: Element) -> bool:
-    """Return whether a class of an element names footnotes or sidenotes."""
-    return _REFERENCE.search(element.attr("class") or "") is not None
-
-
 def is_back_link(link: Element, text: str) -> bool:
     """Return whether a link leads from a note back to the text."""
     sign = text.translate(_VARIATION_SELECTORS)

@@ -1,7 +1,8 @@
 """Takes the footnotes of a page out of its tree and adds those of the content at its end.
 
-A footnote may stand anywhere: below the article, beside it, hidden until a click. It belongs to the
-content if the content refers to it, so its text is kept apart while the content is selected.
+A footnote is what a link with a mark leads to. It may stand anywhere: below the article, beside it,
+hidden until a click. It belongs to the content if the content refers to it, so its text is kept
+apart while the content is selected.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 from webdata_nb.service.content.footnote import MarkedElements, TextBudget
 from webdata_nb.service.content.footnote_marks import (
     MAX_MARK_CHARACTERS,
-    declares_reference,
     fragment_of,
     is_back_link,
     is_blank,
@@ -24,9 +24,7 @@ from webdata_nb.service.content.footnote_marks import (
     usable_name,
 )
 from webdata_nb.service.content.linked_footnotes import find_linked_notes, reference_mark
-from webdata_nb.service.content.loose_footnotes import find_loose_notes, is_loose_mark
 from webdata_nb.service.content.parser import Element, Text, body_of, make_element
-from webdata_nb.service.content.sidenotes import find_sidenotes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -40,8 +38,6 @@ REFERENCE: Final = "data-footnote"
 MAX_NOTES: Final = 5000
 """A page with more notes keeps them where they are."""
 
-# One tag each: such a selector costs next to nothing.
-_SIDENOTES: Final = ('span[class*="note"]', 'small[class*="note"]')
 _MAX_SHARE: Final = 0.8  # of the text of a page
 _READ_FACTOR: Final = 8
 _CONTAINERS: Final = frozenset(
@@ -80,16 +76,11 @@ def take_footnotes(document: Document, anchors: AnchorTable) -> dict[str, Elemen
     anchors
         The links of the page.
     """
-    if not _may_have_footnotes(document, anchors):
+    if not _may_have_footnotes(anchors):
         return {}
     body = body_of(document)
     page_length = len(body.text) if body is not None else 0
-    budget = TextBudget(_READ_FACTOR * page_length)
-    marked = MarkedElements(document)
-    notes = find_linked_notes(marked, budget)
-    known = {reference for note in notes for reference in note.references}
-    notes += find_loose_notes(document, marked, known, budget)
-    notes += find_sidenotes(document, notes, budget)
+    notes = find_linked_notes(MarkedElements(document), TextBudget(_READ_FACTOR * page_length))
     length = sum(len(node.text) for note in notes for node in note.content)
     if not notes or len(notes) > MAX_NOTES or length > _MAX_SHARE * page_length:
         return {}
@@ -129,25 +120,16 @@ def append_footnotes(
     return FootnoteSection(section, chosen)
 
 
-def _may_have_footnotes(document: Document, anchors: AnchorTable) -> bool:
-    """Return whether a page has anything that looks like a reference; fast on most pages."""
-    return (
-        any(
-            len(text) <= MAX_MARK_CHARACTERS
-            and href
-            and "#" in href
-            and mark_of(text) is not None
-            and reference_mark(link) is not None
-            for text, href, link in zip(anchors.texts, anchors.hrefs, anchors.elements, strict=True)
-        )
-        or any(is_loose_mark(sup.text) for sup in document.select("sup"))
-        or any(map(declares_reference, _sidenotes(document)))
+def _may_have_footnotes(anchors: AnchorTable) -> bool:
+    """Return whether a page has a link that looks like a reference; fast on most pages."""
+    return any(
+        len(text) <= MAX_MARK_CHARACTERS
+        and href
+        and "#" in href
+        and mark_of(text) is not None
+        and reference_mark(link) is not None
+        for text, href, link in zip(anchors.texts, anchors.hrefs, anchors.elements, strict=True)
     )
-
-
-def _sidenotes(document: Document) -> Iterator[Element]:
-    for selector in _SIDENOTES:
-        yield from document.select(selector)
 
 
 def _references_in(element: Element, notes: dict[str, Element]) -> Iterator[str]:
