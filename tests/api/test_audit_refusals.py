@@ -22,7 +22,6 @@ from webdata_nb.frames.audit.kinds import KINDS, SEVERITIES
     [
         ({"stream": True}, "stream has no meaning"),
         ({"lazy": True}, "lazy has no meaning"),
-        ({"spread": True}, "spread has no meaning"),
         ({"max_pages": 100_001}, "max_pages must be"),
         ({"audit": "yes"}, "audit must be True or False"),
         ({"audit": 1}, "audit must be True or False"),
@@ -63,7 +62,6 @@ def test_a_service_without_link_checks_refuses_before_it_starts(
     ("options", "message"),
     [
         ({"check_links": "yes"}, "check_links must be True or False"),
-        ({"spread": True, "url": [SITE, "http://b.test/"]}, "cannot be combined with spread=True"),
         ({"out": "pages.warc.gz"}, "a WARC file has the pages of a crawl"),
     ],
 )

@@ -249,7 +249,6 @@ def test_failed_captures_are_not_tried_again(
         ({"as_of": "2024-06-01", "archive": "a.warc.gz"}, "archive is not possible with as_of"),
         ({"as_of": "2024-06-01", "url": "a.warc.gz"}, "archive is not possible with as_of"),
         ({"as_of": "2024-06-01", "out": "a.warc.gz"}, "a WARC file as out is not possible"),
-        ({"as_of": "2024-06-01", "spread": True}, "spread is not possible with as_of"),
         ({"as_of": "2024-06-01", "render": True}, "no browser loads them"),
         ({"as_of": "2024-06-01", "formats": ["screenshot"]}, "no browser loads them"),
         ({"as_of": "2024-06-01", "headers": {"X": "y"}}, "nothing is sent to the site"),

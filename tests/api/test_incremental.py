@@ -54,7 +54,6 @@ def frame_of(receipt: dict[str, Any] | None) -> pd.DataFrame:
         ({"since": "last", "cache": False}, "finds the earlier crawl in the cache"),
         ({"since": "last", "stream": True}, "stream is not possible with since"),
         ({"since": "last", "lazy": True}, "lazy is not possible with since"),
-        ({"since": "last", "spread": True}, "spread is not possible with since"),
         ({"since": "last", "executor": "dask"}, "executor is not possible with since"),
         ({"since": "last", "wait_for": 100}, "not possible with pages that a browser loads"),
         ({"since": JOB, "formats": ["screenshot"]}, "not possible with pages that a browser"),

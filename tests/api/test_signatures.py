@@ -86,7 +86,7 @@ def test_session_methods_have_same_signature_without_session(
         (
             api.crawl_df,
             options.CrawlDfOptions,
-            {"url", "stream", "batch_rows", "lazy", "spread", "archive"},
+            {"url", "stream", "batch_rows", "lazy", "archive"},
         ),
         (api.creatives_df, options.CreativesDfOptions, {"advertiser", "stream"}),
         (api.scrape_df, options.ScrapeDfOptions, {"urls"}),

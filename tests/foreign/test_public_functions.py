@@ -274,9 +274,6 @@ LACKING: dict[str, Callable[[Path], object]] = {
     "audit": lambda _: webdata_nb.crawl_df(START, audit=True),
     "as_of": lambda _: webdata_nb.crawl_df(START, as_of="2020-01-01"),
     "long crawl": lambda path: webdata_nb.crawl_df(START, max_pages=2000, out=path / "rows"),
-    "spread": lambda path: webdata_nb.crawl_df(
-        [START, "https://other.test/"], spread=True, out=path / "rows"
-    ),
     "purpose": lambda _: webdata_nb.crawl_df(START, purpose="ai-train"),
     "rights": lambda _: webdata_nb.crawl_df(START, rights=True),
     "check_links": lambda _: webdata_nb.crawl_df(START, check_links=True),

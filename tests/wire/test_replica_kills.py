@@ -22,10 +22,8 @@ from tests.postgres import PostgresServer
 from tests.replica_process import HEADERS, ReplicaProcess, add_account
 from tests.site.graphs import link_tree
 from tests.site.server import Site
-from tests.site.several_sites import expected_rows, linked_sites
 from tests.wire.dask_kills import dask_team
 from tests.wire.replica_kills import AnyKill, CrawlLoad, DaskKillKind, KillKind
-from webdata_nb.contract.paths import SITE_CRAWLS
 from webdata_nb.service.encryption import new_key
 
 CRAWLS = 6
@@ -87,35 +85,6 @@ def test_rows_are_exact_after_kills_of_replicas(
     usage = read(replicas, "/v1/usage")
     page_count = sum(map(len, trees))
     assert (usage["used"], usage["active"], usage["reserved"]) == (page_count, 0, 0)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(400)
-def test_sites_that_hand_links_over_are_exact_after_kills(replicas: list[ReplicaProcess]) -> None:
-    with linked_sites(5, pages=60, seed=7, foreign=0.2, latency=0.1) as web:
-        wanted = expected_rows(web.links, web.starts, max_pages=1000)
-        body = {"urls": list(web.starts), "max_pages": 1000, "concurrency": 3}
-        url = f"{replicas[0].url}{SITE_CRAWLS}"
-        started = httpx.post(url, json=body, headers=HEADERS).json()
-        path = f"{SITE_CRAWLS}/{started['site_crawl_id']}"
-        deadline = time.monotonic() + 300
-        total = sum(map(len, wanted))
-        for number, share in enumerate((0.2, 0.5, 0.8)):
-            while len(web.hits()) < share * total:
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
-            replicas[number % 2].kill()
-            replicas[number % 2].start()
-        while read(replicas, path)["states"] != {"completed": 5}:
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
-        rows = [
-            [row["url"] for row in read(replicas, f"/v1/crawl/{job['job_id']}")["data"]]
-            for job in started["jobs"]
-        ]
-    assert rows == wanted
-    usage = read(replicas, "/v1/usage")
-    assert (usage["used"], usage["active"], usage["reserved"]) == (total, 0, 0)
 
 
 @pytest.mark.slow

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Unpack, cast
 
 from webdata_nb.api.frame_functions import frame_or_stream
 from webdata_nb.bridge import blocking
-from webdata_nb.calls import archive_crawl, long_crawl, site_crawl
+from webdata_nb.calls import archive_crawl, long_crawl
 from webdata_nb.calls.dated_crawl import dated_crawl_inputs
 from webdata_nb.calls.incremental import incremental_inputs
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames.schemas import CRAWL_COLUMNS
-from webdata_nb.requests import arguments
 from webdata_nb.requests.dated import dated_options
 from webdata_nb.requests.inputs import crawl_inputs
 from webdata_nb.requests.options import CrawlDfOptions
@@ -37,7 +36,6 @@ async def _acrawl_df(
     stream: bool = False,
     batch_rows: int | None = None,
     lazy: bool = False,
-    spread: bool = False,
     archive: str | Path | None = None,
     **options: Unpack[CrawlDfOptions],
 ) -> pd.DataFrame | DaskFrame | FrameStream:
@@ -62,11 +60,6 @@ async def _acrawl_df(
         Return a `dask.dataframe` over the Parquet parts in `out`, without reading a row: for more
         rows than memory holds. Each part is a partition; the columns are those of a call with
         lists. Without Dask as `executor`, the partitions run here, one after the other.
-    spread
-        With a list of 2 to 100 sites: a link from one of them to another makes the page a row of
-        the other, each page once. Each crawl reads its own site first. When none finds more, each
-        takes the pages that the others have found, until there are none; `max_pages` holds for
-        each site. Without it, the crawls know nothing of each other. Not every service offers this.
     archive
         The path of a WARC or WACZ file to read pages from, instead of requesting them; `url` is
         where to start in it. Nothing is sent. A URL without a capture in it is `not_archived` in
@@ -86,8 +79,7 @@ async def _acrawl_df(
         With `max_pages` above 1,000, `out` must be a folder or a URL. The rows are written there
         as they arrive, in Parquet files of 500 rows, and the frame has their columns without the
         content. The same call continues a crawl that was interrupted, and returns a finished one
-        from its files; with `refresh=True` it starts anew. Not every service offers this. With
-        `spread` and `out` it is the same: each site has a folder of its own in `out`.
+        from its files; with `refresh=True` it starts anew. Not every service offers this.
 
         With a file `.warc.gz` as `out`, the local service writes each request and response as it
         was sent, without cookies and other secrets, and the receipt. `crawl_df` reads such a file.
@@ -128,8 +120,8 @@ async def _acrawl_df(
     np.True_
     """
     if options["audit"]:
-        _check_audit({"stream": stream, "lazy": lazy, "spread": spread})
-    inputs = _archived_inputs(url, archive, options, lazy=lazy, spread=spread)
+        _check_audit({"stream": stream, "lazy": lazy})
+    inputs = _archived_inputs(url, archive, options, lazy=lazy)
     if inputs is not None:
         return await frame_or_stream(
             inputs, options, stream=stream, batch_rows=batch_rows, lazy=lazy
@@ -146,15 +138,11 @@ async def _acrawl_df(
             "stream": stream,
             "batch_rows": batch_rows,
             "lazy": lazy,
-            "spread": spread,
         }
         return await archive_crawl.record(sites, options, others)
     if since is not None:
-        inputs = incremental_inputs(sites, options, since, stream=stream, lazy=lazy, spread=spread)
+        inputs = incremental_inputs(sites, options, since, stream=stream, lazy=lazy)
         return await frame_or_stream(inputs, options, stream=False, batch_rows=batch_rows)
-    if arguments.check_flag("spread", spread):
-        arguments.check_requirement("batch_rows", batch_rows, "stream=True")
-        return await site_crawl.run(sites, options, stream=stream, lazy=lazy)
     if long_crawl.is_long(options) and not options["audit"]:
         return await long_crawl.run(sites, options, stream=stream, lazy=lazy)
     inputs = crawl_inputs(sites, options, lazy=lazy)
@@ -167,7 +155,6 @@ def _archived_inputs(
     options: CrawlDfOptions,
     *,
     lazy: bool,
-    spread: bool,
 ) -> Sequence[Input] | None:
     """Return the crawls of a call that reads an archive, a file or one on the web; else None."""
     reads_file = archive is not None or archive_crawl.has_archive(url)
@@ -176,14 +163,12 @@ def _archived_inputs(
             "since": options["since"] is not None,
             "recheck": options["recheck"] is not None,
             "archive": reads_file,
-            "spread": spread,
             "a WARC file as out": archive_crawl.is_recorded(options),
         }
         sites = cast("str | Sequence[str]", url)
         return dated_crawl_inputs(sites, options, dated, others, lazy=lazy)
     if not reads_file:
         return None
-    arguments.check_requirement("spread", spread or None, "URLs of sites")
     if Since.check(options["since"], options["recheck"]) is not None:
         raise InvalidArgument("since compares with the pages of a site, not of an archive")
     return archive_crawl.archive_inputs(url, archive, options, lazy=lazy)

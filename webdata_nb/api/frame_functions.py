@@ -130,7 +130,6 @@ class CrawlFunction(Protocol[FrameT_co, StreamT_co, LazyT_co]):
         stream: Literal[False] = False,
         batch_rows: int | None = None,
         lazy: Literal[False] = False,
-        spread: bool = False,
         archive: str | Path | None = None,
         **options: Unpack[CrawlDfOptions],
     ) -> FrameT_co: ...
@@ -143,7 +142,6 @@ class CrawlFunction(Protocol[FrameT_co, StreamT_co, LazyT_co]):
         stream: Literal[True],
         batch_rows: int | None = None,
         lazy: Literal[False] = False,
-        spread: Literal[False] = False,
         archive: str | Path | None = None,
         **options: Unpack[CrawlDfOptions],
     ) -> StreamT_co: ...
@@ -156,7 +154,6 @@ class CrawlFunction(Protocol[FrameT_co, StreamT_co, LazyT_co]):
         stream: Literal[False] = False,
         batch_rows: None = None,
         lazy: Literal[True],
-        spread: Literal[False] = False,
         archive: str | Path | None = None,
         **options: Unpack[CrawlDfOptions],
     ) -> LazyT_co: ...

@@ -113,7 +113,7 @@ def _crawl_of(url: object, options: WatchDfOptions) -> tuple[JobSpec, CallOption
     values = {**request_values(options, CrawlOptions), "executor": None, "partition": None}
     crawl_options = cast("CrawlDfOptions", {**values, "cache": True})
     since = Since.check(LAST, options["recheck"]) or Since()
-    [item] = incremental_inputs(url, crawl_options, since, stream=False, lazy=False, spread=False)
+    [item] = incremental_inputs(url, crawl_options, since, stream=False, lazy=False)
     return item.spec, CallOptions.of(
         session=options["session"],
         progress=options["progress"],

@@ -13,7 +13,6 @@ _REASONS: Final = {
     "since": "it asks a site what has changed, and as_of does not ask the site",
     "recheck": "it asks a site what has changed, and as_of does not ask the site",
     "archive": "it names a file that has the pages, and as_of a web archive",
-    "spread": "it hands links over between sites that are crawled now",
     "a WARC file as out": "it has what a site sent, and as_of does not ask the site",
 }
 

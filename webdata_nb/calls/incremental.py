@@ -22,7 +22,6 @@ def incremental_inputs(
     *,
     stream: bool,
     lazy: bool,
-    spread: bool,
 ) -> Sequence[Input]:
     """Return the crawls of a call with `since`.
 
@@ -32,7 +31,7 @@ def incremental_inputs(
         An option is not allowed with `since`; nothing was sent.
     """
     executor, partition = options["executor"], options["partition"]
-    without_effect = {"stream": stream, "lazy": lazy, "spread": spread, "partition": partition}
+    without_effect = {"stream": stream, "lazy": lazy, "partition": partition}
     if unused := [name for name, value in without_effect.items() if value]:
         raise InvalidArgument(f"{unused[0]} is not possible with since: leave one of them out")
     if options["rights"] or options["purpose"] is not None:

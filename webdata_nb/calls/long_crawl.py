@@ -85,7 +85,7 @@ async def run(
     await budget.check([spec], call, fan_out.budget)
     cache = ResultCache.of_spec(spec, call)
     async with cache.single_flight():
-        crawl = LongCrawl(spec, call, cache, CrawlParts(out), out)
+        crawl = _LongCrawl(spec, call, cache, CrawlParts(out), out)
         return await deliver(await crawl.result(), call)
 
 
@@ -104,71 +104,19 @@ def _checked(
             f"{without_effect[0]} has a meaning only with max_pages up to {limits.MAX_PAGES[1]}; "
             f"it is {max_pages}"
         )
-    require_out(options)
+    if options["out"] is None:
+        raise InvalidArgument(
+            f"max_pages must be from 1 to {limits.MAX_PAGES[1]}, or up to "
+            f"{limits.LONG_CRAWL_PAGES[1]} with a folder or URL for the rows as out; "
+            f"it is {max_pages}"
+        )
     out = arguments.check_dataset_path(options["out"], f"max_pages={max_pages}")
     assert out is not None  # noqa: S101 - None was refused above
     return spec, out
 
 
-def require_out(options: CrawlDfOptions) -> None:
-    """Refuse a long crawl without `out`."""
-    if options["out"] is None:
-        raise InvalidArgument(
-            f"max_pages must be from 1 to {limits.MAX_PAGES[1]}, or up to "
-            f"{limits.LONG_CRAWL_PAGES[1]} with a folder or URL for the rows as out; "
-            f"it is {format_value(options['max_pages'])}"
-        )
-
-
-def manifest_of_call(
-    folders: Sequence[CrawlParts], digest: str, out: Path | str
-) -> CrawlManifest | None:
-    """Return the manifest of a call, which the first folder has; None if there are no files.
-
-    Raises
-    ------
-    InvalidArgument
-        The folders have the rows of another call, or other Parquet files.
-    """
-    manifest = folders[0].manifest()
-    if manifest is None and not all(folder.is_empty() for folder in folders):
-        raise InvalidArgument(
-            f"out has Parquet files of something else: {out}; choose another folder"
-        )
-    if manifest is not None and manifest.digest != digest:
-        raise InvalidArgument(
-            f"out has the rows of another call: {out}; choose another folder, or repeat "
-            "that call with the same arguments and the same service"
-        )
-    return manifest
-
-
-def write_new_manifest(folders: Sequence[CrawlParts], digest: str) -> CrawlManifest:
-    """Delete the files of an earlier call and write the manifest of a new one.
-
-    This comes before the first request: it shows that the folder can be written.
-    """
-    for folder in folders:
-        folder.clear()
-    manifest = CrawlManifest(digest, secrets.token_hex(16))
-    folders[0].write_manifest(manifest)
-    return manifest
-
-
-class LongCrawl:
-    """One crawl: its job and its files.
-
-    Parameters
-    ----------
-    spec
-        The request; its columns are those of the files.
-    options, cache
-        Of the call.
-    parts, out
-        The files, and the name of their folder.
-    columns
-        The columns of the result; by default those without the content of pages.
-    """
+class _LongCrawl:
+    """One crawl: its job and its files, and the columns without the content of pages."""
 
     def __init__(
         self,
@@ -177,12 +125,11 @@ class LongCrawl:
         cache: ResultCache,
         parts: CrawlParts,
         out: Path | str,
-        *,
-        columns: Sequence[str] = (),
     ) -> None:
         self._spec, self._options, self._cache = spec, options, cache
         self._parts, self._out = parts, out
-        self._columns = list(columns) or columns_without_content(spec)
+        names = schemas.frame_columns("crawl", rights="rights" in spec.columns)
+        self._columns = [name for name in names if name in spec.columns]
 
     async def result(self) -> CallResult:
         """Return the rows of the files, after fetching those that are missing."""
@@ -195,14 +142,34 @@ class LongCrawl:
         return await self._fetch(manifest)
 
     def _manifest(self) -> CrawlManifest:
-        """Return the manifest of this call; write it where there is none."""
+        """Return the manifest of this call; write it where there is none.
+
+        It is written before the first request, which shows that the folder can be written.
+
+        Raises
+        ------
+        InvalidArgument
+            The folder has the rows of another call, or other Parquet files.
+        """
         digest = self._cache.key.digest
-        manifest = manifest_of_call([self._parts], digest, self._out)
+        manifest = self._parts.manifest()
+        if manifest is None and not self._parts.is_empty():
+            raise InvalidArgument(
+                f"out has Parquet files of something else: {self._out}; choose another folder"
+            )
+        if manifest is not None and manifest.digest != digest:
+            raise InvalidArgument(
+                f"out has the rows of another call: {self._out}; choose another folder, or repeat "
+                "that call with the same arguments and the same service"
+            )
         if manifest is not None and not self._options.refresh:
             return manifest
         if self._options.settings.offline:
             raise OfflineError(f"offline, and there is no crawl in {self._out}")
-        return write_new_manifest([self._parts], digest)
+        self._parts.clear()
+        manifest = CrawlManifest(digest, secrets.token_hex(16))
+        self._parts.write_manifest(manifest)
+        return manifest
 
     def _finished(self, attrs: Mapping[str, Any]) -> CallResult:
         return CallResult(self._parts.read(self._columns), {**attrs, "cache": "hit"})
@@ -289,12 +256,6 @@ class LongCrawl:
             done = replace(manifest, job_id=status.job_id, receipt=attrs)
             self._parts.write_manifest(done)
         return replace(result, attrs=attrs)
-
-
-def columns_without_content(spec: JobSpec) -> list[str]:
-    """Return the columns of a crawl's frame whose rows are in files."""
-    names = schemas.frame_columns("crawl", rights="rights" in spec.columns)
-    return [name for name in names if name in spec.columns]
 
 
 class _PartWriter:

@@ -48,10 +48,8 @@ async def run(
     inputs: Sequence[Input],
     options: CallOptions,
     fan_out: FanOutOptions,
-    *,
-    runner: InputRunner | None = None,
 ) -> pd.DataFrame:
-    """Run every input, by `runner` if it is given, and return their rows as one frame.
+    """Run every input and return their rows as one frame.
 
     Raises
     ------
@@ -69,8 +67,7 @@ async def run(
     started_at = datetime.now(UTC)
     op = inputs[0].spec.op
     async with show_progress(f"{op} of {len(inputs)} inputs", None, options, unit=UNITS[op]) as bar:
-        run_one = run_input if runner is None else runner
-        results, interrupted = await _run_all(inputs, options, run_one, fan_out, bar)
+        results, interrupted = await _run_all(inputs, options, fan_out, bar)
         combined_result = await asyncio.to_thread(
             stack, inputs, results, options, fan_out, started_at
         )
@@ -93,16 +90,15 @@ async def run(
 async def _run_all(
     inputs: Sequence[Input],
     options: CallOptions,
-    run_one: InputRunner,
     fan_out: FanOutOptions,
     bar: Listener,
 ) -> tuple[list[InputResult | None], bool]:
     """Return each input's result, and whether an interrupt left some of them None."""
     if fan_out.executor is None:
-        return await _gather(inputs, options, run_one, fan_out, bar)
+        return await _gather(inputs, options, run_input, fan_out, bar)
     token = await asyncio.to_thread(CancelToken.create, options.settings.cache_dir)
     try:
-        run = partial(run_on_executor, fan_out.executor, run_one, token)
+        run = partial(run_on_executor, fan_out.executor, run_input, token)
         return await _gather(inputs, options, run, fan_out, bar)
     finally:
         token.cancel()
@@ -181,11 +177,6 @@ async def run_input(spec: JobSpec, options: CallOptions) -> InputResult:
         result = await single_call.fetch_result(spec, options)
     except WebdataError as error:
         return error
-    return result_or_error(result)
-
-
-def result_or_error(result: CallResult) -> InputResult:
-    """Return the error of a result that has no rows, or else the result."""
     error_at_end = result.error()
     if error_at_end is None or result.table.num_rows or isinstance(error_at_end, JobCancelled):
         return result

@@ -42,7 +42,6 @@ from webdata_nb.contract.replies import (
     RetryReply,
     SearchStart,
     SearchStatus,
-    SiteCrawlStart,
     SiteReply,
     StartReply,
     UsageReply,
@@ -251,23 +250,6 @@ class Client:
         """
         return await self._start_job(path, body, idempotency_key, on_pause)
 
-    async def start_site_crawl(
-        self,
-        body: Mapping[str, Any],
-        *,
-        idempotency_key: str | None = None,
-        on_pause: Callable[[RequestPause], object] | None = None,
-    ) -> SiteCrawlStart:
-        """POST /v1/site-crawls (ours): a crawl of each site; parameters as `start_search`.
-
-        Raises
-        ------
-        NotFound, NotSupported
-            The service offers no site crawls; nothing was started.
-        """
-        request = _creating(paths.SITE_CRAWLS, body, _key(idempotency_key), on_pause)
-        return self._parse(SiteCrawlStart, await self._start(request))
-
     async def _start_job(
         self,
         path: str,
@@ -302,9 +284,6 @@ class Client:
             raise asyncio.CancelledError from None
 
     async def _cancel_started(self, reply: Any) -> None:
-        if isinstance(reply, dict) and (site_crawl_id := reply.get("site_crawl_id")):
-            await self.cancel_site_crawl_quietly(str(site_crawl_id), within_s=CANCEL_S / 2)
-            return
         job_id = self._parse(RetryReply, reply, _ACCEPTED).started
         await self.cancel_quietly(job_id, within_s=CANCEL_S / 2)
 
@@ -476,17 +455,6 @@ class Client:
         A service that is busy may cancel the job later than that.
         """
         return await _wait_for_cancellation(f"job {job_id}", self.cancel(job_id), within_s)
-
-    async def cancel_site_crawl_quietly(
-        self, site_crawl_id: str, *, within_s: float = CANCEL_S
-    ) -> bool:
-        """Cancel all jobs of a site crawl (ours), as `cancel_quietly` does with one."""
-        path = paths.fill(paths.SITE_CRAWL_CANCEL, site_crawl_id=site_crawl_id)
-        request = ApiRequest(
-            "POST", path, body=_NO_BODY, idempotent=True, lane="none", timeout_s=CANCEL_S
-        )
-        cancelling = self._transport.json(request)
-        return await _wait_for_cancellation(f"site crawl {site_crawl_id}", cancelling, within_s)
 
     async def retry(self, job_id: str, *, idempotency_key: str | None = None) -> RetryReply:
         """POST /v1/jobs/{job_id}/retry: a new job with the saved configuration.

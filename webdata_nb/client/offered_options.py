@@ -1,8 +1,8 @@
 """What a service offers beyond the contract, and how requests do without the rest.
 
 Another service may ignore an option that it does not know. Where that would give rows that the
-caller did not want, its OpenAPI document must name the option. Long crawls and site crawls need no
-check: only our service has them, and it refuses options that it does not know.
+caller did not want, its OpenAPI document must name the option. Long crawls need no check: only our
+service has them, and it refuses options that it does not know.
 
 Another service may also refuse a parameter that it does not know. Those that only save work are
 left out then, and in later requests to this service.

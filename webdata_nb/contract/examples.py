@@ -66,13 +66,6 @@ EXAMPLES: Final[Mapping[str, Mapping[str, Any]]] = {
             "match": "prefix",
         },
     },
-    "startSiteCrawl": {
-        "two sites": {
-            "urls": ["https://example.com/", "https://docs.example.com/"],
-            "max_pages": 5000,
-            "scrape_options": {"formats": ["markdown"]},
-        },
-    },
     "verifyValues": {
         "one page": {
             "pages": [
@@ -84,7 +77,6 @@ EXAMPLES: Final[Mapping[str, Mapping[str, Any]]] = {
             ]
         },
     },
-    "cancelSiteCrawl": {"nothing": {}},
     "cancelJob": {"nothing": {}},
     "retryJob": {"nothing": {}},
     "listCreatives": {

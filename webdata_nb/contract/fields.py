@@ -157,13 +157,6 @@ def _is_http_url(url: str) -> bool:
     return parts.scheme.lower() in {"http", "https"} and bool(host) and blank is None
 
 
-def _number_of_sites(value: tuple[str, ...]) -> tuple[str, ...]:
-    low, high = limits.SITES
-    if not low <= len(value) <= high:
-        raise ValueError(f"must be a list of {low} to {high} URLs")
-    return value
-
-
 def _query(value: str) -> str:
     low, high = limits.QUERY_LENGTH
     if not value.strip():
@@ -381,24 +374,6 @@ Recheck = Annotated[
     float,
     BeforeValidator(_share),
     WithJsonSchema({"type": "number", "minimum": limits.RECHECK[0], "maximum": limits.RECHECK[1]}),
-]
-SiteUrls = Annotated[
-    tuple[HttpUrl, ...],
-    BeforeValidator(_as_tuple),
-    AfterValidator(_number_of_sites),
-    WithJsonSchema(
-        {
-            "type": "array",
-            "items": {
-                "type": "string",
-                "format": "uri",
-                "minLength": 1,
-                "maxLength": limits.URL_LENGTH,
-            },
-            "minItems": limits.SITES[0],
-            "maxItems": limits.SITES[1],
-        }
-    ),
 ]
 UserAgent = Annotated[str, AfterValidator(user_agent), _text_schema(maxLength=_USER_AGENT_LENGTH)]
 ProxyUrl = Annotated[str, AfterValidator(proxy_url), _text_schema(maxLength=limits.URL_LENGTH)]

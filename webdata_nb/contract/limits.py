@@ -13,8 +13,6 @@ MAX_PAGES_DEFAULT: Final = 100
 # 2 kB for each page and 150 bytes for each URL that waits, so that more pages need a bound.
 LONG_CRAWL_PAGES: Final = (1, 100_000)
 LEG_PAGES: Final = 1000
-# Sites of one site crawl (ours); each is a job.
-SITES: Final = (2, 100)
 # Share of the pages that a site calls unchanged which an incremental crawl (ours) fetches in full.
 RECHECK: Final = (0.0, 1.0)
 RECHECK_DEFAULT: Final = 0.01

@@ -13,7 +13,6 @@ VERIFIED: Final = "verified"
 CONTRADICTED: Final = "contradicted"
 READ: Final = frozenset({FETCHED, UNCHANGED, VERIFIED, CONTRADICTED})
 FAILED: Final = "failed:"
-HANDED_OVER: Final = "handed_over"
 ROBOTS: Final = "robots"
 # The site could not be reached, or answered with an error: nobody has disallowed anything.
 ROBOTS_UNREACHABLE: Final = "robots_unreachable"
@@ -36,7 +35,6 @@ MEANINGS: Final[dict[str, str]] = {
     ROBOTS_UNREACHABLE: "its robots.txt could not be read, and may disallow it",
     "rights": "its owner refuses the purpose of the call",
     "scope": "it is on another site",
-    HANDED_OVER: "it belongs to the crawl of another site of the call, which received it",
     "filtered": "include_paths or exclude_paths exclude it",
     "depth": "it is more than max_depth links from the start page",
     "facet": "it is a variant of a page that the crawl already has",
@@ -69,7 +67,6 @@ _COUNTED: Final[dict[str, str]] = {
     ROBOTS_UNREACHABLE: "whose robots.txt could not be read",
     "rights": "refused for the purpose of the call",
     "scope": "on other sites",
-    HANDED_OVER: "handed over to crawls of other sites",
     "filtered": "excluded by paths",
     "depth": "beyond max_depth",
     "facet": "other views of a page",
@@ -155,7 +152,7 @@ def is_row(outcome: str) -> bool:
 
 # Outcomes of URLs that were not part of the request.
 _OUTSIDE_REQUEST: Final = frozenset(
-    {"scope", HANDED_OVER, "filtered", "sitemap", "llms_txt", DAMAGED_ARCHIVE, *LINK_OUTCOMES}
+    {"scope", "filtered", "sitemap", "llms_txt", DAMAGED_ARCHIVE, *LINK_OUTCOMES}
 )
 
 

@@ -13,7 +13,6 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import (
     AfterValidator,
     BeforeValidator,
-    ConfigDict,
     Field,
     WithJsonSchema,
     model_validator,
@@ -43,7 +42,6 @@ from webdata_nb.contract.fields import (
     ScrapeTimeoutMs,
     ScreenshotSide,
     Selectors,
-    SiteUrls,
     StoredJobId,
     Strict,
     TimeoutMs,
@@ -274,9 +272,15 @@ class SearchRequest(Strict):
     webhook_secret: JobWebhookSecret = None
 
 
-class CrawlFields(Strict):
-    """The options of a crawl, without its start."""
+class CrawlRequest(Strict):
+    """POST /v1/crawl.
 
+    Ours: `sitemap` and `llms_txt` seed the crawl from the site's sitemaps and its `/llms.txt` as
+    well, and `respect_nofollow` leaves links out that say `rel=nofollow`, or whose page says so of
+    all of them.
+    """
+
+    url: HttpUrl = Field(description="Where the crawl starts.")
     max_pages: MaxPages = Field(
         default=limits.MAX_PAGES_DEFAULT, description="Rows at most, failed pages included."
     )
@@ -341,6 +345,16 @@ class CrawlFields(Strict):
     )
     webhook_url: WebhookUrl = None
     webhook_secret: JobWebhookSecret = None
+    check_links: Flag = Field(
+        default=False,
+        description="Whether links that lead where the crawl does not go, such as to other sites, "
+        "are requested once each at its end, to see whether they work (ours).",
+    )
+
+    @property
+    def subject(self) -> str:
+        """What the crawl is of."""
+        return self.url
 
     @property
     def reads_rights(self) -> bool:
@@ -355,36 +369,6 @@ class CrawlFields(Strict):
                 "their pages may be used for"
             )
         return self
-
-
-def _url_first(schema: dict[str, Any]) -> None:
-    """Describe the start of a crawl before its options."""
-    properties = schema["properties"]
-    starts = {name: properties[name] for name in ("url", "urls") if name in properties}
-    schema["properties"] = starts | properties
-
-
-class CrawlRequest(CrawlFields):
-    """POST /v1/crawl.
-
-    Ours: `sitemap` and `llms_txt` seed the crawl from the site's sitemaps and its `/llms.txt` as
-    well, and `respect_nofollow` leaves links out that say `rel=nofollow`, or whose page says so of
-    all of them.
-    """
-
-    model_config = ConfigDict(json_schema_extra=_url_first)
-
-    url: HttpUrl = Field(description="Where the crawl starts.")
-    check_links: Flag = Field(
-        default=False,
-        description="Whether links that lead where the crawl does not go, such as to other sites, "
-        "are requested once each at its end, to see whether they work (ours).",
-    )
-
-    @property
-    def subject(self) -> str:
-        """What the crawl is of."""
-        return self.url
 
 
 class LongCrawlRequest(CrawlRequest):
@@ -415,18 +399,6 @@ class IncrementalCrawlRequest(CrawlRequest):
                 "and what its site declares may have changed"
             )
         return self
-
-
-class SiteCrawlRequest(CrawlFields):
-    """POST /v1/site-crawls (ours): a crawl of each site, which hand links over to each other."""
-
-    model_config = ConfigDict(json_schema_extra=_url_first)
-
-    urls: SiteUrls = Field(description="Where the crawl of each site starts, one URL of each site.")
-    max_pages: LongCrawlPages = Field(
-        default=limits.MAX_PAGES_DEFAULT,
-        description="Rows of each site at most, failed pages included.",
-    )
 
 
 class NoParameters(Strict):

@@ -7,7 +7,6 @@
     │   └── EarlierCrawlUnusable     `since` names a crawl that is deleted or made differently
     ├── NoSuchJob               404  unknown, or owned by another account: the same reply
     ├── NoSuchDelivery          404  the same for a webhook delivery
-    ├── NoSuchSiteCrawl         404  the same for a site crawl
     ├── NothingToExport         404  no exportable results (yet)
     ├── ResultsExpired          410  past retention
     ├── InvalidJobState         400  the job's state does not allow a cancel or a retry
@@ -92,10 +91,6 @@ class NoSuchJob(ApplicationError):
 
 class NoSuchDelivery(ApplicationError):
     """No webhook delivery of that id for this account."""
-
-
-class NoSuchSiteCrawl(ApplicationError):
-    """No site crawl of that id for this account."""
 
 
 class NothingToExport(ApplicationError):
@@ -274,7 +269,7 @@ class JobStalled(ApplicationError):
 
 
 class JobRequeued(ApplicationError):
-    """A leg of a crawl ended, and the job was returned to the queue or parked."""
+    """A leg of a crawl ended, and the job was returned to the queue."""
 
 
 class LeaseLost(ApplicationError):

@@ -58,14 +58,12 @@ def simulate_crawl(
     seeds: Sequence[str] = (),
     leg_rows: int | None = None,
     restart: float | None = None,
-    turns: Sequence[Sequence[str]] = (),
 ) -> SimulatedCrawl:
     """Crawl a table (or a function) of results, which are received in a random order.
 
     `stored` has the results of an earlier attempt by ordinal: they are not fetched again. With
     `leg_rows`, the crawl runs in legs of so many rows: each is a new plan, which continues from
-    the records of the ones before, or only with the probability `restart`. `turns` are the URLs
-    that other crawls hand over: each is taken when no URL is left, after a record.
+    the records of the ones before, or only with the probability `restart`.
     """
     rng = random.Random(seed)
     read = site if callable(site) else lambda url: site.get(url, NOT_FOUND)
@@ -84,11 +82,8 @@ def simulate_crawl(
     if leg_rows is not None:
         plan.begin_leg(leg_rows)
 
-    def has_turn() -> bool:
-        return plan.may_take_over and plan.turns < len(turns)
-
-    while not plan.is_over or plan.is_leg_over or has_turn():
-        if leg_rows is not None and (plan.is_leg_over or has_turn()):
+    while not plan.is_over or plan.is_leg_over:
+        if leg_rows is not None and plan.is_leg_over:
             whole = chain.needs_whole_state or rng.random() < 0.2
             after = 0 if whole else chain.checksum
             record = run_to_completion(encode_record(plan.state(whole=whole), after=after))
@@ -101,10 +96,6 @@ def simulate_crawl(
                 assert restored_chain == chain
                 run_to_completion(plan.restore(parts))
             plan.begin_leg(plan.rows + leg_rows)
-        if has_turn():
-            outcomes = run_to_completion(plan.take_over(turns[plan.turns]))
-            done.record([SettledTarget(CrawlTarget(-1, "", 0), None, outcomes)])
-            continue
         while len(in_flight) < concurrency and (target := plan.next_target()) is not None:
             in_flight.append(target)
         target = in_flight.pop(rng.randrange(len(in_flight)))

@@ -75,8 +75,6 @@ async def _urls(
         "/openapi.json",
     ):
         yield path, path
-    path = "/v1/site-crawls/{site_crawl_id}"
-    yield path, path.format(site_crawl_id="unknown")
     path = "/v1/data/partner-ads/transparency/advertisers"
     yield path, f"{path}?query=shop"
     path = "/v1/data/partner-ads/transparency/files/{sha256}"

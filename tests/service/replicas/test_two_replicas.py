@@ -16,7 +16,6 @@ import pytest
 from tests.postgres import PostgresServer
 from tests.service.conftest import Api, open_service
 from tests.site.server import Site
-from tests.site.several_sites import expected_rows, linked_sites
 from webdata_nb.service.api_keys import key_hash
 from webdata_nb.service.credits.plans import Terms
 from webdata_nb.service.encryption import FixedKeys, SecretCipher, new_key
@@ -197,18 +196,3 @@ async def test_secrets_of_the_store_appear_nowhere(
     texts: list[Any] = [repr(replicas[0].running), repr(team.store())]
     texts += [read_files(tmp_path), json.dumps(await replicas[0].get("/readyz"))]
     assert all(password not in str(text) for text in texts)
-
-
-async def test_site_crawls_run_on_both_replicas(replicas: list[Api]) -> None:
-    with linked_sites(6, pages=40, seed=2, foreign=0.3, latency=0.01) as web:
-        wanted = expected_rows(web.links, web.starts, max_pages=60)
-        body = {"urls": list(web.starts), "max_pages": 60}
-        started = [await replicas[n % 2].post("/v1/site-crawls", body) for n in range(3)]
-        for number, each in enumerate(started):
-            rows = []
-            for job in each["jobs"]:
-                status = await replicas[(number + 1) % 2].wait_for_end("crawl", job["job_id"])
-                rows.append([row["url"] for row in status["data"]])
-            assert rows == wanted
-    usage = await replicas[0].get("/v1/usage")
-    assert (usage["used"], usage["active"]) == (3 * sum(map(len, wanted)), 0)

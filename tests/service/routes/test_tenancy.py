@@ -46,14 +46,6 @@ OPERATIONS = {
         None,
     ),
     "captures": ("POST", paths.CAPTURES, {"url": "https://example.com/"}, None),
-    "site crawl": (
-        "POST",
-        paths.SITE_CRAWLS,
-        {"urls": ["https://example.com/", "https://example.org/"], "max_pages": 5},
-        None,
-    ),
-    "site crawl status": ("GET", paths.SITE_CRAWL, None, "site crawl"),
-    "cancel site crawl": ("POST", paths.SITE_CRAWL_CANCEL, {}, "site crawl"),
     "crawl status": ("GET", paths.CRAWL_JOB, None, "crawl"),
     "crawl events": ("GET", paths.CRAWL_EVENTS, None, "crawl"),
     "crawl export": ("GET", paths.CRAWL_EXPORT + "?format=csv", None, "crawl"),
@@ -124,10 +116,6 @@ async def team(tmp_path: Path) -> AsyncIterator[Team]:
         }
         for job_id in resource_ids.values():
             await api.http.post(f"/v1/jobs/{job_id}/cancel", headers=alice)
-        urls = ["https://x.invalid", "https://y.invalid"]
-        sites = await api.post(paths.SITE_CRAWLS, {"urls": urls, "max_pages": 5}, headers=alice)
-        resource_ids["site crawl"] = sites["site_crawl_id"]
-        await api.post(f"{paths.SITE_CRAWLS}/{sites['site_crawl_id']}/cancel", headers=alice)
         deliveries = await api.get(paths.WEBHOOK_DELIVERIES, headers=alice)
         resource_ids["delivery"] = deliveries["deliveries"][0]["delivery_id"]
         wanted = {"advertiser_id": ADVERTISER, "limit": 1, "should_download_previews": True}

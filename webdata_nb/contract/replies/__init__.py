@@ -67,13 +67,6 @@ from webdata_nb.contract.replies.service import (
     UsedCredits,
     Weight,
 )
-from webdata_nb.contract.replies.site_crawls import (
-    SiteCrawlCancel,
-    SiteCrawlStart,
-    SiteCrawlStatus,
-    SiteOfCrawl,
-    StartedSite,
-)
 from webdata_nb.contract.replies.verification import (
     PageVerdict,
     ValueVerdict,
@@ -133,14 +126,9 @@ __all__ = [
     "SearchItem",
     "SearchStart",
     "SearchStatus",
-    "SiteCrawlCancel",
-    "SiteCrawlStart",
-    "SiteCrawlStatus",
-    "SiteOfCrawl",
     "SiteReply",
     "SourceFailure",
     "StartReply",
-    "StartedSite",
     "StoredFile",
     "SuccessReply",
     "UsageReply",

@@ -27,7 +27,7 @@ _LEFT_OUT: Final = (
 )
 # URLs that are not pages of the site, or not part of the request.
 _ELSEWHERE: Final = frozenset(
-    {"scope", "filtered", "sitemap", "llms_txt", outcomes.HANDED_OVER, outcomes.DAMAGED_ARCHIVE}
+    {"scope", "filtered", "sitemap", "llms_txt", outcomes.DAMAGED_ARCHIVE}
 )
 _GONE: Final = frozenset({"failed:http_404", "failed:http_410"})
 _COPIES: Final = frozenset({"duplicate", "canonical", "facet"})

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from webdata_nb.contract.outcomes import HANDED_OVER
 from webdata_nb.contract.url_keys import site_of
 from webdata_nb.service.crawl.anchor_grading import LINK_WEIGHTS
 from webdata_nb.service.crawl.candidate import Candidate, decode_candidate, encode_candidate
@@ -106,16 +105,8 @@ class UrlDiscovery:
         return Candidate(url, 0, key)
 
     def widen_scope(self, final_url: str) -> None:
-        """Add the site that the start page redirects to, unless another crawl has it."""
-        if self.scope.sibling_of(final_url) is None:
-            self.scope = replace(self.scope, sites=self.scope.sites | {site_of(final_url)})
-
-    def hand_over(self, url: str) -> Iterator[UrlOutcome]:
-        """Hand a URL over to the crawl of its site, unless it is known or there is none."""
-        sibling = self.scope.sibling_of(url)
-        if sibling is not None and (key := self._key_of(url)) not in self._known:
-            self._mark_known(key)
-            yield UrlOutcome(url, HANDED_OVER, sibling)
+        """Add the site that the start page redirects to."""
+        self.scope = replace(self.scope, sites=self.scope.sites | {site_of(final_url)})
 
     def redirects_to_known(self, url: str, final_url: str) -> bool:
         """Return whether a URL redirects to a known one; mark the target as known."""
@@ -344,9 +335,7 @@ class UrlDiscovery:
         discovered: DiscoveredUrls,
         max_candidates: int,
     ) -> None:
-        if (sibling := self.scope.sibling_of(candidate.url)) is not None:
-            self._exclude(candidate, discovered, HANDED_OVER, sibling)
-        elif (reason := self.scope.exclusion_reason(candidate.url)) is not None:
+        if (reason := self.scope.exclusion_reason(candidate.url)) is not None:
             self._exclude(candidate, discovered, reason)
         elif candidate.depth > self._max_depth:
             if candidate.key not in self._undecided:

@@ -57,7 +57,6 @@ from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.store.job_context import JobContext, PageSpool
 from webdata_nb.service.store.page_contents import share_content
 from webdata_nb.service.store.records import CommitBatch, JournalEntry, LegEnd, UrlOutcome
-from webdata_nb.service.store.site_crawls import Handover
 from webdata_nb.service.store.spool import ClosedSpool
 from webdata_nb.service.web.credentials import may_identify_user
 from webdata_nb.service.web.polite_fetcher import ResponseSource
@@ -121,7 +120,6 @@ async def run(context: JobContext, request: CrawlRequest, resources: CrawlResour
         # A page is stored nowhere before it is known that it is not refused.
         resources = replace(resources, spool=ClosedSpool())
     seeds = SitemapSeeds.from_snapshots(pinned_files)
-    handover = await context.handover()
     earlier_pages = await EarlierPages.load(context, request)
     crawl = _CrawlRun(
         context,
@@ -130,7 +128,6 @@ async def run(context: JobContext, request: CrawlRequest, resources: CrawlResour
         robots,
         seeds,
         rights=rights,
-        handover=handover,
         earlier_pages=earlier_pages,
     )
     await crawl.load()
@@ -161,7 +158,6 @@ class _CrawlRun:
         seeds: SitemapSeeds | None,
         *,
         rights: JobRights,
-        handover: Handover,
         earlier_pages: EarlierPages,
     ) -> None:
         self._context, self._request, self._resources = context, request, resources
@@ -175,8 +171,7 @@ class _CrawlRun:
         )
         frontier = FRONTIERS[request.crawl_strategy]()
         self._grade_anchors = frontier.uses_link_weights
-        self._plan = new_plan(request, frontier, handover.siblings)
-        self._handover = handover
+        self._plan = new_plan(request, frontier)
         self._fetcher = PageFetcher(
             request,
             self._options,
@@ -199,7 +194,6 @@ class _CrawlRun:
         self._outcome: dict[str, Any] = dict(context.job.outcome)
         self._plan_changed = asyncio.Event()
         self._records = RecordChain()
-        self._recorded_ordinal = 0
         self._checked_links = CheckedLinks()
 
     async def load(self) -> None:
@@ -239,59 +233,35 @@ class _CrawlRun:
             log.warning("job %s: %s; its journal is replayed", self._context.job.id, error)
             return 0
         await run_cooperatively(self._plan.restore(parts))
-        self._recorded_ordinal = state.next_ordinal
         return state.next_ordinal
 
     async def work(self) -> None:
-        """Run the workers until the plan is over, leg by leg.
-
-        Raises `JobRequeued` where other jobs wait, or the job for those of its site crawl.
-        """
-        self._plan.begin_leg(self._context.job.settled_rows + limits.LEG_PAGES)
+        """Run the workers until the plan is over, leg by leg."""
+        leg_start = self._context.job.settled_rows
         while True:
-            if not self._plan.may_take_over:
-                await self._run_leg()
-            elif not await self._take_over():
-                if self._handover.is_closed or not self._handover.siblings:
-                    return
-                await self._end_leg(parks=True)
-            if self._plan.is_leg_over:
-                await self._end_leg()
-                self._plan.begin_leg(self._plan.rows + limits.LEG_PAGES)
-            elif self._plan.is_over and not self._plan.may_take_over:
+            self._plan.begin_leg(leg_start + limits.LEG_PAGES)
+            await self._run_leg()
+            if not self._plan.is_leg_over:
                 return
+            await self._end_leg()
+            leg_start = self._plan.rows
 
-    async def _take_over(self) -> bool:
-        """Take over the URLs of the next turn; return whether there are any."""
-        turn = self._plan.turns
-        if turn >= len(self._handover.taken):
-            return False
-        results = self._plan.take_over(self._handover.taken[turn])
-        outcomes = await run_cooperatively(results)
-        total = self._plan.expected_rows
-        await self._context.commit(CommitBatch(url_outcomes=outcomes, total=total))
-        return True
-
-    async def _end_leg(self, *, parks: bool = False) -> None:
-        """Store the changes of the state; raises `JobRequeued` if the job does not run on."""
+    async def _end_leg(self) -> None:
+        """Store the changes of the state; raises `JobRequeued` if other jobs wait."""
         rows, max_pages = self._plan.rows, self._request.max_pages
-        # A record replaces one of the same ordinal, so that it cannot be one of changes after it.
-        is_repeated = self._recorded_ordinal == self._plan.next_ordinal
-        whole = self._records.needs_whole_state or is_repeated
+        whole = self._records.needs_whole_state
         record = await run_cooperatively(
             encode_record(
                 self._plan.state(whole=whole), after=0 if whole else self._records.checksum
             )
         )
         self._records = self._records.followed_by(record, whole=whole)
-        self._recorded_ordinal = self._plan.next_ordinal
         leg_end = LegEnd(
             record,
             self._plan.next_ordinal,
             is_whole=whole,
             max_charges=tariff.leg_charges(self._request, max_pages - rows),
             pinned_files=self._robots.pop_unsaved() + self._rights.pop_unsaved(),
-            parks=parks,
         )
         try:
             runs_on = await self._context.end_leg(leg_end)

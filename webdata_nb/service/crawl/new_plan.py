@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from webdata_nb.contract.requests import CrawlRequest
 from webdata_nb.contract.url_keys import canonical_key, site_of
 from webdata_nb.service.crawl.facets import FacetDetector
@@ -13,15 +11,14 @@ from webdata_nb.service.crawl.scope import CrawlScope
 from webdata_nb.service.web.urls import canonical_url
 
 
-def new_plan(request: CrawlRequest, frontier: Frontier, siblings: Sequence[str] = ()) -> CrawlPlan:
-    """Return the plan of a request; `siblings` are the start pages of the site crawl's others."""
+def new_plan(request: CrawlRequest, frontier: Frontier) -> CrawlPlan:
+    """Return the plan of a request."""
     start = canonical_url(request.url)
     scope = CrawlScope(
         frozenset({site_of(start)}),
         request.allow_external_links,
         request.include_paths,
         request.exclude_paths,
-        {site_of(canonical_url(url)): url for url in siblings},
     )
     return CrawlPlan(
         start,

@@ -9,7 +9,7 @@ reaches the same state again.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final, NamedTuple
@@ -52,7 +52,6 @@ MAX_KNOWN_URLS: Final = 500_000
 # Sections of a state.
 _PLAN: Final = "plan"
 _CONTENT: Final = "content"
-_TURNS: Final = "turns"
 _LOW_CONFIDENCE: Final = "low_confidence"
 _NOT_INDEXED: Final = "not_indexed"
 
@@ -142,7 +141,6 @@ class CrawlPlan:
         facets: FacetDetector | None = None,
     ) -> None:
         self._limits, self._frontier, self._key_of = limits, frontier, key_of
-        self._start = start
         self._discovery = UrlDiscovery(
             scope,
             frontier,
@@ -170,8 +168,6 @@ class CrawlPlan:
         # The rows at the begin of the leg in progress, and those after which it ends.
         self._leg_start, self._leg_end = 0, limits.max_pages
         self.rows = 0
-        # How often URLs of other crawls were taken over.
-        self.turns = 0
         # Rows whose content may be wrong or missing, by reason.
         self.low_confidence = Counter[str]()
         frontier.add([self._discovery.start(start)])
@@ -198,11 +194,6 @@ class CrawlPlan:
         return self.is_over and self._has_budget()
 
     @property
-    def may_take_over(self) -> bool:
-        """Whether no URL is left, and budget for more."""
-        return self.is_over and not len(self._frontier) and self._has_budget_left()
-
-    @property
     def next_ordinal(self) -> int:
         """The ordinal of the next URL; no earlier one is in flight when a leg is over."""
         return self._next_ordinal
@@ -220,8 +211,6 @@ class CrawlPlan:
         if self._outstanding or self._round or self._results:
             raise RuntimeError("pages are in flight")
         yield _PLAN, [self._next_ordinal, self._requests, self.rows]
-        if self.turns:
-            yield _TURNS, [self.turns]
         if self._not_indexed:
             yield _NOT_INDEXED, [self._not_indexed]
         if self.low_confidence:
@@ -241,8 +230,6 @@ class CrawlPlan:
             if name == _PLAN:
                 self._next_ordinal, self._requests, self.rows = items
                 self._next_to_settle = self._next_ordinal
-            elif name == _TURNS:
-                [self.turns] = items
             elif name == _NOT_INDEXED:
                 [self._not_indexed] = items
             elif name == _LOW_CONFIDENCE:
@@ -255,20 +242,6 @@ class CrawlPlan:
     def set_seeds(self, urls: Iterable[str]) -> None:
         """Set pages to add behind the start page's links; called before the start page settles."""
         self._seeds = tuple(urls)
-
-    def take_over(self, urls: Sequence[str]) -> Steps[tuple[UrlOutcome, ...]]:
-        """Add URLs that other crawls handed over, as if the start page linked to them.
-
-        Called when `may_take_over`; returns the URLs whose place in the receipt is final.
-        """
-        self.turns += 1
-        discovered, start = DiscoveredUrls(), CrawlTarget(0, self._start, 0)
-        yield from self._discovery.add_links(urls, start, discovered, len(urls))
-        self._frontier.add(discovered.candidates)
-        outcomes = discovered.outcomes
-        if not len(self._frontier):
-            outcomes += yield from self._release_undecided()
-        return tuple(outcomes)
 
     def next_target(self) -> CrawlTarget | None:
         """Reserve budget for the next URL; None when no URL may be fetched at present."""
@@ -356,11 +329,10 @@ class CrawlPlan:
     def _has_budget(self) -> bool:
         # The start page determines the scope, so nothing else is fetched until it is settled.
         start_is_outstanding = 0 in self._outstanding
-        return len(self._frontier) > 0 and self._has_budget_left() and not start_is_outstanding
-
-    def _has_budget_left(self) -> bool:
         return (
-            self.rows + len(self._outstanding) < self._limits.max_pages
+            len(self._frontier) > 0
+            and not start_is_outstanding
+            and self.rows + len(self._outstanding) < self._limits.max_pages
             and self._requests_left() >= MAX_REQUESTS_PER_PAGE
             and self._next_ordinal - self._not_indexed < self._limits.max_targets
         )
@@ -392,14 +364,13 @@ class CrawlPlan:
     def _settle_target(self, target: CrawlTarget, result: CrawlResult) -> Steps[SettledTarget]:
         if target.ordinal == 0:
             self._discovery.widen_scope(result.final_url)
-        handed_over = list(self._discovery.hand_over(result.final_url))
         outcome = self._outcome(target, result)
         position = None
         if outcome.is_row:
             position, self.rows = self.rows, self.rows + 1
             if result.low_confidence:
                 self.low_confidence[result.low_confidence] += 1
-        outcomes = [UrlOutcome(target.url, outcome.outcome, outcome.detail), *handed_over]
+        outcomes = [UrlOutcome(target.url, outcome.outcome, outcome.detail)]
         outcomes += yield from self._add_links(target, result, follow=outcome.follow_links)
         if self._discovery.must_reclassify:
             discovered = DiscoveredUrls()

@@ -8,7 +8,7 @@ matched against path and query. RE2 matches in linear time, whatever the pattern
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 from urllib.parse import quote, urlsplit
@@ -109,15 +109,13 @@ class CrawlScope:
     """The bounds of one crawl.
 
     `sites` are the sites of the start page, before and after its redirects. `external` allows
-    other sites. `include` and `exclude` are path patterns. `siblings` has the sites of the other
-    crawls of a site crawl, with their start pages: their URLs are out of scope in any case.
+    other sites. `include` and `exclude` are path patterns.
     """
 
     sites: frozenset[str]
     external: bool = False
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
-    siblings: Mapping[str, str] = field(default_factory=dict)
     _included: GlobSet = field(init=False, repr=False, compare=False)
     _excluded: GlobSet = field(init=False, repr=False, compare=False)
 
@@ -125,15 +123,9 @@ class CrawlScope:
         object.__setattr__(self, "_included", GlobSet(self.include))
         object.__setattr__(self, "_excluded", GlobSet(self.exclude))
 
-    def sibling_of(self, url: str) -> str | None:
-        """Return the start page of the other crawl to whose site `url` belongs, or None."""
-        return self.siblings.get(site_of(url)) if self.siblings else None
-
     def exclusion_reason(self, url: str) -> str | None:
         """Return why `url` is excluded; None if it belongs to the crawl."""
         if not self.external and site_of(url) not in self.sites:
-            return OUT_OF_SCOPE
-        if self.sibling_of(url) is not None:
             return OUT_OF_SCOPE
         if not self.include and not self.exclude:
             return None

@@ -10,7 +10,6 @@ from starlette.responses import JSONResponse, Response
 from webdata_nb.contract import limits, outcomes, paths
 from webdata_nb.contract.replies import CrawlStatus, Revalidation, StartReply
 from webdata_nb.contract.requests import (
-    CrawlFields,
     CrawlRequest,
     IncrementalCrawlRequest,
     LongCrawlRequest,
@@ -162,7 +161,7 @@ async def start_checked(
     return JSONResponse({**reply, "message": f"Crawl of {job.subject} started"})
 
 
-async def check_options(request: Request, state: AppState, crawl_request: CrawlFields) -> None:
+async def check_options(request: Request, state: AppState, crawl_request: CrawlRequest) -> None:
     """Raise `BadInput` for options of a crawl that cannot be carried out."""
     for name in _SELECTOR_FIELDS:
         selectors = getattr(crawl_request.scrape_options, name)

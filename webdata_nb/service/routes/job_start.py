@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -23,7 +23,6 @@ from webdata_nb.service.store.records import (
     JobRecord,
     NewJob,
 )
-from webdata_nb.service.store.site_crawls import NewSiteCrawl, SiteCrawl
 from webdata_nb.service.web.egress_policy import EgressPolicy
 
 
@@ -114,48 +113,8 @@ async def start(
     if (pending_error := state.retry.pending_error) is not None:
         raise pending_error
     body = await request.json()  # without defaults, which may change before a retry
-    job = await _new_job(state, request, job_request, body)
-    key = None if idempotency_key is None else idempotency_key_of(idempotency_key, job.kind, body)
-    state.runner.wake()  # before `accept`, so that the claim shares its transaction
-    return await state.store.accept(job, key=key, now=state.store.now())
-
-
-async def start_together(
-    state: AppState,
-    request: Request,
-    crawl_requests: Sequence[CrawlRequest],
-    idempotency_key: str | None,
-) -> SiteCrawl:
-    """Store the crawls of several sites, all or none; `start` for a site crawl.
-
-    The body of the request has their options, and `urls` instead of `url`.
-    """
-    if (pending_error := state.retry.pending_error) is not None:
-        raise pending_error
-    body = await request.json()
-    options = {name: value for name, value in body.items() if name != "urls"}
-    jobs = [
-        await _new_job(state, request, each, {"url": each.url, **options})
-        for each in crawl_requests
-    ]
-    key = (
-        None if idempotency_key is None else idempotency_key_of(idempotency_key, "site crawl", body)
-    )
-    state.runner.wake()
-    site_crawl, _ = await state.store.site_crawls.accept(
-        NewSiteCrawl(str(uuid.uuid4()), tuple(jobs)), key=key, now=state.store.now()
-    )
-    return site_crawl
-
-
-async def _new_job(
-    state: AppState,
-    request: Request,
-    job_request: SearchRequest | CrawlRequest,
-    body: Mapping[str, Any],
-) -> NewJob:
     context = state.sessions.context_of(request.headers.get(LEASE_HEADER))
-    return NewJob(
+    job = NewJob(
         id=str(uuid.uuid4()),
         account_id=account_of(request),
         kind="crawl" if isinstance(job_request, CrawlRequest) else "search",
@@ -165,6 +124,9 @@ async def _new_job(
         max_charges=tariff.max_charges(job_request),
         key_id=caller_key_id(),
     )
+    key = None if idempotency_key is None else idempotency_key_of(idempotency_key, job.kind, body)
+    state.runner.wake()  # before `accept`, so that the claim shares its transaction
+    return await state.store.accept(job, key=key, now=state.store.now())
 
 
 def idempotency_key_of(key: str, operation: str, body: Mapping[str, Any] | str) -> IdempotencyKey:

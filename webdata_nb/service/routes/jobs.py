@@ -81,21 +81,15 @@ async def cancel_job(
 
     Cancelling a completed or failed job is a 400.
     """
-    job = await cancel(state, account_id, job_id)
-    if job.kind == "crawl":
-        return JSONResponse({"success": True, "job_id": job.id, "status": "cancelled"})
-    return JSONResponse({"success": True, "message": "Job cancelled", "job_id": job.id})
-
-
-async def cancel(state: AppState, account_id: str, job_id: str) -> JobRecord:
-    """Cancel a job in the store and where it runs; raises `NoSuchJob`, `InvalidJobState`."""
     now = state.store.now()
     job = await state.store.cancel(account_id, job_id, now=now)
     if job.finished_at == now:  # not cancelled before
         job_log.log_end(job)
     state.webhooks.wake()
     await state.runner.cancel(job.id)
-    return job
+    if job.kind == "crawl":
+        return JSONResponse({"success": True, "job_id": job.id, "status": "cancelled"})
+    return JSONResponse({"success": True, "message": "Job cancelled", "job_id": job.id})
 
 
 @router.post(

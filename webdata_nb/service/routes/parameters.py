@@ -21,7 +21,6 @@ from webdata_nb.service.errors import (
     BadInput,
     NoSuchDelivery,
     NoSuchJob,
-    NoSuchSiteCrawl,
 )
 from webdata_nb.service.routes import stream_position
 
@@ -149,14 +148,6 @@ JobId = Annotated[
     _id_or(NoSuchJob, "no such job"),
     Path(
         description="Id of the job, from the reply to its start.",
-        json_schema_extra={"format": "uuid"},
-    ),
-]
-SiteCrawlId = Annotated[
-    str,
-    _id_or(NoSuchSiteCrawl, "no such site crawl"),
-    Path(
-        description="Id of the site crawl, from the reply to its start.",
         json_schema_extra={"format": "uuid"},
     ),
 ]

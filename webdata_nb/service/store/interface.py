@@ -1,7 +1,7 @@
 """Defines the protocols of the store that engines, routes and background tasks use.
 
 `Store` is a `JobStore`, `JobQueue` and `IndexSource`, with the parts `accounts`, `outbox`,
-`replicas`, `retention`, `secrets`, `segments` and `site_crawls`. An engine sees one job only:
+`replicas`, `retention`, `secrets`, and `segments`. An engine sees one job only:
 `job_context`.
 """
 
@@ -43,7 +43,6 @@ from webdata_nb.service.store.records import (
     WholeEntry,
 )
 from webdata_nb.service.store.segments import SegmentStore
-from webdata_nb.service.store.site_crawls import SiteCrawlStore
 from webdata_nb.service.store.webhook_records import (
     LANES_PER_ENDPOINT,
     Delivery,
@@ -136,8 +135,6 @@ class JobStore(Protocol):
 class JobQueue(Protocol):
     """Jobs as workers see them: claimed under a lease, written behind its fence."""
 
-    site_crawls: SiteCrawlStore
-
     async def claim(
         self,
         worker: str,
@@ -225,8 +222,7 @@ class JobQueue(Protocol):
         -------
         bool
             Whether the lease continues. If other jobs wait, the job was returned to the queue,
-            behind them. A leg that parks the job returns it in any case; it is not claimed until
-            `SiteCrawlStore.wake_parked` wakes it.
+            behind them.
 
         Raises
         ------

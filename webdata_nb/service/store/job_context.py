@@ -15,7 +15,6 @@ from webdata_nb.service.store.records import (
     StoredVisit,
     WholeEntry,
 )
-from webdata_nb.service.store.site_crawls import Handover
 
 
 class JobContext(Protocol):
@@ -24,9 +23,6 @@ class JobContext(Protocol):
     @property
     def job(self) -> JobRecord:
         """The job as claimed."""
-
-    async def handover(self) -> Handover:
-        """Return what the job needs of the others of its site crawl; empty without one."""
 
     async def crawl_state(self) -> CrawlState | None:
         """Return the state that the last leg stored; None if none has ended."""

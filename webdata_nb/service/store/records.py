@@ -57,10 +57,6 @@ class JobRecord:
         Claims since the job last stored anything, the present one included.
     settled_rows
         The rows of the legs of a long crawl that have ended; their credits are charged.
-    site_crawl_id
-        The site crawl that the job belongs to, if any.
-    is_parked
-        Whether it waits for the other jobs of its site crawl.
     """
 
     id: str
@@ -87,8 +83,6 @@ class JobRecord:
     attempts_since_progress: int = 0
     key_id: str | None = None
     settled_rows: int = 0
-    site_crawl_id: str | None = None
-    is_parked: bool = False
 
     @property
     def is_private(self) -> bool:
@@ -328,8 +322,6 @@ class LegEnd:
         What the next leg may cost at most.
     pinned_files
         As in a batch.
-    parks
-        Whether the job then waits for the other jobs of its site crawl.
     """
 
     record: bytes = field(repr=False)
@@ -337,7 +329,6 @@ class LegEnd:
     is_whole: bool = False
     max_charges: tuple[Charge, ...] = ()
     pinned_files: tuple[tuple[str, bytes], ...] = ()
-    parks: bool = False
 
 
 @dataclass(frozen=True, slots=True)

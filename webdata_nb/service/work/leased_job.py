@@ -23,7 +23,6 @@ from webdata_nb.service.store.records import (
     WholeEntry,
 )
 from webdata_nb.service.store.retry import StoreRetry
-from webdata_nb.service.store.site_crawls import Handover
 from webdata_nb.service.work.events import JobEvents
 
 
@@ -50,12 +49,6 @@ class LeasedJob(JobContext):
     @property
     def job(self) -> JobRecord:
         return self.claimed_job
-
-    async def handover(self) -> Handover:
-        if self.job.site_crawl_id is None:
-            return Handover()
-        with waiting_for("the database", inf):
-            return await self.retry.run(lambda: self.queue.site_crawls.handover(self.job.id))
 
     async def crawl_state(self) -> CrawlState | None:
         if self.job.attempt == 1:  # there is none

@@ -27,8 +27,6 @@ from webdata_nb.service.work.worker import LEASE_S, Engine, run_job
 log = logging.getLogger(__name__)
 
 POLL_S: Final = 2.0
-# How often to look for parked jobs to wake, besides when a job of a site crawl stops here.
-SITE_CRAWLS_S: Final = 2.0
 # How long after the end of a lease to claim its job, so that the lease has ended by any timer.
 LEASE_END_MARGIN_S: Final = 0.01
 STOP_S: Final = 2.0
@@ -119,7 +117,6 @@ class LocalRunner(Runner):
         self._cancelled: set[str] = set()
         self._claiming = asyncio.Lock()
         self._claim_in_doubt = False
-        self._site_crawls_at = 0.0  # when to look for parked jobs, by the loop's time
         self._draining: asyncio.Task[None] | None = None
         self._is_paused = False
 
@@ -163,7 +160,6 @@ class LocalRunner(Runner):
             await asyncio.wait([task], timeout=STOP_S)
         self._delete_spooled(job_id)
         self._events.changed(job_id)
-        self._look_for_parked_jobs()
 
     async def drain(self) -> None:
         if self._draining is None:
@@ -192,7 +188,6 @@ class LocalRunner(Runner):
                     await self._membership.refresh()
                 # Before the claim: a lease that ends during it is not overlooked.
                 now = self._clock()
-                await self._wake_parked_jobs()
                 if not self._is_paused:
                     await self._fill_slots()
                     wait_s = await self._seconds_to_lease_end(now)
@@ -207,19 +202,6 @@ class LocalRunner(Runner):
                 async with asyncio.timeout(wait_s):
                     await self._wake.wait()
             self._wake.clear()
-
-    def _look_for_parked_jobs(self) -> None:
-        """Look for parked jobs now: one of their site crawl may have stopped."""
-        self._site_crawls_at = 0.0
-        self._wake.set()
-
-    async def _wake_parked_jobs(self) -> None:
-        time_s = asyncio.get_running_loop().time()
-        if time_s < self._site_crawls_at:
-            return
-        # Before the query: a job that stops during it is not overlooked.
-        self._site_crawls_at = time_s + SITE_CRAWLS_S
-        await self._queue.site_crawls.wake_parked(now=self._clock())
 
     async def _seconds_to_lease_end(self, after: float) -> float:
         """Return when to look for jobs again: as soon as the lease of a dead process ends."""
@@ -269,8 +251,6 @@ class LocalRunner(Runner):
         # A job may be waiting for the slot.
         if context.requeued.is_set() or len(self._tasks) >= self._unreserved_slots:
             self._wake.set()
-        if context.job.site_crawl_id is not None:
-            self._look_for_parked_jobs()
         del self._tasks[job_id], self._contexts[job_id]
 
     async def _run(self, context: LeasedJob) -> None:

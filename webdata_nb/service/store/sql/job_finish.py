@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 from webdata_nb.contract.replies import Receipt
 from webdata_nb.contract.states import JobStatus
@@ -17,8 +16,6 @@ from webdata_nb.service.store.sql.credit_reservations import settle_job, settlem
 from webdata_nb.service.store.sql.job_rows import job_of_row, lease_values
 from webdata_nb.service.store.sql.outbox import add_end_delivery
 from webdata_nb.service.store.sql.receipts import receipt_counts
-
-_NO_LIMIT: Final = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +75,7 @@ def settle_end(
     """Settle the credits of a job that has just ended, and write its webhook delivery."""
     job = job_of_row(row, cipher)
     cost = settle_job(transaction, row, settlement, now)
-    if job.settled_rows or job.site_crawl_id is not None:
+    if job.settled_rows:
         transaction.send("delete_leg_records", job_id=job.id)
-    if job.site_crawl_id is not None:  # its receipt may be deleted before the others need it
-        transaction.send("collect_handed_over", job_id=job.id, limit=_NO_LIMIT)
     add_end_delivery(transaction, job, now)
     return replace(job, credits=cost)

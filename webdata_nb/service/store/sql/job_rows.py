@@ -86,8 +86,6 @@ def job_of_row(row: SqlRow, cipher: SecretCipher) -> JobRecord:
         attempts_since_progress=row["attempts_since_progress"],
         key_id=row["key_id"],
         settled_rows=row["settled_rows"],
-        site_crawl_id=row["site_crawl_id"],
-        is_parked=row["state"] == JobStatus.PENDING and bool(row["parked"]),
     )
 
 

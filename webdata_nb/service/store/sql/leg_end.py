@@ -38,8 +38,7 @@ class LegChange:
             )
         credits_, reserved = self._settle(transaction)
         values = {**lease_values(self.lease), "now": self.now}
-        statement = "park" if leg_end.parks else "end_leg"
-        rows = transaction.rows(statement, **values, credits=credits_, reserved=reserved)
+        rows = transaction.rows("end_leg", **values, credits=credits_, reserved=reserved)
         if not rows:
             raise LeaseLost(job_id)
         return JobStatus(rows[0]["state"]) is JobStatus.RUNNING

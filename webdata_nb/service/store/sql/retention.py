@@ -50,8 +50,6 @@ class SqlRetentionStore(RetentionStore):
         rows = await self._database.read("old_jobs", before=before, limit=_JOBS)
         for row in rows:
             await self._database.write("delete_job", id=row["id"])
-        if rows:
-            await self._database.write("delete_site_crawls")
         return len(rows)
 
     async def delete_idempotency_keys(self, *, before: float) -> int:

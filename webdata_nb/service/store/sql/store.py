@@ -17,7 +17,6 @@ from webdata_nb.service.store.interface import (
 )
 from webdata_nb.service.store.records import StateCounts
 from webdata_nb.service.store.segments import NO_SEGMENTS, SegmentSource, SegmentStore
-from webdata_nb.service.store.site_crawls import SiteCrawlStore
 from webdata_nb.service.store.sql.accounts import SqlAccountStore
 from webdata_nb.service.store.sql.connection import SqlDatabase
 from webdata_nb.service.store.sql.job_queue import SqlJobQueue
@@ -27,7 +26,6 @@ from webdata_nb.service.store.sql.replicas import SqlReplicaStore
 from webdata_nb.service.store.sql.retention import SqlRetentionStore
 from webdata_nb.service.store.sql.secrets import SqlSecretStore
 from webdata_nb.service.store.sql.segments import SqlSegmentStore
-from webdata_nb.service.store.sql.site_crawls import SqlSiteCrawlStore
 
 
 class SqlStore(SqlJobStore, SqlJobQueue, Store):
@@ -49,7 +47,6 @@ class SqlStore(SqlJobStore, SqlJobQueue, Store):
         self.retention: RetentionStore = SqlRetentionStore(database)
         self.secrets: SecretStore = SqlSecretStore(database, cipher)
         self.segments: SegmentStore = SqlSegmentStore(database)
-        self.site_crawls: SiteCrawlStore = SqlSiteCrawlStore(database, cipher)
 
     async def __aenter__(self) -> Self:
         await self.database.__aenter__()

@@ -41,7 +41,7 @@ WITH queue AS (
   SELECT id, account_id, COALESCE(queued_at, created_at) AS created_at, attempts_since_progress,
     (state = 'pending' OR lease_until < :now OR worker = :worker)
       AND :held_jobs NOT LIKE '%' || id || '%' AS is_free
-  FROM job WHERE state IN ('pending', 'running') AND NOT parked
+  FROM job WHERE state IN ('pending', 'running')
 ), busy AS (
   SELECT account_id, COUNT(*) AS jobs FROM queue WHERE NOT is_free GROUP BY account_id
 ), free AS (
@@ -71,7 +71,7 @@ WHERE id IN (
   SELECT id FROM places WHERE place <= :max_jobs OR (turn = 1 AND place <= :max_jobs + :spare_jobs)
 )
 -- Another transaction may have cancelled a job or renewed its lease since the queue was read.
--- on postgresql: AND NOT parked AND (state = 'pending' OR (state = 'running' AND (lease_until < :now OR worker = :worker)))
+-- on postgresql: AND (state = 'pending' OR (state = 'running' AND (lease_until < :now OR worker = :worker)))
 RETURNING *;
 
 -- name: release
@@ -173,7 +173,7 @@ UPDATE job SET settled_rows = published, settled_credits = settled_credits + :cr
   worker = CASE WHEN waiting.jobs > 0 THEN NULL ELSE worker END,
   lease_until = CASE WHEN waiting.jobs > 0 THEN NULL ELSE lease_until END,
   queued_at = CASE WHEN waiting.jobs > 0 THEN :now ELSE queued_at END
-FROM (SELECT COUNT(*) AS jobs FROM job AS other WHERE other.state = 'pending' AND NOT other.parked) AS waiting
+FROM (SELECT COUNT(*) AS jobs FROM job AS other WHERE other.state = 'pending') AS waiting
 WHERE id = :id AND worker = :worker AND attempt = :attempt AND state = 'running'
 RETURNING state;
 

@@ -14,7 +14,7 @@ DELETE FROM replica WHERE id <> :id AND (name = :name OR seen_at < :since);
 -- name: replica_slots
 -- The slots of each live replica, and the jobs to divide among them.
 SELECT id, slots, (
-  SELECT COUNT(*) FROM job WHERE state IN ('pending', 'running') AND NOT parked
+  SELECT COUNT(*) FROM job WHERE state IN ('pending', 'running')
 ) AS active_jobs
 FROM replica WHERE seen_at >= :since;
 

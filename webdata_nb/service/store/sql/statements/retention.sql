@@ -40,14 +40,10 @@ DELETE FROM snapshot WHERE job_id = :id AND name IN (
 UPDATE job SET cleared_at = :now WHERE id = :id;
 
 -- name: old_jobs
--- Jobs without rows whose record is past its retention. While a site crawl is open, its jobs need
--- the records of all.
+-- Jobs without rows whose record is past its retention.
 SELECT id FROM job
 WHERE state IN ('completed', 'failed', 'cancelled') AND cleared_at IS NOT NULL
   AND finished_at <= :before
-  AND (site_crawl_id IS NULL OR NOT EXISTS (
-    SELECT 1 FROM site_crawl WHERE site_crawl.id = job.site_crawl_id AND closed_at IS NULL
-  ))
 ORDER BY finished_at, id LIMIT :limit;
 
 -- name: delete_job
