@@ -11,13 +11,13 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from webdata_nb.service.content.page_source import ConversionOptions, PageSource
-from webdata_nb.service.errors import ExtractError
-from webdata_nb.service.extract.structured import SOURCES, Extraction, extract_from_formats
-from webdata_nb.service.scrape.page import scrape
+from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.errors import ExtractError
+from webdata_nb.page.extract.structured import SOURCES, Extraction, extract_from_formats
+from webdata_nb.page.scrape.page import scrape
 
 if TYPE_CHECKING:
-    from webdata_nb.service.scrape.scraped import Scraped
+    from webdata_nb.page.scrape.scraped import Scraped
 
 __all__ = ["PRODUCT_SCHEMA", "markdown", "product", "published", "row"]
 

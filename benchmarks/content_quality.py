@@ -30,7 +30,7 @@ from benchmarks import content_functions, page_cpu
 from benchmarks.main_content import half_of
 from tests.quality.test_markdown_fidelity import round_trip_recalls
 from tests.requirements import find
-from webdata_nb.service.content.parser import parse, remove_all
+from webdata_nb.page.content.parser import parse, remove_all
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -32,8 +32,8 @@ from typing import Final
 from markdown_it import MarkdownIt
 from mdit_py_plugins.footnote import footnote_plugin
 
-from webdata_nb.service.content.page_source import ConversionOptions, PageSource
-from webdata_nb.service.scrape.page import scrape
+from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.scrape.page import scrape
 
 SITES: Final = {
     "python": "/usr/share/doc/python3*/html",

@@ -30,8 +30,8 @@ from typing import Any, Final
 from benchmarks.main_content import half_of
 from tests.evidence_pages import Answer, answer, make_pages
 from tests.requirements import find
-from webdata_nb.service.extract.evidence.evidence import find_evidence
-from webdata_nb.service.extract.visible.currencies import CURRENCY_OF_SYMBOL
+from webdata_nb.page.extract.evidence.evidence import find_evidence
+from webdata_nb.page.extract.visible.currencies import CURRENCY_OF_SYMBOL
 
 _ATTRIBUTES: Final = ("price", "sku", "availability", "brand", "gtin", "mpn", "currency")
 _OPPOSITE: Final = {"InStock": "OutOfStock", "OutOfStock": "InStock"}

@@ -20,9 +20,9 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from tests.quality.truth_pages import TruthPage, truth_page
-from webdata_nb.service.content.page_source import ConversionOptions, PageSource
-from webdata_nb.service.extract.structured import Extraction, extract_structured
-from webdata_nb.service.scrape.page import scrape
+from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.extract.structured import Extraction, extract_structured
+from webdata_nb.page.scrape.page import scrape
 
 PAGES: Final = 1000
 LEAST_CORRECT: Final = 0.99

@@ -29,8 +29,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.requirements import find
-from webdata_nb.service.content.page_source import ConversionOptions, PageSource
-from webdata_nb.service.scrape.page import scrape
+from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.scrape.page import scrape
 
 if TYPE_CHECKING:
     from pathlib import Path

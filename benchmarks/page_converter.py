@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from webdata_nb.service.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.scrape.page import scrape
 from webdata_nb.service.runtime import gc_tuning
-from webdata_nb.service.scrape.page import scrape
 from webdata_nb.service.workers.worker import GC_THRESHOLDS
 
 EVERY: Final = 3

@@ -32,15 +32,15 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from webdata_nb.service.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.scrape.page import scrape
 from webdata_nb.service.runtime import gc_tuning
-from webdata_nb.service.scrape.page import scrape
 from webdata_nb.service.workers.worker import GC_THRESHOLDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from webdata_nb.service.content.page_source import PageFact
+    from webdata_nb.page.content.page_source import PageFact
 
 CEILINGS: Final = {"asked": 0.85, "row": 1.0, "main": 0.15}
 """The most of each peer's CPU time that ours may take (``docs/decisions/0007``)."""

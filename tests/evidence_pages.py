@@ -9,8 +9,8 @@ from html import escape
 from random import Random
 from typing import Any, Final
 
-from webdata_nb.service.extract.evidence.evidence import find_evidence
-from webdata_nb.service.extract.evidence.judgement import ValueEvidence
+from webdata_nb.page.extract.evidence.evidence import find_evidence
+from webdata_nb.page.extract.evidence.judgement import ValueEvidence
 
 Product = dict[str, Any]
 

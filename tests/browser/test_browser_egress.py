@@ -29,8 +29,8 @@ from tests.service.conftest import open_service
 from tests.service.outgoing_connections import record_connections
 from tests.service.routes.teams import member
 from tests.site.server import Site
+from webdata_nb.page.errors import FetchError
 from webdata_nb.service.browser.renderer import Browser, RenderRequest
-from webdata_nb.service.errors import FetchError
 from webdata_nb.service.web import resolver
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher

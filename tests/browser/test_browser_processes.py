@@ -19,9 +19,9 @@ import pytest
 from tests.browser.conftest import POLICY, look_up
 from tests.site.server import Site
 from tests.wire.waiting import until
+from webdata_nb.page.errors import ScrapeError
 from webdata_nb.service.browser import profile_folders
 from webdata_nb.service.browser.renderer import Browser, RenderRequest
-from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.runtime.fair_scheduler import current_account, on_behalf_of
 from webdata_nb.service.web.fetch import Fetcher
 

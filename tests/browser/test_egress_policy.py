@@ -15,9 +15,9 @@ import pytest_asyncio
 from tests.browser.conftest import POLICY, look_up
 from tests.service.addresses import NAME_TEXT
 from tests.site.server import Site
+from webdata_nb.page.errors import FetchError
 from webdata_nb.service.browser import tab
 from webdata_nb.service.browser.renderer import Browser, RenderRequest
-from webdata_nb.service.errors import FetchError
 from webdata_nb.service.web.fetch import Fetcher
 from webdata_nb.service.web.proxy_session import TrafficLimits
 

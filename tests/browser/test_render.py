@@ -9,8 +9,8 @@ from tests.browser.conftest import POLICY, look_up
 from tests.service.scrape.pages import scrape_format
 from tests.site.server import Site
 from webdata_nb.demo.server import SampleSite
+from webdata_nb.page.errors import BadInput, ScrapeError
 from webdata_nb.service.browser.renderer import Browser, RenderRequest, ScreenshotRequest
-from webdata_nb.service.errors import BadInput, ScrapeError
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]

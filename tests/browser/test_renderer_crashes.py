@@ -16,9 +16,9 @@ import pytest
 from tests.browser.conftest import POLICY, look_up
 from tests.browser.test_browser_processes import chromiums, kill_all
 from tests.site.server import Site
+from webdata_nb.page.errors import ScrapeError
 from webdata_nb.service.browser import chromium as chromium_module
 from webdata_nb.service.browser.renderer import Browser, RenderRequest
-from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.web.fetch import Fetcher
 
 pytestmark = pytest.mark.slow

@@ -14,7 +14,7 @@ from webdata_nb import headings_df, images_df, links_df
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import frame, rows, schemas
 from webdata_nb.frames.derive import tables
-from webdata_nb.service.scrape.text_tables import html_tables, markdown_tables
+from webdata_nb.page.scrape.text_tables import html_tables, markdown_tables
 
 PAGES: list[dict[str, Any]] = [
     {

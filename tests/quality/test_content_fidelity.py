@@ -15,7 +15,7 @@ import pytest
 
 from tests.requirements import require
 from tests.service.scrape.pages import page_source
-from webdata_nb.service.scrape.page import ConversionOptions, scrape
+from webdata_nb.page.scrape.page import ConversionOptions, scrape
 
 if TYPE_CHECKING:
     from types import ModuleType

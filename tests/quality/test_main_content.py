@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tests.requirements import require
-from webdata_nb.service.content.class_names import COMMENTS, RELATED, SHARING, SIDEBAR, traits_of
-from webdata_nb.service.content.main_content import clean_page, extract_main_content
-from webdata_nb.service.content.page_source import ConversionOptions, PageSource
-from webdata_nb.service.content.parser import collapse_whitespace, parse, text_of, to_text
-from webdata_nb.service.scrape.page import scrape
+from webdata_nb.page.content.class_names import COMMENTS, RELATED, SHARING, SIDEBAR, traits_of
+from webdata_nb.page.content.main_content import clean_page, extract_main_content
+from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.content.parser import collapse_whitespace, parse, text_of, to_text
+from webdata_nb.page.scrape.page import scrape
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -27,9 +27,9 @@ from markdown_it import MarkdownIt
 
 from tests.requirements import require
 from tests.service.scrape.pages import page_source
-from webdata_nb.service.content.links import LinkResolver
-from webdata_nb.service.content.parser import Element, Node, parse, remove_all
-from webdata_nb.service.scrape.page import ConversionOptions, scrape
+from webdata_nb.page.content.links import LinkResolver
+from webdata_nb.page.content.parser import Element, Node, parse, remove_all
+from webdata_nb.page.scrape.page import ConversionOptions, scrape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

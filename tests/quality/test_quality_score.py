@@ -14,7 +14,7 @@ from pandas import Series
 
 from tests.requirements import require
 from tests.service.scrape.pages import page_source
-from webdata_nb.service.scrape.page import ConversionOptions, scrape
+from webdata_nb.page.scrape.page import ConversionOptions, scrape
 
 FLOOR: Final = 0.5
 

@@ -19,9 +19,9 @@ from typing import Any, Final
 import pytest
 
 from tests.requirements import require
-from webdata_nb.service.content.page_source import ConversionOptions, PageSource
-from webdata_nb.service.extract.structured import Extraction, extract_structured
-from webdata_nb.service.scrape.page import scrape
+from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.extract.structured import Extraction, extract_structured
+from webdata_nb.page.scrape.page import scrape
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from webdata_nb.service import settings
 from webdata_nb.service.browser import browser_processes, shutdown
 from webdata_nb.service.crawl import robots, sitemaps
 from webdata_nb.service.crawl.rights import job_rights
-from webdata_nb.service.extract.model_endpoint import ModelLimits
+from webdata_nb.service.models.model_endpoint import ModelLimits
 from webdata_nb.service.search.providers import http_provider
 from webdata_nb.service.web import polite_fetcher, resolver, suspension
 from webdata_nb.service.workers import body_files, pool, process, retries

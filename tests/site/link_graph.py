@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from webdata_nb.service.content.page_source import ConversionOptions, PageSource
-from webdata_nb.service.scrape.page import scrape
+from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.scrape.page import scrape
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from webdata_nb.service.content.links import Outlink
-    from webdata_nb.service.scrape.scraped import Scraped
+    from webdata_nb.page.content.links import Outlink
+    from webdata_nb.page.scrape.scraped import Scraped
 
 BASE: Final = "http://docs.test/"
 _OPTIONS: Final = ConversionOptions(

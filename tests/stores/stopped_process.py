@@ -13,8 +13,9 @@ import threading
 from collections.abc import Awaitable
 
 from tests.stores.jobs import entry
+from webdata_nb.page.errors import ApplicationError
 from webdata_nb.service.encryption import FixedKeys, SecretCipher
-from webdata_nb.service.errors import ApplicationError, StoreUnavailable
+from webdata_nb.service.errors import StoreUnavailable
 from webdata_nb.service.store.postgres.database import PostgresDatabase
 from webdata_nb.service.store.records import CommitBatch, Lease
 from webdata_nb.service.store.sql.batches import write_batch

@@ -114,7 +114,7 @@ def _run_on_store(run: RunOnStore, create: bool, args: argparse.Namespace) -> in
 @contextmanager
 def service_errors() -> Iterator[None]:
     """Raise the service's errors as the toolkit's, which commands print as one line."""
-    from webdata_nb.service.errors import ApplicationError
+    from webdata_nb.page.errors import ApplicationError
 
     try:
         yield

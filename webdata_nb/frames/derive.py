@@ -34,7 +34,7 @@ from webdata_nb.frames.json_text import dumps
 from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
 
 if TYPE_CHECKING:
-    from webdata_nb.service.content.tables import TableTexts
+    from webdata_nb.page.content.tables import TableTexts
 
 __all__ = ["headings_df", "images_df", "links_df", "tables"]
 
@@ -257,7 +257,7 @@ def tables(
     [700000]
     """
     # The parser is loaded only here.
-    from webdata_nb.service.scrape import text_tables  # noqa: PLC0415
+    from webdata_nb.page.scrape import text_tables  # noqa: PLC0415
 
     chosen = _source(df, source)
     return [

@@ -18,6 +18,8 @@ from starlette.types import ASGIApp
 
 from webdata_nb import __version__
 from webdata_nb.contract.events import Profile
+from webdata_nb.page.errors import ApplicationError
+from webdata_nb.page.urls import canonical_url
 from webdata_nb.service.api_keys import key_hash
 from webdata_nb.service.blobs.store import BlobStore
 from webdata_nb.service.creatives.cursor import CursorSealer
@@ -25,7 +27,7 @@ from webdata_nb.service.creatives.file_store import FileStore
 from webdata_nb.service.creatives.listing import CreativesListing
 from webdata_nb.service.creatives.ocr import OcrPool
 from webdata_nb.service.creatives.source_factory import SourceFactory
-from webdata_nb.service.errors import ApplicationError, BlobsUnavailable
+from webdata_nb.service.errors import BlobsUnavailable
 from webdata_nb.service.http.compression import CompressionMiddleware
 from webdata_nb.service.http.connections import ConnectionLimiter, max_connections
 from webdata_nb.service.http.gate import CallerLookup, Gate, local_callers
@@ -59,7 +61,6 @@ from webdata_nb.service.store.records import JobSnapshot
 from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.store.text_index import TextIndex
 from webdata_nb.service.web.throttle import HostThrottle
-from webdata_nb.service.web.urls import canonical_url
 from webdata_nb.service.webhooks.callbacks import Webhooks
 from webdata_nb.service.webhooks.deliver import Deliverer
 from webdata_nb.service.webhooks.sender import Sender, webhook_policy

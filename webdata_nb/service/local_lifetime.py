@@ -31,7 +31,7 @@ from filelock import FileLock, Timeout
 
 from webdata_nb.contract import local
 from webdata_nb.contract.local import Runtime, SessionSettings
-from webdata_nb.service.errors import ApplicationError
+from webdata_nb.page.errors import ApplicationError
 
 log = logging.getLogger("webdata_nb.service")
 

@@ -6,12 +6,12 @@ from datetime import date
 
 import pytest
 
-from webdata_nb.service.content.date_text import (
+from webdata_nb.page.content.date_text import (
     find_dates,
     parse_date,
     parse_timestamp,
 )
-from webdata_nb.service.content.month_names import month_number
+from webdata_nb.page.content.month_names import month_number
 
 SEVENTH_OF_OCTOBER = date(2020, 10, 7)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.service.scrape.pages import WHOLE_PAGE, page_source
-from webdata_nb.service.scrape.page import ConversionOptions, scrape
+from webdata_nb.page.scrape.page import ConversionOptions, scrape
 from webdata_nb.service.workers.pool import CPU_SECONDS
 
 PROSE = "<p>" + "The council met again and talked about many things at length. " * 5 + "</p>"

@@ -8,15 +8,15 @@ from typing import Final
 import pytest
 
 from webdata_nb.contract.choices import Purpose
-from webdata_nb.service.content.page_source import ConversionOptions, PageSource
-from webdata_nb.service.content.rights_declarations import (
+from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.content.rights_declarations import (
     MAX_DECLARATIONS,
     MAX_LICENSE_LINKS,
     PageDeclaration,
 )
+from webdata_nb.page.scrape.page import scrape
 from webdata_nb.service.crawl.rights.page_signals import PageSignals
 from webdata_nb.service.crawl.rights.signal import PageRights
-from webdata_nb.service.scrape.page import scrape
 
 URL: Final = "https://a.test/"
 OPTIONS: Final = ConversionOptions(formats=(), facts=frozenset({"rights"}))

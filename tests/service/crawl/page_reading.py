@@ -6,11 +6,11 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
 
-from webdata_nb.service.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.scrape.page import scrape
+from webdata_nb.page.scrape.scraped import Scraped
 from webdata_nb.service.crawl.anchor_grading import anchor_grades
 from webdata_nb.service.crawl.journal import CrawlResult
-from webdata_nb.service.scrape.page import scrape
-from webdata_nb.service.scrape.scraped import Scraped
 
 _OPTIONS: Final = ConversionOptions(facts=frozenset({"metadata", "sketch", "shape"}))
 _AT: Final = datetime(2026, 1, 1, tzinfo=UTC)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.service.crawl.simulated_crawl import simulate_crawl
+from webdata_nb.page.urls import dedupe_key
 from webdata_nb.service.crawl import plan as plan_module
 from webdata_nb.service.crawl.anchor_grading import anchor_grades
 from webdata_nb.service.crawl.discovery import URLS_PER_STEP
@@ -20,7 +21,6 @@ from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget, decode_en
 from webdata_nb.service.crawl.plan import MAX_REQUESTS_PER_PAGE, CrawlLimits, CrawlPlan
 from webdata_nb.service.crawl.scope import CrawlScope
 from webdata_nb.service.web import request
-from webdata_nb.service.web.urls import dedupe_key
 
 Site = dict[str, CrawlResult]
 BASE = "http://x.test"

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import pytest
 
+from webdata_nb.page.urls import dedupe_key
 from webdata_nb.service.crawl.discovery import URLS_PER_STEP
 from webdata_nb.service.crawl.facets import FacetDetector
 from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, DepthFirst, Frontier
@@ -14,7 +15,6 @@ from webdata_nb.service.crawl.journal import CrawlResult
 from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan
 from webdata_nb.service.crawl.scope import CrawlScope
 from webdata_nb.service.runtime.steps import run_to_completion
-from webdata_nb.service.web.urls import dedupe_key
 
 START = "http://x.test/"
 MANY = 50 * URLS_PER_STEP

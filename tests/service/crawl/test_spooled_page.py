@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from webdata_nb.service.content.page_source import PageSource
+from webdata_nb.page.content.page_source import PageSource
 from webdata_nb.service.crawl.spooled_page import decode, encode, with_body_on_disk
 from webdata_nb.service.pages.page_pipeline import FetchedPage
 from webdata_nb.service.store.records import SpoolLocation

@@ -17,13 +17,13 @@ from tests.site.document import document
 from tests.site.server import Site
 from tests.stores.jobs import ALICE, new_job
 from webdata_nb.contract.requests import CrawlRequest
-from webdata_nb.service.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.scrape.page import scrape
+from webdata_nb.page.scrape.scraped import Scraped
 from webdata_nb.service.crawl import engine as crawl
 from webdata_nb.service.crawl.candidate import Candidate
 from webdata_nb.service.crawl.frontier import DepthFirst
 from webdata_nb.service.errors import JobFailure
-from webdata_nb.service.scrape.page import scrape
-from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.spool import SpoolDirectory
 from webdata_nb.service.web.egress_policy import EgressPolicy

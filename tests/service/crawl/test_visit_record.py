@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from webdata_nb.page.errors import PageError
 from webdata_nb.service.crawl.visit_record import VisitRecord
-from webdata_nb.service.errors import PageError
 from webdata_nb.service.pages.page_pipeline import PageVisit
 
 AT = datetime(2026, 11, 25, 12, 0, 0, 300_000, tzinfo=UTC)

@@ -7,8 +7,8 @@ from typing import Any
 import pycountry
 import pytest
 
+from webdata_nb.page.errors import BadInput
 from webdata_nb.service.creatives.regions import alpha_2_of_google_id, parse_region, regions
-from webdata_nb.service.errors import BadInput
 
 COUNTRIES: list[Any] = list(pycountry.countries)
 

@@ -15,6 +15,7 @@ from aiohttp import web
 from tests.service.creatives.stubs import TOKEN, GoogleStub, MetaStub, google_id, meta_error
 from tests.site.server import Site
 from webdata_nb.contract.local import Creatives, SourceName
+from webdata_nb.page.errors import BadInput
 from webdata_nb.service.creatives import google, sample, source_client
 from webdata_nb.service.creatives.cursor import BadCursor
 from webdata_nb.service.creatives.google import urls_in
@@ -23,7 +24,6 @@ from webdata_nb.service.creatives.source import DETAILS, AdCreative, CreativesQu
 from webdata_nb.service.creatives.source_client import CallDeadline, SourceFetchers
 from webdata_nb.service.creatives.source_factory import SourceFactory
 from webdata_nb.service.errors import (
-    BadInput,
     MissingSetting,
     SourceAccessDenied,
     SourceBusy,

@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Mapping
 
 from tests.service.scrape.pages import page_source
-from webdata_nb.service.scrape.page import ConversionOptions, Scraped, scrape
+from webdata_nb.page.scrape.page import ConversionOptions, Scraped, scrape
 
 FORMATS = ("markdown", "links", "images", "headings", "html", "raw_html")
 URL = "http://site.test/dir/file"

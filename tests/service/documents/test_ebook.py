@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.service.documents.office_files import ebook_file, markdown_of, scrape_file
-from webdata_nb.service.errors import ScrapeError
+from webdata_nb.page.errors import ScrapeError
 
 
 def chapter(body: str) -> str:

@@ -18,7 +18,7 @@ from tests.service.documents.office_files import (
     word_file,
 )
 from tests.service.documents.test_spreadsheet import workbook
-from webdata_nb.service.errors import ScrapeError
+from webdata_nb.page.errors import ScrapeError
 
 OFFICE = "application/vnd.openxmlformats-officedocument"
 COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(504)
@@ -149,7 +149,7 @@ def test_macros_and_embedded_files_are_never_unpacked() -> None:
 IMPORTS = """
 import sys
 import webdata_nb.service.workers.worker
-late = ("lxml", "webdata_nb.service.documents.office.archive", "pypdfium2")
+late = ("lxml", "webdata_nb.page.documents.office.archive", "pypdfium2")
 print([name for name in late if name in sys.modules])
 """
 

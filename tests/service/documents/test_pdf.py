@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from tests.service.documents.office_files import markdown_of, scrape_file
 from tests.service.scrape.test_documents import build_pdf
-from webdata_nb.service.documents import pdf
+from webdata_nb.page.documents import pdf
 from webdata_nb.service.workers.pool import CPU_SECONDS
 
 

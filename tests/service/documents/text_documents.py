@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.service.scrape.pages import page_source
-from webdata_nb.service.scrape.page import ConversionOptions, Scraped, scrape
+from webdata_nb.page.scrape.page import ConversionOptions, Scraped, scrape
 
 FORMATS = ("markdown", "html", "raw_html", "links", "images", "headings")
 

@@ -14,7 +14,7 @@ import pytest
 from tests.requirements import require
 from tests.service.exports.jobs import RowsInMemory, crawl_row, job_of, read_all, search_row
 from webdata_nb.contract.states import JobKind
-from webdata_nb.service.content.parser import parse
+from webdata_nb.page.content.parser import parse
 from webdata_nb.service.exports import json_export, zip_export
 
 PNG = b"\x89PNG\r\n\x1a\nnot really"

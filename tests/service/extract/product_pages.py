@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from webdata_nb.requests.extract_schema import extract_request
-from webdata_nb.service.content.page_source import ConversionOptions, PageSource
-from webdata_nb.service.extract.structured import (
+from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.extract.structured import (
     Extraction,
     extract_from_formats,
     source_formats,
 )
-from webdata_nb.service.scrape.page import scrape
+from webdata_nb.page.scrape.page import scrape
+from webdata_nb.requests.extract_schema import extract_request
 
 URL = "https://shop.example/p/copper-kettle-4711"
 PRODUCT = {

@@ -10,10 +10,10 @@ import pytest
 
 from tests.quality.truth_pages import microdata, rdfa
 from tests.service.extract.declared_pages import declared_page
-from webdata_nb.service.content.page_source import ConversionOptions, PageSource
-from webdata_nb.service.extract.evidence.evidence import find_evidence
-from webdata_nb.service.extract.structured import Extraction, extract_structured
-from webdata_nb.service.scrape.page import scrape
+from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.extract.evidence.evidence import find_evidence
+from webdata_nb.page.extract.structured import Extraction, extract_structured
+from webdata_nb.page.scrape.page import scrape
 
 PAGES = 240
 TEXT = {"type": "string"}

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.evidence_pages import answer, make_pages
-from webdata_nb.service.extract.evidence.evidence import find_evidence
-from webdata_nb.service.extract.evidence.folding import FoldedOffsets, fold_source
-from webdata_nb.service.extract.evidence.messages import evidence_from_json, evidence_to_json
+from webdata_nb.page.extract.evidence.evidence import find_evidence
+from webdata_nb.page.extract.evidence.folding import FoldedOffsets, fold_source
+from webdata_nb.page.extract.evidence.messages import evidence_from_json, evidence_to_json
 
 CARDS = "".join(
     f'<li class="card"><a href="/{name}"><img src="{name}.jpg" alt=""><h3>Kettle {name}</h3></a>'

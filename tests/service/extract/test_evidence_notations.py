@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import pytest
 
-from webdata_nb.service.extract.evidence import html_scan
-from webdata_nb.service.extract.evidence.evidence import find_evidence
-from webdata_nb.service.extract.evidence.judgement import ValueEvidence
+from webdata_nb.page.extract.evidence import html_scan
+from webdata_nb.page.extract.evidence.evidence import find_evidence
+from webdata_nb.page.extract.evidence.judgement import ValueEvidence
 
 HEADING: Final = "<h1>Tea pot Omega</h1>"
 WORDS: Final = " ".join(f"word{number}" for number in range(40))

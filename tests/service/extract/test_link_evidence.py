@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import pytest
 
-from webdata_nb.service.extract.evidence.evidence import find_evidence
-from webdata_nb.service.extract.evidence.judgement import ValueEvidence
+from webdata_nb.page.extract.evidence.evidence import find_evidence
+from webdata_nb.page.extract.evidence.judgement import ValueEvidence
 
 URL: Final = "https://shop.example/p/pot.html"
 HEADING: Final = "<h1>Tea pot Omega</h1><p>A pot for four cups of tea.</p>"

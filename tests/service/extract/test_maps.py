@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.service.extract.product_pages import extract_page, json_ld, product_page
-from webdata_nb.service.errors import BadInput
-from webdata_nb.service.extract.model_answers import parse_answer
-from webdata_nb.service.extract.prompts import can_be_strict, to_json_schema
-from webdata_nb.service.extract.schema import read_schema
+from webdata_nb.page.errors import BadInput
+from webdata_nb.page.extract.schema import read_schema
+from webdata_nb.service.models.model_answers import parse_answer
+from webdata_nb.service.models.prompts import can_be_strict, to_json_schema
 
 TABLE = "<table><tr><th>Colour:</th><td>red</td></tr><tr><th>Weight</th><td>2</td></tr></table>"
 MAP = {"type": "object", "additionalProperties": {"type": "string"}}

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from webdata_nb.contract.local import ModelAccess, SessionSettings
 from webdata_nb.contract.requests import Extract
-from webdata_nb.service.errors import BadInput
-from webdata_nb.service.extract.chat import retry_delay_s
-from webdata_nb.service.extract.chunking import estimate_tokens, split_chunks
-from webdata_nb.service.extract.extraction import ExtractorFactory, model_access
-from webdata_nb.service.extract.merging import merge_answers, overlay
-from webdata_nb.service.extract.model_providers import HOSTS, provider_status, select_model
+from webdata_nb.page.errors import BadInput
+from webdata_nb.page.extract.merging import merge_answers, overlay
 from webdata_nb.service.foreign_services import ErrorReply
+from webdata_nb.service.models.chat import retry_delay_s
+from webdata_nb.service.models.chunking import estimate_tokens, split_chunks
+from webdata_nb.service.models.extraction import ExtractorFactory, model_access
+from webdata_nb.service.models.model_providers import HOSTS, provider_status, select_model
 from webdata_nb.service.settings import InvalidSetting, providers
 
 KEY = "canary-key-9a02"

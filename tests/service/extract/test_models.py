@@ -24,10 +24,10 @@ from tests.service.extract.stub_model import (
 from tests.site.server import Site
 from webdata_nb.contract.local import ModelAccess
 from webdata_nb.contract.requests import Extract
-from webdata_nb.service.content.page_source import SOURCE, ConversionOptions
-from webdata_nb.service.extract.extraction import ExtractorFactory
-from webdata_nb.service.extract.model_endpoint import ModelLimits, ModelQueues
-from webdata_nb.service.extract.structured import EXTRACTION, extract_from_formats
+from webdata_nb.page.content.page_source import SOURCE, ConversionOptions
+from webdata_nb.page.extract.structured import EXTRACTION, extract_from_formats
+from webdata_nb.service.models.extraction import ExtractorFactory
+from webdata_nb.service.models.model_endpoint import ModelLimits, ModelQueues
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher
 

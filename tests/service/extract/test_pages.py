@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from webdata_nb.service.content.page_source import ConversionOptions, PageSource
-from webdata_nb.service.extract.structured import Extraction, extract_structured
-from webdata_nb.service.scrape.page import scrape
+from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.extract.structured import Extraction, extract_structured
+from webdata_nb.page.scrape.page import scrape
 
 SCHEMA: dict[str, Any] = {
     "title": "Product",

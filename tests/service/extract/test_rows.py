@@ -17,15 +17,15 @@ from tests.service.extract.stub_model import KEY, StubModel
 from tests.site.server import Site
 from webdata_nb.contract.local import ModelAccess
 from webdata_nb.contract.requests import Extract
-from webdata_nb.service.content.page_source import ConversionOptions, PageSource
-from webdata_nb.service.extract.extraction import ExtractorFactory
-from webdata_nb.service.extract.structured import (
+from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.extract.structured import (
     EXTRACTION,
     Extraction,
     extract_from_formats,
     extract_structured,
 )
-from webdata_nb.service.scrape.page import scrape
+from webdata_nb.page.scrape.page import scrape
+from webdata_nb.service.models.extraction import ExtractorFactory
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from webdata_nb.service.errors import BadInput
-from webdata_nb.service.extract.schema import MAX_DEPTH, MAX_FIELDS, read_schema
-from webdata_nb.service.extract.validation import find_violations
+from webdata_nb.page.errors import BadInput
+from webdata_nb.page.extract.schema import MAX_DEPTH, MAX_FIELDS, read_schema
+from webdata_nb.page.extract.validation import find_violations
 
 TEXT = {"type": "string"}
 

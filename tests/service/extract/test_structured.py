@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from webdata_nb.service.errors import BadInput
-from webdata_nb.service.extract.structured import Extraction, extract_structured
+from webdata_nb.page.errors import BadInput
+from webdata_nb.page.extract.structured import Extraction, extract_structured
 
 TEXT = {"type": "string"}
 NUMBER = {"type": "number"}

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.service.scrape.pages import page_source
-from webdata_nb.service.extract.structured import extract_structured
-from webdata_nb.service.scrape.page import ConversionOptions, scrape
+from webdata_nb.page.extract.structured import extract_structured
+from webdata_nb.page.scrape.page import ConversionOptions, scrape
 
 TEXT, NUMBER = {"type": "string"}, {"type": "number"}
 RAIN = (

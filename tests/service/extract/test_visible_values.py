@@ -7,9 +7,9 @@ import time
 import pytest
 
 from tests.service.extract.product_pages import extract_page, json_ld, product_page
-from webdata_nb.service.extract.structured import source_formats
-from webdata_nb.service.extract.visible.amounts import parse_amount
-from webdata_nb.service.extract.visible.values import VISIBLE
+from webdata_nb.page.extract.structured import source_formats
+from webdata_nb.page.extract.visible.amounts import parse_amount
+from webdata_nb.page.extract.visible.values import VISIBLE
 
 RELATED = (
     "<h2>Customers also bought</h2><ul>"

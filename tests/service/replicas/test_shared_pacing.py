@@ -18,7 +18,7 @@ import pytest
 from tests.postgres import PostgresServer, running
 from tests.site.server import Site
 from webdata_nb.pacing.shared_pacing import HOST, IN_PROCESS, StartReservation
-from webdata_nb.service.errors import FetchError
+from webdata_nb.page.errors import FetchError
 from webdata_nb.service.search.breaker import ProviderBreakers
 from webdata_nb.service.store.postgres.database import PostgresDatabase
 from webdata_nb.service.store.postgres.pacing import IDLE_S, PostgresPacing

@@ -12,7 +12,7 @@ from tests.service.conftest import Api
 from tests.service.documents.test_pdf import drawn_pdf
 from tests.site.server import Site
 from webdata_nb.contract import outcomes
-from webdata_nb.service.content.quality import reason_kind
+from webdata_nb.page.content.quality import reason_kind
 
 
 @pytest.fixture

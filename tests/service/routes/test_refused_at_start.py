@@ -11,9 +11,9 @@ import pytest
 from tests.service.conftest import Api, open_service
 from tests.service.routes.teams import member
 from tests.site.server import Site
+from webdata_nb.page.errors import ScrapeError
 from webdata_nb.service.browser.chromium import INSTALL
 from webdata_nb.service.browser.renderer import Browser
-from webdata_nb.service.errors import ScrapeError
 
 KEY = {"Idempotency-Key": "again-1"}
 

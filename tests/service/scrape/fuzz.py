@@ -12,8 +12,8 @@ import sys
 from typing import Final
 
 from tests.service.scrape.pages import page_source
-from webdata_nb.service.errors import ScrapeError
-from webdata_nb.service.scrape.page import ConversionOptions, scrape
+from webdata_nb.page.errors import ScrapeError
+from webdata_nb.page.scrape.page import ConversionOptions, scrape
 
 FORMATS: Final = (
     "markdown",

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from webdata_nb.service.content.page_source import ConversionOptions
-from webdata_nb.service.scrape.page import scrape
+from webdata_nb.page.content.page_source import ConversionOptions
+from webdata_nb.page.scrape.page import scrape
 from webdata_nb.service.workers import worker
 from webdata_nb.service.workers.messages import SIZES, PageJob, decode_job, encode_reply
 

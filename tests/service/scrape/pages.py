@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from webdata_nb.service.scrape.page import ConversionOptions, PageSource, Scraped, scrape
+from webdata_nb.page.scrape.page import ConversionOptions, PageSource, Scraped, scrape
 
 URL = "http://site.test/dir/page.html"
 FETCHED_AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

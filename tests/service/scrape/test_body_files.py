@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from webdata_nb.service.content.page_source import ConversionOptions, FileSlice, PageSource
+from webdata_nb.page.content.page_source import ConversionOptions, FileSlice, PageSource
 from webdata_nb.service.workers.body_files import MAX_PIPE_BODY_BYTES, WRITE_BYTES, body_in_file
 from webdata_nb.service.workers.pool import PagePool
 

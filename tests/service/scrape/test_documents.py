@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.service.scrape.pages import URL, page_source
-from webdata_nb.service.documents.document_type import detect_document_type
-from webdata_nb.service.errors import ScrapeError
-from webdata_nb.service.scrape.page import ConversionOptions, Scraped, scrape
+from webdata_nb.page.documents.document_type import detect_document_type
+from webdata_nb.page.errors import ScrapeError
+from webdata_nb.page.scrape.page import ConversionOptions, Scraped, scrape
 
 ALL_FORMATS = ("markdown", "html", "raw_html", "links", "images", "headings", "structured_data")
 RSS = b"""<?xml version="1.0"?><rss version="2.0"><channel><title>News &amp; more</title>

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from tests.service.scrape.pages import scrape_markdown
-from webdata_nb.service.content.parser import parse
+from webdata_nb.page.content.parser import parse
 
 READER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 WORDS = st.text(alphabet="éab .:(,`\\*_<~", min_size=1, max_size=5).map(escape)

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.service.scrape.pages import page_source, scrape_format, scrape_page
-from webdata_nb.service.content.image_sources import parse_srcset
-from webdata_nb.service.content.page_source import check_selectors
-from webdata_nb.service.errors import BadInput, ScrapeError
-from webdata_nb.service.scrape.page import ConversionOptions, scrape
+from webdata_nb.page.content.image_sources import parse_srcset
+from webdata_nb.page.content.page_source import check_selectors
+from webdata_nb.page.errors import BadInput, ScrapeError
+from webdata_nb.page.scrape.page import ConversionOptions, scrape
 
 
 def test_only_requested_formats_are_returned() -> None:

@@ -16,9 +16,9 @@ import pytest
 from tests.processes import arguments_of
 from tests.service.scrape.test_pool import FULL_PAGE, html, workers
 from tests.wire.waiting import until
-from webdata_nb.service.content.page_source import PageSource
+from webdata_nb.page.content.page_source import PageSource
+from webdata_nb.page.errors import ScrapeError
 from webdata_nb.service.creatives.ocr import OcrPool
-from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.runtime.child_process import INHERITED
 from webdata_nb.service.runtime.cooperative import run_cooperatively
 from webdata_nb.service.workers import process

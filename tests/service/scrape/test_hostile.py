@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.service.scrape.pages import page_source
-from webdata_nb.service.scrape.page import ConversionOptions, Scraped
+from webdata_nb.page.scrape.page import ConversionOptions, Scraped
 from webdata_nb.service.workers.pool import PagePool
 
 SIZE = 250_000

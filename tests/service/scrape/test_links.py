@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.service.scrape.pages import page_source, scrape_page
-from webdata_nb.service.content.links import MAX_ANCHOR_TEXT_LENGTH, LinkResolver, Outlink
-from webdata_nb.service.scrape.page import ConversionOptions, scrape
-from webdata_nb.service.web.urls import join_url
+from webdata_nb.page.content.links import MAX_ANCHOR_TEXT_LENGTH, LinkResolver, Outlink
+from webdata_nb.page.scrape.page import ConversionOptions, scrape
+from webdata_nb.page.urls import join_url
 
 BASE = "http://site.test/dir/page.html?q=/a/b"
 

@@ -8,8 +8,8 @@ import pytest
 
 from tests.service.conftest import Api
 from tests.site.server import Site
-from webdata_nb.service.content.page_source import ConversionOptions, PageSource
-from webdata_nb.service.scrape.page import MAX_OUTLINKS, scrape
+from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.scrape.page import MAX_OUTLINKS, scrape
 
 
 def page_with_links(count: int) -> str:

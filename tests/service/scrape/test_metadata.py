@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.service.scrape.pages import WHOLE_PAGE, page_source, scrape_page
-from webdata_nb.service.scrape.page import PageSource, scrape
+from webdata_nb.page.scrape.page import PageSource, scrape
 
 
 def read_metadata(head: str, body: str = "<p>x", **more: Any) -> dict[str, Any]:

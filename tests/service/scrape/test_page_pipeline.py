@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.site.server import Site
+from webdata_nb.page.content.page_source import ConversionOptions
 from webdata_nb.service.browser.renderer import Browser
-from webdata_nb.service.content.page_source import ConversionOptions
 from webdata_nb.service.pages.page_pipeline import (
     BASE64_BYTES_PER_STEP,
     PagePipeline,

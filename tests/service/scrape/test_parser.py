@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from webdata_nb.service.content import parser
-from webdata_nb.service.content.parser import Element, parse
+from webdata_nb.page.content import parser
+from webdata_nb.page.content.parser import Element, parse
 
 
 @pytest.mark.parametrize("tag", ["html", "head", "body"])

@@ -20,12 +20,12 @@ import pytest
 
 from tests.processes import arguments_of
 from tests.wire.waiting import until
-from webdata_nb.service.content.page_source import ConversionOptions, FileSlice, PageSource
-from webdata_nb.service.errors import ScrapeError
-from webdata_nb.service.extract.structured import EXTRACTION, Extraction
+from webdata_nb.page.content.page_source import ConversionOptions, FileSlice, PageSource
+from webdata_nb.page.errors import ScrapeError
+from webdata_nb.page.extract.structured import EXTRACTION, Extraction
+from webdata_nb.page.scrape.scraped import Scraped
 from webdata_nb.service.observability.operations import record_operations
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
-from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.workers import pool, process
 from webdata_nb.service.workers.pool import ABANDONED_S, PagePool
 
@@ -41,7 +41,7 @@ def source(body: bytes, content_type: str = "text/html; charset=utf-8") -> PageS
 # What a worker loads at its start: a parser that one page brings down, with its process.
 FATAL_PAGE = """
 import os, signal, sys
-from webdata_nb.service.scrape import page
+from webdata_nb.page.scrape import page
 
 whole = page.scrape
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.service.scrape.pages import page_source, scrape_page
-from webdata_nb.service.scrape.page import ConversionOptions, scrape
+from webdata_nb.page.scrape.page import ConversionOptions, scrape
 
 SENTENCE = "The harbour was built long before anybody thought of the bridge that crosses it. "
 ARTICLE = '<meta property="og:type" content="article">'

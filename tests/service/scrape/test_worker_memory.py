@@ -15,7 +15,7 @@ import gc, io, sys
 from datetime import UTC, datetime
 from pathlib import Path
 from webdata_nb.service.workers import worker
-from webdata_nb.service.content.page_source import PageSource, ConversionOptions
+from webdata_nb.page.content.page_source import PageSource, ConversionOptions
 from webdata_nb.service.workers.messages import encode_job
 from tests.service.documents.office_files import paragraph, run, word_file
 

@@ -18,11 +18,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webdata_nb.service.content.page_source import ConversionOptions, FileSlice, PageSource
-from webdata_nb.service.content.structured_data import MAX_DEPTH
-from webdata_nb.service.extract.structured import EXTRACTION, Extraction
-from webdata_nb.service.scrape.page import scrape
-from webdata_nb.service.scrape.scraped import Scraped
+from webdata_nb.page.content.page_source import ConversionOptions, FileSlice, PageSource
+from webdata_nb.page.content.structured_data import MAX_DEPTH
+from webdata_nb.page.extract.structured import EXTRACTION, Extraction
+from webdata_nb.page.scrape.page import scrape
+from webdata_nb.page.scrape.scraped import Scraped
 from webdata_nb.service.workers.messages import (
     MAX_REPLY_BYTES,
     SIZES,

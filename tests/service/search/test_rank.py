@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webdata_nb.contract.results import result_key
+from webdata_nb.page.urls import canonical_url
 from webdata_nb.service.search.providers.base import SearchResult
 from webdata_nb.service.search.rank import Ranking, organic_url
-from webdata_nb.service.web.urls import canonical_url
 
 YAHOO = "https://r.search.yahoo.com/_ylt=A"
 BING = "https%3a%2f%2fwww.bing.com"

@@ -17,7 +17,7 @@ from tests.service.signing.verifier import NotVerified, Verified, Verifier, memb
 from tests.service.web.test_tls import CERTIFICATES, presenting
 from tests.service.web.test_upstream_proxy import TunnelProxy
 from tests.service.web.wire import ReceivedRequest, WireServer, page, then_reset
-from webdata_nb.service.errors import FetchError
+from webdata_nb.page.errors import FetchError
 from webdata_nb.service.signing.key_file import CurrentSigningKeys, SigningKeyFile
 from webdata_nb.service.signing.request_signer import SIGNATURE_HEADERS, RequestSigner
 from webdata_nb.service.web.egress_policy import EgressPolicy

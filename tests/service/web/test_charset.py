@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from webdata_nb.service.web.charset import Charset, decode_text, encoding_for_label, sniff_charset
+from webdata_nb.page.charset import Charset, decode_text, encoding_for_label, sniff_charset
 
 LABELS = {
     "UTF-8": "unicode-1-1-utf-8 unicode11utf8 unicode20utf8 utf-8 utf8 x-unicode20utf8",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.service.web.wire import WireServer
-from webdata_nb.service.web.declared_refresh import parse_refresh, refresh_target
+from webdata_nb.page.declared_refresh import parse_refresh, refresh_target
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest, Redirect
 
 PAGE = "http://site.test/dir/page"

@@ -9,7 +9,8 @@ import pytest
 
 from tests.service.addresses import NAME_TEXT
 from tests.service.web.wire import WireServer
-from webdata_nb.service.errors import EgressDenied, FetchError
+from webdata_nb.page.errors import FetchError
+from webdata_nb.service.errors import EgressDenied
 from webdata_nb.service.web.egress_policy import EgressMode, EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
 

@@ -16,7 +16,8 @@ from tests.service.web.wire import (
     then_hang,
     then_reset,
 )
-from webdata_nb.service.errors import EgressDenied, FetchError
+from webdata_nb.page.errors import FetchError
+from webdata_nb.service.errors import EgressDenied
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import (
     FetchedResponse,

@@ -4,7 +4,8 @@ from ipaddress import ip_network
 
 import pytest
 
-from webdata_nb.service.errors import EgressDenied, FetchError
+from webdata_nb.page.errors import FetchError
+from webdata_nb.service.errors import EgressDenied
 from webdata_nb.service.web.egress_policy import EgressPolicy
 
 LOCAL = EgressPolicy("local", own_port=8321)

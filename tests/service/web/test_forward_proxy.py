@@ -14,7 +14,7 @@ import pytest
 
 from tests.service.web.test_tls import CERTIFICATES, presenting
 from tests.service.web.wire import WireServer, page, then_close, then_hang
-from webdata_nb.service.errors import FetchError
+from webdata_nb.page.errors import FetchError
 from webdata_nb.service.runtime.fair_scheduler import current_account, on_behalf_of
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.forward_proxy import ForwardProxy

@@ -8,7 +8,7 @@ from tests.site.server import Site
 from webdata_nb.pacing.backoff import BackoffPolicy
 from webdata_nb.pacing.circuit_breaker import BreakerPolicy
 from webdata_nb.pacing.host_pacing import HostPolicy
-from webdata_nb.service.errors import FetchError
+from webdata_nb.page.errors import FetchError
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
 from webdata_nb.service.web.polite_fetcher import PageDeadline, PoliteFetcher, retry_delay_s

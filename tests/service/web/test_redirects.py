@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.service.web.wire import WireServer, page
-from webdata_nb.service.errors import FetchError
+from webdata_nb.page.errors import FetchError
 from webdata_nb.service.web.fetch import (
     FetchedResponse,
     Fetcher,

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from tests.service.addresses import NAME_TEXT
-from webdata_nb.service.errors import EgressDenied, FetchError
+from webdata_nb.page.errors import FetchError
+from webdata_nb.service.errors import EgressDenied
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
 from webdata_nb.service.web import resolver as resolver_module
 from webdata_nb.service.web.egress_policy import EgressPolicy

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tests.service.web.wire import WireServer
-from webdata_nb.service.errors import FetchError
+from webdata_nb.page.errors import FetchError
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
 from webdata_nb.service.web.response_reader import repair_head
 

@@ -9,7 +9,7 @@ from webdata_nb.pacing import host_pacing
 from webdata_nb.pacing.backoff import BackoffPolicy
 from webdata_nb.pacing.circuit_breaker import BreakerPolicy
 from webdata_nb.pacing.host_pacing import HostPolicy
-from webdata_nb.service.errors import FetchError
+from webdata_nb.page.errors import FetchError
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
 from webdata_nb.service.web import throttle as throttle_module
 from webdata_nb.service.web.throttle import HostThrottle, Throttle

@@ -12,7 +12,8 @@ import pytest
 
 from tests.service.web.test_tls import CERTIFICATES, presenting
 from tests.service.web.wire import WireServer, page
-from webdata_nb.service.errors import EgressDenied, FetchError
+from webdata_nb.page.errors import FetchError
+from webdata_nb.service.errors import EgressDenied
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
 

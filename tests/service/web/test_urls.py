@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from webdata_nb.service.errors import FetchError
-from webdata_nb.service.web.urls import (
+from webdata_nb.page.errors import FetchError
+from webdata_nb.page.urls import (
     MAX_URL_CHARS,
     UrlJoiner,
     canonical_url,

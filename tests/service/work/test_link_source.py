@@ -8,8 +8,8 @@ import pytest
 
 from tests.service.crawl.test_spooling_and_prefetch import BlockingScraper
 from tests.site.server import Site
+from webdata_nb.page.errors import FetchError
 from webdata_nb.service.crawl.link_check import LinkSource
-from webdata_nb.service.errors import FetchError
 from webdata_nb.service.web import resolver
 from webdata_nb.service.web.egress_policy import EgressMode, EgressPolicy
 from webdata_nb.service.web.fetch import FetchRequest

@@ -19,6 +19,8 @@ from weakref import WeakValueDictionary
 
 from webdata_nb.contract.archives import file_version
 from webdata_nb.contract.outcomes import NOT_ARCHIVED
+from webdata_nb.page.errors import FetchError
+from webdata_nb.page.urls import split_url
 from webdata_nb.service.archives.archive_index import (
     ArchiveIndex,
     Capture,
@@ -44,7 +46,7 @@ from webdata_nb.service.archives.warc_records import (
     parse_date,
     read_record,
 )
-from webdata_nb.service.errors import FetchError, JobFailure, NotIndexed
+from webdata_nb.service.errors import JobFailure, NotIndexed
 from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.runtime.work_threads import (
     StopCheck,
@@ -53,7 +55,6 @@ from webdata_nb.service.runtime.work_threads import (
     never_stop,
 )
 from webdata_nb.service.web.request import FetchLimits
-from webdata_nb.service.web.urls import split_url
 
 # Records that are read in search of the first page.
 _MAX_START_RECORDS: Final = 10_000

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Self, TypeAlias
 
-from webdata_nb.service.errors import FetchError
-from webdata_nb.service.web.declared_refresh import refresh_target
+from webdata_nb.page.declared_refresh import refresh_target
+from webdata_nb.page.errors import FetchError
+from webdata_nb.page.urls import canonical_url
 from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource
 from webdata_nb.service.web.redirects import redirect_target
 from webdata_nb.service.web.request import (
@@ -18,7 +19,6 @@ from webdata_nb.service.web.request import (
     FetchRequest,
     Redirect,
 )
-from webdata_nb.service.web.urls import canonical_url
 
 if TYPE_CHECKING:
     from webdata_nb.service.archives.archive import Archive, Archives

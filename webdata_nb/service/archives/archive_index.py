@@ -10,6 +10,8 @@ from hashlib import blake2b
 from typing import BinaryIO, Final, NamedTuple
 
 from webdata_nb.contract.url_keys import canonical_key
+from webdata_nb.page.errors import FetchError
+from webdata_nb.page.urls import canonical_url
 from webdata_nb.service.archives.wacz import UnusableArchive, WarcWindow
 from webdata_nb.service.archives.warc_records import (
     Damage,
@@ -17,9 +19,7 @@ from webdata_nb.service.archives.warc_records import (
     WarcFile,
     WarcRecord,
 )
-from webdata_nb.service.errors import FetchError
 from webdata_nb.service.runtime.work_threads import StopCheck
-from webdata_nb.service.web.urls import canonical_url
 
 # A capture takes 26 bytes of memory, and 90 while the index is built.
 MAX_CAPTURES: Final = 2_000_000

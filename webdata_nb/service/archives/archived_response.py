@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
+from webdata_nb.page.errors import FetchError
 from webdata_nb.service.archives.warc_records import WarcRecord, header_lines
-from webdata_nb.service.errors import FetchError
 from webdata_nb.service.web.content_codings import ContentDecoder, parse_content_codings
 from webdata_nb.service.web.request import FetchLimits
 

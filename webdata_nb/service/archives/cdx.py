@@ -20,8 +20,8 @@ from webdata_nb.contract.archives import without_scheme
 from webdata_nb.contract.choices import CaptureMatch
 from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.foreign_json import MalformedJson, decode_json
-from webdata_nb.service.errors import FetchError
-from webdata_nb.service.web.urls import canonical_url
+from webdata_nb.page.errors import FetchError
+from webdata_nb.page.urls import canonical_url
 
 # Of a reply: some six for each of its lines, of which there are 15,000 at most.
 MAX_VALUES: Final = 1_000_000

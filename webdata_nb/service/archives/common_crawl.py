@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 
 from webdata_nb.contract.outcomes import NOT_ARCHIVED
 from webdata_nb.contract.replies import IndexOutcome
+from webdata_nb.page.errors import FetchError
 from webdata_nb.service.archives.archive_client import ArchiveClient
 from webdata_nb.service.archives.archived_response import ArchivedResponse, read_response
 from webdata_nb.service.archives.cdx import (
@@ -32,7 +33,7 @@ from webdata_nb.service.archives.web_archive import (
     InvalidCursor,
     WebArchive,
 )
-from webdata_nb.service.errors import FetchError, SourceBusy, SourceError
+from webdata_nb.service.errors import SourceBusy, SourceError
 from webdata_nb.service.foreign_services import read_error
 from webdata_nb.service.web.request import FetchedResponse, FetchLimits, FetchRequest
 

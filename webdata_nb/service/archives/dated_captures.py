@@ -13,6 +13,8 @@ from typing import Final
 
 from webdata_nb.contract.choices import CaptureMatch
 from webdata_nb.contract.outcomes import NOT_ARCHIVED
+from webdata_nb.page.errors import FetchError
+from webdata_nb.page.urls import url_origin
 from webdata_nb.service.archives.archived_response import ArchivedResponse
 from webdata_nb.service.archives.cdx import (
     CdxCapture,
@@ -22,9 +24,8 @@ from webdata_nb.service.archives.cdx import (
     unpack_captures,
 )
 from webdata_nb.service.archives.web_archive import WebArchive
-from webdata_nb.service.errors import FetchError, NotIndexed, SourceError
+from webdata_nb.service.errors import NotIndexed, SourceError
 from webdata_nb.service.web.request import FetchLimits
-from webdata_nb.service.web.urls import url_origin
 
 UNAVAILABLE: Final = "archive_unavailable"
 """The kind of failure of a page that the archive did not give, although it may have it."""

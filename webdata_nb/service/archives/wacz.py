@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from webdata_nb.foreign_json import MalformedJson, decode_json
-from webdata_nb.service.errors import ApplicationError
+from webdata_nb.page.errors import ApplicationError
 
 ZIP_MAGIC: Final = b"PK\x03\x04"
 # Of the package's directory, which is read into memory.

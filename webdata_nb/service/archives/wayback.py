@@ -11,6 +11,7 @@ from typing import Final
 from webdata_nb.contract.outcomes import NOT_ARCHIVED
 from webdata_nb.contract.replies import IndexOutcome
 from webdata_nb.pacing.retry_after import parse_http_date
+from webdata_nb.page.errors import FetchError
 from webdata_nb.service.archives.archive_client import ArchiveClient, is_no_server_error
 from webdata_nb.service.archives.archived_response import (
     ArchivedHead,
@@ -28,7 +29,7 @@ from webdata_nb.service.archives.cdx import (
     wayback_query,
 )
 from webdata_nb.service.archives.web_archive import INDEX_LIMITS, IndexPage, WebArchive
-from webdata_nb.service.errors import FetchError, SourceError
+from webdata_nb.service.errors import SourceError
 from webdata_nb.service.foreign_services import read_error
 from webdata_nb.service.web.request import FetchedResponse, FetchLimits, FetchRequest
 

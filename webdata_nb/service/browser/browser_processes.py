@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from webdata_nb.page.errors import ScrapeError
 from webdata_nb.service.browser import profile_folders
 from webdata_nb.service.browser.chromium import (
     BrowserStartError,
@@ -25,7 +26,6 @@ from webdata_nb.service.browser.chromium import (
     start_error,
 )
 from webdata_nb.service.browser.shutdown import end_browser, end_driver, process_id_of
-from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.web.forward_proxy import ForwardProxy
 
 if TYPE_CHECKING:

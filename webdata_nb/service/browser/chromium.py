@@ -9,8 +9,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from webdata_nb.page.errors import ScrapeError
 from webdata_nb.service.browser.shutdown import detach, finishes_in_time
-from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.runtime.child_process import child_environment
 
 if TYPE_CHECKING:

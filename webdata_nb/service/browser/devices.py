@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final
 
-from webdata_nb.service.errors import BadInput
+from webdata_nb.page.errors import BadInput
 
 DESKTOP_WIDTH: Final = 1280
 DESKTOP_HEIGHT: Final = 720

@@ -11,9 +11,9 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from webdata_nb.service.errors import FetchError
+from webdata_nb.page.errors import FetchError
+from webdata_nb.page.urls import host_and_port, url_origin
 from webdata_nb.service.web.fetch import FetchedResponse, Fetcher, FetchRequest
-from webdata_nb.service.web.urls import host_and_port, url_origin
 
 if TYPE_CHECKING:
     from playwright.async_api import Page, Request, Route

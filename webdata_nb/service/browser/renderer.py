@@ -14,6 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from webdata_nb.page.errors import ScrapeError
+from webdata_nb.page.urls import host_and_port
 from webdata_nb.service.browser.browser_processes import (
     START_S,
     BrowserProcess,
@@ -34,7 +36,6 @@ from webdata_nb.service.browser.shutdown import (
     finishes_in_time,
 )
 from webdata_nb.service.browser.tab import Tab
-from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore
 from webdata_nb.service.runtime.processors import available_processors
@@ -46,7 +47,6 @@ from webdata_nb.service.web.request import format_seconds
 from webdata_nb.service.web.resolver import Lookup
 from webdata_nb.service.web.subresource_throttle import SubresourceThrottle
 from webdata_nb.service.web.throttle import Throttle
-from webdata_nb.service.web.urls import host_and_port
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext

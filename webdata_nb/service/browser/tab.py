@@ -7,6 +7,8 @@ import contextlib
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
+from webdata_nb.page.errors import FetchError, ScrapeError
+from webdata_nb.page.urls import canonical_url, split_url
 from webdata_nb.service.browser.chromium import render_error
 from webdata_nb.service.browser.network_idle import NetworkIdle
 from webdata_nb.service.browser.own_origin import OwnOriginRouter
@@ -26,10 +28,9 @@ from webdata_nb.service.browser.render_request import (
     ScreenshotRequest,
 )
 from webdata_nb.service.browser.shutdown import CLOSE_S
-from webdata_nb.service.errors import EgressDenied, FetchError, ScrapeError
+from webdata_nb.service.errors import EgressDenied
 from webdata_nb.service.web.fetch import FetchedResponse, Fetcher
 from webdata_nb.service.web.proxy_session import ProxySession
-from webdata_nb.service.web.urls import canonical_url, split_url
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Page, Request, Response

@@ -14,6 +14,7 @@ from webdata_nb.contract import limits
 from webdata_nb.contract.archive_requests import DatedCrawlRequest
 from webdata_nb.contract.outcomes import LINK_OUTCOMES, ROBOTS, ROBOTS_UNREACHABLE
 from webdata_nb.contract.requests import CrawlRequest
+from webdata_nb.page.scrape.scraped import Scraped
 from webdata_nb.service.crawl import spooled_page
 from webdata_nb.service.crawl.discovery import URLS_PER_STEP
 from webdata_nb.service.crawl.earlier_pages import EarlierPages, UnchangedPage
@@ -48,12 +49,11 @@ from webdata_nb.service.crawl.state_record import (
 from webdata_nb.service.crawl.visit_record import VisitRecord
 from webdata_nb.service.credits import tariff
 from webdata_nb.service.errors import CreditsUsedUp, JobFailure, JobRequeued
-from webdata_nb.service.extract.extraction import Extractor
+from webdata_nb.service.models.extraction import Extractor
 from webdata_nb.service.pages.page_pipeline import FetchedPage, PagePipeline, PageVisit
 from webdata_nb.service.pages.row_parts import source_of_values
 from webdata_nb.service.runtime.cooperative import run_cooperatively
 from webdata_nb.service.runtime.steps import Steps
-from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.store.job_context import JobContext, PageSpool
 from webdata_nb.service.store.page_contents import share_content
 from webdata_nb.service.store.records import CommitBatch, JournalEntry, LegEnd, UrlOutcome

@@ -9,13 +9,14 @@ from http import HTTPStatus
 from typing import Any, Final, Literal
 
 from webdata_nb.contract.outcomes import LinkOutcome
+from webdata_nb.page.errors import FetchError
+from webdata_nb.page.urls import url_origin
 from webdata_nb.service.crawl.journal import CrawlResult
 from webdata_nb.service.crawl.robots import JobRobots, RobotsCache
-from webdata_nb.service.errors import FetchError, request_failure_kind
+from webdata_nb.service.errors import request_failure_kind
 from webdata_nb.service.pages.page_pipeline import http_error
 from webdata_nb.service.web.fetch import FetchedResponse, FetchRequest
 from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource, retry_delay_s
-from webdata_nb.service.web.urls import url_origin
 
 HEAD_TIMEOUT_S: Final = 10.0
 GET_TIMEOUT_S: Final = 20.0

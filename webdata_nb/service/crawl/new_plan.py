@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from webdata_nb.contract.requests import CrawlRequest
 from webdata_nb.contract.url_keys import canonical_key, site_of
+from webdata_nb.page.urls import canonical_url
 from webdata_nb.service.crawl.facets import FacetDetector
 from webdata_nb.service.crawl.frontier import Frontier
 from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan
 from webdata_nb.service.crawl.scope import CrawlScope
-from webdata_nb.service.web.urls import canonical_url
 
 
 def new_plan(request: CrawlRequest, frontier: Frontier) -> CrawlPlan:

@@ -9,14 +9,14 @@ from typing import Final, TypeAlias
 from webdata_nb.contract.outcomes import ROBOTS, ROBOTS_UNREACHABLE
 from webdata_nb.contract.requests import CrawlRequest
 from webdata_nb.contract.url_keys import site_of
-from webdata_nb.service.content.page_source import ConversionOptions, PageFact
+from webdata_nb.page.content.page_source import ConversionOptions, PageFact
 from webdata_nb.service.crawl.earlier_pages import EarlierPage, EarlierPages, UnchangedPage
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
 from webdata_nb.service.crawl.plan import CrawlPlan
 from webdata_nb.service.crawl.rights.job_rights import JobRights
 from webdata_nb.service.crawl.rights.page_signals import Headers
 from webdata_nb.service.crawl.robots import JobRobots
-from webdata_nb.service.extract.extraction import Extractor
+from webdata_nb.service.models.extraction import Extractor
 from webdata_nb.service.pages.page_pipeline import (
     AllowHop,
     FetchedPage,

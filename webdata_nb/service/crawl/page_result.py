@@ -11,7 +11,7 @@ import orjson
 
 from webdata_nb.contract import outcomes
 from webdata_nb.contract.archives import distance_text
-from webdata_nb.service.content.quality import reason_kind
+from webdata_nb.page.content.quality import reason_kind
 from webdata_nb.service.crawl.anchor_grading import anchor_grades
 from webdata_nb.service.crawl.earlier_pages import UnchangedPage
 from webdata_nb.service.crawl.journal import ClaimCheck, CrawlResult, CrawlTarget

@@ -14,13 +14,14 @@ from typing import Final
 import orjson
 
 from webdata_nb.contract import outcomes
+from webdata_nb.page.charset import Charset, decode_text
+from webdata_nb.page.errors import FetchError
+from webdata_nb.page.urls import url_origin
 from webdata_nb.service.crawl.robots_rules import RobotsRules
-from webdata_nb.service.errors import FetchError, request_failure_kind
+from webdata_nb.service.errors import request_failure_kind
 from webdata_nb.service.runtime.cooperative import run_cooperatively
-from webdata_nb.service.web.charset import Charset, decode_text
 from webdata_nb.service.web.fetch import FetchLimits, FetchRequest
 from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource, retry_delay_s
-from webdata_nb.service.web.urls import url_origin
 
 # RFC 9309, 2.5: parsers must read at least 500 KiB, and may stop there.
 MAX_PARSED_BYTES: Final = 500 * 1024

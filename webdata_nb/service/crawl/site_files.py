@@ -6,7 +6,7 @@ import asyncio
 from http import HTTPStatus
 
 from webdata_nb.contract import outcomes
-from webdata_nb.service.errors import FetchError
+from webdata_nb.page.errors import FetchError
 from webdata_nb.service.web.fetch import FetchedResponse, FetchRequest
 from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource, retry_delay_s
 

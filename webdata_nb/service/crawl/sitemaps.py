@@ -10,15 +10,15 @@ from typing import Final, TypeAlias
 import orjson
 
 from webdata_nb.contract import outcomes
+from webdata_nb.page.documents import sitemap
+from webdata_nb.page.documents.sitemap import ParsedSitemap
+from webdata_nb.page.errors import FetchError
+from webdata_nb.page.urls import join_url, url_origin
 from webdata_nb.service.crawl.robots import JobRobots
 from webdata_nb.service.crawl.site_files import fetch_file
-from webdata_nb.service.documents import sitemap
-from webdata_nb.service.documents.sitemap import ParsedSitemap
-from webdata_nb.service.errors import FetchError
 from webdata_nb.service.store.records import UrlOutcome
 from webdata_nb.service.web.fetch import FetchedResponse, FetchLimits, FetchRequest
 from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource
-from webdata_nb.service.web.urls import join_url, url_origin
 
 # An index lists files, which may be indexes as well, so the bounds apply to all files together.
 MAX_FILES: Final = 50

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import orjson
 
-from webdata_nb.service.content.page_source import FileSlice, PageSource
+from webdata_nb.page.content.page_source import FileSlice, PageSource
 from webdata_nb.service.pages.page_pipeline import FetchedPage
 from webdata_nb.service.store.job_context import PageSpool
 from webdata_nb.service.store.records import SpoolLocation

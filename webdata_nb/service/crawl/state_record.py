@@ -18,8 +18,8 @@ from zlib import crc32
 
 import orjson
 
+from webdata_nb.page.errors import ApplicationError
 from webdata_nb.service.compression import zstd
-from webdata_nb.service.errors import ApplicationError
 from webdata_nb.service.runtime.steps import Steps
 
 Section: TypeAlias = tuple[str, list[Any]]

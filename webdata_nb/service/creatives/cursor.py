@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import orjson
 
-from webdata_nb.service.errors import BadInput
+from webdata_nb.page.errors import BadInput
 from webdata_nb.service.private_files import create_private_file
 
 LIFETIME_S: Final = 24 * 3600.0

@@ -9,17 +9,12 @@ from typing import Any, Final
 
 from webdata_nb.contract import limits
 from webdata_nb.contract.requests import CreativesRequest
+from webdata_nb.page.errors import ApplicationError, BadInput, PageError
 from webdata_nb.service.creatives.file_store import FileStore
 from webdata_nb.service.creatives.ocr import OcrPool
 from webdata_nb.service.creatives.source import AdCreative, CreativesSource
 from webdata_nb.service.creatives.source_client import CallDeadline
-from webdata_nb.service.errors import (
-    ApplicationError,
-    BadInput,
-    BlobsUnavailable,
-    PageError,
-    SourceError,
-)
+from webdata_nb.service.errors import BlobsUnavailable, SourceError
 
 MAX_CONCURRENT: Final = 4
 MAX_ASSETS: Final = limits.CREATIVE_FILES

@@ -10,8 +10,8 @@ from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 from webdata_nb.contract.requests import CreativesRequest
+from webdata_nb.page.errors import BadInput
 from webdata_nb.service.creatives.regions import ANYWHERE, GeoRegion, parse_region
-from webdata_nb.service.errors import BadInput
 
 DayRange = tuple[date | None, date | None]
 

@@ -17,6 +17,7 @@ from urllib.parse import urlencode, urlsplit
 
 import orjson
 
+from webdata_nb.page.errors import BadInput
 from webdata_nb.service.creatives.cursor import BadCursor
 from webdata_nb.service.creatives.regions import alpha_2_of_google_id
 from webdata_nb.service.creatives.source import (
@@ -31,7 +32,7 @@ from webdata_nb.service.creatives.source_client import (
     host_of,
     parse_count,
 )
-from webdata_nb.service.errors import BadInput, SourceError, SourceRefused
+from webdata_nb.service.errors import SourceError, SourceRefused
 from webdata_nb.service.web.fetch import FetchRequest
 
 NAME: Final = "google_ads_transparency"

@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import orjson
 
+from webdata_nb.page.errors import BadInput
 from webdata_nb.service.creatives.cursor import BadCursor
 from webdata_nb.service.creatives.source import (
     AdCreative,
@@ -27,7 +28,7 @@ from webdata_nb.service.creatives.source_client import (
     host_of,
     parse_count,
 )
-from webdata_nb.service.errors import BadInput, SourceError, SourceOverdemand, SourceRefused
+from webdata_nb.service.errors import SourceError, SourceOverdemand, SourceRefused
 from webdata_nb.service.web.fetch import FetchRequest
 
 NAME: Final = "meta_ad_library"

@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-from webdata_nb.service.errors import BadInput
+from webdata_nb.page.errors import BadInput
 
 ANYWHERE: Final = "anywhere"
 _MAX_SUGGESTIONS: Final = 3

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import orjson
 
+from webdata_nb.page.errors import BadInput
 from webdata_nb.service.creatives.cursor import BadCursor
 from webdata_nb.service.creatives.source import (
     AdCreative,
@@ -21,7 +22,7 @@ from webdata_nb.service.creatives.source import (
     CreativesPage,
     CreativesQuery,
 )
-from webdata_nb.service.errors import BadInput, SourceError
+from webdata_nb.service.errors import SourceError
 
 NAME: Final = "sample"
 # The domain `.invalid` never resolves, so that no sample URL leads to a real site.

@@ -12,9 +12,10 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from webdata_nb.foreign_json import MalformedJson, decode_json
+from webdata_nb.page.errors import FetchError
+from webdata_nb.page.urls import host_and_port
 from webdata_nb.service.errors import (
     EgressDenied,
-    FetchError,
     SourceAccessDenied,
     SourceBusy,
     SourceError,
@@ -25,7 +26,6 @@ from webdata_nb.service.errors import (
 from webdata_nb.service.foreign_services import ErrorReply, has_error, is_error, read_error
 from webdata_nb.service.web.fetch import FetchedResponse, Fetcher, FetchLimits, FetchRequest
 from webdata_nb.service.web.throttle import Throttle
-from webdata_nb.service.web.urls import host_and_port
 
 _MAX_ATTEMPTS: Final = 3
 # Pause after an overload reply without Retry-After.

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from typing import Final
 
-from webdata_nb.service.errors import ApplicationError, StoreUnavailable
+from webdata_nb.page.errors import ApplicationError
+from webdata_nb.service.errors import StoreUnavailable
 from webdata_nb.service.job_workers.reports import LoopReport
 from webdata_nb.service.runtime.background import run_in_background
 from webdata_nb.service.settings import InvalidSetting, ServiceSettings

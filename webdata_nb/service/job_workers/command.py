@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from webdata_nb import __version__
-from webdata_nb.service.errors import ApplicationError, ClusterError
+from webdata_nb.page.errors import ApplicationError
+from webdata_nb.service.errors import ClusterError
 from webdata_nb.service.job_workers.claim_loop import run_claim_loop
 from webdata_nb.service.job_workers.reports import ClusterStatus
 from webdata_nb.service.job_workers.worker_settings import (

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import orjson
 
-from webdata_nb.service.content.page_source import ConversionOptions, PageSource
-from webdata_nb.service.extract.evidence.judgement import ValueEvidence
-from webdata_nb.service.extract.evidence.messages import EVIDENCE, evidence_from_json
+from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.extract.evidence.judgement import ValueEvidence
+from webdata_nb.page.extract.evidence.messages import EVIDENCE, evidence_from_json
 from webdata_nb.service.pages.page_pipeline import PageScraper
 
 _NO_URL: Final = "http://page.invalid/"

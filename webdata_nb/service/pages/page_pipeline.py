@@ -12,16 +12,18 @@ from http import HTTPStatus
 from time import monotonic
 from typing import Any, Final, Protocol
 
+from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.documents.sitemap import SITEMAP_FORMAT, ParsedSitemap, sitemap_from_fields
+from webdata_nb.page.errors import FetchError, PageError, ScrapeError
+from webdata_nb.page.scrape.scraped import Scraped
+from webdata_nb.page.urls import split_url
 from webdata_nb.service.browser.render_request import MOST_PIXELS_HIGH
 from webdata_nb.service.browser.renderer import Browser, RenderedPage, RenderRequest
-from webdata_nb.service.content.page_source import ConversionOptions, PageSource
-from webdata_nb.service.documents.sitemap import SITEMAP_FORMAT, ParsedSitemap, sitemap_from_fields
-from webdata_nb.service.errors import FetchError, HostPaused, PageError, ScrapeError
+from webdata_nb.service.errors import HostPaused
 from webdata_nb.service.observability.logs import EventThrottle
 from webdata_nb.service.pages.render_options import SCREENSHOT, RenderOptions
 from webdata_nb.service.runtime.cooperative import run_cooperatively
 from webdata_nb.service.runtime.steps import Steps
-from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.web.fetch import FetchedResponse, FetchRequest
 from webdata_nb.service.web.polite_fetcher import (
     PageDeadline,
@@ -29,7 +31,6 @@ from webdata_nb.service.web.polite_fetcher import (
     retry_delay_s,
 )
 from webdata_nb.service.web.request import RefuseHeaders, Validators
-from webdata_nb.service.web.urls import split_url
 
 # A multiple of three, so that the concatenated pieces are valid Base64.
 BASE64_BYTES_PER_STEP: Final = 3 * 256 * 1024

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import orjson
 
-from webdata_nb.service.content.page_source import SOURCE
-from webdata_nb.service.scrape.scraped import Scraped
+from webdata_nb.page.content.page_source import SOURCE
+from webdata_nb.page.scrape.scraped import Scraped
 from webdata_nb.service.store.records import RowParts
 
 # The time of the visit, in the metadata of a page.

@@ -11,9 +11,10 @@ from starlette.responses import JSONResponse, Response
 from webdata_nb.contract import paths
 from webdata_nb.contract.archive_requests import CapturesRequest, DatedCrawlRequest
 from webdata_nb.contract.replies import CapturesReply, StartReply
+from webdata_nb.page.errors import BadInput, FetchError
 from webdata_nb.service.archives.cdx import CdxCapture, CdxQuery
 from webdata_nb.service.archives.web_archive import IndexPage, InvalidCursor, WebArchive
-from webdata_nb.service.errors import BadInput, FetchError, SourceError
+from webdata_nb.service.errors import SourceError
 from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.routes.crawl import CRAWL_LINKS, start_checked
 from webdata_nb.service.routes.parameters import IdempotencyKey

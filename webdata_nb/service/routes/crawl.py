@@ -15,9 +15,10 @@ from webdata_nb.contract.requests import (
     LongCrawlRequest,
 )
 from webdata_nb.contract.states import JobStatus
-from webdata_nb.service.content.page_source import check_selectors
+from webdata_nb.page.content.page_source import check_selectors
+from webdata_nb.page.errors import BadInput
 from webdata_nb.service.crawl.earlier_request import IN_A_BROWSER, difference
-from webdata_nb.service.errors import BadInput, EarlierCrawlUnusable, NoSuchJob
+from webdata_nb.service.errors import EarlierCrawlUnusable, NoSuchJob
 from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.routes.expiry import expiry_of
 from webdata_nb.service.routes.job_start import (

@@ -8,7 +8,8 @@ from starlette.responses import JSONResponse, Response
 from webdata_nb.contract import paths
 from webdata_nb.contract.paths import LEASE_HEADER
 from webdata_nb.contract.replies import EngineList
-from webdata_nb.service.errors import BadInput, JobFailure
+from webdata_nb.page.errors import BadInput
+from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.routes.routing import StateDep, strict_router
 
 router = strict_router("search")

@@ -14,10 +14,9 @@ from starlette.responses import JSONResponse, Response
 
 from webdata_nb.contract.error_messages import plain_message
 from webdata_nb.contract.problem_types import REFUSED
+from webdata_nb.page.errors import ApplicationError, BadInput
 from webdata_nb.service.errors import (
     AccountLimitReached,
-    ApplicationError,
-    BadInput,
     IdempotencyConflict,
     InvalidJobState,
     MissingSetting,

@@ -12,9 +12,9 @@ from starlette.requests import Request
 
 from webdata_nb.contract.paths import LEASE_HEADER
 from webdata_nb.contract.requests import CrawlRequest, Extract, ScrapeOptions, SearchRequest
-from webdata_nb.service.content.page_source import check_selectors
+from webdata_nb.page.content.page_source import check_selectors
+from webdata_nb.page.errors import BadInput, PageError, ScrapeError
 from webdata_nb.service.credits import tariff
-from webdata_nb.service.errors import BadInput, PageError, ScrapeError
 from webdata_nb.service.observability.logs import CALLER
 from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.signing.request_signer import SIGNATURE_HEADERS

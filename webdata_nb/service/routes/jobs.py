@@ -13,8 +13,9 @@ from webdata_nb.contract import limits, paths
 from webdata_nb.contract.replies import CancelReply, JobList, RetryReply
 from webdata_nb.contract.requests import NoParameters
 from webdata_nb.contract.states import may_retry
+from webdata_nb.page.errors import BadInput
 from webdata_nb.service.credits import tariff
-from webdata_nb.service.errors import BadInput, InvalidJobState, JobFailure, UnreadableSecrets
+from webdata_nb.service.errors import InvalidJobState, JobFailure, UnreadableSecrets
 from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.routes.job_start import caller_key_id, idempotency_key_of
 from webdata_nb.service.routes.parameters import (

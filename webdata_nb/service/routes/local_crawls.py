@@ -14,7 +14,7 @@ from webdata_nb.contract import paths
 from webdata_nb.contract.archive_requests import ArchiveCrawlRequest, RecordedCrawlRequest
 from webdata_nb.contract.archives import WRITTEN_SUFFIX
 from webdata_nb.contract.requests import CrawlRequest
-from webdata_nb.service.errors import BadInput
+from webdata_nb.page.errors import BadInput
 from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.routes.crawl import check_options
 from webdata_nb.service.routes.job_start import check_url, start

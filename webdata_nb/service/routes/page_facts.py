@@ -12,9 +12,9 @@ from starlette.responses import Response
 from webdata_nb.contract import limits, paths
 from webdata_nb.contract.replies import PageFactsPage
 from webdata_nb.contract.url_keys import canonical_key
+from webdata_nb.page.errors import BadInput
 from webdata_nb.service.crawl.page_facts import page_facts
 from webdata_nb.service.crawl.sitemaps import SitemapSeeds
-from webdata_nb.service.errors import BadInput
 from webdata_nb.service.routes.expiry import check_not_expired
 from webdata_nb.service.routes.parameters import Cursor, FactsPerPage, JobId
 from webdata_nb.service.routes.replies import job_of

@@ -16,12 +16,8 @@ from fastapi import Header, Path, Query
 from pydantic import BeforeValidator, WithJsonSchema
 
 from webdata_nb.contract import limits, outcomes, paths
-from webdata_nb.service.errors import (
-    ApplicationError,
-    BadInput,
-    NoSuchDelivery,
-    NoSuchJob,
-)
+from webdata_nb.page.errors import ApplicationError, BadInput
+from webdata_nb.service.errors import NoSuchDelivery, NoSuchJob
 from webdata_nb.service.routes import stream_position
 
 PAGES: Final = (1, 10**9)

@@ -6,7 +6,8 @@ from starlette.responses import JSONResponse, Response
 
 from webdata_nb.contract import limits, paths
 from webdata_nb.contract.replies import ReceiptEntry, ReceiptPage
-from webdata_nb.service.errors import BadInput, FetchError
+from webdata_nb.page.errors import BadInput, FetchError
+from webdata_nb.page.urls import canonical_url
 from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.routes.parameters import (
     EntriesPerPage,
@@ -25,7 +26,6 @@ from webdata_nb.service.routes.routing import (
     strict_router,
 )
 from webdata_nb.service.store.records import JobRecord, UrlOutcome
-from webdata_nb.service.web.urls import canonical_url
 
 router = strict_router("crawl")
 

@@ -13,8 +13,9 @@ from starlette.responses import JSONResponse, Response
 from webdata_nb.contract import paths
 from webdata_nb.contract.replies import PageVerdict, VerifyReply
 from webdata_nb.contract.requests import PageToVerify, VerifyRequest
-from webdata_nb.service.errors import NoSuchJob, PageError
-from webdata_nb.service.extract.evidence.messages import page_digest
+from webdata_nb.page.errors import PageError
+from webdata_nb.page.extract.evidence.messages import page_digest
+from webdata_nb.service.errors import NoSuchJob
 from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.routes.expiry import expiry_of
 from webdata_nb.service.routes.routing import AccountId, StateDep, examples, strict_router

@@ -10,10 +10,10 @@ from typing import Any, Final
 import orjson
 
 from webdata_nb.contract.requests import SearchRequest
-from webdata_nb.service.content.page_source import ConversionOptions
+from webdata_nb.page.content.page_source import ConversionOptions
 from webdata_nb.service.credits.tariff import result_operations
 from webdata_nb.service.errors import JobFailure
-from webdata_nb.service.extract.extraction import Extractor
+from webdata_nb.service.models.extraction import Extractor
 from webdata_nb.service.pages.page_pipeline import PagePipeline, PageRequest, PageVisit
 from webdata_nb.service.pages.render_options import markdown_mode, page_formats, render_options
 from webdata_nb.service.pages.row_parts import end_of_row, source_of_values

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from webdata_nb.contract.results import result_key
-from webdata_nb.service.errors import FetchError
+from webdata_nb.page.errors import FetchError
+from webdata_nb.page.urls import canonical_url
 from webdata_nb.service.search.providers.base import SearchResult
 from webdata_nb.service.search.redirectors import unwrap_redirect
-from webdata_nb.service.web.urls import canonical_url
 
 
 class Ranking:

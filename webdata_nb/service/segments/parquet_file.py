@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from webdata_nb.service.errors import ApplicationError
+from webdata_nb.page.errors import ApplicationError
 
 if TYPE_CHECKING:
     import pyarrow as pa

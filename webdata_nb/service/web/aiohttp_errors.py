@@ -8,7 +8,7 @@ from functools import singledispatch
 
 import aiohttp
 
-from webdata_nb.service.errors import FetchError
+from webdata_nb.page.errors import FetchError
 
 
 @singledispatch

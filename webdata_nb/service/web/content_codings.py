@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import brotli  # type: ignore[import-untyped]  # it ships no types
 
+from webdata_nb.page.charset import encoding_for_label
+from webdata_nb.page.errors import FetchError
 from webdata_nb.service.compression import zstd
-from webdata_nb.service.errors import FetchError
-from webdata_nb.service.web.charset import encoding_for_label
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

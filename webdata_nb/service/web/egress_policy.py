@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network
 from typing import Final, Literal
 
+from webdata_nb.page.urls import UrlParts, split_url
 from webdata_nb.service.errors import EgressDenied
 from webdata_nb.service.web.addresses import classify_address
-from webdata_nb.service.web.urls import UrlParts, split_url
 
 EgressMode = Literal["local", "team"]
 

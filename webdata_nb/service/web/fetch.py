@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import aiohttp
 from yarl import URL
 
-from webdata_nb.service.errors import FetchError
+from webdata_nb.page.errors import FetchError
+from webdata_nb.page.urls import UrlParts, canonical_url, split_url
 from webdata_nb.service.web.addresses import is_ip_address
 from webdata_nb.service.web.ca_bundle import tls_context
 from webdata_nb.service.web.content_codings import ACCEPTED
@@ -31,7 +32,6 @@ from webdata_nb.service.web.request import (
 )
 from webdata_nb.service.web.resolver import Lookup, Resolver
 from webdata_nb.service.web.response_reader import ResponseReader
-from webdata_nb.service.web.urls import UrlParts, canonical_url, split_url
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -18,7 +18,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from webdata_nb.service.errors import EgressDenied, FetchError
+from webdata_nb.page.errors import FetchError
+from webdata_nb.page.urls import UrlParts, canonical_url, split_url
+from webdata_nb.service.errors import EgressDenied
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
 from webdata_nb.service.web.addresses import is_ip_address
 from webdata_nb.service.web.egress_policy import EgressPolicy
@@ -33,7 +35,6 @@ from webdata_nb.service.web.proxy_session import ProxySession, TrafficLimits
 from webdata_nb.service.web.resolver import Lookup, Resolver
 from webdata_nb.service.web.subresource_throttle import SubresourceThrottle
 from webdata_nb.service.web.tls_interceptor import TlsInterceptor
-from webdata_nb.service.web.urls import UrlParts, canonical_url, split_url
 
 _HEAD_TIMEOUT_S: Final = 10.0
 _MAX_CONNECTIONS: Final = 1024

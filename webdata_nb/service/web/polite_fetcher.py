@@ -11,10 +11,10 @@ from math import inf
 from typing import TYPE_CHECKING, Final, Protocol
 
 from webdata_nb.pacing.backoff import BackoffPolicy
-from webdata_nb.service.errors import FetchError
+from webdata_nb.page.errors import FetchError
+from webdata_nb.page.urls import host_and_port
 from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.web.suspension import SuspensionDetector, SuspensionWatch
-from webdata_nb.service.web.urls import host_and_port
 
 if TYPE_CHECKING:
     from webdata_nb.service.signing.request_signer import RequestSigner

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from webdata_nb.page.urls import UrlParts
 from webdata_nb.service.web.ca_bundle import tls_context
 from webdata_nb.service.web.http_heads import format_head, read_head
 from webdata_nb.service.web.proxy_relay import Streams
-from webdata_nb.service.web.urls import UrlParts
 
 MAX_HEAD_BYTES: Final = 64 * 1024
 _CONNECT_TIMEOUT_S: Final = 10.0

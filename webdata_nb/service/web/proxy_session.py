@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from webdata_nb.service.errors import FetchError
+from webdata_nb.page.errors import FetchError
+from webdata_nb.page.urls import UrlParts
 from webdata_nb.service.runtime.fair_scheduler import current_account
 from webdata_nb.service.web.subresource_throttle import SubresourceThrottle
-from webdata_nb.service.web.urls import UrlParts
 
 _MIB: Final = 1024 * 1024
 _MAX_REFUSALS: Final = 1000

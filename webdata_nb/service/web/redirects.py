@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Final
 import aiohttp
 from yarl import URL
 
-from webdata_nb.service.errors import FetchError
+from webdata_nb.page.declared_refresh import refresh_target
+from webdata_nb.page.errors import FetchError
+from webdata_nb.page.urls import UrlParts, canonical_url, join_url, split_url
 from webdata_nb.service.web.aiohttp_errors import to_fetch_error
 from webdata_nb.service.web.credentials import Credentials
-from webdata_nb.service.web.declared_refresh import refresh_target
 from webdata_nb.service.web.exchange import exchange_of
 from webdata_nb.service.web.request import (
     ACCEPT_PAGES,
@@ -26,7 +27,6 @@ from webdata_nb.service.web.request import (
 )
 from webdata_nb.service.web.request_signing import SigningMiddleware
 from webdata_nb.service.web.response_body import ResponseBody
-from webdata_nb.service.web.urls import UrlParts, canonical_url, join_url, split_url
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from webdata_nb.service.errors import EgressDenied, FetchError, NameServerTimeout
+from webdata_nb.page.errors import FetchError
+from webdata_nb.service.errors import EgressDenied, NameServerTimeout
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore, current_account
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 
 from webdata_nb.contract.events import Profile
 from webdata_nb.contract.requests import CrawlRequest, SearchRequest
-from webdata_nb.service.errors import BadInput, FetchError
+from webdata_nb.page.errors import BadInput, FetchError
 from webdata_nb.service.store.interface import Outbox
 from webdata_nb.service.store.webhook_records import WEBHOOK_CONTEXT
 from webdata_nb.service.webhooks.sender import Sender

@@ -20,7 +20,8 @@ from webdata_nb.contract.events import (
 )
 from webdata_nb.contract.signature import sign
 from webdata_nb.contract.webhook_payloads import WebhookPayload
-from webdata_nb.service.errors import EgressDenied, FetchError, NameServerTimeout
+from webdata_nb.page.errors import FetchError
+from webdata_nb.service.errors import EgressDenied, NameServerTimeout
 from webdata_nb.service.settings import DIRECT, Upstream
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest

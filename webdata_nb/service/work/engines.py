@@ -23,6 +23,8 @@ from webdata_nb.contract.choices import ArchiveSource
 from webdata_nb.contract.local import SessionSettings
 from webdata_nb.contract.replies import EngineEntry
 from webdata_nb.contract.requests import Extract
+from webdata_nb.page.errors import BadInput, FetchError
+from webdata_nb.page.extract.evidence.judgement import ValueEvidence
 from webdata_nb.service.archives.archive import Archives
 from webdata_nb.service.archives.web_archive import WebArchive
 from webdata_nb.service.archives.web_archives import WebArchives
@@ -31,9 +33,8 @@ from webdata_nb.service.crawl import archive_crawl, dated_crawl, recorded_crawl
 from webdata_nb.service.crawl import engine as crawl
 from webdata_nb.service.crawl.link_check import LinkSource
 from webdata_nb.service.crawl.robots import RobotsCache
-from webdata_nb.service.errors import BadInput, FetchError, JobFailure, MissingSetting
-from webdata_nb.service.extract.evidence.judgement import ValueEvidence
-from webdata_nb.service.extract.extraction import Extractor, ExtractorFactory, model_access
+from webdata_nb.service.errors import JobFailure, MissingSetting
+from webdata_nb.service.models.extraction import Extractor, ExtractorFactory, model_access
 from webdata_nb.service.pages.evidence_reader import find_evidence
 from webdata_nb.service.pages.page_pipeline import PagePipeline, PageScraper
 from webdata_nb.service.runtime.fair_scheduler import current_account

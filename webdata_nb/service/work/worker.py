@@ -16,8 +16,8 @@ from contextlib import suppress
 from typing import Final
 
 from webdata_nb.contract.states import JobStatus
+from webdata_nb.page.errors import ApplicationError
 from webdata_nb.service.errors import (
-    ApplicationError,
     JobFailure,
     JobRequeued,
     JobStalled,

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import BinaryIO, Final, cast
 
-from webdata_nb.service.content.page_source import FileSlice, PageSource
+from webdata_nb.page.content.page_source import FileSlice, PageSource
 from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.runtime.awake_timeout import awake_timeout
 from webdata_nb.service.runtime.work_threads import run_on_thread

@@ -19,20 +19,20 @@ from typing import Any, Final, get_args
 
 import orjson
 
-from webdata_nb.service.content.links import outlinks_from_columns
-from webdata_nb.service.content.page_source import ConversionOptions, FileSlice, PageSource
-from webdata_nb.service.content.rights_declarations import (
+from webdata_nb.page.content.links import outlinks_from_columns
+from webdata_nb.page.content.page_source import ConversionOptions, FileSlice, PageSource
+from webdata_nb.page.content.rights_declarations import (
     MAX_DECLARATIONS,
     MAX_RSL_CHARACTERS,
     DeclarationKind,
     PageDeclaration,
 )
-from webdata_nb.service.errors import ExtractError
-from webdata_nb.service.extract import structured
-from webdata_nb.service.extract.evidence.messages import EVIDENCE, evidence_from_json
+from webdata_nb.page.errors import ExtractError
+from webdata_nb.page.extract import structured
+from webdata_nb.page.extract.evidence.messages import EVIDENCE, evidence_from_json
+from webdata_nb.page.scrape.plain_json import dumps
+from webdata_nb.page.scrape.scraped import Scraped
 from webdata_nb.service.runtime.steps import Steps, run_to_completion
-from webdata_nb.service.scrape.plain_json import dumps
-from webdata_nb.service.scrape.scraped import Scraped
 
 SIZES: Final = struct.Struct("!II")
 # Ten times the largest body: a request may ask for every format of a page.

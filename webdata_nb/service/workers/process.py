@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from webdata_nb.service.content.page_source import ConversionOptions
+from webdata_nb.page.content.page_source import ConversionOptions
 from webdata_nb.service.runtime.child_process import python_command, python_environment
 from webdata_nb.service.runtime.cooperative import run_cooperatively
 from webdata_nb.service.runtime.fair_scheduler import current_account

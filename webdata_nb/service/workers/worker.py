@@ -19,15 +19,15 @@ from typing import BinaryIO, Final
 import orjson
 
 from webdata_nb import malloc
-from webdata_nb.service.content.page_source import SOURCE, ConversionOptions, PageSource
-from webdata_nb.service.errors import ScrapeError
-from webdata_nb.service.extract import structured
-from webdata_nb.service.extract.evidence.evidence import find_evidence
-from webdata_nb.service.extract.evidence.messages import EVIDENCE, evidence_to_json
+from webdata_nb.page.content.page_source import SOURCE, ConversionOptions, PageSource
+from webdata_nb.page.errors import ScrapeError
+from webdata_nb.page.extract import structured
+from webdata_nb.page.extract.evidence.evidence import find_evidence
+from webdata_nb.page.extract.evidence.messages import EVIDENCE, evidence_to_json
+from webdata_nb.page.scrape.page import scrape
+from webdata_nb.page.scrape.scraped import Scraped
 from webdata_nb.service.runtime import gc_tuning
 from webdata_nb.service.runtime.memory_limit import limit_memory
-from webdata_nb.service.scrape.page import scrape
-from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.workers.messages import (
     OUT_OF_MEMORY,
     SIZES,

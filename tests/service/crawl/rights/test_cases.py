@@ -14,7 +14,9 @@ from typing import Any, Final
 
 import pytest
 
-from webdata_nb.service.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.link_header import parse_link_header
+from webdata_nb.page.scrape.page import scrape
 from webdata_nb.service.crawl.rights.page_signals import PageSignals
 from webdata_nb.service.crawl.rights.robots_signals import RobotsUsage
 from webdata_nb.service.crawl.rights.rsl import parse_rsl
@@ -28,8 +30,6 @@ from webdata_nb.service.crawl.rights.usage_values import (
 )
 from webdata_nb.service.crawl.robots_rules import RobotsRules
 from webdata_nb.service.runtime.steps import run_to_completion
-from webdata_nb.service.scrape.page import scrape
-from webdata_nb.service.web.link_header import parse_link_header
 
 SITE: Final = "https://site.example"
 NOW: Final = "2026-01-01T00:00:00+00:00"

@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from webdata_nb.page.link_header import parse_link_header
 from webdata_nb.service.crawl.rights import rsl, tdm
 from webdata_nb.service.crawl.rights.page_signals import PageSignals
 from webdata_nb.service.crawl.rights.robots_signals import RobotsUsage
@@ -22,7 +23,6 @@ from webdata_nb.service.crawl.rights.usage_values import (
 )
 from webdata_nb.service.crawl.robots_rules import MAX_USAGE_LINES, RobotsRules
 from webdata_nb.service.runtime.steps import run_to_completion
-from webdata_nb.service.web.link_header import parse_link_header
 
 URL: Final = "https://site.example/page"
 NOW: Final = "2026-01-01T00:00:00+00:00"

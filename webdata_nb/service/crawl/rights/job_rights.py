@@ -16,7 +16,9 @@ from typing import Final
 import orjson
 
 from webdata_nb.contract.choices import PURPOSES
-from webdata_nb.service.content.rights_declarations import PageDeclaration
+from webdata_nb.page.content.rights_declarations import PageDeclaration
+from webdata_nb.page.errors import FetchError
+from webdata_nb.page.urls import canonical_url, url_origin
 from webdata_nb.service.crawl.rights import rsl, tdm
 from webdata_nb.service.crawl.rights.page_signals import Headers, LicenseReference, PageSignals
 from webdata_nb.service.crawl.rights.robots_signals import RobotsUsage
@@ -25,11 +27,9 @@ from webdata_nb.service.crawl.rights.signal import PageRights, RightsSignal, ref
 from webdata_nb.service.crawl.rights.tdm import TdmFile, parse_tdm_file
 from webdata_nb.service.crawl.robots import JobRobots
 from webdata_nb.service.crawl.site_files import fetch_file
-from webdata_nb.service.errors import FetchError
 from webdata_nb.service.runtime.cooperative import run_cooperatively
 from webdata_nb.service.web.fetch import FetchLimits, FetchRequest
 from webdata_nb.service.web.polite_fetcher import ResponseSource
-from webdata_nb.service.web.urls import canonical_url, url_origin
 
 TIMEOUT_S: Final = 20.0
 # Licences that a job reads for the pages of one site; further ones count as refusals.

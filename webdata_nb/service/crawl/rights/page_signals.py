@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from webdata_nb.contract.choices import PURPOSES
-from webdata_nb.service.content.rights_declarations import PageDeclaration
+from webdata_nb.page.content.rights_declarations import PageDeclaration
+from webdata_nb.page.errors import FetchError
+from webdata_nb.page.link_header import parse_link_header
+from webdata_nb.page.urls import join_url
 from webdata_nb.service.crawl.rights.rsl import MEDIA_TYPE, parse_rsl
 from webdata_nb.service.crawl.rights.signal import RightsSignal, Says, refuses
 from webdata_nb.service.crawl.rights.tdm import tdm_reservation
@@ -16,9 +19,6 @@ from webdata_nb.service.crawl.rights.usage_values import (
     content_usage,
     robots_directives,
 )
-from webdata_nb.service.errors import FetchError
-from webdata_nb.service.web.link_header import parse_link_header
-from webdata_nb.service.web.urls import join_url
 
 Headers = Sequence[tuple[str, str]]
 

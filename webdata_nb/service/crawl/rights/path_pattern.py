@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from webdata_nb.page.errors import FetchError
+from webdata_nb.page.urls import canonical_url, split_url
 from webdata_nb.service.crawl.robots_rules import (
     RobotsRule,
     encode_pattern,
     encoded_path,
     path_and_query,
 )
-from webdata_nb.service.errors import FetchError
-from webdata_nb.service.web.urls import canonical_url, split_url
 
 # Patterns of a length that no path has; longer ones match nothing.
 MAX_CHARACTERS: Final = 4096

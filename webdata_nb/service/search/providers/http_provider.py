@@ -16,7 +16,7 @@ from typing import Final
 from webdata_nb.contract.local import Access
 from webdata_nb.pacing.retry_after import parse_retry_after
 from webdata_nb.pacing.shared_pacing import IN_PROCESS, PROVIDER, SharedPacing
-from webdata_nb.service.errors import FetchError
+from webdata_nb.page.errors import FetchError
 from webdata_nb.service.foreign_services import QUERY_LIMITS, has_error, read_error
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore
 from webdata_nb.service.search.providers.api import (

@@ -18,13 +18,8 @@ from typing import Final
 import psycopg
 from psycopg import errors
 
-from webdata_nb.service.errors import (
-    ApplicationError,
-    DiskFull,
-    StoreBusy,
-    StoreDamaged,
-    StoreUnavailable,
-)
+from webdata_nb.page.errors import ApplicationError
+from webdata_nb.service.errors import DiskFull, StoreBusy, StoreDamaged, StoreUnavailable
 
 _RETRYABLE: Final = (errors.SerializationFailure, errors.DeadlockDetected)
 # PostgreSQL's name of the reference of entries to contents.

@@ -18,13 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from webdata_nb.service.errors import (
-    ApplicationError,
-    DiskFull,
-    StoreBusy,
-    StoreDamaged,
-    StoreUnavailable,
-)
+from webdata_nb.page.errors import ApplicationError
+from webdata_nb.service.errors import DiskFull, StoreBusy, StoreDamaged, StoreUnavailable
 
 # With less free space a failed write counts as a full disk: SQLite reports only some as such.
 NO_SPACE_BYTES: Final = 1024 * 1024

@@ -1,0 +1,1 @@
+"""Reads a page: bytes in, data out. It knows no network, no store and no event loop."""

@@ -1,0 +1,297 @@
+"""Resolves the links of a page against its base and collects its outlinks."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import partial
+from itertools import compress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from webdata_nb.page.content.parser import Element, collapse_whitespace
+from webdata_nb.page.declared_refresh import parse_refresh
+from webdata_nb.page.urls import UrlJoiner, canonical_url
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from webdata_nb.page.content.parser import Document
+
+MAX_ANCHOR_TEXT_LENGTH = 200
+"""Characters kept of the anchor text of an outlink."""
+
+_ENCODED_CHARACTERS = re.compile(r"[\x00-\x20\"<>`]")
+_NOT_ENCODED_CHARACTERS: Final = bytes(
+    code for code in range(128) if not _ENCODED_CHARACTERS.match(chr(code))
+)
+_PERCENT_ENCODED = {" ": "%20", '"': "%22", "<": "%3C", ">": "%3E", "`": "%60"}
+
+# Links of plain characters are joined by concatenation. One regex over all links of a page, a line
+# each, classifies them: most of the cost of joining is the call per link.
+_START = "A-Za-z0-9_"
+_INSIDE = rf"{_START}.~+(),:@!$&*;=%"
+_PATH = rf"(?:/(?![.%])[{_INSIDE}-]++)*+/?"  # a leading dot, also escaped, may be "..": not plain
+_QUERY = rf"(?:\?[{_INSIDE}/?-]*+)?+"
+_RELATIVE = rf"[{_START}][{_START}.~+%-]*+{_PATH}{_QUERY}"
+_FROM_ROOT = rf"/(?:(?![.%])[{_INSIDE}-]++{_PATH})?+{_QUERY}"
+_HOST = r"(?:[a-z0-9]++(?:-[a-z0-9]++)*+\.)+[a-z]{2,}"
+_PLAIN = re.compile(
+    rf"\n(?:((?:\.\./)*+)({_RELATIVE})|({_FROM_ROOT})|(https?://{_HOST}{_FROM_ROOT}))(?=\n)"
+)
+_OTHER_SCHEME = re.compile(r"(?!https?:)[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+_ORIGIN = re.compile(r"https?://[^/]*")
+_MAX_PLAIN_LENGTH = 2000
+_LINK_ATTRIBUTES: Final = {"frame": "src", "iframe": "src"}
+
+
+@dataclass(frozen=True, slots=True)
+class AnchorTable:
+    """The ``a`` elements of a page or a part of it, as columns.
+
+    Attributes
+    ----------
+    elements
+        The ``a`` elements, in document order.
+    hrefs
+        Their href attributes, None without one.
+    targets
+        Their absolute URLs; None for other schemes and malformed links.
+    pages
+        Their absolute URLs without fragment; also None for fragments of the page itself.
+    texts
+        Their texts, white space included.
+    """
+
+    elements: list[Element]
+    hrefs: list[str | None]
+    targets: list[str | None]
+    pages: list[str | None]
+    texts: list[str]
+
+    def __len__(self) -> int:
+        return len(self.elements)
+
+    def without(self, indexes: Sequence[int]) -> AnchorTable:
+        """Return the table without the rows at `indexes`."""
+        if not indexes:
+            return self
+        keep = bytearray(b"\x01") * len(self)
+        for index in indexes:
+            keep[index] = 0
+        return AnchorTable(
+            list(compress(self.elements, keep)),
+            list(compress(self.hrefs, keep)),
+            list(compress(self.targets, keep)),
+            list(compress(self.pages, keep)),
+            list(compress(self.texts, keep)),
+        )
+
+
+NO_ANCHORS: Final = AnchorTable([], [], [], [], [])
+
+
+class Outlink(NamedTuple):
+    """A page that this page links to.
+
+    Attributes
+    ----------
+    url
+        Absolute, in WHATWG form, without fragment.
+    anchor
+        The first nonempty link text with collapsed white space, at most 200 characters.
+    nofollow
+        Every link to this URL has ``rel=nofollow``.
+    """
+
+    url: str
+    anchor: str
+    nofollow: bool
+
+
+class LinkResolver(dict[str | None, str | None]):
+    """Maps the hrefs of a page to absolute URLs and caches them.
+
+    A dictionary with ``__missing__``, so that repeated lookups stay in C. Links with other schemes
+    (``mailto:``, ``javascript:``) and malformed links map to None. `pages` maps the resolved hrefs
+    to URLs without fragment; fragments of the page itself map to None.
+
+    Parameters
+    ----------
+    final_url
+        The URL of the page.
+    base_href
+        The href of its ``base`` element.
+    """
+
+    def __init__(self, final_url: str, base_href: str | None = None) -> None:
+        super().__init__()
+        base = UrlJoiner(final_url).join(base_href) if base_href else None
+        self.base = base or canonical_url(final_url)
+        self._joiner: UrlJoiner | None = None  # created by the first link that is not plain
+        self[None] = None
+        self[""] = self["#"] = self.base
+        self.pages: dict[str | None, str | None] = {None: None, "": None, "#": None}
+        origin = _ORIGIN.match(self.base)
+        self._origin = origin[0] if origin is not None else ""
+        self._folders = self.base.partition("?")[0][len(self._origin) :].split("/")[:-1]
+
+    def __missing__(self, href: str | None) -> str | None:
+        page, mark, fragment = (href or "").partition("#")
+        absolute = self[page] if mark else self._resolve(page)
+        self.pages[href] = absolute if page else None
+        if absolute is not None and fragment:
+            absolute = f"{absolute}#{_ENCODED_CHARACTERS.sub(_encode, fragment)}"
+        self[href] = absolute
+        return absolute
+
+    def resolve_plain(self, hrefs: Iterable[str | None]) -> None:
+        """Resolve the plain links of a batch; others are resolved when looked up."""
+        unresolved = cast("set[str]", set(hrefs).difference(self))
+        if max(map(len, unresolved), default=0) > _MAX_PLAIN_LENGTH:
+            unresolved = {href for href in unresolved if len(href) <= _MAX_PLAIN_LENGTH}
+        fragments_only = [href for href in unresolved if href[0] == "#"]
+        with_path = list(unresolved.difference(fragments_only))
+        parts = [href.partition("#") for href in with_path]
+        resolved = self._join_plain({page for page, _, _ in parts})
+        self.pages.update(resolved)
+        self.update(
+            zip(
+                fragments_only,
+                map(self.base.__add__, _encode_fragments(fragments_only)),
+                strict=True,
+            )
+        )
+        fragments = _encode_fragments([fragment for _, _, fragment in parts])
+        for href, (page, mark, _), fragment in zip(with_path, parts, fragments, strict=True):
+            if mark and page in resolved:
+                self.pages[href] = absolute = resolved[page]
+                resolved[href] = f"{absolute}#{fragment}" if fragment else absolute
+        self.update(resolved)
+
+    def _join_plain(self, pages: set[str]) -> dict[str, str]:
+        """Return the absolute URLs of the plain links among `pages`."""
+        urls: dict[str, str] = {}
+        folders: dict[str, str] = {}
+        for parents, relative, rooted, absolute in _PLAIN.findall(
+            "\n{}\n".format("\n".join(pages))
+        ):
+            if relative:
+                if parents not in folders:
+                    folders[parents] = self._ancestor_folder(parents.count("/"))
+                urls[parents + relative] = folders[parents] + relative
+            elif rooted:
+                urls[rooted] = self._origin + rooted
+            else:
+                urls[absolute] = absolute
+        return urls
+
+    def _ancestor_folder(self, levels: int) -> str:
+        """Return the folder `levels` above that of the base, at most the root."""
+        folders = self._folders
+        return f"{self._origin}{'/'.join(folders[: max(1, len(folders) - levels)])}/"
+
+    def _resolve(self, page: str) -> str | None:
+        if _OTHER_SCHEME.match(page):
+            return None
+        if self._joiner is None:
+            self._joiner = UrlJoiner(self.base)
+        return self._joiner.join(page)
+
+
+def _encode_fragments(fragments: list[str]) -> list[str]:
+    """Encode fragments like a browser; one check finds that most pages need no encoding."""
+    if "".join(fragments).encode("ascii", "ignore").translate(None, _NOT_ENCODED_CHARACTERS):
+        return [_ENCODED_CHARACTERS.sub(_encode, fragment) for fragment in fragments]
+    return fragments
+
+
+def _encode(character: re.Match[str]) -> str:
+    return _PERCENT_ENCODED.get(character[0], "")
+
+
+def read_anchors(
+    elements: Iterable[Element], link_resolver: LinkResolver, also: Iterable[str | None] = ()
+) -> AnchorTable:
+    """Read the links of a page; `also` are URLs that will be looked up later."""
+    anchors = list(elements)
+    hrefs = [anchor.attr("href") for anchor in anchors]
+    return _anchor_table(anchors, hrefs, link_resolver, also)
+
+
+def read_page_links(document: Document, link_resolver: LinkResolver) -> AnchorTable:
+    """Read all that leads from a page to others: also areas, frames of its site, and refreshes."""
+    elements: list[Element] = []
+    hrefs: list[str | None] = []
+    origin = _ORIGIN.match(link_resolver.base)
+    for element in document.iter_elements(("a", "area", "frame", "iframe", "meta")):
+        href = element.attr(_LINK_ATTRIBUTES.get(element.tag, "href"))
+        if element.tag == "meta":
+            if (element.attr("http-equiv") or "").strip().lower() != "refresh":
+                continue
+            refresh = parse_refresh(element.attr("content") or "")
+            href = None if refresh is None else refresh.url
+        elif element.tag == "iframe":
+            target = _ORIGIN.match(link_resolver[href] or "")
+            if target is None or origin is None or target[0] != origin[0]:
+                continue  # a part of another site, such as a video or an advertisement
+        elements.append(element)
+        hrefs.append(href)
+    return _anchor_table(elements, hrefs, link_resolver)
+
+
+def _anchor_table(
+    anchors: list[Element],
+    hrefs: list[str | None],
+    link_resolver: LinkResolver,
+    also: Iterable[str | None] = (),
+) -> AnchorTable:
+    link_resolver.resolve_plain([*hrefs, *also])
+    targets = list(map(link_resolver.__getitem__, hrefs))
+    pages = list(map(link_resolver.pages.get, hrefs))
+    return AnchorTable(anchors, hrefs, targets, pages, [anchor.text for anchor in anchors])
+
+
+_new_outlink: Final = partial(tuple.__new__, Outlink)  # Outlink(*fields), but in C
+
+
+def outlinks_from_columns(columns: Sequence[Sequence[Any]]) -> tuple[Outlink, ...]:
+    """Build outlinks from columns of URLs, anchor texts and nofollow flags."""
+    return tuple(map(_new_outlink, zip(*columns, strict=True)))
+
+
+def collect_outlinks(anchors: AnchorTable) -> tuple[Outlink, ...]:
+    """Collect the outlinks of a page, unique by URL, in document order."""
+    outlinks: dict[str | None, tuple[str, str, bool]] = {}
+    complete = True
+    for url, link, text in zip(anchors.pages, anchors.elements, anchors.texts, strict=True):
+        if url not in outlinks and url is not None:
+            label = " ".join(text.split()) or _alternative_text(link)
+            if len(label) > MAX_ANCHOR_TEXT_LENGTH:
+                label = label[:MAX_ANCHOR_TEXT_LENGTH].rstrip()
+            rel = link.attr("rel")
+            nofollow = rel is not None and "nofollow" in rel.lower().split()
+            outlinks[url] = url, label, nofollow
+            complete = complete and not nofollow and label != ""
+    if not complete:
+        _merge_later_links(outlinks, anchors)
+    return tuple(map(_new_outlink, outlinks.values()))
+
+
+def _merge_later_links(
+    outlinks: dict[str | None, tuple[str, str, bool]], anchors: AnchorTable
+) -> None:
+    """Complete outlinks whose first link has no text or has nofollow from later links."""
+    for url, link, text in zip(anchors.pages, anchors.elements, anchors.texts, strict=True):
+        if url is not None:
+            _, label, nofollow = outlinks[url]
+            if nofollow or not label:
+                label = label or " ".join(text.split()) or _alternative_text(link)
+                label = label[:MAX_ANCHOR_TEXT_LENGTH].rstrip()
+                rel = link.attr("rel") if nofollow else None
+                outlinks[url] = url, label, rel is not None and "nofollow" in rel.lower().split()
+
+
+def _alternative_text(link: Element) -> str:
+    """Return the alternative text of the image in a link without text."""
+    image = link if link.tag == "area" else link.select_one("img[alt]")
+    return collapse_whitespace((image.attr("alt") or "") if image is not None else "")

@@ -1,0 +1,135 @@
+"""Detects the type of a page (article, forum, product) and its headline from declarations."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from webdata_nb.page.content.block_tree import HEADINGS
+from webdata_nb.page.content.class_names import TITLE, word_set
+from webdata_nb.page.content.parser import group_by_tag
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from webdata_nb.page.content.block_tree import TextRun
+    from webdata_nb.page.content.parser import Document
+
+PageKind: TypeAlias = Literal["article", "forum", "product", "other"]
+
+_MAX_JSON_LD_LENGTH = 40_000  # characters searched
+_FORUM_TYPES: Final = ("DiscussionForumPosting", "QAPage")
+_FORUM_SOFTWARE: Final = word_set("phpbb discourse vbulletin xenforo invision nodebb flarum smf")
+_FORUM_ITEMS: Final = ("Question", "DiscussionForumPosting")
+_ARTICLE: Final = re.compile(
+    r'"@type"\s*:\s*(?:\[\s*)?"(?:Tech|Scholarly|Reportage|Analysis|Opinion|Review|Medical)?'
+    r'(?:NewsArticle|Article|BlogPosting|Posting)"'
+)
+_ARTICLE_ITEMS: Final = ("NewsArticle", "BlogPosting")
+_PRODUCT: Final = re.compile(r'"@type"\s*:\s*(?:\[\s*)?"Product"')
+_ITEMS = '[itemtype],[itemprop="articleBody"]'
+_SEPARATOR: Final = re.compile(r"\s[-–—|·•:»]+\s|\s*[|»]\s*|:\s")  # noqa: RUF001 - a dash
+_WORD: Final = re.compile(r"\w+")
+_MAX_HEADLINE_WORDS = 30
+_MIN_COMMON_WORDS = 3
+_MIN_HEADLINE_OVERLAP = 0.8
+_MIN_TITLE_OVERLAP = 0.4
+_PROMINENCE: Final = {"h1": 3, "h2": 2}
+
+
+def detect_page_kind(document: Document) -> PageKind:
+    """Return the page type by generator, JSON-LD, microdata and og:type."""
+    linked_data = _linked_data(document)
+    software = _software(document).lower()
+    items = document.select(_ITEMS)
+    types = [item.attr("itemtype") or "" for item in items]
+    if (
+        any(name in software for name in _FORUM_SOFTWARE)
+        or any(name in linked_data for name in _FORUM_TYPES)
+        or _any_contains(_FORUM_ITEMS, types)
+    ):
+        return "forum"
+    declared = _meta(document, 'meta[property="og:type"]').lower()
+    if _PRODUCT.search(linked_data) and not _ARTICLE.search(linked_data):
+        return "product"
+    if (
+        declared == "article"
+        or _ARTICLE.search(linked_data)
+        or _any_contains(_ARTICLE_ITEMS, types)
+        or any(item.attr("itemprop") == "articleBody" for item in items)
+    ):
+        return "article"
+    if "product" in declared or any(name.endswith("/Product") for name in types):
+        return "product"
+    return "other"
+
+
+def declared_title(document: Document) -> str:
+    """Return the declared title, empty without one."""
+    declared = _meta(document, 'meta[property="og:title"]')
+    title = None if declared else document.select_one("title")
+    return declared if title is None else title.text
+
+
+def find_headline(text_runs: Iterable[TextRun], title: str) -> TextRun | None:
+    """Return the most prominent heading that repeats the title.
+
+    An ``h1`` that is the title or its first parts comes first: the rest of the title may name the
+    site, which another heading repeats.
+    """
+    title_words = set(_WORD.findall(title.lower()))
+    whole = _letters(title)
+    names = {whole, *(_letters(title[: sign.start()]) for sign in _SEPARATOR.finditer(title))}
+    headline, best_rank = None, 0
+    for run in text_runs:
+        tag = run.block.tag
+        if run.words > _MAX_HEADLINE_WORDS or not (tag in HEADINGS or run.block.traits & TITLE):
+            continue
+        rank = _PROMINENCE.get(tag, 1)
+        if rank <= best_rank and tag != "h1":
+            continue
+        text = run.text
+        letters = _letters(text) if run.link_words < run.words else ""
+        if tag == "h1" and letters and letters in names:
+            return run
+        if rank > best_rank and ((letters and letters == whole) or _repeats(text, title_words)):
+            headline, best_rank = run, rank
+    return headline
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text)).lower()
+
+
+def _repeats(text: str, title_words: set[str]) -> bool:
+    words = set(_WORD.findall(text.lower()))
+    common = len(words & title_words)
+    return (
+        common >= _MIN_COMMON_WORDS
+        and common >= _MIN_HEADLINE_OVERLAP * len(words)
+        and common >= _MIN_TITLE_OVERLAP * len(title_words)
+    )
+
+
+def _linked_data(document: Document) -> str:
+    scripts = group_by_tag(document, ("script",)).get("script", ())
+    blocks = [
+        script for script in scripts if (script.attr("type") or "").lower() == "application/ld+json"
+    ]
+    return " ".join(block.text for block in blocks)[:_MAX_JSON_LD_LENGTH]
+
+
+def _software(document: Document) -> str:
+    """Return the generator and the class and id of the body, which name the software."""
+    body = document.select_one("body")
+    body_names = [] if body is None else [body.attr("class") or "", body.attr("id") or ""]
+    return " ".join([_meta(document, 'meta[name="generator"]'), *body_names])
+
+
+def _meta(document: Document, selector: str) -> str:
+    meta = document.select_one(selector)
+    return "" if meta is None else meta.attr("content") or ""
+
+
+def _any_contains(names: tuple[str, ...], types: list[str]) -> bool:
+    return any(name in item_type for item_type in types for name in names)

@@ -1,0 +1,164 @@
+"""A fetched page and its conversion options: the input of a page worker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from webdata_nb.page.content.parser import check_selector
+from webdata_nb.page.errors import BadInput, ScrapeError
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+PageFact: TypeAlias = Literal["metadata", "quality", "sketch", "shape", "audit", "rights"]
+"""An optional part of the result, described in `Scraped`."""
+
+
+SOURCE: Final = "page_source"
+"""The page as received, or the text of a document, among the formats; not a public one."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileSlice:
+    """A byte range of a file: `size` bytes from `start` on."""
+
+    path: str
+    start: int
+    size: int
+
+    def read(self) -> bytes:
+        """Return the bytes.
+
+        Raises
+        ------
+        ScrapeError
+            Of kind ``parse``, when the file is missing or too short.
+        """
+        try:
+            with Path(self.path).open("rb", buffering=0) as file:
+                file.seek(self.start)
+                content = file.read(self.size)
+        except OSError as error:
+            raise ScrapeError("parse", f"the page's own file is gone ({error.strerror})") from None
+        if len(content) != self.size:
+            raise ScrapeError("parse", "the page's own file was cut short")
+        return content
+
+
+@dataclass(frozen=True, slots=True)
+class PageSource:
+    """A fetched page.
+
+    Attributes
+    ----------
+    url
+        The requested URL.
+    final_url
+        The URL after redirects, the base of relative links.
+    status
+        The HTTP status of the response.
+    content_type
+        The ``Content-Type`` header as received, None without one.
+    body
+        The decoded body; empty while it is in `body_slice`.
+    redirects
+        The URL and status of each redirect response.
+    fetched_at
+        When the response arrived, in UTC.
+    headers
+        Other response headers, in the order received.
+    body_slice
+        The part of a file that holds the body, when it is not in memory.
+    """
+
+    url: str
+    final_url: str
+    status: int
+    content_type: str | None
+    body: bytes
+    redirects: tuple[tuple[str, int], ...]
+    fetched_at: datetime
+    headers: tuple[tuple[str, str], ...] = ()
+    body_slice: FileSlice | None = None
+
+    def load_body(self) -> PageSource:
+        """Return the page with its body in memory."""
+        if self.body_slice is None:
+            return self
+        return replace(self, body=self.body_slice.read(), body_slice=None)
+
+    def with_body_in(self, body_slice: FileSlice) -> PageSource:
+        """Return the page with its body in a file instead of memory."""
+        return PageSource(
+            self.url,
+            self.final_url,
+            self.status,
+            self.content_type,
+            b"",
+            self.redirects,
+            self.fetched_at,
+            self.headers,
+            body_slice,
+        )
+
+    def header(self, name: str) -> list[str]:
+        """Return the values of one header; names are case-insensitive."""
+        lower_name = name.lower()
+        return [value for key, value in self.headers if key.lower() == lower_name]
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionOptions:
+    """How a page is converted.
+
+    Attributes
+    ----------
+    formats
+        The output formats, by their names in the contract.
+    only_main_content
+        Convert the main content; False converts the whole page.
+    markdown_mode
+        Overrides `only_main_content` for Markdown: ``"article"`` or ``"full"``.
+    include_tags
+        CSS selectors; when given, only matching elements are content.
+    exclude_tags
+        CSS selectors of elements that are never content.
+    facts
+        Optional parts of the result; the others are not computed.
+    encoded
+        Return the formats as JSON bytes, for callers that forward them unread.
+    schema
+        A JSON Schema, as JSON text, to fill from the structured data of the page; None
+        extracts nothing.
+    extracted
+        Data that was extracted from the page, as JSON text, to find the evidence of its values;
+        None finds none.
+    """
+
+    formats: tuple[str, ...] = ("markdown",)
+    only_main_content: bool = True
+    markdown_mode: str | None = None
+    include_tags: tuple[str, ...] = ()
+    exclude_tags: tuple[str, ...] = ()
+    facts: frozenset[PageFact] = frozenset({"metadata", "quality"})
+    encoded: bool = False
+    schema: str | None = None
+    extracted: str | None = None
+
+
+def check_selectors(selectors: tuple[str, ...], *, loc: tuple[str | int, ...]) -> None:
+    """Check the CSS selectors of a request.
+
+    Raises
+    ------
+    BadInput
+        For the first invalid selector; its `loc` ends with the index of the selector.
+    """
+    for index, selector in enumerate(selectors):
+        try:
+            check_selector(selector)
+        except ValueError as error:
+            raise BadInput(str(error), loc=(*loc, index)) from None

@@ -1,0 +1,174 @@
+"""Rates the content of a page: text coverage, link density, language, score.
+
+Fields
+------
+word_count
+    Words of the content, counted by the spaces between them.
+text_coverage
+    The share of the visible text of the page that is content, 0 to 1.
+boilerplate_ratio
+    The link density of the content, 0 to 1: menus, teasers and tags consist of links.
+language
+    The declared language, else the detected one (ISO 639), else None.
+score
+    From 0 to 1: how likely a person would choose the same content. It combines the rung, the
+    link density, the length of paragraphs, the pictures per word, and whether there is text.
+low_confidence
+    Whether the content may be wrong or missing: `reason` says why.
+reason
+    Null, or why the confidence is low: the page has no words (``no text layer`` in a PDF file,
+    ``pictures only``, ``refreshes to URL``, ``no text``); the rules of the main content left next
+    to nothing, so that the visible page replaces it; the content is less than a tenth of the
+    visible text; or the score is below 0.45.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from webdata_nb.page.content.parser import (
+    detached,
+    detect_language_code,
+    elements_with_tags,
+)
+from webdata_nb.page.declared_refresh import parse_refresh
+
+if TYPE_CHECKING:
+    from webdata_nb.page.content.page_content import PageContent
+    from webdata_nb.page.content.parsed_page import ParsedPage
+
+_BASE_SCORE = 0.5
+_RUNG_SCORES = {"article": 0.25, "main": 0.0, "full": 0.05}
+_NOT_SEARCHED_SCORE = 0.2  # whole page or CSS selection
+_LINK_DENSITY_WEIGHT = -0.2
+_PROSE_WEIGHT = 0.15
+_PICTURES_WEIGHT = -0.15
+_PROSE_PARAGRAPH_LENGTH = 400  # characters of a full prose paragraph
+_WORDS_PER_PICTURE = 20
+_MIN_WORDS = 25
+_FALLBACK_FACTOR = 0.5
+_LOW_SCORE = 0.45
+_LOW_COVERAGE = 0.1
+_REFRESHES: Final = "refreshes to "
+_WORD: Final = re.compile(r"[^\W_]")
+_LANGUAGE_SAMPLE_LENGTH = 1000
+_MAX_DETACHED = 1000  # code elements; copying the text of many small ones costs less
+_CODE: Final = frozenset({"script", "style", "noscript", "template"})
+
+
+def visible_text_length(page: ParsedPage) -> int:
+    """Return the length of the text of a page without code."""
+    code = elements_with_tags(page.elements_by_tag, _CODE)
+    with detached(code[:_MAX_DETACHED]):
+        return len(page.document.text) - sum(len(element.text) for element in code[_MAX_DETACHED:])
+
+
+def rate_content(
+    page: ParsedPage,
+    content: PageContent,
+    text: str,
+    *,
+    visible: int | None,
+    language: str | None,
+    kind: str,
+) -> dict[str, Any]:
+    """Rate the content of a page.
+
+    Parameters
+    ----------
+    page
+        The page.
+    content
+        Its selected content.
+    text
+        Its text.
+    visible
+        Characters of text on the whole page; None when the main content was not searched.
+    language
+        The declared language.
+    kind
+        The type of the document.
+
+    Returns
+    -------
+    dict
+        The fields that the module docstring lists; ratios have three digits.
+    """
+    words = text.count(" ") + 1 if text else 0
+    link_length = sum(map(len, content.anchors.texts))
+    is_whole_page = visible is None or content.rung == "page"
+    length = max(1, len(text) if is_whole_page else len(content.element.text))
+    link_density = min(1.0, link_length / length)
+    score = _score(content, text, words, link_density)
+    coverage = 1.0 if is_whole_page else _ratio(length, visible or 0)
+    reason = _why_empty(page, content, kind)
+    if reason is None and visible is not None:
+        reason = _why_uncertain(content, score, coverage)
+    return {
+        "word_count": words,
+        "text_coverage": coverage,
+        "boilerplate_ratio": round(link_density, 3),
+        "language": language or detect_language_code(text[:_LANGUAGE_SAMPLE_LENGTH]),
+        "score": score,
+        "low_confidence": reason is not None,
+        "reason": reason,
+    }
+
+
+def reason_kind(reason: str | None) -> str:
+    """Return the reason of a low confidence without the details of one page; "" without one.
+
+    Examples
+    --------
+    >>> reason_kind("refreshes to https://example.com/")
+    'refreshes'
+    """
+    return "refreshes" if (reason or "").startswith(_REFRESHES) else reason or ""
+
+
+def _why_empty(page: ParsedPage, content: PageContent, kind: str) -> str | None:
+    """Return why a page has no words; None for one that has some."""
+    if _WORD.search(content.element.text):
+        return None
+    if kind == "pdf":
+        return "no text layer"
+    if "img" in content.elements_by_tag:
+        return "pictures only"
+    refreshes = map(parse_refresh, page.head.metas.get("refresh", ()))
+    if (refresh := next(filter(None, refreshes), None)) is not None:
+        return f"{_REFRESHES}{page.link_resolver[refresh.url] or refresh.url}"
+    return "no text"
+
+
+def _why_uncertain(content: PageContent, score: float, coverage: float) -> str | None:
+    if content.is_fallback:
+        return "the rules of the main content left next to nothing: this is the visible page"
+    if coverage < _LOW_COVERAGE:
+        return "less than a tenth of the visible text"
+    return f"a score below {_LOW_SCORE}" if score < _LOW_SCORE else None
+
+
+def _score(content: PageContent, text: str, words: int, link_density: float) -> float:
+    pictures = min(
+        1.0, len(content.elements_by_tag.get("img", ())) * _WORDS_PER_PICTURE / max(1, words)
+    )
+    score = _BASE_SCORE + _LINK_DENSITY_WEIGHT * link_density + _PICTURES_WEIGHT * pictures
+    if content.rung in _RUNG_SCORES:
+        score += _RUNG_SCORES[content.rung] + _PROSE_WEIGHT * _prose_share(text)
+    else:
+        score += _NOT_SEARCHED_SCORE
+    if content.is_fallback:
+        score *= _FALLBACK_FACTOR
+    return round(max(0.0, score) * min(1.0, words / _MIN_WORDS), 3)
+
+
+def _prose_share(text: str) -> float:
+    """Return how close the mean paragraph length is to that of prose, 0 to 1."""
+    paragraph = len(text) / (text.count("\n\n") + 1)
+    return min(1.0, math.log1p(paragraph) / math.log(_PROSE_PARAGRAPH_LENGTH))
+
+
+def _ratio(part: int, total: int) -> float:
+    return round(min(1.0, part / max(1, total)), 3)

@@ -1,0 +1,127 @@
+"""Recognizes the sections of a text, which carry names that elsewhere mean boilerplate.
+
+Generators of documentation name a section after its subject: "sharing-state", "related-objects",
+"form-fields", "SQL-SYNTAX-COMMENTS".
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from webdata_nb.page.content.class_names import (
+    CONSENT,
+    MAX_NAME_LENGTH,
+    NOT_CONTENT,
+    OVERLAY,
+    SIGN_UP,
+    traits_of,
+)
+from webdata_nb.page.content.parser import Element, Text, text_of
+from webdata_nb.page.content.tags import HEADINGS
+from webdata_nb.page.content.trailer_headings import is_trailer_heading
+
+if TYPE_CHECKING:
+    from webdata_nb.page.content.parser import Node
+
+_SECTION_NUMBER: Final = re.compile(r"\W*(?:[A-Z]\.|\d+\.|\d+\b)[\d.]*\s+")
+_MAX_HEADING_WRAPPERS = 4  # of a heading in its section, as DocBook writes them
+_MAX_SPACES = 8  # nodes without words between two sections
+_MIN_TEXT_LENGTH = 250  # characters
+_MAX_LINK_SHARE = 0.1
+_NEVER_TEXT: Final = SIGN_UP | CONSENT | OVERLAY
+
+
+def is_named_by_subject(section: Element, identifier: str) -> bool:
+    """Return whether an element is a section of a text and its id says what it is about.
+
+    Its id is made from its heading, or it is one of several sections side by side.
+    """
+    heading = opening_heading(section)
+    if heading is None:
+        return False
+    text = text_of(heading)
+    if not is_trailer_heading(text) and _is_made_from(text, identifier):
+        return True
+    if traits_of(identifier[:MAX_NAME_LENGTH]) & _NEVER_TEXT:
+        return False
+    return is_one_of_sections(section)
+
+
+def opening_heading(section: Element) -> Element | None:
+    """Return the heading that an element begins with."""
+    part = section
+    for _ in range(_MAX_HEADING_WRAPPERS):
+        first = next((child for child in part.children if _is_visible(child)), None)
+        if not isinstance(first, Element):
+            return None
+        if first.tag in HEADINGS:
+            return first
+        part = first
+    return None
+
+
+def is_one_of_sections(section: Element) -> bool:
+    """Return whether an element with text or code is a section beside others of its kind.
+
+    The other has a heading of the same level, and neither its id nor its heading is boilerplate.
+    """
+    heading = opening_heading(section)
+    return heading is not None and _has_beside(section, heading) and _holds_text(section)
+
+
+def _has_beside(section: Element, heading: Element) -> bool:
+    for name in ("previous_sibling", "next_sibling"):
+        other = _visible_neighbour(section, name)
+        if (
+            isinstance(other, Element)
+            and other.tag == section.tag
+            and other.attr("class") == section.attr("class")
+            and not traits_of((other.attr("id") or "")[:MAX_NAME_LENGTH]) & NOT_CONTENT
+        ):
+            beside = opening_heading(other)
+            if (
+                beside is not None
+                and beside.tag == heading.tag
+                and not is_trailer_heading(text_of(beside))
+            ):
+                return True
+    return False
+
+
+def _visible_neighbour(section: Element, direction: str) -> Node | None:
+    node: Node | None = getattr(section, direction)
+    for _ in range(_MAX_SPACES):
+        if node is None or _is_visible(node):
+            return node
+        node = getattr(node, direction)
+    return None
+
+
+def _is_visible(node: object) -> bool:
+    if isinstance(node, Element):
+        return node.tag in HEADINGS or bool(node.text.strip())
+    return type(node) is Text and bool(node.data.strip())
+
+
+def _is_made_from(heading: str, identifier: str) -> bool:
+    """Return whether an id is a heading, after a prefix such as ``s-``."""
+    name = _slug(identifier)
+    for text in (heading, _SECTION_NUMBER.sub("", heading, count=1)):
+        slug = _slug(text)
+        if slug and name.endswith(slug):
+            return not traits_of(name[: -len(slug)]) & NOT_CONTENT
+    return False
+
+
+def _slug(text: str) -> str:
+    return "".join(filter(str.isalnum, text)).lower()
+
+
+def _holds_text(section: Element) -> bool:
+    """Return whether a section holds code or text rather than links."""
+    if section.select_one("pre") is not None:
+        return True
+    length = len(text_of(section))
+    links = sum(len(text_of(link)) for link in section.select("a"))
+    return length >= _MIN_TEXT_LENGTH and links <= _MAX_LINK_SHARE * length

@@ -1,0 +1,101 @@
+"""Reads the redirects that pages declare: the header `Refresh` and ``meta http-equiv=refresh``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import turbohtml
+
+from webdata_nb.page.urls import join_url
+
+if TYPE_CHECKING:
+    from turbohtml import Element
+
+MAX_DELAY_S: Final = 5
+"""A longer refresh is for readers, and the page before it is one of its own."""
+
+_SEARCHED_BYTES: Final = 64 * 1024
+_MARK: Final = re.compile(rb"http-equiv\s*=\s*[\"']?\s*refresh", re.IGNORECASE)
+# The "shared declarative refresh steps" of the HTML standard.
+_VALUE: Final = re.compile(
+    r"\s*(?P<delay>\d{1,9})?(?:\.[\d.]*)?(?:\s*[;,]\s*|\s+)"
+    r"(?:url\s*=\s*)?(?:\"(?P<double>[^\"]*)|'(?P<single>[^']*)|(?P<bare>.*))",
+    re.IGNORECASE | re.DOTALL,
+)
+_LINE_BREAKS: Final = re.compile(r"[\t\n\r]")
+
+
+@dataclass(frozen=True, slots=True)
+class Refresh:
+    """A declared redirect: seconds until it happens, and the URL as written."""
+
+    delay_s: int
+    url: str
+
+
+def parse_refresh(value: str) -> Refresh | None:
+    """Parse the value of a refresh; None for one that reloads the page, and for an invalid one.
+
+    Examples
+    --------
+    >>> parse_refresh("5; URL='/next'")
+    Refresh(delay_s=5, url='/next')
+    >>> parse_refresh("30") is None
+    True
+    """
+    match = _VALUE.match(value)
+    if match is None or (match["delay"] is None and not value.lstrip().startswith(".")):
+        return None
+    written = next((match[name] for name in ("double", "single", "bare") if match[name]), "")
+    url = _LINE_BREAKS.sub("", written).strip()
+    return Refresh(int(match["delay"] or 0), url) if url else None
+
+
+def refresh_target(url: str, header: str | None, body: bytes) -> str | None:
+    """Return where a page redirects to within a few seconds; None for one that stays.
+
+    Parameters
+    ----------
+    url
+        The URL of the page.
+    header
+        Its header `Refresh`.
+    body
+        Its body, of which the first 64 KiB are read. A refresh in a ``noscript`` counts if the page
+        has no text: a page with text is what a reader without scripts should see.
+    """
+    refresh = parse_refresh(header) if header else None
+    base = url
+    if refresh is None and _MARK.search(body, 0, _SEARCHED_BYTES) is not None:
+        refresh, base = _refresh_in(body[:_SEARCHED_BYTES], url)
+    if refresh is None or refresh.delay_s > MAX_DELAY_S:
+        return None
+    target = join_url(base, refresh.url)
+    is_reload = target is None or target.partition("#")[0] == url.partition("#")[0]
+    return None if is_reload else target
+
+
+def _refresh_in(body: bytes, url: str) -> tuple[Refresh | None, str]:
+    """Return the first refresh of a page, and the base of its URL."""
+    document = turbohtml.parse(body)
+    base = document.select_one("base[href]")
+    href = base.attr("href") if base is not None else None
+    base_url = (join_url(url, href) if href else None) or url
+    for element in document.select("meta[http-equiv=refresh i]"):
+        refresh = parse_refresh(element.attr("content") or "")
+        if refresh is not None and (element.closest("noscript") is None or not _has_text(document)):
+            return refresh, base_url
+    return None, base_url
+
+
+def _has_text(document: turbohtml.Document) -> bool:
+    """Return whether a page shows text without its scripts and notices about them."""
+    body = document.select_one("body")
+    if body is None:
+        return False
+    hidden: list[Element] = body.select("script,style,template,noscript")
+    return len("".join(body.text.split())) > sum(
+        len("".join(element.text.split())) for element in hidden
+    )

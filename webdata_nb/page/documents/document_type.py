@@ -1,0 +1,213 @@
+"""Detects the type of a document from its Content-Type and its first bytes."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, Literal, get_args
+
+from webdata_nb.page.documents.office.detection import (
+    LEGACY_TYPES,
+    OfficeType,
+    detect_office_type,
+)
+from webdata_nb.page.errors import ScrapeError
+
+if TYPE_CHECKING:
+    from webdata_nb.page.content.page_source import PageSource
+
+DocumentType = Literal["html", "feed", "json", "xml", "text", "markdown", "csv", "pdf"] | OfficeType
+OFFICE_TYPES: Final[frozenset[DocumentType]] = frozenset(get_args(OfficeType))
+
+_SNIFFED_BYTES = 1024
+_HTML_TYPES = frozenset({"text/html", "application/xhtml+xml", "application/xhtml"})
+_PDF_TYPES = frozenset(
+    {"application/pdf", "application/x-pdf", "application/acrobat", "text/pdf", "text/x-pdf"}
+)
+# Types that only ask for a download, or name what made the page.
+_VAGUE_TYPES = frozenset(
+    {
+        "",
+        "*/*",
+        "text/plain",
+        "unknown/unknown",
+        "binary/octet-stream",
+        "application/binary",
+        "application/download",
+        "application/force-download",
+        "application/octet-stream",
+        "application/octetstream",
+        "application/save",
+        "application/unknown",
+        "application/x-download",
+        "application/x-force-download",
+        "application/x-httpd-php",
+        "application/x-octet-stream",
+        "application/x-unknown",
+        "application/x-unknown-content-type",
+    }
+)
+_MEDIA = ("image/", "audio/", "video/", "font/")
+_FEED_TYPES = frozenset(
+    {
+        "application/rss+xml",
+        "application/atom+xml",
+        "application/rdf+xml",
+        "application/feed+json",
+    }
+)
+# Subtypes of text/* and application/*; a leading "x-" makes no difference.
+_TEXT_SUBTYPES: dict[str, DocumentType] = {
+    "markdown": "markdown",
+    "md": "markdown",
+    "mdx": "markdown",
+    "web-markdown": "markdown",
+    "gfm": "markdown",
+    "rst": "text",
+    "csv": "csv",
+    "comma-separated-values": "csv",
+    "tab-separated-values": "csv",
+    "tsv": "csv",
+}
+# Ends of paths that tell the type of a document without a precise Content-Type. Sphinx publishes
+# its sources with a further ".txt"; llms.txt is Markdown by its definition (llmstxt.org).
+_PATH_ENDS: dict[str, DocumentType] = {
+    "md": "markdown",
+    "mdx": "markdown",
+    "markdown": "markdown",
+    "mdown": "markdown",
+    "mkd": "markdown",
+    "rst": "text",
+    "csv": "csv",
+    "tsv": "csv",
+    "json": "json",
+    "jsonl": "json",
+    "ndjson": "json",
+    "geojson": "json",
+    "webmanifest": "json",
+}
+_LLMS_FILES = ("/llms.txt", "/llms-full.txt")
+_JSON_LINES = frozenset({"x-ndjson", "ndjson", "jsonl", "x-jsonlines"})
+_JSON_FEED = b"jsonfeed.org/version/"
+_FEED_ROOT = re.compile(rb"<(?:rss|feed|rdf:RDF)[\s>]", re.IGNORECASE)
+_HTML_ROOT = re.compile(rb"<(?:!doctype\s+html|html)[\s>]", re.IGNORECASE)
+_HTML_START = re.compile(
+    rb"<(?:!doctype\s+html|html|head|body|title|meta|script|style|h1|div|p|table|a|b|br|ul|font"
+    rb"|iframe|article|section|main|nav|header|!--)[\s>/-]",
+    re.IGNORECASE,
+)
+# "Binary data bytes" of the MIME Sniffing standard: no text contains them.
+_BINARY = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
+_BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
+
+
+def detect_document_type(source: PageSource) -> DocumentType:
+    """Detect a document type: by the signature of the body, else by the Content-Type.
+
+    Only a type that says nothing leaves the decision to the path and the first bytes.
+
+    Raises
+    ------
+    ScrapeError
+        `kind` is ``unsupported_type``: no supported document; or ``parse``: declared as PDF,
+        but it is none.
+    """
+    declared = (source.content_type or "").partition(";")[0].strip().lower()
+    start = source.body[:_SNIFFED_BYTES]
+    if _is_pdf(start, declared):
+        return "pdf"
+    office_type = detect_office_type(source.body, declared)
+    if office_type is not None:
+        return office_type
+    if declared in _HTML_TYPES:
+        return "feed" if _FEED_ROOT.match(_without_prolog(start)) else "html"
+    if declared in _VAGUE_TYPES or declared in LEGACY_TYPES:
+        return _by_content(start, declared, source.final_url)
+    if _HTML_ROOT.match(_without_mark(start).lstrip()):
+        return "html"  # a page in place of the declared document, often one about an error
+    document_type = _by_content_type(declared, start)
+    if document_type is None:
+        raise ScrapeError("unsupported_type", f"pages of type {declared} cannot be read")
+    return document_type
+
+
+def _is_pdf(start: bytes, declared: str) -> bool:
+    """Return whether a body is a PDF file, which some servers send behind other bytes."""
+    if declared in _PDF_TYPES or (declared in _VAGUE_TYPES and declared != "text/plain"):
+        return b"%PDF-" in start
+    # A text may mention the signature, but no text begins with it.
+    return _without_mark(start).lstrip().startswith(b"%PDF-")
+
+
+def _by_content_type(declared: str, start: bytes) -> DocumentType | None:
+    subtype = declared.partition("/")[2]
+    if declared in _PDF_TYPES:
+        raise ScrapeError("parse", "declared as PDF, but it does not begin as one")
+    if declared.startswith(("text/", "application/")):
+        document_type = _TEXT_SUBTYPES.get(subtype.removeprefix("x-"))
+        if document_type is not None:
+            return document_type
+    if declared in _FEED_TYPES:
+        return "feed"
+    if subtype == "json" or subtype.endswith("+json") or subtype in _JSON_LINES:
+        return "feed" if _JSON_FEED in start else "json"
+    if declared.startswith(_MEDIA):
+        return None
+    if subtype == "xml" or subtype.endswith("+xml"):
+        return _xml_type(start)
+    return "text" if declared.startswith("text/") else None
+
+
+def _by_content(start: bytes, declared: str, url: str) -> DocumentType:
+    unmarked = _without_mark(start)
+    text = unmarked.lstrip()
+    if _HTML_ROOT.match(text):
+        return "html"
+    if text.startswith(b"<?xml") or _FEED_ROOT.match(text):
+        return _xml_type(start)
+    by_path = _by_path(url)
+    is_markup = declared != "text/plain" and _HTML_START.match(text) is not None
+    if is_markup and by_path != "markdown":  # which may begin with HTML
+        return "html"
+    if unmarked == start and _BINARY.search(start):
+        raise ScrapeError("unsupported_type", "the body is binary data of no declared type")
+    if by_path is not None:
+        return by_path
+    if declared != "text/plain" and text[:1] in {b"{", b"["}:
+        return "feed" if _JSON_FEED in start else "json"
+    return "text"
+
+
+def _without_mark(start: bytes) -> bytes:
+    """Return the first bytes without a byte order mark."""
+    for mark in _BYTE_ORDER_MARKS:
+        start = start.removeprefix(mark)
+    return start
+
+
+def _by_path(url: str) -> DocumentType | None:
+    """Return the type that the extension of a URL's path suggests."""
+    path = url.partition("#")[0].partition("?")[0].lower()
+    if path.endswith(_LLMS_FILES):
+        return "markdown"
+    _, dot, end = path.removesuffix(".txt").rpartition("/")[2].rpartition(".")
+    return _PATH_ENDS.get(end) if dot else None
+
+
+def _xml_type(start: bytes) -> DocumentType:
+    root = _without_prolog(start)
+    if _HTML_ROOT.match(root):
+        return "html"
+    return "feed" if _FEED_ROOT.match(root) else "xml"
+
+
+def _without_prolog(start: bytes) -> bytes:
+    """Return an XML document from its first element or document type on."""
+    position = 0
+    while (position := start.find(b"<", position)) >= 0:
+        if start.startswith(b"<!--", position):
+            position = max(start.find(b"-->", position), position + 1)
+        elif start.startswith(b"<?", position):
+            position = max(start.find(b"?>", position), position + 1)
+        else:
+            return start[position:]
+    return b""

@@ -1,0 +1,224 @@
+"""Converts Excel workbooks (.xlsx) to HTML: a heading and a table for each visible sheet."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from html import escape
+from typing import TYPE_CHECKING, Any, Final
+
+from webdata_nb.page.documents.converted_document import ConvertedDocument
+from webdata_nb.page.documents.office.html_blocks import MAX_CHARACTERS, write_text
+from webdata_nb.page.documents.office.number_formats import NumberFormats
+from webdata_nb.page.documents.office.package import OfficePackage
+from webdata_nb.page.documents.office.spreadsheet_grid import (
+    MAX_CELLS,
+    MergedRange,
+    write_sheet,
+)
+from webdata_nb.page.documents.office.xml_parts import (
+    attribute,
+    child,
+    children,
+    descendants,
+    local_name,
+    relationship_id,
+    stream_elements,
+    to_int,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from webdata_nb.page.documents.office.archive import DocumentArchive
+    from webdata_nb.page.documents.office.xml_parts import XmlElement
+
+_MAIN_PART: Final = "xl/workbook.xml"
+_REFERENCE: Final = re.compile(r"\$?([A-Z]{1,3})\$?(\d{1,7})")
+_LINK_FORMULA: Final = re.compile(r'\s*HYPERLINK\(\s*"([^"]*)"')
+_HIDDEN: Final = frozenset({"hidden", "veryHidden"})
+
+
+@dataclass(slots=True)
+class _RawCell:
+    """A cell as stored: `text` is a number, a text, or the index of a shared string."""
+
+    kind: str
+    text: str
+    style: int
+    href: str | None = None
+
+
+@dataclass(slots=True)
+class _WorksheetCells:
+    name: str
+    cells: dict[tuple[int, int], _RawCell] = field(default_factory=dict)
+    merged: list[MergedRange] = field(default_factory=list)
+
+
+def convert_spreadsheet(archive: DocumentArchive) -> ConvertedDocument:
+    """Convert a workbook.
+
+    Raises
+    ------
+    ScrapeError
+        `kind` is ``parse``.
+    """
+    return _WorkbookReader(OfficePackage(archive)).convert()
+
+
+class _WorkbookReader:
+    def __init__(self, package: OfficePackage) -> None:
+        self._package = package
+        self._main = package.main_part(_MAIN_PART)
+        self._cells_left = MAX_CELLS
+        self._characters_left = MAX_CHARACTERS
+        self._is_truncated = False
+
+    def convert(self) -> ConvertedDocument:
+        workbook = self._package.read(self._main)
+        names = list(children(child(workbook, "sheets"), "sheet"))
+        visible = [sheet for sheet in names if attribute(sheet, "state") not in _HIDDEN]
+        sheets = [self._read_sheet(sheet) for sheet in visible]
+        strings = self._shared_strings(sheets)
+        is_1904 = attribute(child(workbook, "workbookPr"), "date1904") in {"1", "true"}
+        styles = self._package.related(self._main, "styles")
+        formats = NumberFormats(styles, is_1904=is_1904)
+        html = "".join(self._write(sheet, strings, formats) for sheet in sheets)
+        metadata: dict[str, Any] = {"sheet_count": len(names)}
+        if self._is_truncated:
+            metadata["truncated"] = True
+        return ConvertedDocument(self._package.properties().to_html(html), metadata=metadata)
+
+    def _read_sheet(self, declaration: XmlElement) -> _WorksheetCells:
+        sheet = _WorksheetCells(attribute(declaration, "name") or "")
+        relationships = self._package.relationships(self._main)
+        related = relationships.get(relationship_id(declaration) or "")
+        stream = self._package.archive.open(related.target) if related is not None else None
+        is_sheet = related is not None and related.kind == "worksheet"
+        if stream is None or related is None or not is_sheet or self._is_truncated:
+            return sheet
+        with stream:
+            elements = stream_elements(stream, "row", "mergeCell", "hyperlink")
+            for number, element in enumerate(elements):
+                name = local_name(element)
+                if name == "row":
+                    self._read_row(element, number, sheet)
+                elif name == "mergeCell":
+                    _add_merged(attribute(element, "ref") or "", sheet)
+                else:
+                    self._add_link(element, related.target, sheet)
+                if self._is_truncated:
+                    break
+        return sheet
+
+    def _read_row(self, row: XmlElement, index: int, sheet: _WorksheetCells) -> None:
+        row_number = to_int(row.get("r"), index + 1)
+        column = 0
+        for cell in children(row, "c"):
+            column = _column(cell.get("r"), column + 1)
+            raw = _raw_cell(cell)
+            if not raw.text:
+                continue
+            if not self._cells_left:
+                self._is_truncated = True
+                return
+            self._cells_left -= 1
+            sheet.cells[row_number, column] = raw
+
+    def _add_link(self, element: XmlElement, part: str, sheet: _WorksheetCells) -> None:
+        place = _place((attribute(element, "ref") or "").partition(":")[0])
+        target = self._package.external_target(part, relationship_id(element))
+        if place in sheet.cells and target:
+            sheet.cells[place].href = target
+
+    def _shared_strings(self, sheets: list[_WorksheetCells]) -> dict[str, str]:
+        """Return the strings that cells refer to, by their indexes."""
+        needed = {
+            cell.text for sheet in sheets for cell in sheet.cells.values() if cell.kind == "s"
+        }
+        part = next(iter(self._package.related_parts(self._main, "sharedStrings")), None)
+        stream = self._package.archive.open(part) if part is not None and needed else None
+        if stream is None:
+            return {}
+        strings: dict[str, str] = {}
+        with stream:
+            for index, element in enumerate(stream_elements(stream, "si")):
+                if str(index) in needed:
+                    strings[str(index)] = _rich_text(element)
+                    if len(strings) == len(needed):
+                        break
+        return strings
+
+    def _write(
+        self, sheet: _WorksheetCells, strings: dict[str, str], formats: NumberFormats
+    ) -> str:
+        cells = {}
+        for place, cell in sheet.cells.items():
+            text = _display(cell, strings, formats)
+            self._characters_left -= len(text)
+            if self._characters_left < 0:
+                self._is_truncated = True
+                break
+            html = write_text(text)
+            cells[place] = f'<a href="{escape(cell.href)}">{html}</a>' if cell.href else html
+        heading = f"<h2>{escape(sheet.name)}</h2>" if sheet.name else ""
+        return heading + write_sheet(cells, sheet.merged)
+
+
+def _raw_cell(cell: XmlElement) -> _RawCell:
+    kind = cell.get("t") or "n"
+    style = to_int(cell.get("s"), -1)
+    if kind == "inlineStr":
+        return _RawCell(kind, _rich_text(child(cell, "is")), style)
+    value, formula = child(cell, "v"), child(cell, "f")
+    if formula is not None and formula.text and (value is None or not value.text):
+        # The program that wrote the file did not compute it.
+        return _RawCell("str", f"={formula.text}", style)
+    text = (value.text if value is not None else None) or ""
+    link = _LINK_FORMULA.match(formula.text or "") if formula is not None else None
+    return _RawCell(kind, text, style, link[1] if link is not None else None)
+
+
+def _display(cell: _RawCell, strings: dict[str, str], formats: NumberFormats) -> str:
+    if cell.kind == "s":
+        return strings.get(cell.text.strip(), "")
+    if cell.kind == "b":
+        return "TRUE" if cell.text.strip() == "1" else "FALSE"
+    return formats.write(cell.text, cell.style) if cell.kind == "n" else cell.text
+
+
+def _rich_text(element: XmlElement | None) -> str:
+    """Return the text of a string, without the phonetic guides of Japanese texts."""
+    return "".join(_texts(element))
+
+
+def _texts(element: XmlElement | None) -> Iterator[str]:
+    for part in children(element, "t", "r"):
+        for text in descendants(part, "t"):
+            yield text.text or ""
+
+
+def _add_merged(reference: str, sheet: _WorksheetCells) -> None:
+    first, _, last = reference.partition(":")
+    start, end = _place(first), _place(last)
+    if start is not None and end is not None:
+        sheet.merged.append(MergedRange(*start, *end))
+
+
+def _place(reference: str) -> tuple[int, int] | None:
+    """Return row and column of a reference such as ``B7``."""
+    match = _REFERENCE.fullmatch(reference)
+    return (int(match[2]), _letters_to_column(match[1])) if match is not None else None
+
+
+def _column(reference: str | None, default: int) -> int:
+    match = _REFERENCE.fullmatch(reference or "")
+    return _letters_to_column(match[1]) if match is not None else default
+
+
+def _letters_to_column(letters: str) -> int:
+    column = 0
+    for letter in letters:
+        column = 26 * column + ord(letter) - ord("A") + 1
+    return column

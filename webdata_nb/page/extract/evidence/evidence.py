@@ -1,0 +1,208 @@
+"""Finds the evidence of a page's extracted values. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import groupby
+from typing import Any, Final
+
+from webdata_nb.page.extract.evidence.claims import Claim, ClaimGroup, group_claims
+from webdata_nb.page.extract.evidence.field_labels import FieldLabels
+from webdata_nb.page.extract.evidence.html_scan import scan_html
+from webdata_nb.page.extract.evidence.item_records import (
+    Places,
+    assign_records,
+    is_identity,
+    is_within,
+)
+from webdata_nb.page.extract.evidence.judgement import ClaimJudge, OwnParts, ValueEvidence
+from webdata_nb.page.extract.evidence.link_targets import LinkTargets
+from webdata_nb.page.extract.evidence.occurrences import Occurrence, find_value
+from webdata_nb.page.extract.evidence.page_index import PageIndex, Span
+from webdata_nb.page.extract.evidence.page_tree import ROOT
+from webdata_nb.page.extract.evidence.records import PageRecords
+from webdata_nb.page.extract.evidence.span_labels import read_span_labels
+from webdata_nb.page.extract.evidence.state_judgement import ShownPage, StateJudge
+from webdata_nb.page.extract.evidence.states import is_state
+
+_MAX_PARTS: Final = 50
+_LIST_SEPARATOR: Final = re.compile(r"[,;|\u2022\u00b7\n]|\s(?:/|&|and)\s")
+_MIN_IDENTITY: Final = 4
+_NO_URL: Final = "http://page.invalid/"
+
+
+def find_evidence(page: str, data: Mapping[str, Any], *, url: str = _NO_URL) -> list[ValueEvidence]:
+    """Return the evidence of each value in the data that was extracted from a page.
+
+    Parameters
+    ----------
+    page
+        The source of the page.
+    data
+        The extracted data. Null and empty lists are no values.
+    url
+        The URL of the page.
+
+    Examples
+    --------
+    >>> page = "<h1>Copper kettle</h1><p>Price: 1.129,90 EUR</p>"
+    >>> for found in find_evidence(page, {"name": "Copper kettle", "price": 1129.9, "sku": "K-1"}):
+    ...     print(found.pointer, found.verdict, found.quote)
+    /name verbatim Copper kettle
+    /price derived 1.129,90
+    /sku unsupported None
+    """
+    groups = group_claims(data)
+    if not groups:
+        return []
+    index = PageIndex.of_tree(scan_html(page))
+    return list(_EvidenceFinder(index, url).find(groups))
+
+
+class _EvidenceFinder:
+    """Finds the evidence of the values of one page."""
+
+    def __init__(self, index: PageIndex, url: str) -> None:
+        self._index, self._records = index, PageRecords(index)
+        self._shown = ShownPage(index.tree.source, url)
+        self._link_targets = LinkTargets(index, url)
+
+    def find(self, groups: Sequence[ClaimGroup]) -> Iterator[ValueEvidence]:
+        for list_pointer, entries in groupby(groups, key=lambda group: group.list_pointer):
+            if list_pointer:
+                yield from self._find_entries(list(entries))
+            else:
+                yield from (each for group in entries for each in self._find_subject(group))
+
+    def _find_subject(self, group: ClaimGroup) -> Iterator[ValueEvidence]:
+        """Find the values of the thing that a page is about, outside of the cards of others."""
+        places = self._places(group)
+        own_cards = self._own_cards(group, places)
+        yield from self._judge(group, places, OwnParts(partial(self._is_in, own_cards)))
+
+    def _is_in(self, own_cards: frozenset[int], span: Span) -> bool:
+        element = self._index.tree.pieces[self._index.piece_at(span[0])].element
+        return all(card in own_cards for card in self._records.cards(element))
+
+    def _own_cards(self, group: ClaimGroup, places: Places) -> frozenset[int]:
+        """Return the cards that describe the subject of a page.
+
+        These are cards with its name or code, and where the page has nothing but cards, the one
+        with most of its values.
+        """
+        cards = {claim.pointer: self._cards_of(places[claim.pointer]) for claim in group.claims}
+        outside = sum(ROOT in found for found in cards.values())
+        own: set[int] = set()
+        fields = FieldLabels(group.paths)
+        for claim in group.claims:
+            found = cards[claim.pointer]
+            if ROOT in found and is_identity(claim.path) and len(str(claim.value)) >= _MIN_IDENTITY:
+                own |= found if self._is_labelled(claim, places[claim.pointer], fields) else set()
+        counts: dict[int, int] = {}
+        for found in cards.values():
+            for card in found if ROOT not in found else ():
+                counts[card] = counts.get(card, 0) + 1
+        if counts and max(counts.values()) > max(outside, 1 if outside else 0):
+            own.add(max(counts, key=lambda card: (counts[card], -card)))
+        return frozenset(own - {ROOT})
+
+    def _is_labelled(
+        self, claim: Claim, occurrences: Sequence[Occurrence], fields: FieldLabels
+    ) -> bool:
+        """Return whether a label names the field of a value, outside of all cards."""
+        return any(
+            claim.path in read_span_labels(self._index, each.span, fields).fields
+            for each in occurrences
+            if self._cards_of([each]) == {ROOT}
+        )
+
+    def _cards_of(self, occurrences: Sequence[Occurrence]) -> set[int]:
+        pieces = self._index.tree.pieces
+        elements = (pieces[self._index.piece_at(each.span[0])].element for each in occurrences)
+        return {self._records.card(element) for element in elements}
+
+    def _find_entries(self, groups: Sequence[ClaimGroup]) -> Iterator[ValueEvidence]:
+        """Find the values of the entries of a list, each in the part that describes it."""
+        places: dict[str, Sequence[Occurrence]] = {}
+        for group in groups:
+            places |= self._places(group)
+        parts = assign_records(self._index, self._records, groups, places)
+        all_parts = {part for own in parts.values() for part in own}
+        parents = {self._index.tree.parents[part] for part in all_parts}
+        containers = [self._span_of(parent) for parent in parents]
+        for number, group in enumerate(groups):
+            own = [self._index.text_span(part) for part in parts.get(number, ())]
+            if own:
+                within = {claim.pointer: self._within(claim, own) for claim in group.claims}
+                nearest = {at: within[at] or places[at] for at in within}
+                contains = partial(_is_in_parts, own, containers)
+                yield from self._judge(group, nearest, OwnParts(contains, own))
+            elif all_parts:
+                outside = OwnParts(partial(_is_outside, containers), ())
+                yield from self._judge(group, places, outside)
+            else:
+                yield from self._find_subject(group)
+
+    def _span_of(self, element: int) -> Span:
+        return (0, len(self._index.text)) if element == ROOT else self._index.text_span(element)
+
+    def _within(self, claim: Claim, parts: Sequence[Span]) -> list[Occurrence]:
+        if is_state(claim):
+            return []
+        return [each for part in parts for each in find_value(self._index, claim.value, part)]
+
+    def _places(self, group: ClaimGroup) -> dict[str, Sequence[Occurrence]]:
+        return {
+            claim.pointer: [] if is_state(claim) else find_value(self._index, claim.value)
+            for claim in group.claims
+        }
+
+    def _judge(self, group: ClaimGroup, places: Places, own: OwnParts) -> Iterator[ValueEvidence]:
+        fields = FieldLabels(group.paths)
+        judge = ClaimJudge(self._index, fields, own.contains, group.claims)
+        states = StateJudge(self._index, fields, own, self._shown)
+        for claim in group.claims:
+            if is_state(claim):
+                yield states.judge(claim)
+                continue
+            found = judge.judge(claim, places[claim.pointer])
+            if found.start is None and isinstance(claim.value, str):
+                by_link = self._link_targets.judge(claim, own.contains)
+                found = by_link or self._judge_joined(claim, fields, own) or found
+            yield found
+
+    def _judge_joined(
+        self, claim: Claim, fields: FieldLabels, own: OwnParts
+    ) -> ValueEvidence | None:
+        """Return the evidence of a text whose parts are the items of one list of the page."""
+        texts = _LIST_SEPARATOR.split(str(claim.value))
+        parts = [part for text in texts if (part := text.strip())]
+        if not 1 < len(parts) <= _MAX_PARTS:
+            return None
+        items = [Claim(claim.pointer, claim.path, part) for part in parts]
+        judge = ClaimJudge(self._index, fields, own.contains, items)
+        found = [judge.judge(item, find_value(self._index, item.value)) for item in items]
+        starts = [
+            each.start for each in found if each.start is not None and each.verdict != "unsupported"
+        ]
+        if len(starts) != len(parts):
+            return None
+        tree = self._index.tree
+        parents = {
+            tree.parents[element] for start in starts if (element := tree.element_at(start)) != ROOT
+        }
+        if len(parents) != 1:
+            return None
+        start, end = min(starts), max(each.end or 0 for each in found)
+        quote = tree.quote(start, end)
+        return ValueEvidence(claim.pointer, "derived", start, end, quote, "as items of a list")
+
+
+def _is_in_parts(own: Sequence[Span], containers: Sequence[Span], span: Span) -> bool:
+    return any(is_within(span, part) for part in own) or _is_outside(containers, span)
+
+
+def _is_outside(containers: Sequence[Span], span: Span) -> bool:
+    return not any(is_within(span, container) for container in containers)

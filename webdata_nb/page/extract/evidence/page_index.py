@@ -1,0 +1,335 @@
+"""The folded text of a page, in which values are searched, with the place of each part."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import date
+from functools import cached_property, lru_cache
+from itertools import islice
+from typing import Final
+
+from webdata_nb.page.content.date_text import find_dates
+from webdata_nb.page.extract.evidence.folding import (
+    WORD,
+    FoldedOffsets,
+    fold_source,
+    is_in_word,
+    is_inside_character,
+)
+from webdata_nb.page.extract.evidence.page_tree import ROOT, PageTree, TextPiece
+from webdata_nb.page.extract.numbers import parse_number
+from webdata_nb.page.extract.visible.shown_amounts import CENTS, makes_cents
+from webdata_nb.page.extract.visible.wording import UNSPACED
+
+MAX_MATCHES: Final = 64
+"""Places of one value that are looked at."""
+_MAX_PIECE_TEXT: Final = 400
+_MAX_JOINED: Final = 60
+_MAX_TRIES: Final = 1000
+_MAX_NUMBERS: Final = 50_000
+_DIGITS: Final = r"\d{1,40}+(?!\d)"
+_NUMBER: Final = re.compile(
+    rf"(?:(?<![\w.,])[.,]?|(?<=[^\d\W])){_DIGITS}(?:[.,' ]{_DIGITS}){{0,6}}(?![.,]\d)"
+)
+_CENT_DIGITS: Final = 2
+_MAX_WHOLE: Final = 20
+_WHOLE_BEFORE_CENTS: Final = re.compile(r"(?<![\w.,])\d{1,3}(?:[.,' ]\d{3})*$|(?<![\w.,])\d{1,9}$")
+# Chinese, Japanese, Thai and others have no spaces between words; in Korean, endings follow a word.
+_UNSPACED: Final = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u2e80-\U0010ffff]"
+)
+_SCALE: Final = re.compile(r"\s?(k|m|mio|mln|million|bn|billion|thousand|tsd)\b")
+_FACTORS: Final = {"k": 1e3, "thousand": 1e3, "tsd": 1e3, "bn": 1e9, "billion": 1e9}
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class PageIndex:
+    """The pieces of a page, folded and joined to one text, with a line for each block.
+
+    Attributes
+    ----------
+    tree
+        The elements of the page.
+    text
+        The folded text. A line break separates blocks, and values of attributes and JSON.
+    starts
+        The place in `text` where each piece begins.
+    """
+
+    tree: PageTree = field(repr=False)
+    text: str = field(repr=False)
+    starts: list[int] = field(repr=False)
+    _offsets: dict[int, tuple[FoldedOffsets, int]] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of_tree(cls, tree: PageTree) -> PageIndex:
+        """Fold the text of a page."""
+        parts: list[str] = []
+        starts: list[int] = []
+        length = 0
+        for piece in tree.pieces:
+            raw = tree.source[piece.start : piece.end]
+            folded = fold_source(raw, is_json=piece.is_json)
+            if piece.gap:
+                folded = piece.gap + folded.lstrip()
+            if piece.gap == "\n" and parts:
+                length -= len(parts[-1]) - len(parts[-1].rstrip(" "))
+                parts[-1] = parts[-1].rstrip(" ")
+            parts.append(folded)
+            starts.append(length + len(piece.gap))
+            length += len(folded)
+        return cls(tree, "".join(parts), starts)
+
+    def piece_at(self, offset: int) -> int:
+        """Return the number of the piece at a place of the text."""
+        return max(bisect_right(self.starts, offset) - 1, 0)
+
+    def text_of(self, element: int) -> str:
+        """Return the folded text of an element."""
+        return self.text[slice(*self.text_span(element))].strip()
+
+    def text_span(self, element: int) -> Span:
+        """Return the place in the text of an element's pieces."""
+        first, end = self._piece_range(element)
+        if first >= end:
+            return 0, 0
+        after = self.starts[end] if end < len(self.starts) else len(self.text)
+        return self.starts[first], after
+
+    def place_of(self, element: int) -> Span:
+        """Return the first character of an element, or of its innermost ancestor with text."""
+        for each in self.tree.ancestors(element):
+            start, end = self.text_span(each)
+            if start < end:
+                return start, start + 1
+        return 0, 0
+
+    def pieces_of(self, element: int) -> list[TextPiece]:
+        """Return the pieces in an element."""
+        return self.tree.pieces[slice(*self._piece_range(element))]
+
+    def _piece_range(self, element: int) -> Span:
+        tree = self.tree
+        first = bisect_left(self.piece_starts, tree.starts[element])
+        return first, bisect_left(self.piece_starts, tree.ends[element])
+
+    @cached_property
+    def piece_starts(self) -> list[int]:
+        """The place in the source where each piece begins."""
+        return [piece.start for piece in self.tree.pieces]
+
+    def text_at(self, span: Span) -> str:
+        """Return the folded text of the piece in which a span begins, cut if it is long."""
+        number = self.piece_at(span[0])
+        end = self.starts[number + 1] if number + 1 < len(self.starts) else len(self.text)
+        start = self.starts[number]
+        return self.text[start : min(end, start + _MAX_PIECE_TEXT)].strip()
+
+    def line(self, span: Span) -> Span:
+        """Return the line that contains a span."""
+        end = self.text.find("\n", span[1])
+        return self.text.rfind("\n", 0, span[0] + 1) + 1, len(self.text) if end < 0 else end
+
+    def find(self, needle: str, within: Span | None = None) -> list[Span]:
+        """Return the places of a folded text that does not begin or end within a word."""
+        return list(islice(self._find(self.text, needle, within), MAX_MATCHES)) if needle else []
+
+    def find_anywhere(self, needle: str, within: Span | None = None) -> Iterator[Span]:
+        """Return the places of a folded text, also within words."""
+        first, last = within or (0, len(self.text))
+        start = self.text.find(needle, first, last)
+        for _ in range(_MAX_TRIES):
+            if start < 0:
+                return
+            yield start, start + len(needle)
+            start = self.text.find(needle, start + len(needle), last)
+
+    def phrases_present(self, phrases: Iterable[str]) -> Iterator[str]:
+        """Return the folded phrases whose first word the page contains."""
+        for phrase in phrases:
+            first = WORD.search(phrase)
+            if first is None or first[0] in self._words or UNSPACED.search(phrase):
+                yield phrase
+
+    @cached_property
+    def _words(self) -> frozenset[str]:
+        return frozenset(WORD.findall(self.text))
+
+    def find_across_lines(self, needle: str) -> list[Span]:
+        """Return the places of a long text, of which blocks of the page are parts."""
+        return list(islice(self._find(self._one_line, needle, None), MAX_MATCHES))
+
+    def _find(self, text: str, needle: str, within: Span | None) -> Iterator[Span]:
+        first, last = within or (0, len(text))
+        start = text.find(needle, first, last)
+        for _ in range(_MAX_TRIES):
+            if start < 0:
+                return
+            end = start + len(needle)
+            if self.is_boundary(start) and self.is_boundary(end):
+                yield start, end
+            start = text.find(needle, end, last)
+
+    @cached_property
+    def _one_line(self) -> str:
+        return self.text.replace("\n", " ")
+
+    def is_boundary(self, at: int) -> bool:
+        """Return whether no word continues at a place; an element may end within a word."""
+        if not 0 < at < len(self.text):
+            return True
+        before, after = self.text[at - 1], self.text[at]
+        if is_inside_character(after):
+            return False
+        if not (is_in_word(before) and is_in_word(after)):
+            return True
+        if _UNSPACED.match(before) or _UNSPACED.match(after):
+            return True
+        return self.starts[self.piece_at(at)] == at
+
+    def search(self, pattern: re.Pattern[str], within: Span | None = None) -> list[Span]:
+        """Return the places of a pattern that begins with a literal text."""
+        matches = pattern.finditer(self.text, *(within or (0, len(self.text))))
+        return [match.span() for match in islice(matches, MAX_MATCHES)]
+
+    def numbers_at(self, value: float, within: Span | None = None) -> list[Span]:
+        """Return the places of a number."""
+        spans = self.numbers.get(value, [])
+        if within is None:
+            return spans[:MAX_MATCHES]
+        return [span for span in spans if within[0] <= span[0] and span[1] <= within[1]]
+
+    @cached_property
+    def pieces_by_label(self) -> dict[str, list[int]]:
+        """The numbers of the pieces that have each name for programs."""
+        by_label: dict[str, list[int]] = {}
+        for number, piece in enumerate(self.tree.pieces):
+            if piece.label:
+                by_label.setdefault(piece.label, []).append(number)
+        return by_label
+
+    @cached_property
+    def numbers(self) -> dict[float, list[Span]]:
+        """The places of each number, in every way in which its separators can be read."""
+        by_value: dict[float, list[Span]] = {}
+        for count, (text, at) in enumerate(self._number_texts()):
+            if count >= _MAX_NUMBERS:
+                break
+            scale = _SCALE.match(self.text, at + len(text))
+            is_negative = self._has_minus_before(at)
+            for value, start, end in _readings(text):
+                by_value.setdefault(value, []).append((at + start, at + end))
+                if is_negative and not start:
+                    by_value.setdefault(-value, []).append((at - 1, at + end))
+                if scale is not None:
+                    scaled = round(value * _FACTORS.get(scale[1], 1e6), 6)
+                    by_value.setdefault(scaled, []).append((at + start, scale.end()))
+        for value, span in self._amounts_with_cents():
+            by_value.setdefault(value, []).append(span)
+        return by_value
+
+    def _has_minus_before(self, at: int) -> bool:
+        """Return whether a minus sign is before a number, which is no hyphen or range."""
+        return self.text[at - 1 : at] == "-" and not is_in_word(self.text[max(at - 2, 0)])
+
+    def _amounts_with_cents(self) -> Iterator[tuple[float, Span]]:
+        """Return the amounts whose decimals are raised or small, without a point."""
+        for start in self._starts_of_cents:
+            first = max(start - _MAX_WHOLE, 0)
+            if whole := _WHOLE_BEFORE_CENTS.search(self.text[first:start].rstrip()):
+                end = start + _CENT_DIGITS
+                point = "," if "." in whole[0] else "."
+                for value, _, _ in _readings(f"{whole[0]}{point}{self.text[start:end]}"):
+                    yield value, (first + whole.start(), end)
+
+    @cached_property
+    def _starts_of_cents(self) -> list[int]:
+        """The places of two digits behind others in an element that makes them smaller."""
+        tree, found = self.tree, []
+        ends = (*self.starts[1:], len(self.text))
+        for piece, start, end in zip(tree.pieces, self.starts, ends, strict=False):
+            if end - start > _CENT_DIGITS + 1 or not CENTS.fullmatch(
+                self.text, start, start + _CENT_DIGITS
+            ):
+                continue
+            is_behind_digit = self.text[max(start - 2, 0) : start].rstrip(" ")[-1:].isdecimal()
+            if is_behind_digit and not piece.label and piece.element != ROOT:
+                names = tree.class_and_id(piece.element).lower()
+                if makes_cents(tree.names[piece.element], names):
+                    found.append(start)
+        return found
+
+    def _number_texts(self) -> Iterator[tuple[str, int]]:
+        """Return the numbers of the text, and those of elements that continue a word."""
+        cents = self._starts_of_cents
+        for match in _NUMBER.finditer(self.text):
+            start = match.start()
+            # Digits and the cents behind them are no number without a point.
+            for cut in cents[bisect_right(cents, start) : bisect_left(cents, match.end())]:
+                yield self.text[start:cut].rstrip(), start
+                start = cut
+            yield self.text[start : match.end()], start
+        for number, piece in enumerate(self.tree.pieces):
+            start = self.starts[number]
+            end = self.starts[number + 1] if number + 1 < len(self.starts) else len(self.text)
+            joins = not piece.gap or (
+                number + 1 < len(self.starts) and not self.tree.pieces[number + 1].gap
+            )
+            if joins and end - start <= _MAX_JOINED:
+                for match in _NUMBER.finditer(self.text[start:end]):
+                    yield match[0], start + match.start()
+
+    @cached_property
+    def dates(self) -> dict[date, list[Span]]:
+        """The places of each date with a year, where a date may be ambiguous in both readings."""
+        by_day: dict[date, list[Span]] = {}
+        for day_first in (True, False):
+            for found in find_dates(self.text, day_first=day_first):
+                span = found.start, found.end
+                spans = by_day.setdefault(found.day, [])
+                if span not in spans[-2:] and len(spans) < MAX_MATCHES:
+                    spans.append(span)
+        return by_day
+
+    def source_span(self, span: Span) -> Span:
+        """Return the place in the source of a place in the text."""
+        first, last = self.piece_at(span[0]), self.piece_at(max(span[1] - 1, span[0]))
+        start = self._source_offset(first, span[0], is_end=False)
+        return start, max(start, self._source_offset(last, span[1], is_end=True))
+
+    def _source_offset(self, number: int, offset: int, *, is_end: bool) -> int:
+        if number not in self._offsets:
+            self._offsets[number] = self._offsets_of(self.tree.pieces[number])
+        offsets, skipped = self._offsets[number]
+        within = offset - self.starts[number] + skipped
+        place = offsets.end(within) if is_end else offsets.start(within)
+        return self.tree.pieces[number].start + place
+
+    def _offsets_of(self, piece: TextPiece) -> tuple[FoldedOffsets, int]:
+        """Return the offsets of a piece, and how many folded characters its line omits."""
+        raw = self.tree.source[piece.start : piece.end]
+        folded = fold_source(raw, is_json=piece.is_json) if piece.gap else ""
+        skipped = len(folded) - len(folded.lstrip())
+        return FoldedOffsets(raw, is_json=piece.is_json), skipped
+
+
+@lru_cache(maxsize=1 << 14)
+def _readings(text: str) -> tuple[tuple[float, int, int], ...]:
+    """Return the numbers that a text may mean, each with its place in the text."""
+    found: dict[tuple[float, int, int], None] = {}
+    for decimal_comma in (False, True):
+        for integer in (False, True):
+            value = parse_number(text, decimal_comma=decimal_comma, integer=integer)
+            if value is not None:
+                found[value, 0, len(text)] = None
+    if not found or " " in text:
+        for match in re.finditer(r"[^ ]+", text):
+            if match[0] != text:
+                for value, _, _ in _readings(match[0]):
+                    found[value, match.start(), match.end()] = None
+    return tuple(found)

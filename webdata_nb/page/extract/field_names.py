@@ -1,0 +1,163 @@
+"""Derives the property names under which a page may declare a field of a schema."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice, product
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final
+
+from webdata_nb.page.extract.vocabulary import GENERIC_NAMES, SYNONYMS, TYPES_BY_KIND
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from collections.abc import Set as AbstractSet
+
+MAX_WORDS: Final = 8
+MAX_READINGS: Final = 96
+_MAX_CHAIN_LENGTH: Final = 3
+_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\dA-Z_]+|\d+|[^\W_]+")
+_COUNTS: Final = (("number", "of"), ("no", "of"), ("total",), ("num",), ("count", "of"))
+_ARTICLES: Final = frozenset({"is", "has", "the"})
+
+
+@dataclass(frozen=True, slots=True)
+class NameReading:
+    """One way to read a field's name.
+
+    Attributes
+    ----------
+    chain
+        The properties to follow, the last of which is the field.
+    kind
+        The word in the name that says what kind of thing has them, empty when there is none.
+    """
+
+    chain: tuple[str, ...]
+    kind: str = ""
+
+
+def split_words(name: str) -> tuple[str, ...]:
+    """Split a name, in any of the usual cases, into lower-case words."""
+    return tuple(word.lower() for word in _WORD.findall(name))
+
+
+def normalize_name(name: str) -> str:
+    """Write a name in lower case without separators."""
+    return "".join(split_words(name))
+
+
+@lru_cache(maxsize=4096)
+def normalize_short_name(name: str) -> str:
+    """Normalize the name of a field or property, with a cache since a page repeats them."""
+    return normalize_name(name)
+
+
+def singular(word: str) -> str:
+    """Undo an English plural, as far as property names need it."""
+    if word.endswith("ies") and len(word) > len("ties"):
+        return word[:-3] + "y"
+    return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
+
+
+def singular_forms(word: str) -> tuple[str, ...]:
+    """Return a word and what it may be the plural of: "movies" of "movie", not of "movy"."""
+    plain = word[:-1] if word.endswith("ies") else word
+    return tuple(dict.fromkeys((word, singular(word), plain)))
+
+
+def kind_of_name(name: str) -> str:
+    """Return the word of `TYPES_BY_KIND` that a whole name is, in either number; empty for none."""
+    normalized = normalize_name(name)
+    return next((kind for kind in singular_forms(normalized) if kind in TYPES_BY_KIND), "")
+
+
+@lru_cache(maxsize=4096)
+def name_readings(name: str) -> tuple[NameReading, ...]:
+    """Return the ways to read a field's name, best first."""
+    words = split_words(name)[:MAX_WORDS]
+    if len(words) > 1 and words[0] in _ARTICLES:
+        words = words[1:]
+    readings = _first(NameReading(chain) for chain in _chains(_reorder_count(words)))
+    if len(words) > 1 and words[0] in TYPES_BY_KIND:
+        readings |= _first(NameReading(chain, words[0]) for chain in _chains(words[1:]))
+    elif len(words) > 1 and words[0] in GENERIC_NAMES:
+        readings |= _first(NameReading(chain) for chain in _chains(words[1:]))
+    elif len(words) == 1 and words[0] in TYPES_BY_KIND:
+        readings[NameReading(("name",), words[0])] = None
+        readings[NameReading(("headline",), words[0])] = None
+    # schema.org's "hasVariant" are the variants.
+    forms = singular_forms("".join(words)) if words else ()
+    readings |= _first(NameReading((f"has{form}",)) for form in forms)
+    return tuple(readings)
+
+
+def name_readings_from(name: str, heads: AbstractSet[str]) -> list[NameReading]:
+    """Return the ways to read a field's name that begin at one of some properties, best first."""
+    by_head = _by_head(name)
+    if len(heads) < len(by_head):
+        ranked = [reading for head in heads if head in by_head for reading in by_head[head]]
+    else:
+        ranked = [reading for head in by_head if head in heads for reading in by_head[head]]
+    return [reading for _, reading in sorted(ranked, key=itemgetter(0))]
+
+
+@lru_cache(maxsize=4096)
+def _by_head(name: str) -> dict[str, list[tuple[int, NameReading]]]:
+    """Return the ways to read a name, with their ranks, by the first property of each."""
+    by_head: dict[str, list[tuple[int, NameReading]]] = {}
+    for rank, reading in enumerate(name_readings(name)):
+        by_head.setdefault(reading.chain[0], []).append((rank, reading))
+    return by_head
+
+
+def _first(readings: Iterator[NameReading]) -> dict[NameReading, None]:
+    return dict.fromkeys(islice(readings, MAX_READINGS))
+
+
+def _reorder_count(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Rewrite "number of reviews" as "review count"."""
+    for start in _COUNTS:
+        noun = words[len(start) :]
+        if words[: len(start)] == start and len(noun) == 1 and noun[0].endswith("s"):
+            return (singular(noun[0]), "count")
+    return words
+
+
+def _chains(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for parts in sorted(_word_splits(words), key=len):
+        options = [_synonyms(part) for part in parts]
+        ranked = ((_rank(chain, options), chain) for chain in product(*options))
+        yield from (chain for _, chain in sorted(ranked, key=itemgetter(0)))
+        if len(parts) > 1 and parts[-1] in {"name", "url", "link"}:
+            # A page may give the author's name as the author, or an image's URL as the image.
+            yield from product(*options[:-1])
+
+
+def _rank(chain: tuple[str, ...], options: list[tuple[str, ...]]) -> int:
+    return sum(names.index(name) for name, names in zip(chain, options, strict=True))
+
+
+def _word_splits(words: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Return every way to join neighbouring words into at most three names."""
+    splits: list[tuple[str, ...]] = []
+    for mask in range(1 << max(len(words) - 1, 0)):
+        if mask.bit_count() >= _MAX_CHAIN_LENGTH:
+            continue
+        parts = [words[0]] if words else []
+        for at, word in enumerate(words[1:]):
+            if mask >> at & 1:
+                parts.append(word)
+            else:
+                parts[-1] += word
+        splits.append(tuple(parts))
+    return [parts for parts in splits if parts]
+
+
+def _synonyms(part: str) -> tuple[str, ...]:
+    """Return a name with its other numbers and synonyms, without repeats."""
+    forms = singular_forms(part)
+    synonyms = [synonym for form in forms for synonym in (form, *SYNONYMS.get(form, ()))]
+    return tuple(dict.fromkeys((*synonyms, f"{part}s")))

@@ -1,0 +1,324 @@
+"""Parses the supported subset of JSON Schema, and rejects the rest with the location of the error.
+
+Supported: `type` (one, or one and ``"null"``), `properties`, `required`, `items`, `enum`, `const`,
+`format`, `minimum`, `maximum`, `exclusiveMinimum`, `exclusiveMaximum`, `minLength`, `maxLength`,
+`minItems`, `maxItems`, `uniqueItems`, `$ref` into ``$defs`` or ``definitions`` of the same schema,
+and `anyOf`, `oneOf` or `allOf` of one schema, or of one schema and ``null``. This covers the output
+of pydantic's ``model_json_schema``.
+
+An object with a schema as `additionalProperties` and no `properties` is a map with any keys, as
+pydantic writes ``dict[str, str]``.
+
+`title` is an alternative name of a field. `format` is enforced for date, date-time, uri and email;
+other formats are annotations. Only a language model reads the `description`. `default`, `examples`
+and, beside `properties`, `additionalProperties` are accepted without effect: a default is not on
+the page, and only named properties are filled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, get_args
+
+from webdata_nb.contract import limits as bounds
+from webdata_nb.page.errors import BadInput
+
+Kind = Literal["string", "number", "integer", "boolean", "array", "object", "any"]
+Loc = tuple[str | int, ...]
+
+MAX_FIELDS: Final = bounds.SCHEMA_FIELDS
+MAX_DEPTH: Final = bounds.SCHEMA_DEPTH
+MAX_NAME_LENGTH: Final = bounds.SCHEMA_NAME_LENGTH
+MAX_CHOICES: Final = bounds.SCHEMA_CHOICES
+MAX_CHOICES_TOTAL: Final = bounds.SCHEMA_CHOICES_TOTAL
+
+_KINDS: Final = frozenset(get_args(Kind)) - {"any"}
+_LIMITS: Final = (
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+)
+_TYPE_KEYWORDS: Final = (
+    "type",
+    "properties",
+    "required",
+    "items",
+    "enum",
+    "const",
+    "format",
+    "title",
+)
+_ANNOTATIONS: Final = (
+    "description",
+    "default",
+    "example",
+    "examples",
+    "additionalProperties",
+    "deprecated",
+    "readOnly",
+    "writeOnly",
+    "discriminator",
+    "$schema",
+    "$id",
+    "$comment",
+    "$defs",
+    "definitions",
+)
+_UNIONS: Final = ("anyOf", "oneOf", "allOf")
+_KEYWORDS: Final = frozenset((*_LIMITS, *_TYPE_KEYWORDS, *_ANNOTATIONS, "uniqueItems"))
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSchema:
+    """A parsed schema: the type and constraints of a value.
+
+    Attributes
+    ----------
+    kind
+        The type; ``"any"`` if the schema names none.
+    title
+        An alternative name of the field, or empty.
+    description
+        The user's description of the field for a language model, or empty.
+    format
+        The format; None if there is none.
+    nullable
+        Whether null is a valid value.
+    choices
+        The valid values; None if there is no enumeration.
+    limits
+        The bounds by their JSON Schema keywords.
+    unique
+        Whether the items of an array must differ.
+    properties
+        The fields of an object, in their order.
+    required
+        The names of the required fields.
+    items
+        The schema of an array's items.
+    values
+        The schema of the values of a map; None for other objects.
+    """
+
+    kind: Kind
+    title: str = ""
+    description: str = ""
+    format: str | None = None
+    nullable: bool = False
+    choices: tuple[Any, ...] | None = None
+    limits: Mapping[str, float] = field(default_factory=dict)
+    unique: bool = False
+    properties: Mapping[str, FieldSchema] = field(default_factory=dict)
+    required: frozenset[str] = frozenset()
+    items: FieldSchema | None = None
+    values: FieldSchema | None = None
+
+
+def read_schema(schema: Mapping[str, Any] | None, *, loc: Loc = ("body", "schema")) -> FieldSchema:
+    """Parse the schema of a request.
+
+    Parameters
+    ----------
+    schema
+        A JSON Schema of an object; see this module for the supported subset.
+    loc
+        The path to the schema in the request, for the error.
+
+    Raises
+    ------
+    BadInput
+        The schema is invalid or not supported; `loc` is the path to the part at fault.
+    """
+    if schema is None:
+        raise BadInput(
+            "is required: without a language model, declared data fills its fields", loc=loc
+        )
+    field_schema = _SchemaParser(schema).parse(schema, loc, 0)
+    if field_schema.kind != "object":
+        raise BadInput(
+            'must describe an object: {"type": "object", "properties": {...}};'
+            " put a list under a property of it",
+            loc=loc,
+        )
+    return field_schema
+
+
+class _SchemaParser:
+    """Parses one schema; counts its fields and choices, which references can multiply."""
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root = root
+        self._field_count = 0
+        self._choice_count = 0
+
+    def parse(self, schema: Any, loc: Loc, depth: int) -> FieldSchema:
+        if not isinstance(schema, Mapping):
+            raise BadInput('must be a schema, such as {"type": "string"}', loc=loc)
+        self._field_count += 1
+        if self._field_count > MAX_FIELDS:
+            raise BadInput(f"must have at most {MAX_FIELDS} fields", loc=loc)
+        if depth > MAX_DEPTH:
+            raise BadInput(f"must nest at most {MAX_DEPTH} deep, and not hold itself", loc=loc)
+        resolved, optional = self._resolve(schema, loc)
+        _reject_unknown_keywords(resolved, loc)
+        kind, nullable = _parse_type(resolved, loc)
+        description = resolved.get("description")
+        values = self._parse_values(resolved, loc, depth) if kind == "object" else None
+        has_properties = kind == "object" and values is None
+        return FieldSchema(
+            kind=kind,
+            title=_parse_string(resolved, "title", loc) or "",
+            description=description if isinstance(description, str) else "",
+            format=_parse_string(resolved, "format", loc),
+            nullable=nullable or optional,
+            choices=self._parse_choices(resolved, loc),
+            limits=_parse_limits(resolved, loc),
+            unique=_parse_flag(resolved, "uniqueItems", loc),
+            properties=self._parse_properties(resolved, loc, depth) if has_properties else {},
+            required=_parse_required(resolved, loc),
+            items=self._parse_items(resolved, loc, depth) if kind == "array" else None,
+            values=values,
+        )
+
+    def _resolve(self, schema: Mapping[str, Any], loc: Loc) -> tuple[Mapping[str, Any], bool]:
+        """Resolve `$ref` and unions with null; return whether a union contains null."""
+        resolved, optional = schema, False
+        for _ in range(MAX_DEPTH):
+            if "$ref" in resolved:
+                definition = self._definition(resolved["$ref"], loc)
+                resolved = _without(resolved, "$ref") | dict(definition)
+            elif union := next((name for name in _UNIONS if name in resolved), ""):
+                member, has_null = _union_member(resolved[union], union, loc)
+                resolved, optional = _without(resolved, union) | dict(member), optional or has_null
+            else:
+                return resolved, optional
+        raise BadInput("refers to itself without end", loc=loc)
+
+    def _definition(self, ref: Any, loc: Loc) -> Mapping[str, Any]:
+        parts = ref.split("/") if isinstance(ref, str) else []
+        if len(parts) == 3 and parts[0] == "#" and parts[1] in {"$defs", "definitions"}:  # noqa: PLR2004 - "#", section, name
+            section = self._root.get(parts[1])
+            definition = section.get(parts[2]) if isinstance(section, Mapping) else None
+            if isinstance(definition, Mapping):
+                return definition
+        raise BadInput('$ref must be "#/$defs/NAME" and NAME be defined there', loc=(*loc, "$ref"))
+
+    def _parse_choices(self, schema: Mapping[str, Any], loc: Loc) -> tuple[Any, ...] | None:
+        choices = [schema["const"]] if "const" in schema else schema.get("enum")
+        if choices is None:
+            return None
+        if not isinstance(choices, list) or not 0 < len(choices) <= MAX_CHOICES:
+            raise BadInput(f"must list 1 to {MAX_CHOICES} values", loc=(*loc, "enum"))
+        self._choice_count += len(choices)
+        if self._choice_count > MAX_CHOICES_TOTAL:
+            raise BadInput(
+                f"all fields together must list at most {MAX_CHOICES_TOTAL} enum values",
+                loc=(*loc, "enum"),
+            )
+        return tuple(choices)
+
+    def _parse_properties(
+        self, schema: Mapping[str, Any], loc: Loc, depth: int
+    ) -> dict[str, FieldSchema]:
+        properties = schema.get("properties")
+        loc = (*loc, "properties")
+        if not isinstance(properties, Mapping) or not properties:
+            raise BadInput("must name the properties to fill", loc=loc)
+        for name in properties:
+            if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_LENGTH:
+                raise BadInput(f"a name must have 1 to {MAX_NAME_LENGTH} characters", loc=loc)
+        return {
+            name: self.parse(inner, (*loc, name), depth + 1) for name, inner in properties.items()
+        }
+
+    def _parse_values(self, schema: Mapping[str, Any], loc: Loc, depth: int) -> FieldSchema | None:
+        """Return the schema of a map's values; None for an object with properties."""
+        values = schema.get("additionalProperties")
+        if depth == 0 or schema.get("properties") or not isinstance(values, Mapping):
+            return None
+        field_schema = self.parse(values, (*loc, "additionalProperties"), depth + 1)
+        if field_schema.kind in {"object", "array"}:
+            raise BadInput(
+                "must be the type of a single value, such as a string",
+                loc=(*loc, "additionalProperties"),
+            )
+        return field_schema
+
+    def _parse_items(self, schema: Mapping[str, Any], loc: Loc, depth: int) -> FieldSchema:
+        if "items" not in schema:
+            return FieldSchema("any")
+        return self.parse(schema["items"], (*loc, "items"), depth + 1)
+
+
+def _without(schema: Mapping[str, Any], keyword: str) -> dict[str, Any]:
+    return {name: value for name, value in schema.items() if name != keyword}
+
+
+def _union_member(options: Any, keyword: str, loc: Loc) -> tuple[Mapping[str, Any], bool]:
+    """Return the only schema of a union, and whether the union contains null."""
+    members = options if isinstance(options, list) else []
+    schemas = [member for member in members if not _is_null(member)]
+    if len(schemas) == 1 and isinstance(schemas[0], Mapping):
+        return schemas[0], len(members) > 1
+    raise BadInput("must be a list of one schema, or of one schema and null", loc=(*loc, keyword))
+
+
+def _is_null(schema: Any) -> bool:
+    return isinstance(schema, Mapping) and schema.get("type") == "null"
+
+
+def _reject_unknown_keywords(schema: Mapping[str, Any], loc: Loc) -> None:
+    for name in schema:
+        if name not in _KEYWORDS:
+            raise BadInput(f'"{str(name)[:50]}" is not understood here', loc=loc)
+
+
+def _parse_type(schema: Mapping[str, Any], loc: Loc) -> tuple[Kind, bool]:
+    """Return the type, and whether null is a valid value."""
+    value = schema.get("type")
+    if value is None:
+        if "properties" in schema:
+            return "object", False
+        return ("array" if "items" in schema else "any"), False
+    names = value if isinstance(value, list) else [value]
+    kinds = [name for name in names if name != "null"]
+    if len(kinds) == 1 and isinstance(kinds[0], str) and kinds[0] in _KINDS:
+        kind: Kind = kinds[0]  # type: ignore[assignment] # the line above checks it
+        return kind, len(names) > 1
+    valid = ", ".join(sorted(_KINDS))
+    raise BadInput(f'must be one of {valid}, or a list of one and "null"', loc=(*loc, "type"))
+
+
+def _parse_string(schema: Mapping[str, Any], name: str, loc: Loc) -> str | None:
+    value = schema.get(name)
+    if value is None or isinstance(value, str):
+        return value
+    raise BadInput("must be a string", loc=(*loc, name))
+
+
+def _parse_flag(schema: Mapping[str, Any], name: str, loc: Loc) -> bool:
+    value = schema.get(name, False)
+    if isinstance(value, bool):
+        return value
+    raise BadInput("must be true or false", loc=(*loc, name))
+
+
+def _parse_limits(schema: Mapping[str, Any], loc: Loc) -> dict[str, float]:
+    limits = {name: schema[name] for name in _LIMITS if name in schema}
+    for name, value in limits.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise BadInput("must be a number", loc=(*loc, name))
+    return limits
+
+
+def _parse_required(schema: Mapping[str, Any], loc: Loc) -> frozenset[str]:
+    names = schema.get("required", [])
+    if isinstance(names, list) and all(isinstance(name, str) for name in names):
+        return frozenset(names)
+    raise BadInput("must be a list of names", loc=(*loc, "required"))

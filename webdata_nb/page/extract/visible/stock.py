@@ -1,0 +1,216 @@
+"""Reads from buttons and labels whether the product of a page can be bought."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from webdata_nb.page.content.parser import nearest_ancestor
+from webdata_nb.page.extract.visible.element_names import (
+    ASIDE,
+    CHOICE,
+    HIDDEN,
+    OVERLAY,
+    simplify_name,
+)
+from webdata_nb.page.extract.visible.page_text import is_within
+from webdata_nb.page.extract.visible.wording import (
+    AVAILABILITY_LABELS,
+    BUY,
+    IN_STOCK,
+    NOTIFY,
+    OUT_OF_STOCK,
+    fold,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from webdata_nb.page.extract.visible.page_text import PageText, VisibleText
+
+IN: Final = "InStock"
+OUT: Final = "OutOfStock"
+
+BEFORE_TITLE: Final = 200
+AFTER_TITLE: Final = 250
+LABELS_AFTER_TITLE: Final = 120
+_NEAR_TITLE: Final = 40
+_FAR_FROM_TITLE: Final = 100
+_MAX_LABEL_LENGTH: Final = 60
+_MAX_OUT_LENGTH: Final = 90
+_MAX_IN_LENGTH: Final = 45
+_MAX_LABEL_TEXTS: Final = 6
+_CELLS: Final = frozenset({"td", "dd"})
+_BUTTON_TYPES: Final = frozenset({"submit", "button", "image"})
+_BUY_NAME: Final = re.compile(
+    r"add-?to-?(?:cart|basket|bag|trolley)|(?<![a-z])buy-?(?:now|button|btn|box-?submit)|to-?basket"
+    r"|(?:cart|basket|buy)-?(?:button|btn)|(?:button|btn)-?(?:buy|cart|basket)(?![a-z])"
+)
+DISABLED_NAME: Final = re.compile(
+    r"(?<![a-z])(?:disabled|inactive|sold-?out|out-?of-?stock)(?![a-z])"
+)
+BUTTON_NAME: Final = re.compile(r"btn|button|cta|cart|buy|basket|bid")
+
+
+@dataclass(frozen=True, slots=True)
+class StockState:
+    """Whether a product can be bought.
+
+    Attributes
+    ----------
+    state
+        ``InStock`` or ``OutOfStock``, as in schema.org.
+    evidence
+        ``button`` or ``label``.
+    text
+        The text of the button or label.
+    strong
+        Whether a button shows it, so that it outweighs what the page declares.
+    """
+
+    state: str
+    evidence: str
+    text: str
+    strong: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PurchaseButton:
+    """A button that buys the product, or that offers a message when it is back."""
+
+    index: int
+    label: str
+    notifies: bool
+    disabled: bool
+
+
+def find_stock_state(page: PageText) -> StockState | None:
+    """Return the state that the page shows near the product's title; None without one.
+
+    A button that works says more than a label, which may be about a size or a branch.
+    """
+    buttons = list(_buttons(page))
+    working = next((each for each in buttons if not each.notifies and not each.disabled), None)
+    out = _out_label(page)
+    title = page.title or 0
+    if working is not None and (
+        out is None or not is_nearer(out[0] - title, working.index - title)
+    ):
+        return StockState(IN, "button", working.label, strong=True)
+    stopped = [button for button in buttons if button.notifies or button.disabled]
+    if out is not None:
+        return StockState(OUT, "label", out[1], strong=bool(stopped))
+    for button in stopped:
+        if button.notifies or not _has_choices(page):
+            return StockState(OUT, "button", button.label, strong=True)
+    in_stock = _in_label(page)
+    return None if in_stock is None else StockState(IN, "label", in_stock)
+
+
+def is_nearer(label: int, button: int) -> bool:
+    """Return whether a label is at the title and a button far from it, by their distances."""
+    return abs(label) <= _NEAR_TITLE and abs(button) > _FAR_FROM_TITLE
+
+
+def _buttons(page: PageText) -> Iterator[PurchaseButton]:
+    title = page.title
+    for index, control in page.controls if title is not None else ():
+        in_range = (
+            (title or 0) - BEFORE_TITLE <= index <= min(page.related, (title or 0) + AFTER_TITLE)
+        )
+        if in_range and not page.own_flags(control) & (ASIDE | HIDDEN | OVERLAY):
+            label = _label_of(page, index, control)
+            kind = _kind_of(control, label) if label else None
+            if kind is not None:
+                yield PurchaseButton(index, label, kind == "notify", _is_disabled(control))
+
+
+def _kind_of(control: VisibleText, label: str) -> str | None:
+    """Return ``buy`` or ``notify``; None for other controls."""
+    is_link = control.element.tag == "a"
+    if len(label) <= _MAX_LABEL_LENGTH:
+        folded = fold(label)
+        if NOTIFY.search(folded):
+            return "notify"
+        if OUT_OF_STOCK.search(folded):
+            return None
+        match = BUY.search(folded)
+        is_whole = match is not None and 2 * len(match[0]) >= len(folded)
+        if is_whole and (not is_link or BUTTON_NAME.search(control.names)):
+            return "buy"
+    own_name = simplify_name(f"{control.element.attr('name') or ''} {control.ancestor_names[0]}")
+    return "buy" if not is_link and _BUY_NAME.search(own_name) else None
+
+
+def _label_of(page: PageText, index: int, control: VisibleText) -> str:
+    """Return the label of a control: its text, value, description or title."""
+    element = control.element
+    if element.tag == "input":
+        is_button = (element.attr("type") or "").lower() in _BUTTON_TYPES
+        names: tuple[str, ...] = ("value", "alt", "title", "aria-label") if is_button else ()
+    else:
+        pieces = []
+        for text in page.texts[index : index + _MAX_LABEL_TEXTS]:
+            if not is_within(text, element):
+                break
+            pieces.append(text.text)
+        if pieces:
+            return " ".join(pieces)
+        names = ("aria-label", "title", "value", "alt")
+    values = (" ".join((element.attr(name) or "")[:200].split()) for name in names)
+    return next(filter(None, values), "")
+
+
+def _is_disabled(control: VisibleText) -> bool:
+    element = control.element
+    return (
+        element.attr("disabled") is not None
+        or (element.attr("aria-disabled") or "").lower() == "true"
+        or DISABLED_NAME.search(control.ancestor_names[0]) is not None
+    )
+
+
+def _has_choices(page: PageText) -> bool:
+    """Return whether a size or colour may have to be chosen before the button works."""
+    title = page.title or 0
+    return any(
+        page.own_flags(text) & (CHOICE | ASIDE | HIDDEN) == CHOICE
+        for text in page.texts[title : min(page.related, title + LABELS_AFTER_TITLE)]
+    )
+
+
+def _out_label(page: PageText) -> tuple[int, str] | None:
+    """Return index and text of the first label that says that the product cannot be bought."""
+    for index, text in _labels(page, _MAX_OUT_LENGTH):
+        if OUT_OF_STOCK.search(fold(text)) and not _is_other_cell(page, index):
+            return index, text
+    return None
+
+
+def _is_other_cell(page: PageText, index: int) -> bool:
+    """Return whether a text is the value of a table's row about something else."""
+    element = page.texts[index].element
+    if element.tag not in _CELLS and nearest_ancestor(element, _CELLS, levels=2) is None:
+        return False
+    return fold(page.texts[index - 1].text).strip(" :") not in AVAILABILITY_LABELS
+
+
+def _in_label(page: PageText) -> str | None:
+    for _, text in _labels(page, _MAX_IN_LENGTH):
+        folded = fold(text)
+        match = IN_STOCK.search(folded)
+        if match is not None and (match.start() == 0 or 2 * len(match[0]) >= len(folded)):
+            return text
+    return None
+
+
+def _labels(page: PageText, max_length: int) -> Iterator[tuple[int, str]]:
+    """Return the short texts between the title and other products, except options."""
+    if page.title is None:
+        return
+    for index in range(page.title + 1, min(page.related, page.title + LABELS_AFTER_TITLE)):
+        text = page.texts[index]
+        hidden = page.own_flags(text) & (ASIDE | HIDDEN | OVERLAY | CHOICE)
+        if len(text.text) <= max_length and not hidden:
+            yield index, text.text

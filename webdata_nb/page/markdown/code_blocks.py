@@ -1,0 +1,254 @@
+"""Writes code blocks: their language, and their text without line numbers."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from webdata_nb.page.content.parser import Element, Text
+from webdata_nb.page.markdown.escaping import longest_run
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from webdata_nb.page.content.parser import Node
+
+_PREFIXES = ("language-", "lang-", "highlight-source-", "highlight-", "src-", "brush:")
+_LANGUAGE = re.compile(r"[a-z0-9][a-z0-9_+#.-]{0,39}", re.IGNORECASE)
+_MARKERS = frozenset(
+    {
+        "highlight",
+        "codehilite",
+        "shiki",
+        "code-block",
+        "codeblock",
+        "syntaxhighlighter",
+        "chroma",
+        "rouge",
+        "prism",
+        "code",
+        "snippet",
+    }
+)
+_MAX_LABEL_WORDS = 3
+_HIGHLIGHTED = frozenset({"hljs", "sourcecode", "prettyprint", "highlight", "code", "src"})
+# fmt: off
+_NO_LANGUAGE = frozenset({
+    "auto", "block", "box", "code", "container", "default", "line", "lines", "linenums",
+    "nohighlight", "none", "notranslate", "numberlines", "output", "plaintext", "pre", "table",
+    "undefined", "wrapper",
+})
+# fmt: on
+_WRAPPERS = frozenset({"div", "figure", "td", "section", "span", "tr", "tbody", "table"})
+_TABLE_PARTS = frozenset({"td", "tr", "tbody", "table"})
+_WRAPPER_LEVELS = 3
+_TABLE_LEVELS = 4
+_LABELS = (
+    "data-lang",
+    "data-language",
+    "language",
+    "data-code-lang",
+    "data-code-language",
+    "data-enlighter-language",
+    "data-highlight-language",
+    "data-syntax",
+)
+_NATURAL_LANGUAGE = re.compile(r"[a-z]{2}(?:-\w+)?", re.IGNORECASE)
+_SHORT_LANGUAGES = frozenset({"js", "py", "rb", "go", "ts", "sh", "rs", "md", "hs", "kt", "ps"})
+# Languages that a class names without a prefix; names that are also other words are missing.
+_CLASS_NAMES = """
+asm bash bat c++ clojure cmake coffeescript cpp csharp css cypher cython dart docker dockerfile
+elixir elm erlang fish fortran fsharp gherkin glsl golang gradle graphql groovy haskell hcl html
+http ini java javascript js json json5 jsonc jsx julia kotlin latex lean lisp lua makefile
+markdown matlab mermaid nasm nginx nix objectivec objective-c ocaml pascal perl php php7 powershell
+prolog protobuf ps1 purescript py py3 python python3 rb rst ruby rust sass scala scheme scss sh
+shell sol solidity sparql sql svelte swift tcl terraform toml ts tsx typescript vb vbnet verilog
+vhdl vim vue wasm xml xslt yaml yml zig zsh
+"""
+_NAMES = frozenset(_CLASS_NAMES.split())
+_COPY = 'button,clipboard-copy,[class*="copy" i],[class*="clipboard" i]'
+_COPY_TAGS = frozenset({"button", "clipboard-copy"})
+_COPY_WORD = re.compile(r"(?:copy|copied|copier|copia|kopier|copié)", re.IGNORECASE)
+_HELPERS = "style,script,template,svg"
+_ROW_SPANS = 'span.line,span[data-line],span[class*="code-line"],span[class*="token-line"]'
+_MAX_CLASS_CHARACTERS = 500
+_LINES = frozenset({"br", "div", "p", "li", "tr", "pre"})
+_NUMBER = re.compile(r"\s*\d")
+_LINE_NUMBERS = (
+    ".lineno,.linenos,.linenumber,.line-number,.line-numbers,.line-numbers-rows,.linenodiv,.ln,.lnt"
+    ',.gutter,[class*="linenumber" i],[class*="line-num" i],[class*="ln-num"]'
+)
+
+
+def write_code_block(block: Element) -> str:
+    """Write a fenced code block; '' if it is empty."""
+    text = _exact_text(block).rstrip()
+    if not text:
+        return ""
+    fence = "`" * max(3, longest_run(text) + 1 if "```" in text else 0)
+    return f"{fence}{language(block)}\n{text}\n{fence}"
+
+
+def _exact_text(block: Element) -> str:
+    """Return the text of a block without line numbers and copy buttons."""
+    if len(block) == 1 and type(block.children[0]) is Text:
+        return block.text
+    skipped = {element for element in block.select(_COPY) if _is_label(element)}
+    skipped.update(block.select(_HELPERS))
+    text = block.text if not skipped else text_of_lines(block, skipped)
+    if _NUMBER.match(text) is not None:
+        skipped.update(
+            element for element in block.select(_LINE_NUMBERS) if _is_numbers(element.text, text)
+        )
+    if skipped or _has_lines(block):
+        text = text_of_lines(block, skipped)
+    if "\n" not in text.strip() and (rows := _separate_rows(block)):
+        return "\n".join(row.text for row in rows)
+    return text
+
+
+def _is_label(element: Element) -> bool:
+    """Return whether an element holds a word such as "Copy" rather than code."""
+    text = element.text.strip()
+    if "\n" in text or len(text.split(None, _MAX_LABEL_WORDS)) > _MAX_LABEL_WORDS:
+        return False
+    if element.tag == "code":
+        return False
+    return not text or element.tag in _COPY_TAGS or _COPY_WORD.match(text) is not None
+
+
+def _is_numbers(text: str, whole: str) -> bool:
+    """Return whether a text is line numbers, and not all of a block."""
+    numbers = text.split()
+    return all(number.rstrip(".:|").isdigit() for number in numbers) and (
+        len(text.strip()) < len(whole.strip())
+    )
+
+
+def _separate_rows(block: Element) -> list[Element]:
+    """Return the elements that a style sheet shows as lines; none if they are not all of it."""
+    rows = block.select(_ROW_SPANS)
+    if len(rows) < 2 or any(row.parent != rows[0].parent for row in rows):  # noqa: PLR2004 - one is the whole text
+        return []
+    return rows if sum(len(row.text) for row in rows) >= len(block.text.strip()) else []
+
+
+def text_of_lines(block: Element, skipped: Collection[Element] = ()) -> str:
+    """Return the text of a block in which elements may be lines."""
+    pieces: list[str] = []
+    stack: list[tuple[Iterator[Node], bool]] = []
+    nodes: Iterator[Node] = iter(block.children)
+    is_line = ends_line = False
+    while True:
+        for node in nodes:
+            if type(node) is Text:
+                if ends_line and node.data and not node.data.startswith("\n"):
+                    _end_line(pieces)
+                ends_line = ends_line and not node.data
+                pieces.append(node.data)
+            elif type(node) is Element and node not in skipped:
+                tag = node.tag
+                if tag == "br":
+                    pieces.append("\n")
+                    continue
+                stack.append((nodes, is_line))
+                nodes, is_line = iter(node.children), tag in _LINES
+                ends_line = ends_line or is_line
+                break
+        else:
+            ends_line = ends_line or is_line
+            if not stack:
+                return "".join(pieces)
+            nodes, is_line = stack.pop()
+
+
+def _has_lines(block: Element) -> bool:
+    return next(block.iter_elements(_LINES), None) is not None
+
+
+def _end_line(pieces: list[str]) -> None:
+    if pieces and not pieces[-1].endswith("\n"):
+        pieces.append("\n")
+
+
+def language(block: Element) -> str:
+    """Return the language a code block declares on itself, its ``code`` or its wrapper, or ''."""
+    if name := _declared_language(block):
+        return name
+    code = block.select_one("code")
+    if code is not None and (name := _declared_language(code)):
+        return name
+    wrapper = block.parent
+    levels, others = _WRAPPER_LEVELS, _TABLE_LEVELS
+    while levels and isinstance(wrapper, Element) and wrapper.tag in _WRAPPERS:
+        if name := _declared_language(wrapper):
+            return name if _is_only_code(block, wrapper) else ""
+        if wrapper.tag in _TABLE_PARTS and others:
+            others -= 1
+        else:
+            levels -= 1
+        wrapper = wrapper.parent
+    return ""
+
+
+def _is_only_code(block: Element, wrapper: Element) -> bool:
+    """Return whether a wrapper holds no other code, apart from line numbers."""
+    blocks = wrapper.find_all("pre", limit=3)
+    return len(blocks) == 1 or (
+        len(blocks) == 2  # noqa: PLR2004 - the numbers and the code
+        and not any(_has_letters(other.text) for other in blocks if other != block)
+    )
+
+
+def _declared_language(element: Element) -> str:
+    count = len(element.attrs)  # several times faster than a lookup
+    if not count:
+        return ""
+    classes = element.attr("class")
+    label = None
+    if count > 1 or classes is None:
+        label = next(filter(None, map(element.attr, _LABELS)), None) or _lang_attribute(element)
+    is_code = element.tag in {"pre", "code"}
+    return _choose_language(label or "", classes or "", is_code) if classes or label else ""
+
+
+def _lang_attribute(element: Element) -> str | None:
+    """Return the ``lang`` of code where it is a programming language."""
+    value = element.attr("lang") if element.tag in {"pre", "code"} else None
+    if value and (value.lower() in _SHORT_LANGUAGES or not _NATURAL_LANGUAGE.fullmatch(value)):
+        return value
+    return None
+
+
+@lru_cache(maxsize=1024)
+def _choose_language(label: str, classes: str, is_code: bool) -> str:
+    tokens = classes[:_MAX_CLASS_CHARACTERS].split()
+    names = [label, *_prefixed(tokens), *_classes_with_marker(tokens)]
+    if is_code or not _MARKERS.isdisjoint(token.lower() for token in tokens):
+        names += [token for token in tokens if token.lower() in _NAMES]
+    return next((name for name in names if _is_language(name)), "")
+
+
+def _prefixed(tokens: list[str]) -> Iterator[str]:
+    for token, following in pairwise([*tokens, ""]):
+        for prefix in _PREFIXES:
+            if token.lower().startswith(prefix):
+                yield (token[len(prefix) :] or following).rstrip(";")
+                break
+
+
+def _classes_with_marker(tokens: list[str]) -> list[str]:
+    """Return the classes next to a highlighter's, such as ``hljs``; one may be the language."""
+    if not any(token.lower() in {"hljs", "sourcecode", "prettyprint", "src"} for token in tokens):
+        return []
+    return [token for token in tokens if token.lower() not in _HIGHLIGHTED and "-" not in token]
+
+
+def _is_language(name: str) -> bool:
+    return name.lower() not in _NO_LANGUAGE and _LANGUAGE.fullmatch(name) is not None
+
+
+def _has_letters(text: str) -> bool:
+    return any(character.isalpha() for character in text)

@@ -1,0 +1,84 @@
+"""The result of scraping a page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from webdata_nb.page.scrape.plain_json import dumps
+
+if TYPE_CHECKING:
+    from webdata_nb.page.content.links import Outlink
+    from webdata_nb.page.content.rights_declarations import PageDeclaration
+
+
+@dataclass(frozen=True, slots=True)
+class Scraped:
+    """The data of a page; formats and facts that were not requested are empty.
+
+    Attributes
+    ----------
+    title
+        The page's title; None without one.
+    formats
+        The requested formats, by the contract's names, as values or, with the option `encoded`, as
+        JSON bytes.
+    metadata
+        The result of ``build_metadata``, if the fact ``"metadata"`` was requested.
+    quality
+        The result of ``rate_content``, if the fact ``"quality"`` was requested.
+    outlinks
+        The links of the whole page, unique by URL, in document order.
+    canonical
+        The canonical URL that the page declares, absolute, without fragment.
+    robots
+        The robots directives of the page: noindex, nofollow, none.
+    content_hash
+        The first 32 hex digits of the SHA-256 of the body; empty without metadata.
+    text
+        The content as text, for full-text search; empty with encoded Markdown, which contains it.
+    sketch
+        The result of ``compute_sketch``, if the fact ``"sketch"`` was requested.
+    shape
+        The result of ``compute_masked_sketch``, if the fact ``"shape"`` was requested.
+    audit
+        The result of ``audit_facts``, if the fact ``"audit"`` was requested.
+    declarations
+        What the page declares about its use, if the fact ``"rights"`` was requested.
+    """
+
+    title: str | None
+    formats: dict[str, Any]
+    metadata: dict[str, Any]
+    quality: dict[str, Any]
+    outlinks: tuple[Outlink, ...]
+    canonical: str | None
+    robots: frozenset[str]
+    content_hash: str
+    text: str
+    sketch: bytes = b""
+    shape: bytes = b""
+    audit: dict[str, Any] = field(default_factory=dict)
+    declarations: tuple[PageDeclaration, ...] = ()
+
+    def encoded(self) -> Scraped:
+        """Return a copy with the formats as JSON bytes."""
+        formats, metadata = self.encode_formats()
+        text = "" if "markdown" in formats else self.text
+        return replace(self, formats=dict(formats), metadata=metadata, text=text)
+
+    def encode_formats(self) -> tuple[dict[str, bytes], dict[str, Any]]:
+        """Return the formats as JSON, and the metadata.
+
+        A format that JSON cannot represent is null, with the reason in the metadata's
+        `formats_omitted`.
+        """
+        encoded, omitted = {}, {}
+        for name, value in self.formats.items():
+            try:
+                encoded[name] = value if isinstance(value, bytes) else dumps(value)
+            except (TypeError, RecursionError):
+                encoded[name] = b"null"
+                omitted[name] = "it nests too deeply"
+        note = {"formats_omitted": omitted} if omitted else {}
+        return encoded, {**self.metadata, **note}

@@ -1,0 +1,1 @@
+"""Asks language models for the data of pages."""
