@@ -28,8 +28,9 @@ import pandas as pd
 
 from tests.site.nginx import NginxSite
 from tests.site.plain_audit import Issues, PlainSite, shared_pairs
-from webdata_nb import audit_df, crawl_df, local, settings
-from webdata_nb.bridge import synced
+from webdata_nb import audit_df, crawl_df, settings
+from webdata_nb.toolkit import local
+from webdata_nb.toolkit.bridge import synced
 
 INSTALLED: Final = (
     "python3-doc/html",

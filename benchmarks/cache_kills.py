@@ -24,8 +24,8 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 import pyarrow.parquet as pq
-from webdata_nb.cache import snapshots
-from webdata_nb.frames import rows
+from webdata_nb.toolkit.cache import snapshots
+from webdata_nb.toolkit.frames import rows
 question = snapshots.CacheKey.of("crawl", base_url="x", identity="y", params={})
 table = rows.to_table("crawl", [{"url": f"u{n}", "markdown": "mark " * 2000} for n in range(300)])
 root = Path(sys.argv[1])

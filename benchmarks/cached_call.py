@@ -20,11 +20,11 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from webdata_nb import crawl_df, options
-from webdata_nb.cache.result import CallResult
-from webdata_nb.cache.result_cache import ResultCache
-from webdata_nb.frames import receipt, rows
-from webdata_nb.requests.call_options import CallOptions
-from webdata_nb.requests.job_spec import JobSpec
+from webdata_nb.toolkit.cache.result import CallResult
+from webdata_nb.toolkit.cache.result_cache import ResultCache
+from webdata_nb.toolkit.frames import receipt, rows
+from webdata_nb.toolkit.requests.call_options import CallOptions
+from webdata_nb.toolkit.requests.job_spec import JobSpec
 
 URL = "https://site.test/"
 TEXT = "the aurora forecast of a cold night in the north and what it means for travellers"

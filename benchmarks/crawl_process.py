@@ -14,8 +14,9 @@ import sys
 import time
 from typing import Any
 
-from webdata_nb import crawl_df, local
+from webdata_nb import crawl_df
 from webdata_nb.settings import current
+from webdata_nb.toolkit import local
 
 
 def measure_crawl(**options: Any) -> dict[str, Any]:

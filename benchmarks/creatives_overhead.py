@@ -17,8 +17,8 @@ from typing import Any
 import httpx
 import orjson
 
-from webdata_nb.client.client import Client
-from webdata_nb.client.paging import creative_pages
+from webdata_nb.toolkit.client.client import Client
+from webdata_nb.toolkit.client.paging import creative_pages
 
 PAGES, ROWS, ROUNDS = 25, 40, 15
 PATH = "/v1/data/partner-ads/transparency/creatives"

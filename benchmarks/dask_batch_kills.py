@@ -36,7 +36,7 @@ import pandas as pd
 from benchmarks.dask_batches import SEARCH, BatchCluster, batch_cluster, errors_of, queries_of
 from tests import object_store
 from webdata_nb import connect
-from webdata_nb.api import Session
+from webdata_nb.toolkit.api import Session
 
 INPUTS: Final = 100_000
 KILLS: Final = 2

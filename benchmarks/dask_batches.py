@@ -41,7 +41,7 @@ from tests.dask_processes import SchedulerProcess, WorkerProcess, wait_until
 from tests.openapi.service_process import ServiceProcess, team
 from tests.site.server import Site
 from webdata_nb import connect
-from webdata_nb.api import Session
+from webdata_nb.toolkit.api import Session
 
 INPUTS: Final = 2000
 ROUNDS: Final = 5

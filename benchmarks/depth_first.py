@@ -26,12 +26,12 @@ from tests.site.document import document
 from tests.site.graphs import link_tree
 from tests.site.process import SiteProcess
 from tests.wire.kills import connected
-from webdata_nb import local
 from webdata_nb.settings import Settings
+from webdata_nb.toolkit import local
 
 if TYPE_CHECKING:
     from tests.site.server import Site
-    from webdata_nb.client.client import Client
+    from webdata_nb.toolkit.client.client import Client
 
 CONCURRENCY: Final = 10
 LATENCY: Final = 0.1

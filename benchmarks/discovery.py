@@ -35,9 +35,10 @@ from typing import Final, NamedTuple
 import httpx
 from aiohttp import web
 
-from webdata_nb import local, search_df
+from webdata_nb import search_df
 from webdata_nb.service.settings import SLOTS, unreserved_slots
 from webdata_nb.settings import current
+from webdata_nb.toolkit import local
 
 ANSWER_S: Final = 0.005
 RESULTS: Final = 10

@@ -33,10 +33,10 @@ import psycopg
 from tests import postgres
 from tests.replica_process import HEADERS, ReplicaProcess, add_account
 from tests.site.server import Site
-from webdata_nb.client import sse
 from webdata_nb.contract import paths
 from webdata_nb.contract.events import Done, PageDone
 from webdata_nb.service.encryption import new_key
+from webdata_nb.toolkit.client import sse
 
 STREAMS, PAGES = 50, 20
 LIMIT_S: Final = 0.5

@@ -85,8 +85,9 @@ def measure(what: str, url: str) -> dict[str, Any]:
     """Measure in this process, whose service stops afterwards."""
     import asyncio  # noqa: PLC0415
 
-    from webdata_nb import jobs_df, local  # noqa: PLC0415
+    from webdata_nb import jobs_df  # noqa: PLC0415
     from webdata_nb.settings import current  # noqa: PLC0415
+    from webdata_nb.toolkit import local  # noqa: PLC0415
 
     try:
         if what == "rows":

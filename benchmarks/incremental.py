@@ -26,9 +26,10 @@ from typing import TYPE_CHECKING, Any, Final
 from tests.site.changing_docs import ChangingDocs, changing_docs
 from tests.site.server import Site
 from tests.site.versions import VersionedSite, text_page
-from webdata_nb import connect, crawl_df, local, options
-from webdata_nb.bridge import synced
+from webdata_nb import connect, crawl_df, options
 from webdata_nb.settings import current
+from webdata_nb.toolkit import local
+from webdata_nb.toolkit.bridge import synced
 
 if TYPE_CHECKING:
     import pandas as pd

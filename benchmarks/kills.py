@@ -27,8 +27,8 @@ from typing import Final
 from tests.site.graphs import link_tree
 from tests.site.server import Site
 from tests.wire.kills import KilledCrawl, crawl_and_kill, duration, instants
-from webdata_nb import local
 from webdata_nb.settings import Settings
+from webdata_nb.toolkit import local
 
 PAGES: Final = 1000
 CONCURRENCY: Final = 10

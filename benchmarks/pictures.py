@@ -23,8 +23,9 @@ from tests.display import dom_rules
 from tests.notebooks import lab as labs
 from tests.notebooks.lab import Lab, Notebook
 from tests.requirements import require, require_module
-from webdata_nb import local, settings
-from webdata_nb.bridge import synced
+from webdata_nb import settings
+from webdata_nb.toolkit import local
+from webdata_nb.toolkit.bridge import synced
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -22,8 +22,8 @@ from typing import Final
 from tests.site.graphs import link_tree
 from tests.site.server import Site
 from tests.wire.random_kills import Outcome, crawl_under_kills
-from webdata_nb import local
 from webdata_nb.settings import Settings
+from webdata_nb.toolkit import local
 
 PAGES: Final = 500
 CONCURRENCY: Final = 10

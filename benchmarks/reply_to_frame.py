@@ -17,9 +17,9 @@ import orjson
 import pandas as pd
 
 from benchmarks.cached_call import page
-from webdata_nb.client import replies
 from webdata_nb.contract.replies import CrawlStatus
-from webdata_nb.frames import frame, rows, schemas
+from webdata_nb.toolkit.client import replies
+from webdata_nb.toolkit.frames import frame, rows, schemas
 
 FORMATS = ("markdown", "links", "images", "headings")
 

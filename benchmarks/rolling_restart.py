@@ -38,9 +38,9 @@ import psycopg
 
 from tests import postgres
 from tests.deploy.replicas import ProxiedService, proxied_service, stop
-from webdata_nb.client import sse
 from webdata_nb.contract import paths
 from webdata_nb.contract.events import Done
+from webdata_nb.toolkit.client import sse
 
 MINUTES: Final = 10.0
 STARTS_PER_S: Final = 15

@@ -33,8 +33,9 @@ from tests.site.faulty_site import FaultySite
 from tests.site.server import Site
 from tests.site.static import StaticSite
 from tests.wire.waiting import processes_on
-from webdata_nb import audit_df, crawl_df, local, settings
-from webdata_nb.bridge import synced
+from webdata_nb import audit_df, crawl_df, settings
+from webdata_nb.toolkit import local
+from webdata_nb.toolkit.bridge import synced
 
 ROUNDS: Final = 3
 DOCUMENTATION_PAGES: Final = 300

@@ -51,14 +51,14 @@ from tests.service.search.stubs import Result, stubs
 from tests.site.document import document
 from tests.site.graphs import link_tree, redirect_loop
 from tests.site.server import Site
-from webdata_nb import local
-from webdata_nb.client.client import Client
 from webdata_nb.contract import paths
 from webdata_nb.contract.choices import ENGINES
 from webdata_nb.errors import ServiceError, WrongState
 from webdata_nb.service.work.retention import SWEEP_INTERVAL_S
-from webdata_nb.session import Connection
 from webdata_nb.settings import Provider, Settings
+from webdata_nb.toolkit import local
+from webdata_nb.toolkit.client.client import Client
+from webdata_nb.toolkit.session import Connection
 
 GROWTH: Final = 1.1
 MIN_WARM_UP_S: Final = 30.0

@@ -181,7 +181,7 @@ def trace_in_subprocess(checkout: Path) -> dict[str, int]:
 def traced_calls() -> dict[str, int]:
     """Trace one cold and one cached `search_df`."""
     import webdata_nb  # noqa: PLC0415 - whichever checkout is measured
-    import webdata_nb.frames.frame  # noqa: PLC0415 - imports count as no call
+    import webdata_nb.toolkit.frames.frame  # noqa: PLC0415 - imports count as no call
 
     with stub_service() as url:
         session = webdata_nb.connect(base_url=url, api_key="structure")
@@ -220,7 +220,7 @@ def trace(function: Any) -> dict[str, int]:
 
 def set_portal_profile(profile: Any) -> None:
     """Set the profile function of the portal's thread, which only that thread can do."""
-    from webdata_nb import bridge  # noqa: PLC0415 - whichever checkout is measured
+    from webdata_nb.toolkit import bridge  # noqa: PLC0415 - whichever checkout is measured
 
     async def set_profile() -> None:
         sys.setprofile(profile)

@@ -28,9 +28,9 @@ from tests.site.process import SiteProcess
 from tests.site.server import Site
 from tests.wire.kills import connected
 from tests.wire.waiting import processes_on
-from webdata_nb import local
-from webdata_nb.client.client import Client
 from webdata_nb.settings import Settings
+from webdata_nb.toolkit import local
+from webdata_nb.toolkit.client.client import Client
 
 CRAWLS: Final = 10
 PAGES: Final = 1000

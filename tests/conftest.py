@@ -23,7 +23,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.leaked_resources import MARK, Baseline, baseline, leftovers
 from tests.requirements import in_ci
-from webdata_nb import session as connections
+from webdata_nb.toolkit import session as connections
 
 pytest_plugins = ["tests.site.fixtures", "tests.postgres"]
 

@@ -15,8 +15,8 @@ from typing import Final
 
 import psutil
 
-from webdata_nb import session
-from webdata_nb.bridge import PORTAL
+from webdata_nb.toolkit import session
+from webdata_nb.toolkit.bridge import PORTAL
 
 # In the environment of every process that a test starts, also of one that lost its parent.
 MARK: Final = "PYTEST_RUN_OF_WEBDATA"

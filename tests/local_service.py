@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from webdata_nb import local
-from webdata_nb.bridge import synced
 from webdata_nb.settings import Settings
+from webdata_nb.toolkit import local
+from webdata_nb.toolkit.bridge import synced
 
 _DEADLINE_S: Final = 120.0
 

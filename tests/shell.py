@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from webdata_nb import session
 from webdata_nb.cli.main import main
 from webdata_nb.settings import options
+from webdata_nb.toolkit import session
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 TIMEOUT_S = 90.0

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from webdata_nb.bridge import Portal, on_tick, synced
+from webdata_nb.toolkit.bridge import Portal, on_tick, synced
 
 HAS_FORK = hasattr(os, "fork")
 
@@ -97,7 +97,7 @@ def test_twin_keeps_signature_docstring_and_module() -> None:
 def test_import_of_bridge_is_light() -> None:
     heavy = ("pandas", "pyarrow", "pydantic", "httpx", "nest_asyncio2", "platformdirs", "IPython")
     script = f"""
-        import sys, webdata_nb.bridge
+        import sys, webdata_nb.toolkit.bridge
         print([name for name in {heavy!r} if name in sys.modules])
     """
     assert run_script(script).stdout.strip() == "[]"
@@ -161,7 +161,7 @@ def test_call_from_thread_of_portal_call() -> None:
 def test_call_after_fork() -> None:
     script = """
         import asyncio, os, signal, sys
-        from webdata_nb.bridge import PORTAL, synced
+        from webdata_nb.toolkit.bridge import PORTAL, synced
         async def atwice(n): await asyncio.sleep(0); return 2 * n
         twice = synced(atwice)
         assert twice(1) == 2
@@ -268,7 +268,7 @@ def test_cancel_of_finished_call_does_nothing(portal: Portal) -> None:
 
 INTERRUPTED = """
     import asyncio, os, signal, sys, threading
-    from webdata_nb.bridge import synced
+    from webdata_nb.toolkit.bridge import synced
     log = []
     async def ajob():
         os.kill(os.getpid(), signal.SIGINT)
@@ -398,7 +398,7 @@ def test_failing_listener_is_removed_and_call_continues(
 
 NESTED = """
     import asyncio, sys
-    from webdata_nb.bridge import PORTAL, synced
+    from webdata_nb.toolkit.bridge import PORTAL, synced
     PORTAL.nest = lambda: sys.argv[1] == "nest"
     {loop}
     async def aask(port):
@@ -450,7 +450,7 @@ def test_nest_keeps_caller_loop_alive(loop: str, option: str, answer: str) -> No
 def test_nest_timeout_of_caller_ends_call() -> None:
     script = """
         import asyncio, sys
-        from webdata_nb.bridge import PORTAL, synced
+        from webdata_nb.toolkit.bridge import PORTAL, synced
         PORTAL.nest = lambda: True
         log = []
         async def ajob():
@@ -478,7 +478,8 @@ def test_nest_timeout_of_caller_ends_call() -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="os.kill ends the process on Windows")
 def test_nest_interrupt_leaves_no_task() -> None:
     script = INTERRUPTED.replace("{call}", "asyncio.run(async_main())").replace(
-        "log = []", "log = []; from webdata_nb.bridge import PORTAL; PORTAL.nest = lambda: True"
+        "log = []",
+        "log = []; from webdata_nb.toolkit.bridge import PORTAL; PORTAL.nest = lambda: True",
     )
     done = run_script(script)
     assert done.stdout.strip() == "['cleaned', 'interrupt', 42]", done.stderr
@@ -487,7 +488,7 @@ def test_nest_interrupt_leaves_no_task() -> None:
 def test_interpreter_exit_waits_for_clean_up() -> None:
     script = """
         import asyncio, threading
-        from webdata_nb.bridge import PORTAL
+        from webdata_nb.toolkit.bridge import PORTAL
         began = threading.Event()
         async def job():
             began.set()
@@ -512,8 +513,8 @@ DAEMON_THREADS = {
 def test_daemon_thread_in_a_call_is_quiet_at_exit(target: str) -> None:
     script = f"""
         import asyncio, sys, threading, time
-        from webdata_nb.bridge import PORTAL
-        from webdata_nb.stream import Stream
+        from webdata_nb.toolkit.bridge import PORTAL
+        from webdata_nb.toolkit.stream import Stream
         began = threading.Event()
         async def job():
             began.set()
@@ -537,7 +538,7 @@ def test_daemon_thread_in_a_call_is_quiet_at_exit(target: str) -> None:
 def test_call_of_a_thread_that_outlives_the_main_thread_is_finished() -> None:
     script = """
         import asyncio, threading
-        from webdata_nb.bridge import PORTAL
+        from webdata_nb.toolkit.bridge import PORTAL
         async def job():
             while threading.main_thread().is_alive():
                 await asyncio.sleep(0.01)

@@ -42,7 +42,12 @@ MODULE_PAGES: Final = [
     *sorted((CHECKOUT / "docs" / "decisions").glob("*.md")),
 ]
 MODULE: Final = re.compile(r"`((?:[a-z_]+/)+[a-z_0-9]+\.py)`")
-ROOTS: Final = [CHECKOUT, CHECKOUT / "webdata_nb", CHECKOUT / "webdata_nb" / "service"]
+ROOTS: Final = [
+    CHECKOUT,
+    CHECKOUT / "webdata_nb",
+    CHECKOUT / "webdata_nb" / "service",
+    CHECKOUT / "webdata_nb" / "page",
+]
 LINK: Final = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 OPTION: Final = re.compile(r"--[a-z][a-z-]*")
 # 86 pages and a missing one; duplicates and filtered URLs have no row.
@@ -100,6 +105,9 @@ def test_decisions_follow_the_template(page: Path) -> None:
     assert [part for part in parts if part in template] == template
 
 
+PARTS = ("toolkit", "service", "page")
+
+
 def arrows(diagram: str) -> Iterator[tuple[str, str]]:
     """Yield the unlabelled arrows of a mermaid flowchart between two packages."""
     for line in diagram.splitlines():
@@ -110,8 +118,9 @@ def arrows(diagram: str) -> Iterator[tuple[str, str]]:
 
 
 def source_code(name: str) -> str:
-    """Return the code of a package or module of the toolkit or the service."""
-    roots = [CHECKOUT / "webdata_nb", CHECKOUT / "webdata_nb" / "service"]
+    """Return the code of a package or module, at the root or in one of the parts."""
+    package = CHECKOUT / "webdata_nb"
+    roots = [package, *(package / part for part in PARTS)]
     files = [file for root in roots for file in [*(root / name).rglob("*.py"), root / f"{name}.py"]]
     return "\n".join(file.read_text("utf-8") for file in files if file.exists())
 
@@ -119,9 +128,9 @@ def source_code(name: str) -> str:
 def test_arrows_of_the_architecture_are_imports() -> None:
     text = (CHECKOUT / "docs" / "architecture.md").read_text("utf-8")
     diagram = text.partition("```mermaid\n")[2].partition("```")[0]
-    pairs = [pair for pair in arrows(diagram) if not {"toolkit", "service"} & set(pair)]
+    pairs = [pair for pair in arrows(diagram) if not {*PARTS} & set(pair)]
     assert len(pairs) > 20
-    statement = r"from webdata_nb(\.service)?(\.| import .*){}\b"
+    statement = r"from webdata_nb(\.toolkit|\.service|\.page)?(\.| import .*){}\b"
     missing = [
         (source, target)
         for source, target in pairs
@@ -133,7 +142,7 @@ def test_arrows_of_the_architecture_are_imports() -> None:
 def test_architecture_names_every_package() -> None:
     text = (CHECKOUT / "docs" / "architecture.md").read_text("utf-8")
     package = CHECKOUT / "webdata_nb"
-    modules = [*package.glob("[a-z]*"), *package.glob("service/[a-z]*")]
+    modules = [path for part in (".", *PARTS) for path in (package / part).glob("[a-z]*")]
     names = {path.stem for path in modules if path.is_dir() or path.suffix == ".py"}
     assert [name for name in sorted(names) if not re.search(rf"\b{name}\b", text)] == []
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import webdata_nb
-from webdata_nb import api
+from webdata_nb.toolkit import api
 
 SOURCE = ast.parse(Path(webdata_nb.__file__).read_text(encoding="utf-8"))
 

@@ -49,7 +49,7 @@ TRANSITIVE_PACKAGES: Final = frozenset({"IPython", "psycopg_pool", "pydantic_cor
 ENVIRONMENT: Final = frozenset(
     {
         "settings.py",
-        "local/process.py",
+        "toolkit/local/process.py",
         "service/runtime/child_process.py",
         "service/local_lifetime.py",
         "service/job_workers/worker_settings.py",
@@ -60,8 +60,8 @@ ENVIRONMENT: Final = frozenset(
 
 # A file and a line to add to it, and the rule that this breaks.
 VIOLATIONS: Final = {
-    "client/retry.py": ("import webdata_nb.service.errors", "data flows one way"),
-    "frames/frame.py": ("import webdata_nb.session", "data flows one way"),
+    "toolkit/client/retry.py": ("import webdata_nb.service.errors", "data flows one way"),
+    "toolkit/frames/frame.py": ("import webdata_nb.toolkit.session", "The toolkit: floors"),
     "utils.py": ("", "data flows one way"),
     "service/web/redirects.py": ("import webdata_nb.service.work.worker", "The service: floors"),
     "page/urls.py": ("import webdata_nb.page.content.tables", "The page: floors"),
@@ -75,15 +75,15 @@ VIOLATIONS: Final = {
         "import webdata_nb.errors",
         "Of the toolkit, the service knows nothing",
     ),
-    "session.py": ("import webdata_nb.service.app", "Only the command starts the service"),
+    "toolkit/session.py": ("import webdata_nb.service.app", "Only the command starts the service"),
     "contract/limits.py": ("import pathlib", "Decisions are pure"),
     "service/crawl/plan.py": ("import time", "Decisions are pure"),
     "service/search/breaker.py": ("import time", "Decisions are pure"),
     "pacing/backoff.py": ("import random", "Decisions are pure"),
-    "client/paging.py": ("import pandas", "know DataFrames"),
-    "calls/partitioned.py": ("import distributed", "know the Dask cluster"),
-    "frames/receipt.py": ("import dask", "Only lazy frames and the cluster know Dask"),
-    "frames/rows.py": ("import ipywidgets", "Only display knows bars and widgets"),
+    "toolkit/client/paging.py": ("import pandas", "know DataFrames"),
+    "toolkit/calls/partitioned.py": ("import distributed", "know the Dask cluster"),
+    "toolkit/frames/receipt.py": ("import dask", "Only lazy frames and the cluster know Dask"),
+    "toolkit/frames/rows.py": ("import ipywidgets", "Only display knows bars and widgets"),
     "page/scrape/page.py": ("import aiohttp", "One way out"),
     "page/markdown/tables.py": ("import turbohtml", "One file knows the parser"),
     "service/crawl/engine.py": ("import sqlite3", "Only the store knows its databases"),
@@ -160,9 +160,9 @@ def test_what_is_imported_for_annotations_stays_at_that(
     importers = at_run_time.find_modules_that_directly_import(library)
     assert importers
     owners = (
-        "webdata_nb.frames.",
-        "webdata_nb.cache.",
-        "webdata_nb.recording.",
+        "webdata_nb.toolkit.frames.",
+        "webdata_nb.toolkit.cache.",
+        "webdata_nb.toolkit.recording.",
         "webdata_nb.service.segments.parquet_file",
     )
     assert {name for name in importers if not name.startswith(owners)} == set()

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from webdata_nb.requests import options
-from webdata_nb.requests.flags import add_flags, passed_options
+from webdata_nb.toolkit.requests import options
+from webdata_nb.toolkit.requests.flags import add_flags, passed_options
 
 GROUPS = (
     options.SingleSearchInputOptions,

@@ -9,8 +9,8 @@ from contextlib import aclosing
 
 import pytest
 
-from webdata_nb.bridge import PORTAL
-from webdata_nb.stream import Stream
+from webdata_nb.toolkit.bridge import PORTAL
+from webdata_nb.toolkit.stream import Stream
 
 
 class Counter:

@@ -37,8 +37,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from webdata_nb import cache, errors
-    from webdata_nb.api import (
+    from webdata_nb import errors
+    from webdata_nb.settings import options
+    from webdata_nb.toolkit import cache
+    from webdata_nb.toolkit.api import (
         Estimate,
         FrameStream,
         Job,
@@ -104,11 +106,10 @@ if TYPE_CHECKING:
         weights_df,
         why,
     )
-    from webdata_nb.client.signature import verify_signature
-    from webdata_nb.client.webhook_receiver import receive_webhooks
-    from webdata_nb.frames.csv_export import read_csv_export
-    from webdata_nb.frames.diff import serp_diff
-    from webdata_nb.settings import options
+    from webdata_nb.toolkit.client.signature import verify_signature
+    from webdata_nb.toolkit.client.webhook_receiver import receive_webhooks
+    from webdata_nb.toolkit.frames.csv_export import read_csv_export
+    from webdata_nb.toolkit.frames.diff import serp_diff
 
 __version__ = "0.1.0"
 
@@ -190,17 +191,17 @@ __all__ = [
 # pandas, pyarrow and the rest take a third of a second to import: nobody should wait for them
 # before using a name that needs them (PEP 562).
 _MODULES: Final = {
-    "cache": "webdata_nb.cache",
+    "cache": "webdata_nb.toolkit.cache",
     "errors": "webdata_nb.errors",
 }
 _HOMES: Final = {
     "options": "webdata_nb.settings",
-    "read_csv_export": "webdata_nb.frames.csv_export",
-    "serp_diff": "webdata_nb.frames.diff",
-    "receive_webhooks": "webdata_nb.client.webhook_receiver",
-    "verify_signature": "webdata_nb.client.signature",
+    "read_csv_export": "webdata_nb.toolkit.frames.csv_export",
+    "serp_diff": "webdata_nb.toolkit.frames.diff",
+    "receive_webhooks": "webdata_nb.toolkit.client.webhook_receiver",
+    "verify_signature": "webdata_nb.toolkit.client.signature",
 }
-_FUNCTIONS: Final = "webdata_nb.api"
+_FUNCTIONS: Final = "webdata_nb.toolkit.api"
 
 
 def __getattr__(name: str) -> Any:
@@ -216,12 +217,12 @@ def __getattr__(name: str) -> Any:
 
 def load_ipython_extension(shell: Any) -> None:
     """Add `%websearch` and `%webcrawl`; called by `%load_ext webdata_nb`."""
-    import_module("webdata_nb.magics").load(shell)
+    import_module("webdata_nb.toolkit.magics").load(shell)
 
 
 def unload_ipython_extension(shell: Any) -> None:
     """Take them away again; called by `%unload_ext webdata_nb`."""
-    import_module("webdata_nb.magics").unload(shell)
+    import_module("webdata_nb.toolkit.magics").unload(shell)
 
 
 def _is_async_form(name: str) -> bool:

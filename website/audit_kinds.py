@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from webdata_nb.frames.audit.kinds import KINDS
+from webdata_nb.toolkit.frames.audit.kinds import KINDS
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "guide" / "audit.md"
 _START: Final = "| issue | severity | meaning | source |\n"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.wire_service import KEY, WireService
-from webdata_nb import bridge
-from webdata_nb.api import Session, connect
-from webdata_nb.calls import executor
+from webdata_nb.toolkit import bridge
+from webdata_nb.toolkit.api import Session, connect
+from webdata_nb.toolkit.calls import executor
 
 
 @pytest.fixture(scope="module")

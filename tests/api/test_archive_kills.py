@@ -22,9 +22,10 @@ from tests.api.test_archives import comparable
 from tests.local_service import stop
 from tests.site.document import document
 from tests.site.server import Site
-from webdata_nb import local, settings
-from webdata_nb.api import connect, crawl_df
-from webdata_nb.bridge import synced
+from webdata_nb import settings
+from webdata_nb.toolkit import local
+from webdata_nb.toolkit.api import connect, crawl_df
+from webdata_nb.toolkit.bridge import synced
 
 if TYPE_CHECKING:
     import pandas as pd

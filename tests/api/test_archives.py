@@ -24,10 +24,10 @@ from tests.site.document import document
 from tests.site.fixtures import Docs
 from tests.wire_service import WireService
 from webdata_nb import record, replay, settings, why
-from webdata_nb.api import Session, connect, crawl_df, retry_failed
 from webdata_nb.demo.server import SampleSite
 from webdata_nb.errors import InvalidArgument, JobFailed
-from webdata_nb.frames.warc import append_receipt
+from webdata_nb.toolkit.api import Session, connect, crawl_df, retry_failed
+from webdata_nb.toolkit.frames.warc import append_receipt
 
 if TYPE_CHECKING:
     import pandas as pd

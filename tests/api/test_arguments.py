@@ -12,14 +12,14 @@ import pytest
 import webdata_nb
 from tests.api.receipts import SECRET, SITE
 from tests.wire_service import WireService
-from webdata_nb.api import (
+from webdata_nb.errors import (
+    InvalidArgument,
+)
+from webdata_nb.toolkit.api import (
     crawl_df,
     creatives_df,
     jobs_df,
     search_df,
-)
-from webdata_nb.errors import (
-    InvalidArgument,
 )
 
 CYCLE: dict[str, Any] = {}

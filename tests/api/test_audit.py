@@ -16,7 +16,6 @@ from tests.site.document import document
 from tests.site.faulty_site import FaultySite
 from tests.site.server import Site
 from webdata_nb import (
-    api,
     audit_df,
     audit_report,
     crawl_df,
@@ -26,8 +25,9 @@ from webdata_nb import (
     settings,
     to_parquet,
 )
-from webdata_nb import session as connections
 from webdata_nb.errors import InvalidArgument, NotFound
+from webdata_nb.toolkit import api
+from webdata_nb.toolkit import session as connections
 
 AUDITED: dict[str, Any] = {
     "audit": True,

@@ -10,10 +10,10 @@ import pytest
 from tests.api.receipts import SITE
 from tests.wire_service import WireService
 from webdata_nb import audit_df, crawl_df, crawl_job, links_df
-from webdata_nb.api import Session
 from webdata_nb.contract import paths
 from webdata_nb.errors import InvalidArgument, NotSupported, OfflineError, WebdataError
-from webdata_nb.frames.audit.kinds import KINDS, SEVERITIES
+from webdata_nb.toolkit.api import Session
+from webdata_nb.toolkit.frames.audit.kinds import KINDS, SEVERITIES
 
 
 @pytest.mark.usefixtures("connected")

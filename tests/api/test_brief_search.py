@@ -15,10 +15,10 @@ from aiohttp import web
 from tests.local_service import stop
 from tests.site.server import Site
 from webdata_nb import settings
-from webdata_nb.api import search_df
 from webdata_nb.contract.choices import ENGINES
-from webdata_nb.jobs import runner
 from webdata_nb.settings import Options
+from webdata_nb.toolkit.api import search_df
+from webdata_nb.toolkit.jobs import runner
 
 
 class Wire:

@@ -13,18 +13,18 @@ import pytest
 import webdata_nb
 from tests.api.receipts import SECRET, SITE, frames_equal, receipt_of
 from tests.wire_service import KEY, JobScript, WireService, crawl_rows
-from webdata_nb.api import (
+from webdata_nb.contract import paths
+from webdata_nb.errors import (
+    AuthError,
+    OfflineError,
+)
+from webdata_nb.toolkit.api import (
     connect,
     crawl_df,
     creatives_df,
     jobs_df,
     search_df,
     weights_df,
-)
-from webdata_nb.contract import paths
-from webdata_nb.errors import (
-    AuthError,
-    OfflineError,
 )
 
 

@@ -28,8 +28,8 @@ from webdata_nb import (
     to_warc,
     why,
 )
-from webdata_nb.api import Session, connect, crawl_df
 from webdata_nb.errors import InvalidArgument, NotSupported, OfflineError
+from webdata_nb.toolkit.api import Session, connect, crawl_df
 
 URL = "http://docs.test/"
 DTYPES = {

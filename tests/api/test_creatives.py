@@ -13,9 +13,9 @@ from PIL import Image
 from starlette.responses import JSONResponse, Response
 
 from tests.wire_service import WireService, creative_rows
-from webdata_nb.api import advertisers_df, creatives_df, gallery
 from webdata_nb.contract import paths
 from webdata_nb.errors import IncompleteResult, InvalidArgument, OfflineError
+from webdata_nb.toolkit.api import advertisers_df, creatives_df, gallery
 
 pytestmark = pytest.mark.usefixtures("connected")
 PAGES = 25

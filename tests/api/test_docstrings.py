@@ -14,13 +14,14 @@ import pandas as pd
 import pytest
 from pydantic import BaseModel
 
-from webdata_nb import api, errors
+from webdata_nb import errors
 from webdata_nb.contract import choices
 from webdata_nb.contract.requests import CrawlRequest, CreativesRequest, SearchRequest
-from webdata_nb.display import progress
-from webdata_nb.frames import frame, schemas
-from webdata_nb.frames.schemas import TableName
-from webdata_nb.requests import options as groups
+from webdata_nb.toolkit import api
+from webdata_nb.toolkit.display import progress
+from webdata_nb.toolkit.frames import frame, schemas
+from webdata_nb.toolkit.frames.schemas import TableName
+from webdata_nb.toolkit.requests import options as groups
 
 FRAMES: dict[Callable[..., Any], TableName] = {
     api.search_df: "search",

@@ -12,10 +12,10 @@ from tests.local_service import stop
 from tests.service.extract.stub_model import KEY, StubModel, always_reply, reply_from_page
 from tests.site.server import Site
 from webdata_nb import settings
-from webdata_nb.api import Session, connect, crawl_df, search_df
 from webdata_nb.errors import InvalidArgument, InvalidRequest
-from webdata_nb.requests.options import ScrapeOptionsDict
 from webdata_nb.settings import LanguageModel
+from webdata_nb.toolkit.api import Session, connect, crawl_df, search_df
+from webdata_nb.toolkit.requests.options import ScrapeOptionsDict
 
 FIELDS = {"name": {"type": "string"}, "price": {"type": "number"}}
 WANTED = {"schema": {"type": "object", "properties": FIELDS}}

@@ -25,9 +25,9 @@ from tests.client.fake import (
     truncate_silently,
 )
 from webdata_nb import connect
-from webdata_nb.api import Session
 from webdata_nb.errors import IncompleteResult
-from webdata_nb.jobs import incremental_reader
+from webdata_nb.toolkit.api import Session
+from webdata_nb.toolkit.jobs import incremental_reader
 
 FAULTS: dict[str, Callable[[], Fault]] = {
     "500": lambda: status(500),
@@ -100,8 +100,8 @@ WRITER = """
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from webdata_nb.cache import snapshots
-from webdata_nb.frames import rows
+from webdata_nb.toolkit.cache import snapshots
+from webdata_nb.toolkit.frames import rows
 question = snapshots.CacheKey.of("crawl", base_url="x", identity="y", params={})
 table = rows.to_table("crawl", [{"url": f"u{n}", "markdown": "m" * 2000} for n in range(300)])
 print("ready", flush=True)

@@ -9,7 +9,9 @@ import pytest
 
 from tests.api.receipts import SITE, receipt_of
 from tests.wire_service import JobScript, WireService, crawl_rows, creative_rows, search_rows
-from webdata_nb.api import (
+from webdata_nb.contract import paths
+from webdata_nb.errors import InvalidArgument, NoReceipt
+from webdata_nb.toolkit.api import (
     Session,
     connect,
     crawl_df,
@@ -19,9 +21,7 @@ from webdata_nb.api import (
     scrape_df,
     search_df,
 )
-from webdata_nb.contract import paths
-from webdata_nb.errors import InvalidArgument, NoReceipt
-from webdata_nb.frames import frame, rows
+from webdata_nb.toolkit.frames import frame, rows
 
 
 def accessor(df: pd.DataFrame) -> Any:

@@ -12,7 +12,7 @@ from tests.local_service import stop
 from tests.site.generated_tables import GeneratedTable, TableGenerator
 from tests.site.server import Site
 from webdata_nb import settings, tables
-from webdata_nb.api import connect
+from webdata_nb.toolkit.api import connect
 
 PAGES, TABLES_PER_PAGE = 50, 6
 PROSE = (

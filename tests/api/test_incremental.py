@@ -17,9 +17,9 @@ from tests.site.server import Site
 from tests.site.versions import VersionedSite, text_page, varied_site
 from tests.wire_service import WireService
 from webdata_nb import connect, crawl_df, settings
-from webdata_nb.api import Session
 from webdata_nb.contract import paths
 from webdata_nb.errors import InvalidArgument, InvalidRequest, NotSupported, OfflineError
+from webdata_nb.toolkit.api import Session
 
 JOB = "5f0f1f8a-2a4f-4d0e-9a55-3f1f5f6f7a01"
 # In UTC, it is in the year 0.

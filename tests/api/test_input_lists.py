@@ -15,9 +15,9 @@ import pytest
 
 from tests.api.receipts import SITE
 from webdata_nb import diff, estimate, history_df
-from webdata_nb.api import Session
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.requests.inputs import (
+from webdata_nb.toolkit.api import Session
+from webdata_nb.toolkit.requests.inputs import (
     Input,
     crawl_inputs,
     creatives_inputs,
@@ -25,7 +25,7 @@ from webdata_nb.requests.inputs import (
     page_inputs,
     search_inputs,
 )
-from webdata_nb.requests.job_spec import JobSpec
+from webdata_nb.toolkit.requests.job_spec import JobSpec
 
 # Valid and invalid subjects of each kind.
 QUERIES: Final[list[Any]] = ["a", " b ", "", "c" * 3000, "nul\x00", "\ud800", None, 5, pd.NA, ["x"]]

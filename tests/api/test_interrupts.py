@@ -14,8 +14,8 @@ import pytest
 import webdata_nb
 from tests.api.receipts import SITE, receipt_of
 from tests.wire_service import JobScript, WireService, crawl_rows, search_rows
-from webdata_nb.api import Session, crawl_df
-from webdata_nb.jobs import runner
+from webdata_nb.toolkit.api import Session, crawl_df
+from webdata_nb.toolkit.jobs import runner
 
 
 def interrupt_when_running(service: WireService) -> threading.Thread:

@@ -11,7 +11,9 @@ import pytest
 
 from tests.api.receipts import SITE, receipt_of
 from tests.wire_service import WireService
-from webdata_nb.api import (
+from webdata_nb.contract import paths
+from webdata_nb.errors import InvalidArgument
+from webdata_nb.toolkit.api import (
     crawl_df,
     creatives_df,
     estimate,
@@ -20,8 +22,6 @@ from webdata_nb.api import (
     scrape_df,
     search_df,
 )
-from webdata_nb.contract import paths
-from webdata_nb.errors import InvalidArgument
 
 INVALID: list[tuple[Any, str | None, str]] = [
     (np.nan, None, "must be a string; it is nan"),

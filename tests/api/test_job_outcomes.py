@@ -14,7 +14,6 @@ from starlette.responses import JSONResponse, Response
 import webdata_nb
 from tests.api.receipts import SITE, receipt_of
 from tests.wire_service import JobScript, WireService, crawl_rows, search_rows
-from webdata_nb.api import crawl_df, creatives_df, jobs_df, search_df, weights_df
 from webdata_nb.contract import paths
 from webdata_nb.errors import (
     ConnectionFailed,
@@ -24,7 +23,8 @@ from webdata_nb.errors import (
     JobTimeout,
     WebdataWarning,
 )
-from webdata_nb.jobs import incremental_reader
+from webdata_nb.toolkit.api import crawl_df, creatives_df, jobs_df, search_df, weights_df
+from webdata_nb.toolkit.jobs import incremental_reader
 
 
 @pytest.mark.usefixtures("connected")

@@ -21,19 +21,6 @@ from starlette.responses import JSONResponse, Response
 from tests.api.receipts import SECRET, SITE, frames_equal, receipt_of
 from tests.service.exports import jobs as exported
 from tests.wire_service import JobScript, WireService, crawl_rows, search_rows
-from webdata_nb import session
-from webdata_nb.api import (
-    Job,
-    Session,
-    ajob,
-    asearch_job,
-    crawl_df,
-    crawl_job,
-    export_df,
-    job,
-    search_df,
-    search_job,
-)
 from webdata_nb.contract import paths
 from webdata_nb.contract.events import Done, Progress
 from webdata_nb.contract.states import JobStatus
@@ -48,6 +35,19 @@ from webdata_nb.errors import (
     WrongState,
 )
 from webdata_nb.service.routes.exports import FORMATS
+from webdata_nb.toolkit import session
+from webdata_nb.toolkit.api import (
+    Job,
+    Session,
+    ajob,
+    asearch_job,
+    crawl_df,
+    crawl_job,
+    export_df,
+    job,
+    search_df,
+    search_job,
+)
 
 
 @pytest.mark.usefixtures("connected")

@@ -28,9 +28,9 @@ from tests.site.versions import text_page, varied_site
 from tests.wire.waiting import until
 from tests.wire_service import KEY, JobScript, WireService, crawl_rows, search_rows
 from webdata_nb import connect, crawl_df, job, settings, watch_df
-from webdata_nb.api import Session
 from webdata_nb.contract import paths
 from webdata_nb.errors import JobFailed, JobTimeout
+from webdata_nb.toolkit.api import Session
 
 # One call of each form; `stream` reads the rows of its frames.
 FORMS: Final = {

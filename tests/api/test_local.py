@@ -13,8 +13,11 @@ import pytest
 
 from tests.api.receipts import frames_equal, receipt_of
 from tests.local_service import stop
-from webdata_nb import cache, local, receive_webhooks, settings
-from webdata_nb.api import (
+from webdata_nb import receive_webhooks, settings
+from webdata_nb.demo.server import SampleSite
+from webdata_nb.errors import InvalidArgument, JobFailed
+from webdata_nb.toolkit import cache, local
+from webdata_nb.toolkit.api import (
     Session,
     connect,
     crawl_df,
@@ -23,9 +26,7 @@ from webdata_nb.api import (
     search_df,
     search_job,
 )
-from webdata_nb.bridge import synced
-from webdata_nb.demo.server import SampleSite
-from webdata_nb.errors import InvalidArgument, JobFailed
+from webdata_nb.toolkit.bridge import synced
 
 
 @pytest.fixture

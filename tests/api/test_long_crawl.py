@@ -22,10 +22,10 @@ from tests.site.graphs import large_tree
 from tests.site.server import Site
 from tests.wire_service import WireService
 from webdata_nb import connect, crawl_df, crawl_job, settings
-from webdata_nb.api import Session
 from webdata_nb.contract import paths
 from webdata_nb.errors import InvalidArgument, NotSupported, OfflineError, OverBudget
-from webdata_nb.frames.crawl_parts import MANIFEST, CrawlManifest, CrawlParts
+from webdata_nb.toolkit.api import Session
+from webdata_nb.toolkit.frames.crawl_parts import MANIFEST, CrawlManifest, CrawlParts
 
 PAGES = 1100
 

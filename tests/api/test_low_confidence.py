@@ -16,8 +16,8 @@ from tests.service.documents.test_pdf import drawn_pdf
 from tests.site.document import document, prose
 from tests.site.server import Site
 from webdata_nb import settings
-from webdata_nb.api import connect, crawl_df, crawl_job, scrape_df
 from webdata_nb.settings import Options
+from webdata_nb.toolkit.api import connect, crawl_df, crawl_job, scrape_df
 
 SCANS = [drawn_pdf(f"{left} 50 200 200 re f") for left in (50, 90)]
 PDF = {"Content-Type": "application/pdf"}

@@ -22,11 +22,11 @@ from tests.api.receipts import SITE, receipt_of
 from tests.api.test_interrupts import interrupt_when_running
 from tests.wire.waiting import until
 from tests.wire_service import JobScript, WireService, crawl_rows, creative_rows, search_rows
-from webdata_nb.api import Session, connect, crawl_df, creatives_df, search_df
-from webdata_nb.bridge import CLEANUP_S, PARTIAL_RESULT_S, PORTAL
-from webdata_nb.calls import executor as executor_module
 from webdata_nb.contract import paths
 from webdata_nb.errors import AuthError, InvalidArgument, JobFailed, ServiceFault, WorkerLost
+from webdata_nb.toolkit.api import Session, connect, crawl_df, creatives_df, search_df
+from webdata_nb.toolkit.bridge import CLEANUP_S, PARTIAL_RESULT_S, PORTAL
+from webdata_nb.toolkit.calls import executor as executor_module
 
 
 @pytest.mark.usefixtures("connected")

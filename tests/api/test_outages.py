@@ -15,7 +15,10 @@ from tests.local_service import stop
 from tests.service.extract.stub_model import StubModel, always_reply
 from tests.site.server import Site
 from webdata_nb import settings
-from webdata_nb.api import (
+from webdata_nb.contract.choices import ENGINES
+from webdata_nb.errors import JobFailed
+from webdata_nb.settings import Options
+from webdata_nb.toolkit.api import (
     connect,
     crawl_df,
     crawl_job,
@@ -24,9 +27,6 @@ from webdata_nb.api import (
     scrape_df,
     search_df,
 )
-from webdata_nb.contract.choices import ENGINES
-from webdata_nb.errors import JobFailed
-from webdata_nb.settings import Options
 
 
 @pytest.fixture(scope="module")

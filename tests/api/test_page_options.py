@@ -12,14 +12,14 @@ from pydantic import BaseModel
 
 from tests.api.receipts import SITE
 from tests.wire_service import KEY, WireService
-from webdata_nb import api, session
-from webdata_nb.api import Session, connect
-from webdata_nb.cache.snapshots import CacheKey
 from webdata_nb.contract import paths
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.requests.extract_schema import extract_request
-from webdata_nb.requests.job_spec import JobSpec
-from webdata_nb.requests.options import ScrapeOptionsDict
+from webdata_nb.toolkit import api, session
+from webdata_nb.toolkit.api import Session, connect
+from webdata_nb.toolkit.cache.snapshots import CacheKey
+from webdata_nb.toolkit.requests.extract_schema import extract_request
+from webdata_nb.toolkit.requests.job_spec import JobSpec
+from webdata_nb.toolkit.requests.options import ScrapeOptionsDict
 
 
 class Offer(BaseModel):

@@ -22,11 +22,11 @@ from tests.site.server import Site
 from tests.site.web_archive import WebArchiveStub
 from tests.wire_service import KEY, JobScript, WireService, crawl_rows, creative_rows, search_rows
 from webdata_nb import settings
-from webdata_nb.api import Session, connect
 from webdata_nb.contract.choices import Format
-from webdata_nb.frames import frame, rows
-from webdata_nb.frames.frame import DtypeBackend
-from webdata_nb.frames.nested import NestedDtype
+from webdata_nb.toolkit.api import Session, connect
+from webdata_nb.toolkit.frames import frame, rows
+from webdata_nb.toolkit.frames.frame import DtypeBackend
+from webdata_nb.toolkit.frames.nested import NestedDtype
 
 BACKENDS: Final = get_args(DtypeBackend)
 FORMATS: Final = [each for each in get_args(Format) if each != "screenshot"]

@@ -17,7 +17,9 @@ import pytest
 import webdata_nb
 from tests.api.receipts import SECRET, SITE, receipt_of
 from tests.wire_service import KEY, JobScript, WireService, crawl_rows, search_rows
-from webdata_nb.api import (
+from webdata_nb.errors import InvalidArgument, MissingExtra, NotRecorded
+from webdata_nb.settings import options
+from webdata_nb.toolkit.api import (
     advertisers_df,
     crawl_df,
     crawl_job,
@@ -34,8 +36,6 @@ from webdata_nb.api import (
     weights_df,
     why,
 )
-from webdata_nb.errors import InvalidArgument, MissingExtra, NotRecorded
-from webdata_nb.settings import options
 
 
 @pytest.mark.usefixtures("connected")

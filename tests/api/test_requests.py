@@ -11,7 +11,8 @@ import pytest
 
 from tests.api.receipts import SITE, receipt_of
 from tests.wire_service import JobScript, WireService, crawl_rows, creative_rows
-from webdata_nb.api import (
+from webdata_nb.contract import paths
+from webdata_nb.toolkit.api import (
     Session,
     crawl_df,
     creatives_df,
@@ -20,7 +21,6 @@ from webdata_nb.api import (
     usage_df,
     weights_df,
 )
-from webdata_nb.contract import paths
 
 
 @pytest.mark.usefixtures("connected")

@@ -11,7 +11,10 @@ from starlette.responses import JSONResponse, Response
 import webdata_nb
 from tests.api.receipts import SECRET, SITE, receipt_of
 from tests.wire_service import JobScript, WireService, crawl_rows, search_rows
-from webdata_nb.api import (
+from webdata_nb.contract import paths
+from webdata_nb.contract.choices import Format
+from webdata_nb.errors import InvalidArgument, OverBudget
+from webdata_nb.toolkit.api import (
     crawl_df,
     creatives_df,
     estimate,
@@ -20,9 +23,6 @@ from webdata_nb.api import (
     scrape_df,
     search_df,
 )
-from webdata_nb.contract import paths
-from webdata_nb.contract.choices import Format
-from webdata_nb.errors import InvalidArgument, OverBudget
 
 BROKEN = {"success": False, "status": "failed", "error": "timeout", "markdown": None}
 

@@ -16,8 +16,12 @@ import pytest
 
 from tests.api.receipts import SITE, frames_equal, receipt_of
 from tests.wire_service import KEY, WireService
-from webdata_nb import session
-from webdata_nb.api import (
+from webdata_nb.errors import (
+    AuthError,
+    InvalidArgument,
+)
+from webdata_nb.toolkit import session
+from webdata_nb.toolkit.api import (
     Session,
     acrawl_df,
     acreatives_df,
@@ -26,10 +30,6 @@ from webdata_nb.api import (
     crawl_df,
     search_df,
     weights_df,
-)
-from webdata_nb.errors import (
-    AuthError,
-    InvalidArgument,
 )
 
 

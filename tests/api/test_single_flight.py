@@ -17,9 +17,9 @@ from benchmarks import cache_together
 from tests.api.receipts import SITE, receipt_of
 from tests.wire.waiting import until
 from tests.wire_service import KEY, JobScript, WireService, crawl_rows
-from webdata_nb.api import Session, acrawl_df, crawl_df, creatives_df, search_df
 from webdata_nb.contract import paths
 from webdata_nb.errors import ConnectionFailed, InvalidArgument, JobFailed, OverBudget
+from webdata_nb.toolkit.api import Session, acrawl_df, crawl_df, creatives_df, search_df
 
 ASK = """
 import sys

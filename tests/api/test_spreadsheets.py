@@ -15,9 +15,9 @@ from tests.api.receipts import SITE, receipt_of
 from tests.requirements import require_module
 from tests.wire_service import JobScript, WireService, crawl_rows
 from webdata_nb import read_csv_export
-from webdata_nb.api import crawl_df
 from webdata_nb.errors import InvalidArgument, MissingExtra
-from webdata_nb.frames import exports, frame, rows, schemas, spreadsheets
+from webdata_nb.toolkit.api import crawl_df
+from webdata_nb.toolkit.frames import exports, frame, rows, schemas, spreadsheets
 
 PAGE: dict[str, Any] = {
     "url": "https://a.test/",

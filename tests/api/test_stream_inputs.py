@@ -21,7 +21,10 @@ from tests.local_service import stop
 from tests.wire.waiting import until
 from tests.wire_service import JobScript, WireService, crawl_rows, creative_rows, search_rows
 from webdata_nb import settings
-from webdata_nb.api import (
+from webdata_nb.contract import paths
+from webdata_nb.demo.server import SampleSite
+from webdata_nb.errors import IncompleteResult, InvalidArgument, JobCancelled, JobFailed, JobTimeout
+from webdata_nb.toolkit.api import (
     FrameStream,
     Session,
     asearch_df,
@@ -33,12 +36,9 @@ from webdata_nb.api import (
     search_df,
     weights_df,
 )
-from webdata_nb.bridge import PORTAL
-from webdata_nb.contract import paths
-from webdata_nb.demo.server import SampleSite
-from webdata_nb.display import progress
-from webdata_nb.display.progress import Listener
-from webdata_nb.errors import IncompleteResult, InvalidArgument, JobCancelled, JobFailed, JobTimeout
+from webdata_nb.toolkit.bridge import PORTAL
+from webdata_nb.toolkit.display import progress
+from webdata_nb.toolkit.display.progress import Listener
 
 SEVERAL = ["a", "b", "c"]
 
@@ -368,7 +368,7 @@ def clicks(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
 
     made = progress.listener
 
-    monkeypatch.setattr("webdata_nb.jobs.progress_scope.display.listener", listener)
+    monkeypatch.setattr("webdata_nb.toolkit.jobs.progress_scope.display.listener", listener)
     return found
 
 

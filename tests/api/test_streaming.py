@@ -18,9 +18,9 @@ from tests.local_service import stop
 from tests.wire.waiting import until
 from tests.wire_service import JobScript, WireService, crawl_rows
 from webdata_nb import settings
-from webdata_nb.api import Session, acrawl_df, connect, crawl_df
 from webdata_nb.demo.server import SampleSite
 from webdata_nb.errors import IncompleteResult, InvalidArgument, JobFailed, JobTimeout
+from webdata_nb.toolkit.api import Session, acrawl_df, connect, crawl_df
 
 
 @pytest.mark.usefixtures("connected")

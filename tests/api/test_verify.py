@@ -21,11 +21,11 @@ from tests.service.extract.stub_model import KEY, Question, StubModel, reply_wit
 from tests.site.server import Site
 from tests.wire_service import WireService
 from webdata_nb import settings
-from webdata_nb.api import Session, connect, crawl_df, scrape_df, show, to_parquet, verify
 from webdata_nb.contract.replies import VerifiedPage, VerifiedValue
 from webdata_nb.errors import InvalidArgument, NotSupported
-from webdata_nb.frames import verification
 from webdata_nb.settings import LanguageModel
+from webdata_nb.toolkit.api import Session, connect, crawl_df, scrape_df, show, to_parquet, verify
+from webdata_nb.toolkit.frames import verification
 
 DTYPES = {
     **dict.fromkeys(("url", "field", "value", "verdict", "reason", "quote", "digest"), "str"),

@@ -14,7 +14,7 @@ import pytest
 
 from tests.api.receipts import SITE
 from tests.wire_service import KEY, JobScript, WireService, crawl_rows
-from webdata_nb.api import acrawl_df, crawl_df, scrape_df, search_df
+from webdata_nb.toolkit.api import acrawl_df, crawl_df, scrape_df, search_df
 
 BROKEN = {"success": False, "status": "failed", "error": "HTTP 404 Not Found", "markdown": None}
 

@@ -14,8 +14,8 @@ from tests.local_service import stop
 from tests.site.document import document
 from tests.site.server import Site
 from webdata_nb import settings
-from webdata_nb.api import crawl_df
-from webdata_nb.jobs import incremental_reader
+from webdata_nb.toolkit.api import crawl_df
+from webdata_nb.toolkit.jobs import incremental_reader
 
 PAGES = 330
 RUN = re.compile(r"/v1/crawl/[0-9a-f-]{36}")

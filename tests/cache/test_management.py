@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.cache.test_snapshots import ATTRS, TABLE
-from webdata_nb.cache import management, snapshots
-from webdata_nb.cache.snapshots import CacheKey
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.frames import rows
-from webdata_nb.frames.schemas import TableName
+from webdata_nb.toolkit.cache import management, snapshots
+from webdata_nb.toolkit.cache.snapshots import CacheKey
+from webdata_nb.toolkit.frames import rows
+from webdata_nb.toolkit.frames.schemas import TableName
 
 
 @pytest.fixture

@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.frames.test_rows import CRAWLED
-from webdata_nb.cache import snapshots
-from webdata_nb.cache.snapshots import CacheKey, Snapshot
-from webdata_nb.frames import frame, parquet, rows, schemas
-from webdata_nb.frames.json_text import dumps
+from webdata_nb.toolkit.cache import snapshots
+from webdata_nb.toolkit.cache.snapshots import CacheKey, Snapshot
+from webdata_nb.toolkit.frames import frame, parquet, rows, schemas
+from webdata_nb.toolkit.frames.json_text import dumps
 
 NOW = datetime(2026, 11, 20, 10, 0, 0, 123456, UTC)
 DAY_S = 86_400.0

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.client.fake import KEY, Service
-from webdata_nb.client.client import Client
+from webdata_nb.toolkit.client.client import Client
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -17,9 +17,9 @@ from aiohttp import web
 from tests.client import fake
 from tests.client.fake import KEY, Service, status
 from webdata_nb import errors
-from webdata_nb.client import transport
-from webdata_nb.client.client import Client
-from webdata_nb.client.http import RequestPause, environment_proxy
+from webdata_nb.toolkit.client import transport
+from webdata_nb.toolkit.client.client import Client
+from webdata_nb.toolkit.client.http import RequestPause, environment_proxy
 
 SEARCH = {"query": "lighthouse", "num_results": 3}
 

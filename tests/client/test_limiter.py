@@ -9,7 +9,7 @@ import time
 import pytest
 
 from tests.wire.waiting import until
-from webdata_nb.client.limiter import ConcurrencyLimiter, limiters_for_key
+from webdata_nb.toolkit.client.limiter import ConcurrencyLimiter, limiters_for_key
 
 
 async def hold(

@@ -9,8 +9,8 @@ import pytest
 from tests.client import fake
 from tests.client.fake import Service, status
 from webdata_nb import errors
-from webdata_nb.client.client import Client
-from webdata_nb.client.paging import all_jobs, crawl_rows, creative_pages
+from webdata_nb.toolkit.client.client import Client
+from webdata_nb.toolkit.client.paging import all_jobs, crawl_rows, creative_pages
 
 
 async def collect_urls(

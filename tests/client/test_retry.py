@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from webdata_nb.client.retry import (
+from webdata_nb.toolkit.client.retry import (
     FailureKind,
     NoRetry,
     RetryDelay,

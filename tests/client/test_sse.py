@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from webdata_nb.client.sse import EVENT_BYTES, Decoder, Message, event_of
 from webdata_nb.contract.events import Done, PageDone, Progress
 from webdata_nb.errors import BadAnswer
+from webdata_nb.toolkit.client.sse import EVENT_BYTES, Decoder, Message, event_of
 
 STREAM = (
     b": keep-alive\n\n"

@@ -11,12 +11,12 @@ import pytest
 from tests.client import fake
 from tests.client.fake import BREAK, KEY, Service, status
 from webdata_nb import errors
-from webdata_nb.client import event_stream, job_wait, progress_events
-from webdata_nb.client.client import Client
-from webdata_nb.client.job_wait import PollPacing, poll_after, wait
 from webdata_nb.contract.events import Done, Progress
 from webdata_nb.contract.replies import CrawlStatus
 from webdata_nb.contract.states import JobStatus
+from webdata_nb.toolkit.client import event_stream, job_wait, progress_events
+from webdata_nb.toolkit.client.client import Client
+from webdata_nb.toolkit.client.job_wait import PollPacing, poll_after, wait
 
 
 def event(name: str, number: int, **data: Any) -> bytes:

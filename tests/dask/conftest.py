@@ -11,7 +11,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 from tests.wire_service import KEY, WireService
-from webdata_nb.api import Session, connect
+from webdata_nb.toolkit.api import Session, connect
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,6 @@ from starlette.responses import JSONResponse, Response
 from tests.api.receipts import receipt_of
 from tests.wire.waiting import until
 from tests.wire_service import KEY, JobScript, WireService, search_rows
-from webdata_nb.api import Session, connect
 from webdata_nb.contract import paths
 from webdata_nb.errors import (
     AuthError,
@@ -28,7 +27,8 @@ from webdata_nb.errors import (
     OfflineError,
     OverBudget,
 )
-from webdata_nb.frames.nested import NestedDtype
+from webdata_nb.toolkit.api import Session, connect
+from webdata_nb.toolkit.frames.nested import NestedDtype
 
 pytestmark = pytest.mark.slow
 

@@ -20,7 +20,7 @@ from distributed import Client, LocalCluster
 from tests import object_store
 from tests.api.receipts import receipt_of
 from tests.wire_service import KEY, JobScript, WireService, search_rows
-from webdata_nb.api import Session
+from webdata_nb.toolkit.api import Session
 
 pytestmark = pytest.mark.slow
 

@@ -13,10 +13,10 @@ from distributed import Client
 
 from tests.dask_processes import SchedulerProcess, WorkerProcess
 from tests.wire_service import KEY, JobScript, WireService, search_rows
-from webdata_nb import dask_executor
-from webdata_nb.api import Session
-from webdata_nb.calls import partitioned
 from webdata_nb.errors import ConnectionFailed, InvalidArgument, WorkerLost
+from webdata_nb.toolkit import dask_executor
+from webdata_nb.toolkit.api import Session
+from webdata_nb.toolkit.calls import partitioned
 
 pytestmark = [
     pytest.mark.slow,

@@ -10,11 +10,11 @@ import pytest
 
 from tests.local_service import stop
 from tests.site.document import document
-from webdata_nb import local
-from webdata_nb.bridge import synced
 from webdata_nb.demo.tour import _cell, _print_result, _query_from_titles, _table_lines, run_tour
 from webdata_nb.errors import InvalidArgument, WebdataError
 from webdata_nb.settings import current, options
+from webdata_nb.toolkit import local
+from webdata_nb.toolkit.bridge import synced
 
 if TYPE_CHECKING:
     from tests.site.server import Site

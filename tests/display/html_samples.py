@@ -10,15 +10,15 @@ import ipywidgets  # type: ignore[import-untyped]
 import pandas as pd
 
 from webdata_nb import gallery, show
-from webdata_nb.api import Session, connect
-from webdata_nb.cache.job_refs import JobRef
 from webdata_nb.contract.events import Progress
 from webdata_nb.contract.states import JobStatus
-from webdata_nb.display import bars, object_html, panel
-from webdata_nb.display.progress_view import Inputs, View
-from webdata_nb.frames import frame, rows, schemas
-from webdata_nb.frames.schemas import TableName
-from webdata_nb.jobs.job import Job
+from webdata_nb.toolkit.api import Session, connect
+from webdata_nb.toolkit.cache.job_refs import JobRef
+from webdata_nb.toolkit.display import bars, object_html, panel
+from webdata_nb.toolkit.display.progress_view import Inputs, View
+from webdata_nb.toolkit.frames import frame, rows, schemas
+from webdata_nb.toolkit.frames.schemas import TableName
+from webdata_nb.toolkit.jobs.job import Job
 
 
 def markups(texts: list[str], *tables: TableName) -> list[str]:

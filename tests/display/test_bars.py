@@ -13,8 +13,8 @@ from typing import Final
 import pytest
 
 from tests.requirements import require, require_module
-from webdata_nb.display import bars
-from webdata_nb.display.progress_view import View
+from webdata_nb.toolkit.display import bars
+from webdata_nb.toolkit.display.progress_view import View
 
 HALF: Final = View("crawl https://site.test/", 10, completed=5, failed=1, status="running")
 DONE: Final = View("crawl https://site.test/", 10, completed=10, ending="done", elapsed=3)
@@ -109,9 +109,9 @@ def test_nothing_of_a_description_becomes_markup() -> None:
 def test_in_a_kernel_the_bar_is_one_output_that_ends_as_static_html() -> None:
     code = """
         import time
-        from webdata_nb.display import progress
-        from webdata_nb.display.bars import Html
-        from webdata_nb.display.progress_view import View
+        from webdata_nb.toolkit.display import progress
+        from webdata_nb.toolkit.display.bars import Html
+        from webdata_nb.toolkit.display.progress_view import View
         assert progress.choose(None) is Html
         bar = Html(View("crawl <b>", 10))
         bar.paint(View("crawl <b>", 10, completed=1))

@@ -11,11 +11,11 @@ from tests.display import dom_rules
 from tests.frames.test_rows import CRAWLED
 from tests.requirements import require, require_module
 from webdata_nb import gallery, show
-from webdata_nb.api import frame_formatter
-from webdata_nb.display import bars, object_html
-from webdata_nb.display.progress_view import View
-from webdata_nb.frames import frame, rows, schemas
-from webdata_nb.frames.call_receipt import CallReceipt
+from webdata_nb.toolkit.api import frame_formatter
+from webdata_nb.toolkit.display import bars, object_html
+from webdata_nb.toolkit.display.progress_view import View
+from webdata_nb.toolkit.frames import frame, rows, schemas
+from webdata_nb.toolkit.frames.call_receipt import CallReceipt
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

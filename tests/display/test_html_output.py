@@ -16,9 +16,9 @@ from turbohtml import parse
 from tests.display import hostile, html_samples
 from tests.requirements import require
 from webdata_nb import show
-from webdata_nb.display import cell_html
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.frames import frame, rows, schemas
+from webdata_nb.toolkit.display import cell_html
+from webdata_nb.toolkit.frames import frame, rows, schemas
 
 
 def picture(width: int = 900, height: int = 600, *, noise: bool = False) -> bytes:

@@ -9,9 +9,9 @@ import ipywidgets  # type: ignore[import-untyped]
 import pytest
 
 from tests.display.test_bars import Tags, hostile
-from webdata_nb.display import click_listener, panel
-from webdata_nb.display.panel import Widgets
-from webdata_nb.display.progress_view import View
+from webdata_nb.toolkit.display import click_listener, panel
+from webdata_nb.toolkit.display.panel import Widgets
+from webdata_nb.toolkit.display.progress_view import View
 
 RUNNING = View("crawl https://site.test/", 10, completed=5, failed=1, status="running")
 

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from webdata_nb import bridge
 from webdata_nb.contract.events import Progress
 from webdata_nb.contract.states import JobStatus
-from webdata_nb.display import bars, progress
-from webdata_nb.display.progress import Listener, SilentPainter
-from webdata_nb.display.progress_view import EndState, Painter, View, counts
 from webdata_nb.errors import InvalidArgument, JobCancelled, JobFailed, JobTimeout
 from webdata_nb.setting_values import PROGRESS_KINDS
 from webdata_nb.settings import Options
+from webdata_nb.toolkit import bridge
+from webdata_nb.toolkit.display import bars, progress
+from webdata_nb.toolkit.display.progress import Listener, SilentPainter
+from webdata_nb.toolkit.display.progress_view import EndState, Painter, View, counts
 
 
 class Terminal(io.StringIO):

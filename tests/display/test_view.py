@@ -9,8 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webdata_nb.display.progress_rate import WINDOW_S, ProgressRate
-from webdata_nb.display.progress_view import Inputs, View, counts, duration, pace, status_line
+from webdata_nb.toolkit.display.progress_rate import WINDOW_S, ProgressRate
+from webdata_nb.toolkit.display.progress_view import (
+    Inputs,
+    View,
+    counts,
+    duration,
+    pace,
+    status_line,
+)
 
 LOOKS: Final = st.lists(
     st.tuples(st.floats(0.01, 20.0), st.integers(0, 50)), min_size=1, max_size=60

@@ -12,7 +12,7 @@ import pytest
 
 from tests.foreign.service import KEY, Fields, ForeignService, Variant
 from webdata_nb import errors
-from webdata_nb.api import Session, connect
+from webdata_nb.toolkit.api import Session, connect
 
 START = "https://site.test/"
 STRICT = (Variant(), Variant(refusal=400, error_body="empty", names_field=False))

@@ -9,9 +9,9 @@ import pytest
 
 from webdata_nb import audit_df, links_df
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.frames.audit.clusters import clusters
-from webdata_nb.frames.audit.link_graph import LinkGraph
-from webdata_nb.frames.audit.pages import robots_directives
+from webdata_nb.toolkit.frames.audit.clusters import clusters
+from webdata_nb.toolkit.frames.audit.link_graph import LinkGraph
+from webdata_nb.toolkit.frames.audit.pages import robots_directives
 
 HEALTHY: dict[str, Any] = {
     "is_html": True,

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.frames import exports, frame, rows, schemas
-from webdata_nb.frames.compare import diff
+from webdata_nb.toolkit.frames import exports, frame, rows, schemas
+from webdata_nb.toolkit.frames.compare import diff
 
 
 def crawled(*pages: dict[str, Any]) -> pd.DataFrame:

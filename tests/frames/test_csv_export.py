@@ -13,8 +13,8 @@ from tests.requirements import require
 from tests.service.exports.jobs import RowsInMemory, crawl_row, job_of, read_all, search_row
 from webdata_nb import read_csv_export
 from webdata_nb.contract.states import JobStatus
-from webdata_nb.frames import frame, rows, schemas
 from webdata_nb.service.exports import csv_export
+from webdata_nb.toolkit.frames import frame, rows, schemas
 
 
 async def test_hostile_cells_round_trip(tmp_path: Path) -> None:

@@ -15,10 +15,10 @@ from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-
 
 from tests import object_store
 from webdata_nb.errors import MissingExtra
-from webdata_nb.frames import dataset
-from webdata_nb.frames.crawl_parts import CrawlManifest, CrawlParts
-from webdata_nb.frames.dataset_folder import DatasetFolder
-from webdata_nb.frames.part_dataset import FORMAT, Manifest, PartDataset
+from webdata_nb.toolkit.frames import dataset
+from webdata_nb.toolkit.frames.crawl_parts import CrawlManifest, CrawlParts
+from webdata_nb.toolkit.frames.dataset_folder import DatasetFolder
+from webdata_nb.toolkit.frames.part_dataset import FORMAT, Manifest, PartDataset
 
 MANIFEST = Manifest(FORMAT, "run", "fingerprint", "search", 5, 2)
 

@@ -10,7 +10,7 @@ import pytest
 
 from webdata_nb import serp_diff
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.frames import frame, rows
+from webdata_nb.toolkit.frames import frame, rows
 
 
 def search(*urls: str, **columns: str) -> pd.DataFrame:

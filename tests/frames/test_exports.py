@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from tests.frames.test_rows import CRAWLED, PNG
-from webdata_nb.frames import exports, rows, schemas
+from webdata_nb.toolkit.frames import exports, rows, schemas
 
 SHOWN = list(
     schemas.frame_columns("crawl", formats=["markdown", "links", "screenshot"], metadata=True)

@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webdata_nb.api import headings_df, images_df, to_parquet
-from webdata_nb.cache import snapshots
-from webdata_nb.cache.snapshots import CacheKey
-from webdata_nb.frames import exports, frame, rows, schemas
+from webdata_nb.toolkit.api import headings_df, images_df, to_parquet
+from webdata_nb.toolkit.cache import snapshots
+from webdata_nb.toolkit.cache.snapshots import CacheKey
+from webdata_nb.toolkit.frames import exports, frame, rows, schemas
 
 IMAGE = {"url": "/a.png", "alt": None, "width": 5, "height": None, "caption": "A"}
 HEADING = {"level": 1, "text": "One", "anchor": None}

@@ -11,13 +11,13 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from webdata_nb.frames import arrow_memory, rows
+from webdata_nb.toolkit.frames import arrow_memory, rows
 
 PAGES = [{"url": f"https://site.test/{number}", "markdown": "word " * 8000} for number in range(40)]
 # Every tenth text stays, so that none of the memory between them is at an end of the heap.
 LEFT_BEHIND = """
 from pathlib import Path
-from webdata_nb.frames import arrow_memory, rows
+from webdata_nb.toolkit.frames import arrow_memory, rows
 
 def held():
     lines = Path("/proc/self/smaps_rollup").read_text().splitlines()

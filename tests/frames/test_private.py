@@ -11,10 +11,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from webdata_nb.cache import cancel_token, job_refs, snapshots
-from webdata_nb.cache.partials import PartialListing
-from webdata_nb.cache.snapshots import CacheKey
-from webdata_nb.frames import parquet, private_files, schemas
+from webdata_nb.toolkit.cache import cancel_token, job_refs, snapshots
+from webdata_nb.toolkit.cache.partials import PartialListing
+from webdata_nb.toolkit.cache.snapshots import CacheKey
+from webdata_nb.toolkit.frames import parquet, private_files, schemas
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
 KEY = CacheKey("search", "0" * 32)

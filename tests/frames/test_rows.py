@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webdata_nb.frames import item_lists, rows, schemas
-from webdata_nb.frames.json_text import dumps
-from webdata_nb.frames.schemas import SCHEMAS, TableName
+from webdata_nb.toolkit.frames import item_lists, rows, schemas
+from webdata_nb.toolkit.frames.json_text import dumps
+from webdata_nb.toolkit.frames.schemas import SCHEMAS, TableName
 
 PNG = b"\x89PNG\r\n\x1a\nrest"
 

@@ -204,6 +204,6 @@ class Kernel:
 def started(folder: Path) -> Iterator[Kernel]:
     """Run a kernel that has the package loaded, so that no cell waits for imports."""
     with Kernel(folder) as kernel:
-        loaded = kernel.run("import webdata_nb.api, ipywidgets")
+        loaded = kernel.run("import webdata_nb.toolkit.api, ipywidgets")
         assert loaded.status == "ok", loaded.error
         yield kernel

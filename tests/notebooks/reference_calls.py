@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.wire_service import KEY
-from webdata_nb.api import connect
+from webdata_nb.toolkit.api import connect
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,7 +16,7 @@ from tests.requirements import require, require_module
 from tests.site.graphs import link_tree
 from tests.site.server import Site
 from webdata_nb import settings
-from webdata_nb.api import Session, connect
+from webdata_nb.toolkit.api import Session, connect
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, ViewportSize

@@ -41,9 +41,9 @@ from webdata_nb import (
     weights_df,
     why,
 )
-from webdata_nb.api import FrameStream, Job, Session, Why
-from webdata_nb.bridge import synced
 from webdata_nb.contract.events import Event, Progress
+from webdata_nb.toolkit.api import FrameStream, Job, Session, Why
+from webdata_nb.toolkit.bridge import synced
 
 
 class Offer(BaseModel):

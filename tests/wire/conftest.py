@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.wire.waiting import processes_on, until
-from webdata_nb import local
 from webdata_nb.contract.local import LEASE_SECONDS
 from webdata_nb.settings import Settings
+from webdata_nb.toolkit import local
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from tests.site.server import Site
 from tests.wire.waiting import TIMEOUT_S, processes_on, services_on, until
-from webdata_nb import local
-from webdata_nb.client.client import Client
 from webdata_nb.contract.replies import CrawlStatus
 from webdata_nb.settings import Settings
+from webdata_nb.toolkit import local
+from webdata_nb.toolkit.client.client import Client
 
 
 @asynccontextmanager

@@ -10,9 +10,10 @@ import pytest
 
 from tests.site.fixtures import Docs
 from tests.site.reading import Folder, Visit, markdown_words, recall
-from webdata_nb import connect, crawl_df, local
-from webdata_nb.bridge import PORTAL
+from webdata_nb import connect, crawl_df
 from webdata_nb.settings import current
+from webdata_nb.toolkit import local
+from webdata_nb.toolkit.bridge import PORTAL
 
 if TYPE_CHECKING:
     import pandas as pd

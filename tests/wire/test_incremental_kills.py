@@ -12,10 +12,10 @@ from tests.site.server import Site
 from tests.site.versions import VersionedSite, text_page, varied_site
 from tests.wire.kills import connected, kill, rows_after
 from tests.wire.waiting import processes_on, until
-from webdata_nb.client import paging
-from webdata_nb.client.client import Client
 from webdata_nb.contract.outcomes import CONTRADICTED, UNCHANGED, VERIFIED
 from webdata_nb.settings import Settings
+from webdata_nb.toolkit.client import paging
+from webdata_nb.toolkit.client.client import Client
 
 PAGES = 150
 KILLS = 4

@@ -13,11 +13,11 @@ from tests.site.graphs import link_tree
 from tests.site.server import Site
 from tests.wire.kills import connected, crawl_and_kill, duration, instants, kill, rows_after
 from tests.wire.waiting import TIMEOUT_S, processes_on, until
-from webdata_nb import local
-from webdata_nb.client.client import Client
 from webdata_nb.contract.choices import ENGINES
 from webdata_nb.contract.paths import LEASE_HEADER
 from webdata_nb.settings import Provider, Settings
+from webdata_nb.toolkit import local
+from webdata_nb.toolkit.client.client import Client
 
 pytestmark = pytest.mark.slow
 

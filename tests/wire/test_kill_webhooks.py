@@ -21,15 +21,15 @@ import pytest
 
 from tests.service.webhooks.endpoint import Endpoint
 from tests.wire.waiting import TIMEOUT_S
-from webdata_nb import local
-from webdata_nb.client.client import Client
-from webdata_nb.client.http import ApiRequest
 from webdata_nb.contract.local import Runtime
 from webdata_nb.contract.signature import verify_signature
 from webdata_nb.service.credits.plans import Terms
 from webdata_nb.service.settings import LOCAL_ACCOUNT
 from webdata_nb.service.store.sqlite.store import SqliteStore
 from webdata_nb.settings import Settings
+from webdata_nb.toolkit import local
+from webdata_nb.toolkit.client.client import Client
+from webdata_nb.toolkit.client.http import ApiRequest
 
 pytestmark = pytest.mark.slow
 

@@ -22,14 +22,14 @@ import pytest
 from tests.site.document import document
 from tests.wire.stub_local_service import StubLocalService, listening_socket
 from tests.wire.waiting import TIMEOUT_S, until
-from webdata_nb import local
-from webdata_nb.client.client import Client
 from webdata_nb.contract.local import LEASE_SECONDS, WIRE, Hello, Runtime, SessionSettings
 from webdata_nb.errors import LocalServiceError
-from webdata_nb.local.handshake import ServiceAction, choose_action
-from webdata_nb.local.process import service_environment
 from webdata_nb.service.local_lifetime import LeaseTiming, LocalLifetime
 from webdata_nb.settings import Provider, Settings
+from webdata_nb.toolkit import local
+from webdata_nb.toolkit.client.client import Client
+from webdata_nb.toolkit.local.handshake import ServiceAction, choose_action
+from webdata_nb.toolkit.local.process import service_environment
 
 if TYPE_CHECKING:
     from tests.site.server import Site
@@ -59,7 +59,7 @@ asyncio.run(main())
 FORKING_CLIENT = """
 import json, os, sys
 from webdata_nb import local, settings
-from webdata_nb.bridge import synced
+from webdata_nb.toolkit.bridge import synced
 
 service = synced(local.ensure)(settings.current())
 running = synced(local.find)(settings.current())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import httpx
 
-from webdata_nb import local
 from webdata_nb.contract import paths
 from webdata_nb.settings import Settings
+from webdata_nb.toolkit import local
 
 STRANGERS: list[dict[str, str]] = [
     {"Host": "evil.test"},

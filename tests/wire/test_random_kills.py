@@ -15,8 +15,9 @@ from tests.site.graphs import link_tree
 from tests.site.server import Site
 from tests.wire.kills import kill
 from tests.wire.waiting import processes_on, until
-from webdata_nb import acrawl_df, connect, errors, local, session
+from webdata_nb import acrawl_df, connect, errors
 from webdata_nb.settings import Settings
+from webdata_nb.toolkit import local, session
 
 pytestmark = pytest.mark.slow
 
@@ -54,7 +55,7 @@ async def test_a_call_goes_on_when_its_local_service_was_killed(
 async def test_a_call_does_not_start_a_service_that_was_stopped(
     own_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("webdata_nb.client.job_wait.OUTAGE_S", 0.5)
+    monkeypatch.setattr("webdata_nb.toolkit.client.job_wait.OUTAGE_S", 0.5)
     with Site() as site:
         paths = link_tree(site, depth=1, fanout=8)
         with site.hold(paths[3]):

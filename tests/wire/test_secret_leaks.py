@@ -19,7 +19,9 @@ from tests.service.search.stubs import Result, stubs
 from tests.site.server import Site
 from tests.wire_service import JobScript, WireService, search_rows
 from webdata_nb import settings
-from webdata_nb.api import (
+from webdata_nb.errors import WebdataError
+from webdata_nb.settings import options
+from webdata_nb.toolkit.api import (
     Session,
     connect,
     crawl_df,
@@ -34,9 +36,7 @@ from webdata_nb.api import (
     search_job,
     why,
 )
-from webdata_nb.client.client import Client
-from webdata_nb.errors import WebdataError
-from webdata_nb.settings import options
+from webdata_nb.toolkit.client.client import Client
 
 pytestmark = pytest.mark.slow
 

@@ -45,7 +45,7 @@ def resolve_settings(arguments: Options | None = None) -> Settings:
 
 def default_data_dir(mode: Mode) -> Path:
     """Return the directory of the local service of notebooks, or of a team's service beside it."""
-    from webdata_nb import local
+    from webdata_nb.toolkit import local
 
     settings = resolve_settings()
     if mode == "local":

@@ -19,8 +19,8 @@ from webdata_nb.errors import InvalidArgument, NotFound, NotSupported, WebdataEr
 
 if TYPE_CHECKING:
     from webdata_nb.contract.replies import EngineEntry
-    from webdata_nb.session import Connection
     from webdata_nb.settings import Settings
+    from webdata_nb.toolkit.session import Connection
 
 # ruff: noqa: PLC0415 - a command imports what it needs: `webdata --help` must not wait for it
 
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_findings(findings: list[Finding]) -> None:
-    from webdata_nb.terminal_text import printable_line
+    from webdata_nb.toolkit.terminal_text import printable_line
 
     name_width = max(len(finding.name) for finding in findings)
     for finding in findings:
@@ -76,7 +76,7 @@ def _print_findings(findings: list[Finding]) -> None:
 def check_all() -> Iterator[Finding]:
     """Check all parts; a failure does not hide the findings that follow it."""
     yield Finding("version", "ok", f"webdata_nb {__version__}, Python {platform.python_version()}")
-    from webdata_nb.session import default_connection
+    from webdata_nb.toolkit.session import default_connection
 
     try:
         connection = default_connection()
@@ -97,7 +97,7 @@ def check_all() -> Iterator[Finding]:
 
 def _check_folder(name: Literal["cache", "data"], path: Path) -> Finding:
     """Check that a folder can be written, and that the data folder is not on a network drive."""
-    from webdata_nb.local.data_dir import network_file_system, write_problem
+    from webdata_nb.toolkit.local.data_dir import network_file_system, write_problem
 
     problem = write_problem(path)
     if problem is not None:
@@ -113,8 +113,8 @@ def _check_folder(name: Literal["cache", "data"], path: Path) -> Finding:
 
 
 def _check_store(settings: Settings) -> Finding:
-    from webdata_nb.local import resolve_data_directory
     from webdata_nb.service.store.backends import DATABASE_FILE
+    from webdata_nb.toolkit.local import resolve_data_directory
 
     try:
         with warnings.catch_warnings():
@@ -129,7 +129,7 @@ def _check_store(settings: Settings) -> Finding:
 
 def _check_service(connection: Connection, settings: Settings) -> Iterator[Finding]:
     """Connect to the service as every call does, and list its engines."""
-    from webdata_nb.bridge import synced
+    from webdata_nb.toolkit.bridge import synced
 
     if settings.offline:
         yield Finding("service", "missing", "offline mode is on: no request is sent")
@@ -200,8 +200,8 @@ def _check_ocr() -> Finding:
 
 
 def _check_models(settings: Settings) -> Finding:
-    from webdata_nb.local.heartbeat import session_settings_of
     from webdata_nb.service.models.model_providers import provider_status
+    from webdata_nb.toolkit.local.heartbeat import session_settings_of
 
     if settings.llm:
         usable, text = provider_status(session_settings_of(settings).llm)

@@ -29,7 +29,7 @@ from webdata_nb.cli import (
 from webdata_nb.cli.command_parser import CommandParser
 from webdata_nb.cli.commands import report
 from webdata_nb.errors import InvalidArgument, WebdataError
-from webdata_nb.terminal_text import make_streams_tolerant
+from webdata_nb.toolkit.terminal_text import make_streams_tolerant
 
 SUCCESS: Final = 0
 FAILURE: Final = 1

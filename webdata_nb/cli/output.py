@@ -44,8 +44,8 @@ def print_frame(
     frame: pd.DataFrame, output_format: OutputFormat, columns: Sequence[str] | None = None
 ) -> None:
     """Print a frame; tables have those of `columns` that exist and have values."""
-    from webdata_nb.frames import text_output
-    from webdata_nb.terminal_text import encodable_json
+    from webdata_nb.toolkit.frames import text_output
+    from webdata_nb.toolkit.terminal_text import encodable_json
 
     match output_format:
         case "csv":
@@ -84,7 +84,7 @@ def _text_columns(frame: pd.DataFrame, names: Sequence[str] | None) -> list[Text
 
 
 def _text_column(column: pd.Series[Any]) -> TextColumn:
-    from webdata_nb.terminal_text import printable_line
+    from webdata_nb.toolkit.terminal_text import printable_line
 
     kind = getattr(column.dtype, "kind", "")
     if kind == _TIME_KIND:

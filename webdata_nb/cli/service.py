@@ -232,8 +232,8 @@ def _print_openapi(_args: argparse.Namespace) -> None:
 def _stop(args: argparse.Namespace) -> None:
     import asyncio
 
-    from webdata_nb import local
     from webdata_nb.settings import Options
+    from webdata_nb.toolkit import local
 
     settings = resolve_settings(Options(data_dir=args.data_dir))
     was_running = asyncio.run(local.stop(settings))

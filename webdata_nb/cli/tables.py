@@ -17,8 +17,8 @@ from webdata_nb.cli.commands import (
 )
 from webdata_nb.cli.data_dir import resolve_settings
 from webdata_nb.cli.output import add_format_flag, print_frame
-from webdata_nb.requests.flags import add_flags, passed_options
-from webdata_nb.requests.options import (
+from webdata_nb.toolkit.requests.flags import add_flags, passed_options
+from webdata_nb.toolkit.requests.options import (
     CommandOptions,
     CrawlOptions,
     CreativesOptions,
@@ -94,7 +94,7 @@ def _add_crawl(commands: Commands) -> None:
 
 
 def _run_crawl(args: argparse.Namespace) -> None:
-    from webdata_nb.api import crawl_df
+    from webdata_nb.toolkit.api import crawl_df
 
     set_base_url(args)
     options = passed_options(args, CrawlOptions, DatedOptions, IncrementalOptions, CommandOptions)
@@ -112,7 +112,7 @@ def _add_search(commands: Commands) -> None:
 
 
 def _run_search(args: argparse.Namespace) -> None:
-    from webdata_nb.api import search_df
+    from webdata_nb.toolkit.api import search_df
 
     set_base_url(args)
     options = passed_options(args, SingleSearchInputOptions, ResultPageOptions, CommandOptions)
@@ -131,7 +131,7 @@ def _add_creatives(commands: Commands) -> None:
 
 
 def _run_creatives(args: argparse.Namespace) -> None:
-    from webdata_nb.api import advertisers_df, creatives_df
+    from webdata_nb.toolkit.api import advertisers_df, creatives_df
 
     set_base_url(args)
     if args.find:
@@ -159,7 +159,7 @@ def _add_jobs(commands: Commands) -> None:
 
 
 def _run_jobs(args: argparse.Namespace) -> None:
-    from webdata_nb.api import jobs_df
+    from webdata_nb.toolkit.api import jobs_df
 
     set_base_url(args)
     frame = jobs_df() if args.limit is None else jobs_df(limit=args.limit)
@@ -185,28 +185,28 @@ def _add_cache(commands: Commands) -> None:
 
 
 def _list_cache(args: argparse.Namespace) -> None:
-    from webdata_nb.cache import management
+    from webdata_nb.toolkit.cache import management
 
     resolve_settings()
     print_frame(management.ls(), args.output_format)
 
 
 def _print_cache_path(_args: argparse.Namespace) -> None:
-    from webdata_nb.cache import management
+    from webdata_nb.toolkit.cache import management
 
     resolve_settings()
     print(management.path())
 
 
 def _print_cache_size(_args: argparse.Namespace) -> None:
-    from webdata_nb.cache import management
+    from webdata_nb.toolkit.cache import management
 
     resolve_settings()
     print(management.size())
 
 
 def _clear_cache(args: argparse.Namespace) -> None:
-    from webdata_nb.cache import management
+    from webdata_nb.toolkit.cache import management
 
     resolve_settings()
     removed_count = management.clear(args.op, older_than=args.older_than, site=args.site)
@@ -218,7 +218,7 @@ def _clear_cache(args: argparse.Namespace) -> None:
 
 def _print_result(frame: pd.DataFrame, args: argparse.Namespace, columns: Sequence[str]) -> None:
     """Print the receipt's line, and the rows unless they were written to a file."""
-    from webdata_nb.terminal_text import printable_line
+    from webdata_nb.toolkit.terminal_text import printable_line
 
     if args.out is None:
         print_frame(frame, args.output_format, columns)

@@ -14,8 +14,8 @@ from webdata_nb.cli.commands import (
     set_base_url,
 )
 from webdata_nb.cli.output import add_format_flag, print_frame
-from webdata_nb.requests.flags import add_flags, passed_options, word_list
-from webdata_nb.requests.options import (
+from webdata_nb.toolkit.requests.flags import add_flags, passed_options, word_list
+from webdata_nb.toolkit.requests.options import (
     CommandOptions,
     IncrementalOptions,
     PageOptions,
@@ -68,8 +68,8 @@ def add_commands(commands: Commands) -> None:
 
 
 def _run_watch(args: argparse.Namespace) -> int | None:
-    from webdata_nb.api import watch_df
     from webdata_nb.errors import WatchRunning
+    from webdata_nb.toolkit.api import watch_df
 
     set_base_url(args)
     options: dict[str, Any] = passed_options(args, WatchDfOptions)
@@ -86,7 +86,7 @@ def _run_watch(args: argparse.Namespace) -> int | None:
 
 def _print_changes(changes: pd.DataFrame, args: argparse.Namespace) -> None:
     """Print one line for each change, and nothing where there is none."""
-    from webdata_nb.terminal_text import printable_line
+    from webdata_nb.toolkit.terminal_text import printable_line
 
     if args.output_format in {"csv", "json"}:
         print_frame(changes, args.output_format)

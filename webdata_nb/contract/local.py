@@ -1,6 +1,6 @@
 """Defines the protocol between the toolkit and its local service: files, leases and settings.
 
-Not part of the public contract: only `webdata_nb.local` and the local service use it, over
+Not part of the public contract: only `webdata_nb.toolkit.local` and the local service use it, over
 loopback, with the service's token. Paths are in `contract.paths` (`LOCAL_*`).
 """
 

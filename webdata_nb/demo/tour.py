@@ -9,14 +9,14 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from webdata_nb import local, session
-from webdata_nb.api import crawl_df, search_df
-from webdata_nb.bridge import synced
 from webdata_nb.contract.choices import ENGINES
 from webdata_nb.demo.server import SampleSite
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.settings import current, options
-from webdata_nb.terminal_text import encodable, printable_line
+from webdata_nb.toolkit import local, session
+from webdata_nb.toolkit.api import crawl_df, search_df
+from webdata_nb.toolkit.bridge import synced
+from webdata_nb.toolkit.terminal_text import encodable, printable_line
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from webdata_nb.frames.watch.site_visit import PageVersion, SeenUrl, SiteVisit
+from webdata_nb.toolkit.frames.watch.site_visit import PageVersion, SeenUrl, SiteVisit
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 

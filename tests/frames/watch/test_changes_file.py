@@ -18,9 +18,9 @@ import webdata_nb
 from tests.api.test_docstrings import columns
 from tests.frames.watch.crawl_model import version, visit
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.frames import frame, parquet
-from webdata_nb.frames.watch.changes_file import SCHEMA, ChangesFile, changes_table
-from webdata_nb.frames.watch.comparison import KnownSite, compare
+from webdata_nb.toolkit.frames import frame, parquet
+from webdata_nb.toolkit.frames.watch.changes_file import SCHEMA, ChangesFile, changes_table
+from webdata_nb.toolkit.frames.watch.comparison import KnownSite, compare
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 import pytest
 
 from tests.frames.watch.crawl_model import ModelSite, version, visit
-from webdata_nb.frames.watch.comparison import Comparison, KnownSite, PageChange, compare
-from webdata_nb.frames.watch.site_visit import PageVersion, SiteVisit
+from webdata_nb.toolkit.frames.watch.comparison import Comparison, KnownSite, PageChange, compare
+from webdata_nb.toolkit.frames.watch.site_visit import PageVersion, SiteVisit
 
 Change = tuple[str, str, str | None, str | None, str | None]
 

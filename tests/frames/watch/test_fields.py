@@ -8,7 +8,7 @@ import pytest
 
 from webdata_nb.contract.requests import Extract
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.frames.watch.fields import WatchedFields, text_of
+from webdata_nb.toolkit.frames.watch.fields import WatchedFields, text_of
 
 SHOP = {
     "type": "object",

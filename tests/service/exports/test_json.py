@@ -11,8 +11,8 @@ import pytest
 from tests.service.exports.jobs import RowsInMemory, crawl_row, job_of, read_all, search_row
 from webdata_nb.contract.replies import SearchExport
 from webdata_nb.contract.states import JobStatus
-from webdata_nb.frames.exports import is_partial
 from webdata_nb.service.exports import json_export
+from webdata_nb.toolkit.frames.exports import is_partial
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])

@@ -1,0 +1,253 @@
+"""Fetches the failed rows of a frame again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from webdata_nb.errors import InvalidArgument
+from webdata_nb.suggestions import format_value
+from webdata_nb.toolkit.api.scrape import scrape_pages
+from webdata_nb.toolkit.bridge import blocking
+from webdata_nb.toolkit.calls import budget as budgets
+from webdata_nb.toolkit.calls import multi_input
+from webdata_nb.toolkit.frames import frame, merge_retried, receipt
+from webdata_nb.toolkit.frames.call_receipt import CallReceipt
+from webdata_nb.toolkit.requests.call_options import CallOptions, FanOutOptions
+from webdata_nb.toolkit.requests.inputs import Input, page_inputs, request_values, valid_specs
+from webdata_nb.toolkit.requests.job_spec import JobSpec
+from webdata_nb.toolkit.requests.options import (
+    ResultPageOptions,
+    ScrapeOptionsDict,
+    SinglePageOptions,
+)
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    import pandas as pd
+
+    from webdata_nb.toolkit.session import Connection
+
+# The columns that hold a row's place in its frame, which a retry does not change.
+_PLACE_COLUMNS: Final = frozenset(
+    {"url", "rank", "snippet", "provider", "id", "depth", "start_url", "scraped", "query", "extra"}
+)
+_LABELS: Final = {"start_url": "url"}
+
+
+async def aretry_failed(
+    df: pd.DataFrame,
+    *,
+    headers: Mapping[str, str] | None = None,
+    cookies: Mapping[str, str] | None = None,
+    session: Connection | None = None,
+    progress: bool | str | None = None,
+    timeout: float | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
+    executor: Executor | None = None,
+    budget: float | None = None,
+) -> pd.DataFrame:
+    """Fetch the failed rows of a frame again, and return the frame with the new rows.
+
+    `aretry_failed` is the same for async code. A failed page is read again with the options of the
+    first call and merged by its place (rank or URL). An input that failed as a whole is run again,
+    and its rows replace the row of the failure. Complete rows and columns that you added do not
+    change. An input that is invalid, such as a URL without a host, is not tried again.
+
+    Parameters
+    ----------
+    df
+        A frame of `search_df`, `crawl_df`, `scrape_df` or `creatives_df`, whole or filtered, with
+        its receipt in `attrs`.
+    headers, cookies
+        As in the first call; receipts hold neither.
+    session, progress, timeout, executor, budget
+        As in `crawl_df`; `timeout` holds for each page or input.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Same columns and dtypes. The receipt's counts are those of the new frame, its `retried`
+        counts the rows that were tried and those that are complete now.
+
+    Raises
+    ------
+    InvalidArgument
+        `df` has no receipt or no `success` column, or is of an archive; nothing was sent.
+    OverBudget
+        See `budget`.
+    WebdataError
+        What concerns all rows, such as a wrong key.
+
+    Examples
+    --------
+    >>> df = crawl_df(start_url, max_pages=5)
+    >>> retry_failed(df).equals(df)  # nothing had failed
+    True
+    """
+    receipt_attrs = _receipt(df)
+    places = merge_retried.retryable_row_indices(df)
+    if not places:
+        return df.copy(deep=False)
+    if not {"archive", "as_of"}.isdisjoint(receipt_attrs["request"]):
+        raise InvalidArgument(
+            "the frame is of an archive, in which the pages that failed fail again; crawl_df with "
+            "their URLs requests them from their sites"
+        )
+    backend: frame.DtypeBackend = "pyarrow" if frame.is_arrow_backed(df) else "pandas"
+    call = CallOptions.of(
+        session=session, progress=progress, cache=True, timeout=timeout, dtype_backend=backend
+    )
+    fan_out = FanOutOptions.check({"executor": executor, "budget": budget})
+    private = {"headers": headers, "cookies": cookies}
+    secrets = {name: value for name, value in private.items() if value is not None}
+    merged = await _Retry(df, receipt_attrs, secrets, call, fan_out).run(places)
+    return await asyncio.to_thread(_with_receipt, merged, receipt_attrs, df, places)
+
+
+retry_failed = blocking(aretry_failed)
+
+
+class _Retry:
+    """A retry of the failed rows of one frame."""
+
+    def __init__(
+        self,
+        df: pd.DataFrame,
+        receipt_attrs: Mapping[str, Any],
+        secrets: Mapping[str, Any],
+        call: CallOptions,
+        fan_out: FanOutOptions,
+    ) -> None:
+        self._df = df
+        self._kind: str = receipt_attrs["kind"]
+        self._request: dict[str, Any] = dict(receipt_attrs["request"])
+        self._labels: list[str] = list(receipt_attrs.get("labels", ()))
+        self._secrets = secrets
+        self._call = call
+        self._fan_out = fan_out
+
+    async def run(self, places: Sequence[int]) -> pd.DataFrame:
+        urls = merge_retried.texts_at(self._df, "url", places)
+        starts = merge_retried.texts_at(self._df, "start_url", places)
+        if self._single_pages():
+            urls = [url or start for url, start in zip(urls, starts, strict=True)]
+            inputs_without_rows: set[int] = set()
+        else:
+            inputs_without_rows = self._inputs_without_rows(places, starts)
+        by_place = dict(zip(places, urls, strict=True))
+        pages = [
+            (place, url)
+            for place, url in by_place.items()
+            if url is not None and place not in inputs_without_rows
+        ]
+        failed_inputs = [] if self._single_pages() else sorted(set(places) - dict(pages).keys())
+        inputs = [self._input(place) for place in failed_inputs]
+        await self._check_budget([url for _, url in pages], inputs)
+        merged = await self._retry_pages(sorted(pages)) if pages else self._df
+        return await self._retry_inputs(merged, failed_inputs, inputs) if inputs else merged
+
+    def _inputs_without_rows(self, places: Sequence[int], starts: Sequence[str | None]) -> set[int]:
+        """Return the rows that stand for a whole crawl: they have its start, but no depth."""
+        if "depth" not in self._df.columns:
+            return set()
+        depths = merge_retried.texts_at(self._df, "depth", places)
+        rows = zip(places, starts, depths, strict=True)
+        return {place for place, start, depth in rows if start is not None and depth is None}
+
+    def _single_pages(self) -> bool:
+        """Whether each input was one page, so that its row can be merged like any other."""
+        return self._kind == "crawl" and self._request.get("max_pages") == 1
+
+    async def _check_budget(self, urls: Sequence[str], inputs: Sequence[Input]) -> None:
+        """Raise before anything is sent if pages and inputs together may cost too much."""
+        pages = page_inputs(urls, self._options()) if urls else []
+        specs = valid_specs([*pages, *inputs])
+        await budgets.check(specs, self._call, self._fan_out.budget)
+
+    async def _retry_pages(self, pages: Sequence[tuple[int, str]]) -> pd.DataFrame:
+        places = [place for place, _ in pages]
+        fan_out = FanOutOptions(executor=self._fan_out.executor, warns=False)
+        urls = [url for _, url in pages]
+        patch = await scrape_pages(urls, self._options(), self._call, fan_out)
+        if "scraped" in self._df.columns:
+            patch["scraped"] = patch["success"]
+        unchanged = _PLACE_COLUMNS - {"scraped"}
+        if self._kind == "search":
+            unchanged |= {"title"}  # the title in the search result, not that of the page
+        if self._single_pages():
+            unchanged -= {"url", "depth"}
+        columns = [name for name in patch.columns if name in self._df.columns]
+        columns = [name for name in columns if name not in unchanged]
+        return merge_retried.replace_columns(self._df, places, patch, columns)
+
+    def _options(self) -> SinglePageOptions:
+        """Return the options with which the pages were requested."""
+        if self._kind == "search":
+            pages = request_values(self._request, ResultPageOptions)
+            return {"scrape_options": self._with_secrets(pages)}
+        return {
+            "scrape_options": self._with_secrets(self._request.get("scrape_options", {})),
+            "respect_robots_txt": self._request.get("respect_robots_txt"),
+            "rights": self._request.get("rights"),
+            "purpose": self._request.get("purpose"),
+        }
+
+    def _with_secrets(self, pages: Mapping[str, Any]) -> ScrapeOptionsDict:
+        return cast("ScrapeOptionsDict", {**pages, **self._secrets})
+
+    def _input(self, place: int) -> Input:
+        labels = {name: merge_retried.texts_at(self._df, name, [place])[0] for name in self._labels}
+        labelled: dict[str, Any] = {
+            _LABELS.get(name, name): value for name, value in labels.items()
+        }
+        request = {name: value for name, value in self._request.items() if name not in labelled}
+        if self._kind == "search":
+            return Input(labels, JobSpec.search(**request, **labelled, **self._secrets))
+        if self._kind == "creatives":
+            for name in ("advertiser_id", "url"):
+                request.pop(name, None)
+            return Input(labels, JobSpec.creatives(**request, **labelled))
+        request.pop("url", None)
+        request["scrape_options"] = {**request.get("scrape_options", {}), **self._secrets}
+        return Input(labels, JobSpec.crawl(**request, **labelled))
+
+    async def _retry_inputs(
+        self, df: pd.DataFrame, places: Sequence[int], inputs: Sequence[Input]
+    ) -> pd.DataFrame:
+        fan_out = FanOutOptions(executor=self._fan_out.executor, warns=False)
+        retried = await multi_input.run(inputs, self._call, fan_out)
+        pieces = {}
+        for place, each in zip(places, inputs, strict=True):
+            pieces[place] = merge_retried.rows_of_input(retried, each.labels)
+        return merge_retried.replace_rows(df, pieces)
+
+
+def _receipt(df: object) -> Mapping[str, Any]:
+    attrs = getattr(df, "attrs", {}).get(frame.ATTRS)
+    if not isinstance(attrs, Mapping) or attrs.get("kind") not in {"search", "crawl", "creatives"}:
+        raise InvalidArgument(
+            "df must be a frame of search_df, crawl_df, scrape_df or creatives_df with its receipt "
+            f"in attrs; it is {format_value(df)}"
+        )
+    if "success" not in getattr(df, "columns", ()):
+        raise InvalidArgument(
+            f"df has no column success, which says what failed; it is {format_value(df)}"
+        )
+    return attrs
+
+
+def _with_receipt(
+    df: pd.DataFrame, attrs: Mapping[str, Any], before: pd.DataFrame, places: Sequence[int]
+) -> pd.DataFrame:
+    labels = attrs.get("labels", ())
+    updated = receipt.after_retry(
+        attrs,
+        rows=len(df),
+        failed=len(merge_retried.failed_row_indices(df)),
+        failed_inputs=merge_retried.count_failed_inputs(df, labels) if labels else 0,
+        retried=len(places),
+    )
+    df.attrs = {**before.attrs, frame.ATTRS: CallReceipt(updated)}
+    return df

@@ -1,0 +1,176 @@
+"""Lists, measures and clears the cached results."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from webdata_nb import settings
+from webdata_nb.contract.fields import http_url
+from webdata_nb.errors import InvalidArgument
+from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
+from webdata_nb.toolkit.bridge import synced
+from webdata_nb.toolkit.cache import (
+    cancel_token,
+    eviction,
+    job_claims,
+    job_refs,
+    single_flight,
+    snapshots,
+)
+from webdata_nb.toolkit.cache.eviction import CacheFile
+from webdata_nb.toolkit.frames import frame, schemas
+from webdata_nb.toolkit.session import default_connection
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["clear", "ls", "path", "size"]
+
+OPS: Final = ("search", "crawl", "creatives")
+_COLUMNS: Final[dict[str, pa.DataType]] = {
+    "op": schemas.TEXT,
+    "subject": schemas.TEXT,
+    "at": schemas.WHEN,
+    "rows": pa.int32(),
+    "bytes": pa.int64(),
+    "file": schemas.TEXT,
+}
+
+
+def path() -> Path:
+    """Return the cache directory; it need not exist yet."""
+    return settings.current().cache_dir
+
+
+def size() -> int:
+    """Return the bytes that all cached results take on disk."""
+    return sum(file.size for file in eviction.cache_files(path()))
+
+
+def ls() -> pd.DataFrame:
+    """List the cached results, newest first.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ============ ====================== ==========================================
+        column       dtype
+        ============ ====================== ==========================================
+        op           str                    search, crawl or creatives
+        subject      str                    the query, start URL or advertiser
+        at           datetime64[us, UTC]    when the result was taken
+        rows         Int32                  rows in the file
+        bytes        Int64                  size of the file
+        file         str                    its path; any Parquet reader opens it
+        ============ ====================== ==========================================
+    """
+    rows = [_describe(file) for file in eviction.cache_files(path())]
+    rows.sort(key=lambda row: row["at"], reverse=True)
+    return frame.build(pa.Table.from_pylist(rows, schema=pa.schema(_COLUMNS)))
+
+
+def clear(
+    op: str | None = None, *, older_than: float | None = None, site: str | None = None
+) -> int:
+    """Remove cached results; files that others put into the directory stay.
+
+    Parameters
+    ----------
+    op
+        Only results of `search`, `crawl` or `creatives`; of all three when None.
+    older_than
+        Only results taken more than this many seconds ago.
+    site
+        Any URL of a site: only crawls of this site. The local search forgets the site's pages as
+        well, unless `op` or `older_than` restrict the removal; they return when the site is crawled
+        again.
+
+    Returns
+    -------
+    int
+        How many files were removed.
+
+    Raises
+    ------
+    InvalidArgument
+        `op` is none of the three, `older_than` is negative, or `site` is no URL.
+    LocalServiceError
+        With `site`, the local service cannot start.
+    """
+    if op is not None and op not in OPS:
+        suggestion = did_you_mean(quoted(closest(op, OPS)))
+        raise InvalidArgument(
+            f"op must be one of {', '.join(OPS)}, or None for all; "
+            f"it is {format_value(op)}{suggestion}"
+        )
+    number = isinstance(older_than, int | float) and not isinstance(older_than, bool)
+    if older_than is not None and not (number and older_than >= 0):
+        raise InvalidArgument(
+            f"older_than must be a number of seconds, 0 or more; it is {format_value(older_than)}"
+        )
+    origin = None if site is None else _origin_of(site)
+    for module in (snapshots, job_refs, single_flight, cancel_token):
+        module.sweep(path())
+    claimed_op = "crawl" if site is not None and op is None else op
+    job_claims.remove_abandoned(path(), claimed_op, older_than_s=older_than or 0.0)
+    removed = sum(
+        eviction.remove(file.path)
+        for file in eviction.cache_files(path())
+        if (op is None or op == _op(file))
+        and time.time() - file.at.timestamp() >= (older_than or 0)
+        and (origin is None or _is_crawl_of(file, origin))
+    )
+    if site is not None and op is None and older_than is None:
+        _remove_from_search(site)
+    return removed
+
+
+def _origin_of(site: object) -> tuple[str, str]:
+    """Return scheme and host of a URL. Raises `InvalidArgument`."""
+    try:
+        parts = urlsplit(http_url(site if isinstance(site, str) else ""))
+    except ValueError as error:
+        raise InvalidArgument(f"site {error}; it is {format_value(site)}") from None
+    return parts.scheme.lower(), parts.netloc.lower()
+
+
+def _is_crawl_of(file: CacheFile, origin: tuple[str, str]) -> bool:
+    if _op(file) != "crawl":
+        return False
+    with suppress(InvalidArgument):
+        return _origin_of(_describe(file).get("subject")) == origin
+    return False
+
+
+def _remove_from_search(site: str) -> None:
+    connection = default_connection()
+    chosen = connection.settings()
+    if chosen.base_url is not None or chosen.offline or chosen.replay is not None:
+        return
+
+    async def remove() -> None:
+        async with connection.client(chosen) as client:
+            await client.remove_site(site)
+
+    synced(remove)()
+
+
+def _op(file: CacheFile) -> str:
+    return file.path.parent.parent.name
+
+
+def _describe(file: CacheFile) -> dict[str, Any]:
+    row = {"op": _op(file), "at": file.at, "bytes": file.size, "file": str(file.path)}
+    with suppress(OSError, ValueError, pa.ArrowException):
+        footer = pq.read_metadata(file.path)
+        attrs = orjson.loads((footer.metadata or {}).get(b"PANDAS_ATTRS", b"{}"))
+        row |= {"rows": footer.num_rows, "subject": attrs.get("webdata", {}).get("subject")}
+    return row

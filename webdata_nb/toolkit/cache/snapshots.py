@@ -1,0 +1,252 @@
+"""Stores cached results on disk as immutable Parquet files, addressed by a digest of the request.
+
+A file is `{root}/v1/{op}/{digest}/{UTC timestamp}-{checksum}.parquet`. It is never overwritten, so
+readers need no lock. Its name ends with a checksum of its bytes: a truncated, altered or misplaced
+file counts as a miss.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import pyarrow as pa
+
+from webdata_nb.toolkit.frames import parquet, private_files, schemas
+from webdata_nb.toolkit.frames.schemas import TableName
+
+_LAYOUT: Final = "v1"
+_TIMESTAMP: Final = "%Y%m%dT%H%M%S%fZ"
+_CHECKSUM_DIGITS: Final = 6
+# Tolerates the clock of another machine that shares the cache; beyond it a file is not trusted.
+_CLOCK_SKEW: Final = timedelta(minutes=1)
+_ORPHAN_S: Final = 3600.0
+_TAG: Final = (
+    "Signature: 8a477f597d28d172789f06886806bc55\n"
+    "# This directory is a cache of webdata_nb and can be deleted at any time.\n"
+    "# See https://bford.info/cachedir/\n"
+)
+
+log = logging.getLogger("webdata_nb")
+
+
+@dataclass(frozen=True, slots=True)
+class CacheKey:
+    """The table and the digest of a request; files never hold the parts that enter the digest."""
+
+    op: TableName
+    digest: str
+
+    @classmethod
+    def of(
+        cls, op: TableName, *, base_url: str, identity: str, params: Mapping[str, Any]
+    ) -> CacheKey:
+        """Return the key of a request.
+
+        Parameters
+        ----------
+        op
+            The table requested.
+        base_url
+            The service.
+        identity
+            A hash of the account that owns the results; never an API key itself.
+        params
+            The request, including headers and cookies; only its hash is kept.
+        """
+        parts = [_LAYOUT, schemas.schema_id(op), base_url.rstrip("/"), identity, dict(params)]
+        canonical = orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)
+        return cls(op, hashlib.sha256(canonical).hexdigest()[:32])
+
+    def folder(self, root: Path) -> Path:
+        """Return the directory that holds the snapshots of this key."""
+        return root / _LAYOUT / self.op / self.digest
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One cached result: its file, the time it was taken, its rows and its receipt."""
+
+    path: Path
+    at: datetime
+    table: pa.Table
+    attrs: dict[str, Any]
+
+
+def put(
+    root: Path, key: CacheKey, table: pa.Table, attrs: Mapping[str, Any], *, now: datetime
+) -> Snapshot:
+    """Store a result.
+
+    Raises
+    ------
+    OSError
+        The cache directory cannot be written.
+    """
+    prepare(root)
+    file_metadata = {"schema": schemas.schema_id(key.op), "digest": key.digest}
+    data = parquet.encode(table, own=file_metadata, attrs=attrs)
+    folder = key.folder(root)
+    private_files.make_folder(folder, root)
+    path = folder / f"{now.astimezone(UTC).strftime(_TIMESTAMP)}-{_checksum(data)}.parquet"
+    parquet.write_atomically(path, data, owner_only=True)
+    return Snapshot(path, now, table, dict(attrs))
+
+
+def newest(
+    root: Path,
+    key: CacheKey,
+    *,
+    now: datetime,
+    ttl_s: float | None = None,
+    until: datetime | None = None,
+    columns: Sequence[str] | None = None,
+) -> Snapshot | None:
+    """Return the newest valid snapshot that is at most `ttl_s` seconds old (None: any age).
+
+    With `until`, it was not taken after that time. Reads only `columns`, or all of them when None.
+    """
+    for path, at in sorted(_files(key.folder(root)), reverse=True):
+        age = now - at
+        if until is not None and at > until:
+            continue
+        if ttl_s is not None and age.total_seconds() > ttl_s:
+            return None
+        if age >= -_CLOCK_SKEW and (snapshot := _read(path, at, key, columns)) is not None:
+            return snapshot
+    return None
+
+
+def history(root: Path, key: CacheKey, *, columns: Sequence[str] | None = None) -> list[Snapshot]:
+    """Return every valid snapshot of a key, oldest first."""
+    snapshots = [_read(path, at, key, columns) for path, at in sorted(_files(key.folder(root)))]
+    return [snapshot for snapshot in snapshots if snapshot is not None]
+
+
+def read(path: Path, key: CacheKey, columns: Sequence[str] | None = None) -> Snapshot | None:
+    """Return the snapshot in one file; None unless the file exists, is valid and has this key."""
+    at = timestamp_of(path)
+    return None if at is None else _read(path, at, key, columns)
+
+
+def timestamp_of(path: Path) -> datetime | None:
+    """Return the time in the name of a snapshot file; None for any other file."""
+    timestamp, dash, _ = path.name.partition("-")
+    if not dash or path.suffix != ".parquet":
+        return None
+    try:
+        return datetime.strptime(timestamp, _TIMESTAMP).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def touch_marker(root: Path, name: str) -> None:
+    """Set the time of an event that makes older results outdated."""
+    prepare(root)
+    (root / _LAYOUT / name).touch(mode=private_files.FILE_MODE)
+
+
+def marker_time(root: Path, name: str) -> datetime | None:
+    """Return the time of the last `touch_marker` with this name; None if there was none."""
+    try:
+        return datetime.fromtimestamp((root / _LAYOUT / name).stat().st_mtime, UTC)
+    except OSError:
+        return None
+
+
+def all_files(root: Path) -> Iterator[tuple[Path, datetime]]:
+    """Yield each snapshot file below `root`, with the time it was taken."""
+    for folder in sorted((root / _LAYOUT).glob("*/*/")):
+        yield from sorted(_files(folder))
+
+
+def _files(folder: Path) -> Iterator[tuple[Path, datetime]]:
+    with suppress(OSError):
+        for path in folder.iterdir():
+            if (at := timestamp_of(path)) is not None:
+                yield path, at
+
+
+def _read(
+    path: Path, at: datetime, key: CacheKey, columns: Sequence[str] | None = None
+) -> Snapshot | None:
+    """Read a snapshot file; any defect is logged and counts as a miss."""
+    try:
+        document = parquet.ParquetDocument(_verified_bytes(path))
+        _check_document(document, key)
+        table = _read_columns(document, key.op, columns)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, AttributeError, pa.ArrowException) as error:
+        log.warning("ignored a damaged cache file, %s: %s", path, error)
+        return None
+    return Snapshot(path, at, table, document.attrs)
+
+
+def _read_columns(
+    document: parquet.ParquetDocument, op: TableName, columns: Sequence[str] | None
+) -> pa.Table:
+    """Return columns of a file, with nulls where it has none."""
+    if columns is None:
+        return document.read()
+    table = document.read([name for name in columns if name in document.schema.names])
+    for name in columns:
+        if name not in table.column_names:
+            field = schemas.SCHEMAS[op].field(name)
+            table = table.append_column(field, pa.nulls(table.num_rows, field.type))
+    return table.select(list(columns))
+
+
+def _verified_bytes(path: Path) -> bytes:
+    data = path.read_bytes()
+    if _checksum(data) != path.stem.rpartition("-")[2]:
+        raise ValueError("its checksum does not match")
+    return data
+
+
+def _check_document(document: parquet.ParquetDocument, key: CacheKey) -> None:
+    if document.own.get("digest") != key.digest:
+        raise ValueError("it belongs to another request")
+    if not schemas.are_columns_of(key.op, document.schema):
+        raise ValueError("its schema is of another version")
+
+
+def _checksum(data: pa.Buffer | bytes) -> str:
+    # Detects damage, not tampering: a cryptographic hash would add a tenth to each read.
+    return f"{zlib.crc32(data):08x}"[-_CHECKSUM_DIGITS:]
+
+
+def prepare(root: Path) -> None:
+    """Tag a new cache directory for backup programs and git; remove orphaned temporary files."""
+    # The tag goes into our own folder: the cache directory may hold files of other programs.
+    folder = root / _LAYOUT
+    if not (folder / "CACHEDIR.TAG").exists():
+        private_files.make_folder(folder, root)
+        parquet.write_atomically(folder / ".gitignore", b"*\n", owner_only=True)
+        parquet.write_atomically(folder / "CACHEDIR.TAG", _TAG.encode(), owner_only=True)
+    if root not in _swept:
+        _swept.add(root)
+        sweep(root)
+
+
+def sweep(root: Path, *, older_than_s: float = _ORPHAN_S) -> int:
+    """Remove temporary files of killed writers; return how many there were."""
+    removed = 0
+    for path in (root / _LAYOUT).glob(f"*/*/.*{parquet.TEMPORARY}"):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > older_than_s:
+                path.unlink()
+                removed += 1
+    return removed
+
+
+_swept: Final[set[Path]] = set()

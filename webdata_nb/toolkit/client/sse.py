@@ -1,0 +1,105 @@
+"""Decodes server-sent events (WHATWG HTML, 9.2.6): bytes in, messages out, no I/O."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from webdata_nb.contract.events import Done, Event, PageDone, Progress, Ranked, StreamEvent
+from webdata_nb.errors import BadAnswer
+from webdata_nb.foreign_json import MalformedJson, decode_json
+from webdata_nb.toolkit.client import replies
+
+MEDIA_TYPE: Final = "text/event-stream"
+EVENT_BYTES: Final = 1 << 20
+
+_KINDS: Final[dict[str, type[Event]]] = {
+    StreamEvent.PROGRESS: Progress,
+    StreamEvent.RANKED: Ranked,
+    StreamEvent.PAGE: PageDone,
+    StreamEvent.DONE: Done,
+}
+# Splitting text instead would also break at U+2028 and friends, which JSON may hold.
+_LINE_END: Final = re.compile(rb"\r\n|\n|\r")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One event of a stream, before its data is read."""
+
+    name: str
+    data: bytes
+
+
+class Decoder:
+    """Collects pieces of a stream into messages."""
+
+    def __init__(self, last_event_id: str | None = None) -> None:
+        self._buffer = b""
+        self._after_return = False
+        self._name = "message"
+        self._data: list[bytes] = []
+        self._id = last_event_id
+
+    @property
+    def last_event_id(self) -> str | None:
+        """The id of the last event that had one."""
+        return self._id
+
+    def feed(self, piece: bytes) -> list[Message]:
+        """Take the next bytes; return the messages that they complete.
+
+        Raises
+        ------
+        BadAnswer
+            An event is larger than 1 MiB: this is no progress stream.
+        """
+        messages: list[Message] = []
+        if self._after_return:
+            piece = piece.removeprefix(b"\n")  # the other half of a CR LF
+        self._after_return = piece.endswith(b"\r")
+        *lines, self._buffer = _LINE_END.split(self._buffer + piece)
+        for line in lines:
+            message = self._line(line)
+            if message is not None:
+                messages.append(message)
+        if len(self._buffer) + sum(map(len, self._data)) > EVENT_BYTES:
+            raise BadAnswer(f"an event of the stream is larger than {EVENT_BYTES} bytes")
+        return messages
+
+    def _line(self, line: bytes) -> Message | None:
+        if not line:
+            return self._complete()
+        field, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if field == b"data":
+            self._data.append(value)
+        elif field == b"event":
+            self._name = value.decode("utf-8", "replace")
+        elif field == b"id" and b"\0" not in value:
+            self._id = value.decode("utf-8", "replace")
+        return None
+
+    def _complete(self) -> Message | None:
+        message = Message(self._name, b"\n".join(self._data)) if self._data else None
+        self._name, self._data = "message", []
+        return message
+
+
+def event_of(message: Message) -> Event | None:
+    """Return the contract's event, or None for one that this version does not know.
+
+    Raises
+    ------
+    BadAnswer
+        A known event whose data breaks the contract.
+    """
+    kind = _KINDS.get(message.name)
+    if kind is None:
+        return None
+    try:
+        data = decode_json(message.data)
+    except MalformedJson:
+        raise BadAnswer(f"the stream's {message.name!r} event is no JSON") from None
+    return replies.parse(kind, data)

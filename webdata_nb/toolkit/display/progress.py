@@ -1,0 +1,291 @@
+"""Chooses a painter for a job's progress, and passes progress from any thread to it.
+
+Only `tick` calls the painter. The bridge runs it on the waiting thread, so that no widget or bar
+is used by two threads.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Any, Final, Self
+
+from webdata_nb.contract.events import Progress
+from webdata_nb.contract.states import JobStatus
+from webdata_nb.errors import JobCancelled, JobError, JobTimeout
+from webdata_nb.toolkit.display import bars
+from webdata_nb.toolkit.display.marimo_bar import MarimoBar
+from webdata_nb.toolkit.display.notice import Place, show_notice
+from webdata_nb.toolkit.display.panel import Cancel, Panel
+from webdata_nb.toolkit.display.progress_rate import ProgressRate
+from webdata_nb.toolkit.display.progress_view import EndState, Painter, View
+
+PainterFactory = Callable[[View], Painter]
+OnChange = Callable[[View], object]
+
+log = logging.getLogger("webdata_nb")
+
+
+class SilentPainter(bars.StaticPainter):
+    """Draws nothing."""
+
+    def paint(self, view: View) -> None:
+        """Ignore `view`."""
+
+    def close(self, view: View) -> None:
+        """Ignore `view`."""
+
+
+# Their names are `setting_values.PROGRESS_KINDS`.
+KINDS: Final[dict[str, PainterFactory]] = {
+    "bar": bars.Bar,
+    "html": bars.Html,
+    "log": bars.Log,
+    "panel": Panel,
+    "marimo": MarimoBar,
+}
+# Where a painter can be used, if not everywhere.
+_PLACES: Final[dict[str, tuple[Place, ...]]] = {
+    "html": ("live", "headless"),
+    "panel": ("live", "headless"),
+    "marimo": ("marimo",),
+}
+
+
+def listener(
+    description: str,
+    total: int | None,
+    want: str | bool | None,
+    *,
+    unit: str = "rows",
+    cancel: Cancel | None = None,
+    detach_on_interrupt: bool = False,
+    name: str = "",
+    on_change: OnChange | None = None,
+) -> Listener:
+    """Return a listener that shows the progress of one job.
+
+    Parameters
+    ----------
+    description
+        What the job does, in a few words, without control characters.
+    total
+        The number of expected rows, if known at the start.
+    want
+        False: silent. A name of `KINDS`: that painter, if it works here. True: a bar or panel
+        everywhere. None: the bar of marimo, a panel in a live kernel, HTML in a headless kernel, a
+        bar if stderr is a terminal, and log lines elsewhere.
+    unit
+        The counted unit.
+    cancel
+        Called once, on any thread, when the Cancel button is clicked.
+    leaves
+        Whether an interrupt ends only the wait, and the job continues.
+    name
+        The id of the job, for a wait that was started by id.
+    on_change
+        Called with each new view, on the thread that reports it.
+
+    Returns
+    -------
+    Listener
+        To be used as a context manager inside `bridge.on_tick(listener.tick)`.
+    """
+    view = View(description, total, unit=unit, name=name)
+    return Listener(view, want, cancel, detach_on_interrupt, on_change)
+
+
+@dataclass(slots=True)
+class Listener:
+    """Keeps the latest state of one job and paints it at each tick.
+
+    Attributes
+    ----------
+    job_id : str
+        The id of the job, once it has started.
+    """
+
+    view: View
+    want: str | bool | None
+    cancel: Cancel | None = None
+    detach_on_interrupt: bool = False
+    on_change: OnChange | None = None
+    job_id: str = field(default="", init=False)
+    _cancelling: bool = field(default=False, init=False)
+    _painter: Painter | None = field(default=None, init=False)
+    _painted_view: View | None = field(default=None, init=False)
+    _rate: ProgressRate = field(default_factory=ProgressRate, init=False)
+    _began: float = field(default_factory=time.monotonic, init=False)
+    _notice_shown: str = field(default="", init=False)
+
+    def report(self, progress: Progress) -> None:
+        """Store `progress`; may be called on any thread."""
+        self.job_id = progress.job_id
+        self.update(
+            phase="",
+            total=self.view.total if progress.total is None else progress.total,
+            completed=progress.completed,
+            failed=sum(progress.failed.values()),
+            failures=dict(progress.failed),
+            links_checked=progress.links_checked,
+            **_credits(progress),
+            status=progress.status.value,
+        )
+
+    def count(self, rows: int) -> None:
+        """Store the number of rows received; may be called on any thread."""
+        self.update(completed=rows)
+
+    def update(self, **changes: Any) -> None:
+        """Update fields of the view; may be called on any thread."""
+        self.view = replace(self.view, **changes)
+        if self.on_change is not None:
+            self.on_change(self.view)
+
+    def starting_service(self) -> None:
+        """Show that the local service starts; may be called on any thread."""
+        self.update(phase="starting the local service")
+
+    def ended(self, status: str, summary: str = "") -> None:
+        """Store the final state of the job, and the receipt line without its subject."""
+        self.update(status=status, summary=summary)
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the call began."""
+        return time.monotonic() - self._began
+
+    def tick(self) -> None:
+        """Paint changes; must be called on the waiting thread."""
+        if self._painted_view is not None and self._painted_view.ending is not None:
+            return
+        if self.view.notice != self._notice_shown and self.want is not False:
+            self._notice_shown = self.view.notice
+            show_notice(self.view.notice, place())
+        now = time.monotonic()
+        elapsed = int(now - self._began)
+        view = replace(self.view, elapsed=elapsed, cancel_requested=self._cancelling)
+        if view != self._painted_view:
+            self._painted_view = view
+            self._paint(view, now)
+        elif self._painter is not None:
+            self._painter.poll_clicks()
+
+    def _paint(self, view: View, now: float) -> None:
+        # The rate changes with the clock, so it must not count as a change.
+        self._rate = self._rate.with_sample(now, view.completed, view.goal)
+        view = replace(view, rate=self._rate.rate, remaining=self._rate.remaining())
+        if self._painter is None:
+            cancel = None if self.cancel is None else self._request_cancel
+            self._painter = choose(self.want, cancel)(view)
+        if view.ending is None:
+            self._painter.paint(view)
+            self._painter.poll_clicks()
+        else:
+            self._painter.close(view)
+
+    def _request_cancel(self) -> None:
+        """Call `cancel` at the first click; may be called on any thread."""
+        if self.cancel is not None and not self._cancelling:
+            self._cancelling = True
+            self.cancel()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.view = replace(
+            self.view,
+            ending=_ending(kind, self.view.status, detach_on_interrupt=self.detach_on_interrupt),
+        )
+
+
+def _credits(progress: Progress) -> dict[str, Any]:
+    """Return the credits of the job, which a service need not report."""
+    return {
+        "credits": progress.credits,
+        "reserved": progress.credits_reserved,
+        "unlimited": progress.credits_unlimited,
+    }
+
+
+def _ending(
+    kind: type[BaseException] | None, status: str, *, detach_on_interrupt: bool
+) -> EndState:
+    if kind is None:
+        ends: dict[str, EndState] = {JobStatus.FAILED: "failed", JobStatus.CANCELLED: "cancelled"}
+        return ends.get(status, "done")
+    if issubclass(kind, JobTimeout):
+        return "left"
+    if issubclass(kind, JobCancelled):
+        return "cancelled"
+    if issubclass(kind, Exception):
+        return "failed" if not detach_on_interrupt or issubclass(kind, JobError) else "lost"
+    return "left" if detach_on_interrupt else "cancelled"
+
+
+def choose(want: str | bool | None, cancel: Cancel | None = None) -> PainterFactory:
+    """Return the painter for this environment; must be called on the painting thread."""
+    if want is False:
+        return _silent
+    output_target = place()
+    if isinstance(want, str):
+        if output_target in _PLACES.get(want, (output_target,)):
+            return _with_button(KINDS[want], cancel)
+        log.warning("progress=%r is not available here: %s", want, output_target)
+        want = None
+    is_other_thread = threading.current_thread() is not threading.main_thread()
+    if want is None and is_other_thread and output_target != "marimo":
+        return bars.Log  # bars of two threads would overwrite each other
+    return _with_button(
+        _BY_PLACE[output_target] if not want or output_target in _WITH_BARS else bars.Bar, cancel
+    )
+
+
+_BY_PLACE: Final[dict[Place, PainterFactory]] = {
+    "marimo": MarimoBar,
+    "live": Panel,
+    "headless": bars.Html,
+    "terminal": bars.Bar,
+    "elsewhere": bars.Log,
+}
+_WITH_BARS: Final = ("marimo", "live", "headless")
+
+
+def _with_button(kind: Callable[[View], Painter], cancel: Cancel | None) -> PainterFactory:
+    return functools.partial(Panel, cancel=cancel) if kind is Panel else kind
+
+
+def _silent(_view: View) -> Painter:
+    return SilentPainter()
+
+
+def place() -> Place:
+    """Return where the output of this thread goes, without importing anything."""
+    marimo: Any = sys.modules.get("marimo")
+    if marimo is not None and marimo.running_in_notebook():
+        return "marimo"
+    ipython: Any = sys.modules.get("IPython")
+    kernel = getattr(ipython.get_ipython(), "kernel", None) if ipython is not None else None
+    if kernel is not None:
+        # papermill and nbclient allow no input, so there is nobody to click.
+        return "live" if getattr(kernel, "_allow_stdin", False) else "headless"
+    return "terminal" if _is_terminal(sys.stderr) else "elsewhere"
+
+
+def _is_terminal(stream: Any) -> bool:
+    try:
+        return stream is not None and bool(stream.isatty())
+    except ValueError:  # closed
+        return False

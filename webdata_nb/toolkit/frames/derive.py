@@ -1,0 +1,444 @@
+"""Derives frames of links, images, headings and tables from the pages of a crawl.
+
+Each row has the page (`url`) and its position on the page (`position`, from 1), so that the frames
+join with the crawl and with each other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, Literal
+from urllib.parse import urlsplit
+
+import orjson
+import pandas as pd
+import pyarrow as pa
+
+from webdata_nb.contract.url_keys import canonical_key, site_of
+from webdata_nb.errors import InvalidArgument
+from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
+from webdata_nb.toolkit.frames import frame, records, schemas
+from webdata_nb.toolkit.frames.audit.pages import (
+    PAGE_FACTS,
+    AuditLink,
+    LinkTarget,
+    facts_object,
+    is_broken,
+    links_of,
+    target_behind,
+    target_of,
+)
+from webdata_nb.toolkit.frames.json_text import dumps
+
+if TYPE_CHECKING:
+    from webdata_nb.page.content.tables import TableTexts
+
+__all__ = ["headings_df", "images_df", "links_df", "tables"]
+
+Source = Literal["html", "raw_html", "markdown"]
+_SOURCES: Final = ("html", "raw_html", "markdown")
+
+
+def _plain(**named: pa.DataType) -> list[pa.Field[Any]]:
+    return [pa.field(name, data_type) for name, data_type in named.items()]
+
+
+_POSITION_FIELDS: Final = _plain(url=schemas.TEXT, position=pa.int32())
+_EXTRA: Final = pa.field("extra", schemas.TEXT, metadata={b"webdata.type": schemas.JSON})
+_LINKS: Final = pa.schema(
+    [
+        *_POSITION_FIELDS,
+        *_plain(link=schemas.TEXT, internal=pa.bool_(), text=schemas.TEXT, rel=schemas.TEXT),
+        *_plain(status_code=pa.int32(), error=schemas.TEXT),
+    ]
+)
+_IMAGES: Final = pa.schema(
+    [
+        *_POSITION_FIELDS,
+        *_plain(width=pa.int32(), height=pa.int32()),
+        _EXTRA,
+        *_plain(src=schemas.TEXT, alt=schemas.TEXT, caption=schemas.TEXT),
+    ]
+)
+_HEADINGS: Final = pa.schema(
+    [
+        *_POSITION_FIELDS,
+        *_plain(level=pa.int16()),
+        _EXTRA,
+        *_plain(anchor=schemas.TEXT, text=schemas.TEXT),
+    ]
+)
+
+
+def links_df(df: pd.DataFrame, *, broken: bool = False) -> pd.DataFrame:
+    """Return the links of the pages, from the column `page_facts` or `links`.
+
+    Raises
+    ------
+    InvalidArgument
+        The frame has neither.
+    """
+    if PAGE_FACTS in df.columns:
+        return links_of_facts(_facts_of_rows(df), df, broken=broken)
+    links = (
+        (url, position, AuditLink(link, None, None, _site(link) == _site(url)))
+        for url, page_links in _lists(df, "links")
+        for position, link in enumerate(page_links, 1)
+        if isinstance(link, str)
+    )
+    return _links_frame(links, _targets((), df), df, broken=broken)
+
+
+def links_of_facts(
+    facts: Iterable[Mapping[str, Any]], df: pd.DataFrame | None = None, *, broken: bool = False
+) -> pd.DataFrame:
+    """Return the links of pages from their facts; `df` is the frame that they belong to.
+
+    The facts of other URLs say what links to them lead to. If there is a frame, links of other
+    pages are left out.
+    """
+    facts = list(facts)
+    pages = None if df is None else set(page_urls(df))
+    links = (
+        (page["url"], position, link)
+        for page in facts
+        if page.get("position") is not None and (pages is None or page["url"] in pages)
+        for position, link in enumerate(links_of(page), 1)
+    )
+    df = pd.DataFrame() if df is None else df
+    return _links_frame(links, _targets(facts, df), df, broken=broken)
+
+
+def _links_frame(
+    links: Iterable[tuple[str, int, AuditLink]],
+    targets: Mapping[str, LinkTarget],
+    df: pd.DataFrame,
+    *,
+    broken: bool,
+) -> pd.DataFrame:
+    """Return links, with the URL of their page and their place on it, and what they lead to."""
+    rows = []
+    for url, position, link in links:
+        target = target_behind(targets, link.url)
+        if broken and not (target is not None and is_broken(target, internal=link.internal)):
+            continue
+        row = {"url": url, "position": position, "link": link.url, "internal": link.internal}
+        row |= {"text": link.text, "rel": link.rel}
+        if target is not None:
+            row |= {"status_code": target.status_code, "error": target.error or None}
+        rows.append(row)
+    return to_frame("links", rows, _LINKS, df)
+
+
+def _targets(facts: Iterable[Mapping[str, Any]], df: pd.DataFrame) -> dict[str, LinkTarget]:
+    """Return what is known about each URL, by its key: from facts, and from the rows of a frame."""
+    targets: dict[str, LinkTarget] = {}
+    for each in facts:
+        for url, of_url in ((each["url"], each), *each.get("targets", {}).items()):
+            targets[canonical_key(url)] = target_of(of_url)
+    if {"url", "status_code", "error"} <= set(df.columns):
+        columns = [frame.column_values(df[name]) for name in ("status_code", "error")]
+        for url, status_code, error in zip(page_urls(df), *columns, strict=True):
+            key = canonical_key(url)
+            target = targets.get(key) or LinkTarget("failed" if error else "page", url)
+            targets[key] = replace(target, status_code=status_code, error=error or "")
+    return targets
+
+
+def _facts_of_rows(df: pd.DataFrame) -> Iterator[Mapping[str, Any]]:
+    for position, (url, facts) in enumerate(zip(page_urls(df), df[PAGE_FACTS], strict=True)):
+        yield {**facts_object(facts), "url": url, "position": position}
+
+
+def images_df(df: pd.DataFrame) -> pd.DataFrame:
+    """Return every image of the pages, one row each.
+
+    Parameters
+    ----------
+    df
+        A frame with an `images` column, from a call with `"images"` in `formats`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        `url`, `position`; `width`, `height` (Int32, CSS pixels) as stated by the page; `extra`
+        (dict of other fields); `src`, `alt`, `caption` (str).
+
+    Raises
+    ------
+    InvalidArgument
+        The column is missing.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> pages = pd.DataFrame({"url": ["http://a.test/"], "images": [[{"src": "/a.png"}]]})
+    >>> images_df(pages)["src"].tolist()
+    ['/a.png']
+    """
+    return to_frame("images", list(_items(df, "images", _IMAGES)), _IMAGES, df)
+
+
+def headings_df(df: pd.DataFrame) -> pd.DataFrame:
+    """Return every heading of the pages, one row each.
+
+    Parameters
+    ----------
+    df
+        A frame with a `headings` column, from a call with `"headings"` in `formats`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        `url`, `position`; `level` (Int16, 1 to 6); `extra` (dict of other fields); `anchor`,
+        `text` (str).
+
+    Raises
+    ------
+    InvalidArgument
+        The column is missing.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> listed = [[{"level": 1, "text": "Welcome"}]]
+    >>> pages = pd.DataFrame({"url": ["http://a.test/"], "headings": listed})
+    >>> headings_df(pages)["text"].tolist()
+    ['Welcome']
+    """
+    return to_frame("headings", list(_items(df, "headings", _HEADINGS)), _HEADINGS, df)
+
+
+def tables(
+    df: pd.DataFrame, *, source: Source | None = None, min_rows: int = 1
+) -> list[pd.DataFrame]:
+    r"""Return each table of the pages as a DataFrame.
+
+    Parameters
+    ----------
+    df
+        A frame with an `html`, `raw_html` or `markdown` column.
+    source
+        The column to read; by default the first of these three that exists. All three give the same
+        tables, except that `markdown` and `html` have those of the main content only, and Markdown
+        has no captions.
+    min_rows
+        The minimum number of rows, not counting the header.
+
+    Returns
+    -------
+    list of pandas.DataFrame
+        In the order of the pages. The first two columns are `url` and `position` (of the table on
+        its page, from 1). The others are those of the table: numbers as Int64 or Float64, truth
+        values as boolean, everything else as str. `attrs["webdata"]` has `url`, `position`,
+        `caption`, and `total_rows`, the positions of rows such as "Total", which add up others.
+
+    Notes
+    -----
+    A cell stands in every row and column that it covers, unless it is longer than 120 characters.
+    Header cells above each other are joined to one name. A table without header cells has the
+    columns `column 1`, `column 2` and so on. Hidden parts and references to footnotes are left out;
+    an exponent follows "^", so that its digits join no number. A table in a cell is part of it.
+
+    Raises
+    ------
+    InvalidArgument
+        The column is missing.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> text = "| city | people |\n|---|---|\n| Oslo | 700000 |"
+    >>> pages = pd.DataFrame({"url": ["http://a.test/"], "markdown": [text]})
+    >>> tables(pages)[0]["people"].tolist()
+    [700000]
+    """
+    # The parser is loaded only here.
+    from webdata_nb.page.scrape import text_tables  # noqa: PLC0415
+
+    chosen = _source(df, source)
+    return [
+        _table(url, position, table)
+        for url, text in zip(page_urls(df), df[chosen].tolist(), strict=True)
+        if isinstance(text, str)
+        for position, table in enumerate(
+            text_tables.markdown_tables(text)
+            if chosen == "markdown"
+            else text_tables.html_tables(text, url),
+            1,
+        )
+        if len(table.rows) >= min_rows
+    ]
+
+
+def _source(df: pd.DataFrame, wanted: str | None) -> str:
+    frame.require_frame(df)
+    if wanted is not None and wanted not in _SOURCES:
+        suggestion = did_you_mean(quoted(closest(wanted, _SOURCES)))
+        raise InvalidArgument(
+            f"source must be one of {', '.join(map(repr, _SOURCES))}, or None; "
+            f"it is {format_value(wanted)}{suggestion}"
+        )
+    available = [name for name in (_SOURCES if wanted is None else (wanted,)) if name in df.columns]
+    if not available:
+        raise InvalidArgument(
+            f"df has no column {' or '.join(_SOURCES)}: pass it in formats= to the call; "
+            f"it is {format_value(df)}"
+        )
+    return available[0]
+
+
+def _table(url: str, position: int, table: TableTexts) -> pd.DataFrame:
+    width = max(map(len, (table.header, *table.rows)))
+    header = [*table.header, *[""] * (width - len(table.header))]
+    names = _unique_names([name or f"column {n}" for n, name in enumerate(header, 1)])
+    columns: dict[str, Any] = {
+        "url": pd.Series([url] * len(table.rows), dtype="str"),
+        "position": pd.Series([position] * len(table.rows), dtype="Int32"),
+    }
+    for index, name in enumerate(names):
+        cells = [row[index] if index < len(row) else "" for row in table.rows]
+        columns[name] = _typed_column(cells)
+    df = pd.DataFrame(columns)
+    attrs = {"kind": "table", "url": url, "position": position, "caption": table.caption}
+    attrs["total_rows"] = table.totals
+    df.attrs = {frame.ATTRS: attrs}
+    return df
+
+
+def _unique_names(names: list[str]) -> list[str]:
+    """Return distinct names; append a number to repeated ones, `url` and `position`."""
+    counts = Counter({"url": 1, "position": 1})
+    unique = []
+    for name in names:
+        counts[name] += 1
+        unique.append(name if counts[name] == 1 else f"{name} ({counts[name]})")
+    return unique
+
+
+def _typed_column(cells: list[str]) -> pd.Series[Any]:
+    """Return a column of numbers or truth values if all cells are; empty cells are missing."""
+    filled = [cell for cell in cells if cell]
+    for dtype, parse in (
+        ("Int64", _parse_integer),
+        ("Float64", _parse_float),
+        ("boolean", _parse_boolean),
+    ):
+        values = [parse(cell) for cell in filled]
+        if filled and None not in values:
+            parsed = iter(values)
+            return pd.Series([next(parsed) if cell else pd.NA for cell in cells], dtype=dtype)
+    return pd.Series(cells, dtype="str")
+
+
+def _parse_integer(cell: str) -> int | None:
+    plain = cell.replace(",", "")
+    # Digits with leading zeros, and 19 digits or more, are identifiers.
+    is_integer = plain.lstrip("+-").isdecimal() and plain.isascii() and len(plain) < len(str(2**62))
+    is_identifier = len(plain.lstrip("+-")) > 1 and plain.lstrip("+-").startswith("0")
+    return int(plain) if is_integer and not is_identifier and _has_valid_grouping(cell) else None
+
+
+def _parse_float(cell: str) -> float | None:
+    plain = cell.replace(",", "")
+    if plain.lstrip("+-").isdecimal():
+        integer = _parse_integer(cell)  # identifiers are no numbers either
+        return None if integer is None else float(integer)
+    if (
+        not any(digit.isdecimal() for digit in plain)
+        or not _has_valid_grouping(cell)
+        or "_" in plain
+    ):
+        return None
+    try:
+        return float(plain)
+    except ValueError:
+        return None
+
+
+def _has_valid_grouping(cell: str) -> bool:
+    """Return whether all commas of a number separate groups of three digits."""
+    groups = cell.partition(".")[0].split(",")[1:]
+    return all(len(group) == 3 and group.isdecimal() for group in groups)  # noqa: PLR2004 - three
+
+
+def _parse_boolean(cell: str) -> bool | None:
+    return {"true": True, "false": False}.get(cell.lower())
+
+
+def _items(df: pd.DataFrame, column: str, schema: pa.Schema) -> Iterator[dict[str, Any]]:
+    known = set(schema.names)
+    for url, items in _lists(df, column):
+        for position, item in enumerate(items, 1):
+            if isinstance(item, Mapping):
+                # Services name the URL of an image `url` or `src`.
+                fields = {"src": item.get("url"), **item} if column == "images" else item
+                extra = {name: value for name, value in fields.items() if name not in known}
+                known_fields = {name: value for name, value in fields.items() if name in known}
+                yield {**known_fields, "url": url, "position": position, "extra": extra or None}
+
+
+def _lists(df: pd.DataFrame, column: str) -> Iterator[tuple[str, list[Any]]]:
+    frame.require_frame(df)
+    if column not in df.columns:
+        raise InvalidArgument(
+            f'df has no column {column}: pass formats=["{column}"] to the call; '
+            f"it is {format_value(df)}"
+        )
+    for url, value in zip(page_urls(df), df[column].tolist(), strict=True):
+        items = orjson.loads(value) if isinstance(value, str) else value
+        if not isinstance(items, str | Mapping) and hasattr(items, "__iter__"):
+            yield url, list(items)
+
+
+def page_urls(df: pd.DataFrame) -> list[str]:
+    frame.require_frame(df)
+    if "url" not in df.columns:
+        raise InvalidArgument(
+            "df has no column url: it must be a frame of search_df or crawl_df; "
+            f"it is {format_value(df)}"
+        )
+    return ["" if pd.isna(url) else str(url) for url in df["url"].tolist()]
+
+
+def _site(url: str) -> str:
+    """Return what identifies the site of a URL; a foreign service may not have normalized it."""
+    try:
+        return site_of(urlsplit(url)._replace(netloc=urlsplit(url).netloc.lower()).geturl())
+    except ValueError:
+        return url
+
+
+def to_frame(
+    kind: str, items: list[dict[str, Any]], schema: pa.Schema, df: pd.DataFrame
+) -> pd.DataFrame:
+    """Return a frame with the receipt line of the frame that its items come from."""
+    attrs = {"kind": kind, "line": records.receipt_line(df)}
+    table = pa.table([_column(items, field) for field in schema], schema=schema)
+    backend: frame.DtypeBackend = "pyarrow" if frame.is_arrow_backed(df) else "pandas"
+    return frame.build(table, attrs=attrs, dtype_backend=backend)
+
+
+def _column(items: list[dict[str, Any]], field: pa.Field[Any]) -> pa.Array[Any]:
+    values = [row.get(field.name) for row in items]
+    if schemas.kind(field) == schemas.JSON:
+        values = [None if value is None else dumps(value) for value in values]
+    column: pa.Array[Any] = pa.array(
+        [_value_or_none(value, field.type) for value in values], field.type
+    )
+    return column
+
+
+def _value_or_none(value: Any, data_type: pa.DataType) -> Any:
+    """Return `value` if it has the type of the column, else None."""
+    if pa.types.is_string(data_type):
+        return value if isinstance(value, str) else None
+    if pa.types.is_boolean(data_type):
+        return value if isinstance(value, bool) else None
+    if pa.types.is_timestamp(data_type):
+        return value if isinstance(value, datetime) else None
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_integer and abs(value) < 2 ** (data_type.bit_width - 1) else None

@@ -1,0 +1,655 @@
+"""Builds the receipt that a frame carries under `df.attrs["webdata"]`, as plain JSON values.
+
+pandas copies attrs at every step, so the number of examples is capped here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from webdata_nb.contract import limits, outcomes
+from webdata_nb.contract.claim_checks import ClaimChecks
+from webdata_nb.contract.replies import CrawlStatus, CreativesReply, SearchStatus
+from webdata_nb.contract.states import JobStatus
+from webdata_nb.errors import IncompleteResult, JobCancelled, JobFailed, JobTimeout, WebdataError
+from webdata_nb.toolkit.frames import capture_distances, extractions
+from webdata_nb.toolkit.frames.json_text import dumps
+from webdata_nb.toolkit.frames.rows import Row, row_success
+
+_MAX_SUBJECT_CHARS: Final = 80
+_MAX_LISTED_ATTEMPTS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class JobOutcome:
+    """How a job or a listing ended. Times are in seconds.
+
+    `failure_reason` is the service's explanation; `shortfall` says how many rows are missing. The
+    job had not ended by itself where the call was `interrupted` or ran into its `timeout`. `since`
+    is the job that an incremental crawl took unchanged pages from, "" if it found none;
+    `since_refusal` is why the service could not use the one that it found.
+    `signature_agent` is the identity with which requests for pages were signed.
+    `capture_distances` are the least and the greatest distance of captures from the date of a
+    dated crawl, negative before it. `joined` says that an earlier call had started the job, and
+    ended without its rows. `low_confidence` counts the rows of a crawl whose content may be wrong
+    or missing, by reason.
+    """
+
+    kind: str
+    subject: str
+    status: str
+    job_id: str | None
+    rows: int
+    failed: int
+    total: int | None
+    job_s: float | None = None
+    credits: float | None = None
+    reserved: float | None = None
+    unlimited: bool = False
+    engines: Mapping[str, Any] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+    examples: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    listing_scope: str = ""
+    extraction: Mapping[str, Any] = field(default_factory=dict)
+    failure_reason: str = ""
+    shortfall: IncompleteResult | None = None
+    interrupted: bool = False
+    timeout: JobTimeout | None = None
+    since: str | None = None
+    since_refusal: str = ""
+    signature_agent: str | None = None
+    capture_distances: tuple[float, float] | None = None
+    joined: bool = False
+    low_confidence: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> int:
+        """The number of rows that did not fail."""
+        return self.rows - self.failed
+
+    @property
+    def complete(self) -> bool:
+        """Whether every row arrived."""
+        return not self.interrupted and self.error() is None
+
+    @property
+    def cacheable(self) -> bool:
+        """Whether later calls may get these rows: all of them, and not a transient failure.
+
+        A search without rows or a crawl without a good page may be a blocked engine or a site
+        that is down for a minute, which must not be repeated for a week.
+        """
+        completed = self.status == JobStatus.COMPLETED and self.shortfall is None
+        return completed and not self.interrupted and self.ok > 0
+
+    def error(self) -> WebdataError | None:
+        """Return the error that describes how the job ended; None where it succeeded."""
+        if self.interrupted:
+            return None
+        if self.timeout is not None:
+            return self.timeout
+        job_id = self.job_id or ""
+        if self.status == JobStatus.FAILED:
+            return JobFailed(job_id, self.failure_reason or "the service gave no reason")
+        return JobCancelled(job_id) if self.status == JobStatus.CANCELLED else self.shortfall
+
+
+def of_search(reply: SearchStatus, rows: Sequence[Row], *, query: str = "") -> JobOutcome:
+    """Return the outcome of a search from its final status; `query` where the status has none."""
+    chain = [attempt.model_dump(mode="json", exclude_none=True) for attempt in reply.fallback_chain]
+    return JobOutcome(
+        kind="search",
+        subject=reply.query or query,
+        status=reply.status.value,
+        job_id=reply.job_id,
+        rows=len(rows),
+        failed=_count_failed(rows),
+        total=reply.stated("total_results"),
+        job_s=reply.time_taken,
+        credits=reply.credits,
+        reserved=reply.credits_reserved,
+        unlimited=reply.credits_unlimited,
+        failure_reason=reply.error or "",
+        signature_agent=reply.signature_agent,
+        extraction=extractions.of_rows(rows),
+        engines={
+            "engine_requested": reply.engine_requested,
+            "engine_used": reply.engine_used,
+            "provider_used": reply.provider_used,
+            "fallback_used": reply.fallback_used,
+            "fallback_chain": chain,
+            "providers_usable": reply.providers_usable,
+            "providers_unusable": reply.providers_unusable,
+        },
+    )
+
+
+def of_crawl(reply: CrawlStatus, rows: pa.Table, *, url: str) -> JobOutcome:
+    """Return the outcome of a crawl from its final status and its rows."""
+    crawl_receipt = reply.receipt
+    return JobOutcome(
+        kind="crawl",
+        subject=url,
+        status=reply.status.value,
+        job_id=reply.job_id,
+        rows=rows.num_rows,
+        failed=count_failed_rows(rows),
+        total=reply.stated("total_results"),
+        job_s=reply.time_taken,
+        credits=reply.credits,
+        reserved=reply.credits_reserved,
+        unlimited=reply.credits_unlimited,
+        failure_reason=reply.error or "",
+        extraction=extractions.of_table(rows),
+        capture_distances=capture_distances.of_table(rows),
+        counts=crawl_receipt.counts if crawl_receipt else {},
+        examples=crawl_receipt.examples if crawl_receipt else {},
+        low_confidence=crawl_receipt.low_confidence if crawl_receipt else {},
+        signature_agent=crawl_receipt.signature_agent if crawl_receipt else None,
+    )
+
+
+def of_ended_crawl(reply: CrawlStatus, *, url: str) -> JobOutcome:
+    """Return the outcome of a crawl from its final status alone, without its rows."""
+    counts = reply.receipt.counts if reply.receipt else {}
+    return JobOutcome(
+        kind="crawl",
+        subject=url,
+        status=reply.status.value,
+        job_id=reply.job_id,
+        rows=reply.stated("total_results") or reply.completed_pages,
+        failed=sum(n for name, n in counts.items() if name.startswith(outcomes.FAILED)),
+        total=reply.stated("total_results"),
+        job_s=reply.time_taken,
+        credits=reply.credits,
+        unlimited=reply.credits_unlimited,
+        counts=counts,
+        low_confidence=reply.receipt.low_confidence if reply.receipt else {},
+        signature_agent=reply.receipt.signature_agent if reply.receipt else None,
+    )
+
+
+def of_creatives(
+    replies: Sequence[CreativesReply], rows: Sequence[Row], *, advertiser: str
+) -> JobOutcome:
+    """Return the outcome of a creatives listing from all of its replies."""
+    times = [reply.time_taken for reply in replies if reply.time_taken is not None]
+    return JobOutcome(
+        kind="creatives",
+        subject=advertiser,
+        status="completed",
+        job_id=None,
+        rows=len(rows),
+        failed=sum(bool(row.get("error")) for row in rows),
+        listing_scope=_listing_scope(replies),
+        total=sum(reply.stated("total_results") or len(reply.creatives) for reply in replies),
+        job_s=sum(times) if times else None,
+    )
+
+
+def _listing_scope(replies: Sequence[CreativesReply]) -> str:
+    """Return the region, dates and source of a listing, as the service reports them."""
+    if not replies:
+        return ""
+    reply = replies[0]
+    parts = [f"region {reply.region or 'not stated'}"]
+    parts += [f"date range {reply.date_range}"] if reply.date_range else ["all dates"]
+    parts += [f"source {reply.provider}"] if reply.provider else []
+    return ", ".join(parts)
+
+
+def _count_failed(rows: Sequence[Row]) -> int:
+    return sum(row_success("search", row) is False for row in rows)
+
+
+def count_failed_rows(rows: pa.Table) -> int:
+    """Count failed rows by `success` and `status`; without `success`, count rows with an error."""
+    if "success" not in rows.column_names:
+        return rows.num_rows - rows["error"].null_count if "error" in rows.column_names else 0
+    flags = [rows["success"].to_pylist()]
+    if "status" in rows.column_names:
+        flags.append(pc.equal(rows["status"], pa.scalar("failed")).to_pylist())
+    return sum(success is False or any(failed) for success, *failed in zip(*flags, strict=True))
+
+
+def build(
+    outcome: JobOutcome,
+    *,
+    request: Mapping[str, Any],
+    service: str,
+    started_at: datetime,
+    finished_at: datetime,
+) -> dict[str, Any]:
+    """Return the receipt of a fresh result. `request` must contain no secrets."""
+    elapsed = (finished_at - started_at).total_seconds()
+    receipt = {
+        "job_id": outcome.job_id,
+        "kind": outcome.kind,
+        "status": outcome.status,
+        "subject": outcome.subject,
+        "service": service,
+        "request": dict(request),
+        **{name: outcome.engines.get(name) for name in _ENGINE_FIELDS},
+        "timings": {
+            "job_s": outcome.job_s,
+            "elapsed_s": round(elapsed, 3),
+            "started_at": _iso(started_at),
+            "finished_at": _iso(finished_at),
+        },
+        "counts": {
+            "rows": outcome.rows,
+            "total": outcome.total,
+            "ok": outcome.ok,
+            "failed": outcome.failed,
+        },
+        "credits": outcome.credits,
+        "credits_reserved": outcome.reserved,
+        "credits_unlimited": outcome.unlimited,
+        "receipt": {
+            "counts": dict(outcome.counts),
+            "examples": {
+                reason: list(urls[: limits.RECEIPT_EXAMPLES])
+                for reason, urls in outcome.examples.items()
+            },
+        },
+        "asked": outcome.listing_scope,
+        **({"revalidation": stated} if (stated := _revalidation(outcome)) else {}),
+        **({"signature_agent": outcome.signature_agent} if outcome.signature_agent else {}),
+        **capture_distances.receipt_fields(outcome.capture_distances),
+        **({"joined": True} if outcome.joined else {}),
+        **(
+            {"warning": warning}
+            if (warning := warning_text(outcome) or fallback_text(outcome.engines))
+            else {}
+        ),
+        **({"extraction": dict(outcome.extraction)} if outcome.extraction else {}),
+        **({"low_confidence": dict(outcome.low_confidence)} if outcome.low_confidence else {}),
+        "line": summary_line(outcome, elapsed),
+    }
+    return _as_json(receipt)
+
+
+def _revalidation(outcome: JobOutcome) -> dict[str, Any]:
+    """Return which rows the site called unchanged; nothing for a crawl that did not ask."""
+    checks = ClaimChecks.of(outcome.counts)
+    if checks is None and outcome.since is None:
+        return {}
+    checks = checks or ClaimChecks(0, 0, 0)
+    return {
+        "since": outcome.since or None,
+        "trusted": checks.trusted,
+        "checked": checks.checked,
+        "contradicted": checks.contradicted,
+        "bound": checks.bound,
+        **({"refusal": outcome.since_refusal} if outcome.since_refusal else {}),
+    }
+
+
+def _revalidation_text(outcome: JobOutcome) -> list[str]:
+    checks = ClaimChecks.of(outcome.counts)
+    if checks is not None:
+        return [checks.text()]
+    if outcome.since is None:
+        return []
+    if outcome.since_refusal:
+        return [f"all pages new, as the earlier crawl cannot be used: {outcome.since_refusal}"]
+    return ["no page was called unchanged" if outcome.since else "no earlier crawl: all pages new"]
+
+
+def _as_json(receipt: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert values as a cache file does, so that fresh and cached receipts are equal."""
+    converted: dict[str, Any] = orjson.loads(dumps(receipt))
+    return converted
+
+
+def after_retry(
+    receipt: Mapping[str, Any], *, rows: int, failed: int, failed_inputs: int, retried: int
+) -> dict[str, Any]:
+    """Return the receipt of a frame whose failed rows were fetched again.
+
+    `failed_inputs` counts the failed inputs of a call with several.
+    """
+    counts = {**receipt.get("counts", {}), "rows": rows, "ok": rows - failed, "failed": failed}
+    inputs = receipt.get("inputs")
+    return {
+        **receipt,
+        **({"inputs": {**inputs, "failed": failed_inputs}} if inputs else {}),
+        "counts": counts,
+        "retried": {"rows": retried, "failed": failed},
+        "cache": "off",
+        "file": None,
+        "line": f"{receipt.get('line', receipt['kind'])}; "
+        f"{retried} rows tried again, {failed} still failed",
+    }
+
+
+MAX_LISTED_RUNS: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class InputRun:
+    """The run of one input of several: its labels, its receipt and its error, if any."""
+
+    labels: Mapping[str, str | None]
+    attrs: Mapping[str, Any] | None
+    error: str | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether the input ended with an error, or all of its rows failed."""
+        counts = (self.attrs or {}).get("counts", {})
+        return self.error is not None or (counts.get("rows", 0) > 0 and counts.get("ok") == 0)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the entry of this run in the receipt of the whole call."""
+        attrs = self.attrs or {}
+        return {
+            **self.labels,
+            "job_id": attrs.get("job_id"),
+            "status": attrs.get("status", "failed" if self.error else "cancelled"),
+            "rows": attrs.get("counts", {}).get("rows", 0),
+            "failed": attrs.get("counts", {}).get("failed", 0),
+            "cache": attrs.get("cache"),
+            **({"joined": True} if attrs.get("joined") else {}),
+            "error": self.error,
+        }
+
+
+_STORED: Final = frozenset({"hit", "replay"})
+
+
+def _count_by_cache(runs: Sequence[InputRun], state: str) -> int:
+    return sum((run.attrs or {}).get("cache") == state for run in runs)
+
+
+def of_runs(
+    kind: str,
+    runs: Sequence[InputRun],
+    *,
+    request: Mapping[str, Any],
+    service: str,
+    rows: int,
+    started_at: datetime,
+    finished_at: datetime,
+) -> dict[str, Any]:
+    """Return the receipt of a call with several inputs: totals, and the first 50 runs.
+
+    `request` is that of the first input; `runs` has what differs between inputs.
+    """
+    elapsed = (finished_at - started_at).total_seconds()
+    labels = list(runs[0].labels)
+    errors = sum(run.error is not None for run in runs)
+    failed_inputs = sum(run.failed for run in runs)
+    cached, replayed = (_count_by_cache(runs, state) for state in ("hit", "replay"))
+    cache = "hit" if cached == len(runs) else "miss"
+    known = [run.attrs for run in runs if run.attrs is not None]
+    ok = sum(attrs["counts"]["ok"] for attrs in known)
+    failed_rows = sum(attrs["counts"]["failed"] for attrs in known) + errors
+    extraction = extractions.summed(*(attrs.get("extraction", {}) for attrs in known))
+    low_confidence = extractions.summed(*(attrs.get("low_confidence", {}) for attrs in known))
+    parts = [f"{kind} of {len(runs)} inputs: {_row_counts(rows, ok, failed_rows)}"]
+    parts += [f"{failed_inputs} of {len(runs)} inputs failed"] if failed_inputs else []
+    parts += [failures] if (failures := extractions.failure_text(extraction)) else []
+    parts += [doubts] if (doubts := outcomes.low_confidence_text(low_confidence)) else []
+    parts += [f"{replayed} from the recording" if replayed else f"{cached} from the cache"]
+    parts += [f"{elapsed:.1f} s"]
+    complete = all(run.attrs is not None and run.attrs["status"] == "completed" for run in runs)
+    receipt = {
+        "kind": kind,
+        "status": "completed" if complete and not errors else "partial",
+        "service": service,
+        "request": {name: value for name, value in request.items() if name not in labels},
+        "labels": labels,
+        "inputs": {"total": len(runs), "failed": failed_inputs, "cached": cached},
+        "counts": {"rows": rows, "ok": ok, "failed": failed_rows},
+        "credits": _total_credits(known),
+        **({"extraction": extraction} if extraction else {}),
+        **({"low_confidence": low_confidence} if low_confidence else {}),
+        "timings": {
+            "elapsed_s": round(elapsed, 3),
+            "started_at": _iso(started_at),
+            "finished_at": _iso(finished_at),
+        },
+        "runs": [run.summary() for run in runs[:MAX_LISTED_RUNS]],
+        "cache": "replay" if replayed else cache,
+        "file": None,
+        "line": "; ".join(parts),
+    }
+    return _as_json(receipt)
+
+
+def of_partitions(
+    receipts: Sequence[Mapping[str, Any]],
+    *,
+    request: Mapping[str, Any],
+    inputs: int,
+    unfinished: int,
+    found: int,
+    started_at: datetime,
+    finished_at: datetime,
+) -> dict[str, Any]:
+    """Return the receipt of a call whose partitions have receipts of `of_runs`.
+
+    `unfinished` counts inputs of partitions without a part, `found` those of parts that existed
+    before the call. `credits` are those of all parts, whichever call paid them.
+    """
+    elapsed = (finished_at - started_at).total_seconds()
+    first = receipts[0] if receipts else {}
+    rows, ok, failed = (
+        sum(each["counts"][name] for each in receipts) for name in ("rows", "ok", "failed")
+    )
+    failed_inputs = sum(each["inputs"]["failed"] for each in receipts)
+    reported = [each["credits"] for each in receipts if each["credits"] is not None]
+    extraction = extractions.summed(*(each.get("extraction", {}) for each in receipts))
+    low_confidence = extractions.summed(*(each.get("low_confidence", {}) for each in receipts))
+    kind = first.get("kind", "")
+    parts = [f"{kind} of {inputs} inputs: {_row_counts(rows, ok, failed)}"]
+    parts += [f"{failed_inputs} of {inputs} inputs failed"] if failed_inputs else []
+    parts += [f"{unfinished} of {inputs} inputs not finished"] if unfinished else []
+    parts += [failures] if (failures := extractions.failure_text(extraction)) else []
+    parts += [doubts] if (doubts := outcomes.low_confidence_text(low_confidence)) else []
+    parts += [f"{found} inputs from existing parts"] if found else []
+    parts += [f"{elapsed:.1f} s"]
+    complete = not unfinished and all(each["status"] == "completed" for each in receipts)
+    runs = [run for each in receipts for run in each["runs"]]
+    receipt = {
+        "kind": kind,
+        "status": "completed" if complete else "partial",
+        "service": first.get("service"),
+        "request": {k: v for k, v in request.items() if k not in first.get("labels", ())},
+        "labels": first.get("labels", []),
+        "inputs": {"total": inputs, "failed": failed_inputs, "cached": 0, "found": found},
+        "counts": {"rows": rows, "ok": ok, "failed": failed},
+        "credits": sum(reported) if reported else None,
+        **({"extraction": extraction} if extraction else {}),
+        **({"low_confidence": low_confidence} if low_confidence else {}),
+        "timings": {
+            "elapsed_s": round(elapsed, 3),
+            "started_at": _iso(started_at),
+            "finished_at": _iso(finished_at),
+        },
+        "runs": runs[:MAX_LISTED_RUNS],
+        "cache": "off",
+        "file": None,
+        "line": "; ".join(parts),
+    }
+    return _as_json(receipt)
+
+
+def _total_credits(receipts: Sequence[Mapping[str, Any]]) -> float | None:
+    """Return the credits of all results that came from the service."""
+    fresh = [attrs.get("credits") for attrs in receipts if attrs.get("cache") not in _STORED]
+    reported = [used for used in fresh if used is not None]
+    return sum(reported) if reported else None
+
+
+_ENGINE_FIELDS: Final = (
+    "engine_requested",
+    "engine_used",
+    "provider_used",
+    "fallback_used",
+    "fallback_chain",
+    "providers_usable",
+    "providers_unusable",
+)
+
+
+def summary_line(outcome: JobOutcome, elapsed_s: float) -> str:
+    """Return the outcome as one line of text."""
+    return f"{outcome.kind} {shorten(outcome.subject)}: {summary(outcome, elapsed_s)}"
+
+
+def summary(outcome: JobOutcome, elapsed_s: float) -> str:
+    """Return the outcome as one line of text, without the subject.
+
+    The time is that of the job where it began before the call that collects it.
+    """
+    counts = _row_counts(outcome.rows, outcome.ok, outcome.failed, outcome.total)
+    has_completed = outcome.status == JobStatus.COMPLETED
+    parts = [counts if has_completed else f"{outcome.status}, {counts}"]
+    if outcome.engines.get("engine_used"):
+        parts.append(_engine_text(outcome.engines))
+    elif outcome.engines.get("providers_unusable"):
+        parts.append(_providers_text(outcome.engines))
+    parts += _revalidation_text(outcome) + capture_distances.texts(outcome.capture_distances)
+    parts += outcomes.skipped_text(outcome.counts)
+    if failures := extractions.failure_text(outcome.extraction):
+        parts.append(failures)
+    if doubts := outcomes.low_confidence_text(outcome.low_confidence):
+        parts.append(doubts)
+    if warning := warning_text(outcome):
+        parts.append(warning)
+    if outcome.credits is not None and not outcome.unlimited:
+        parts.append(f"{outcome.credits:g} credit{'' if outcome.credits == 1 else 's'}")
+    if outcome.joined:
+        parts.append("joined the job of an earlier call")
+    parts.append(f"{max(elapsed_s, outcome.job_s or 0.0):.1f} s")
+    return "; ".join(parts)
+
+
+def warning_text(outcome: JobOutcome) -> str:
+    """Return why a completed crawl may lack the wanted pages, or "" if nothing suggests that."""
+    if outcome.kind != "crawl" or outcome.status != "completed" or not outcome.rows:
+        return ""
+    if outcome.counts:
+        return outcomes.completion_warning(outcome.counts)
+    return "" if outcome.ok else f"no page could be read ({outcome.failed} failed)"
+
+
+def empty_result_reason(outcome: JobOutcome) -> str:
+    """Return a sentence that explains why a finished job has no rows."""
+    summary = f"{outcome.kind} {shorten(outcome.subject)} gave no rows"
+    chain = outcome.engines.get("fallback_chain")
+    if chain:
+        return f"{summary}; asked: {', '.join(map(_attempt_text, chain))}"
+    if outcome.listing_scope:
+        return (
+            f"{summary} for {outcome.listing_scope}: other regions, dates or sources may have some"
+        )
+    if outcome.counts:
+        counted = ", ".join(f"{count} {reason}" for reason, count in outcome.counts.items())
+        return f"{summary}; URLs seen: {counted}"
+    return f"{summary}; the service gave no reason"
+
+
+def missing_row_reason(receipt: Mapping[str, Any]) -> str:
+    """Return why the job of a single page ended without a row."""
+    counts = receipt.get("receipt", {}).get("counts", {})
+    reasons = [name for name, count in counts.items() if count]
+    return f"not fetched: {', '.join(reasons)}" if reasons else "not fetched"
+
+
+def _attempt_text(entry: Mapping[str, Any]) -> str:
+    rows = entry.get("results_count", 0)
+    return shorten(f"{entry.get('provider')}: {entry.get('status')}, {rows} rows")
+
+
+def _row_counts(rows: int, ok: int, failed: int, total: int | None = None) -> str:
+    noun = "row" if rows == 1 else "rows"
+    of = "" if total is None or total <= rows else f" of {total}"
+    return f"{rows}{of} {noun}" + (f" ({ok} ok, {failed} failed)" if failed else "")
+
+
+def _engine_text(engines: Mapping[str, Any]) -> str:
+    route = f"{engines['engine_used']} by {engines.get('provider_used')}"
+    return shorten(f"{route} (fallback)" if engines.get("fallback_used") else route)
+
+
+def fallback_text(engines: Mapping[str, Any]) -> str:
+    """Return which providers were asked before the one that answered; "" without a fallback.
+
+    Examples
+    --------
+    >>> text = fallback_text(
+    ...     {
+    ...         "engine_requested": "engine_one",
+    ...         "engine_used": "engine_two",
+    ...         "provider_used": "brave",
+    ...         "fallback_used": True,
+    ...         "fallback_chain": [
+    ...             {"provider": "serper", "status": "auth", "detail": "the key is not accepted"},
+    ...             {"provider": "brave", "status": "ok", "results_count": 9},
+    ...         ],
+    ...     }
+    ... )
+    >>> text.partition(": ")[2]
+    'engine_one was asked, and serper did not answer (auth: the key is not accepted)'
+    """
+    used = engines.get("provider_used")
+    if not engines.get("fallback_used"):
+        return ""
+    requested, answering = engines.get("engine_requested"), engines.get("engine_used")
+    engine = f" ({answering})" if answering and answering != requested else ""
+    failed = [
+        f"{entry.get('provider')} {_failed_attempt_text(entry)}"
+        for entry in engines.get("fallback_chain") or ()
+        if entry.get("provider") != used
+    ]
+    more = len(failed) - _MAX_LISTED_ATTEMPTS
+    listed = ", ".join(failed[:_MAX_LISTED_ATTEMPTS]) + (f" and {more} more" if more > 0 else "")
+    asked = f"{requested or 'another engine'} was asked"
+    return (
+        f"these are results of {used or 'another provider'}{engine}, a fallback: {asked}"
+        f"{', and ' if listed else ''}{listed}"
+    )
+
+
+def _failed_attempt_text(entry: Mapping[str, Any]) -> str:
+    if entry.get("status") == "empty":
+        return "had no results"
+    detail = f": {entry['detail']}" if entry.get("detail") else ""
+    return f"did not answer ({entry.get('status')}{detail})"
+
+
+def _providers_text(engines: Mapping[str, Any]) -> str:
+    """Return how many of the engine's providers could be used, and which."""
+    usable, unusable = engines.get("providers_usable") or [], engines["providers_unusable"]
+    names = ", ".join(usable) or "none"
+    return shorten(f"usable {len(usable)} of {len(usable) + len(unusable)} providers: {names}")
+
+
+def shorten(text: str, max_chars: int = _MAX_SUBJECT_CHARS) -> str:
+    """Return `text` on one line, without control characters, cut to `max_chars`."""
+    clean = re.sub(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029]+", " ", text).strip()
+    return clean if len(clean) <= max_chars else f"{clean[: max_chars - 1]}…"
+
+
+def finished_at(receipt: Mapping[str, Any]) -> datetime:
+    """Return when a call ended; now, if its receipt does not say so."""
+    text = receipt.get("finished_at") or receipt.get("timings", {}).get("finished_at")
+    try:
+        return datetime.fromisoformat(str(text))
+    except ValueError:
+        return datetime.now(UTC)
+
+
+def _iso(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,344 @@
+"""Converts the rows of a reply to an Arrow table, column by column.
+
+A value that does not fit its column is stored in `extra` under its name, and so is a field that
+this version does not know.
+"""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from http import HTTPStatus
+from types import NoneType
+from typing import Any, Final, TypeAlias, get_args
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from webdata_nb.contract.choices import Format
+from webdata_nb.foreign_json import well_formed
+from webdata_nb.toolkit.frames import arrow_memory, item_lists, schemas
+from webdata_nb.toolkit.frames.json_text import dumps
+from webdata_nb.toolkit.frames.schemas import TableName
+
+Row = Mapping[str, Any]
+Values = list[Any]
+Encode = Callable[[Any], Any]
+Extra = dict[int, dict[str, Any]]
+Column: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
+Pool: TypeAlias = pa.MemoryPool | None
+
+_MISFIT: Final = object()
+_CHUNK: Final = 128
+_INT32: Final = (-(2**31), 2**31 - 1)
+_INT64: Final = (-(2**63), 2**63 - 1)
+_INT16: Final = (-(2**15), 2**15 - 1)
+_REFUSED: Final = (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeError, OverflowError)
+
+
+@dataclass(frozen=True, slots=True)
+class TableBatch:
+    """Rows as a table, with the Python values of its list and JSON columns.
+
+    A frame can use these values instead of decoding the table. A column in which a value had to
+    be changed is left out.
+    """
+
+    table: pa.Table
+    objects: dict[str, Values]
+
+
+def batch(table: TableName, rows: Sequence[Row], *, memory: Pool = None) -> TableBatch:
+    """Convert `rows`, as decoded from JSON, to the full schema of `table`.
+
+    `memory` is the memory pool of the columns, by default that of Arrow.
+    """
+    schema = schemas.SCHEMAS[table]
+    if (complete := _COMPLETED.get(table)) is not None:
+        rows = [complete(row) for row in rows]
+    present: set[str] = set().union(*rows)
+    known = [field for field in schema if field.name != schemas.EXTRA]
+    extra = _unknown(rows, present, frozenset(field.name for field in known))
+    columns: list[Column] = []
+    objects: dict[str, Values] = {}
+    values_by_name = _to_columns(rows, [field.name for field in known if field.name in present])
+    for field in known:
+        if field.name not in present:
+            columns.append(pa.nulls(len(rows), field.type, memory))
+            continue
+        values = values_by_name[field.name]
+        column = _convert_at_once(field, values, memory)
+        if column is None:
+            column = _convert_each(field, values, extra, memory)
+        elif schemas.holds_objects(field):
+            objects[field.name] = values
+        columns.append(column)
+    extra_texts = [dumps(extra[row]) if row in extra else None for row in range(len(rows))]
+    place = schema.names.index(schemas.EXTRA)
+    columns.insert(place, pa.array(extra_texts, schemas.TEXT, memory_pool=memory))
+    return TableBatch(pa.table(columns, schema=schema), objects)
+
+
+def trimmed_batch(
+    table: TableName, rows: Sequence[Row], *, texts: dict[str, str] | None = None
+) -> TableBatch:
+    """Return `batch` for many rows, and return the memory that it needed to the system.
+
+    Equal texts in lists share one object, across all batches with the same `texts`: most pages of
+    a site have the same links.
+    """
+    result = batch(table, rows, memory=arrow_memory.TRIMMABLE_POOL)
+    shared_text = ({} if texts is None else texts).setdefault
+    for name, values in result.objects.items():
+        if schemas.SCHEMAS[table].field(name).type == schemas.TEXTS:
+            for each in filter(None, values):
+                each[:] = [shared_text(text, text) for text in each]
+    arrow_memory.trim(result.table)
+    return result
+
+
+def _to_columns(rows: Sequence[Row], names: Sequence[str]) -> dict[str, Values]:
+    """Convert rows to columns, row by row, which uses the CPU cache best."""
+    tuples = [tuple(map(row.get, names)) for row in rows]
+    return {
+        name: list(column) for name, column in zip(names, zip(*tuples, strict=True), strict=False)
+    }
+
+
+def concat(table: TableName, batches: Sequence[TableBatch]) -> TableBatch:
+    """Concatenate batches of one table without copying."""
+    if len(batches) == 1:
+        return batches[0]
+    names = set.intersection(*(set(each.objects) for each in batches)) if batches else set()
+    return TableBatch(
+        pa.concat_tables([schemas.SCHEMAS[table].empty_table(), *(each.table for each in batches)]),
+        {name: [value for each in batches for value in each.objects[name]] for name in names},
+    )
+
+
+def to_table(table: TableName, rows: Sequence[Row]) -> pa.Table:
+    """Convert `rows` to an Arrow table with the full schema of `table`."""
+    return batch(table, rows).table
+
+
+def _unknown(rows: Sequence[Row], present: set[str], known: frozenset[str]) -> Extra:
+    """Return the fields without a column, by row."""
+    if present <= known:
+        return {}
+    unknown = (
+        (number, {name: value for name, value in row.items() if name not in known})
+        for number, row in enumerate(rows)
+    )
+    return {number: fields for number, fields in unknown if fields}
+
+
+def _with_metadata_fields(row: Row) -> Row:
+    """Fill missing `url`, `title` and `status_code` from the page's metadata, and `success`."""
+    if "url" in row and "title" in row and "status_code" in row:
+        return _with_success("crawl", row)
+    metadata = row.get("metadata")
+    fields = metadata if isinstance(metadata, dict) else {}
+    complete = {
+        **row,
+        "url": _first_of_type(
+            str, row.get("url"), *map(fields.get, ("url", "source_url", "sourceURL"))
+        ),
+        "title": _first_of_type(str, row.get("title"), fields.get("title")),
+        "status_code": _first_of_type(
+            int,
+            row.get("status_code"),
+            row.get("status"),
+            *map(fields.get, ("status_code", "statusCode")),
+        ),
+    }
+    return _with_success("crawl", complete)
+
+
+def _with_outcome(row: Row) -> Row:
+    """Fill missing `success` and `scraped` of a search result."""
+    completed = _with_success("search", row)
+    if completed.get("scraped") is not None:
+        return completed
+    has_content = any(row.get(name) is not None for name in _CONTENT)
+    return {**completed, "scraped": completed["success"] is not False and has_content}
+
+
+def _with_success(table: TableName, row: Row) -> Row:
+    """Fill a missing `success`; a value of another type is kept in `extra`."""
+    if row.get("success") is not None:
+        return row
+    return {**row, "success": row_success(table, row)}
+
+
+def row_success(table: TableName, row: Row) -> bool | None:
+    """Return whether a row succeeded, which a service may state in several ways.
+
+    `success` decides, then an `error`, the word or code in `status`, and `status_code`. A search
+    result without these has succeeded, and so has a page with content; another page may have or not
+    (None).
+    """
+    stated = row.get("success")
+    if stated is not None:
+        return stated if isinstance(stated, bool) else None
+    if row.get("error"):
+        return False
+    status = row.get("status")
+    if isinstance(status, str) and (success := _STATUS_WORDS.get(status.lower())) is not None:
+        return success
+    codes = [each for each in (status, row.get("status_code")) if type(each) is int]
+    if codes:
+        return all(HTTPStatus.OK <= code < HTTPStatus.MULTIPLE_CHOICES for code in codes)
+    has_content = any(row.get(name) for name in _CONTENT)
+    return True if has_content or table == "search" else None
+
+
+_CONTENT: Final = (*get_args(Format), "extract")
+_STATUS_WORDS: Final = {
+    **dict.fromkeys(("completed", "success", "succeeded", "ok", "done", "scraped"), True),
+    **dict.fromkeys(("failed", "failure", "error", "timeout", "blocked", "cancelled"), False),
+}
+_COMPLETED: Final[dict[TableName, Callable[[Row], Row]]] = {
+    "crawl": _with_metadata_fields,
+    "search": _with_outcome,
+}
+
+
+def _first_of_type(wanted: type, *candidates: object) -> Any:
+    return next((value for value in candidates if type(value) is wanted), candidates[0])
+
+
+def _convert_at_once(field: pa.Field[Any], values: Values, memory: Pool) -> Column | None:
+    """Convert a whole column, or return None if a value does not fit."""
+    _, prepare = _ENCODERS[schemas.kind(field) or field.type]
+    try:
+        prepared = prepare(values)
+        return None if prepared is None else _cast(prepared, field.type, memory)
+    except _REFUSED:
+        return None
+
+
+def _cast(values: Values, data_type: pa.DataType, memory: Pool) -> Column:
+    make_array = partial(pa.array, memory_pool=memory)
+    if pa.types.is_timestamp(data_type) and any(isinstance(value, str) for value in values):
+        return pc.cast(make_array(values, schemas.TEXT), data_type, memory_pool=memory)
+    if len(values) <= _CHUNK or not _is_text_or_binary(data_type):
+        return make_array(values, data_type)
+    # A single array of page texts would be copied each time its buffer grows.
+    starts = range(0, len(values), _CHUNK)
+    return pa.chunked_array([make_array(values[at : at + _CHUNK], data_type) for at in starts])
+
+
+def _is_text_or_binary(data_type: pa.DataType) -> bool:
+    return pa.types.is_string(data_type) or pa.types.is_binary(data_type)
+
+
+def _convert_each(field: pa.Field[Any], values: Values, extra: Extra, memory: Pool) -> Column:
+    """Convert each value, and move those that do not fit to `extra`."""
+    encode, _ = _ENCODERS[schemas.kind(field) or field.type]
+    encoded = [None if value is None else encode(value) for value in values]
+    for number, value in enumerate(encoded):
+        if value is _MISFIT:
+            extra.setdefault(number, {})[field.name] = values[number]
+            encoded[number] = None
+    return _cast(encoded, field.type, memory)
+
+
+def _has_only_types(values: Iterable[Any], *types: type) -> bool:
+    return {NoneType, *types}.issuperset(map(type, values))
+
+
+def _if_only(values: Values, types: tuple[type, ...]) -> Values | None:
+    """Return `values` if Arrow can convert them unchanged."""
+    return values if _has_only_types(values, *types) else None
+
+
+def _if_json(values: Values) -> Values | None:
+    try:
+        return [None if value is None else orjson.dumps(value).decode() for value in values]
+    except TypeError:
+        return None
+
+
+def _if_texts(values: Values) -> Values | None:
+    """Check for lists only: Arrow rejects wrong items, but reads a string as a list of letters."""
+    return values if _has_only_types(values, list) else None
+
+
+def _encode_text(value: Any) -> Any:
+    return well_formed(value) if isinstance(value, str) else _MISFIT
+
+
+def _encode_texts(value: Any) -> Any:
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return [well_formed(item) for item in value]
+    return _MISFIT
+
+
+def _encode_integer(value: Any, bounds: tuple[int, int]) -> Any:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    fits = isinstance(value, int) and not isinstance(value, bool)
+    return value if fits and bounds[0] <= value <= bounds[1] else _MISFIT
+
+
+def _encode_float(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return _MISFIT
+    try:
+        return float(value)
+    except OverflowError:
+        return _MISFIT
+
+
+def _encode_boolean(value: Any) -> Any:
+    return value if isinstance(value, bool) else _MISFIT
+
+
+def _encode_timestamp(value: Any) -> Any:
+    try:
+        moment = datetime.fromisoformat(value)
+        return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
+    except (TypeError, ValueError, OverflowError):
+        return _MISFIT
+
+
+def _encode_image(value: Any) -> Any:
+    try:
+        return binascii.a2b_base64(value, strict_mode=True)
+    except (TypeError, ValueError):
+        return _MISFIT
+
+
+def _no_fast_path(_values: Values) -> None:
+    return None
+
+
+def _encode_items(value: Any, data_type: pa.DataType) -> Any:
+    return item_lists.encode(value, data_type) if isinstance(value, list) else _MISFIT
+
+
+def _if_items(values: Values, data_type: pa.DataType) -> Values | None:
+    return values if item_lists.are_complete(values, data_type) else None
+
+
+# By column type: the encoder of one value, and the check for converting a whole column.
+_ENCODERS: Final[dict[object, tuple[Encode, Callable[[Values], Values | None]]]] = {
+    schemas.JSON: (dumps, _if_json),
+    schemas.PNG: (_encode_image, _no_fast_path),
+    schemas.TEXT: (_encode_text, partial(_if_only, types=(str,))),
+    schemas.TEXTS: (_encode_texts, _if_texts),
+    schemas.WHEN: (_encode_timestamp, partial(_if_only, types=(str,))),
+    **{
+        each: (partial(_encode_items, data_type=each), partial(_if_items, data_type=each))
+        for each in schemas.ITEM_TYPES.values()
+    },
+    pa.int32(): (partial(_encode_integer, bounds=_INT32), partial(_if_only, types=(int,))),
+    pa.int64(): (partial(_encode_integer, bounds=_INT64), partial(_if_only, types=(int,))),
+    pa.int16(): (partial(_encode_integer, bounds=_INT16), partial(_if_only, types=(int,))),
+    pa.float64(): (_encode_float, partial(_if_only, types=(int, float))),
+    pa.bool_(): (_encode_boolean, partial(_if_only, types=(bool,))),
+}

@@ -1,0 +1,109 @@
+"""Shows the progress of a call, and cancels the call when its Cancel button is clicked.
+
+A click cancels the task that runs the call, as Ctrl-C does; its clean-up cancels the job at the
+service. The cancellation of a click is told apart from others and becomes JobCancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+from webdata_nb.errors import JobCancelled
+from webdata_nb.toolkit import bridge
+from webdata_nb.toolkit.display import progress as display
+from webdata_nb.toolkit.requests.call_options import CallOptions
+
+OnCancelClick = Callable[[], Coroutine[Any, Any, object]]
+
+
+class TaskCanceller:
+    """Cancels the task that created it, once, from any thread; as `asyncio.timeout` does in time.
+
+    `on_cancel` runs instead, where the task must not be cancelled.
+    """
+
+    def __init__(self, on_cancel: OnCancelClick | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        self._earlier_cancellations = self._task.cancelling() if self._task is not None else 0
+        self._on_cancel = on_cancel
+        self._running: asyncio.Task[object] | None = None
+        self._requested = self._closed = False
+
+    def request(self) -> None:
+        """Cancel the task or run `on_cancel`; from any thread."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nothing is left to cancel
+            self._loop.call_soon_threadsafe(self._cancel)
+
+    def _cancel(self) -> None:
+        if self._requested or self._closed:
+            return
+        self._requested = True
+        if self._on_cancel is not None:
+            self._running = self._loop.create_task(self._on_cancel(), name="webdata-cancel")
+        elif self._task is not None:
+            self._task.cancel()
+
+    async def close(self) -> bool:
+        """Take the cancellation back; return whether it was the task's only one."""
+        requested, self._closed = self._requested and not self._closed, True
+        if self._running is not None:
+            await asyncio.wait([self._running])
+            return False
+        if not requested or self._task is None:
+            return False
+        return self._task.uncancel() <= self._earlier_cancellations
+
+
+@asynccontextmanager
+async def show_progress(
+    description: str,
+    total: int | None,
+    options: CallOptions,
+    *,
+    unit: str = "rows",
+    on_cancel: OnCancelClick | None = None,
+    detach_on_interrupt: bool = False,
+    name: str = "",
+) -> AsyncIterator[display.Listener]:
+    """Show the progress of the block as the options ask for; yield the listener to report to.
+
+    Parameters
+    ----------
+    description, total, unit, detach_on_interrupt, name
+        As in `display.listener`.
+    on_cancel
+        What a click does, where it must not cancel the task that runs the block.
+
+    Raises
+    ------
+    JobCancelled
+        A click cancelled the block, and the block did not return a result all the same.
+    """
+    canceller = TaskCanceller(on_cancel)
+    listener = display.listener(
+        description,
+        total,
+        options.settings.progress,
+        unit=unit,
+        cancel=canceller.request,
+        detach_on_interrupt=detach_on_interrupt,
+        name=name,
+        on_change=options.also,
+    )
+    silent = options.settings.progress is False
+    # The listener exits first, so that the last tick paints its last state.
+    painting = contextlib.nullcontext() if silent else bridge.on_tick(listener.tick)
+    try:
+        with painting, listener:
+            yield listener
+    except asyncio.CancelledError:
+        if not await canceller.close():
+            raise
+        raise JobCancelled(listener.job_id) from None
+    finally:
+        await canceller.close()

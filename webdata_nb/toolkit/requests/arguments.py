@@ -1,0 +1,403 @@
+"""Checks arguments and builds requests of the contract, before anything is sent.
+
+Messages name the argument, the rule, the value and the closest valid one. They show no value of
+headers, cookies and webhooks, and no password of a URL.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, TypeVar, get_args
+
+import orjson
+from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticSerializationError
+
+from webdata_nb.contract.error_messages import plain_message
+from webdata_nb.contract.fields import SECRET_FIELDS, WEBHOOK_FIELDS, Strict
+from webdata_nb.errors import InvalidArgument
+from webdata_nb.suggestions import (
+    closest,
+    closest_url,
+    did_you_mean,
+    format_path,
+    format_value,
+    is_frame,
+    quoted,
+)
+from webdata_nb.toolkit.frames import exports, remote
+
+R = TypeVar("R", bound=Strict)
+# Of a call in partitions, which keeps no row of them in memory.
+MAX_PARTITIONED_INPUTS: Final = 1_000_000
+# What can be iterated over and is one value, or a set, which has no order.
+_NO_LISTS: Final = (str, bytes, bytearray, Mapping, set, frozenset, type, BaseModel)
+
+# A webhook does not change the answer, and its URL often holds a token.
+_WITHOUT_VALUE: Final = frozenset({"extra_forbidden", "missing"})
+_MESSAGES: Final = {
+    "tuple_type": "must be a list",
+    "list_type": "must be a list",
+    "dict_type": "must be a dictionary",
+    "model_type": "must be a dictionary",
+    "bool_type": "must be True or False",
+    "string_type": "must be a string",
+    "int_type": "must be a whole number",
+    "missing": "is required; it is None",
+}
+
+# Options that were added after the first release, with their defaults.
+_LATER_OPTIONS: Final = {
+    "llms_txt": False,
+    "audit": False,
+    "rights": False,
+    "check_links": False,
+}
+
+
+def build_request(
+    model: type[R],
+    values: Mapping[str, object],
+    argument_names: Mapping[str, str] = MappingProxyType({}),
+) -> R:
+    """Return the request with these values; None is an omitted argument.
+
+    Messages use `argument_names` for the fields that it has.
+
+    Raises
+    ------
+    InvalidArgument
+        The contract does not allow a value.
+    """
+    try:
+        json_values = {
+            name: _to_json_types(value) for name, value in values.items() if value is not None
+        }
+        built = model.model_validate(json_values)
+        orjson.dumps(request_body(built))
+    except ValidationError as error:
+        raise InvalidArgument(_message(error, model, argument_names)) from None
+    except (TypeError, PydanticSerializationError, RecursionError) as error:
+        raise InvalidArgument(f"the arguments cannot be written as JSON: {error}") from None
+    return built
+
+
+def request_body(request: Strict) -> dict[str, Any]:
+    """Return the body of the HTTP request: only the fields that the caller set."""
+    return request.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
+
+
+def request_with_defaults(request: Strict) -> dict[str, Any]:
+    """Return the request with the defaults of the contract.
+
+    Later options are left out at their default, so that earlier cached results are found.
+    """
+    params = request.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return {name: value for name, value in params.items() if _LATER_OPTIONS.get(name) != value}
+
+
+def without_webhook(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters that decide the answer to a request."""
+    return {name: value for name, value in params.items() if name not in WEBHOOK_FIELDS}
+
+
+def public_request(request: Strict) -> dict[str, Any]:
+    """Return the body of a request without secrets, for receipts and files."""
+    public: dict[str, Any] = _without_secrets(request_body(request))
+    return public
+
+
+def _without_secrets(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            name: _without_secrets(item)
+            for name, item in value.items()
+            if name not in SECRET_FIELDS
+        }
+    return mask_credentials(value) if isinstance(value, str) else value
+
+
+def mask_credentials(text: str) -> str:
+    """Return a URL with its user name and password masked."""
+    return re.sub(r"^(\w+://)[^/?#@]*@", r"\1***@", text)
+
+
+def as_list(value: Any) -> Any:
+    """Return the items of any iterable, such as a generator or a column, as a list.
+
+    Texts, mappings, sets, classes and tables of several columns are returned as they are.
+    """
+    if callable(to_list := getattr(value, "tolist", None)):
+        return to_list()
+    if type(value).__name__ == "DataFrame" and len(value.columns) == 1:
+        return value.iloc[:, 0].tolist()
+    is_single = isinstance(value, _NO_LISTS) or hasattr(value, "columns")
+    if is_single or not isinstance(value, Iterable):
+        return value
+    return list(islice(value, MAX_PARTITIONED_INPUTS + 1))
+
+
+def _to_json_types(value: Any) -> Any:
+    """Return `value` in the types of JSON, converted from numpy, pandas and iterables."""
+    value = as_list(value)
+    if isinstance(value, Mapping):
+        return {name: _to_json_types(item) for name, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_to_json_types(item) for item in value]
+    return value
+
+
+def _message(
+    error: ValidationError, model: type[BaseModel], argument_names: Mapping[str, str]
+) -> str:
+    """Name each wrong argument once, even if pydantic tried several types of a union."""
+    messages: dict[str, str] = {}
+    for problem in error.errors(include_url=False):
+        names, owner = _path(problem["loc"], model)
+        inside = len(problem["loc"]) > len(names)
+        words = _words(problem, owner, inside=inside) + _value_words(problem, names)
+        argument = _argument_name(names, argument_names)
+        message = messages.setdefault(argument, words)
+        if problem["type"] == "literal_error":  # of a union with bool
+            choices = f"True, False or {problem['ctx']['expected']}"
+            messages[argument] = message.replace(_MESSAGES["bool_type"], f"must be {choices}")
+    return "; ".join(_sentence(path, words) for path, words in messages.items())
+
+
+def _sentence(path: str, words: str) -> str:
+    """Return a rule as a predicate of its argument, or after it."""
+    is_predicate = words.startswith(("must ", "is ", "has "))
+    return f"{path}{' ' if is_predicate else ': '}{words}" if path else words
+
+
+def _argument_name(path: Sequence[str], argument_names: Mapping[str, str]) -> str:
+    for length in range(len(path), 0, -1):
+        name = argument_names.get(".".join(path[:length]))
+        if name is not None:
+            return ".".join(part for part in (name, *path[length:]) if part)
+    return ".".join(path)
+
+
+def _path(loc: Sequence[int | str], model: type[BaseModel]) -> tuple[list[str], type[BaseModel]]:
+    """Return the parts of the argument's name, and the model of the last one."""
+    names: list[str] = []
+    owner: type[BaseModel] | None = model
+    holder = model
+    for part in loc:
+        if owner is None:
+            break  # the rest is an item's position, or a type of a union
+        holder, names = owner, [*names, str(part)]
+        owner = _nested(owner, str(part))
+    return names, holder
+
+
+def _nested(model: type[BaseModel], name: str) -> type[BaseModel] | None:
+    fields = {field.alias or key: field for key, field in model.model_fields.items()}
+    annotation = fields[name].annotation if name in fields else None
+    options = [annotation, *get_args(annotation)]
+    return next((o for o in options if isinstance(o, type) and issubclass(o, BaseModel)), None)
+
+
+def _words(problem: Mapping[str, Any], owner: type[BaseModel], *, inside: bool) -> str:
+    match problem["type"]:
+        case "string_type" if inside:
+            return "must hold strings only"
+        case "extra_forbidden":
+            names = [field.alias or name for name, field in owner.model_fields.items()]
+            suggestion = closest(problem["loc"][-1], names)
+            if suggestion is not None:
+                return f"is not an option{did_you_mean(quoted(suggestion))}"
+            return f"is not an option: there are {', '.join(names)}"
+        case "literal_error":
+            return f"must be {problem['ctx']['expected']}"
+        case kind if kind in _MESSAGES:
+            return _MESSAGES[kind]
+    return plain_message(problem)
+
+
+def _value_words(problem: Mapping[str, Any], names: Sequence[str]) -> str:
+    """Return the end of a message: the value, and the closest valid one."""
+    value = problem["input"]
+    if not names and isinstance(value, Mapping):
+        # A rule about several fields starts with the name of the wrong one.
+        names = problem["msg"].removeprefix("Value error, ").split()[:1]
+        value = value.get(names[0])
+    is_stated = isinstance(value, list | tuple) and problem["type"] == "value_error"
+    if value is None or is_stated or problem["type"] in _WITHOUT_VALUE:
+        return ""
+    if isinstance(value, BaseModel) or not SECRET_FIELDS.isdisjoint(names):
+        return ""
+    return f"; it is {format_value(value)}{did_you_mean(_suggestion(problem, value))}"
+
+
+def _suggestion(problem: Mapping[str, Any], value: object) -> str | None:
+    match problem["type"]:
+        case "literal_error":
+            return quoted(closest(value, re.findall(r"'([^']*)'", problem["ctx"]["expected"])))
+        case "tuple_type" | "list_type" if isinstance(value, str):
+            return format_value([value])
+        case "value_error" if "URL" in problem["msg"]:
+            return closest_url(value)
+        case "string_type" if is_frame(value):
+            return f'a column, such as df["{problem["loc"][0]}"]'
+        case "int_type" | "bool_type":
+            return _parsed_text(problem["type"], str(value).strip())
+    return None
+
+
+def _parsed_text(kind: str, text: str) -> str | None:
+    """Return the number or boolean that a text spells."""
+    if kind == "int_type":
+        return text if text.isdecimal() else None
+    return text.capitalize() if text.lower() in {"true", "false"} else None
+
+
+def check_seconds(name: str, value: float | None, *, minimum: float = 0.0) -> float | None:
+    """Return a number of seconds, or None."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        raise InvalidArgument(f"{name} must be a number of seconds; it is {format_value(value)}")
+    if value < minimum:
+        raise InvalidArgument(f"{name} must be {minimum:g} seconds or more; it is {value:g}")
+    return float(value)
+
+
+def check_flag(name: str, value: object) -> bool:
+    """Return a boolean."""
+    if not isinstance(value, bool):
+        raise InvalidArgument(f"{name} must be True or False; it is {format_value(value)}")
+    return value
+
+
+def check_choice(name: str, value: object, allowed: Sequence[str]) -> str:
+    """Return a value that is one of `allowed`."""
+    if not isinstance(value, str) or value not in allowed:
+        words = ", ".join(repr(word) for word in allowed)
+        suggestion = did_you_mean(quoted(closest(value, allowed)))
+        raise InvalidArgument(
+            f"{name} must be one of {words}; it is {format_value(value)}{suggestion}"
+        )
+    return value
+
+
+def check_integer(name: str, value: object, *, minimum: int) -> int:
+    """Return a whole number of at least `minimum`."""
+    number = _to_json_types(value)
+    if isinstance(number, bool) or not isinstance(number, int) or number < minimum:
+        raise InvalidArgument(
+            f"{name} must be a whole number, {minimum} or more; it is {format_value(value)}"
+        )
+    return number
+
+
+def list_items(name: str, value: object) -> list[Any] | None:
+    """Return the items of a list of inputs; None for a single value.
+
+    Raises
+    ------
+    InvalidArgument
+        The list is empty, or a set, which has no order.
+    """
+    items = _to_json_types(value)
+    if isinstance(items, set | frozenset):
+        raise InvalidArgument(
+            f"{name} must be a list; it is a set, which has no order: use sorted({name})"
+        )
+    if not isinstance(items, list):
+        return None
+    if not items:
+        raise InvalidArgument(f"{name} must have at least one entry; it is an empty list")
+    return items
+
+
+def check_credits(name: str, value: object) -> float | None:
+    """Return a number of credits, or None."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        raise InvalidArgument(
+            f"{name} must be a number of credits, 0 or more; it is {format_value(value)}"
+        )
+    return float(value)
+
+
+def check_out_path(value: object) -> Path | str | None:
+    """Return the file or URL that the rows are also written to."""
+    if value is None:
+        return None
+    if isinstance(value, str) and remote.is_url(value):
+        exports.require_suffix("out", value, exports.SUFFIXES)
+        exports.check_suffix(value)
+        remote.check(value)
+        return value
+    path = check_file_path("out", value)
+    exports.require_suffix("out", value, exports.SUFFIXES)
+    exports.check_suffix(path.name)
+    return path
+
+
+def check_maximum(name: str, value: int, maximum: int) -> None:
+    """Raise if a number is too large."""
+    if value > maximum:
+        raise InvalidArgument(f"{name} must be {maximum} or less; it is {value}")
+
+
+def check_requirement(name: str, value: object, required: str) -> None:
+    """Raise if an argument has no effect because another one is missing."""
+    if value is not None:
+        raise InvalidArgument(f"{name} has a meaning only with {required}")
+
+
+def check_dataset_path(value: object, cause: str = "stream=True") -> Path | str | None:
+    """Return the directory or URL that a dataset is written to; the first part creates it."""
+    if value is None:
+        return None
+    is_url = isinstance(value, str) and remote.is_url(value)
+    path: Path | str = str(value) if is_url else absolute_path("out", value)
+    is_file = isinstance(path, Path) and path.is_file()
+    if str(path).rstrip("/").endswith(exports.SUFFIXES) or is_file:
+        raise InvalidArgument(
+            f"with {cause}, out must name a directory for a dataset; it is {format_path(value)}"
+        )
+    if isinstance(path, str):
+        remote.check(path)
+    return path
+
+
+def absolute_path(name: str, value: object) -> Path:
+    """Return an absolute path, of a file that may exist or not."""
+    if not isinstance(value, str | Path) or not str(value):
+        raise InvalidArgument(
+            f"{name} must be a path, as a string or a pathlib.Path; it is {format_value(value)}"
+        )
+    try:
+        path = Path(value).expanduser().absolute()
+        with suppress(FileNotFoundError, NotADirectoryError):
+            path.lstat()
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InvalidArgument(
+            f"{name} must be a path that this machine allows ({reason}); it is {format_path(value)}"
+        ) from None
+    return path
+
+
+def check_file_path(name: str, value: object) -> Path:
+    """Return the absolute path of a file in an existing directory."""
+    path = absolute_path(name, value)
+    if not path.parent.is_dir():
+        raise InvalidArgument(
+            f"{name} must be in a directory that exists; {format_path(path.parent)} does not"
+        )
+    if path.is_dir():
+        raise InvalidArgument(f"{name} must name a file; {format_path(path)} is a directory")
+    if path.exists() and not path.is_file():  # a pipe or a device, which may block forever
+        raise InvalidArgument(f"{name} must name a file; {format_path(path)} is not a regular file")
+    return path

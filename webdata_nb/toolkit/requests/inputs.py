@@ -1,0 +1,235 @@
+"""Builds the inputs of a call: every combination of its list arguments, in order."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast, overload
+
+from webdata_nb.errors import InvalidArgument
+from webdata_nb.suggestions import format_value
+from webdata_nb.toolkit.dask_executor import is_dask
+from webdata_nb.toolkit.frames.stacked import Label
+from webdata_nb.toolkit.requests import arguments
+from webdata_nb.toolkit.requests.job_spec import JobSpec, subject_fields
+from webdata_nb.toolkit.requests.options import (
+    CrawlOptions,
+    CreativesOptions,
+    DatedOptions,
+    SearchOptions,
+    SinglePageOptions,
+)
+
+MAX_INPUTS: Final = 10_000
+
+# The arguments that may be lists, and the columns that hold their values.
+_SEARCH_LABELS: Final = {name: name for name in ("query", "engine", "language", "country")}
+_CRAWL_LABELS: Final = {"url": "start_url"}
+# Valid subjects, which stand in for invalid entries.
+_STAND_INS: Final = {"query": "query", "url": "https://example.com/", "advertiser": "AR1"}
+_SUBJECT_FIELDS: Final = frozenset({"query", "url", "advertiser_id"})
+_MISSING_TYPES: Final = frozenset({"NAType", "NaTType"})
+_CREATIVES_LABELS: Final = {name: name for name in ("advertiser", "region", "date_range")}
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One combination of list arguments; a call without lists has one input without labels.
+
+    An input with an `error` is not run: its list has an invalid entry. The `spec` then has a valid
+    subject in place of the entry, and is used for its columns only.
+    """
+
+    labels: Mapping[str, Label]
+    spec: JobSpec
+    error: InvalidArgument | None = None
+
+    @property
+    def public_request(self) -> dict[str, Any]:
+        """The request without secrets, and without the subject of an invalid input."""
+        request = self.spec.public_request
+        hidden = _SUBJECT_FIELDS if self.error is not None else ()
+        return {name: value for name, value in request.items() if name not in hidden}
+
+
+def identity(inputs: Sequence[Input]) -> Iterator[object]:
+    """Yield the values that tell apart two lists with the same options, without a password."""
+    if isinstance(inputs, InputList):
+        return inputs.identity()
+    return ([item.labels, item.error is None] for item in inputs)
+
+
+def valid_specs(inputs: Sequence[Input]) -> list[JobSpec]:
+    """Return the requests of the inputs that can be run."""
+    return [item.spec for item in inputs if item.error is None]
+
+
+def representative(inputs: Sequence[Input]) -> Input:
+    """Return the first input that can be run; the first one if there is none."""
+    return next((item for item in inputs if item.error is None), inputs[0])
+
+
+def refuse_invalid_inputs(inputs: Sequence[Input]) -> None:
+    """Raise the error of the first invalid entry of a list."""
+    for number, item in enumerate(inputs, start=1):
+        if item.error is not None:
+            raise InvalidArgument(f"input {number} of {len(inputs)}: {item.error}")
+
+
+def search_inputs(
+    query: str | Sequence[str], options: SearchOptions, *, lazy: bool = False
+) -> Sequence[Input]:
+    """Return the searches of a call; an invalid query of a list is an input with an error.
+
+    A call in partitions, which Dask runs or whose frame is `lazy`, may have more inputs than
+    others, and a single input is one of a list.
+
+    Raises
+    ------
+    InvalidArgument
+        A list is empty, or the contract does not allow an option; nothing was sent.
+    """
+    values = {"query": query, **request_values(options, SearchOptions)}
+    return _combinations(JobSpec.search, values, _SEARCH_LABELS, in_partitions(options, lazy=lazy))
+
+
+def crawl_inputs(
+    url: str | Sequence[str], options: CrawlOptions, *, lazy: bool = False
+) -> Sequence[Input]:
+    """Return the crawls of a call; raises as `search_inputs`."""
+    values = {"url": url, **request_values(options, CrawlOptions)}
+    return _combinations(JobSpec.crawl, values, _CRAWL_LABELS, in_partitions(options, lazy=lazy))
+
+
+def dated_inputs(
+    url: str | Sequence[str], options: CrawlOptions, dated: DatedOptions, *, lazy: bool = False
+) -> Sequence[Input]:
+    """Return the crawls of a call with `as_of`; raises as `search_inputs`."""
+    values = {"url": url, **request_values(options, CrawlOptions), **dated}
+    partitioned = in_partitions(options, lazy=lazy)
+    return _combinations(JobSpec.dated_crawl, values, _CRAWL_LABELS, partitioned)
+
+
+def page_inputs(urls: str | Sequence[str], options: SinglePageOptions) -> Sequence[Input]:
+    """Return a crawl of one page for each URL; raises as `search_inputs`."""
+    url_list = arguments.list_items("urls", [urls] if isinstance(urls, str) else urls)
+    if url_list is None:
+        raise InvalidArgument(f"urls must be a URL or a list of URLs; it is {format_value(urls)}")
+    pages = request_values(options, SinglePageOptions)
+    values = {"url": url_list, "max_pages": 1, "max_depth": 1, **pages}
+    return _combinations(JobSpec.crawl, values, _CRAWL_LABELS, in_partitions(options))
+
+
+def creatives_inputs(advertiser: str | Sequence[str], options: CreativesOptions) -> Sequence[Input]:
+    """Return the listings of a call; raises as `search_inputs`."""
+    values = {"advertiser": advertiser, **request_values(options, CreativesOptions)}
+    return _combinations(JobSpec.creatives, values, _CREATIVES_LABELS, in_partitions(options))
+
+
+def in_partitions(options: object, *, lazy: bool = False) -> bool:
+    """Return whether a call runs its inputs in partitions."""
+    return lazy or is_dask(cast("Mapping[str, Any]", options).get("executor"))
+
+
+def request_values(options: object, group: type) -> dict[str, Any]:
+    """Return the options of a call that belong to `group`."""
+    values = cast("Mapping[str, Any]", options)
+    return {name: values[name] for name in group.__annotations__ if name in values}
+
+
+class InputList(Sequence[Input]):
+    """Every subject with every combination of the other list arguments, in this order.
+
+    An input is built when it is read: a call in partitions may have a million of them. `templates`
+    are the inputs of the combinations, with a valid subject in place of the real ones.
+    """
+
+    def __init__(self, label: str, subjects: Sequence[object], templates: Sequence[Input]) -> None:
+        self._label, self._templates = label, templates
+        self._labels = [_label(subject) for subject in subjects]
+        self._errors: dict[int, InvalidArgument] = {}
+        self._fields = [self._checked(number, subject) for number, subject in enumerate(subjects)]
+
+    def _checked(self, number: int, subject: object) -> Mapping[str, Any] | None:
+        try:
+            return subject_fields(self._templates[0].spec.op, subject)
+        except InvalidArgument as error:
+            self._errors[number] = error
+            return None
+
+    def __len__(self) -> int:
+        return len(self._fields) * len(self._templates)
+
+    @overload
+    def __getitem__(self, index: int) -> Input: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Input]: ...
+
+    def __getitem__(self, index: int | slice) -> Input | Sequence[Input]:
+        positions = range(len(self))[index]
+        return self._at(positions) if isinstance(positions, int) else list(map(self._at, positions))
+
+    def _at(self, position: int) -> Input:
+        number, combination = divmod(position, len(self._templates))
+        template, fields = self._templates[combination], self._fields[number]
+        columns = {self._label: self._labels[number], **template.labels}
+        if fields is None:
+            return Input(columns, template.spec, self._errors[number])
+        return Input(columns, template.spec.with_subject(fields))
+
+    def identity(self) -> Iterator[object]:
+        """Yield the values that tell apart two lists with the same options, without a password."""
+        for template in self._templates:
+            yield template.labels
+        for label, fields in zip(self._labels, self._fields, strict=True):
+            yield [label, fields is not None]
+
+
+def _combinations(
+    make: Callable[..., JobSpec],
+    values: Mapping[str, Any],
+    labels: Mapping[str, str],
+    partitioned: bool,
+) -> Sequence[Input]:
+    lists = {name: arguments.list_items(name, values.get(name)) for name in labels}
+    axes = {name: entries for name, entries in lists.items() if entries is not None}
+    if not axes and not partitioned:
+        return [Input({}, make(**values))]
+    subject, *others = labels
+    subjects = axes.get(subject, [values.get(subject)])
+    options = {name: axes[name] for name in others if name in axes}
+    count = math.prod([len(subjects), *map(len, options.values())])
+    limit = arguments.MAX_PARTITIONED_INPUTS if partitioned else MAX_INPUTS
+    if count > limit:
+        most = arguments.MAX_PARTITIONED_INPUTS
+        hint = "" if partitioned else f", or {most} with Dask or lazy=True"
+        raise InvalidArgument(f"the lists make {count} inputs: {limit} at most in one call{hint}")
+    # Options are checked once, with a valid subject, and subjects without options.
+    templates = [
+        _template(make, {**values, subject: _STAND_INS[subject]}, labels, chosen)
+        for chosen in itertools.product(
+            *([(name, one) for one in options[name]] for name in options)
+        )
+    ]
+    combinations = InputList(labels[subject], subjects, templates)
+    return combinations if partitioned else list(combinations)
+
+
+def _template(
+    make: Callable[..., JobSpec],
+    values: Mapping[str, Any],
+    labels: Mapping[str, str],
+    chosen: Sequence[tuple[str, Any]],
+) -> Input:
+    columns = {labels[name]: _label(value) for name, value in chosen}
+    return Input(columns, make(**{**values, **dict(chosen)}))
+
+
+def _label(value: object) -> Label:
+    is_nan = isinstance(value, float) and math.isnan(value)
+    if value is None or is_nan or type(value).__name__ in _MISSING_TYPES:
+        return None
+    return arguments.mask_credentials(str(value))
