@@ -70,13 +70,7 @@ CREATE TABLE job (
   -- Whether the receipt of an ended job is in `receipt_block`.
   packed BOOLEAN NOT NULL DEFAULT FALSE,
   -- When the contents of an ended job had all been moved to segments.
-  moved_at DOUBLE PRECISION,
-  -- `site_turns` counts the times at which the job took URLs. A parked job is pending, but not
-  -- claimed: it waits until no job of the site crawl is active.
-  site_crawl_id TEXT,
-  site_number BIGINT,
-  site_turns BIGINT NOT NULL DEFAULT 0,
-  parked BOOLEAN NOT NULL DEFAULT FALSE
+  moved_at DOUBLE PRECISION
 );
 
 CREATE INDEX job_queue ON job (created_at, id) WHERE state IN ('pending', 'running');
@@ -84,7 +78,6 @@ CREATE INDEX job_owner ON job (account_id, created_at, id);
 CREATE INDEX job_ended ON job (finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX job_unpacked ON job (finished_at, id) WHERE finished_at IS NOT NULL AND NOT packed;
 CREATE INDEX job_to_move ON job (finished_at, id) WHERE moved_at IS NULL;
-CREATE INDEX job_site_crawl ON job (site_crawl_id, site_number) WHERE site_crawl_id IS NOT NULL;
 
 -- What visits of a page have in common, compressed: stored once for each account, or once for each
 -- visit where a job sends its own headers or cookies. `id` is the hash of what `body` compresses, and
@@ -182,29 +175,6 @@ CREATE TABLE leg_record (
   record BLOB NOT NULL,
   PRIMARY KEY (job_id, next_ordinal)
 );
-
--- The crawls of several sites that one call started. Each is a job of its own; a link to the site of
--- another one is handed over to it.
-CREATE TABLE site_crawl (
-  id TEXT PRIMARY KEY,
-  account_id TEXT NOT NULL REFERENCES account (id),
-  created_at DOUBLE PRECISION NOT NULL,
-  -- When no URL could be handed over any more.
-  closed_at DOUBLE PRECISION
-);
-
-CREATE INDEX site_crawl_open ON site_crawl (id) WHERE closed_at IS NULL;
-
--- `site_number` is that of the job that receives the URL, and `turn` the turn in which it took it.
-CREATE TABLE handed_over (
-  site_crawl_id TEXT NOT NULL REFERENCES site_crawl (id) ON DELETE CASCADE,
-  url TEXT NOT NULL,
-  site_number BIGINT NOT NULL,
-  turn BIGINT,
-  PRIMARY KEY (site_crawl_id, url)
-);
-
-CREATE INDEX handed_over_turn ON handed_over (site_crawl_id, site_number, turn);
 
 -- First answers to starts, replayed for a day under the same key.
 CREATE TABLE idempotency (
