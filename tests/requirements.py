@@ -37,6 +37,17 @@ def _django_docs() -> Path | None:
     return root.resolve() if (root / "index.html").is_file() else None
 
 
+def _apache_docs() -> Path | None:
+    root = _DOCS / "apache2-doc" / "manual" / "en"
+    return root.resolve() if (root / "index.html").is_file() else None
+
+
+def _postgresql_docs() -> Path | None:
+    """Find the HTML of one of Debian's postgresql-doc packages."""
+    roots = sorted(_DOCS.glob("postgresql-doc-*/html"))
+    return next((root.resolve() for root in roots if (root / "index.html").is_file()), None)
+
+
 def _corpora() -> Path | None:
     named = os.environ.get("WEBDATA_CORPORA")
     root = Path(named) if named else _CHECKOUT.parent / "shared" / "corpora"
@@ -54,6 +65,7 @@ def _postgresql() -> Path | None:
 
 
 _FINDERS: Final[dict[str, Callable[[], Path | None]]] = {
+    "apache-docs": _apache_docs,
     "chromium": lambda: _program(
         "chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"
     ),
@@ -62,6 +74,7 @@ _FINDERS: Final[dict[str, Callable[[], Path | None]]] = {
     "nginx": lambda: _program("nginx"),
     "pgbouncer": lambda: _program("pgbouncer"),
     "postgresql": _postgresql,
+    "postgresql-docs": _postgresql_docs,
     "python-docs": _python_docs,
     "systemd-analyze": lambda: _program("systemd-analyze"),
     "tesseract": lambda: _program("tesseract"),
@@ -78,8 +91,8 @@ def require(component: str) -> Path:
     """Return where a component is; skip the test without it, or fail it under `CI=true`.
 
     Components: chromium, nginx, pgbouncer, systemd-analyze, tesseract and wget (the program),
-    corpora, postgresql (the folder of the server's programs), python-docs and django-docs (the
-    folders of their HTML).
+    corpora, postgresql (the folder of the server's programs), python-docs, django-docs,
+    postgresql-docs and apache-docs (the folders of their HTML).
     """
     return find(component) or missing(component)
 

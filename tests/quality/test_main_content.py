@@ -190,6 +190,119 @@ def test_short_page_keeps_all_headings_and_code(tag: str, kind: str) -> None:
         assert phrase in text
 
 
+def _documentation(*sections: str, title: str = "Working with forms") -> str:
+    parts = "".join(f'<div class="section" {section}</div>' for section in sections)
+    return (
+        f"<title>{title} | Elm documentation</title><body><div class=document>"
+        f"<h1>{title}</h1>{PARAGRAPH * 12}{parts}</div>"
+    )
+
+
+@pytest.mark.parametrize(
+    ("identifier", "heading"),
+    [
+        ("s-form-fields", "Form fields"),
+        ("template-tags", "4.2. Template tags"),
+        ("related-objects", "Related objects"),
+        ("SQL-FOR-UPDATE-SHARE", "The locking clause"),
+        ("syntax-comments", "Comments"),
+    ],
+)
+@pytest.mark.parametrize("wrapper", ["{}", "<div class=titlepage><div>{}</div></div>"])
+def test_section_of_documentation_is_no_boilerplate_by_its_id(
+    identifier: str, heading: str, wrapper: str
+) -> None:
+    first = wrapper.format("<h2>Variables</h2>")
+    second = wrapper.format(f"<h2>{heading}</h2>")
+    text, _ = text_and_rung(
+        _documentation(
+            f'id="variables">{first}{PARAGRAPH}',
+            f'id="{identifier}"><span id="x"></span>{second}<p>It holds.</p><pre>x = 1</pre>',
+        )
+    )
+    assert f"{heading} It holds. x = 1" in text
+
+
+@pytest.mark.parametrize("name", ["related", "comments"])
+def test_section_of_links_beside_sections_is_boilerplate(name: str) -> None:
+    links = "".join(f"<li><a href=/{n}>Another page with a name {n}</a></li>" for n in range(9))
+    text, _ = text_and_rung(
+        _documentation(
+            f'id="variables"><h2>Variables</h2>{PARAGRAPH}',
+            f'id="{name}"><h2>{name.title()}</h2><ul>{links}</ul>',
+        )
+    )
+    assert "Variables" in text
+    assert "Another page" not in text
+
+
+def test_code_beside_the_longest_section_is_kept() -> None:
+    text, rung = text_and_rung(
+        "<title>CREATE HARBOUR</title><body><ul><li><a href=/>Up</a><li><a href=/n>Next</a></ul>"
+        "<div class=entry><div class=synopsis><h2>Synopsis</h2><pre>CREATE HARBOUR name</pre></div>"
+        f"<div class=part><h2>Description</h2>{PARAGRAPH * 8}</div>"
+        "<div class=part><h2>Examples</h2><pre>CREATE HARBOUR elm;</pre></div></div>"
+    )
+    assert rung == "article"
+    assert "CREATE HARBOUR name" in text
+    assert "CREATE HARBOUR elm;" in text
+    assert "Next" not in text
+
+
+def test_aside_with_an_example_is_content() -> None:
+    text, _ = text_and_rung(
+        f"<title>Loops</title><body><div><h1>Loops</h1>{PARAGRAPH * 5}"
+        "<aside class=sidebar><p>Hello World!</p><pre>run(main())</pre></aside>"
+        f"<aside class=sidebar><p>Popular</p></aside>{PARAGRAPH * 5}</div>"
+    )
+    assert "Hello World! run(main())" in text
+    assert "Popular" not in text
+
+
+def test_code_is_verbatim_with_no_break_spaces_and_repeats() -> None:
+    code = "<Location>\n\xa0\xa0Log  on a line of five words\n</Location>"
+    block = f"<pre>{code.replace('<', '&lt;').replace(chr(0xA0), '&nbsp;')}</pre>"
+    markdown = _markdown(
+        f"<main><h1>Logs&nbsp;on</h1>{PARAGRAPH}<div>{block}</div><div>{block}</div></main>".encode(),
+        "https://example.org/",
+    )
+    assert markdown.count(f"```\n{code}\n```") == 2
+    assert "# Logs on\n" in markdown
+
+
+def test_h1_that_the_title_begins_with_is_the_headline() -> None:
+    text, _ = text_and_rung(
+        "<title>Custom Types — Elm 1.4 Documentation</title><body>"
+        "<div class=box><h3><a href=/>Elm 1.4 Documentation</a></h3></div>"
+        f"<div role=main><section><h1>Custom Types</h1>{PARAGRAPH * 4}</section></div>"
+    )
+    assert text.startswith("Custom Types The harbour")
+
+
+MENU: Final = "<p><a href=/m>Modules</a> | <a href=/d>Directives</a> | <a href=/f>FAQ</a></p>"
+
+
+@pytest.mark.parametrize("words", [1, 6])
+def test_rows_of_links_above_the_heading_are_no_content(words: int) -> None:
+    text, _ = text_and_rung(
+        f"<title>Echo server</title><body><div id=top>{MENU}<p>Elm Server 2.4</p></div>"
+        f"<div id=path><a href=/>Elm</a> &gt; <a href=/d>Docs</a></div><div><h1>Echo server</h1>"
+        f"<p>{'It echoes what you type. ' * words}</p>"
+        "<p><a href=/a>A</a> | <a href=/b>B</a></p></div>"
+    )
+    assert text.startswith("Echo server It echoes")
+    assert "A | B" in text
+
+
+def test_stub_stays_without_its_navigation() -> None:
+    links = "".join(f"<a href=/{n}>Entry {n}</a> " for n in range(12))
+    text, _ = text_and_rung(
+        f"<title>Elm 2.2 notes</title><body><div class=nav>{links}</div>"
+        "<div><h1>Elm 2.2 notes</h1><p>Adds a harbour.</p></div>"
+    )
+    assert text == "Elm 2.2 notes Adds a harbour."
+
+
 def test_closing_paragraph_with_link_and_picture_is_kept() -> None:
     closing = '<p><a href="/s"><img src="/plan.png"></a> <a href="/r">Download the report</a></p>'
     html = f"{ARTICLE}<article>{PARAGRAPH * 3}{closing}<p><a href=/x>Another page</a></p></article>"

@@ -63,6 +63,7 @@ _CODE_WITH_STRUCTURE: Final = "a,p,div,table,ul,ol,dl,h1,h2,h3,h4,h5,h6,img,[id]
 _PRE_WITH_STRUCTURE: Final = "p,table,ul,ol,dl,h1,h2,h3,h4,h5,h6,img"
 _SENTENCE_ENDS: Final = frozenset('.!?…。！？:;"”’»)')  # noqa: RUF001 - full-width punctuation is intended
 _MAX_NESTED_CODE = 4  # each level is searched for structure, which costs a pass
+_MAX_SECTIONS = 300  # whose text is read one by one
 _MIN_SENTENCE_WORDS = 10
 _MIN_PARAGRAPH_WORDS = 40
 _MAX_WORD_LENGTH = 12  # longer on average: a script without spaces
@@ -241,12 +242,17 @@ class _ClassTraits(dict[str | None, int]):
 
 def _with_traits_of_ids(root: Element, element_traits: Mapping[Element, int]) -> dict[Element, int]:
     """Return `element_traits` with the traits of the ids below `root`."""
-    all_traits = dict(element_traits)
+    all_traits, sections_left = dict(element_traits), _MAX_SECTIONS
     for element in root.select("[id]"):
         identifier = element.attr("id")
         traits = traits_of(identifier[:MAX_NAME_LENGTH]) if identifier else 0
-        if traits and not is_named_by_subject(element, identifier or ""):
-            all_traits[element] = all_traits.get(element, 0) | traits
+        if not traits:
+            continue
+        if sections_left:
+            sections_left -= 1
+            if is_named_by_subject(element, identifier or ""):
+                continue
+        all_traits[element] = all_traits.get(element, 0) | traits
     return all_traits
 
 

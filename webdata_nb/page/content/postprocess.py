@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -142,19 +143,27 @@ def trim_header(tree: BlockTree, region: Block, headline: TextRun | None) -> Non
     words = sum(run.words for run in above)
     if words > max(_MAX_HEADER_WORDS, _MAX_HEADER_SHARE * region.words):
         return
+    headings = [run.block.index for run in above if run.block.tag in HEADINGS]
+    skip = 0
     for run in above:
         header = run.block
-        if header is region or header.dropped or not _is_row_of_links(run):
+        if header is region or header.index < skip or not _is_row_of_links(run):
             continue
         while (
             (parent := header.parent) is not None
             and parent is not region
             and parent.end <= end
             and not parent.prose
-            and not any(block.tag in HEADINGS for block in tree.blocks_below(parent))
+            and not _has_between(headings, parent.index, parent.end)
         ):
             header = parent
-        header.dropped = True
+        header.dropped, skip = True, header.end
+
+
+def _has_between(indices: list[int], first: int, end: int) -> bool:
+    """Return whether sorted `indices` have one from `first` to before `end`."""
+    at = bisect_left(indices, first)
+    return at < len(indices) and indices[at] < end
 
 
 def _texts_above(

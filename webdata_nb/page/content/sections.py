@@ -7,6 +7,7 @@ Generators of documentation name a section after its subject: "sharing-state", "
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from webdata_nb.page.content.class_names import (
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from webdata_nb.page.content.parser import Node
 
 _SECTION_NUMBER: Final = re.compile(r"\W*(?:[A-Z]\.|\d+\.|\d+\b)[\d.]*\s+")
-_MAX_HEADING_WRAPPERS = 4  # of a heading in its section, as DocBook writes them
+_MAX_NODES_BEFORE_HEADING = 24  # wrappers, white space and anchors in a section
 _MAX_SPACES = 8  # nodes without words between two sections
 _MIN_TEXT_LENGTH = 250  # characters
 _MAX_LINK_SHARE = 0.1
@@ -50,14 +51,12 @@ def is_named_by_subject(section: Element, identifier: str) -> bool:
 
 def opening_heading(section: Element) -> Element | None:
     """Return the heading that an element begins with."""
-    part = section
-    for _ in range(_MAX_HEADING_WRAPPERS):
-        first = next((child for child in part.children if _is_visible(child)), None)
-        if not isinstance(first, Element):
+    for node in islice(section.descendants, _MAX_NODES_BEFORE_HEADING):
+        if isinstance(node, Element):
+            if node.tag in HEADINGS:
+                return node
+        elif _is_visible(node):
             return None
-        if first.tag in HEADINGS:
-            return first
-        part = first
     return None
 
 
@@ -98,9 +97,11 @@ def _visible_neighbour(section: Element, direction: str) -> Node | None:
     return None
 
 
-def _is_visible(node: object) -> bool:
+def _is_visible(node: Node) -> bool:
+    """Return whether a node has text near its start."""
     if isinstance(node, Element):
-        return node.tag in HEADINGS or bool(node.text.strip())
+        texts = islice(node.descendants, _MAX_NODES_BEFORE_HEADING)
+        return any(type(text) is Text and bool(text.data.strip()) for text in texts)
     return type(node) is Text and bool(node.data.strip())
 
 
