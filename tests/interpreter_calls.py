@@ -167,7 +167,7 @@ def _jobs(toolkit: _Toolkit, site: str, folder: Path) -> None:
 
 def _everything_else(toolkit: _Toolkit) -> None:
     assert toolkit.connect().crawl_df is not None
-    ads = toolkit.creatives_df(_ADVERTISER, limit=3)
+    ads = toolkit.creatives_df(_ADVERTISER, max_rows=3)
     assert len(ads) == 3
     toolkit.gallery(ads)
     assert len(toolkit.advertisers_df("fulmar"))
@@ -197,7 +197,7 @@ async def _async_forms(toolkit: _Toolkit, site: str) -> None:
     assert (await toolkit.ajob(begun.job_id)).job_id == begun.job_id
     assert len(await toolkit.aexport_df(begun.job_id)) == 2
     await toolkit.ajobs_df()
-    await toolkit.acreatives_df(_ADVERTISER, limit=1)
+    await toolkit.acreatives_df(_ADVERTISER, max_rows=1)
     await toolkit.aadvertisers_df("fulmar")
     await toolkit.acaptures_df("http://docs.test/")
     await toolkit.aengines_df()

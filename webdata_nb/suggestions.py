@@ -26,7 +26,7 @@ _SYNONYMS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
     (
         ("max_pages", "num_results", "max_rows", "limit"),
         (
-            "limit n k num count max size pages results rows max_rows top top_k top_n page_limit "
+            "limit n k num count max size pages results rows top top_k top_n page_limit "
             "max_results num_pages max_urls max_items total hits"
         ),
     ),

@@ -75,6 +75,8 @@ BAD: list[tuple[Callable[..., pd.DataFrame], tuple[Any, ...], dict[str, Any], st
     (creatives_df, ("https://ads.test/x",), {}, "url must be an advertiser's page"),
     (creatives_df, ("AR1",), {"limit": 0}, "limit must be a whole number, 1 or more"),
     (creatives_df, ("AR1",), {"limit": "3"}, "limit must be a whole number, 1 or more"),
+    (creatives_df, ("AR1",), {"limit": 3, "max_rows": 4}, "limit=3 and max_rows=4 .* pass limit"),
+    (creatives_df, ("AR1",), {"max_rows": 0}, "max_rows must be a whole number, 1 or more"),
     (creatives_df, ("AR1",), {"date_range": "today"}, "date_range must be one of yesterday"),
     (jobs_df, (), {"limit": 0}, "limit must be a whole number, 1 or more"),
     (crawl_df, (SITE,), {"ttl": -1}, "ttl must be 0 seconds or more"),

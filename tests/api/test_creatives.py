@@ -107,8 +107,8 @@ def test_ever_new_cursors_over_the_same_rows_end_too(service: WireService) -> No
 
 def test_only_the_wanted_rows_are_requested(service: WireService) -> None:
     service.creatives = creative_rows(100)
-    assert len(creatives_df("AR1", limit=2, skip_details=False)) == 2
-    assert len(creatives_df("AR1", limit=45)) == 45
+    assert len(creatives_df("AR1", max_rows=2, skip_details=False)) == 2
+    assert len(creatives_df("AR1", max_rows=45)) == 45
     requested = [body.get("limit") for body in service.posted(paths.CREATIVES)]
     assert requested == [2, None, 5]
 

@@ -92,7 +92,7 @@ def test_refresh_of_crawls_pages_and_creatives(service: WireService) -> None:
         crawl_df(SITE, max_pages=5, formats=["links"], headers={"X-A": "secret"}),
         crawl_df([SITE, SITE + "b"], max_pages=5),
         scrape_df([SITE, SITE + "b"], formats=["links"]),
-        creatives_df("AR1", limit=2),
+        creatives_df("AR1", max_rows=2),
         creatives_df(["AR1", "AR2"], region=["US", "DE"]),
     ]
     for df in frames:

@@ -92,7 +92,7 @@ def test_repeated_cursor_counts_as_missing_rows(service: WireService) -> None:
     with pytest.raises(IncompleteResult, match="repeats a cursor") as raised:
         creatives_df("AR1")
     assert raised.value.frame["creative_id"].tolist()[:5] == [f"CR{n}" for n in range(1, 6)]
-    assert len(creatives_df("AR1", limit=5)) == 5
+    assert len(creatives_df("AR1", max_rows=5)) == 5
 
 
 @pytest.mark.usefixtures("connected")

@@ -120,7 +120,7 @@ def test_wrong_key_ends_call(service: WireService) -> None:
 @pytest.mark.usefixtures("connected")
 def test_creatives_of_several_advertisers_and_regions(service: WireService) -> None:
     service.creatives = creative_rows(3)
-    df = creatives_df(["AR1", "AR2"], region=["US", "DE"], limit=2)
+    df = creatives_df(["AR1", "AR2"], region=["US", "DE"], max_rows=2)
     assert list(df.columns)[:6] == [
         "advertiser",
         "region",

@@ -77,10 +77,14 @@ def test_creatives_are_read_to_the_last_cursor_or_to_the_limit(service: WireServ
     assert sent[0] == {"advertiser_id": "AR1", "region": "anywhere"}
     assert sent[-1]["url"] == "https://ads.test/advertiser/AR1?x=1"
     assert [body.get("cursor") for body in sent] == [None, "40", "80", None, "40"]
+    # One answer, whichever name the number has.
+    same = creatives_df("https://ads.test/advertiser/AR1?x=1", max_rows=47)
+    assert receipt_of(same)["cache"] == "hit"
     assert receipt_of(some)["request"]["limit"] == 47
+    assert len(service.posted(paths.CREATIVES)) == len(sent)
     assert len(creatives_df("AR1", limit=3)) == 3
     assert service.posted(paths.CREATIVES)[-1]["limit"] == 3
-    assert len(some.webdata.refresh()) == 47
+    assert len(same.webdata.refresh()) == 47
     several = creatives_df(["AR1", "AR2"], limit=3)
     assert several["advertiser"].tolist() == ["AR1"] * 3 + ["AR2"] * 3
 

@@ -132,7 +132,7 @@ def test_retry_reruns_failed_inputs(service: WireService) -> None:
 
     service.fault = broken
     found = search_df(["a", "b", "c"], country=["us"], num_results=3)
-    listed = creatives_df(["AR1", "AR2"], limit=2)
+    listed = creatives_df(["AR1", "AR2"], max_rows=2)
     service.fault = lambda _path, _query: None
     fixed = retry_failed(found)
     assert fixed["query"].tolist() == ["a"] * 3 + ["b"] * 3 + ["c"] * 3

@@ -180,7 +180,7 @@ def test_creatives_arrive_page_by_page(service: WireService) -> None:
     assert joined.equals(creatives_df("AR1", cache=False))
     for cut in (
         creatives_df("AR1", stream=True, refresh=True, limit=50),
-        creatives_df("AR1", stream=True, refresh=True, limit=50),
+        creatives_df("AR1", stream=True, refresh=True, max_rows=50),
     ):
         assert [len(batch) for batch in cut] == [40, 10]
     assert [len(batch) for batch in creatives_df("AR1", stream=True, limit=3)] == [3]

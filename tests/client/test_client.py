@@ -384,7 +384,7 @@ async def test_starts_queue_while_the_plan_is_full(service: Service, client: Cli
 async def test_the_code_of_a_429_tells_credits_from_a_full_plan(
     service: Service, client: Client
 ) -> None:
-    """Neither the words nor the headers say which it is; other services send no code."""
+    """Neither the words nor the headers say which it is; an older service sends no code."""
     full = status(429, {"detail": "wait", "code": "concurrency"}, Retry_After="0")
     service.on("POST search", *[full] * 8)
     assert (await client.start_search(SEARCH)).job_id in service.jobs

@@ -123,7 +123,7 @@ def test_streams(service: ForeignService) -> None:
 def test_creatives() -> None:
     df = webdata_nb.creatives_df("AR1")
     assert df["creative_id"].tolist() == [f"CR{number}" for number in range(5)]
-    df = webdata_nb.creatives_df("AR1", limit=3)
+    df = webdata_nb.creatives_df("AR1", max_rows=3)
     assert df["creative_id"].tolist() == ["CR0", "CR1", "CR2"]
     batches = webdata_nb.creatives_df("AR2", stream=True)
     assert sum(map(len, batches)) == 5

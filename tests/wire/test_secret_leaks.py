@@ -140,7 +140,7 @@ def test_a_notebook_and_its_local_service(
     with connect() as session, record(home / "tape"):
         pages = crawl_df("http://shop.test/", extract=extract, max_pages=2, **visit)
         found = search_df("ants", extract=extract, **visit)
-        ads = creatives_df(MetaStub.advertiser, limit=2)
+        ads = creatives_df(MetaStub.advertiser, max_rows=2)
         started_job = search_job("again", **visit, **hook)
         frames = {"pages": pages, "found": found, "ads": ads, "again": started_job.df()}
         crawled = crawl_job("http://shop.test/", max_pages=1, **hook)

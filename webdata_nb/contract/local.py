@@ -69,7 +69,7 @@ class Hello(_ServiceIdentity):
 
     service: str
     managed: bool
-    pids: tuple[int, ...]
+    pids: tuple[int, ...] = ()
     active_jobs: int
     leases: int
 

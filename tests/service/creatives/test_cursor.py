@@ -17,7 +17,7 @@ FILTERS: Final = {
 }
 EXPIRES_AT: Final = 2e9
 FIRST: Final = ListingPosition("first", 7, "2026-01-01", "2026-01-07", EXPIRES_AT)
-# The cursor of `FIRST.advance("second", 7)` as it is sent.
+# The cursor of `FIRST.advance("second", 7)` that earlier versions created.
 CURSOR: Final = (
     "N9GWAf1HIzQHodOdINyS5PR0_WrbUpsvDvPaVVv5o_wBp5N7ZLjKeyJjIjoic2Vjb25kIiwicCI6MTQsImYiOiIyMDI2"
     "LTAxLTAxIiwibCI6IjIwMjYtMDEtMDciLCJlIjoyMDAwMDAwMDAwLjB9"

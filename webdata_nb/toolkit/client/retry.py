@@ -164,7 +164,7 @@ def is_at_concurrency_limit(headers: Mapping[str, str]) -> bool:
 def is_quota_exhausted(headers: Mapping[str, str], detail: str, code: str | None = None) -> bool:
     """Return whether a 429 means that the credits are used up, so that a retry is useless.
 
-    The service's `code` decides if it is known; other services send none. Any 429 may carry the
+    The service's `code` decides if it is known; older services send none. Any 429 may carry the
     concurrency headers, so a message about concurrency decides first, then one about credits;
     without either, free slots mean that the plan's concurrency is not the reason.
     """

@@ -183,8 +183,7 @@ class JobSpec:
     @classmethod
     def creatives(cls, advertiser: str, **options: Unpack[CreativesOptions]) -> Self:
         """Build a listing of an advertiser's creatives; raises as `search`."""
-        limit, only_new = options.pop("limit", None), options.pop("only_new", False)
-        max_rows = None if limit is None else arguments.check_integer("limit", limit, minimum=1)
+        max_rows, only_new = _max_rows(options), options.pop("only_new", False)
         request = arguments.build_request(CreativesRequest, {**_advertiser(advertiser), **options})
         return cls(
             "creatives",
@@ -227,6 +226,22 @@ class JobSpec:
         params = arguments.request_with_defaults(self.request) if has_defaults else self.body
         params = arguments.without_webhook(params)
         return params if self.max_rows is None else {**params, "max_rows": self.max_rows}
+
+
+def _max_rows(options: CreativesOptions) -> int | None:
+    """Take the number of rows at most from `options`; no page of them has more rows."""
+    values = {"limit": options.pop("limit", None), "max_rows": options.pop("max_rows", None)}
+    given = {
+        name: arguments.check_integer(name, value, minimum=1)
+        for name, value in values.items()
+        if value is not None
+    }
+    if len(set(given.values())) > 1:
+        raise InvalidArgument(
+            f"limit={given['limit']} and max_rows={given['max_rows']} both say how many rows there "
+            "are at most: pass limit"
+        )
+    return next(iter(given.values()), None)
 
 
 def subject_fields(op: TableName, subject: object) -> dict[str, Any]:

@@ -322,6 +322,8 @@ class CreativesOptions(TypedDict, total=False):
         `"yesterday"`, `"last_7_days"`, `"last_30_days"` or `"YYYY-MM-DD..YYYY-MM-DD"`.
     limit
         Rows at most, however many pages they are on; all of them when None.
+    max_rows
+        The same as `limit`: pass one of them.
     only_new
         Send a new request, and leave out the creatives of the last cached answer to the same
         call; without such an answer, everything is new.
@@ -340,6 +342,7 @@ class CreativesOptions(TypedDict, total=False):
     region: str | Sequence[str] | None
     date_range: str | Sequence[str] | None
     limit: int | None
+    max_rows: int | None
     only_new: bool
     skip_details: bool | None
     should_download_assets: bool | None
