@@ -301,7 +301,7 @@ def test_interrupt_cancels_waits_for_clean_up_and_is_raised(call: str) -> None:
 def test_second_interrupt_ends_wait() -> None:
     script = """
         import asyncio, os, signal, threading
-        from webdata_nb import bridge
+        from webdata_nb.toolkit import bridge
         bridge.CLEANUP_S = 60.0
         async def ajob():
             os.kill(os.getpid(), signal.SIGINT)

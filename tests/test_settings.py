@@ -300,7 +300,7 @@ def test_user_without_home_gets_temporary_folders_and_one_warning(tmp_path: Path
         pytest.skip("only root may become a user that the system does not know")
     script = """
         import os
-        from webdata_nb import session
+        from webdata_nb.toolkit import session
         os.setresuid(54321, 0, 0)  # still allowed to write into the test's folder
         for name in ("HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "WEBDATA_HOME"):
             os.environ.pop(name, None)

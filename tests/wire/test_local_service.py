@@ -40,7 +40,8 @@ CHECKOUT = Path(__file__).resolve().parent.parent.parent
 # A program that takes a lease like a kernel, prints the service, and waits for a command.
 CLIENT = """
 import asyncio, json, os, sys
-from webdata_nb import local, settings
+from webdata_nb import settings
+from webdata_nb.toolkit import local
 
 async def main():
     service = await local.ensure(settings.current())
@@ -58,7 +59,8 @@ asyncio.run(main())
 # The same with blocking calls, and with a forked child that runs its exit functions.
 FORKING_CLIENT = """
 import json, os, sys
-from webdata_nb import local, settings
+from webdata_nb import settings
+from webdata_nb.toolkit import local
 from webdata_nb.toolkit.bridge import synced
 
 service = synced(local.ensure)(settings.current())

@@ -18,6 +18,7 @@ _HEADER: Final = re.compile(rb"(" + _TOKEN + rb")[ \t]*:([^\n]*)")
 _WELL_FORMED: Final = re.compile(
     rb"HTTP/[^\r\n]*\r?\n(?:" + _TOKEN + rb":[^\n]*\n|[ \t][^\n]*\n)*\r?\n"
 )
+_START: Final = b"HTTP/"
 _STATUS: Final = slice(9, 12)
 _BODILESS: Final = frozenset({b"204", b"304"})
 _SWITCHING_PROTOCOLS: Final = b"101"
@@ -72,17 +73,23 @@ class ResponseReader(ResponseHandler):
         # What came of the head of the current response; None once it is complete.
         self._head: bytes | None = None
         self._is_reply_to_head = self._is_complete = False
+        # Whether the response before had no body, which may still come.
+        self._follows_bodiless = False
 
     def set_response_params(self, *, skip_payload: bool = False, **options: Any) -> None:
         """Begin the next response of the connection."""
+        self._follows_bodiless = self._is_complete
         self._head, self._is_complete = b"", False
         self._is_reply_to_head = skip_payload
         super().set_response_params(skip_payload=skip_payload, **options)
 
     def data_received(self, data: bytes) -> None:
         """Hand the next bytes on to the parser, heads as a whole."""
-        if self._is_complete and data:
-            self._drop_connection()
+        is_body_of_last = (
+            self._follows_bodiless and self._head == b"" and data[:5] != _START[: len(data)]
+        )
+        if data and (self._is_complete or is_body_of_last):
+            self._drop_connection()  # the next request is sent again on another one
             return
         while self._head is not None:
             received = self._head + data
