@@ -42,7 +42,7 @@ async def test_unwritable_home_is_replaced_with_one_warning(
     await service.close()
 
 
-@pytest.mark.parametrize("free_bytes", [0, 65_536, 524_288])
+@pytest.mark.parametrize("free_bytes", [0, 65_536, 262_144])
 async def test_full_disk_is_named(tmp_path: Path, free_bytes: int) -> None:
     with small_disk(tmp_path, 1) as disk:
         disk.fill(but=free_bytes)
