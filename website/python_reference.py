@@ -59,7 +59,7 @@ TOPICS: Final = {
         "Frames: df.webdata",
         "The accessor of every frame: its receipt, its failed rows, and derived frames.",
         (),
-        ("api.frame_accessor.FrameAccessor",),
+        ("toolkit.api.frame_accessor.FrameAccessor",),
     ),
     "results": Topic(
         "Earlier results",
