@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.local_service import stop
 from tests.wire_service import KEY, WireService
+from webdata_nb import settings
+from webdata_nb.settings import Options
 from webdata_nb.toolkit import bridge
 from webdata_nb.toolkit.api import Session, connect
 from webdata_nb.toolkit.calls import executor
@@ -23,6 +26,14 @@ def running() -> Iterator[WireService]:
 def service(running: WireService) -> WireService:
     running.reset()
     return running
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Give a home whose service the tests of this module share."""
+    home = tmp_path_factory.mktemp("home")
+    yield home
+    stop(settings.current(Options(home=home)))
 
 
 @pytest.fixture(autouse=True)

@@ -12,11 +12,8 @@ import httpx
 import pytest
 from aiohttp import web
 
-from tests.local_service import stop
 from tests.site.server import Site
-from webdata_nb import settings
 from webdata_nb.contract.choices import ENGINES
-from webdata_nb.settings import Options
 from webdata_nb.toolkit.api import search_df
 from webdata_nb.toolkit.jobs import runner
 
@@ -39,14 +36,6 @@ class Wire:
             return await send(transport, request)
 
         monkeypatch.setattr(httpx.AsyncHTTPTransport, "handle_async_request", seen)
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Give a home whose service the tests of this module share."""
-    home = tmp_path_factory.mktemp("home")
-    yield home
-    stop(settings.current(Options(home=home)))
 
 
 @pytest.fixture

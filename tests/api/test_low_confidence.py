@@ -10,27 +10,16 @@ import pandas as pd
 import pytest
 
 from tests.api.receipts import receipt_of
-from tests.local_service import stop
 from tests.service.archives.warc_files import response, write_warc
 from tests.service.documents.test_pdf import drawn_pdf
 from tests.site.document import document, prose
 from tests.site.server import Site
-from webdata_nb import settings
-from webdata_nb.settings import Options
 from webdata_nb.toolkit.api import connect, crawl_df, crawl_job, scrape_df
 
 SCANS = [drawn_pdf(f"{left} 50 200 200 re f") for left in (50, 90)]
 PDF = {"Content-Type": "application/pdf"}
 COUNTS = {"no text layer": 2, "refreshes": 1}
 CLAUSE = "low confidence: 3 rows (2 no text layer, 1 refreshes)"
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Give a home whose service the tests of this module share."""
-    home = tmp_path_factory.mktemp("home")
-    yield home
-    stop(settings.current(Options(home=home)))
 
 
 @pytest.fixture

@@ -11,13 +11,10 @@ import pytest
 from aiohttp import web
 
 from tests.api.receipts import receipt_of
-from tests.local_service import stop
 from tests.service.extract.stub_model import StubModel, always_reply
 from tests.site.server import Site
-from webdata_nb import settings
 from webdata_nb.contract.choices import ENGINES
 from webdata_nb.errors import JobFailed
-from webdata_nb.settings import Options
 from webdata_nb.toolkit.api import (
     connect,
     crawl_df,
@@ -27,14 +24,6 @@ from webdata_nb.toolkit.api import (
     scrape_df,
     search_df,
 )
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Give a home whose service the tests of this module share."""
-    home = tmp_path_factory.mktemp("home")
-    yield home
-    stop(settings.current(Options(home=home)))
 
 
 @pytest.fixture

@@ -9,25 +9,14 @@ import pandas as pd
 import pytest
 
 from tests.api.receipts import receipt_of
-from tests.local_service import stop
 from tests.site.server import Site
 from tests.wire_service import WireService
-from webdata_nb import settings
 from webdata_nb.contract import outcomes
 from webdata_nb.contract.replies import ReceiptEntry
 from webdata_nb.errors import InvalidArgument, NotFound, NotSupported, OfflineError
-from webdata_nb.settings import Options
 from webdata_nb.toolkit import cache
 from webdata_nb.toolkit.api import Session, awhy, connect, crawl_df, crawl_job, search_df, why
 from webdata_nb.toolkit.cache import receipt_files
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Give a home whose service the tests of this module share."""
-    home = tmp_path_factory.mktemp("home")
-    yield home
-    stop(settings.current(Options(home=home)))
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ MIN_MENU_LINKS = 2
 MIN_TEXT_WORDS = 30
 """A hidden element of plain text is content above this many words."""
 
-_MAY_BE_HIDDEN = "[style],[hidden]"
+MAY_BE_HIDDEN = "[style],[hidden]"
 _HIDING_ATTRIBUTES = ("hidden", "style", "aria-hidden")
 _HIDDEN_PANELS = '[hidden],[aria-hidden="true"],[style*=none i],[style*=hidden i]'
 _PANEL_ROLES = frozenset({"tabpanel", "region"})
@@ -41,7 +41,7 @@ def remove_hidden_elements(content: Element, elements_by_tag: dict[str, list[Ele
     Menus, tabs and dialogs are hidden until a click, and many pages hide everything until a
     script runs. Only short hidden elements go: status messages, bot traps, labels.
     """
-    elements = [element for element in content.select(_MAY_BE_HIDDEN) if is_hidden_part(element)]
+    elements = [element for element in content.select(MAY_BE_HIDDEN) if is_hidden_part(element)]
     dialogs = elements_by_tag.get("dialog", ())
     elements += [
         dialog for dialog in dialogs if dialog.attr("open") is None and not _is_section(dialog)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from webdata_nb.page.content.block_tree import HEADINGS
 from webdata_nb.page.content.class_names import TITLE, word_set
-from webdata_nb.page.content.parser import group_by_tag
+from webdata_nb.page.content.parser import group_by_tag, letters_and_digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -78,8 +78,11 @@ def find_headline(text_runs: Iterable[TextRun], title: str) -> TextRun | None:
     site, which another heading repeats.
     """
     title_words = set(_WORD.findall(title.lower()))
-    whole = _letters(title)
-    names = {whole, *(_letters(title[: sign.start()]) for sign in _SEPARATOR.finditer(title))}
+    whole = letters_and_digits(title)
+    names = {
+        whole,
+        *(letters_and_digits(title[: sign.start()]) for sign in _SEPARATOR.finditer(title)),
+    }
     headline, best_rank = None, 0
     for run in text_runs:
         tag = run.block.tag
@@ -89,16 +92,12 @@ def find_headline(text_runs: Iterable[TextRun], title: str) -> TextRun | None:
         if rank <= best_rank and tag != "h1":
             continue
         text = run.text
-        letters = _letters(text) if run.link_words < run.words else ""
+        letters = letters_and_digits(text) if run.link_words < run.words else ""
         if tag == "h1" and letters and letters in names:
             return run
         if rank > best_rank and ((letters and letters == whole) or _repeats(text, title_words)):
             headline, best_rank = run, rank
     return headline
-
-
-def _letters(text: str) -> str:
-    return "".join(filter(str.isalnum, text)).lower()
 
 
 def _repeats(text: str, title_words: set[str]) -> bool:

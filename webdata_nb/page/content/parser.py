@@ -54,6 +54,7 @@ __all__ = [
     "elements_of",
     "elements_with_tags",
     "group_by_tag",
+    "letters_and_digits",
     "make_element",
     "microdata_of",
     "nearest_ancestor",
@@ -313,6 +314,11 @@ def node_after_last_child(child: Node, ancestor: Element, after: Node | None) ->
 def collapse_whitespace(text: str) -> str:
     """Replace each run of white space by a space and strip the ends."""
     return " ".join(text.split())
+
+
+def letters_and_digits(text: str) -> str:
+    """Return a text in lower case without anything else, for comparisons of titles and ids."""
+    return "".join(filter(str.isalnum, text)).lower()
 
 
 def text_of(node: Node) -> str:

@@ -18,7 +18,7 @@ from webdata_nb.page.content.class_names import (
     SIGN_UP,
     traits_of,
 )
-from webdata_nb.page.content.parser import Element, Text, text_of
+from webdata_nb.page.content.parser import Element, Text, letters_and_digits, text_of
 from webdata_nb.page.content.tags import HEADINGS
 from webdata_nb.page.content.trailer_headings import is_trailer_heading
 
@@ -107,16 +107,12 @@ def _is_visible(node: Node) -> bool:
 
 def _is_made_from(heading: str, identifier: str) -> bool:
     """Return whether an id is a heading, after a prefix such as ``s-``."""
-    name = _slug(identifier)
+    name = letters_and_digits(identifier)
     for text in (heading, _SECTION_NUMBER.sub("", heading, count=1)):
-        slug = _slug(text)
+        slug = letters_and_digits(text)
         if slug and name.endswith(slug):
             return not traits_of(name[: -len(slug)]) & NOT_CONTENT
     return False
-
-
-def _slug(text: str) -> str:
-    return "".join(filter(str.isalnum, text)).lower()
 
 
 def _holds_text(section: Element) -> bool:

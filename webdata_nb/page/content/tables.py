@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 
 from webdata_nb.page.content.footnote_marks import mark_of
 from webdata_nb.page.content.footnotes import REFERENCE
-from webdata_nb.page.content.hidden_elements import is_hidden_part
+from webdata_nb.page.content.hidden_elements import MAY_BE_HIDDEN, is_hidden_part
 from webdata_nb.page.content.parser import Element, Text, collapse_whitespace, text_of
 from webdata_nb.page.content.raw_formulas import LATEX
-from webdata_nb.page.content.tags import BLOCKS, NOT_RENDERED, NOT_TEXT
+from webdata_nb.page.content.tags import BLOCKS, NOT_RENDERED, NOT_TEXT, PREFORMATTED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -40,8 +40,9 @@ _BLOCKS = 'table,pre,h1,h2,h3,h4,h5,h6,blockquote,math[display="block"]'
 _BLOCKS_WITHOUT_CODE = _BLOCKS.replace("pre,", "")
 _LISTS = "ul,ol,dl"
 _SPANNING = "[colspan],[rowspan]"
-_MAY_BE_HIDDEN = "[style],[hidden]"
 _EXPONENT: Final = re.compile(r"\s*[-+\u2212]?\d{1,9}\s*")
+_REFERENCES = frozenset({"sup", "a"})
+_LINES = BLOCKS | {"br", *PREFORMATTED}
 _UNREAD = NOT_RENDERED | NOT_TEXT | {"button"}
 # fmt: off
 _TOTALS: Final = frozenset({
@@ -134,9 +135,7 @@ def find_tables(root: Node, *, lenient: bool = False) -> Iterator[tuple[Element,
     for element in root.iter_elements({"table"}):
         if element in inner:
             continue
-        table = read_table(element)
-        if table is None and lenient and element.select_one("table") is None:
-            table = read_table(element, lenient=True)
+        table = read_table(element, lenient=lenient and element.select_one("table") is None)
         if table is not None:
             inner.update(element.select("table"))
             yield element, table
@@ -144,20 +143,19 @@ def find_tables(root: Node, *, lenient: bool = False) -> Iterator[tuple[Element,
 
 def read_table(element: Element, *, lenient: bool = False) -> PageTable | None:
     """Read a table; None if it arranges the page, so that its cells are blocks of text."""
-    rows = table_rows(element)
+    rows = [] if _is_layout_role(element) else table_rows(element)
     if not rows:
         return None
     header_rows = _count_header_rows(rows)
-    is_large = sum(len(row.cells) for row in rows) > MAX_GRID_CELLS
-    if _is_layout_role(element):
-        return None
-    if not (is_large or lenient) and _is_layout(element, rows, header_rows):
-        return None
-    grid = None if is_large else _grid(element, rows)
-    if grid is None:
-        if not is_large:
-            return None
+    grid: list[list[Element | None]] | None
+    if sum(len(row.cells) for row in rows) > MAX_GRID_CELLS:
         grid = [list(row.cells) for row in rows]  # no cell is lost
+    elif not lenient and _is_layout(element, rows, header_rows):
+        grid = None
+    else:
+        grid = _grid(element, rows)
+    if grid is None:
+        return None
     titles: list[Element] = list(child_elements(element, {"caption"}))
     while 0 < header_rows < len(grid) and len(grid[0]) > 1 and _is_title(rows[0], len(grid[0])):
         titles.append(rows[0].cells[0])
@@ -215,7 +213,7 @@ def cell_text(cell: Element) -> str:
     children = cell.children
     if len(children) == 1 and type(children[0]) is Text:
         return collapse_whitespace(children[0].data)
-    may_be_hidden = cell.select_one(_MAY_BE_HIDDEN) is not None
+    may_be_hidden = cell.select_one(MAY_BE_HIDDEN) is not None
     pieces: list[str] = []
     images: list[Element] = []
     todo: list[Node | str] = [cell]
@@ -239,7 +237,7 @@ def cell_text(cell: Element) -> str:
                 continue
             if tag == "sup" and pieces and pieces[-1][-1:].isalnum() and is_exponent(node):
                 pieces.append("^")
-            if tag in BLOCKS or tag in _BREAKS:
+            if tag in _LINES:
                 pieces.append(" ")
                 todo.append(" ")
             todo.extend(reversed(node.children))
@@ -247,10 +245,6 @@ def cell_text(cell: Element) -> str:
     if not text:
         text = collapse_whitespace(" ".join(image.attr("alt") or "" for image in images))
     return text
-
-
-_REFERENCES = frozenset({"sup", "a"})
-_BREAKS = frozenset({"br", "hr", "pre", "listing", "xmp"})
 
 
 def is_exponent(raised: Element) -> bool:
@@ -286,7 +280,7 @@ def table_rows(table: Element) -> list[TableRow]:
     rows = [
         TableRow(row, child_elements(row, _CELLS), section) for row, section in _row_elements(table)
     ]
-    if table.select_one(_MAY_BE_HIDDEN) is not None:
+    if table.select_one(MAY_BE_HIDDEN) is not None:
         rows = [
             TableRow(
                 row.element, [cell for cell in row.cells if not is_hidden_part(cell)], row.section

@@ -32,6 +32,7 @@ BLOCKS = frozenset({
 })
 """Elements that begin and end a line."""
 # fmt: on
+PREFORMATTED = ("pre", "listing", "xmp")
 
 INDEXED = frozenset(
     {

@@ -15,7 +15,7 @@ from webdata_nb.page.content.parser import (
 )
 from webdata_nb.page.content.raw_formulas import LATEX
 from webdata_nb.page.content.tables import is_exponent
-from webdata_nb.page.content.tags import BLOCKS, HEADINGS, NOT_TEXT
+from webdata_nb.page.content.tags import BLOCKS, HEADINGS, NOT_TEXT, PREFORMATTED
 from webdata_nb.page.markdown.code_blocks import text_of_lines
 from webdata_nb.page.markdown.emphasis import (
     SEPARATOR,
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     """A writer's method that writes the start of an element and returns what writes its end."""
 
 CODE: Final = ("code", "kbd", "samp")
-PREFORMATTED: Final = ("pre", "listing", "xmp")
 _TITLES: Final = frozenset({*HEADINGS, "summary", "dt"})
 _MAX_LABEL_CHARACTERS: Final = 100
 _MAX_JOINED_CODE_CHARACTERS: Final = 200

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from webdata_nb.page.content.tables import header_text
+from webdata_nb.page.content.tags import PREFORMATTED
 from webdata_nb.page.markdown.code_blocks import text_of_lines
 from webdata_nb.page.markdown.escaping import code_span
-from webdata_nb.page.markdown.inline import PREFORMATTED, InlineWriter, skip
+from webdata_nb.page.markdown.inline import InlineWriter, skip
 from webdata_nb.page.markdown.latex import without_bars
 
 if TYPE_CHECKING:

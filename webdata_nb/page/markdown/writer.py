@@ -14,7 +14,7 @@ from webdata_nb.page.content.tables import (
     read_table,
     table_rows,
 )
-from webdata_nb.page.content.tags import HEADINGS, LISTS
+from webdata_nb.page.content.tags import HEADINGS, LISTS, PREFORMATTED
 from webdata_nb.page.markdown.code_blocks import write_code_block
 from webdata_nb.page.markdown.emphasis import Delimiter
 from webdata_nb.page.markdown.escaping import (
@@ -25,7 +25,7 @@ from webdata_nb.page.markdown.escaping import (
     resolve_dollars,
     squeeze,
 )
-from webdata_nb.page.markdown.inline import PREFORMATTED, InlineWriter, skip
+from webdata_nb.page.markdown.inline import InlineWriter, skip
 from webdata_nb.page.markdown.latex import clean_latex, display_formula
 from webdata_nb.page.markdown.mathml import mathml_to_latex
 from webdata_nb.page.markdown.tables import CellWriter, write_table

@@ -117,7 +117,7 @@ def encode_entry(
         "shape": b64encode(result.shape).decode(),
         "hops": result.hops,
         "unrequested": not result.was_requested,
-        "doubt": result.low_confidence,
+        "low_confidence": result.low_confidence,
         "text": text,
         "facts": facts,
     }
@@ -143,7 +143,7 @@ def decode_entry(entry: bytes) -> tuple[str, CrawlResult]:
         shape=b64decode(data.get("shape", "")),
         hops=data.get("hops", 0),
         was_requested=not data.get("unrequested", False),
-        low_confidence=data.get("doubt", ""),
+        low_confidence=data.get("low_confidence", ""),
     )
 
 

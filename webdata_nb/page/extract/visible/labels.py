@@ -17,7 +17,7 @@ from webdata_nb.page.content.parser import (
     collapse_whitespace,
     element_before,
 )
-from webdata_nb.page.content.tags import NOT_RENDERED
+from webdata_nb.page.content.tags import HEADINGS, NOT_RENDERED
 from webdata_nb.page.extract.field_names import normalize_short_name
 from webdata_nb.page.extract.visible.element_names import (
     ASIDE,
@@ -58,7 +58,7 @@ _CHOOSER: Final = re.compile(
 )
 _NO_CONTENT: Final = frozenset(
     {"nav", "footer", "aside", "form", "label", "button", "select", "dialog"}
-    | {"h1", "h2", "h3", "h4", "h5", "h6", "figcaption", "blockquote", "pre", "code", "textarea"}
+    | {*HEADINGS, "figcaption", "blockquote", "pre", "code", "textarea"}
     | NOT_RENDERED
 )
 _CONTENT: Final = frozenset({"main", "article"})
@@ -66,7 +66,7 @@ _NO_CONTENT_FLAGS: Final = ASIDE | CHOICE | HIDDEN | OVERLAY
 _BLOCKS: Final = frozenset(
     {"p", "div", "li", "ul", "ol", "section", "article", "main", "header", "address", "body"}
     | {"dt", "dd", "td", "th", "tr", "table", "dl", "form", "hr", "details", "summary", "figure"}
-    | {"h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "pre", "aside", "footer", "nav"}
+    | {*HEADINGS, "blockquote", "pre", "aside", "footer", "nav"}
 )
 _COLONS: Final = frozenset(":\uff1a")
 _SEPARATORS: Final = frozenset("|;\u00b7\u2022\u2013\u2014")
