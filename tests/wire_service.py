@@ -28,7 +28,7 @@ from webdata_nb.contract.fields import Strict
 from webdata_nb.contract.requests import (
     CrawlRequest,
     CreativesRequest,
-    IncrementalCrawlRequest,
+    ExtendedCrawlRequest,
     SearchRequest,
 )
 
@@ -179,7 +179,7 @@ class WireService:
         self.exported: bytes | None = None
         self.has_receipts = False
         self.honours_idempotency_keys = False
-        self.offers_incremental_crawls = False
+        self.offers_extended_crawls = False
         self.api_keys = {KEY}
         self._jobs_by_key: dict[tuple[str | None, str], str] = {}
         self.jobs: dict[str, Job] = {}
@@ -228,7 +228,7 @@ class WireService:
         handlers = {
             ("POST", paths.SEARCH): self._start_search,
             ("POST", paths.CRAWL): self._start_crawl,
-            ("POST", paths.INCREMENTAL_CRAWLS): self._start_incremental_crawl,
+            ("POST", paths.EXTENDED_CRAWLS): self._start_extended_crawl,
             ("GET", paths.SEARCH_JOB): self._search_status,
             ("GET", paths.CRAWL_JOB): self._crawl_status,
             ("GET", paths.CRAWL_RECEIPT): self._receipt,
@@ -299,10 +299,10 @@ class WireService:
     def _start_crawl(self, request: Request, body: Any) -> Response:
         return self._start(request, CrawlRequest, body)
 
-    def _start_incremental_crawl(self, request: Request, body: Any) -> Response:
-        if not self.offers_incremental_crawls:
+    def _start_extended_crawl(self, request: Request, body: Any) -> Response:
+        if not self.offers_extended_crawls:
             return JSONResponse({"detail": "Not Found"}, 404)
-        return self._start(request, IncrementalCrawlRequest, body)
+        return self._start(request, ExtendedCrawlRequest, body)
 
     def _search_status(self, request: Request, _body: Any) -> Response:
         job_id, job = self._job(request, "search")

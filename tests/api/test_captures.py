@@ -244,18 +244,24 @@ def test_failed_captures_are_not_tried_again(
         ({"as_of": "2024-06-01", "max_distance": "30 days"}, "max_distance must be a number"),
         ({"source": "wayback"}, "source has a meaning only with as_of"),
         ({"max_distance": 3}, "max_distance has a meaning only with as_of"),
-        ({"as_of": "2024-06-01", "since": "last"}, "since is not possible with as_of"),
-        ({"as_of": "2024-06-01", "recheck": 0.1}, "recheck is not possible with as_of"),
-        ({"as_of": "2024-06-01", "archive": "a.warc.gz"}, "archive is not possible with as_of"),
-        ({"as_of": "2024-06-01", "url": "a.warc.gz"}, "archive is not possible with as_of"),
-        ({"as_of": "2024-06-01", "out": "a.warc.gz"}, "a WARC file as out is not possible"),
-        ({"as_of": "2024-06-01", "render": True}, "no browser loads them"),
-        ({"as_of": "2024-06-01", "formats": ["screenshot"]}, "no browser loads them"),
-        ({"as_of": "2024-06-01", "headers": {"X": "y"}}, "nothing is sent to the site"),
-        ({"as_of": "2024-06-01", "purpose": "research"}, "leave out rights and purpose"),
-        ({"as_of": "2024-06-01", "check_links": True}, "requests links as they are now"),
-        ({"as_of": "2024-06-01", "rights": True}, "leave out rights and purpose"),
-        ({"as_of": "2024-06-01", "max_pages": 1001}, "max_pages must be"),
+        ({"as_of": "2024-06-01", "since": "last"}, "as_of and since cannot be combined"),
+        ({"as_of": "2024-06-01", "recheck": 0.1}, "recheck has a meaning only with since"),
+        ({"as_of": "2024-06-01", "archive": "a.warc.gz"}, "archive and as_of cannot be combined"),
+        ({"as_of": "2024-06-01", "url": "a.warc.gz"}, "archive and as_of cannot be combined"),
+        (
+            {"as_of": "2024-06-01", "out": "a.warc.gz"},
+            "as_of and a WARC file as out cannot be combined",
+        ),
+        ({"as_of": "2024-06-01", "render": True}, "as_of and a browser cannot be combined"),
+        (
+            {"as_of": "2024-06-01", "formats": ["screenshot"]},
+            "as_of and a browser cannot be combined",
+        ),
+        ({"as_of": "2024-06-01", "headers": {"X": "y"}}, "as_of and headers cannot be combined"),
+        ({"as_of": "2024-06-01", "purpose": "research"}, "as_of and purpose cannot be combined"),
+        ({"as_of": "2024-06-01", "check_links": True}, "as_of and check_links cannot be combined"),
+        ({"as_of": "2024-06-01", "rights": True}, "as_of and rights cannot be combined"),
+        ({"as_of": "2024-06-01", "max_pages": 1001}, "with a folder or URL for the rows as out"),
     ],
 )
 def test_what_makes_no_sense_with_as_of_is_refused_before_a_service_starts(
@@ -293,10 +299,10 @@ def test_wrong_arguments_of_a_listing(
 def test_a_service_without_archives_is_refused(service: WireService) -> None:
     with pytest.raises(NotSupported, match=r"asks no web archives \(POST /v1/captures\)"):
         captures_df(URL)
-    with pytest.raises(NotSupported, match=r"crawls no web archives .*; nothing was started"):
+    with pytest.raises(NotSupported, match=r"/v1/crawls, which as_of needs; nothing was started"):
         crawl_df(URL, as_of="2024-06-01")
     assert {request.path for request in service.requests} <= {
-        *("/v1/captures", "/v1/dated-crawls", "/v1/jobs"),
+        *("/v1/captures", "/v1/crawls", "/v1/jobs"),
     }
 
 

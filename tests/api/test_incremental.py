@@ -52,12 +52,13 @@ def frame_of(receipt: dict[str, Any] | None) -> pd.DataFrame:
         ({"since": "last", "recheck": "0.1"}, "recheck must be a share"),
         ({"recheck": 0.1}, "recheck has a meaning only with since"),
         ({"since": "last", "cache": False}, "finds the earlier crawl in the cache"),
-        ({"since": "last", "stream": True}, "stream is not possible with since"),
-        ({"since": "last", "lazy": True}, "lazy is not possible with since"),
-        ({"since": "last", "executor": "dask"}, "executor is not possible with since"),
-        ({"since": "last", "wait_for": 100}, "not possible with pages that a browser loads"),
-        ({"since": JOB, "formats": ["screenshot"]}, "not possible with pages that a browser"),
-        ({"since": "last", "max_pages": 2000}, "max_pages up to 1000; it is 2000"),
+        ({"since": "last", "lazy": True}, "since and lazy cannot be combined"),
+        ({"since": "last", "executor": "dask"}, "since and a Dask executor cannot be combined"),
+        ({"since": "last", "wait_for": 100}, "since and a browser cannot be combined"),
+        ({"since": JOB, "formats": ["screenshot"]}, "since and a browser cannot be combined"),
+        ({"since": JOB, "rights": True}, "since and rights cannot be combined"),
+        ({"since": JOB, "purpose": "search"}, "since and purpose cannot be combined"),
+        ({"since": "last", "max_pages": 2000}, "with a folder or URL for the rows as out"),
         ({"since": "last", "max_pages": 0}, "max_pages must be"),
         ({"since": "last", "offline": True}, "offline mode is on, and since asks"),
         ({"since": JOB, "offline": True}, "offline mode is on, and since asks"),
@@ -82,22 +83,26 @@ def test_one_earlier_crawl_for_several_sites_is_refused(service: WireService) ->
 def test_a_service_without_incremental_crawls_refuses_before_it_starts(
     service: WireService, connected: Session, since: Any
 ) -> None:
-    with pytest.raises(NotSupported, match=r"offers no incremental crawls.*nothing was started"):
+    with pytest.raises(NotSupported, match=r"/v1/crawls, which since needs; nothing was started"):
         connected.crawl_df(SITE, since=since)
     assert service.jobs == {}
     assert service.posted(paths.CRAWL) == []
 
 
-def refuse_since(service: WireService, problem_type: str, *, field: str = "since") -> None:
+def refuse_since(service: WireService, problem_type: str, *, field: str = "base.job_id") -> None:
     """Let the service refuse the earlier crawl, or what `field` names."""
-    problem = {"loc": ["body", field], "msg": "that is not possible", "type": problem_type}
+    problem = {
+        "loc": ["body", *field.split(".")],
+        "msg": "that is not possible",
+        "type": problem_type,
+    }
 
     def fault(path: str, _query: dict[str, str]) -> Response | None:
-        bodies = service.posted(paths.INCREMENTAL_CRAWLS)
-        is_refused = path == paths.INCREMENTAL_CRAWLS and "since" in bodies[-1]
+        bodies = service.posted(paths.EXTENDED_CRAWLS)
+        is_refused = path == paths.EXTENDED_CRAWLS and "base" in bodies[-1]
         return JSONResponse({"detail": [problem]}, 422) if is_refused else None
 
-    service.offers_incremental_crawls, service.fault = True, fault
+    service.offers_extended_crawls, service.fault = True, fault
 
 
 @pytest.mark.parametrize("since", ["last", datetime(2126, 1, 1, tzinfo=UTC)])
@@ -107,8 +112,8 @@ def test_an_unusable_earlier_crawl_is_replaced_by_a_full_one(
     first = receipt_of(connected.crawl_df(SITE))
     refuse_since(service, "earlier_crawl_unusable")
     again = receipt_of(connected.crawl_df(SITE, since=since))
-    since_values = [body.get("since") for body in service.posted(paths.INCREMENTAL_CRAWLS)]
-    assert since_values == [first["job_id"], None]
+    bases = [body.get("base") for body in service.posted(paths.EXTENDED_CRAWLS)]
+    assert bases == [{"job_id": first["job_id"]}, None]
     assert again["revalidation"]["since"] is None
     assert again["revalidation"]["refusal"] == "that is not possible"
     text = "all pages new, as the earlier crawl cannot be used: that is not possible"
@@ -129,15 +134,18 @@ def test_a_time_finds_the_last_crawl_that_was_not_after_it(
         "pandas": pd.Timestamp(at.astimezone().replace(tzinfo=None)),
         "pandas with zone": pd.Timestamp(at).tz_convert("Asia/Tokyo"),
     }
-    service.offers_incremental_crawls = True
+    service.offers_extended_crawls = True
     connected.crawl_df(SITE, since=times[kind])
-    [body] = service.posted(paths.INCREMENTAL_CRAWLS)
-    assert body["since"] == first["job_id"]
+    [body] = service.posted(paths.EXTENDED_CRAWLS)
+    assert body["base"] == {"job_id": first["job_id"]}
 
 
 @pytest.mark.parametrize(
     ("problem_type", "field"),
-    [("value_error", "since"), ("", "since"), ("earlier_crawl_unusable", "url")],
+    [
+        *(("value_error", "base.job_id"), ("", "base.job_id")),
+        ("earlier_crawl_unusable", "url"),
+    ],
 )
 def test_any_other_refusal_of_since_is_an_error(
     service: WireService, connected: Session, problem_type: str, field: str
@@ -146,7 +154,7 @@ def test_any_other_refusal_of_since_is_an_error(
     refuse_since(service, problem_type, field=field)
     with pytest.raises(InvalidRequest, match="that is not possible"):
         connected.crawl_df(SITE, since="last")
-    assert len(service.posted(paths.INCREMENTAL_CRAWLS)) == 1
+    assert len(service.posted(paths.EXTENDED_CRAWLS)) == 1
 
 
 @pytest.fixture

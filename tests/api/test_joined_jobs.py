@@ -117,7 +117,7 @@ def has_joined(df: pd.DataFrame) -> bool:
 def test_same_call_joins_the_job_of_a_killed_one(
     service: WireService, connected: Session, tmp_path: Path, form: str, *, runs_on: bool
 ) -> None:
-    service.offers_incremental_crawls = True
+    service.offers_extended_crawls = True
     service.crawl.rows = crawl_rows(1 if form == "scrape" else 5)
     out = tmp_path / ("changes.parquet" if form == "watch" else "rows.parquet")
     end = signal.SIGKILL if runs_on else signal.SIGTERM

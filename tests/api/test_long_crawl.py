@@ -37,9 +37,8 @@ PAGES = 1100
         ({"max_pages": 2000}, "or up to 100000 with a folder or URL for the rows as out"),
         ({"max_pages": 2000, "out": "rows.parquet"}, "must name a directory"),
         ({"max_pages": 2000, "out": "nowhere://x"}, "does not support nowhere"),
-        ({"max_pages": 2000, "out": "rows", "stream": True}, "stream has a meaning only with"),
-        ({"max_pages": 2000, "out": "rows", "lazy": True}, "lazy has a meaning only with"),
-        ({"max_pages": 2000, "out": "rows", "executor": "dask"}, "executor has a meaning only"),
+        ({"max_pages": 2000, "out": "rows", "lazy": True}, "1,000 pages and lazy cannot be"),
+        ({"max_pages": 2000, "out": "rows", "executor": "dask"}, "1,000 pages and a Dask exec"),
         ({"max_pages": 100_001, "out": "rows"}, "max_pages must be"),
         ({"max_pages": 2**63, "out": "rows"}, "max_pages must be"),
         ({"max_pages": 0, "out": "rows"}, "max_pages must be"),
@@ -63,7 +62,9 @@ def test_bad_input_is_refused_before_any_work(
 
 @pytest.mark.usefixtures("connected")
 def test_several_sites_and_jobs_are_refused(service: WireService, tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match="url must be one URL, because max_pages is 2000"):
+    with pytest.raises(
+        InvalidArgument, match="more than 1,000 pages and a list cannot be combined"
+    ):
         crawl_df([SITE, SITE], max_pages=2000, out=tmp_path)
     with pytest.raises(InvalidArgument, match="max_pages must be"):
         crawl_job(SITE, max_pages=2000)
@@ -76,7 +77,7 @@ def test_a_service_without_long_crawls_refuses_before_it_starts(
     service: WireService, connected: Session, tmp_path: Path
 ) -> None:
     with pytest.raises(
-        NotSupported, match=r"offers no crawls of more than 1000.*nothing was started"
+        NotSupported, match=r"/v1/crawls, which max_pages=2000 needs; nothing was started"
     ):
         connected.crawl_df(SITE, max_pages=2000, out=tmp_path / "rows")
     assert service.jobs == {}

@@ -154,7 +154,7 @@ def test_docstring_examples_run(
 ) -> None:
     monkeypatch.setenv("WEBDATA_BASE_URL", service.url)
     monkeypatch.setenv("WEBDATA_API_KEY", KEY)
-    service.has_receipts = service.offers_incremental_crawls = True
+    service.has_receipts = service.offers_extended_crawls = True
     names = {name: getattr(api, name) for name in api.__all__}
     finder = doctest.DocTestFinder(recurse=False)
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)

@@ -112,7 +112,7 @@ def test_what_a_service_does_not_offer_leaves_no_file(
 def test_a_call_that_must_not_wait_is_refused_while_another_one_runs(
     service: WireService, connected: Session, tmp_path: Path
 ) -> None:
-    service.offers_incremental_crawls = True
+    service.offers_extended_crawls = True
     out = tmp_path / "changes.parquet"
     assert connected.watch_df(SITE, out=out).empty
     service.crawl.running = True

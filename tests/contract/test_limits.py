@@ -11,11 +11,12 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from webdata_nb.contract import limits
-from webdata_nb.contract.archive_requests import CapturesRequest, DatedCrawlRequest
 from webdata_nb.contract.local import SessionSettings, StopRequest
 from webdata_nb.contract.requests import (
+    CapturesRequest,
     CrawlRequest,
     CreativesRequest,
+    ExtendedCrawlRequest,
     NoParameters,
     ScrapeOptions,
     SearchRequest,
@@ -27,7 +28,7 @@ REQUESTS: list[type[BaseModel]] = [
     CrawlRequest,
     CreativesRequest,
     CapturesRequest,
-    DatedCrawlRequest,
+    ExtendedCrawlRequest,
     WebhookTest,
     NoParameters,
 ]

@@ -34,7 +34,7 @@ async def outcomes(client: Client, job_id: str) -> dict[str, str]:
 
 
 async def start(client: Client, body: dict[str, Any]) -> str:
-    return (await client.start_incremental_crawl(body)).job_id
+    return (await client.start_extended_crawl(body)).job_id
 
 
 def change(versions: VersionedSite) -> None:
@@ -57,7 +57,7 @@ async def test_rows_and_outcomes_are_exact_after_kills(
         before = {row["url"]: row for row in (await rows_after(client, first, 10**6)).data}
         change(versions)
         site.latency = 0.05
-        job_id = await start(client, {**body, "since": first, "recheck": RECHECK})
+        job_id = await start(client, {**body, "base": {"job_id": first, "recheck": RECHECK}})
     site.forget()
     for _ in range(KILLS):
         async with connected(local_settings) as (client, _):

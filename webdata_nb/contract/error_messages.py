@@ -42,6 +42,7 @@ _TYPE_MESSAGES: Final[Mapping[str, str]] = MappingProxyType(
 _MESSAGES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "missing": "is required",
+        "conflict": "{reason}",
         "extra_forbidden": "is not a known field",
         "json_invalid": "must be valid JSON",
         "none_required": "must be null",

@@ -35,26 +35,23 @@ EXAMPLES: Final[Mapping[str, Mapping[str, Any]]] = {
             **_WEBHOOK,
         },
     },
-    "startLongCrawl": {
+    "startExtendedCrawl": {
         "a large site": {
             "url": "https://example.com/",
             "max_pages": 50_000,
             "sitemap": True,
             "scrape_options": {"formats": ["markdown"]},
         },
-    },
-    "startIncrementalCrawl": {
+        "a list of pages": {
+            "urls": ["https://example.com/docs/", "https://example.com/about"],
+        },
         "the pages that changed": {
             "url": "https://example.com/docs/",
-            "since": "5f0f1f8a-2a4f-4d0e-9a55-3f1f5f6f7a01",
-            "recheck": 0.02,
+            "base": {"job_id": "5f0f1f8a-2a4f-4d0e-9a55-3f1f5f6f7a01", "recheck": 0.02},
         },
-    },
-    "startDatedCrawl": {
         "the documentation in June 2024": {
             "url": "https://example.com/docs/",
-            "as_of": "2024-06-01",
-            "max_distance": 14,
+            "source": {"web_archive": {"as_of": "2024-06-01", "max_distance": 14}},
             "scrape_options": {"formats": ["markdown"]},
         },
     },

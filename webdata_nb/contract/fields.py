@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
@@ -24,6 +25,8 @@ from webdata_nb.contract import limits
 from webdata_nb.contract.choices import FORMATS, Format
 from webdata_nb.contract.countries import country_code
 
+# The first captures of the Wayback Machine.
+FIRST_YEAR: Final = 1996
 # RFC 9110 token; the connection's own headers are not the caller's to set.
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _SENDABLE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
@@ -368,7 +371,7 @@ HttpUrl = Annotated[
     _text_schema(format="uri", minLength=1, maxLength=limits.URL_LENGTH),
 ]
 StoredJobId = Annotated[
-    str, AfterValidator(_job_id), _text_schema(format="uuid", pattern=_UUID.pattern)
+    str, AfterValidator(_job_id), _text_schema(format="uuid", pattern=_UUID.pattern, maxLength=36)
 ]
 Recheck = Annotated[
     float,
@@ -454,7 +457,7 @@ DeviceName = Annotated[str, Field(min_length=1, max_length=limits.DEVICE_LENGTH)
 WebhookSecret = Annotated[str, Field(min_length=1, max_length=limits.WEBHOOK_SECRET_LENGTH)]
 NumResults = Annotated[int, *whole(limits.NUM_RESULTS)]
 MaxPages = Annotated[int, *whole(limits.MAX_PAGES)]
-LongCrawlPages = Annotated[int, *whole(limits.LONG_CRAWL_PAGES)]
+ExtendedMaxPages = Annotated[int, *whole(limits.EXTENDED_MAX_PAGES)]
 MaxDepth = Annotated[int, *whole(limits.MAX_DEPTH)]
 Concurrency = Annotated[int, *whole(limits.CONCURRENCY)]
 CreativesLimit = Annotated[int, *whole(limits.CREATIVES_LIMIT)]
@@ -482,3 +485,69 @@ WaitFor = Annotated[
     ),
 ]
 ScreenshotSide = Annotated[int, *whole(limits.SCREENSHOT_SIDE)]
+
+# Times of web archives
+
+
+def utc_time(text: str) -> str:
+    """Return a time in UTC, in the form `2024-06-01T00:00:00Z`; a day is its first moment.
+
+    Raises
+    ------
+    ValueError
+        It is no time, or one without captures.
+    """
+    try:
+        at = datetime.fromisoformat(text)
+        at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ValueError("must be a date or time in ISO 8601, such as 2024-06-01") from None
+    if at.year < FIRST_YEAR:
+        raise ValueError(f"must be in {FIRST_YEAR} or later, when web archives begin")
+    return at.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _past_time(text: str) -> str:
+    at = utc_time(text)
+    if datetime.fromisoformat(at) > datetime.now(UTC):
+        raise ValueError("must be a date in the past")
+    return at
+
+
+def _days(value: Any) -> float:
+    low, high = limits.CAPTURE_DISTANCE
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not low <= value <= high:
+        raise ValueError(f"must be a number of days from {low:g} to {high:g}")
+    return float(value)
+
+
+_TIME_SCHEMA: Final = WithJsonSchema(
+    {"type": "string", "format": "date-time", "maxLength": limits.TIME_LENGTH}
+)
+ArchiveTime = Annotated[
+    str, Field(max_length=limits.TIME_LENGTH), AfterValidator(utc_time), _TIME_SCHEMA
+]
+PastTime = Annotated[
+    str, Field(max_length=limits.TIME_LENGTH), AfterValidator(_past_time), _TIME_SCHEMA
+]
+CaptureDistance = Annotated[
+    float,
+    BeforeValidator(_days),
+    WithJsonSchema(
+        {
+            "type": "number",
+            "minimum": limits.CAPTURE_DISTANCE[0],
+            "maximum": limits.CAPTURE_DISTANCE[1],
+        }
+    ),
+]
+CapturesListed = Annotated[int, *whole(limits.CAPTURES_LISTED)]
+FilePath = Annotated[str, Field(min_length=1, max_length=limits.URL_LENGTH)]
+PageUrls = Annotated[
+    tuple[HttpUrl, ...],
+    BeforeValidator(_as_tuple),
+    BeforeValidator(_max_entries(limits.PAGE_URLS, "pages")),
+    AfterValidator(_unique),
+    _list_schema(limits.PAGE_URLS, format="uri", minLength=1, maxLength=limits.URL_LENGTH),
+]

@@ -11,7 +11,7 @@ MAX_PAGES: Final = (1, 1000)
 MAX_PAGES_DEFAULT: Final = 100
 # Of a long crawl (ours), and the pages of one of its legs. The state of a crawl is in memory, about
 # 2 kB for each page and 150 bytes for each URL that waits, so that more pages need a bound.
-LONG_CRAWL_PAGES: Final = (1, 100_000)
+EXTENDED_MAX_PAGES: Final = (1, 100_000)
 LEG_PAGES: Final = 1000
 # Share of the pages that a site calls unchanged which an incremental crawl (ours) fetches in full.
 RECHECK: Final = (0.0, 1.0)
@@ -25,6 +25,8 @@ CAPTURE_DISTANCE: Final = (0.0, 36_500.0)
 CAPTURE_DISTANCE_DEFAULT: Final = 30.0
 # Pages of one request to verify values (ours).
 PAGES_TO_VERIFY: Final = 20
+# Pages that one crawl (ours) reads from a list of URLs.
+PAGE_URLS: Final = 1000
 MAX_DEPTH: Final = (1, 10)
 MAX_DEPTH_DEFAULT: Final = 10
 CONCURRENCY: Final = (1, 10)

@@ -126,6 +126,17 @@ def skipped_text(counts: Mapping[str, int]) -> list[str]:
     ]
 
 
+def low_confidence_kind(reason: str | None) -> str:
+    """Return the reason of a low confidence without the details of one page; "" without one.
+
+    Examples
+    --------
+    >>> low_confidence_kind("refreshes to https://example.com/")
+    'refreshes'
+    """
+    return "refreshes" if (reason or "").startswith("refreshes to ") else reason or ""
+
+
 def low_confidence_text(counts: Mapping[str, int]) -> str:
     """Return a clause that counts the rows of low confidence, by reason; "" without any.
 

@@ -17,25 +17,33 @@ from pydantic import (
     WithJsonSchema,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
 from webdata_nb.contract import limits
-from webdata_nb.contract.choices import Engine, Purpose, Strategy
+from webdata_nb.contract.choices import ArchiveSource, CaptureMatch, Engine, Purpose, Strategy
+from webdata_nb.contract.conflicts import conflict_of
 from webdata_nb.contract.fields import (
+    ArchiveTime,
+    CaptureDistance,
+    CapturesListed,
     Concurrency,
     Cookies,
     Country,
     CreativesLimit,
     DeviceName,
+    ExtendedMaxPages,
     ExtractSchema,
+    FilePath,
     Flag,
     Formats,
     Headers,
     HttpUrl,
     Language,
-    LongCrawlPages,
     MaxDepth,
     MaxPages,
     NumResults,
+    PageUrls,
+    PastTime,
     Patterns,
     Query,
     Recheck,
@@ -357,33 +365,84 @@ class CrawlRequest(Strict):
         return self.url
 
     @property
+    def row_limit(self) -> int:
+        """The number of rows at most."""
+        return self.max_pages
+
+    @property
     def reads_rights(self) -> bool:
         """Whether the rows have `rights`."""
         return self.rights or self.purpose is not None
 
+    @property
+    def used_options(self) -> dict[str, object]:
+        """The options that exclude others, by the names of `contract.conflicts`."""
+        options = self.scrape_options
+        return {
+            "rights": self.rights,
+            "purpose": self.purpose,
+            "respect_robots_txt=False": not self.respect_robots_txt,
+            "check_links": self.check_links,
+            "audit": self.audit,
+            "sitemap": self.sitemap,
+            "llms_txt": self.llms_txt,
+            "include_paths": self.include_paths or None,
+            "exclude_paths": self.exclude_paths or None,
+            "headers": options.headers or None,
+            "cookies": options.cookies or None,
+            "a browser": options.may_render,
+        }
+
     @model_validator(mode="after")
-    def _check_purpose(self) -> Self:
-        if self.purpose is not None and not self.respect_robots_txt:
-            raise ValueError(
-                "purpose needs respect_robots_txt true: robots.txt is where most sites say what "
-                "their pages may be used for"
-            )
+    def _check_conflicts(self) -> Self:
+        if conflict := conflict_of(self.used_options):
+            raise PydanticCustomError("conflict", "{reason}", {"reason": conflict})
         return self
 
 
-class LongCrawlRequest(CrawlRequest):
-    """POST /v1/long-crawls (ours): a crawl of up to 100,000 pages, which runs in legs."""
+class FileSource(Strict):
+    """A WARC or WACZ file on the machine of the service; of the local service alone."""
 
-    max_pages: LongCrawlPages = Field(description="Rows at most, failed pages included.")
+    path: FilePath = Field(description="Absolute path of the file.")
+    version: Annotated[str, Field(max_length=limits.URL_LENGTH)] = Field(
+        description="Size and time of change of the file; the crawl fails if they are others."
+    )
 
 
-class IncrementalCrawlRequest(CrawlRequest):
-    """POST /v1/incremental-crawls (ours): unchanged pages are taken from an earlier crawl."""
+class WebArchiveSource(Strict):
+    """The captures of a web archive that are nearest to a time."""
 
-    since: StoredJobId | None = Field(
-        default=None,
-        description="Id of an earlier crawl of the account, with the same options of pages: pages "
-        "that the site calls unchanged are taken from it. Every page is fetched when null.",
+    as_of: PastTime = Field(
+        description="The time at which sites are read: of each URL the nearest capture counts. A "
+        "day is its first moment in UTC."
+    )
+    archive: ArchiveSource = Field(
+        default="wayback",
+        description="The archive: `wayback`, the Wayback Machine, or `commoncrawl`.",
+    )
+    max_distance: CaptureDistance = Field(
+        default=limits.CAPTURE_DISTANCE_DEFAULT,
+        description="Days between a capture and `as_of` at most. A URL without such a capture is "
+        "`not_archived`.",
+    )
+
+
+class CrawlSource(Strict):
+    """Where pages come from: one of these, or the sites themselves."""
+
+    file: FileSource | None = Field(
+        default=None, description="An archive file; of the local service alone."
+    )
+    web_archive: WebArchiveSource | None = Field(
+        default=None, description="A web archive, at about a date."
+    )
+
+
+class EarlierCrawl(Strict):
+    """A crawl from which the pages are taken that their site calls unchanged."""
+
+    job_id: StoredJobId = Field(
+        description="Id of an earlier crawl of the account, with the same options of pages."
     )
     recheck: Recheck = Field(
         default=limits.RECHECK_DEFAULT,
@@ -391,13 +450,82 @@ class IncrementalCrawlRequest(CrawlRequest):
         "nevertheless, to check it: 0 to 1.",
     )
 
+
+class CrawlSink(Strict):
+    """What receives the responses of a crawl besides its rows."""
+
+    warc: FilePath | None = Field(
+        default=None,
+        description="Absolute path of a WARC file to write; of the local service alone.",
+    )
+
+
+class ExtendedCrawlRequest(CrawlRequest):
+    """POST /v1/crawls (ours): a crawl with other sources, sinks and sizes than the contract's."""
+
+    url: HttpUrl = Field(
+        default="",
+        description="Where the crawl starts; the archive's first page if left out with a file.",
+    )
+    urls: PageUrls = Field(
+        default=(),
+        description="The pages of the crawl, one row each, in the place of `url`: no link of them "
+        "is followed.",
+    )
+    max_pages: ExtendedMaxPages = Field(
+        default=limits.MAX_PAGES_DEFAULT, description="Rows at most, failed pages included."
+    )
+    source: CrawlSource = Field(
+        default=CrawlSource(), description="Where the pages come from; their sites by default."
+    )
+    base: EarlierCrawl | None = Field(
+        default=None,
+        description="An earlier crawl, whose unchanged pages are not fetched again (`since` of the "
+        "toolkit); every page is fetched when null.",
+    )
+    sink: CrawlSink = Field(
+        default=CrawlSink(), description="What is written besides the rows; nothing by default."
+    )
+
+    @property
+    def subject(self) -> str:
+        """What the crawl is of."""
+        if self.source.file is not None:
+            return self.source.file.path
+        if len(self.urls) > 1:
+            return f"{self.start} and {len(self.urls) - 1:,} more"
+        return self.start
+
+    @property
+    def start(self) -> str:
+        """The URL of the first page; "" for that of an archive."""
+        return self.urls[0] if self.urls else self.url
+
+    @property
+    def row_limit(self) -> int:
+        """The number of rows at most."""
+        return len(self.urls) or self.max_pages
+
+    @property
+    def used_options(self) -> dict[str, object]:
+        """The options that exclude others, by the names of `contract.conflicts`."""
+        return {
+            **super().used_options,
+            "archive": self.source.file,
+            "as_of": self.source.web_archive,
+            "since": self.base,
+            "a WARC file as out": self.sink.warc,
+            "urls": self.urls or None,
+            **{name: name in self.model_fields_set for name in ("max_pages", "max_depth")},
+            "crawl_strategy": self.crawl_strategy != "bfs",
+        }
+
     @model_validator(mode="after")
-    def _check_rights(self) -> Self:
-        if self.reads_rights:
-            raise ValueError(
-                "since cannot be combined with rights or purpose: an unchanged page is not read, "
-                "and what its site declares may have changed"
-            )
+    def _check_start(self) -> Self:
+        if self.url and self.urls:
+            raise ValueError("url and urls both say what is crawled: send one of them")
+        if not (self.start or self.source.file):
+            raise ValueError("url must say where the crawl starts, or urls which pages it reads")
         return self
 
 
@@ -566,3 +694,36 @@ class CreativesRequest(Strict):
         if self.advertiser_id is not None:
             return self.advertiser_id
         return _advertiser_in_url(self.url or "")
+
+
+class CapturesRequest(Strict):
+    """POST /v1/captures (ours): a page of a web archive's index."""
+
+    url: HttpUrl = Field(description="The URL whose captures are listed.")
+    source: ArchiveSource = Field(
+        default="wayback",
+        description="The archive: `wayback`, the Wayback Machine, or `commoncrawl`.",
+    )
+    match: CaptureMatch = Field(
+        default="exact",
+        description="Which captures: of this URL (`exact`), of those that begin with it "
+        "(`prefix`), of its `host`, or of its `domain` with all hosts below it.",
+    )
+    start: ArchiveTime | None = Field(
+        default=None, description="The earliest time of a capture; any when null."
+    )
+    end: ArchiveTime | None = Field(
+        default=None, description="The latest time of a capture; any when null."
+    )
+    limit: CapturesListed = Field(
+        default=limits.CAPTURES_LISTED_DEFAULT, description="Captures in one reply at most."
+    )
+    cursor: Annotated[str, Field(min_length=1, max_length=limits.CURSOR_LENGTH)] | None = Field(
+        default=None, description="The `cursor` of the previous reply; the first page when null."
+    )
+
+    @model_validator(mode="after")
+    def _check_times(self) -> Self:
+        if self.start is not None and self.end is not None and self.start > self.end:
+            raise ValueError("start must not be after end")
+        return self

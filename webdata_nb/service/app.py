@@ -37,7 +37,7 @@ from webdata_nb.service.job_workers.command import dask_cluster
 from webdata_nb.service.local_lifetime import LocalLifetime
 from webdata_nb.service.observability.logs import Caller, LogFormat, configure_logging
 from webdata_nb.service.observability.metrics import Metrics, StoreCollector, StoreReport
-from webdata_nb.service.routes import health, local, local_crawls
+from webdata_nb.service.routes import health, local
 from webdata_nb.service.routes.app_state import AppState, LeasedSessions
 from webdata_nb.service.routes.application import Application
 from webdata_nb.service.runtime.background import cancel, run_in_background
@@ -231,7 +231,7 @@ def _running_service(
     is_local = settings.mode == "local"
     remove_site = partial(_remove_site, jobs.index, jobs.indexer)
     control = local.routes(lifetime, state.store.active_jobs, stop, SCHEMA_VERSION, remove_site)
-    app = Application([*control, *local_crawls.router.routes] if is_local else ())
+    app = Application(control if is_local else ())
     app.state.app_state = state
     app.state.readiness = health.Readiness(
         state.store,

@@ -16,7 +16,7 @@ from tests.service.job_stores import store_of
 from tests.site.document import document
 from tests.site.server import Site
 from tests.stores.jobs import ALICE, new_job
-from webdata_nb.contract.requests import CrawlRequest
+from webdata_nb.contract.requests import ExtendedCrawlRequest
 from webdata_nb.page.content.page_source import ConversionOptions, PageSource
 from webdata_nb.page.scrape.page import scrape
 from webdata_nb.page.scrape.scraped import Scraped
@@ -61,7 +61,7 @@ class CrawlAttempts:
 
     def __init__(self, data: Path, site: Site, **options: Any) -> None:
         self.spool_dir, self._data = data / "spool", data
-        self.request = CrawlRequest.model_validate({"url": site.url, **options})
+        self.request = ExtendedCrawlRequest.model_validate({"url": site.url, **options})
 
     async def rows(self) -> list[dict[str, Any]]:
         async with store_of(self._data) as store:

@@ -25,8 +25,10 @@ from tests.service.archives.warc_files import (
     write_warc,
 )
 from tests.service.conftest import Api, open_service
+from tests.service.routes.teams import member
 from tests.site.document import document
 from tests.site.server import Answer, Site
+from webdata_nb.contract import paths
 from webdata_nb.contract.archives import file_version
 
 TIMINGS = {"time_taken", "fetched_at"}
@@ -65,11 +67,11 @@ def captures(site: Site, paths: Iterable[str] = (*PATHS, "/secret", "/robots.txt
 def body_for(path: Path, **options: Any) -> dict[str, Any]:
     status = path.stat()
     version = file_version(status.st_size, status.st_mtime_ns)
-    return {"archive": str(path), "archive_version": version, **options}
+    return {"source": {"file": {"path": str(path), "version": version}}, **options}
 
 
 async def crawl(api: Api, path: Path, **options: Any) -> Any:
-    reply = await api.post("/local/archive-crawls", body_for(path, **options))
+    reply = await api.post(paths.EXTENDED_CRAWLS, body_for(path, **options))
     return await api.wait_for_end("crawl", reply["job_id"])
 
 
@@ -88,8 +90,8 @@ async def test_a_crawl_of_a_site_takes_no_pages_from_an_archive(
     for options in ({}, {"url": site.url}):
         earlier = await crawl(api, path, **options)
         assert earlier["data"]
-        body = {"url": site.url, "since": earlier["job_id"]}
-        reply = await api.post("/v1/incremental-crawls", body, status=422)
+        body = {"url": site.url, "base": {"job_id": earlier["job_id"]}}
+        reply = await api.post(paths.EXTENDED_CRAWLS, body, status=422)
         assert "it is of an archive" in str(reply)
 
 
@@ -265,7 +267,7 @@ async def test_a_stopped_crawl_continues_from_the_archive(tmp_path: Path) -> Non
     path = write_warc(tmp_path / "a.warc.gz", *pages)
     body = body_for(path, max_pages=200)
     async with open_service(tmp_path / "data") as api:
-        job_id = (await api.post("/local/archive-crawls", body))["job_id"]
+        job_id = (await api.post(paths.EXTENDED_CRAWLS, body))["job_id"]
         async with asyncio.timeout(60):
             while (await api.get(f"/v1/crawl/{job_id}"))["total_results"] < 5:  # noqa: ASYNC110 - another process's view
                 await asyncio.sleep(0.01)
@@ -283,7 +285,7 @@ async def test_an_archive_that_changed_since_the_start_is_not_mixed(
     path = write_warc(tmp_path / "a.warc", response("http://example.test/", b"old"))
     body = body_for(path)
     os.utime(path, ns=(1, 1))
-    reply = await api.post("/local/archive-crawls", body)
+    reply = await api.post(paths.EXTENDED_CRAWLS, body)
     ended = await api.wait_for_end("crawl", reply["job_id"])
     assert ended["status"] == "failed"
     assert "has changed since the crawl was started" in ended["error"]
@@ -300,25 +302,29 @@ async def test_an_archive_that_changed_since_the_start_is_not_mixed(
         {"scrape_options": {"headers": {"X-A": "b"}}},
         {"scrape_options": {"cookies": {"a": "b"}}},
         {"url": "ftp://example.test/"},
-        {"archive": ""},
-        {"archive": "a.warc"},
+        {"source": {"file": {"path": "", "version": "1"}}},
+        {"source": {"file": {"path": "a.warc", "version": "1"}}},
     ],
 )
 async def test_options_that_need_a_request_are_refused(
     api: Api, tmp_path: Path, options: dict[str, Any]
 ) -> None:
     path = write_warc(tmp_path / "a.warc", response("http://example.test/", b"a"))
-    await api.post("/local/archive-crawls", {**body_for(path), **options}, 422)
+    await api.post(paths.EXTENDED_CRAWLS, {**body_for(path), **options}, 422)
 
 
 async def test_a_team_service_reads_no_file_for_its_clients(tmp_path: Path) -> None:
     path = write_warc(tmp_path / "a.warc", response("http://example.test/", b"a"))
+    written = tmp_path / "b.warc.gz"
+    mine = await member(tmp_path / "team", "alice")
     async with open_service(tmp_path / "team", "team") as team:
-        reply = await team.http.post("/local/archive-crawls", json=body_for(path))
-        assert reply.status_code in {401, 404}
-        assert "/local/archive-crawls" not in {
-            getattr(route, "path", "") for route in team.running.routes
-        }
+        for body in (body_for(path), {"url": "http://a.test/", "sink": {"warc": str(written)}}):
+            reply = await team.http.post(paths.EXTENDED_CRAWLS, json=body, headers=mine)
+            assert reply.status_code == 422
+            assert "only the local service uses files" in reply.text
+        jobs = await team.get(paths.JOBS, headers=mine)
+    assert jobs["jobs"] == []
+    assert not written.exists()
 
 
 async def test_links_to_this_machine_are_read_from_the_archive_alone(
@@ -349,7 +355,7 @@ async def test_cancelled_crawls_of_hostile_archives_keep_no_other_from_its_end(
     for number in range(8):  # more than there are threads of any kind
         path = write_warc(tmp_path / f"{number}.warc", response("http://example.test/", b"a"))
         os.truncate(path, 2**40)
-        started.append((await api.post("/local/archive-crawls", body_for(path)))["job_id"])
+        started.append((await api.post(paths.EXTENDED_CRAWLS, body_for(path)))["job_id"])
     for job_id in started:
         await api.post(f"/v1/jobs/{job_id}/cancel")
     site.page("/", "<title>Large</title>" + "<p>words of a page</p>" * 25_000)

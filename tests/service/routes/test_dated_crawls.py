@@ -64,8 +64,15 @@ def settings_for(archive: WebArchiveStub) -> SessionSettings:
     return SessionSettings(engines=LOCAL_ONLY.engines, providers=providers)
 
 
+def dated_body(url: str = URL, as_of: str = DAY, **options: Any) -> dict[str, Any]:
+    """Return the request of a crawl of a web archive; the archive's options are arguments."""
+    names = {"source": "archive", "max_distance": "max_distance"}
+    captures = {field: options.pop(name) for name, field in names.items() if name in options}
+    return {"url": url, "source": {"web_archive": {"as_of": as_of, **captures}}, **options}
+
+
 async def crawl(api: Api, url: str = URL, as_of: str = DAY, **options: Any) -> Any:
-    reply = await api.post(paths.DATED_CRAWLS, {"url": url, "as_of": as_of, **options})
+    reply = await api.post(paths.EXTENDED_CRAWLS, dated_body(url, as_of, **options))
     return await api.wait_for_end("crawl", reply["job_id"])
 
 
@@ -342,8 +349,8 @@ async def test_a_stopped_crawl_continues(archive: WebArchiveStub, tmp_path: Path
     gate = archive.site.hold(f"/web/20240601000000id_/{URL}20")
     settings = settings_for(archive)
     async with open_service(tmp_path / "data", providers=settings) as api:
-        body = {"url": URL, "as_of": DAY, "concurrency": 1}
-        job_id = (await api.post(paths.DATED_CRAWLS, body))["job_id"]
+        body = dated_body(concurrency=1)
+        job_id = (await api.post(paths.EXTENDED_CRAWLS, body))["job_id"]
         await asyncio.to_thread(archive.site.wait_for, f"/web/20240601000000id_/{URL}10")
     gate.release()
     queries = [path for path in archive.site.paths if path.startswith("/cdx/")]
@@ -504,15 +511,15 @@ async def test_an_index_of_unknown_length_is_an_outcome(
         (paths.CAPTURES, {"start": "2024-02-01", "end": "2024-01-01"}, "body"),
         (paths.CAPTURES, {"limit": 0}, "limit"),
         (paths.CAPTURES, {"source": "commoncrawl", "cursor": "../x"}, "cursor"),
-        (paths.DATED_CRAWLS, {}, "as_of"),
-        (paths.DATED_CRAWLS, {"as_of": "2999-01-01"}, "as_of"),
-        (paths.DATED_CRAWLS, {"as_of": "1995-12-31"}, "as_of"),
-        (paths.DATED_CRAWLS, {"as_of": "2024-13-01"}, "as_of"),
-        (paths.DATED_CRAWLS, {"as_of": DAY, "max_distance": -1}, "max_distance"),
-        (paths.DATED_CRAWLS, {"as_of": DAY, "max_distance": "30d"}, "max_distance"),
-        (paths.DATED_CRAWLS, {"as_of": DAY, "scrape_options": {"render": True}}, "body"),
-        (paths.DATED_CRAWLS, {"as_of": DAY, "scrape_options": {"cookies": {"a": "b"}}}, "body"),
-        (paths.DATED_CRAWLS, {"as_of": DAY, "purpose": "research"}, "body"),
+        (paths.EXTENDED_CRAWLS, {"source": {"web_archive": {}}}, "as_of"),
+        (paths.EXTENDED_CRAWLS, dated_body(as_of="2999-01-01"), "as_of"),
+        (paths.EXTENDED_CRAWLS, dated_body(as_of="1995-12-31"), "as_of"),
+        (paths.EXTENDED_CRAWLS, dated_body(as_of="2024-13-01"), "as_of"),
+        (paths.EXTENDED_CRAWLS, dated_body(max_distance=-1), "max_distance"),
+        (paths.EXTENDED_CRAWLS, dated_body(max_distance="30d"), "max_distance"),
+        (paths.EXTENDED_CRAWLS, dated_body(scrape_options={"render": True}), "body"),
+        (paths.EXTENDED_CRAWLS, dated_body(scrape_options={"cookies": {"a": "b"}}), "body"),
+        (paths.EXTENDED_CRAWLS, dated_body(purpose="research"), "body"),
     ],
 )
 async def test_requests_that_make_no_sense_are_refused(

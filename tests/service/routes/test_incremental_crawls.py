@@ -17,14 +17,17 @@ from tests.site.versions import VersionedSite, text_page, varied_site
 from webdata_nb.contract import outcomes, paths
 from webdata_nb.service.crawl import earlier_pages
 
-INCREMENTAL = paths.INCREMENTAL_CRAWLS.removeprefix("/v1/")
-ALL = {"max_pages": 200, "recheck": 0.0}
+INCREMENTAL = paths.EXTENDED_CRAWLS.removeprefix("/v1/")
+
+
+def body_of(site: Site, since: str | None, recheck: Any = 0.0, **options: Any) -> dict[str, Any]:
+    """Return the request of a crawl that takes unchanged pages from the crawl `since`."""
+    base = None if since is None else {"job_id": since, "recheck": recheck}
+    return {"url": site.url, "max_pages": 200, "base": base, **options}
 
 
 async def crawl(api: Api, site: Site, since: str | None = None, **options: Any) -> dict[str, Any]:
-    body = {"url": site.url, **ALL, "since": since, **options}
-    job_id = await api.start_job(INCREMENTAL, body)
-    return await whole(api, job_id)
+    return await whole(api, await api.start_job(INCREMENTAL, body_of(site, since, **options)))
 
 
 async def full_crawl(api: Api, site: Site, **options: Any) -> dict[str, Any]:
@@ -140,16 +143,16 @@ async def test_a_full_request_shows_which_claims_are_wrong(api: Api, site: Site)
         ({"scrape_options": {"only_main_content": False}}, "its only_main_content differ"),
         ({"scrape_options": {"headers": {"X-Key": "k"}}}, "its headers differ"),
         ({"scrape_options": {"cookies": {"a": "b"}}}, "its cookies differ"),
-        ({"scrape_options": {"render": "auto"}}, "a browser loads can change"),
-        ({"scrape_options": {"mobile": True}}, "a browser loads can change"),
+        ({"scrape_options": {"render": "auto"}}, "since and a browser cannot be combined"),
+        ({"scrape_options": {"mobile": True}}, "since and a browser cannot be combined"),
         ({"filter_faceted_urls": True}, "its filter_faceted_urls differs"),
         ({"crawl_strategy": "bff"}, "its crawl_strategy differs"),
         ({"since": "00000000-0000-4000-8000-000000000000"}, "has no such crawl"),
         ({"since": "the last"}, "must be the id of a job"),
         ({"recheck": 1.5}, "must be a number from 0 to 1"),
         ({"recheck": True}, "must be a number from 0 to 1"),
-        ({"rights": True}, "cannot be combined with rights or purpose"),
-        ({"purpose": "search"}, "cannot be combined with rights or purpose"),
+        ({"rights": True}, "since and rights cannot be combined"),
+        ({"purpose": "search"}, "since and purpose cannot be combined"),
     ],
 )
 async def test_an_earlier_crawl_with_other_options_is_refused(
@@ -158,8 +161,8 @@ async def test_an_earlier_crawl_with_other_options_is_refused(
     site.page("/", text_page(1))
     first = await crawl(api, site)
     site.forget()
-    body = {"url": site.url, "since": first["job_id"], **options}
-    reply = await api.post(paths.INCREMENTAL_CRAWLS, body, status=422)
+    body = body_of(site, **{"since": first["job_id"], **options})
+    reply = await api.post(paths.EXTENDED_CRAWLS, body, status=422)
     assert message in str(reply)
     assert site.requests == ()
     [problem] = reply["detail"]
@@ -240,9 +243,7 @@ async def test_pages_of_a_deleted_crawl_are_fetched(tmp_path: Path, site: Site) 
             await store.retention.mark_expired(first["job_id"], now=1.0)
             await store.retention.delete_rows(first["job_id"], now=1.0)
             await store.retention.delete_rows(second["job_id"], now=1.0)
-        reply = await api.post(
-            paths.INCREMENTAL_CRAWLS, {"url": site.url, "since": first["job_id"]}, status=422
-        )
+        reply = await api.post(paths.EXTENDED_CRAWLS, body_of(site, first["job_id"]), status=422)
         assert "are deleted" in str(reply)
         # As when the pages are deleted after the start.
         versions.reset_counts()
@@ -277,7 +278,7 @@ async def test_a_stopped_service_continues_exactly(
         versions.change("/p20", text_page(20, "/p41", words="wrong"), honest=False)
         uninterrupted = await crawl(api, site, first["job_id"], **options)
         site.latency = 0.05
-        body = {"url": site.url, **ALL, "since": first["job_id"], **options}
+        body = body_of(site, first["job_id"], **options)
         job_id = await api.start_job(INCREMENTAL, body)
         await wait_for_rows(api, job_id, 25)
     versions.reset_counts()

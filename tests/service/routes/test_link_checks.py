@@ -339,7 +339,7 @@ async def test_a_team_service_requests_no_private_address(
     ("path", "fields", "message"),
     [
         ("/v1/crawl", {"check_links": "yes"}, "must be true or false"),
-        ("/local/recorded-crawls", {"warc": "/tmp/x.warc.gz"}, "leave it out"),
+        ("/v1/crawls", {"sink": {"warc": "/tmp/x.warc.gz"}}, "and check_links cannot be combined"),
     ],
 )
 async def test_crawls_without_link_checks(

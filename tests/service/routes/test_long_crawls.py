@@ -43,7 +43,7 @@ def tree() -> Iterator[tuple[Site, dict[str, Any]]]:
 
 
 async def start(api: Api, body: dict[str, Any], **options: Any) -> str:
-    reply = await api.http.post(paths.LONG_CRAWLS, json=body, **options)
+    reply = await api.http.post(paths.EXTENDED_CRAWLS, json=body, **options)
     assert reply.status_code == 200, reply.text
     return str(reply.json()["job_id"])
 
@@ -274,16 +274,16 @@ async def test_bounds(api: Api, site: Site) -> None:
     key = {paths.IDEMPOTENCY_KEY: "one"}
     for max_pages in (0, -1, 100_001, 2**63, "many", None, 1.5):
         body = {"url": site.url, "max_pages": max_pages}
-        reply = await api.http.post(paths.LONG_CRAWLS, json=body)
+        reply = await api.http.post(paths.EXTENDED_CRAWLS, json=body)
         assert reply.status_code == 422, reply.text
         assert "max_pages" in reply.text
-    assert (await api.http.post(paths.LONG_CRAWLS, json={"url": site.url})).status_code == 422
+    assert (await api.http.post(paths.EXTENDED_CRAWLS, json={})).status_code == 422
     beyond = {"url": site.url, "max_pages": 1001}
     assert (await api.http.post(paths.CRAWL, json=beyond)).status_code == 422
     job_id = await start(api, beyond, headers=key)
     assert await start(api, beyond, headers=key) == job_id
     changed = {**beyond, "max_pages": 1002}
-    reply = await api.http.post(paths.LONG_CRAWLS, json=changed, headers=key)
+    reply = await api.http.post(paths.EXTENDED_CRAWLS, json=changed, headers=key)
     assert reply.status_code == 409
     status = await read(api, job_id)
     assert (status["status"], status["completed_pages"]) == ("completed", 1)

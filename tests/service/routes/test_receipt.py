@@ -12,7 +12,7 @@ from tests.service.conftest import Api
 from tests.service.documents.test_pdf import drawn_pdf
 from tests.site.server import Site
 from webdata_nb.contract import outcomes
-from webdata_nb.page.content.quality import reason_kind
+from webdata_nb.contract.outcomes import low_confidence_kind
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ async def test_rows_of_low_confidence_by_reason(api: Api, site: Site) -> None:
     reply = await api.run_job("crawl", url=site.url, max_pages=20)
     expected = {"no text layer": 2, "pictures only": 1, "refreshes": 1, "no text": 1}
     reasons = [row["quality"]["reason"] for row in reply["data"] if row["quality"]]
-    counted = Counter(reason_kind(reason) for reason in reasons if reason)
+    counted = Counter(low_confidence_kind(reason) for reason in reasons if reason)
     assert counted == reply["receipt"]["low_confidence"] == expected
     again = await api.get(f"/v1/crawl/{reply['job_id']}")
     assert again["receipt"]["low_confidence"] == expected

@@ -16,6 +16,7 @@ from tests.service.conftest import Api, open_service
 from tests.service.routes.test_archive_crawls import crawl, linked_pages, without_timings
 from tests.site.document import document
 from tests.site.server import Answer, Site
+from webdata_nb.contract import paths
 from webdata_nb.service.archives.warc_records import WarcFile, WarcRecord, read_record
 from webdata_nb.service.archives.warc_writer import WarcWriter, partial_path
 from webdata_nb.service.errors import JobFailure
@@ -25,8 +26,8 @@ SECRET = "s3cr3t-value"
 
 
 async def record(api: Api, url: str, path: Path, **options: Any) -> Any:
-    body = {"url": url, "warc": str(path), **options}
-    reply = await api.post("/local/recorded-crawls", body)
+    body = {"url": url, "sink": {"warc": str(path)}, **options}
+    reply = await api.post(paths.EXTENDED_CRAWLS, body)
     return await api.wait_for_end("crawl", reply["job_id"])
 
 
@@ -144,8 +145,8 @@ async def test_a_stopped_crawl_continues_its_file(site: Site, tmp_path: Path) ->
     path = tmp_path / "site.warc.gz"
     async with open_service(tmp_path / "data") as api:
         gate = site.hold("/20")
-        body = {"url": site.url, "warc": str(path)}
-        job_id = (await api.post("/local/recorded-crawls", body))["job_id"]
+        body = {"url": site.url, "sink": {"warc": str(path)}}
+        job_id = (await api.post(paths.EXTENDED_CRAWLS, body))["job_id"]
         await asyncio.to_thread(site.wait_for, "/20")
     gate.release()
     partial = partial_path(path, job_id)
@@ -185,7 +186,8 @@ async def test_a_file_that_cannot_be_written_fails_the_job(
     assert reply["status"] == "failed"
     assert reply["error"].endswith("site.warc.gz cannot be written (No such file or directory)")
     for wrong in ("relative.warc.gz", str(tmp_path / "a.warc"), ""):
-        await api.post("/local/recorded-crawls", {"url": site.url, "warc": wrong}, 422)
+        body = {"url": site.url, "sink": {"warc": wrong}}
+        await api.post(paths.EXTENDED_CRAWLS, body, 422)
 
 
 async def test_a_full_disk_is_named(tmp_path: Path) -> None:

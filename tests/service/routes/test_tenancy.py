@@ -29,20 +29,23 @@ OPERATIONS = {
     "crawl": ("POST", paths.CRAWL, {"url": "https://example.com/"}, None),
     "long crawl": (
         "POST",
-        paths.LONG_CRAWLS,
+        paths.EXTENDED_CRAWLS,
         {"url": "https://example.com/", "max_pages": 5000},
         None,
     ),
     "incremental crawl": (
         "POST",
-        paths.INCREMENTAL_CRAWLS,
-        {"url": "https://example.com/", "recheck": 0.5},
+        paths.EXTENDED_CRAWLS,
+        {"urls": ["https://example.com/", "https://example.com/a"]},
         None,
     ),
     "dated crawl": (
         "POST",
-        paths.DATED_CRAWLS,
-        {"url": "https://example.com/", "as_of": "2024-06-01"},
+        paths.EXTENDED_CRAWLS,
+        {
+            "url": "https://example.com/",
+            "source": {"web_archive": {"as_of": "2024-06-01"}},
+        },
         None,
     ),
     "captures": ("POST", paths.CAPTURES, {"url": "https://example.com/"}, None),
@@ -164,8 +167,8 @@ async def test_earlier_crawl_of_other_account_is_unknown(team: Team) -> None:
     bob = {"Authorization": "Bearer wdk_bob"}
     replies = [
         await team.api.post(
-            paths.INCREMENTAL_CRAWLS,
-            {"url": "https://example.com/", "since": job_id},
+            paths.EXTENDED_CRAWLS,
+            {"url": "https://example.com/", "base": {"job_id": job_id}},
             status=422,
             headers=bob,
         )

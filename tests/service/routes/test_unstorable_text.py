@@ -110,12 +110,18 @@ async def test_no_text_of_a_body_is_an_error_of_the_service(api: Api, text: str)
     assert failures == []
 
 
-@pytest.mark.parametrize("path", ["/local/archive-crawls", "/local/recorded-crawls"])
-async def test_no_path_of_a_file_is_an_error_of_the_service(api: Api, path: str) -> None:
-    files = {"archive": "/tmp/a\0.warc", "archive_version": "1", "warc": "/tmp/a\0.warc.gz"}
-    names = ("archive", "archive_version") if "archive" in path else ("warc",)
-    body = {"url": "http://example.test/", **{name: files[name] for name in names}}
-    assert "NUL" in str(await api.post(path, body, status=422))
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"source": {"file": {"path": "/tmp/a\0.warc", "version": "1"}}},
+        {"sink": {"warc": "/tmp/a\0.warc.gz"}},
+    ],
+)
+async def test_no_path_of_a_file_is_an_error_of_the_service(
+    api: Api, files: dict[str, Any]
+) -> None:
+    body = {"url": "http://example.test/", **files}
+    assert "NUL" in str(await api.post("/v1/crawls", body, status=422))
 
 
 ODD = "a\0b"

@@ -225,13 +225,14 @@ async def test_only_requests_for_pages_without_headers_of_a_user_are_signed(
 
         # A recorded crawl is signed, its file has no signature, and a crawl of the file is not.
         warc = tmp_path / "site.warc.gz"
-        start = await api.post(paths.LOCAL_RECORDED_CRAWLS, {"url": site.url, "warc": str(warc)})
+        body: dict[str, Any] = {"url": site.url, "sink": {"warc": str(warc)}}
+        start = await api.post(paths.EXTENDED_CRAWLS, body)
         recorded = await api.wait_for_end("crawl", start["job_id"])
         assert recorded["receipt"]["signature_agent"] == AGENT
         await verify(api, *site.requests[-3:])
         assert b"ignature" not in gzip.decompress(warc.read_bytes())
         body = body_for(warc, url=site.url)
-        start = await api.post(paths.LOCAL_ARCHIVE_CRAWLS, body)
+        start = await api.post(paths.EXTENDED_CRAWLS, body)
         archived = await api.wait_for_end("crawl", start["job_id"])
         assert len(archived["data"]) == 3
         assert archived["receipt"]["signature_agent"] is None

@@ -117,17 +117,6 @@ def rate_content(
     }
 
 
-def reason_kind(reason: str | None) -> str:
-    """Return the reason of a low confidence without the details of one page; "" without one.
-
-    Examples
-    --------
-    >>> reason_kind("refreshes to https://example.com/")
-    'refreshes'
-    """
-    return "refreshes" if (reason or "").startswith(_REFRESHES) else reason or ""
-
-
 def _why_empty(page: ParsedPage, content: PageContent, kind: str) -> str | None:
     """Return why a page has no words; None for one that has some."""
     if _WORD.search(content.element.text):

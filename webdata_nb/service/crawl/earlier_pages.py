@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 import orjson
 
 from webdata_nb import __version__
-from webdata_nb.contract.requests import CrawlRequest, IncrementalCrawlRequest
+from webdata_nb.contract.requests import ExtendedCrawlRequest
 from webdata_nb.service.crawl.earlier_request import difference
 from webdata_nb.service.crawl.journal import CrawlResult, decode_entry, facts_in, indexed_text
 from webdata_nb.service.crawl.visit_record import VisitRecord
@@ -80,21 +80,22 @@ class EarlierPages:
         self._entries = entries or {}
 
     @classmethod
-    async def load(cls, context: JobContext, request: CrawlRequest) -> Self:
+    async def load(cls, context: JobContext, request: ExtendedCrawlRequest) -> Self:
         """Return the pages that a request names; none of a crawl that was made differently."""
-        if not isinstance(request, IncrementalCrawlRequest) or request.since is None:
+        base = request.base
+        if base is None:
             return cls(context)
-        earlier = await context.earlier_job(request.since)
+        earlier = await context.earlier_job(base.job_id)
         if earlier is None or difference(earlier, request, context.job.context):
             return cls(context)
-        visits = await context.visits(request.since)
+        visits = await context.visits(base.job_id)
         records = ((each.url, each.ordinal, VisitRecord.decode(each.visit)) for each in visits)
         entries = {
             url: (ordinal, record)
             for url, ordinal, record in records
             if record.has_validators and record.release == __version__
         }
-        return cls(context, request.since, entries, request.recheck, audits=request.audit)
+        return cls(context, base.job_id, entries, base.recheck, audits=request.audit)
 
     async def page(self, url: str) -> EarlierPage | None:
         """Return the page of a URL; None without one about which the site can be asked."""

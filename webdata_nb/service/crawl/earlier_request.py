@@ -10,13 +10,19 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from webdata_nb.contract.requests import CrawlRequest, ScrapeOptions
+from webdata_nb.contract.requests import CrawlRequest, ExtendedCrawlRequest, ScrapeOptions
 from webdata_nb.service.store.records import JobRecord
 
-_READING: Final = ("url", "scrape_options", "filter_faceted_urls", "crawl_strategy")
+_READING: Final = (
+    "url",
+    "urls",
+    "source",
+    "scrape_options",
+    "filter_faceted_urls",
+    "crawl_strategy",
+)
 # Settings of a session that change what a site sends, or what is extracted from it.
 _SESSION_SETTINGS: Final = ("user_agent", "proxy", "llm")
-IN_A_BROWSER: Final = "a page that a browser loads can change without its document"
 
 
 def difference(earlier: JobRecord, request: CrawlRequest, session: Mapping[str, Any]) -> str:
@@ -26,8 +32,6 @@ def difference(earlier: JobRecord, request: CrawlRequest, session: Mapping[str, 
     """
     if earlier.kind != "crawl":
         return "it is not a crawl"
-    if "archive" in earlier.request or "as_of" in earlier.request:
-        return "it is of an archive, whose pages were requested by others"
     if earlier.locked:
         return "no key of this service opens its secrets"
     if not earlier.state.terminal:
@@ -40,9 +44,12 @@ def _differences(
 ) -> Iterator[str]:
     fields = {name: earlier.request[name] for name in _READING if name in earlier.request}
     try:
-        before = CrawlRequest.model_validate(fields)
+        before = ExtendedCrawlRequest.model_validate(fields)
     except ValidationError:
         yield "its options are those of an earlier release"
+        return
+    if before.source.file is not None or before.source.web_archive is not None:
+        yield "it is of an archive, whose pages were requested by others"
         return
     options, options_before = request.scrape_options, before.scrape_options
     for name in ScrapeOptions.model_fields:

@@ -11,9 +11,8 @@ from itertools import islice
 from typing import Any, Final
 
 from webdata_nb.contract import limits
-from webdata_nb.contract.archive_requests import DatedCrawlRequest
 from webdata_nb.contract.outcomes import LINK_OUTCOMES, ROBOTS, ROBOTS_UNREACHABLE
-from webdata_nb.contract.requests import CrawlRequest
+from webdata_nb.contract.requests import ExtendedCrawlRequest
 from webdata_nb.page.scrape.scraped import Scraped
 from webdata_nb.service.crawl import spooled_page
 from webdata_nb.service.crawl.discovery import URLS_PER_STEP
@@ -110,7 +109,9 @@ class StoredResult:
     result: CrawlResult
 
 
-async def run(context: JobContext, request: CrawlRequest, resources: CrawlResources) -> CommitBatch:
+async def run(
+    context: JobContext, request: ExtendedCrawlRequest, resources: CrawlResources
+) -> CommitBatch:
     """Crawl to the end and return the last batch. Raises `JobFailure`, `LeaseLost`."""
     pinned_files = await context.pinned_files()
     token = product_token(_user_agent(request, resources))
@@ -139,7 +140,7 @@ async def run(context: JobContext, request: CrawlRequest, resources: CrawlResour
     return crawl.last_batch()
 
 
-def _user_agent(request: CrawlRequest, resources: CrawlResources) -> str:
+def _user_agent(request: ExtendedCrawlRequest, resources: CrawlResources) -> str:
     """Return the User-Agent of the job's own headers, or the service's."""
     headers = request.scrape_options.headers or {}
     values = (value for name, value in headers.items() if name.lower() == "user-agent")
@@ -152,7 +153,7 @@ class _CrawlRun:
     def __init__(
         self,
         context: JobContext,
-        request: CrawlRequest,
+        request: ExtendedCrawlRequest,
         resources: CrawlResources,
         robots: JobRobots,
         seeds: SitemapSeeds | None,
@@ -164,11 +165,8 @@ class _CrawlRun:
         self._robots, self._rights, self._spool = robots, rights, resources.spool
         self._extractor = resources.extractor
         self._options = page_options(request, self._extractor)
-        self._as_of = (
-            datetime.fromisoformat(request.as_of)
-            if isinstance(request, DatedCrawlRequest)
-            else None
-        )
+        captures = request.source.web_archive
+        self._as_of = None if captures is None else datetime.fromisoformat(captures.as_of)
         frontier = FRONTIERS[request.crawl_strategy]()
         self._grade_anchors = frontier.uses_link_weights
         self._plan = new_plan(request, frontier)
@@ -248,7 +246,7 @@ class _CrawlRun:
 
     async def _end_leg(self) -> None:
         """Store the changes of the state; raises `JobRequeued` if other jobs wait."""
-        rows, max_pages = self._plan.rows, self._request.max_pages
+        rows, max_pages = self._plan.rows, self._request.row_limit
         whole = self._records.needs_whole_state
         record = await run_cooperatively(
             encode_record(
@@ -400,7 +398,7 @@ class _CrawlRun:
         if outcome.source.body_slice is not None:
             return outcome
         is_full = self._unstored_pages > MAX_UNSTORED_PAGES
-        if is_full or target.ordinal == 0 or self._extractor is not None:
+        if is_full or self._is_start(target) or self._extractor is not None:
             return None
         return await spooled_page.save(self._spool, target.ordinal, outcome)
 
@@ -409,7 +407,7 @@ class _CrawlRun:
     async def _store(self, target: CrawlTarget, outcome: StoredResult | FetchOutcome) -> None:
         """Scrape a page, settle its target and commit what became final."""
         if isinstance(outcome, StoredResult):
-            if target.ordinal == 0:
+            if self._is_start(target):
                 await self._set_seeds(outcome.result)
             await self._settle(target, outcome.result)
         elif isinstance(outcome, UnchangedPage):
@@ -433,7 +431,7 @@ class _CrawlRun:
         if self._as_of is not None and visit is not None and visit.status is not None:
             distance_s = (visit.fetched_at - self._as_of).total_seconds()
             result = with_distance(result, visit.fetched_at, distance_s)
-        if target.ordinal == 0:
+        if self._is_start(target):
             await self._check_start_page(result, visit)
             await self._set_seeds(result)
         row, charged = None, tuple[str, ...]()
@@ -458,7 +456,7 @@ class _CrawlRun:
     async def _store_unchanged(self, target: CrawlTarget, page: UnchangedPage) -> None:
         """Store the earlier page as that of this visit."""
         result = unchanged_result(page)
-        if target.ordinal == 0:
+        if self._is_start(target):
             await self._check_start_page(result, page.visit)
             await self._set_seeds(result)
         facts = facts_of_unchanged(page.earlier.facts, page.visit)
@@ -537,6 +535,10 @@ class _CrawlRun:
         return not (is_checked and outcome.outcome == OUT_OF_SCOPE and not outcome.detail)
 
     # Start page
+
+    def _is_start(self, target: CrawlTarget) -> bool:
+        """Return whether the crawl depends on a page; on none of a list."""
+        return target.ordinal == 0 and not self._request.urls
 
     async def _check_start_page(self, result: CrawlResult, visit: PageVisit | None) -> None:
         """Fail the job where the start page could not be fetched."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from webdata_nb.contract.outcomes import ROBOTS, ROBOTS_UNREACHABLE
-from webdata_nb.contract.requests import CrawlRequest
+from webdata_nb.contract.requests import CrawlRequest, ExtendedCrawlRequest
 from webdata_nb.contract.url_keys import site_of
 from webdata_nb.page.content.page_source import ConversionOptions, PageFact
 from webdata_nb.service.crawl.earlier_pages import EarlierPage, EarlierPages, UnchangedPage
@@ -41,7 +41,7 @@ class PageFetcher:
 
     def __init__(
         self,
-        request: CrawlRequest,
+        request: ExtendedCrawlRequest,
         options: ConversionOptions,
         pipeline: PagePipeline,
         robots: JobRobots,
@@ -71,8 +71,9 @@ class PageFetcher:
         if (rule := await self._rights_refusal(target.url)) is not None:
             return CrawlResult("rights", target.url, reason=rule, was_requested=False)
         page_request = self._page_request(target, await self.delay_s(target.url))
-        # The start page may redirect to another site, which then becomes the crawl's own.
-        is_start = target.ordinal == 0
+        # The start page may redirect to another site, which then becomes the crawl's own; so may
+        # those of a list.
+        is_start = target.ordinal == 0 or self._request.urls
         allow_hop = self._robots_refusal if is_start else self._hop_refusal
         earlier = await self._earlier_pages.page(target.url)
         if earlier is None:

@@ -11,7 +11,6 @@ import orjson
 
 from webdata_nb.contract import outcomes
 from webdata_nb.contract.archives import distance_text
-from webdata_nb.page.content.quality import reason_kind
 from webdata_nb.service.crawl.anchor_grading import anchor_grades
 from webdata_nb.service.crawl.earlier_pages import UnchangedPage
 from webdata_nb.service.crawl.journal import ClaimCheck, CrawlResult, CrawlTarget
@@ -64,7 +63,7 @@ def to_crawl_result(visit: PageVisit, *, grade_anchors: bool) -> CrawlResult:
         shape=scraped.shape,
         hops=visit.hops,
         check=check,
-        low_confidence=reason_kind(scraped.quality.get("reason")),
+        low_confidence=outcomes.low_confidence_kind(scraped.quality.get("reason")),
     )
 
 

@@ -9,7 +9,7 @@ reaches the same state again.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final, NamedTuple
@@ -62,11 +62,12 @@ class CrawlLimits:
 
     max_pages: int
     max_depth: int
+    requests_per_row: int = REQUESTS_PER_ROW
 
     @property
     def max_requests(self) -> int:
         """The number of requests for pages and redirects."""
-        return REQUESTS_PER_ROW * self.max_pages + EXTRA_REQUESTS
+        return self.requests_per_row * self.max_pages + EXTRA_REQUESTS
 
     @property
     def max_targets(self) -> int:
@@ -127,6 +128,9 @@ class CrawlPlan:
         Whether links marked nofollow are excluded.
     facets
         Detects variants of pages; None where variants are fetched.
+    pages
+        The pages of a list, the start page included: each of them is a row, and no link is
+        followed.
     """
 
     def __init__(
@@ -139,7 +143,11 @@ class CrawlPlan:
         *,
         obey_nofollow: bool = False,
         facets: FacetDetector | None = None,
+        pages: Sequence[str] = (),
     ) -> None:
+        if pages:  # each may take as many requests as any
+            limits = replace(limits, requests_per_row=MAX_REQUESTS_PER_PAGE)
+        self._is_list = bool(pages)
         self._limits, self._frontier, self._key_of = limits, frontier, key_of
         self._discovery = UrlDiscovery(
             scope,
@@ -170,7 +178,7 @@ class CrawlPlan:
         self.rows = 0
         # Rows whose content may be wrong or missing, by reason.
         self.low_confidence = Counter[str]()
-        frontier.add([self._discovery.start(start)])
+        frontier.add([self._discovery.start(url) for url in pages or [start]])
 
     @property
     def scope(self) -> CrawlScope:
@@ -224,7 +232,8 @@ class CrawlPlan:
 
         The parts are those of a whole state, and of the changes after it in their order.
         """
-        self._frontier.pop()  # the start page, which the constructor added
+        while len(self._frontier):  # what the constructor added
+            self._frontier.pop()
         for name, items in self._discovery.restore(parts):
             yield
             if name == _PLAN:
@@ -328,7 +337,7 @@ class CrawlPlan:
 
     def _has_budget(self) -> bool:
         # The start page determines the scope, so nothing else is fetched until it is settled.
-        start_is_outstanding = 0 in self._outstanding
+        start_is_outstanding = 0 in self._outstanding and not self._is_list
         return (
             len(self._frontier) > 0
             and not start_is_outstanding
@@ -362,7 +371,7 @@ class CrawlPlan:
     # Results
 
     def _settle_target(self, target: CrawlTarget, result: CrawlResult) -> Steps[SettledTarget]:
-        if target.ordinal == 0:
+        if target.ordinal == 0 and not self._is_list:
             self._discovery.widen_scope(result.final_url)
         outcome = self._outcome(target, result)
         position = None
@@ -371,7 +380,8 @@ class CrawlPlan:
             if result.low_confidence:
                 self.low_confidence[result.low_confidence] += 1
         outcomes = [UrlOutcome(target.url, outcome.outcome, outcome.detail)]
-        outcomes += yield from self._add_links(target, result, follow=outcome.follow_links)
+        if not self._is_list:
+            outcomes += yield from self._add_links(target, result, follow=outcome.follow_links)
         if self._discovery.must_reclassify:
             discovered = DiscoveredUrls()
             yield from self._discovery.reclassify(discovered)
@@ -390,10 +400,12 @@ class CrawlPlan:
             return TargetOutcome(result.reason, f"redirects to {result.final_url}")
         if result.kind == "not_archived":
             return TargetOutcome(result.kind, result.detail)
-        if self._discovery.redirects_to_known(target.url, result.final_url):
+        if not self._is_list and self._discovery.redirects_to_known(target.url, result.final_url):
             return TargetOutcome("redirect", result.final_url)
         if result.kind == "failed":
             return TargetOutcome(f"failed:{result.reason}", result.detail)
+        if self._is_list:
+            return TargetOutcome(result.check or FETCHED, result.detail)
         return self._outcome_of_page(target, result)
 
     def _outcome_of_page(self, target: CrawlTarget, result: CrawlResult) -> TargetOutcome:

@@ -16,7 +16,7 @@ def max_charges(request: SearchRequest | CrawlRequest) -> tuple[Charge, ...]:
     A long crawl reserves the credits of one leg at a time.
     """
     if isinstance(request, CrawlRequest):
-        return leg_charges(request, request.max_pages)
+        return leg_charges(request, request.row_limit)
     return _search_charges(request)
 
 

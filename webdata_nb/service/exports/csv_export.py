@@ -44,7 +44,7 @@ def columns(job: JobRecord) -> tuple[str, ...]:
     metadata = ("metadata",) if is_crawl or formats else ()
     has_rights = is_crawl and (job.request.get("rights") or job.request.get("purpose"))
     own = _CRAWL + (_RIGHTS if has_rights else ()) if is_crawl else _SEARCH
-    own += _CAPTURES if "as_of" in job.request else ()
+    own += _CAPTURES if (job.request.get("source") or {}).get("web_archive") else ()
     return own + formats + extract + metadata
 
 

@@ -1,4 +1,4 @@
-"""Reads web archives: POST /v1/captures lists captures, POST /v1/dated-crawls crawls them."""
+"""Lists the captures of web archives: POST /v1/captures."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from webdata_nb.contract import paths
-from webdata_nb.contract.archive_requests import CapturesRequest, DatedCrawlRequest
-from webdata_nb.contract.replies import CapturesReply, StartReply
+from webdata_nb.contract.replies import CapturesReply
+from webdata_nb.contract.requests import CapturesRequest
 from webdata_nb.page.errors import BadInput, FetchError
 from webdata_nb.service.archives.cdx import CdxCapture, CdxQuery
 from webdata_nb.service.archives.web_archive import IndexPage, InvalidCursor, WebArchive
 from webdata_nb.service.errors import SourceError
 from webdata_nb.service.routes.app_state import AppState
-from webdata_nb.service.routes.crawl import CRAWL_LINKS, start_checked
-from webdata_nb.service.routes.parameters import IdempotencyKey
 from webdata_nb.service.routes.routing import StateDep, error_responses, examples, strict_router
 
 router = strict_router("crawl")
@@ -59,28 +57,6 @@ async def list_captures(
     except FetchError as error:
         raise SourceError(f"{archive.name}: {error}") from None
     return JSONResponse(_reply(archive, page))
-
-
-@router.post(
-    paths.DATED_CRAWLS,
-    summary="Start a crawl of a site as an archive captured it (ours)",
-    response_model=StartReply,
-    responses={200: {"links": CRAWL_LINKS}, **error_responses(409, 429)},
-)
-async def start_dated_crawl(
-    request: Request,
-    state: StateDep,
-    crawl_request: Annotated[DatedCrawlRequest, examples("startDatedCrawl")],
-    idempotency_key: IdempotencyKey = None,
-) -> Response:
-    """Start a crawl whose pages are captures of a web archive at about a date.
-
-    Its job is like that of any crawl. The site is not asked: of each URL, robots.txt included, the
-    capture nearest to `as_of` is read. A row's `fetched_at` is the time of its capture, and
-    `capture_distance_s` the seconds from `as_of` to it. The receipt has a URL without a capture in
-    the distance as `not_archived`.
-    """
-    return await start_checked(request, state, crawl_request, idempotency_key)
 
 
 async def _archive(

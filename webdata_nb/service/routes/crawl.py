@@ -1,23 +1,21 @@
-"""Starts crawls and reads their status: POST /v1/crawl, GET /v1/crawl/{job_id}."""
+"""Starts crawls and reads their status: POST /v1/crawl, POST /v1/crawls, GET /v1/crawl/{job_id}."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from webdata_nb.contract import limits, outcomes, paths
+from webdata_nb.contract.archives import WRITTEN_SUFFIX
 from webdata_nb.contract.replies import CrawlStatus, Revalidation, StartReply
-from webdata_nb.contract.requests import (
-    CrawlRequest,
-    IncrementalCrawlRequest,
-    LongCrawlRequest,
-)
+from webdata_nb.contract.requests import CrawlRequest, ExtendedCrawlRequest
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.page.content.page_source import check_selectors
 from webdata_nb.page.errors import BadInput
-from webdata_nb.service.crawl.earlier_request import IN_A_BROWSER, difference
+from webdata_nb.service.crawl.earlier_request import difference
 from webdata_nb.service.errors import EarlierCrawlUnusable, NoSuchJob
 from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.routes.expiry import expiry_of
@@ -83,65 +81,76 @@ async def start_crawl(
     The job is stored before the reply is sent, and continues after a restart of the service.
     Its rows are pages in the order in which the crawl found them.
     """
-    return await start_checked(request, state, crawl_request, idempotency_key)
+    return await _start(request, state, crawl_request, idempotency_key)
 
 
 @router.post(
-    paths.LONG_CRAWLS,
-    summary="Start a crawl of up to 100,000 pages (ours)",
+    paths.EXTENDED_CRAWLS,
+    summary="Start a crawl with another source, base, sink or size (ours)",
     response_model=StartReply,
     responses={200: {"links": CRAWL_LINKS}, **error_responses(409, 429)},
 )
-async def start_long_crawl(
+async def start_extended_crawl(
     request: Request,
     state: StateDep,
-    crawl_request: Annotated[LongCrawlRequest, examples("startLongCrawl")],
+    crawl_request: Annotated[ExtendedCrawlRequest, examples("startExtendedCrawl")],
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
-    """Start a crawl that runs in legs of 1,000 pages.
+    """Start a crawl of up to 100,000 pages, of a list of pages, of an archive or since another one.
 
     Its job is like that of any crawl: status, rows, receipt, events, exports and the cancellation
-    use the same id and paths. Rows and order are those of a crawl without legs. After each leg the
-    credits of its rows are charged and those of the next leg reserved, and other jobs that wait
-    run first. If the credits do not suffice for the next leg, the job fails and keeps its rows.
+    use the same id and paths.
+
+    - More than 1,000 pages run in legs of 1,000. Rows and order are those of a crawl without legs.
+      After each leg the credits of its rows are charged and those of the next leg reserved, and
+      other jobs that wait run first. If the credits do not suffice for the next leg, the job fails
+      and keeps its rows.
+    - With `urls`, each page is one row, in their order, and no link is followed. A page that could
+      not be read is a row with its error.
+    - With `source.web_archive`, pages are captures of a web archive at about a date. The site is
+      not asked: of each URL, robots.txt included, the capture nearest to `as_of` is read. A row's
+      `fetched_at` is the time of its capture, and `capture_distance_s` the seconds from `as_of` to
+      it. The receipt has a URL without a capture in the distance as `not_archived`.
+    - With `base`, each page of an earlier crawl is asked for on the condition that it has changed,
+      and the rows are those of a full crawl. A page that the site calls unchanged (status 304) is
+      the earlier one, with the outcome `unchanged`. A share of these pages, `recheck`, is fetched
+      in full: `verified` if the site was right, `contradicted` if not. The earlier crawl may have
+      selected other pages, but must have read them with the same options.
+    - `source.file` and `sink.warc` are files of the machine, which only the local service uses.
     """
-    return await start_checked(request, state, crawl_request, idempotency_key)
+    _check_files(state, crawl_request)
+    await _check_base(request, state, crawl_request)
+    return await _start(request, state, crawl_request, idempotency_key)
 
 
-@router.post(
-    paths.INCREMENTAL_CRAWLS,
-    summary="Start a crawl that takes unchanged pages from an earlier one (ours)",
-    response_model=StartReply,
-    responses={200: {"links": CRAWL_LINKS}, **error_responses(409, 429)},
-)
-async def start_incremental_crawl(
-    request: Request,
-    state: StateDep,
-    crawl_request: Annotated[IncrementalCrawlRequest, examples("startIncrementalCrawl")],
-    idempotency_key: IdempotencyKey = None,
-) -> Response:
-    """Start a crawl that asks for each page of an earlier crawl whether it has changed.
-
-    Its job is like that of any crawl, and its rows are those of a full crawl. A page that the site
-    calls unchanged (status 304) is the earlier one, with the outcome `unchanged`. A share of these
-    pages, `recheck`, is fetched in full: `verified` if the site was right, `contradicted` if not.
-    The earlier crawl may have selected other pages, but must have read them with the same options.
-    """
-    await _check_since(request, state, crawl_request)
-    return await start_checked(request, state, crawl_request, idempotency_key)
+def _check_files(state: AppState, crawl_request: ExtendedCrawlRequest) -> None:
+    """Raise `BadInput` for files that this service must not use, or not by this name."""
+    file, warc = crawl_request.source.file, crawl_request.sink.warc
+    files = {
+        ("source", "file", "path"): None if file is None else file.path,
+        ("sink", "warc"): warc,
+    }
+    for loc, path in files.items():
+        if path is None:
+            continue
+        # A service for a team must not use files of its own disk for its clients.
+        if state.engines.egress.policy.mode != "local":
+            raise BadInput("only the local service uses files of its machine", loc=("body", *loc))
+        if not Path(path).is_absolute():
+            raise BadInput("must be an absolute path", loc=("body", *loc))
+    if warc is not None and not warc.lower().endswith(WRITTEN_SUFFIX):
+        raise BadInput(f"must end in {WRITTEN_SUFFIX}", loc=("body", "sink", "warc"))
 
 
-async def _check_since(
-    request: Request, state: AppState, crawl_request: IncrementalCrawlRequest
+async def _check_base(
+    request: Request, state: AppState, crawl_request: ExtendedCrawlRequest
 ) -> None:
-    """Raise `BadInput` for an earlier crawl whose pages cannot be used."""
-    if crawl_request.since is None:
+    """Raise `EarlierCrawlUnusable` for an earlier crawl whose pages cannot be used."""
+    if crawl_request.base is None:
         return
-    loc = ("body", "since")
-    if crawl_request.scrape_options.may_render:
-        raise BadInput(f"not possible with these scrape_options: {IN_A_BROWSER}", loc=loc)
+    loc = ("body", "base", "job_id")
     try:
-        earlier = await state.store.job(account_of(request), crawl_request.since)
+        earlier = await state.store.job(account_of(request), crawl_request.base.job_id)
     except NoSuchJob:
         raise EarlierCrawlUnusable("the account has no such crawl", loc=loc) from None
     if expiry_of(state, earlier) is not None:
@@ -151,18 +160,20 @@ async def _check_since(
         raise EarlierCrawlUnusable(f"the pages of that crawl cannot be used: {reason}", loc=loc)
 
 
-async def start_checked(
+async def _start(
     request: Request, state: AppState, crawl_request: CrawlRequest, idempotency_key: str | None
 ) -> Response:
-    """Start a crawl whose URL and options can be carried out; raises `BadInput`."""
-    check_url(state.engines.egress.policy, crawl_request.url, "url")
-    await check_options(request, state, crawl_request)
+    """Start a crawl whose URLs and options can be carried out; raises `BadInput`."""
+    # Without a start page there is an archive file, or a list, whose pages fail one by one.
+    if crawl_request.url:
+        check_url(state.engines.egress.policy, crawl_request.url, "url")
+    await _check_options(request, state, crawl_request)
     job, _ = await start(state, request, crawl_request, idempotency_key)
     reply = {"success": True, "job_id": job.id, "status": "started"}
     return JSONResponse({**reply, "message": f"Crawl of {job.subject} started"})
 
 
-async def check_options(request: Request, state: AppState, crawl_request: CrawlRequest) -> None:
+async def _check_options(request: Request, state: AppState, crawl_request: CrawlRequest) -> None:
     """Raise `BadInput` for options of a crawl that cannot be carried out."""
     for name in _SELECTOR_FIELDS:
         selectors = getattr(crawl_request.scrape_options, name)

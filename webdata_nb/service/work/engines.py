@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -14,11 +15,6 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from webdata_nb.contract.archive_requests import (
-    ArchiveCrawlRequest,
-    DatedCrawlRequest,
-    RecordedCrawlRequest,
-)
 from webdata_nb.contract.choices import ArchiveSource
 from webdata_nb.contract.local import SessionSettings
 from webdata_nb.contract.replies import EngineEntry
@@ -29,8 +25,8 @@ from webdata_nb.service.archives.archive import Archives
 from webdata_nb.service.archives.web_archive import WebArchive
 from webdata_nb.service.archives.web_archives import WebArchives
 from webdata_nb.service.browser.renderer import Browser
-from webdata_nb.service.crawl import archive_crawl, dated_crawl, recorded_crawl
-from webdata_nb.service.crawl import engine as crawl
+from webdata_nb.service.crawl import sources
+from webdata_nb.service.crawl.engine import CrawlResources
 from webdata_nb.service.crawl.link_check import LinkSource
 from webdata_nb.service.crawl.robots import RobotsCache
 from webdata_nb.service.errors import JobFailure, MissingSetting
@@ -264,7 +260,7 @@ class JobEngines:
         crawled = crawl_request(job)
         extractor = self._extractor(crawled.scrape_options.extract, job.context, route)
         with self.spool.open(job.id) as spool:
-            crawl_tools = crawl.CrawlResources(
+            crawl_tools = CrawlResources(
                 route.pipeline,
                 route.polite,
                 route.robots,
@@ -274,18 +270,10 @@ class JobEngines:
                 signature_agent=self.egress.signature_agent,
             )
             if crawled.check_links:
-                links = await self.egress.link_source(route, job.context, crawled.url)
+                links = await self.egress.link_source(route, job.context, crawled.start)
                 crawl_tools = replace(crawl_tools, links=links)
-            if isinstance(crawled, ArchiveCrawlRequest):
-                return await archive_crawl.run(context, crawled, crawl_tools, self.archives)
-            if isinstance(crawled, DatedCrawlRequest):
-                archive = await self._archive_of_job(crawled.source, job.context)
-                return await dated_crawl.run(context, crawled, crawl_tools, archive)
-            if isinstance(crawled, RecordedCrawlRequest):
-                return await recorded_crawl.run(
-                    context, crawled, crawl_tools, self.archives.index_threads
-                )
-            return await crawl.run(context, crawled, crawl_tools)
+            open_web_archive = partial(self._archive_of_job, session=job.context)
+            return await sources.run(context, crawled, crawl_tools, self.archives, open_web_archive)
 
     def check_extract(
         self, extract: Extract | None, session: Mapping[str, Any], loc: tuple[str, ...]

@@ -6,28 +6,16 @@ from typing import Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from webdata_nb.contract import limits
-from webdata_nb.contract.archive_requests import (
-    ArchiveCrawlRequest,
-    DatedCrawlRequest,
-    RecordedCrawlRequest,
-)
 from webdata_nb.contract.error_messages import plain_message
-from webdata_nb.contract.requests import (
-    CrawlRequest,
-    IncrementalCrawlRequest,
-    LongCrawlRequest,
-    SearchRequest,
-)
+from webdata_nb.contract.requests import ExtendedCrawlRequest, SearchRequest
 from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.store.records import JobRecord
 
-INCREMENTAL: Final = frozenset({"since", "recheck"})
 _MAX_PROBLEMS: Final = 3
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
-def crawl_request(job: JobRecord) -> CrawlRequest:
+def crawl_request(job: JobRecord) -> ExtendedCrawlRequest:
     """Return the request of a stored crawl.
 
     Raises
@@ -35,17 +23,7 @@ def crawl_request(job: JobRecord) -> CrawlRequest:
     JobFailure
         The request exceeds the limits of this release; the message names the fields.
     """
-    if "archive" in job.request:
-        return _validate(ArchiveCrawlRequest, job)
-    if "as_of" in job.request:
-        return _validate(DatedCrawlRequest, job)
-    if "warc" in job.request:
-        return _validate(RecordedCrawlRequest, job)
-    max_pages = job.request.get("max_pages")
-    is_long = isinstance(max_pages, int) and max_pages > limits.MAX_PAGES[1]
-    if not INCREMENTAL.isdisjoint(job.request):
-        return _validate(IncrementalCrawlRequest, job)
-    return _validate(LongCrawlRequest if is_long else CrawlRequest, job)
+    return _validate(ExtendedCrawlRequest, job)
 
 
 def search_request(job: JobRecord) -> SearchRequest:

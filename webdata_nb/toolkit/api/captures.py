@@ -10,9 +10,9 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.contract import limits, paths
-from webdata_nb.contract.archive_requests import CapturesRequest
 from webdata_nb.contract.archives import without_scheme
 from webdata_nb.contract.replies import CaptureEntry, CapturesReply
+from webdata_nb.contract.requests import CapturesRequest
 from webdata_nb.errors import NotFound, NotSupported, OfflineError
 from webdata_nb.toolkit.bridge import blocking
 from webdata_nb.toolkit.client import paging

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Unpack, cast
 
-from webdata_nb.errors import InvalidArgument
 from webdata_nb.toolkit.api.frame_functions import frame_or_stream
 from webdata_nb.toolkit.bridge import blocking
-from webdata_nb.toolkit.calls import archive_crawl, long_crawl
-from webdata_nb.toolkit.calls.dated_crawl import dated_crawl_inputs
-from webdata_nb.toolkit.calls.incremental import incremental_inputs
+from webdata_nb.toolkit.calls import crawl_files
 from webdata_nb.toolkit.frames.schemas import CRAWL_COLUMNS
-from webdata_nb.toolkit.requests.dated import dated_options
-from webdata_nb.toolkit.requests.inputs import crawl_inputs
+from webdata_nb.toolkit.requests.crawls import checked_target, crawl_inputs, is_long, writes_warc
 from webdata_nb.toolkit.requests.options import CrawlDfOptions
 from webdata_nb.toolkit.requests.signatures import with_options
-from webdata_nb.toolkit.requests.since import Since
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     import pandas as pd
@@ -26,7 +21,6 @@ if TYPE_CHECKING:
 
     from webdata_nb.toolkit.api.frame_functions import AsyncCrawlDf, CrawlDf
     from webdata_nb.toolkit.calls.batches import FrameStream
-    from webdata_nb.toolkit.requests.inputs import Input
 
 
 @with_options(CrawlDfOptions, columns=CRAWL_COLUMNS)
@@ -119,68 +113,13 @@ async def _acrawl_df(
     >>> df["success"].all()
     np.True_
     """
-    if options["audit"]:
-        _check_audit({"stream": stream, "lazy": lazy})
-    inputs = _archived_inputs(url, archive, options, lazy=lazy)
-    if inputs is not None:
-        return await frame_or_stream(
-            inputs, options, stream=stream, batch_rows=batch_rows, lazy=lazy
-        )
-    sites = cast("str | Sequence[str]", url)  # paths are of archives
-    since = Since.check(options["since"], options["recheck"])
-    if archive_crawl.is_recorded(options):
-        if since is not None:
-            raise InvalidArgument(
-                "a WARC file has all responses of a crawl, and since requests few of them: "
-                "leave out one of since and out"
-            )
-        others: Mapping[str, object] = {
-            "stream": stream,
-            "batch_rows": batch_rows,
-            "lazy": lazy,
-        }
-        return await archive_crawl.record(sites, options, others)
-    if since is not None:
-        inputs = incremental_inputs(sites, options, since, stream=stream, lazy=lazy)
-        return await frame_or_stream(inputs, options, stream=False, batch_rows=batch_rows)
-    if long_crawl.is_long(options) and not options["audit"]:
-        return await long_crawl.run(sites, options, stream=stream, lazy=lazy)
-    inputs = crawl_inputs(sites, options, lazy=lazy)
+    forms = {"stream": stream, "batch_rows": batch_rows}
+    inputs = crawl_inputs(url, options, archive=archive, lazy=lazy, forms=forms)
+    if writes_warc(options):
+        return await crawl_files.to_warc(inputs[0].spec, checked_target(options["out"]), options)
+    if is_long(options) and not (stream or options["audit"]):
+        return await crawl_files.to_parts(inputs[0].spec, options)
     return await frame_or_stream(inputs, options, stream=stream, batch_rows=batch_rows, lazy=lazy)
-
-
-def _archived_inputs(
-    url: str | Path | Sequence[str | Path],
-    archive: str | Path | None,
-    options: CrawlDfOptions,
-    *,
-    lazy: bool,
-) -> Sequence[Input] | None:
-    """Return the crawls of a call that reads an archive, a file or one on the web; else None."""
-    reads_file = archive is not None or archive_crawl.has_archive(url)
-    if (dated := dated_options(options)) is not None:
-        others = {
-            "since": options["since"] is not None,
-            "recheck": options["recheck"] is not None,
-            "archive": reads_file,
-            "a WARC file as out": archive_crawl.is_recorded(options),
-        }
-        sites = cast("str | Sequence[str]", url)
-        return dated_crawl_inputs(sites, options, dated, others, lazy=lazy)
-    if not reads_file:
-        return None
-    if Since.check(options["since"], options["recheck"]) is not None:
-        raise InvalidArgument("since compares with the pages of a site, not of an archive")
-    return archive_crawl.archive_inputs(url, archive, options, lazy=lazy)
-
-
-def _check_audit(forms: Mapping[str, object]) -> None:
-    """Refuse what has no frame with all rows of one crawl, which an audit compares."""
-    if used_forms := [name for name, value in forms.items() if value]:
-        raise InvalidArgument(
-            f"audit=True compares all pages of a crawl, so {used_forms[0]} has no meaning with "
-            "it: leave one of them out"
-        )
 
 
 acrawl_df = cast("AsyncCrawlDf", _acrawl_df)

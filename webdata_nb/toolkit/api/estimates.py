@@ -16,17 +16,15 @@ from webdata_nb.toolkit.calls.budget import Estimate
 from webdata_nb.toolkit.frames import frame, stacked
 from webdata_nb.toolkit.frames.stacked import InputRows
 from webdata_nb.toolkit.requests.call_options import CallOptions
-from webdata_nb.toolkit.requests.dated import dated_options
+from webdata_nb.toolkit.requests.crawls import crawl_inputs
 from webdata_nb.toolkit.requests.inputs import (
     Input,
-    crawl_inputs,
     creatives_inputs,
-    dated_inputs,
     page_inputs,
     search_inputs,
     valid_specs,
 )
-from webdata_nb.toolkit.requests.options import DEFAULTS, CallArguments, CrawlDfOptions
+from webdata_nb.toolkit.requests.options import DEFAULTS, CallArguments
 from webdata_nb.toolkit.requests.signatures import with_lists
 from webdata_nb.toolkit.session import Connection
 
@@ -37,14 +35,9 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 
-def _crawl_inputs(url: str | Sequence[str], options: CrawlDfOptions) -> Sequence[Input]:
-    dated = dated_options(options)
-    return crawl_inputs(url, options) if dated is None else dated_inputs(url, options, dated)
-
-
 _INPUTS: Final[Mapping[str, Callable[..., Sequence[Input]]]] = {
     "search_df": search_inputs,
-    "crawl_df": _crawl_inputs,
+    "crawl_df": crawl_inputs,
     "creatives_df": creatives_inputs,
     "scrape_df": page_inputs,
 }

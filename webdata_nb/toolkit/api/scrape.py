@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 async def ascrape_df(urls: str | Sequence[str], **options: Unpack[ScrapeDfOptions]) -> pd.DataFrame:
     """Read known pages, without following their links, and return one row for each URL.
 
-    `ascrape_df` is the same for async code. Each page is a crawl of a single page, so that this
-    works with every service of the contract, and each URL has its own cached answer.
+    `ascrape_df` is the same for async code. Each URL has its own cached answer; the service reads
+    the others in one job, or in a job for each where it offers no lists.
 
     Parameters
     ----------
     urls
         The pages, in the order of the rows; a URL that occurs twice is read once and has two rows.
     timeout
-        Seconds to wait for the end of each page's job; then JobTimeout, and the job goes on.
+        Seconds to wait for the end of a job; then JobTimeout, and the job goes on.
     on_error
         `"row"`: a page that cannot be read is a row with `success` False and its `error`;
         `"raise"` ends the call where a job fails.

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Unpack
 
+from webdata_nb.contract import limits
 from webdata_nb.contract.states import JobKind
-from webdata_nb.errors import NotFound
+from webdata_nb.errors import InvalidArgument, NotFound
 from webdata_nb.toolkit.bridge import blocking, synced
 from webdata_nb.toolkit.cache.job_refs import JobRef
 from webdata_nb.toolkit.cache.result_cache import ResultCache, find_job_ref
@@ -16,6 +17,7 @@ from webdata_nb.toolkit.jobs.job import Job, checked_id, started_job
 from webdata_nb.toolkit.recording import recorder
 from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.requests.call_options import CallOptions, within
+from webdata_nb.toolkit.requests.crawls import is_long
 from webdata_nb.toolkit.requests.inputs import request_values
 from webdata_nb.toolkit.requests.job_spec import JobSpec
 from webdata_nb.toolkit.requests.options import (
@@ -105,6 +107,11 @@ async def acrawl_job(url: str, **options: Unpack[CrawlJobOptions]) -> Job:
     >>> len(job.df())
     5
     """
+    if is_long(options) and not options["audit"]:
+        raise InvalidArgument(
+            f"max_pages must be from 1 to {limits.MAX_PAGES[1]}; it is {options['max_pages']}: "
+            "crawl_df takes more, with a folder for the rows as out"
+        )
     spec = JobSpec.crawl(url, **request_values(options, CrawlRequestOptions))
     return await _start(spec, options)
 

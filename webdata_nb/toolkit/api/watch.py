@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Final, Unpack, cast
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.suggestions import format_value
 from webdata_nb.toolkit.bridge import blocking
-from webdata_nb.toolkit.calls.incremental import incremental_inputs
 from webdata_nb.toolkit.calls.watch import Watch
 from webdata_nb.toolkit.frames import remote
 from webdata_nb.toolkit.frames.watch.changes_file import CHANGES_COLUMNS
 from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.requests.call_options import CallOptions
+from webdata_nb.toolkit.requests.crawls import crawl_inputs
 from webdata_nb.toolkit.requests.inputs import request_values
 from webdata_nb.toolkit.requests.options import CrawlDfOptions, CrawlOptions, WatchDfOptions
 from webdata_nb.toolkit.requests.signatures import with_options
-from webdata_nb.toolkit.requests.since import LAST, Since
+from webdata_nb.toolkit.requests.since import LAST
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,10 +110,8 @@ def _crawl_of(url: object, options: WatchDfOptions) -> tuple[JobSpec, CallOption
     for name in ("audit", "check_links"):
         if options[name]:
             raise InvalidArgument(f"{name} is not possible with watch_df: use crawl_df, and diff")
-    values = {**request_values(options, CrawlOptions), "executor": None, "partition": None}
-    crawl_options = cast("CrawlDfOptions", {**values, "cache": True})
-    since = Since.check(LAST, options["recheck"]) or Since()
-    [item] = incremental_inputs(url, crawl_options, since, stream=False, lazy=False)
+    values = {**request_values(options, CrawlOptions), "since": LAST, "recheck": options["recheck"]}
+    [item] = crawl_inputs(url, cast("CrawlDfOptions", values))
     return item.spec, CallOptions.of(
         session=options["session"],
         progress=options["progress"],

@@ -231,8 +231,13 @@ class ResultCache:
         columns: Sequence[str],
         request: Mapping[str, Any],
         started_at: datetime,
+        of_list: bool = False,
     ) -> CallResult:
-        """Add the receipt to a fetched result, cache it if it is good, and select its columns."""
+        """Add the receipt to a fetched result, cache it if it is good, and select its columns.
+
+        One `of_list` is one of the results of a job; after all of them the caller calls
+        `listed`.
+        """
         outcome, finished_at = result.outcome, datetime.now(UTC)
         if outcome is None:
             return result
@@ -243,12 +248,13 @@ class ResultCache:
             started_at=started_at,
             finished_at=finished_at,
         )
-        if self.key.op == "crawl":
+        if self.key.op == "crawl" and not of_list:
             self._mark_crawl()
         path = None
         if self.options.cache and outcome.cacheable:
-            path = self._write(result.table.select(list(columns)), attrs, finished_at)
-        if path is not None:
+            table = result.table.select(list(columns))
+            path = self._write(table, attrs, finished_at, of_list=of_list)
+        if path is not None and not of_list:
             if result.receipt_entries is not None:
                 _write_receipt(path, result.receipt_entries)
             self._set_job_file(outcome.job_id, path)
@@ -260,11 +266,23 @@ class ResultCache:
             receipt_entries=None,
         )
 
-    def _write(self, table: pa.Table, attrs: Mapping[str, Any], at: datetime) -> Path | None:
+    def listed(self) -> None:
+        """Note that the results of a list are stored."""
+        self._mark_crawl()
+        if self.options.cache:
+            with suppress(OSError):
+                eviction.shrink(self.root, self.options.settings.cache_bytes)
+
+    def _write(
+        self, table: pa.Table, attrs: Mapping[str, Any], at: datetime, *, of_list: bool
+    ) -> Path | None:
         """Write a snapshot; where the cache is not writable, warn once and continue."""
         try:
-            path = snapshots.put(self.root, self.key, table, attrs, now=at).path
-            eviction.shrink(self.root, self.options.settings.cache_bytes, in_use=path)
+            # A sync of each page would take longer than the pages of a list.
+            durable = not of_list
+            path = snapshots.put(self.root, self.key, table, attrs, now=at, durable=durable).path
+            if not of_list:
+                eviction.shrink(self.root, self.options.settings.cache_bytes, in_use=path)
         except OSError as error:
             if self.root not in _unwritable_roots:
                 _unwritable_roots.add(self.root)

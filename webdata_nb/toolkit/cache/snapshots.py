@@ -83,9 +83,15 @@ class Snapshot:
 
 
 def put(
-    root: Path, key: CacheKey, table: pa.Table, attrs: Mapping[str, Any], *, now: datetime
+    root: Path,
+    key: CacheKey,
+    table: pa.Table,
+    attrs: Mapping[str, Any],
+    *,
+    now: datetime,
+    durable: bool = True,
 ) -> Snapshot:
-    """Store a result.
+    """Store a result; one that is not `durable` may be lost if the machine stops.
 
     Raises
     ------
@@ -98,7 +104,7 @@ def put(
     folder = key.folder(root)
     private_files.make_folder(folder, root)
     path = folder / f"{now.astimezone(UTC).strftime(_TIMESTAMP)}-{_checksum(data)}.parquet"
-    parquet.write_atomically(path, data, owner_only=True)
+    parquet.write_atomically(path, data, durable=durable, owner_only=True)
     return Snapshot(path, now, table, dict(attrs))
 
 

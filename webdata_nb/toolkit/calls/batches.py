@@ -16,13 +16,15 @@ from webdata_nb.contract import limits
 from webdata_nb.errors import (
     AuthError,
     IncompleteResult,
+    InvalidRequest,
     JobCancelled,
     LocalServiceError,
+    OfflineError,
     WebdataError,
 )
 from webdata_nb.toolkit.cache.result import CallResult, warn_of_shortcoming
 from webdata_nb.toolkit.cache.result_cache import ResultCache
-from webdata_nb.toolkit.calls import budget
+from webdata_nb.toolkit.calls import budget, single_call
 from webdata_nb.toolkit.calls.combined_progress import CombinedProgress
 from webdata_nb.toolkit.calls.multi_input import MAX_CONCURRENT_INPUTS
 from webdata_nb.toolkit.calls.provider_notice import announce_providers
@@ -41,6 +43,7 @@ from webdata_nb.toolkit.requests.inputs import (
     representative,
     valid_specs,
 )
+from webdata_nb.toolkit.requests.job_spec import JobSpec
 from webdata_nb.toolkit.stream import Stream, merged
 from webdata_nb.toolkit.streams import creatives_listing, job_stream
 from webdata_nb.toolkit.streams.job_stream import StreamContext
@@ -274,14 +277,14 @@ class _StreamLoop:
             earlier = await asyncio.to_thread(cache.newest_snapshot, ("creative_id",))
             if earlier is not None:
                 known_ids = set(earlier.table["creative_id"].to_pylist())
-        else:
+        elif spec.since is None:
             cached = await asyncio.to_thread(cache.look_up, spec.columns)
             if cached is not None:
                 for batch in self._split_result(stats, cached):
                     yield batch
                 return
         try:
-            async with aclosing(self._fetch(stats, options, cache)) as batches:
+            async with aclosing(self._fetch_since(stats, options, cache)) as batches:
                 async for batch in batches:
                     selected = TableBatch(batch.table.select(list(spec.columns)), batch.objects)
                     yield _without_creatives(selected, known_ids)
@@ -299,10 +302,28 @@ class _StreamLoop:
         firsts = range(0, result.table.num_rows, size)
         return [TableBatch(result.table.slice(first, size), {}) for first in firsts]
 
-    async def _fetch(
+    async def _fetch_since(
         self, stats: StreamStats, options: CallOptions, cache: ResultCache
     ) -> AsyncGenerator[TableBatch, None]:
-        spec, size = stats.input.spec, self._options.batch_rows
+        """Yield the rows of a job, with the earlier crawl that the call and the service allow."""
+        spec = stats.input.spec
+        if spec.since is not None and options.settings.offline:
+            raise OfflineError("offline mode is on, and since asks the site anew")
+        spec = await single_call.with_earlier_crawl(spec, cache)
+        try:
+            async with aclosing(self._fetch(spec, stats, options, cache)) as batches:
+                async for batch in batches:
+                    yield batch
+        except InvalidRequest as error:  # of the start, before any row
+            spec = single_call.without_earlier_crawl(spec, error)
+            async with aclosing(self._fetch(spec, stats, options, cache)) as batches:
+                async for batch in batches:
+                    yield batch
+
+    async def _fetch(
+        self, spec: JobSpec, stats: StreamStats, options: CallOptions, cache: ResultCache
+    ) -> AsyncGenerator[TableBatch, None]:
+        size = self._options.batch_rows
         description = f"{spec.op} {receipt.shorten(spec.subject)}"
         unit = UNITS[spec.op]
         async with (
@@ -323,6 +344,7 @@ class _StreamLoop:
                 async for batch in batches:
                     yield batch
             if stats.outcome is not None:
+                stats.outcome = single_call.with_since(stats.outcome, spec)
                 line = receipt.summary(stats.outcome_so_far(), listener.elapsed_s)
                 listener.ended(stats.outcome.status, line)
         _raise_or_warn(stats, options)

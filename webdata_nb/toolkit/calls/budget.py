@@ -84,8 +84,8 @@ def _of_search(request: SearchRequest) -> Units:
 
 def _of_crawl(request: CrawlRequest, *, local: bool) -> Units:
     # The contract leaves the default to the service, and bounds it.
-    is_known = local or "max_pages" in request.model_fields_set
-    pages = request.max_pages if is_known else limits.MAX_PAGES[1]
+    is_known = local or not {"max_pages", "urls"}.isdisjoint(request.model_fields_set)
+    pages = request.row_limit if is_known else limits.MAX_PAGES[1]
     options = request.scrape_options
     return {
         ("crawl", "page"): pages,

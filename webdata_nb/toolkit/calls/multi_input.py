@@ -21,7 +21,7 @@ from webdata_nb.errors import (
 from webdata_nb.toolkit.bridge import set_partial_result
 from webdata_nb.toolkit.cache.cancel_token import CancelToken
 from webdata_nb.toolkit.cache.result import CallResult, deliver
-from webdata_nb.toolkit.calls import single_call
+from webdata_nb.toolkit.calls import page_list, single_call
 from webdata_nb.toolkit.calls.combined_progress import CombinedProgress
 from webdata_nb.toolkit.calls.executor import InputResult, InputRunner, run_on_executor
 from webdata_nb.toolkit.display.progress import Listener
@@ -94,6 +94,15 @@ async def _run_all(
     bar: Listener,
 ) -> tuple[list[InputResult | None], bool]:
     """Return each input's result, and whether an interrupt left some of them None."""
+    if fan_out.row_each and fan_out.executor is None:
+        pages = page_list.PageList(inputs, options, bar)
+        if pages.is_one_job:
+            try:
+                return await pages.results(
+                    partial(raise_fatal_error, options=options, fan_out=fan_out)
+                )
+            except page_list.NotOffered:
+                pass  # another service reads each page in a job of its own
     if fan_out.executor is None:
         return await _gather(inputs, options, run_input, fan_out, bar)
     token = await asyncio.to_thread(CancelToken.create, options.settings.cache_dir)

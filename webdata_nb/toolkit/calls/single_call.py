@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from webdata_nb import caller
 from webdata_nb.contract.events import Progress
@@ -32,16 +33,18 @@ from webdata_nb.toolkit.calls.provider_notice import announce_providers
 from webdata_nb.toolkit.display.progress import Listener
 from webdata_nb.toolkit.display.progress_view import UNITS
 from webdata_nb.toolkit.frames import receipt
+from webdata_nb.toolkit.frames.receipt import JobOutcome
 from webdata_nb.toolkit.jobs import runner
 from webdata_nb.toolkit.jobs.progress_scope import show_progress
 from webdata_nb.toolkit.recording import recorder
 from webdata_nb.toolkit.requests.call_options import CallOptions
 from webdata_nb.toolkit.requests.job_spec import JobSpec
-from webdata_nb.toolkit.requests.since import Since
 from webdata_nb.toolkit.streams import creatives_listing
 
 if TYPE_CHECKING:
     import pandas as pd
+
+T = TypeVar("T")
 
 # Errors that may be gone at the next call: `stale_if_error` replaces these by a cached result.
 TRANSIENT_ERRORS: Final = (
@@ -80,7 +83,7 @@ async def fetch_result(spec: JobSpec, options: CallOptions) -> CallResult:
     if spec.only_new:
         result = await _fetch_new_creatives(spec, options)
     elif spec.since is not None:
-        result = await _fetch_incremental(spec, spec.since, options)
+        result = await _fetch_incremental(spec, options)
     else:
         result = await _look_up_or_fetch(spec, options)
     if options.settings.record is not None and result.complete:
@@ -115,33 +118,61 @@ async def _fetch_new_creatives(spec: JobSpec, options: CallOptions) -> CallResul
     return await asyncio.to_thread(result.without_creatives_of, earlier)
 
 
-async def _fetch_incremental(spec: JobSpec, since: Since, options: CallOptions) -> CallResult:
-    """Fetch a crawl that takes unchanged pages from an earlier one.
-
-    Where the cache chose the earlier crawl, and the service cannot use it, all pages are fetched,
-    and the receipt says why.
-    """
+async def _fetch_incremental(spec: JobSpec, options: CallOptions) -> CallResult:
+    """Fetch a crawl that takes unchanged pages from an earlier one."""
     if options.settings.offline:
         raise OfflineError("offline mode is on, and since asks the site anew")
     cache = ResultCache.of_spec(spec, options)
     async with cache.single_flight():
-        if not since.is_exact:
-            job_id = await asyncio.to_thread(cache.last_job_id, since.before)
-            since = replace(since, job_id=job_id)
-        try:
-            return await _fetch(replace(spec, since=since), options, cache)
-        except InvalidRequest as error:
-            refusal = _refusal_of_earlier_crawl(error)
-            if since.is_exact or since.job_id is None or not refusal:
-                raise
-        since = replace(since, job_id=None, refusal=refusal)
-        return await _fetch(replace(spec, since=since), options, cache)
+        _, result = await start_since(spec, cache, lambda each: _fetch(each, options, cache))
+    return result
+
+
+async def start_since(
+    spec: JobSpec, cache: ResultCache, start: Callable[[JobSpec], Awaitable[T]]
+) -> tuple[JobSpec, T]:
+    """Return the crawl that was started, with its earlier crawl, and what `start` returned.
+
+    Where the cache chose the earlier crawl, and the service cannot use it, all pages are fetched,
+    and the receipt says why.
+    """
+    spec = await with_earlier_crawl(spec, cache)
+    try:
+        return spec, await start(spec)
+    except InvalidRequest as error:
+        spec = without_earlier_crawl(spec, error)
+    return spec, await start(spec)
+
+
+async def with_earlier_crawl(spec: JobSpec, cache: ResultCache) -> JobSpec:
+    """Return a crawl with the earlier crawl that the cache has for it."""
+    since = spec.since
+    if since is None or since.is_exact:
+        return spec
+    job_id = await asyncio.to_thread(cache.last_job_id, since.before)
+    return replace(spec, since=replace(since, job_id=job_id))
+
+
+def without_earlier_crawl(spec: JobSpec, error: InvalidRequest) -> JobSpec:
+    """Return a crawl without the earlier crawl that the service refuses; raises other errors."""
+    since, refusal = spec.since, _refusal_of_earlier_crawl(error)
+    if since is None or since.is_exact or since.job_id is None or not refusal:
+        raise error
+    return replace(spec, since=replace(since, job_id=None, refusal=refusal))
+
+
+def with_since(outcome: JobOutcome, spec: JobSpec) -> JobOutcome:
+    """Return an outcome that names the earlier crawl, or why the service could not use it."""
+    if spec.since is None:
+        return outcome
+    refusal = receipt.shorten(spec.since.refusal, _MAX_REFUSAL_CHARS)
+    return replace(outcome, since=spec.since.job_id or "", since_refusal=refusal)
 
 
 def _refusal_of_earlier_crawl(error: InvalidRequest) -> str:
     """Return why the service cannot use the earlier crawl; "" if it refuses something else."""
     problems = zip(error.fields, error.types, strict=False)
-    unusable = ("since", EARLIER_CRAWL_UNUSABLE)
+    unusable = ("base.job_id", EARLIER_CRAWL_UNUSABLE)
     reasons = [
         text for (problem_field, text), kind in problems if (problem_field, kind) == unusable
     ]
@@ -161,7 +192,7 @@ async def _fetch_claimed(
     spec: JobSpec, options: CallOptions, cache: ResultCache, claim: JobClaim | None
 ) -> CallResult:
     started_at = datetime.now(UTC)
-    result = await _run(spec, options, cache, claim)
+    result = await run_job(spec, options, cache, claim)
     job_error = result.error()
     if isinstance(job_error, TRANSIENT_ERRORS):
         with suppress(WebdataError):
@@ -211,10 +242,10 @@ class _StartedJobListener:
         self.listener.report(progress)
 
 
-async def _run(
+async def run_job(
     spec: JobSpec, options: CallOptions, cache: ResultCache, claim: JobClaim | None
 ) -> CallResult:
-    """Run the job or the listing of a request at the service."""
+    """Run the job or the listing of a request at the service; its rows are not stored."""
     description = f"{spec.op} {receipt.shorten(spec.subject)}"
     async with show_progress(description, spec.total, options, unit=UNITS[spec.op]) as listener:
         connected = options.connection.client(
@@ -229,13 +260,8 @@ async def _run(
                 result = await runner.run_call(client, spec, options, job, claim)
         if result.outcome is not None and claim is not None and claim.joined:
             result = replace(result, outcome=replace(result.outcome, joined=True))
-        if result.outcome is not None and spec.since is not None:
-            outcome = replace(
-                result.outcome,
-                since=spec.since.job_id or "",
-                since_refusal=receipt.shorten(spec.since.refusal, _MAX_REFUSAL_CHARS),
-            )
-            result = replace(result, outcome=outcome)
+        if result.outcome is not None:
+            result = replace(result, outcome=with_since(result.outcome, spec))
         if result.outcome is not None:
             line = receipt.summary(result.outcome, listener.elapsed_s)
             listener.ended(result.outcome.status, line)

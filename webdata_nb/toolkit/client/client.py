@@ -199,56 +199,21 @@ class Client:
         await self._offered.check(paths.CRAWL, body)
         return await self._start_job(paths.CRAWL, body, idempotency_key, on_pause)
 
-    async def start_long_crawl(
+    async def start_extended_crawl(
         self,
         body: Mapping[str, Any],
         *,
         idempotency_key: str | None = None,
         on_pause: Callable[[RequestPause], object] | None = None,
     ) -> StartReply:
-        """POST /v1/long-crawls (ours): up to 100,000 pages; parameters as `start_search`.
+        """POST /v1/crawls (ours): other sources, sinks and sizes; parameters as `start_search`.
 
         Raises
         ------
         NotFound, NotSupported
-            The service offers no long crawls; nothing was started.
+            The service offers no such crawls; nothing was started.
         """
-        return await self._start_job(paths.LONG_CRAWLS, body, idempotency_key, on_pause)
-
-    async def start_incremental_crawl(
-        self,
-        body: Mapping[str, Any],
-        *,
-        idempotency_key: str | None = None,
-        on_pause: Callable[[RequestPause], object] | None = None,
-    ) -> StartReply:
-        """POST /v1/incremental-crawls (ours); parameters as `start_search`.
-
-        Raises
-        ------
-        NotFound, NotSupported
-            The service offers no incremental crawls; nothing was started.
-        """
-        return await self._start_job(paths.INCREMENTAL_CRAWLS, body, idempotency_key, on_pause)
-
-    async def start_archived_crawl(
-        self,
-        path: str,
-        body: Mapping[str, Any],
-        *,
-        idempotency_key: str | None = None,
-        on_pause: Callable[[RequestPause], object] | None = None,
-    ) -> StartReply:
-        """POST a crawl that reads or writes an archive; other parameters as `start_search`.
-
-        The path is `LOCAL_ARCHIVE_CRAWLS`, `LOCAL_RECORDED_CRAWLS` or `DATED_CRAWLS`.
-
-        Raises
-        ------
-        NotFound, NotSupported
-            The service reads or writes no such archives; nothing was started.
-        """
-        return await self._start_job(path, body, idempotency_key, on_pause)
+        return await self._start_job(paths.EXTENDED_CRAWLS, body, idempotency_key, on_pause)
 
     async def _start_job(
         self,

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Final, Protocol
 
 from webdata_nb.contract import paths
-from webdata_nb.contract.archive_requests import (
-    ArchiveCrawlRequest,
-    DatedCrawlRequest,
-    RecordedCrawlRequest,
-)
 from webdata_nb.contract.events import Progress
-from webdata_nb.contract.fields import Strict
 from webdata_nb.contract.replies import (
     CrawlStatus,
     ReceiptEntry,
@@ -25,6 +18,7 @@ from webdata_nb.contract.replies import (
     SearchStatus,
     StartReply,
 )
+from webdata_nb.contract.requests import ExtendedCrawlRequest
 from webdata_nb.contract.states import JobKind, JobStatus
 from webdata_nb.errors import (
     Expired,
@@ -58,13 +52,6 @@ START_WAIT_S: Final = 1
 # Jobs of one idempotency key that were cancelled or deleted before another call found them.
 _MAX_JOBS_OF_KEY: Final = 20
 
-# Where the crawls start that read or write archives.
-_ARCHIVED_CRAWLS: Final[Mapping[type[Strict], str]] = {
-    ArchiveCrawlRequest: paths.LOCAL_ARCHIVE_CRAWLS,
-    RecordedCrawlRequest: paths.LOCAL_RECORDED_CRAWLS,
-    DatedCrawlRequest: paths.DATED_CRAWLS,
-}
-
 log = logging.getLogger("webdata_nb")
 
 
@@ -87,43 +74,41 @@ async def start(
     client: Client, spec: JobSpec, *, wait_s: int = 0, idempotency_key: str | None = None
 ) -> StartReply:
     """Start the job of a request; the reply to a search may hold its result."""
-    key, service = idempotency_key, f"the service at {client.base_url}"
-    if (path := _ARCHIVED_CRAWLS.get(type(spec.request))) is not None:
-        refusal = (
-            f"{service} crawls no web archives (POST {path}), which archive and as_of need; "
-            "nothing was started"
-        )
-        request = client.start_archived_crawl(path, spec.body, idempotency_key=key)
-        return await _or_not_supported(request, refusal)
     if spec.op == "search":
-        return await client.start_search(spec.body, wait_s=wait_s, idempotency_key=key)
-    if spec.since is not None:
-        body = spec.body | spec.since.fields
-        refusal = (
-            f"{service} offers no incremental crawls (POST {paths.INCREMENTAL_CRAWLS}), which "
-            "watch_df and since need; nothing was started"
-        )
-        return await _or_not_supported(
-            client.start_incremental_crawl(body, idempotency_key=key), refusal
-        )
-    if spec.audits:
-        # Another service, which may ignore the option, has no long crawls, and so refuses it.
-        refusal = (
-            f"{service} offers no audits (POST {paths.LONG_CRAWLS}): leave out audit; nothing was "
-            "started"
-        )
-        return await _or_not_supported(
-            client.start_long_crawl(spec.body, idempotency_key=key), refusal
-        )
-    return await client.start_crawl(spec.body, idempotency_key=key)
-
-
-async def _or_not_supported(started: Awaitable[StartReply], refusal: str) -> StartReply:
-    """Return the reply of an operation; raise `NotSupported` if the service has none such."""
+        return await client.start_search(spec.body, wait_s=wait_s, idempotency_key=idempotency_key)
+    purpose = _purpose_of_extension(spec)
+    if not purpose:
+        return await client.start_crawl(spec.body, idempotency_key=idempotency_key)
+    body = spec.body if spec.since is None else spec.body | spec.since.fields
     try:
-        return await started
+        return await client.start_extended_crawl(body, idempotency_key=idempotency_key)
     except (NotFound, NotSupported) as error:
-        raise NotSupported(refusal, status=error.status) from None
+        raise NotSupported(
+            f"the service at {client.base_url} does not offer POST {paths.EXTENDED_CRAWLS}, which "
+            f"{purpose} needs; nothing was started",
+            status=error.status,
+        ) from None
+
+
+def _purpose_of_extension(spec: JobSpec) -> str:
+    """Return what a crawl of the contract does not have; "" where it has everything.
+
+    Another service may ignore an option that it does not know, so that an audit is such a crawl.
+    """
+    request = spec.request
+    if spec.since is not None:
+        return "since"
+    if not isinstance(request, ExtendedCrawlRequest):
+        return ""
+    wanted = {
+        "archive": request.source.file,
+        "as_of": request.source.web_archive,
+        "a WARC file as out": request.sink.warc,
+        "a list of pages": request.urls,
+        "audit": request.audit,
+    }
+    named = next((name for name, value in wanted.items() if value), None)
+    return named or f"max_pages={request.max_pages}"
 
 
 async def run_call(
@@ -295,6 +280,7 @@ async def finish_call(
         report=report,
         brief=spec.brief,
         audits=spec.audits,
+        lists_pages=bool(spec.urls),
     )
 
 
@@ -309,11 +295,13 @@ async def follow(
     cancel_remote: bool = True,
     brief: bool = False,
     audits: bool = False,
+    lists_pages: bool = False,
 ) -> CallResult:
     """Wait for a job's end and collect its rows; `subject` is its query or start URL.
 
     The wait for a `brief` job, a search that visits no page, begins with a long poll. The rows of a
-    crawl that `audits` have the columns of an audit.
+    crawl that `audits` have the columns of an audit. One that `lists_pages` has its full receipt,
+    which says what became of each.
     """
     reader = CrawlRowReader(client, job_id, report) if kind == "crawl" else None
     try:
@@ -347,7 +335,10 @@ async def follow(
         facts = await paging.page_facts(client, job_id)
         table = await asyncio.to_thread(with_audit_columns, result.table, facts)
         result = replace(result, table=table)
-    if reader is not None and options.cache and result.outcome and result.outcome.cacheable:
+    outcome = result.outcome
+    if reader is None or outcome is None:
+        return result
+    if lists_pages or (options.cache and outcome.cacheable):
         return replace(result, receipt_entries=await _receipt_entries(client, job_id))
     return result
 

@@ -40,7 +40,7 @@ MAX_PARTITIONED_INPUTS: Final = 1_000_000
 _NO_LISTS: Final = (str, bytes, bytearray, Mapping, set, frozenset, type, BaseModel)
 
 # A webhook does not change the answer, and its URL often holds a token.
-_WITHOUT_VALUE: Final = frozenset({"extra_forbidden", "missing"})
+_WITHOUT_VALUE: Final = frozenset({"extra_forbidden", "missing", "conflict"})
 _MESSAGES: Final = {
     "tuple_type": "must be a list",
     "list_type": "must be a list",

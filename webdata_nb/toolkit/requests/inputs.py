@@ -15,9 +15,7 @@ from webdata_nb.toolkit.frames.stacked import Label
 from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.requests.job_spec import JobSpec, subject_fields
 from webdata_nb.toolkit.requests.options import (
-    CrawlOptions,
     CreativesOptions,
-    DatedOptions,
     SearchOptions,
     SinglePageOptions,
 )
@@ -95,21 +93,11 @@ def search_inputs(
     return _combinations(JobSpec.search, values, _SEARCH_LABELS, in_partitions(options, lazy=lazy))
 
 
-def crawl_inputs(
-    url: str | Sequence[str], options: CrawlOptions, *, lazy: bool = False
+def url_inputs(
+    url: object, values: Mapping[str, Any], *, partitioned: bool = False
 ) -> Sequence[Input]:
-    """Return the crawls of a call; raises as `search_inputs`."""
-    values = {"url": url, **request_values(options, CrawlOptions)}
-    return _combinations(JobSpec.crawl, values, _CRAWL_LABELS, in_partitions(options, lazy=lazy))
-
-
-def dated_inputs(
-    url: str | Sequence[str], options: CrawlOptions, dated: DatedOptions, *, lazy: bool = False
-) -> Sequence[Input]:
-    """Return the crawls of a call with `as_of`; raises as `search_inputs`."""
-    values = {"url": url, **request_values(options, CrawlOptions), **dated}
-    partitioned = in_partitions(options, lazy=lazy)
-    return _combinations(JobSpec.dated_crawl, values, _CRAWL_LABELS, partitioned)
+    """Return the crawls of URLs with the options of `JobSpec.crawl`; raises as `search_inputs`."""
+    return _combinations(JobSpec.crawl, {"url": url, **values}, _CRAWL_LABELS, partitioned)
 
 
 def page_inputs(urls: str | Sequence[str], options: SinglePageOptions) -> Sequence[Input]:
@@ -117,9 +105,8 @@ def page_inputs(urls: str | Sequence[str], options: SinglePageOptions) -> Sequen
     url_list = arguments.list_items("urls", [urls] if isinstance(urls, str) else urls)
     if url_list is None:
         raise InvalidArgument(f"urls must be a URL or a list of URLs; it is {format_value(urls)}")
-    pages = request_values(options, SinglePageOptions)
-    values = {"url": url_list, "max_pages": 1, "max_depth": 1, **pages}
-    return _combinations(JobSpec.crawl, values, _CRAWL_LABELS, in_partitions(options))
+    pages = {"max_pages": 1, "max_depth": 1, **request_values(options, SinglePageOptions)}
+    return url_inputs(url_list, pages, partitioned=in_partitions(options))
 
 
 def creatives_inputs(advertiser: str | Sequence[str], options: CreativesOptions) -> Sequence[Input]:

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 import orjson
 from pydantic import ValidationError
 
 from webdata_nb import caller
-from webdata_nb.contract.archive_requests import (
-    ArchiveCrawlRequest,
-    DatedCrawlRequest,
-    RecordedCrawlRequest,
-)
 from webdata_nb.contract.archives import file_version
 from webdata_nb.contract.fields import Strict
-from webdata_nb.contract.limits import MAX_PAGES_DEFAULT
+from webdata_nb.contract.limits import CONCURRENCY, MAX_PAGES
 from webdata_nb.contract.requests import (
     CrawlRequest,
     CreativesRequest,
-    LongCrawlRequest,
+    ExtendedCrawlRequest,
     SearchRequest,
 )
 from webdata_nb.errors import InvalidArgument
@@ -32,9 +26,8 @@ from webdata_nb.toolkit.frames import schemas
 from webdata_nb.toolkit.requests import arguments, page_options
 from webdata_nb.toolkit.requests.extract_schema import extract_request
 from webdata_nb.toolkit.requests.options import (
-    CrawlRequestOptions,
+    CrawlSpecOptions,
     CreativesOptions,
-    DatedOptions,
     ResultPageOptions,
     SearchRequestOptions,
 )
@@ -49,6 +42,21 @@ _MODELS: Final[Mapping[str, type[SearchRequest | CrawlRequest | CreativesRequest
     "search": SearchRequest,
     "crawl": CrawlRequest,
     "creatives": CreativesRequest,
+}
+
+
+# The fields of a source, by the names of their arguments.
+_OPTIONS_OF_CAPTURES: Final = {
+    "as_of": "as_of",
+    "source": "archive",
+    "max_distance": "max_distance",
+}
+_FIELDS_OF_ONE_PAGE: Final = frozenset({"url", "max_pages", "max_depth"})
+_FIELDS_OF_FILE: Final = {"archive": "path", "archive_version": "version"}
+_ARGUMENT_NAMES: Final = {
+    **{f"source.web_archive.{field}": name for name, field in _OPTIONS_OF_CAPTURES.items()},
+    "source.file.path": "archive",
+    "sink.warc": "out",
 }
 
 
@@ -82,6 +90,11 @@ class JobSpec:
     def brief(self) -> bool:
         """Whether its rows are few and small: a search that visits no page."""
         return isinstance(self.request, SearchRequest) and not self.request.formats
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """The pages of a list; none of another request."""
+        return self.request.urls if isinstance(self.request, ExtendedCrawlRequest) else ()
 
     @property
     def audits(self) -> bool:
@@ -119,54 +132,52 @@ class JobSpec:
         )
 
     @classmethod
-    def crawl(cls, url: str, **options: Unpack[CrawlRequestOptions]) -> Self:
-        """Build a crawl; raises as `search`. One for an audit may be long."""
-        if not options.get("audit"):
-            return cls._crawl(CrawlRequest, url, options)
-        max_pages = options.get("max_pages")
-        options = {**options, "max_pages": MAX_PAGES_DEFAULT if max_pages is None else max_pages}
-        return cls._crawl(LongCrawlRequest, url, options)
-
-    @classmethod
-    def long_crawl(cls, url: str, **options: Unpack[CrawlRequestOptions]) -> Self:
-        """Build a crawl of more than 1,000 pages; raises as `search`."""
-        return cls._crawl(LongCrawlRequest, url, options)
-
-    @classmethod
-    def archive_crawl(
-        cls, archive: Path, url: str | None, **options: Unpack[CrawlRequestOptions]
-    ) -> Self:
-        """Build a crawl of an archive, from a URL or its first page; raises as `search`."""
-        status = archive.stat()
-        version = file_version(status.st_size, status.st_mtime_ns)
-        source = {"archive": str(archive), "archive_version": version}
-        return cls._crawl(ArchiveCrawlRequest, url, options, source)
-
-    @classmethod
-    def recorded_crawl(cls, url: str, warc: Path, **options: Unpack[CrawlRequestOptions]) -> Self:
-        """Build a crawl that writes a WARC file; raises as `search`."""
-        return cls._crawl(RecordedCrawlRequest, url, options, {"warc": str(warc)})
-
-    @classmethod
-    def dated_crawl(cls, url: str, **values: Any) -> Self:
-        """Build a crawl of a site as an archive captured it; raises as `search`.
-
-        `values` are the options of a crawl, and `as_of`, `source` and `max_distance`.
-        """
-        dated = {name: values.pop(name) for name in DatedOptions.__annotations__ if name in values}
-        return cls._crawl(DatedCrawlRequest, url, cast("CrawlRequestOptions", values), dated)
-
-    @classmethod
-    def _crawl(
+    def crawl(
         cls,
-        model: type[CrawlRequest],
         url: str | None,
-        options: CrawlRequestOptions,
-        source: Mapping[str, object] = MappingProxyType({}),
+        *,
+        archive: Path | None = None,
+        warc: Path | None = None,
+        **options: Unpack[CrawlSpecOptions],
     ) -> Self:
-        merged = page_options.merge({"url": url, **source, **options})
-        request = arguments.build_request(model, merged.values, merged.argument_names)
+        """Build a crawl from a URL, or from the first page of an archive; raises as `search`.
+
+        With `warc`, the responses are written to that file as well.
+        """
+        values: dict[str, Any] = {"url": url, **options}
+        captures = {field: values.pop(name, None) for name, field in _OPTIONS_OF_CAPTURES.items()}
+        source: dict[str, Any] = {}
+        if archive is not None:
+            status = archive.stat()
+            version = file_version(status.st_size, status.st_mtime_ns)
+            source["file"] = {"path": str(archive), "version": version}
+        if captures["as_of"] is not None:
+            source["web_archive"] = captures
+        if source:
+            values["source"] = source
+        if warc is not None:
+            values["sink"] = {"warc": str(warc)}
+        is_extended = source or warc is not None or values.get("audit") or _is_long(values)
+        return cls._crawl(ExtendedCrawlRequest if is_extended else CrawlRequest, values)
+
+    @classmethod
+    def pages(cls, singles: Sequence[Self]) -> Self:
+        """Build one crawl of several single pages with equal options, without their links."""
+        urls = [single.body["url"] for single in singles]
+        body = {**singles[0].body, "urls": urls, "concurrency": CONCURRENCY[1]}
+        request = arguments.build_request(
+            ExtendedCrawlRequest,
+            {name: value for name, value in body.items() if name not in _FIELDS_OF_ONE_PAGE},
+        )
+        return cls("crawl", request, _subject(request), singles[0].columns, len(singles))
+
+    @classmethod
+    def _crawl(cls, model: type[CrawlRequest], values: Mapping[str, Any]) -> Self:
+        merged = page_options.merge(values)
+        names = {**merged.argument_names, **_ARGUMENT_NAMES}
+        request = arguments.build_request(model, merged.values, names)
         scraped = request.scrape_options
+        extended = request if isinstance(request, ExtendedCrawlRequest) else None
         columns = schemas.frame_columns(
             "crawl",
             formats=scraped.formats,
@@ -174,10 +185,10 @@ class JobSpec:
             metadata=True,
             audit=request.audit,
             rights=request.reads_rights,
-            dated=isinstance(request, DatedCrawlRequest),
+            dated=extended is not None and extended.source.web_archive is not None,
         )
         # The site decides how many pages there are; the start page is always a row.
-        total = 1 if request.max_pages == 1 else None
+        total = 1 if request.row_limit == 1 else None
         return cls("crawl", request, _subject(request), columns, total)
 
     @classmethod
@@ -217,7 +228,7 @@ class JobSpec:
     @property
     def public_request(self) -> dict[str, Any]:
         """The request without secrets, for receipts and files."""
-        public = arguments.public_request(self.request)
+        public = _as_arguments(arguments.public_request(self.request))
         return public if self.max_rows is None else {**public, "limit": self.max_rows}
 
     def params(self, *, local: bool) -> dict[str, Any]:
@@ -226,6 +237,27 @@ class JobSpec:
         params = arguments.request_with_defaults(self.request) if has_defaults else self.body
         params = arguments.without_webhook(params)
         return params if self.max_rows is None else {**params, "max_rows": self.max_rows}
+
+
+def _is_long(values: Mapping[str, Any]) -> bool:
+    """Return whether a crawl may have more pages than one of the contract."""
+    max_pages = values.get("max_pages")
+    if not isinstance(max_pages, int) or isinstance(max_pages, bool):
+        return False  # a request refuses other types
+    return max_pages > MAX_PAGES[1]
+
+
+def _as_arguments(public: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a request by the names of their arguments."""
+    flat = {name: value for name, value in public.items() if name not in {"source", "sink"}}
+    source, sink = public.get("source", {}), public.get("sink", {})
+    file = source.get("file", {})
+    flat |= {name: file[field] for name, field in _FIELDS_OF_FILE.items() if field in file}
+    captures = source.get("web_archive", {})
+    flat |= {
+        name: captures[field] for name, field in _OPTIONS_OF_CAPTURES.items() if field in captures
+    }
+    return {**flat, **sink}
 
 
 def _max_rows(options: CreativesOptions) -> int | None:

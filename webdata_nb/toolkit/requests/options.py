@@ -503,6 +503,10 @@ class CrawlRequestOptions(CrawlOptions, WebhookOptions, total=False):
     """The options that a crawl request is built from."""
 
 
+class CrawlSpecOptions(CrawlRequestOptions, DatedOptions, total=False):
+    """The options of a crawl and of its source."""
+
+
 class SearchDfOptions(SearchOptions, TableOptions, total=False):
     """The options of `search_df`."""
 

@@ -72,9 +72,11 @@ class Since:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The fields of the request."""
-        fields = {"since": self.job_id, "recheck": self.recheck}
-        return {name: value for name, value in fields.items() if value is not None}
+        """The fields of the request; none without an earlier crawl."""
+        if self.job_id is None:
+            return {}
+        recheck = {} if self.recheck is None else {"recheck": self.recheck}
+        return {"base": {"job_id": self.job_id, **recheck}}
 
 
 def _share(recheck: object) -> float | None:

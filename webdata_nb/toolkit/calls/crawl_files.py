@@ -1,23 +1,23 @@
-"""Runs a crawl of more than 1,000 pages, whose rows are written to files as they arrive.
+"""Runs crawls that write to files: their rows to Parquet parts, or their responses to a WARC file.
 
-The files and their manifest are all that has to survive: the same call finds the job by its
-idempotency key or its id, and reads the rows that no file has yet.
+Parts are written as rows arrive. They and their manifest are all that has to survive: the same call
+finds the job by its idempotency key or its id, and reads the rows that no file has yet.
 """
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from webdata_nb.contract import limits, paths
+from webdata_nb.contract import limits
 from webdata_nb.contract.events import Progress
-from webdata_nb.contract.replies import CrawlStatus
+from webdata_nb.contract.replies import CrawlStatus, StartReply
 from webdata_nb.errors import (
     IncompleteResult,
     InvalidArgument,
@@ -30,21 +30,21 @@ from webdata_nb.errors import (
 from webdata_nb.suggestions import format_value
 from webdata_nb.toolkit.cache.result import CallResult, deliver
 from webdata_nb.toolkit.cache.result_cache import ResultCache
-from webdata_nb.toolkit.calls import budget
+from webdata_nb.toolkit.calls import budget, single_call
 from webdata_nb.toolkit.client import job_wait
 from webdata_nb.toolkit.client.client import Client
 from webdata_nb.toolkit.display.progress import Listener
 from webdata_nb.toolkit.display.progress_view import UNITS
-from webdata_nb.toolkit.frames import receipt, rows, schemas
+from webdata_nb.toolkit.frames import receipt, rows, schemas, warc
 from webdata_nb.toolkit.frames.crawl_parts import CrawlManifest, CrawlParts
 from webdata_nb.toolkit.frames.dataset_folder import folder_errors
 from webdata_nb.toolkit.frames.rows import TableBatch
+from webdata_nb.toolkit.jobs import runner
 from webdata_nb.toolkit.jobs.progress_scope import show_progress
 from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.requests.call_options import CallOptions, FanOutOptions, within
-from webdata_nb.toolkit.requests.inputs import request_values
 from webdata_nb.toolkit.requests.job_spec import JobSpec
-from webdata_nb.toolkit.requests.options import CrawlDfOptions, CrawlOptions
+from webdata_nb.toolkit.requests.options import CrawlDfOptions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,30 +56,50 @@ PAGE_ROWS: Final = 50
 _NEW_CRAWL: Final = "refresh=True starts the crawl anew"
 
 
-def is_long(options: CrawlDfOptions) -> bool:
-    """Return whether a call wants more pages than an ordinary crawl may have."""
-    max_pages = options.get("max_pages")
-    if not isinstance(max_pages, int) or isinstance(max_pages, bool):
-        return False  # an ordinary crawl, which refuses other types
-    return max_pages > limits.MAX_PAGES[1]
+async def to_warc(spec: JobSpec, path: Path, options: CrawlDfOptions) -> pd.DataFrame:
+    """Run a crawl that writes the WARC file `path`, and return its rows.
+
+    Raises
+    ------
+    InvalidArgument
+        An argument is not allowed; nothing was sent.
+    JobFailed, JobCancelled, IncompleteResult
+        Rows are missing. What was fetched is in a file with `.partial` in its name.
+    """
+    call = replace(CallOptions.check_without_out(options), cache=False)
+    if call.settings.replay is not None:
+        raise InvalidArgument(
+            "a replayed call sends no requests that a WARC file could have: leave out out, or end "
+            "replay()"
+        )
+    await budget.check([spec], call, FanOutOptions.check(options).budget)
+    result = await single_call.fetch_result(spec, call)
+    if result.complete and result.error() is None:
+        await asyncio.to_thread(warc.append_receipt, path, result.attrs)
+    return await deliver(result, call)
 
 
-async def run(
-    url: str | Sequence[str], options: CrawlDfOptions, *, stream: bool, lazy: bool
-) -> pd.DataFrame:
-    """Run a long crawl, or continue it, and return its rows without their content.
+async def to_parts(spec: JobSpec, options: CrawlDfOptions) -> pd.DataFrame:
+    """Run a crawl of any size, or continue it, and return its rows without their content.
 
     Raises
     ------
     InvalidArgument
         An option is not allowed, or `out` has the rows of another call; nothing was sent.
     NotSupported
-        The service offers no long crawls; nothing was started.
+        The service offers no such crawls; nothing was started.
     JobFailed, JobCancelled, JobTimeout, IncompleteResult
         Rows are missing; those that arrived are in the files.
     """
-    without_effect = {"stream": stream, "lazy": lazy, "executor": options["executor"]}
-    spec, out = _checked(url, options, [name for name, value in without_effect.items() if value])
+    max_pages = format_value(options["max_pages"])
+    if options["out"] is None:
+        raise InvalidArgument(
+            f"max_pages must be from 1 to {limits.MAX_PAGES[1]}, or up to "
+            f"{limits.EXTENDED_MAX_PAGES[1]} with a folder or URL for the rows as out; "
+            f"it is {max_pages}"
+        )
+    out = arguments.check_dataset_path(options["out"], f"max_pages={max_pages}")
+    assert out is not None  # noqa: S101 - None was refused above
     fan_out = FanOutOptions.check(options)
     call = replace(CallOptions.check_without_out(options), cache=False)
     await budget.check([spec], call, fan_out.budget)
@@ -87,32 +107,6 @@ async def run(
     async with cache.single_flight():
         crawl = _LongCrawl(spec, call, cache, CrawlParts(out), out)
         return await deliver(await crawl.result(), call)
-
-
-def _checked(
-    url: str | Sequence[str], options: CrawlDfOptions, without_effect: Sequence[str]
-) -> tuple[JobSpec, Path | str]:
-    max_pages = format_value(options["max_pages"])
-    if not isinstance(url, str):
-        raise InvalidArgument(
-            f"url must be one URL, because max_pages is {max_pages}; a list of sites takes up to "
-            f"{limits.MAX_PAGES[1]} pages of each"
-        )
-    spec = JobSpec.long_crawl(url, **request_values(options, CrawlOptions))
-    if without_effect:
-        raise InvalidArgument(
-            f"{without_effect[0]} has a meaning only with max_pages up to {limits.MAX_PAGES[1]}; "
-            f"it is {max_pages}"
-        )
-    if options["out"] is None:
-        raise InvalidArgument(
-            f"max_pages must be from 1 to {limits.MAX_PAGES[1]}, or up to "
-            f"{limits.LONG_CRAWL_PAGES[1]} with a folder or URL for the rows as out; "
-            f"it is {max_pages}"
-        )
-    out = arguments.check_dataset_path(options["out"], f"max_pages={max_pages}")
-    assert out is not None  # noqa: S101 - None was refused above
-    return spec, out
 
 
 class _LongCrawl:
@@ -197,17 +191,18 @@ class _LongCrawl:
         return result
 
     async def _start(self, client: Client, manifest: CrawlManifest) -> str:
-        key = manifest.idempotency_key
-        starting = client.start_long_crawl(self._spec.body, idempotency_key=key)
+        async def start(spec: JobSpec) -> StartReply:
+            key = spec.idempotency_key(manifest.idempotency_key)
+            return await runner.start(client, spec, idempotency_key=key)
+
         try:
-            reply = await within(self._options.timeout_s, starting)
-        except (NotFound, NotSupported) as error:
+            spec, reply = await within(
+                self._options.timeout_s, single_call.start_since(self._spec, self._cache, start)
+            )
+        except NotSupported:
             await asyncio.to_thread(self._parts.clear)
-            raise NotSupported(
-                f"the service at {client.base_url} offers no crawls of more than "
-                f"{limits.MAX_PAGES[1]} pages (POST {paths.LONG_CRAWLS}); nothing was started",
-                status=error.status,
-            ) from None
+            raise
+        self._spec = spec
         started = replace(manifest, job_id=reply.job_id)
         await asyncio.to_thread(self._parts.write_manifest, started)
         return reply.job_id
@@ -241,6 +236,7 @@ class _LongCrawl:
         """Return the rows with their receipt; a complete crawl is marked in the manifest."""
         table = self._parts.read(self._columns)
         outcome = receipt.of_crawl(status, table, url=self._spec.subject)
+        outcome = single_call.with_since(outcome, self._spec)
         missing = status.total_results - table.num_rows
         if missing:
             shortfall = IncompleteResult(status.total_results, table.num_rows)

@@ -1,0 +1,271 @@
+"""Reads the pages of a list in one job, and gives each of them a result of its own.
+
+The result of a page is that of a crawl of this page alone: its rows, its receipt and its entry in
+the cache, which answers for it in other lists and calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from webdata_nb.contract import limits
+from webdata_nb.contract.outcomes import MEANINGS, is_row, low_confidence_kind
+from webdata_nb.contract.replies import ReceiptEntry
+from webdata_nb.contract.requests import CrawlRequest
+from webdata_nb.contract.states import JobStatus
+from webdata_nb.contract.url_keys import canonical_key
+from webdata_nb.errors import JobFailed, NotSupported, WebdataError
+from webdata_nb.foreign_json import decode_json
+from webdata_nb.page.urls import canonical_url
+from webdata_nb.toolkit.cache.result import CallResult
+from webdata_nb.toolkit.cache.result_cache import ResultCache
+from webdata_nb.toolkit.calls import single_call
+from webdata_nb.toolkit.calls.executor import InputResult
+from webdata_nb.toolkit.calls.single_call import TRANSIENT_ERRORS, stale_result
+from webdata_nb.toolkit.display.progress import Listener
+from webdata_nb.toolkit.display.progress_view import Inputs, View
+from webdata_nb.toolkit.frames import extractions, receipt
+from webdata_nb.toolkit.recording import recorder
+from webdata_nb.toolkit.requests.call_options import CallOptions
+from webdata_nb.toolkit.requests.inputs import Input
+from webdata_nb.toolkit.requests.job_spec import JobSpec
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from webdata_nb.toolkit.frames.receipt import JobOutcome
+
+# Pages of one job. The first ones are there before the last ones of a longer list are requested.
+PAGES_PER_JOB: Final = limits.PAGE_URLS
+
+
+class NotOffered(Exception):
+    """The service reads no lists of pages; nothing was started."""
+
+
+class PageList:
+    """The pages of one call, and their results."""
+
+    def __init__(self, inputs: Sequence[Input], options: CallOptions, bar: Listener) -> None:
+        self._inputs, self._bar = inputs, bar
+        # The bar of the call shows the progress of its jobs.
+        settings = replace(options.settings, progress=False)
+        self._options = replace(options, out=None, settings=settings, also=self._report)
+        self._results: list[InputResult | None] = [item.error for item in inputs]
+        self._rows = self._failed_rows = 0
+
+    @property
+    def is_one_job(self) -> bool:
+        """Whether the service may be asked for several pages at once."""
+        settings = self._options.settings
+        is_online = settings.replay is None and not settings.offline
+        return is_online and sum(item.error is None for item in self._inputs) > 1
+
+    async def results(
+        self, check: Callable[[InputResult], Awaitable[None]]
+    ) -> tuple[list[InputResult | None], bool]:
+        """Return the result of each page, and whether an interrupt left some of them None.
+
+        `check` raises where a result ends the whole call.
+
+        Raises
+        ------
+        NotOffered
+            The service reads no lists.
+        """
+        for result in self._results:
+            if result is not None:
+                await check(result)
+        await asyncio.to_thread(self._look_up)
+        pages = iter(self._missing().values())
+        while numbers := list(islice(pages, PAGES_PER_JOB)):
+            if await self._fetch(numbers, check):
+                return self._results, True
+        return self._results, False
+
+    def _look_up(self) -> None:
+        """Take the pages that the cache has."""
+        for number, item in enumerate(self._inputs):
+            if item.error is None:
+                cache = ResultCache.of_spec(item.spec, self._options)
+                self._results[number] = cache.look_up(item.spec.columns)
+        self._report(View("", None))
+
+    def _missing(self) -> Mapping[str, list[int]]:
+        """Return the inputs without a result, by the key of their page: equal pages are one."""
+        missing: dict[str, list[int]] = {}
+        for number, (item, result) in enumerate(zip(self._inputs, self._results, strict=True)):
+            if result is None:
+                missing.setdefault(_key_of(item.spec), []).append(number)
+        return missing
+
+    async def _fetch(
+        self, pages: Sequence[Sequence[int]], check: Callable[[InputResult], Awaitable[None]]
+    ) -> bool:
+        """Read pages in one job; returns whether the call was interrupted meanwhile."""
+        specs = [self._inputs[numbers[0]].spec for numbers in pages]
+        started_at = datetime.now(UTC)
+        results: Sequence[InputResult | None]
+        interrupted = False
+        try:
+            result = await self._run(JobSpec.pages(specs))
+        except NotSupported as error:
+            raise NotOffered from error
+        except WebdataError as error:
+            results = [await self._instead_of(error, spec) for spec in specs]
+        else:
+            interrupted = result.outcome is not None and result.outcome.interrupted
+            results = await asyncio.to_thread(self._split, specs, result, started_at)
+        for numbers, page in zip(pages, results, strict=True):
+            for number in numbers:
+                self._results[number] = page
+            if page is not None:
+                await check(_not_fetched(page) or page)
+        folder = self._options.settings.record
+        if folder is not None:
+            for spec, page in zip(specs, results, strict=True):
+                if isinstance(page, CallResult) and page.complete:
+                    await recorder.record_call(folder, spec, page)
+        self._report(View("", None))
+        return interrupted
+
+    async def _run(self, spec: JobSpec) -> CallResult:
+        cache = ResultCache.of_spec(spec, self._options)
+        async with cache.single_flight(), cache.claim_job(spec) as claim:
+            return await single_call.run_job(spec, self._options, cache, claim)
+
+    async def _instead_of(self, error: WebdataError, spec: JobSpec) -> InputResult:
+        """Return the older result that may replace an error, or the error."""
+        if not isinstance(error, TRANSIENT_ERRORS):
+            return error
+        try:
+            return await stale_result(spec, ResultCache.of_spec(spec, self._options), error)
+        except WebdataError as still:
+            return still
+
+    def _split(
+        self, specs: Sequence[JobSpec], result: CallResult, started_at: datetime
+    ) -> list[InputResult | None]:
+        """Return the result of each page of a job; None for those that an interrupt left out."""
+        outcome = result.outcome
+        if outcome is None:
+            raise TypeError("the result of a job has its outcome")
+        keys = [_key_of(spec) for spec in specs]
+        became = {canonical_key(entry.url): entry for entry in result.receipt_entries or ()}
+        rows = _rows_by_key(result.table, keys, became)
+        pages: list[InputResult | None] = []
+        for key, spec in zip(keys, specs, strict=True):
+            row = rows.get(key)
+            if row is None:
+                entry = became.get(key)
+                error = outcome.error() if entry is None else _error_of(outcome, entry)
+                pages.append(error)  # None where an interrupt left it out
+                continue
+            table = result.table.slice(row, 1)
+            page = _page_outcome(outcome, table, spec.subject, became.get(key))
+            pages.append(self._store(spec, CallResult(table, outcome=page), started_at))
+        ResultCache.of_spec(specs[0], self._options).listed()
+        return pages
+
+    def _store(self, spec: JobSpec, page: CallResult, started_at: datetime) -> CallResult:
+        return ResultCache.of_spec(spec, self._options).store(
+            page,
+            columns=spec.columns,
+            request=spec.public_request,
+            started_at=started_at,
+            of_list=True,
+        )
+
+    def _report(self, view: View) -> None:
+        """Show the progress of the call: that of the running job, and the results so far."""
+        done = [result for result in self._results if result is not None]
+        tables = [result.table for result in done if isinstance(result, CallResult)]
+        failed = len(done) - len(tables) + sum(map(receipt.count_failed_rows, tables))
+        completed = sum(table.num_rows for table in tables) + view.completed
+        total = len(self._inputs)
+        self._bar.update(
+            total=total,
+            completed=completed,
+            failed=failed + view.failed,
+            failures=view.failures,
+            credits=view.credits,
+            reserved=view.reserved,
+            unlimited=view.unlimited,
+            phase=view.phase,
+            notice=view.notice or self._bar.view.notice,
+            inputs=Inputs(total, min(total, len(done) + view.completed), len(done) - len(tables)),
+        )
+
+
+def _key_of(spec: JobSpec) -> str:
+    """Return the key of a page, by which the service tells pages apart."""
+    request = spec.request
+    if not isinstance(request, CrawlRequest):
+        raise TypeError(f"{type(request).__name__} is no crawl")
+    return canonical_key(canonical_url(request.url))
+
+
+def _rows_by_key(
+    table: pa.Table, keys: Sequence[str], became: Mapping[str, ReceiptEntry]
+) -> dict[str, int]:
+    """Return the row of each page by the key of its URL; rows are in the order of the pages."""
+    fetched = [key for key in keys if key in became and is_row(became[key].outcome)]
+    if len(fetched) == table.num_rows:
+        return dict(zip(fetched, range(len(fetched)), strict=True))
+    # Of an interrupted job, whose receipt was not read: the rows say what was requested.
+    found = {}
+    urls, metadata = table["url"].to_pylist(), table["metadata"].to_pylist()
+    for number, (url, text) in enumerate(zip(urls, metadata, strict=True)):
+        redirects = decode_json(text).get("redirects") if text else None
+        found[canonical_key(str(redirects[0]["url"] if redirects else url))] = number
+    return found
+
+
+def _error_of(outcome: JobOutcome, entry: ReceiptEntry) -> JobFailed:
+    """Return the error of a page that is no row."""
+    meaning = MEANINGS.get(entry.outcome, entry.outcome)
+    detail = f" ({entry.detail})" if entry.detail else ""
+    return JobFailed(outcome.job_id or "", f"{entry.url} was not fetched: {meaning}{detail}")
+
+
+def _not_fetched(result: InputResult) -> JobFailed | None:
+    """Return the error of a page that gave no response, which has a row nevertheless."""
+    if not isinstance(result, CallResult) or not result.table.num_rows:
+        return None
+    error, status = result.table["error"][0].as_py(), result.table["status_code"][0].as_py()
+    if error is None or status is not None:
+        return None
+    return JobFailed(result.attrs["job_id"] or "", f"the page could not be fetched: {error}")
+
+
+def _page_outcome(
+    outcome: JobOutcome, table: pa.Table, subject: str, entry: ReceiptEntry | None
+) -> JobOutcome:
+    """Return the outcome of one page of a job, whose rows are `table`."""
+    failed = receipt.count_failed_rows(table)
+    doubt = ""
+    if table.num_rows and (text := table["quality"][0].as_py()) is not None:
+        doubt = low_confidence_kind(decode_json(text).get("reason"))
+    share = None if outcome.credits is None else outcome.credits / max(1, outcome.ok)
+    return replace(
+        outcome,
+        subject=subject,
+        status=JobStatus.COMPLETED.value,
+        rows=table.num_rows,
+        failed=failed,
+        total=table.num_rows,
+        credits=share if share is None or table.num_rows > failed else 0.0,
+        reserved=None,
+        counts={} if entry is None else {entry.outcome: 1},
+        examples={} if entry is None else {entry.outcome: [subject]},
+        extraction=extractions.of_table(table),
+        low_confidence={doubt: 1} if doubt else {},
+        shortfall=None,
+        interrupted=False,
+        timeout=None,
+    )
