@@ -218,13 +218,13 @@ def limited_file_size(size: int) -> Iterator[None]:
         ({"out": "a.warc"}, "an archive is written as .warc.gz; out is"),
         ({"out": "a.wacz"}, "an archive is written as .warc.gz; out is"),
         ({"out": "missing/a.warc.gz"}, "out must be in a directory that exists"),
-        ({"url": [URL]}, "with a WARC file as out, url must be one URL"),
+        ({"url": [URL]}, "a WARC file as out and a list cannot be combined"),
         ({"stream": True}, "a WARC file as out and stream cannot be combined"),
         ({"lazy": True}, "a WARC file as out and lazy cannot be combined"),
-        ({"max_pages": 1001}, "max_pages must be"),
-        ({"purpose": "ai-train"}, "a WARC file has every response"),
+        ({"max_pages": 1001}, "a WARC file as out and more than 1,000 pages cannot be combined"),
+        ({"purpose": "ai-train"}, "a WARC file as out and purpose cannot be combined"),
         ({"since": "last"}, "a WARC file as out and since cannot be combined"),
-        ({"url": "a.warc.gz"}, "there is no archive"),
+        ({"url": "a.warc.gz"}, "archive and a WARC file as out cannot be combined"),
     ],
 )
 def test_wrong_arguments_of_an_archive_to_write(

@@ -20,8 +20,8 @@ from webdata_nb.toolkit.frames.audit.kinds import KINDS, SEVERITIES
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"stream": True}, "stream has no meaning"),
-        ({"lazy": True}, "lazy has no meaning"),
+        ({"stream": True}, "audit and stream cannot be combined"),
+        ({"lazy": True}, "audit and lazy cannot be combined"),
         ({"max_pages": 100_001}, "max_pages must be"),
         ({"audit": "yes"}, "audit must be True or False"),
         ({"audit": 1}, "audit must be True or False"),
@@ -40,7 +40,7 @@ def test_a_service_without_audits_refuses_before_it_starts(
     service: WireService, connected: Session, start: Any
 ) -> None:
     _ = connected
-    with pytest.raises(NotSupported, match=r"offers no audits .*; nothing was started"):
+    with pytest.raises(NotSupported, match=r"/v1/crawls, which audit needs; nothing was started"):
         start(SITE, audit=True)
     assert service.jobs == {}
     assert service.posted(paths.CRAWL) == []
@@ -62,7 +62,7 @@ def test_a_service_without_link_checks_refuses_before_it_starts(
     ("options", "message"),
     [
         ({"check_links": "yes"}, "check_links must be True or False"),
-        ({"out": "pages.warc.gz"}, "a WARC file has the pages of a crawl"),
+        ({"out": "pages.warc.gz"}, "a WARC file as out and check_links cannot be combined"),
     ],
 )
 def test_link_checks_are_refused_before_any_work(

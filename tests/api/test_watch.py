@@ -61,7 +61,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
         ({"audit": True}, "audit is not possible with watch_df"),
         ({"check_links": True}, "check_links is not possible with watch_df"),
         ({"rights": True}, "rights"),
-        ({"render": True}, "a browser loads"),
+        ({"render": True}, "since and a browser cannot be combined"),
     ],
 )
 def test_bad_input_is_refused_before_any_work(
@@ -100,7 +100,7 @@ def test_what_a_service_does_not_offer_leaves_no_file(
     service: WireService, connected: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "changes.parquet"
-    with pytest.raises(NotSupported, match="offers no incremental crawls"):
+    with pytest.raises(NotSupported, match="/v1/crawls, which since needs"):
         connected.watch_df(SITE, out=out)
     monkeypatch.setenv("WEBDATA_OFFLINE", "1")
     with pytest.raises(OfflineError, match="watch_df asks the site anew"):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Unpack, cast
 
+from webdata_nb.contract import limits
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.suggestions import format_value
 from webdata_nb.toolkit.bridge import blocking
@@ -14,7 +15,7 @@ from webdata_nb.toolkit.frames import remote
 from webdata_nb.toolkit.frames.watch.changes_file import CHANGES_COLUMNS
 from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.requests.call_options import CallOptions
-from webdata_nb.toolkit.requests.crawls import crawl_inputs
+from webdata_nb.toolkit.requests.crawls import crawl_inputs, is_long
 from webdata_nb.toolkit.requests.inputs import request_values
 from webdata_nb.toolkit.requests.options import CrawlDfOptions, CrawlOptions, WatchDfOptions
 from webdata_nb.toolkit.requests.signatures import with_options
@@ -110,6 +111,10 @@ def _crawl_of(url: object, options: WatchDfOptions) -> tuple[JobSpec, CallOption
     for name in ("audit", "check_links"):
         if options[name]:
             raise InvalidArgument(f"{name} is not possible with watch_df: use crawl_df, and diff")
+    if is_long(options):
+        raise InvalidArgument(
+            f"max_pages must be from 1 to {limits.MAX_PAGES[1]}; it is {options['max_pages']}"
+        )
     values = {**request_values(options, CrawlOptions), "since": LAST, "recheck": options["recheck"]}
     [item] = crawl_inputs(url, cast("CrawlDfOptions", values))
     return item.spec, CallOptions.of(
