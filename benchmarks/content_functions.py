@@ -11,8 +11,9 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from webdata_nb.page.content.page_source import ConversionOptions, PageSource
-from webdata_nb.page.errors import ExtractError
 from webdata_nb.page.extract.structured import SOURCES, Extraction, extract_from_formats
 from webdata_nb.page.scrape.page import scrape
 
@@ -56,7 +57,4 @@ def product(html: bytes, url: str) -> dict[str, Any]:
     """Return the product data that extraction without a model fills in."""
     page = row(html, url, ConversionOptions(SOURCES))
     values = extract_from_formats(page.formats, page.metadata, json.dumps(PRODUCT_SCHEMA))
-    try:
-        return dict(Extraction.from_json(values).data)
-    except ExtractError:
-        return {}
+    return dict(msgspec.convert(values, Extraction).data)

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+
 from webdata_nb.page.content.page_source import ConversionOptions, PageSource
 from webdata_nb.page.extract.structured import (
     Extraction,
@@ -36,7 +38,10 @@ def extract_page(html: str, fields: Mapping[str, Any] = PRODUCT, *, url: str = U
     )
     options = ConversionOptions(formats=source_formats(schema))
     scraped = scrape(source, options, outlinks=False)
-    return Extraction.from_json(extract_from_formats(scraped.formats, scraped.metadata, schema))
+    values = extract_from_formats(scraped.formats, scraped.metadata, schema)
+    extraction = msgspec.convert(values, Extraction)
+    assert not extraction.error
+    return extraction
 
 
 def product_page(body: str, *, title: str = "Copper kettle 2 l", head: str = "") -> str:

@@ -6,12 +6,13 @@ import time
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.evidence_pages import answer, make_pages
 from webdata_nb.page.extract.evidence.evidence import find_evidence
 from webdata_nb.page.extract.evidence.folding import FoldedOffsets, fold_source
-from webdata_nb.page.extract.evidence.messages import evidence_from_json, evidence_to_json
+from webdata_nb.page.extract.evidence.judgement import ValueEvidence
 
 CARDS = "".join(
     f'<li class="card"><a href="/{name}"><img src="{name}.jpg" alt=""><h3>Kettle {name}</h3></a>'
@@ -129,10 +130,10 @@ def test_folded_places_lead_back_to_the_source(is_json: bool) -> None:
 
 @pytest.mark.parametrize("change", [{"verdict": []}, {"verdict": "true"}, {"start": -1}, {"a": 1}])
 def test_evidence_of_another_form_is_refused(change: dict[str, Any]) -> None:
-    [message] = evidence_to_json(find_evidence(SHOP, {"name": "Tea pot Omega"}))
-    assert evidence_from_json([message])[0].verdict == "verbatim"
-    with pytest.raises(ValueError, match="no evidence"):
-        evidence_from_json([message | change])
+    [message] = msgspec.to_builtins(find_evidence(SHOP, {"name": "Tea pot Omega"}))
+    assert msgspec.convert(message, ValueEvidence).verdict == "verbatim"
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert(message | change, ValueEvidence)
 
 
 HOSTILE = {

@@ -36,9 +36,10 @@ def reply_to(job: PageJob) -> bytes:
     url = urlsplit(job[0].url)
     harmful = pickle.dumps(Touch(url.query))
     honest = worker.process_page(job)
+    head_size, _ = SIZES.unpack_from(honest)
     return {
         "/pickle": frame_message(harmful),
-        "/pickle-behind": frame_message(b'{"sizes": []}', harmful),
+        "/pickle-behind": frame_message(honest[SIZES.size : SIZES.size + head_size], harmful),
         "/old-frame": len(harmful).to_bytes(4, "big") + harmful,
         "/garbage": os.urandom(100),
         "/zeros": bytes(1000),

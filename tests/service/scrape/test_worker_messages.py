@@ -7,18 +7,21 @@ import os
 import pickle
 import random
 import struct
+from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from webdata_nb.page.content.page_source import ConversionOptions, FileSlice, PageSource
+from webdata_nb.page.content.rights_declarations import MAX_DECLARATIONS, MAX_RSL_CHARACTERS
 from webdata_nb.page.content.structured_data import MAX_DEPTH
 from webdata_nb.page.extract.structured import EXTRACTION, Extraction
 from webdata_nb.page.scrape.page import scrape
@@ -68,7 +71,7 @@ def test_reply_round_trip(formats: tuple[str, ...], *, encoded: bool) -> None:
     expected_page = scrape(source(), options)
     reply = decode_reply(*encoded_reply(options), options)
     assert isinstance(reply, Scraped)
-    plain = replace(expected_page, formats=reply.formats)
+    plain = msgspec.structs.replace(expected_page, formats=reply.formats)
     assert reply == plain
     for name, value in expected_page.formats.items():
         expected = value if encoded else orjson.loads(orjson.dumps(value))
@@ -132,7 +135,7 @@ def test_format_that_json_cannot_hold_is_null(*, encoded: bool) -> None:
     for _ in range(300):
         deep = [deep]
     options = ConversionOptions(("markdown", "headings"), encoded=encoded)
-    made = replace(
+    made = msgspec.structs.replace(
         scrape(source(), replace(options, encoded=False)),
         formats={"markdown": "words", "headings": deep},
         metadata={"title": "T"},
@@ -159,7 +162,7 @@ def test_worker_extracts_declared_data(*, encoded: bool) -> None:
     assert isinstance(scraped, Scraped)
     assert list(scraped.formats) == ["markdown", EXTRACTION]
     sent = scraped.formats[EXTRACTION]
-    extraction = Extraction.from_json(orjson.loads(sent) if encoded else sent)
+    extraction = msgspec.convert(orjson.loads(sent) if encoded else sent, Extraction)
     assert extraction.data == {"name": "N"}
 
 
@@ -179,7 +182,7 @@ def test_worker_extracts_declared_data(*, encoded: bool) -> None:
 def test_malformed_extraction_is_rejected(extraction: Any) -> None:
     options = ConversionOptions((EXTRACTION,), schema=SCHEMA)
     scraped = scrape(source(), replace(options, formats=(), schema=None))
-    message = encode_reply(replace(scraped, formats={EXTRACTION: extraction}))
+    message = encode_reply(msgspec.structs.replace(scraped, formats={EXTRACTION: extraction}))
     with pytest.raises(BadMessage, match="extraction"):
         decode_reply(*split_message(message), options)
 
@@ -199,7 +202,7 @@ def test_pickle_is_not_unpickled(tmp_path: Path) -> None:
     harmful = pickle.dumps(Exploit(trap))
     head, parts = encoded_reply()
     edited = json.loads(head)
-    edited["sizes"][3] += len(harmful) - edited["sizes"][3]
+    edited["formats"]["markdown"] = len(harmful)
     for bad in ((harmful, b""), (harmful, harmful), (json.dumps(edited).encode(), harmful)):
         with pytest.raises(BadMessage):
             decode_reply(*bad, OPTIONS)
@@ -207,7 +210,11 @@ def test_pickle_is_not_unpickled(tmp_path: Path) -> None:
     assert not trap.exists()
 
 
-HEADS: list[tuple[str, Any]] = [
+NAMES = sorted(orjson.loads(encoded_reply()[0]))
+FIELDS = sorted(orjson.loads(encoded_reply()[0])["page"])
+OBJECTS = ("metadata", "quality", "audit")
+REQUIRED = [each.name for each in msgspec.structs.fields(Scraped) if each.required]
+PAGES: list[tuple[str, Any]] = [
     ("title", 1),
     ("title", "x" * 100_000),
     ("title", ["a"]),
@@ -217,12 +224,14 @@ HEADS: list[tuple[str, Any]] = [
     ("outlinks", None),
     ("outlinks", {}),
     ("outlinks", [[], []]),
-    ("outlinks", [["http://a/"], ["a"], []]),
-    ("outlinks", [["http://a/"], ["a"], [1]]),
-    ("outlinks", [["http://a/"], [None], [True]]),
-    ("outlinks", [["file:///etc/passwd"], ["a"], [True]]),
-    ("outlinks", [["javascript:alert(1)"], ["a"], [True]]),
+    ("outlinks", [["http://a/", "a"]]),
+    ("outlinks", [["http://a/", "a", 1]]),
+    ("outlinks", [["http://a/", "a", True, 1]]),
+    ("outlinks", [["http://a/", None, True]]),
+    ("outlinks", [["file:///etc/passwd", "a", True]]),
+    ("outlinks", [["javascript:alert(1)", "a", True]]),
     ("outlinks", ["http://a/", "a", "b"]),
+    ("outlinks", [{"url": "http://a/", "anchor": "a", "nofollow": True}]),
     ("canonical", 5),
     ("canonical", "http://x/" + "y" * 100_000),
     ("robots", "noindex"),
@@ -231,45 +240,99 @@ HEADS: list[tuple[str, Any]] = [
     ("content_hash", None),
     ("content_hash", "not hex"),
     ("content_hash", "a" * 65),
+    ("content_hash", "a" * 32 + "\n"),
+    ("sketch", None),
+    ("sketch", "no base64"),
+    ("sketch", b64encode(bytes(5000)).decode()),
+    ("shape", b64encode(bytes(5000)).decode()),
+    ("audit", []),
+    ("declarations", {}),
+    ("declarations", [["meta", "a"]]),
+    ("declarations", [["meta", "a", 1]]),
+    ("declarations", [["else", "a", "b"]]),
+    ("declarations", [["link", "file:///etc/passwd", "b"]]),
+    ("declarations", [["rsl", "", "x" * (MAX_RSL_CHARACTERS + 1)]]),
+    ("declarations", [["meta", "a", "b"]] * (MAX_DECLARATIONS + 1)),
+]
+SIZES_OF_PARTS: list[tuple[str, Any]] = [
+    ("type", "other"),
+    ("type", "failure"),
+    ("page", None),
+    ("objects", None),
+    ("objects", {}),
+    ("objects", [{}, {}]),
+    ("objects", [{}, {}, {}, {}]),
+    ("text", None),
+    ("text", -1),
+    ("text", True),
+    ("text", "1"),
+    ("text", 1.5),
+    ("text", 2**63),
     ("formats", None),
-    ("formats", {}),
-    ("formats", ["markdown"]),
-    ("formats", [*FORMATS, "screenshot"]),
-    ("formats", [1] * len(FORMATS)),
-    ("sizes", None),
-    ("sizes", []),
-    ("sizes", [True] * 10),
-    ("sizes", [-1] * 10),
-    ("sizes", ["1"] * 10),
-    ("sizes", [2**63] * 10),
-    ("sizes", [1.5] * 10),
-    ("failure", None),
-    ("failure", ["parse"]),
-    ("failure", ["parse", 1]),
-    ("failure", ["nonsense", "text"]),
-    ("failure", ["parse", "a", "b"]),
-    ("failure", {"kind": "parse"}),
+    ("formats", []),
+    ("formats", {"markdown": 1}),
+    ("formats", dict.fromkeys((*FORMATS, "screenshot"), 1)),
+    ("formats", dict.fromkeys(FORMATS, True)),
+    ("formats", dict.fromkeys(FORMATS, -1)),
+    ("formats", dict.fromkeys(FORMATS, "1")),
+    ("formats", dict.fromkeys(FORMATS, 2**63)),
+    ("formats", dict.fromkeys(FORMATS, 1.5)),
+]
+FAILURES: list[Any] = [
+    {"message": "text"},
+    {"kind": "parse"},
+    {"kind": "parse", "message": 1},
+    {"kind": "nonsense", "message": "text"},
+    {"kind": ["parse"], "message": "text"},
+    {"kind": "parse", "message": "x" * 501},
 ]
 
 
-@pytest.mark.parametrize(("name", "value"), HEADS)
+def page_with(name: str, value: Any) -> tuple[bytes, bytes]:
+    """Return a reply with another value for a field of its page."""
+    head, parts = encoded_reply()
+    fields = orjson.loads(head)
+    objects = dict(zip(OBJECTS, fields["objects"], strict=True))
+    if name in objects:
+        objects[name] = value
+        return orjson.dumps({**fields, "objects": [*objects.values()]}), parts
+    return orjson.dumps({**fields, "page": {**fields["page"], name: value}}), parts
+
+
+@pytest.mark.parametrize(("name", "value"), PAGES)
+def test_page_with_wrong_types_or_sizes_is_rejected(name: str, value: Any) -> None:
+    with pytest.raises(BadMessage):
+        decode_reply(*page_with(name, value), OPTIONS)
+
+
+@pytest.mark.parametrize(("name", "value"), SIZES_OF_PARTS)
 def test_head_with_wrong_types_or_sizes_is_rejected(name: str, value: Any) -> None:
     head, parts = encoded_reply()
-    changed = (
-        orjson.dumps({**orjson.loads(head), name: value} | {})
-        if value != [2**63] * 10
-        else (json.dumps({**orjson.loads(head), name: value}).encode())
-    )
     with pytest.raises(BadMessage):
-        decode_reply(changed, parts, OPTIONS)
+        decode_reply(json.dumps({**orjson.loads(head), name: value}).encode(), parts, OPTIONS)
 
 
-@pytest.mark.parametrize("name", sorted(orjson.loads(encoded_reply()[0])))
+@pytest.mark.parametrize("failure", FAILURES)
+def test_failure_with_wrong_types_or_sizes_is_rejected(failure: Any) -> None:
+    with pytest.raises(BadMessage):
+        decode_reply(orjson.dumps({"type": "failure", **failure}), b"", OPTIONS)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_incomplete_head_is_rejected(name: str) -> None:
     head, parts = encoded_reply()
     left = {key: value for key, value in orjson.loads(head).items() if key != name}
     with pytest.raises(BadMessage):
         decode_reply(orjson.dumps(left), parts, OPTIONS)
+
+
+@pytest.mark.parametrize("name", REQUIRED)
+def test_incomplete_page_is_rejected(name: str) -> None:
+    head, parts = encoded_reply()
+    fields = orjson.loads(head)
+    del fields["page"][name]
+    with pytest.raises(BadMessage):
+        decode_reply(orjson.dumps(fields), parts, OPTIONS)
 
 
 @pytest.mark.parametrize("head", [b"", b"null", b"[]", b"1", b'"x"', b"{", b"\xff", b"[" * 100_000])
@@ -282,22 +345,26 @@ def test_format_must_be_json() -> None:
     options = ConversionOptions(("markdown",), encoded=True)
     head, parts = encoded_reply(options)
     good = orjson.loads(head)
-    text, sketch, shape, markdown = good["sizes"]
-    fixed = parts[: text + sketch + shape]
+    text = parts[: good["text"]]
     for bad in (b'"a", "url": "http://evil/"', b'"open', b"", b"\xff", b"NaN", b'"\xff"'):
-        changed = orjson.dumps({**good, "sizes": [text, sketch, shape, len(bad)]})
+        changed = orjson.dumps({**good, "formats": {"markdown": len(bad)}})
         with pytest.raises(BadMessage):
-            decode_reply(changed, fixed + bad, options)
-    assert markdown
+            decode_reply(changed, text + bad, options)
 
 
-def test_invalid_utf8_and_long_sketch_are_rejected() -> None:
+def test_invalid_utf8_is_rejected() -> None:
     options = ConversionOptions(())
     head = orjson.loads(encoded_reply(options)[0])
-    for text, sketch in ((b"\xff\xfe", b""), (b"", bytes(5000))):
-        changed = orjson.dumps({**head, "sizes": [len(text), len(sketch), 0]})
-        with pytest.raises(BadMessage):
-            decode_reply(changed, text + sketch, options)
+    with pytest.raises(BadMessage):
+        decode_reply(orjson.dumps({**head, "text": 2}), b"\xff\xfe", options)
+
+
+@pytest.mark.parametrize("value", [10**30, "a\ud800b"])
+def test_page_values_that_json_cannot_hold_are_converted(value: Any) -> None:
+    page = msgspec.structs.replace(scrape(source(), OPTIONS), metadata={"value": value})
+    reply = decode_reply(*split_message(encode_reply(page)), OPTIONS)
+    assert isinstance(reply, Scraped)
+    assert reply.metadata == {"value": 1e30 if value == 10**30 else "a�b"}
 
 
 @pytest.mark.parametrize("sizes", [(2**32 - 1, 0), (0, 2**32 - 1), (2**31, 2**31)])
@@ -309,7 +376,9 @@ def test_oversized_reply_is_rejected_unread(sizes: tuple[int, int]) -> None:
 
 def test_oversized_page_is_a_failure() -> None:
     expected_page = scrape(source(), OPTIONS)
-    large = replace(expected_page, formats={"raw_html": b'"' + b"a" * MAX_REPLY_BYTES + b'"'})
+    large = msgspec.structs.replace(
+        expected_page, formats={"raw_html": b'"' + b"a" * MAX_REPLY_BYTES + b'"'}
+    )
     kind, text = decode_reply(*split_message(encode_reply(large)), OPTIONS)  # type: ignore[misc]
     assert kind == "memory_limit"
     assert "200 MiB" in text
@@ -326,11 +395,18 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=10,
 )
-NAMES = sorted(orjson.loads(encoded_reply()[0]))
+
+
+@given(st.sampled_from(FIELDS), JSON)
+def test_any_field_value_is_accepted_or_raises_one_error_type(name: str, value: Any) -> None:
+    try:
+        decode_reply(*page_with(name, value), OPTIONS)
+    except BadMessage:
+        return
 
 
 @given(st.sampled_from(NAMES), JSON)
-def test_any_field_value_is_accepted_or_raises_one_error_type(name: str, value: Any) -> None:
+def test_any_head_value_is_accepted_or_raises_one_error_type(name: str, value: Any) -> None:
     head, parts = encoded_reply()
     try:
         decode_reply(orjson.dumps({**orjson.loads(head), name: value}), parts, OPTIONS)

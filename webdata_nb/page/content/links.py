@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import partial
 from itertools import compress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from webdata_nb.page.content.parser import Element, collapse_whitespace
 from webdata_nb.page.declared_refresh import parse_refresh
@@ -252,11 +252,6 @@ def _anchor_table(
 
 
 _new_outlink: Final = partial(tuple.__new__, Outlink)  # Outlink(*fields), but in C
-
-
-def outlinks_from_columns(columns: Sequence[Sequence[Any]]) -> tuple[Outlink, ...]:
-    """Build outlinks from columns of URLs, anchor texts and nofollow flags."""
-    return tuple(map(_new_outlink, zip(*columns, strict=True)))
 
 
 def collect_outlinks(anchors: AnchorTable) -> tuple[Outlink, ...]:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from webdata_nb.page.content.parser import check_selector
 from webdata_nb.page.errors import BadInput, ScrapeError
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
 
 PageFact: TypeAlias = Literal["metadata", "quality", "sketch", "shape", "audit", "rights"]
 """An optional part of the result, described in `Scraped`."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
+
+from msgspec import Meta
 
 if TYPE_CHECKING:
     from webdata_nb.page.content.parsed_page import ParsedPage
@@ -30,7 +32,7 @@ class PageDeclaration(NamedTuple):
 
     kind: DeclarationKind
     name: str
-    value: str
+    value: Annotated[str, Meta(max_length=MAX_RSL_CHARACTERS)]
 
 
 _UNREAD: Final = PageDeclaration("unread", "", "")

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from functools import lru_cache
-from typing import Any, Final, Self
+from typing import Annotated, Any, Final
 
-from webdata_nb.page.errors import ExtractError
+import msgspec
+from msgspec import Meta, Struct
+
 from webdata_nb.page.extract.coerce import ValueCoercion
 from webdata_nb.page.extract.declared import DeclaredFields
 from webdata_nb.page.extract.field_filling import SchemaFiller, Subject
@@ -34,11 +35,11 @@ SOURCES: Final = (STRUCTURED_DATA, TABLES, LABELS, VISIBLE)
 EXTRACTION: Final = "extraction"
 """The name of the extraction among a page's formats; not a public format."""
 MAX_ERROR_CHARS: Final = 500
+_Pointer = Annotated[str, Meta(pattern="^/")]
 
 
-@dataclass(frozen=True, slots=True)
-class Extraction:
-    """The data extracted from a page.
+class Extraction(Struct, frozen=True):
+    """The data extracted from a page; also the message of a page worker.
 
     Attributes
     ----------
@@ -54,46 +55,16 @@ class Extraction:
         was used.
     notes
         Remarks on the page's data for the user.
+    error
+        Why the page's data could not be read; empty if it was.
     """
 
     data: dict[str, Any]
-    provenance: dict[str, str]
-    missing: tuple[str, ...]
-    conflicts: dict[str, list[Any]] = field(default_factory=dict)
+    provenance: dict[_Pointer, str]
+    missing: tuple[_Pointer, ...]
+    conflicts: dict[str, list[Any]] = {}
     notes: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the message that a page worker sends."""
-        return {**asdict(self), "missing": list(self.missing), "notes": list(self.notes)}
-
-    @classmethod
-    def from_json(cls, value: Any) -> Self:
-        """Validate and parse the message of a page worker.
-
-        Raises
-        ------
-        ExtractError
-            The worker reported an error.
-        ValueError
-            The value is not an extraction.
-        """
-        if isinstance(value, dict) and isinstance(error := value.get("error"), str):
-            raise ExtractError("failed", error[:MAX_ERROR_CHARS])
-        match value:
-            case {"data": dict(data), "provenance": dict(provenance), "missing": list(missing)}:
-                texts = (*provenance, *provenance.values(), *missing)
-                if all(isinstance(text, str) for text in texts) and all(
-                    text.startswith("/") for text in (*provenance, *missing)
-                ):
-                    conflicts, notes = value.get("conflicts"), value.get("notes")
-                    return cls(
-                        data,
-                        provenance,
-                        tuple(missing),
-                        conflicts if isinstance(conflicts, dict) else {},
-                        tuple(map(str, notes)) if isinstance(notes, list) else (),
-                    )
-        raise ValueError("the value is not an extraction")
+    error: Annotated[str, Meta(max_length=MAX_ERROR_CHARS)] = ""
 
 
 def source_formats(schema: str) -> tuple[str, ...]:
@@ -109,12 +80,12 @@ def extract_from_formats(
     *,
     has_text: bool = True,
 ) -> dict[str, Any]:
-    """Extract from the `source_formats` of a page; the result is for `Extraction.from_json`.
+    """Extract from the `source_formats` of a page; the result is an `Extraction` as JSON values.
 
     Errors become part of the result: a failed extraction must not fail the page.
     """
     try:
-        return extract_structured(
+        extraction = extract_structured(
             formats[STRUCTURED_DATA] or {},
             schema=_cached_schema(schema),
             tables=formats[TABLES] or (),
@@ -122,11 +93,15 @@ def extract_from_formats(
             labels=formats.get(LABELS),
             visible=formats.get(VISIBLE, NOTHING_VISIBLE),
             has_text=has_text,
-        ).to_json()
+        )
     except MemoryError:
-        return {"error": "the page declares more than fits into the memory of a page worker"}
+        message = "the page declares more than fits into the memory of a page worker"
+        extraction = Extraction({}, {}, (), error=message)
     except Exception as error:  # noqa: BLE001 - any error is the failure of this extraction
-        return {"error": f"the declared data could not be read ({type(error).__name__})"}
+        message = f"the declared data could not be read ({type(error).__name__})"
+        extraction = Extraction({}, {}, (), error=message)
+    values: dict[str, Any] = msgspec.to_builtins(extraction)
+    return values
 
 
 @lru_cache(maxsize=8)

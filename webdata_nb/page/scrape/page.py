@@ -10,6 +10,8 @@ from copy import deepcopy
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from webdata_nb.page.content.audit_facts import audit_facts
 from webdata_nb.page.content.head import canonical_url, robots_directives
 from webdata_nb.page.content.links import (
@@ -141,7 +143,7 @@ def _scrape_document(
     if selects_elements:
         text = scraped.text
     metadata = scraped.metadata and scraped.metadata | document.metadata | {"rung": kind}
-    return replace(scraped, formats=formats, metadata=metadata, text=text)
+    return msgspec.structs.replace(scraped, formats=formats, metadata=metadata, text=text)
 
 
 def _page_links(page: ParsedPage) -> AnchorTable:

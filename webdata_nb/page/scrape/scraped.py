@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, Final
 
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from webdata_nb.page.content.links import Outlink
+from webdata_nb.page.content.rights_declarations import MAX_DECLARATIONS, PageDeclaration
 from webdata_nb.page.scrape.plain_json import dumps
 
-if TYPE_CHECKING:
-    from webdata_nb.page.content.links import Outlink
-    from webdata_nb.page.content.rights_declarations import PageDeclaration
+MAX_TITLE_CHARS: Final = 20_000
+MAX_URL_CHARS: Final = 64 * 1024
+MAX_SKETCH_BYTES: Final = 4096
+
+_Url = Annotated[str, Meta(max_length=MAX_URL_CHARS)]
+_RobotsDirective = Annotated[str, Meta(pattern=r"^(?:noindex|nofollow|none)\Z")]
+_Sketch = Annotated[bytes, Meta(max_length=MAX_SKETCH_BYTES)]
 
 
-@dataclass(frozen=True, slots=True)
-class Scraped:
+class Scraped(Struct, frozen=True):
     """The data of a page; formats and facts that were not requested are empty.
+
+    The bounds are those of a message of a page worker, which a hostile page may control.
 
     Attributes
     ----------
@@ -47,19 +56,19 @@ class Scraped:
         What the page declares about its use, if the fact ``"rights"`` was requested.
     """
 
-    title: str | None
+    title: Annotated[str, Meta(max_length=MAX_TITLE_CHARS)] | None
     formats: dict[str, Any]
     metadata: dict[str, Any]
     quality: dict[str, Any]
     outlinks: tuple[Outlink, ...]
-    canonical: str | None
-    robots: frozenset[str]
-    content_hash: str
+    canonical: _Url | None
+    robots: frozenset[_RobotsDirective]
+    content_hash: Annotated[str, Meta(pattern=r"^[0-9a-f]{0,64}\Z")]
     text: str
-    sketch: bytes = b""
-    shape: bytes = b""
-    audit: dict[str, Any] = field(default_factory=dict)
-    declarations: tuple[PageDeclaration, ...] = ()
+    sketch: _Sketch = b""
+    shape: _Sketch = b""
+    audit: dict[str, Any] = {}
+    declarations: Annotated[tuple[PageDeclaration, ...], Meta(max_length=MAX_DECLARATIONS)] = ()
 
     def encoded(self) -> Scraped:
         """Return a copy with the formats as JSON bytes."""

@@ -8,6 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
+import msgspec
+
 from webdata_nb.contract.local import ModelAccess, SessionSettings
 from webdata_nb.contract.requests import Extract
 from webdata_nb.page.content.page_source import SOURCE, ConversionOptions
@@ -129,12 +131,8 @@ class _StructuredExtractor:
     async def apply(
         self, formats: Mapping[str, Any], metadata: Mapping[str, Any], requested: tuple[str, ...]
     ) -> dict[str, Any]:
-        error = None
-        extraction = EMPTY_EXTRACTION
-        try:
-            extraction = Extraction.from_json(formats[EXTRACTION])
-        except ExtractError as failure:
-            error = failure
+        extraction = msgspec.convert(formats[EXTRACTION], Extraction)
+        error = ExtractError("failed", extraction.error) if extraction.error else None
         summary = {
             "provider": STRUCTURED,
             "provenance": extraction.provenance,
@@ -163,9 +161,8 @@ class _ModelExtractor:
         self, formats: Mapping[str, Any], metadata: Mapping[str, Any], requested: tuple[str, ...]
     ) -> dict[str, Any]:
         declared = EMPTY_EXTRACTION
-        if EXTRACTION in formats:
-            with suppress(ExtractError):  # the model can read the page without it
-                declared = Extraction.from_json(formats[EXTRACTION])
+        if EXTRACTION in formats:  # empty if it failed: the model can read the page without it
+            declared = msgspec.convert(formats[EXTRACTION], Extraction)
         page = ModelPageInput(
             text=formats.get(MARKDOWN) or "",
             url=str(metadata.get("final_url") or ""),

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+import msgspec
 import orjson
 
 from webdata_nb.page.content.page_source import ConversionOptions, PageSource
 from webdata_nb.page.extract.evidence.judgement import ValueEvidence
-from webdata_nb.page.extract.evidence.messages import EVIDENCE, evidence_from_json
+from webdata_nb.page.extract.evidence.messages import EVIDENCE
 from webdata_nb.service.pages.page_pipeline import PageScraper
 
 _NO_URL: Final = "http://page.invalid/"
@@ -44,4 +45,4 @@ async def find_evidence(
         formats=(EVIDENCE,), facts=frozenset(), extracted=orjson.dumps(data).decode()
     )
     scraped = await pages.scrape(source, options, outlinks=False)
-    return evidence_from_json(scraped.formats[EVIDENCE])
+    return msgspec.convert(scraped.formats[EVIDENCE], list[ValueEvidence])

@@ -12,6 +12,8 @@ from http import HTTPStatus
 from time import monotonic
 from typing import Any, Final, Protocol
 
+import msgspec
+
 from webdata_nb.page.content.page_source import ConversionOptions, PageSource
 from webdata_nb.page.documents.sitemap import SITEMAP_FORMAT, ParsedSitemap, sitemap_from_fields
 from webdata_nb.page.errors import FetchError, PageError, ScrapeError
@@ -377,13 +379,11 @@ class PagePipeline:
 def _with_screenshot(scraped: Scraped, image: str, page_height: int | None) -> Scraped:
     """Add a screenshot, and the metadata of a full-page one."""
     formats = {**scraped.formats, SCREENSHOT: image}
-    if page_height is None:
-        return replace(scraped, formats=formats)
-    metadata = {
-        "screenshot_truncated": page_height > MOST_PIXELS_HIGH,
-        "page_height": page_height,
-    }
-    return replace(scraped, formats=formats, metadata={**scraped.metadata, **metadata})
+    metadata = scraped.metadata
+    if page_height is not None:
+        is_truncated = page_height > MOST_PIXELS_HIGH
+        metadata = {**metadata, "screenshot_truncated": is_truncated, "page_height": page_height}
+    return msgspec.structs.replace(scraped, formats=formats, metadata=metadata)
 
 
 async def _hop_refusal(url: str, deadline: PageDeadline, allow_hop: AllowHop | None) -> str | None:

@@ -16,6 +16,7 @@ import time
 from dataclasses import replace
 from typing import BinaryIO, Final
 
+import msgspec
 import orjson
 
 from webdata_nb import malloc
@@ -23,7 +24,7 @@ from webdata_nb.page.content.page_source import SOURCE, ConversionOptions, PageS
 from webdata_nb.page.errors import ScrapeError
 from webdata_nb.page.extract import structured
 from webdata_nb.page.extract.evidence.evidence import find_evidence
-from webdata_nb.page.extract.evidence.messages import EVIDENCE, evidence_to_json
+from webdata_nb.page.extract.evidence.messages import EVIDENCE
 from webdata_nb.page.scrape.page import scrape
 from webdata_nb.page.scrape.scraped import Scraped
 from webdata_nb.service.runtime import gc_tuning
@@ -74,14 +75,15 @@ def _with_source(scraped: Scraped) -> Scraped:
     """Return a document without HTML with its text as its source."""
     if scraped.formats.get(SOURCE) != "":
         return scraped
-    return replace(scraped, formats={**scraped.formats, SOURCE: scraped.text})
+    formats = {**scraped.formats, SOURCE: scraped.text}
+    return msgspec.structs.replace(scraped, formats=formats)
 
 
 def _find_evidence(source: PageSource, extracted: str) -> Scraped:
     """Return the evidence of extracted values as the only format."""
     page = source.load_body().body.decode("utf-8", "replace")
     found = find_evidence(page, orjson.loads(extracted), url=source.final_url)  # noqa: TID251 - written by the other process
-    formats = {EVIDENCE: evidence_to_json(found)}
+    formats = {EVIDENCE: msgspec.to_builtins(found)}
     return Scraped(None, formats, {}, {}, (), None, frozenset(), "", "")
 
 
@@ -96,7 +98,8 @@ def _scrape_and_extract(
     values[structured.EXTRACTION] = structured.extract_from_formats(
         values, scraped.metadata, schema, has_text=bool(scraped.text.strip())
     )
-    scraped = replace(scraped, formats={name: values[name] for name in options.formats})
+    requested = {name: values[name] for name in options.formats}
+    scraped = msgspec.structs.replace(scraped, formats=requested)
     return scraped.encoded() if options.encoded else scraped
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta, Struct
 
 from webdata_nb.page.content.class_names import word_set
 from webdata_nb.page.extract.evidence.claims import Claim
@@ -45,8 +47,7 @@ _CURRENCY: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ValueEvidence:
+class ValueEvidence(Struct, frozen=True, forbid_unknown_fields=True):
     """What a page says of an extracted value.
 
     Attributes
@@ -65,8 +66,8 @@ class ValueEvidence:
 
     pointer: str
     verdict: Verdict
-    start: int | None = None
-    end: int | None = None
+    start: Annotated[int, Meta(ge=0)] | None = None
+    end: Annotated[int, Meta(ge=0)] | None = None
     quote: str | None = None
     reason: str = ""
 
