@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec.structs import replace
 
 from webdata_nb.contract.url_keys import canonical_key, site_of
 from webdata_nb.service.crawl.facets import FacetDetector
 from webdata_nb.service.crawl.frontier import BreadthFirst, Frontier
-from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
+from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget, decode_entry, encode_entry
 from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan, SettledTarget
 from webdata_nb.service.crawl.scope import CrawlScope
 from webdata_nb.service.crawl.state_record import RecordChain, decode_records, encode_record
 from webdata_nb.service.runtime.steps import run_to_completion
 
 NOT_FOUND: Final = CrawlResult("failed", "", reason="http_404")
+
+
+def journaled(ordinal: int, url: str, result: CrawlResult) -> tuple[str, CrawlResult]:
+    """Return a URL and its result as the journal gives them back."""
+    entry = decode_entry(encode_entry(CrawlTarget(ordinal, url, 0), result, None))
+    return entry.url, entry.result
 
 
 @dataclass

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from tests.service.crawl.simulated_crawl import SimulatedCrawl, simulate_crawl
+from tests.service.crawl.simulated_crawl import SimulatedCrawl, journaled, simulate_crawl
 from tests.site.graphs import depth_first
 from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.service.crawl.frontier import DepthFirst
-from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget, decode_entry, encode_entry
+from webdata_nb.service.crawl.journal import CrawlResult
 from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan
 from webdata_nb.service.crawl.scope import CrawlScope
 
@@ -108,9 +108,7 @@ def test_replayed_rows_give_same_order(seed: int, stored: int, fetched: set[int]
     links = web(seed, 40)
     whole = crawled(links)
     journal = {
-        ordinal: decode_entry(
-            encode_entry(CrawlTarget(ordinal, url, 0), _resolved(links, url), None)
-        )
+        ordinal: journaled(ordinal, url, _resolved(links, url))
         for ordinal, url in enumerate(whole.fetched)
         if ordinal < stored or ordinal in fetched
     }

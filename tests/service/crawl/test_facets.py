@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.service.crawl.page_reading import page_reader
-from tests.service.crawl.simulated_crawl import SimulatedCrawl, simulate_crawl
+from tests.service.crawl.simulated_crawl import SimulatedCrawl, journaled, simulate_crawl
 from tests.site.shops import Boutique, Shop, Warenhaus
 from webdata_nb.service.crawl.facets import UNDECIDED, FacetDetector, PageFingerprint, UrlVariant
 from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, DepthFirst, Frontier
-from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget, decode_entry, encode_entry
+from webdata_nb.service.crawl.journal import CrawlResult
 from webdata_nb.service.crawl.plan import CrawlLimits
 
 STRATEGIES = [BreadthFirst, DepthFirst, BestFirst]
@@ -228,7 +228,7 @@ def test_replayed_journal_with_facets_gives_same_result(
         site, "http://x.test/", frontier=strategy, limits=limits, facets=FacetDetector()
     )
     stored = {
-        ordinal: decode_entry(encode_entry(CrawlTarget(ordinal, url, 0), site[url], None))
+        ordinal: journaled(ordinal, url, site[url])
         for ordinal, url in enumerate(whole.fetched)
         if ordinal in kept
     }

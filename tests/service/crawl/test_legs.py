@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -283,5 +282,5 @@ def test_state_is_refused_while_pages_are_in_flight() -> None:
     assert target is not None
     with pytest.raises(RuntimeError, match="in flight"):
         next(plan.state())
-    plan.settle(0, replace(site[target.url]))
+    plan.settle(0, site[target.url])
     assert next(plan.state())

@@ -5,19 +5,26 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from tests.service.crawl.simulated_crawl import simulate_crawl
+from tests.service.crawl.simulated_crawl import journaled, simulate_crawl
 from webdata_nb.page.urls import dedupe_key
 from webdata_nb.service.crawl import plan as plan_module
 from webdata_nb.service.crawl.anchor_grading import anchor_grades
 from webdata_nb.service.crawl.discovery import URLS_PER_STEP
 from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, DepthFirst, Frontier
-from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget, decode_entry, encode_entry
+from webdata_nb.service.crawl.journal import (
+    CrawlResult,
+    CrawlTarget,
+    StoredResult,
+    decode_entry,
+    encode_entry,
+)
 from webdata_nb.service.crawl.plan import MAX_REQUESTS_PER_PAGE, CrawlLimits, CrawlPlan
 from webdata_nb.service.crawl.scope import CrawlScope
 from webdata_nb.service.web import request
@@ -296,9 +303,7 @@ def test_request_limit_includes_earlier_attempts(
     site = _web_of_copies(seed)
     whole = crawl(site, frontier=frontier, max_pages=10)
     journal = {
-        ordinal: decode_entry(
-            encode_entry(CrawlTarget(ordinal, _url(path), 0), _resolved(site, path), None)
-        )
+        ordinal: journaled(ordinal, _url(path), _resolved(site, path))
         for ordinal, path in enumerate(whole.fetched[:stored])
     }
     again = crawl(site, frontier=frontier, max_pages=10, stored=journal, concurrency=5, seed=seed)
@@ -360,9 +365,7 @@ def test_replayed_journal_gives_same_result(
     whole = crawl(site, frontier=frontier)
     order = whole.fetched
     stored = {
-        ordinal: decode_entry(
-            encode_entry(CrawlTarget(ordinal, _url(path), 0), _resolved(site, path), None)
-        )
+        ordinal: journaled(ordinal, _url(path), _resolved(site, path))
         for ordinal, path in enumerate(order)
         if ordinal in kept
     }
@@ -416,10 +419,10 @@ def test_journal_entry_round_trip() -> None:
         shape=b"efgh", hops=3,
     )  # fmt: skip
     entry = encode_entry(CrawlTarget(0, "http://x.test/", 0), full, "text")
-    assert decode_entry(entry) == ("http://x.test/", full)
+    assert decode_entry(entry) == StoredResult("http://x.test/", full, "text")
     assert entry.count(b"http://x.test/") == 2
     for short in (
         CrawlResult("failed", "http://x.test/", reason="dns"),
         CrawlResult("robots", "http://x/"),
     ):
-        assert decode_entry(encode_entry(CrawlTarget(1, "u", 0), short, None)) == ("u", short)
+        assert journaled(1, "u", short) == ("u", short)

@@ -12,7 +12,7 @@ import orjson
 from webdata_nb import __version__
 from webdata_nb.contract.requests import ExtendedCrawlRequest
 from webdata_nb.service.crawl.earlier_request import difference
-from webdata_nb.service.crawl.journal import CrawlResult, decode_entry, facts_in, indexed_text
+from webdata_nb.service.crawl.journal import CrawlResult, decode_entry
 from webdata_nb.service.crawl.visit_record import VisitRecord
 from webdata_nb.service.pages.page_pipeline import PageVisit
 from webdata_nb.service.store.job_context import JobContext
@@ -106,16 +106,17 @@ class EarlierPages:
         if stored is None or len(stored.row) > MAX_ROW_BYTES:
             return None
         row = orjson.loads(stored.row)  # noqa: TID251 - our own record
-        _, result = decode_entry(stored.journal)
+        journal = decode_entry(stored.journal)
         # A row that JSON does not keep as it is would not be that of a full crawl.
-        is_whole = row["success"] and not row["error"] and result.kind == "page"
+        is_whole = row["success"] and not row["error"] and journal.result.kind == "page"
         if not is_whole or orjson.dumps(row) != stored.row:
             return None
-        facts = facts_in(stored.journal) if self._audits else {}
+        facts = journal.facts if self._audits else {}
         if self._audits and not {"status", "audit"} <= facts.keys():
             return None
-        text = indexed_text(stored.journal)
-        return EarlierPage(row, result, text, record, stored.source, facts, len(stored.row))
+        return EarlierPage(
+            row, journal.result, journal.text, record, stored.source, facts, len(stored.row)
+        )
 
     def is_rechecked(self, url: str) -> bool:
         """Whether an unchanged page is fetched in full: a random choice that a restart repeats."""

@@ -10,6 +10,8 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, Final
 
+import msgspec
+
 from webdata_nb.contract import limits
 from webdata_nb.contract.outcomes import LINK_OUTCOMES, ROBOTS, ROBOTS_UNREACHABLE
 from webdata_nb.contract.requests import ExtendedCrawlRequest
@@ -201,12 +203,13 @@ class _CrawlRun:
         """
         start = await self._load_state()
         for entry in await self._context.journal(start=start):
-            url, result = decode_entry(entry.journal)
-            if result.kind in LINK_OUTCOMES:
-                self._checked_links.add(url, entry)
+            stored = decode_entry(entry.journal)
+            if stored.result.kind in LINK_OUTCOMES:
+                self._checked_links.add(stored.url, entry)
                 continue
             check = VisitRecord.decode(entry.visit).check
-            self._stored[entry.ordinal] = url, replace(result, check=check)
+            result = msgspec.structs.replace(stored.result, check=check)
+            self._stored[entry.ordinal] = stored.url, result
             self._spool.drop(entry.ordinal)
         await self._prefetcher.restore({url for url, _ in self._stored.values()})
 
@@ -466,7 +469,7 @@ class _CrawlRun:
             success=True,
             journal=encode_entry(target, result, page.earlier.indexed_text, facts),
             charged=tariff.page_operations(rendered=False, extracted=False),
-            visit=replace(page.earlier.record, check=result.check).encode(),
+            visit=msgspec.structs.replace(page.earlier.record, check=result.check).encode(),
         )
         row = encode_unchanged_row(page, target)
         entry = await share_content(self._context.job, entry, row, shares_journal=True)

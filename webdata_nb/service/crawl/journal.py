@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
-import orjson
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from webdata_nb.contract.outcomes import LinkOutcome
 
@@ -29,8 +30,7 @@ class CrawlTarget:
     score: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CrawlResult:
+class CrawlResult(Struct, frozen=True, omit_defaults=True):
     """The result of a target: all that the plan needs, also in a replay after a kill.
 
     Attributes
@@ -92,71 +92,40 @@ class CrawlResult:
     low_confidence: str = ""
 
 
+class StoredResult(Struct, frozen=True, omit_defaults=True):
+    """A result as its journal entry stores it.
+
+    `text` is what the local index stores of a page whose row has no Markdown, and `facts` are those
+    of its visit, for an audit (`page_facts`).
+    """
+
+    url: str
+    result: CrawlResult
+    text: str | None = None
+    facts: dict[str, Any] = {}
+
+
+_decoder: Final = msgspec.json.Decoder(StoredResult)
+
+
 def encode_entry(
     target: CrawlTarget,
     result: CrawlResult,
     text: str | None,
     facts: Mapping[str, Any] | None = None,
 ) -> bytes:
-    """Return the journal entry of a target.
-
-    `text` is what the local index stores of a page whose row has no Markdown, and `facts` are those
-    of its visit, for an audit (`page_facts`).
-    """
-    entry: dict[str, Any] = {"url": target.url, "ending": result.kind, "final": result.final_url}
-    optional: dict[str, Any] = {
-        "reason": result.reason,
-        "detail": result.detail,
-        "hash": result.content_hash,
-        "links": _relative_links(result.links, _origin(result.final_url)),
-        "grades": result.anchor_grades,
-        "nofollow": result.nofollow_links,
-        "sealed": result.nofollow_page,
-        "canonical": result.canonical,
-        "sketch": b64encode(result.sketch).decode(),
-        "shape": b64encode(result.shape).decode(),
-        "hops": result.hops,
-        "unrequested": not result.was_requested,
-        "low_confidence": result.low_confidence,
-        "text": text,
-        "facts": facts,
-    }
-    return orjson.dumps(entry | {name: value for name, value in optional.items() if value})
+    """Return the journal entry of a target, in which links to the page's own site are paths."""
+    links = _relative_links(result.links, _origin(result.final_url))
+    stored = replace(result, links=links, check="")
+    return msgspec.json.encode(StoredResult(target.url, stored, text or None, dict(facts or {})))
 
 
-def decode_entry(entry: bytes) -> tuple[str, CrawlResult]:
-    """Return the URL of a journal entry's target, and its result."""
-    data = orjson.loads(entry)  # noqa: TID251 - our own record
-    origin = _origin(data["final"])
-    return data["url"], CrawlResult(
-        kind=data["ending"],
-        final_url=data["final"],
-        reason=data.get("reason", ""),
-        detail=data.get("detail", ""),
-        content_hash=data.get("hash"),
-        links=tuple(f"{origin}{url}" if url[0] == "/" else url for url in data.get("links", ())),
-        anchor_grades=data.get("grades", ""),
-        nofollow_links=tuple(data.get("nofollow", ())),
-        nofollow_page=data.get("sealed", False),
-        canonical=data.get("canonical"),
-        sketch=b64decode(data.get("sketch", "")),
-        shape=b64decode(data.get("shape", "")),
-        hops=data.get("hops", 0),
-        was_requested=not data.get("unrequested", False),
-        low_confidence=data.get("low_confidence", ""),
-    )
-
-
-def indexed_text(entry: bytes) -> str | None:
-    """Return the text of a journal entry that the local index stores, if there is one."""
-    text: str | None = orjson.loads(entry).get("text")  # noqa: TID251 - our own record
-    return text
-
-
-def facts_in(entry: bytes) -> dict[str, Any]:
-    """Return the facts of a journal entry, which are empty without an audit."""
-    facts: dict[str, Any] = orjson.loads(entry).get("facts", {})  # noqa: TID251 - our own record
-    return facts
+def decode_entry(entry: bytes) -> StoredResult:
+    """Return the result of a journal entry."""
+    stored = _decoder.decode(entry)
+    result, origin = stored.result, _origin(stored.result.final_url)
+    links = tuple([f"{origin}{url}" if url[0] == "/" else url for url in result.links])
+    return replace(stored, result=replace(result, links=links))
 
 
 def _origin(url: str) -> str:
@@ -164,7 +133,7 @@ def _origin(url: str) -> str:
     return "/".join(url.split("/", 3)[:3])
 
 
-def _relative_links(links: Iterable[str], origin: str) -> list[str]:
+def _relative_links(links: Iterable[str], origin: str) -> tuple[str, ...]:
     """Omit the page's own origin, which most links of a page share."""
     prefix, length = f"{origin}/", len(origin)
-    return [url[length:] if url.startswith(prefix) else url for url in links]
+    return tuple([url[length:] if url.startswith(prefix) else url for url in links])

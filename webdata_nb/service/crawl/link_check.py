@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Final
 
 from webdata_nb.contract.requests import CrawlRequest
-from webdata_nb.service.crawl.journal import CrawlTarget, encode_entry, facts_in
+from webdata_nb.service.crawl.journal import CrawlTarget, decode_entry, encode_entry
 from webdata_nb.service.crawl.link_probe import HeadersFor, LinkCheckResult, LinkProbe
 from webdata_nb.service.crawl.link_selection import (
     LinkSelection,
@@ -69,7 +69,7 @@ class CheckedLinks:
         """Add a link with its entry; the entries come in their order."""
         self.urls.add(url)
         self.next_ordinal = entry.ordinal + 1
-        self.seconds = max(self.seconds, facts_in(entry.journal).get(_ELAPSED, 0.0))
+        self.seconds = max(self.seconds, decode_entry(entry.journal).facts.get(_ELAPSED, 0.0))
 
 
 class LinkCheck:

@@ -78,7 +78,7 @@ def external_links(
 ) -> Iterator[str]:
     """Yield the links of pages to other sites, and where redirects to other sites lead."""
     for entry in entries:
-        _, result = decode_entry(entry.journal)
+        result = decode_entry(entry.journal).result
         if result.kind == "stopped" and result.reason == OUT_OF_SCOPE:
             yield result.final_url
         elif result.kind == "page" and not (obey_nofollow and result.nofollow_page):

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from webdata_nb.contract.url_keys import canonical_key, site_of
-from webdata_nb.service.crawl.journal import CrawlResult, decode_entry, facts_in
+from webdata_nb.service.crawl.journal import CrawlResult, decode_entry
 from webdata_nb.service.pages.page_pipeline import PageVisit
 from webdata_nb.service.store.records import StoredEntry
 
@@ -49,8 +49,8 @@ def page_facts(entry: StoredEntry, seeds: frozenset[str] | None) -> dict[str, An
 
     `seeds` are the keys of the pages that the sitemaps list, None if the crawl read none.
     """
-    url, result = decode_entry(entry.journal)
-    facts = facts_in(entry.journal)
+    stored = decode_entry(entry.journal)
+    url, result, facts = stored.url, stored.result, stored.facts
     audit = facts.get("audit", {})
     declared = {name: value for name, value in audit.items() if name not in _OF_LINKS}
     return {

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
+import msgspec
 import orjson
 
 from webdata_nb.contract import outcomes
@@ -69,7 +70,8 @@ def to_crawl_result(visit: PageVisit, *, grade_anchors: bool) -> CrawlResult:
 
 def unchanged_result(page: UnchangedPage) -> CrawlResult:
     """Return the result of a page that the site calls unchanged."""
-    return replace(page.earlier.result, hops=page.visit.hops, check="unchanged")
+    hops = page.visit.hops
+    return msgspec.structs.replace(page.earlier.result, hops=hops, check="unchanged")
 
 
 def with_distance(result: CrawlResult, captured_at: datetime, distance_s: float) -> CrawlResult:
@@ -84,9 +86,8 @@ def with_distance(result: CrawlResult, captured_at: datetime, distance_s: float)
     if result.kind not in {"page", "failed"}:
         return result
     capture_text = f"captured {captured_at:%Y-%m-%d %H:%M}, {distance_text(distance_s)}"
-    return replace(
-        result, detail=f"{result.detail}; {capture_text}" if result.detail else capture_text
-    )
+    detail = f"{result.detail}; {capture_text}" if result.detail else capture_text
+    return msgspec.structs.replace(result, detail=detail)
 
 
 def encode_row(

@@ -6,12 +6,12 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Final
 
-import orjson
+import msgspec
 
 from webdata_nb.contract import outcomes
 from webdata_nb.page.charset import Charset, decode_text
@@ -222,7 +222,7 @@ class JobRobots:
         for name, body in snapshots.items():
             if name.startswith(_SNAPSHOT_PREFIX):
                 site = name.removeprefix(_SNAPSHOT_PREFIX)
-                self._replies[site] = RobotsReply(**orjson.loads(body))  # noqa: TID251 - our own record
+                self._replies[site] = msgspec.json.decode(body, type=RobotsReply)
 
     async def allowed(self, url: str) -> bool:
         """Return whether robots.txt allows `url`."""
@@ -252,7 +252,7 @@ class JobRobots:
             if site not in self._replies:
                 reply = await self._cache.reply(site)
                 self._replies[site] = reply
-                self._unsaved.append((_SNAPSHOT_PREFIX + site, orjson.dumps(asdict(reply))))
+                self._unsaved.append((_SNAPSHOT_PREFIX + site, msgspec.json.encode(reply)))
         return self._replies[site]
 
     def pop_unsaved(self) -> tuple[tuple[str, bytes], ...]:

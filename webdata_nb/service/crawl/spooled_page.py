@@ -5,12 +5,11 @@ from __future__ import annotations
 import struct
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
-import orjson
+import msgspec
 
-from webdata_nb.page.content.page_source import FileSlice, PageSource
+from webdata_nb.page.content.page_source import FileSlice
 from webdata_nb.service.pages.page_pipeline import FetchedPage
 from webdata_nb.service.store.job_context import PageSpool
 from webdata_nb.service.store.records import SpoolLocation
@@ -18,6 +17,7 @@ from webdata_nb.service.store.records import SpoolLocation
 _SIZES: Final = struct.Struct("!II")
 # Session cookies are no part of the page, and must not be written to disk.
 _OMITTED_HEADERS: Final = frozenset({"set-cookie", "set-cookie2"})
+_decoder: Final = msgspec.json.Decoder(FetchedPage)
 
 
 async def save(spool: PageSpool, number: int, page: FetchedPage) -> FetchedPage | None:
@@ -37,28 +37,13 @@ async def load(spool: PageSpool, number: int) -> FetchedPage | None:
 
 
 def encode(page: FetchedPage) -> tuple[bytes, bytes, bytes]:
-    """Return the parts of a page's record: sizes and metadata, body, screenshot."""
-    source = page.source
-    metadata: dict[str, Any] = {
-        "url": page.url,
-        "elapsed_s": page.elapsed_s,
-        "rendered": page.rendered,
-        "pictured": page.screenshot is not None,
-        "page_height": page.page_height,
-        "claimed_hash": page.claimed_hash,
-        "asked": source.url,
-        "final": source.final_url,
-        "status": source.status,
-        "type": source.content_type,
-        "redirects": source.redirects,
-        "fetched_at": source.fetched_at,
-        "headers": [
-            (name, value) for name, value in source.headers if name.lower() not in _OMITTED_HEADERS
-        ],
-    }
-    head = orjson.dumps(metadata)
-    sizes = _SIZES.pack(len(head), len(source.body))
-    return sizes + head, source.body, page.screenshot or b""
+    """Return the parts of a page's record: sizes and the page without these, body, screenshot."""
+    source, screenshot = page.source, page.screenshot
+    headers = tuple(each for each in source.headers if each[0].lower() not in _OMITTED_HEADERS)
+    source = replace(source, body=b"", headers=headers)
+    # An empty screenshot stands for the one behind the body.
+    head = msgspec.json.encode(replace(page, source=source, screenshot=screenshot and b""))
+    return _SIZES.pack(len(head), len(page.source.body)) + head, page.source.body, screenshot or b""
 
 
 def with_body_on_disk(page: FetchedPage, record: bytes, location: SpoolLocation) -> FetchedPage:
@@ -71,31 +56,12 @@ def with_body_on_disk(page: FetchedPage, record: bytes, location: SpoolLocation)
 
 def decode(record: bytes) -> FetchedPage | None:
     """Return the page of a record; None where another release wrote it in another format."""
-    with suppress(KeyError, TypeError, ValueError, struct.error):
-        return _decode(record)
+    with suppress(ValueError, struct.error):
+        head_size, body_size = _SIZES.unpack_from(record)
+        head_end = _SIZES.size + head_size
+        body_end = head_end + body_size
+        page = _decoder.decode(memoryview(record)[_SIZES.size : head_end])
+        screenshot = None if page.screenshot is None else record[body_end:]
+        source = replace(page.source, body=record[head_end:body_end])
+        return replace(page, source=source, screenshot=screenshot)
     return None
-
-
-def _decode(record: bytes) -> FetchedPage:
-    head_size, body_size = _SIZES.unpack_from(record)
-    head_end = _SIZES.size + head_size
-    body_end = head_end + body_size
-    metadata = orjson.loads(record[_SIZES.size : head_end])  # noqa: TID251 - our own record
-    return FetchedPage(
-        metadata["url"],
-        PageSource(
-            url=metadata["asked"],
-            final_url=metadata["final"],
-            status=metadata["status"],
-            content_type=metadata["type"],
-            body=record[head_end:body_end],
-            redirects=tuple((url, status) for url, status in metadata["redirects"]),
-            fetched_at=datetime.fromisoformat(metadata["fetched_at"]),
-            headers=tuple((name, value) for name, value in metadata["headers"]),
-        ),
-        metadata["elapsed_s"],
-        rendered=metadata["rendered"],
-        screenshot=record[body_end:] if metadata["pictured"] else None,
-        page_height=metadata["page_height"],
-        claimed_hash=metadata["claimed_hash"],
-    )

@@ -7,12 +7,12 @@ share them. The validators of a reply may differ although its page is the same.
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
-from typing import Any, Final, Self, get_args
+from typing import Final, Self
 
-import orjson
+import msgspec
+from msgspec import Struct, field
 
 from webdata_nb import __version__
 from webdata_nb.service.crawl.journal import ClaimCheck
@@ -26,8 +26,7 @@ _MAX_CHARACTERS: Final = 1024
 _ENTITY_TAG: Final = re.compile(r'(?:W/)?(?:"[^"]*"|[^",*\s]+)')
 
 
-@dataclass(frozen=True, slots=True)
-class VisitRecord:
+class VisitRecord(Struct, frozen=True, omit_defaults=True):
     """What a crawl stores of a visit.
 
     Attributes
@@ -42,7 +41,7 @@ class VisitRecord:
 
     etag: str = ""
     last_modified: str = ""
-    release: str = __version__
+    release: str = field(default_factory=lambda: __version__)  # stored always
     check: ClaimCheck = ""
 
     @classmethod
@@ -68,19 +67,15 @@ class VisitRecord:
         """Return the record as JSON; None if it says nothing."""
         if not self.has_validators and not self.check:
             return None
-        return orjson.dumps({name: value for name, value in asdict(self).items() if value}).decode()
+        return msgspec.json.encode(self).decode()
 
     @classmethod
     def decode(cls, record: str | None) -> Self:
-        """Return the record in a stored entry; an empty one where there is none."""
-        fields: dict[str, Any] = orjson.loads(record or "{}")  # noqa: TID251 - our own record
-        check = fields.get("check", "")
-        return cls(
-            fields.get("etag", ""),
-            fields.get("last_modified", ""),
-            fields.get("release", ""),
-            check if check in get_args(ClaimCheck) else "",
-        )
+        """Return the record in a stored entry; an empty one without it, or of a later release."""
+        try:
+            return msgspec.json.decode(record or "{}", type=cls)
+        except msgspec.ValidationError:
+            return cls()
 
 
 def _is_reliable(modified: str, date: str | None, fetched_at: datetime) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Annotated
 
+import msgspec
 from starlette.responses import JSONResponse, Response
 
 from webdata_nb.contract import paths
@@ -92,7 +92,7 @@ async def _compare(
         evidence = await state.engines.find_evidence(source.text, page.url, page.extract)
     except PageError as error:
         return _reply(page, "failed", digest=digest, detail=str(error))
-    return _reply(page, "compared", digest=digest) | {"values": [asdict(e) for e in evidence]}
+    return _reply(page, "compared", digest=digest) | {"values": msgspec.to_builtins(evidence)}
 
 
 def _reply(

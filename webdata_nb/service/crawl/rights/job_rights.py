@@ -7,13 +7,12 @@ its headers and cookies. They are stored with the journal, so that a resumed cra
 from __future__ import annotations
 
 import asyncio
-from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-import orjson
+import msgspec
+from msgspec import Struct
 
 from webdata_nb.contract.choices import PURPOSES
 from webdata_nb.page.content.rights_declarations import PageDeclaration
@@ -38,28 +37,12 @@ LIMITS: Final = FetchLimits(wire_bytes=rsl.MAX_BYTES, decoded_bytes=rsl.MAX_BYTE
 _SNAPSHOT_PREFIX: Final = "rights:"
 
 
-@dataclass(frozen=True, slots=True)
-class RightsFile:
+class RightsFile(Struct, frozen=True):
     """A file as it was read, or why it could not be."""
 
     body: bytes
     problem: str
     read_at: str
-
-    def encode(self) -> bytes:
-        """Return the snapshot of the file."""
-        fields = {
-            "body": b64encode(self.body).decode(),
-            "problem": self.problem,
-            "read_at": self.read_at,
-        }
-        return orjson.dumps(fields)
-
-    @classmethod
-    def decode(cls, snapshot: bytes) -> RightsFile:
-        """Return the file of a snapshot."""
-        fields = orjson.loads(snapshot)  # noqa: TID251 - our own record
-        return cls(b64decode(fields["body"]), fields["problem"], fields["read_at"])
 
 
 class JobRights:
@@ -79,7 +62,7 @@ class JobRights:
         for name, snapshot in snapshots.items():
             if name.startswith(_SNAPSHOT_PREFIX):
                 url = name.removeprefix(_SNAPSHOT_PREFIX)
-                self._files[url] = RightsFile.decode(snapshot)
+                self._files[url] = msgspec.json.decode(snapshot, type=RightsFile)
 
     async def site_rights(self, url: str) -> PageRights:
         """Return what is known of a page before it is requested: robots.txt and tdmrep.json."""
@@ -166,7 +149,7 @@ class JobRights:
             if url not in self._files:
                 file = await self._fetch(url)
                 self._files[url] = file
-                self._unsaved.append((_SNAPSHOT_PREFIX + url, file.encode()))
+                self._unsaved.append((_SNAPSHOT_PREFIX + url, msgspec.json.encode(file)))
         return self._files[url]
 
     async def _fetch(self, url: str) -> RightsFile:
