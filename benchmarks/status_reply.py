@@ -81,7 +81,7 @@ async def store_crawl(data_dir: Path) -> str:
     now = time.time()
     async with SqliteStore(data_dir / "jobs.sqlite") as store:
         async with service(
-            ServiceSettings(data_dir), 1, _lifetime(data_dir), lambda: None
+            ServiceSettings(data_dir=data_dir), 1, _lifetime(data_dir), lambda: None
         ):  # makes the account
             pass
         job_id = str(uuid.uuid4())
@@ -112,7 +112,7 @@ async def serve(data_dir: Path, pipe: Connection) -> None:
         return Response(reply["body"], media_type="application/json")
 
     malloc.tune()
-    async with service(ServiceSettings(data_dir), 1, lifetime, lambda: None) as running:
+    async with service(ServiceSettings(data_dir=data_dir), 1, lifetime, lambda: None) as running:
         apps: list[Any] = [running.app, Starlette(routes=[Route("/bare", bare)])]
         sockets = [listen("127.0.0.1", 0) for _ in apps]
         servers = [Server(app, ConnectionLimiter()) for app in apps]

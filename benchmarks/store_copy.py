@@ -91,7 +91,7 @@ async def compare(
     """Ask both services everything; return the number of replies and the URLs that differ."""
     async with (
         open_service(directory, "team") as old,
-        open_service(other, "team", store_url=url, secret_keys=(key,)) as new,
+        open_service(other, "team", store=url, secret_keys=(key,)) as new,
     ):
         count, different = 0, []
         for account in ACCOUNTS:

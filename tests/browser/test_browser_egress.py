@@ -177,7 +177,7 @@ async def test_a_job_renders_under_the_policy_of_its_service(
 ) -> None:
     networks = ("127.0.0.1/32",) if mode == "team" else ()
     headers = await member(tmp_path, "alice") if mode == "team" else {}
-    async with inside() as inner, open_service(tmp_path, mode, networks=networks) as api:
+    async with inside() as inner, open_service(tmp_path, mode, allow_networks=networks) as api:
         api.http.headers.update(headers)
         page = site.page("/", f"<p>Words.<img src='{inner.url('inside.test')}'>")
         with record_connections() as addresses:

@@ -17,7 +17,6 @@ from tests.service.web.test_tls import CERTIFICATES, presenting
 from tests.service.web.wire import WireServer
 from tests.site.server import Site
 from webdata_nb.service.browser.renderer import Browser, RenderRequest
-from webdata_nb.service.settings import Upstream
 from webdata_nb.service.web.fetch import Fetcher
 from webdata_nb.service.web.throttle import HostThrottle
 
@@ -150,10 +149,9 @@ async def test_ca_bundle_of_a_job_reaches_browser(
     chromium: None,  # noqa: ARG001 - it must be there
     tmp_path: Path,
 ) -> None:
-    upstream = Upstream(ca_bundle=str(CERTIFICATES / "ca.pem"))
     async with (
         WireServer(tls=presenting("site.pem")) as server,
-        open_service(tmp_path / "data", upstream=upstream) as api,
+        open_service(tmp_path / "data", ca_bundle=str(CERTIFICATES / "ca.pem")) as api,
     ):
         script = b"document.querySelector('main').append('written by a script')"
         server.page("/app.js", script, "Content-Type: text/javascript")

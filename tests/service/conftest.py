@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +18,7 @@ from webdata_nb.contract.local import SessionSettings
 from webdata_nb.contract.states import TERMINAL
 from webdata_nb.service.app import RunningService, service
 from webdata_nb.service.local_lifetime import LocalLifetime
-from webdata_nb.service.settings import (
-    DIRECT,
-    SLOTS,
-    STALL_S,
-    USER_AGENT,
-    Mode,
-    ServiceSettings,
-    Upstream,
-    WebhookSettings,
-)
+from webdata_nb.service.settings import Mode, ServiceSettings
 
 BASE = "http://127.0.0.1"
 # A loaded machine must not fail a test; a hanging job does.
@@ -81,49 +71,22 @@ async def open_service(
     data_dir: Path,
     mode: Mode = "local",
     *,
-    user_agent: str = USER_AGENT,
-    networks: tuple[str, ...] = (),
-    providers: SessionSettings = LOCAL_ONLY,
     clock: Callable[[], float] | None = None,
-    webhooks: WebhookSettings = WebhookSettings(loopback=True),  # noqa: B008 - frozen
-    upstream: Upstream = DIRECT,
-    stall_s: float = STALL_S,
-    store_url: str | None = None,
-    secret_keys: tuple[str, ...] = (),
-    blobs_url: str | None = None,
-    replica: str | None = None,
-    slots: int = SLOTS,
-    page_workers: int = 1,
-    signing_keys: Path | None = None,
+    **settings: Any,
 ) -> AsyncIterator[Api]:
-    """Open a service over a data directory; a team's may fetch from `networks`.
+    """Open a service over a data directory, with fields of `ServiceSettings`.
 
     It has one page worker, whose start takes most of the processor time of a test.
 
-    Its store is the one that the test runs on, unless `store_url` names another one.
+    Its store is the one that the test runs on, unless `store` names another one.
     """
-    if store_url is None:
-        store_url = job_stores.store_url(data_dir)
-        secret_keys = secret_keys or job_stores.secret_keys()
+    chosen = {"providers": LOCAL_ONLY, "page_workers": 1, **settings}
+    if chosen.get("store") is None:
+        chosen["store"] = job_stores.store_url(data_dir)
+        chosen["secret_keys"] = chosen.get("secret_keys") or job_stores.secret_keys()
     lifetime = LocalLifetime(data_dir, version="0", schema=1, managed=False)
-    settings = ServiceSettings(
-        data_dir,
-        mode,
-        allow_networks=tuple(map(ip_network, networks)),
-        user_agent=user_agent,
-        providers=providers,
-        webhooks=webhooks,
-        upstream=upstream,
-        stall_s=stall_s,
-        store_url=store_url,
-        secret_keys=secret_keys,
-        blobs_url=blobs_url,
-        replica=replica,
-        slots=slots,
-        page_workers=page_workers,
-        signing_keys=signing_keys,
-    )
-    async with service(settings, 1, lifetime, lambda: None, clock=clock) as running:
+    whole = ServiceSettings(data_dir=data_dir, mode=mode, **chosen)
+    async with service(whole, 1, lifetime, lambda: None, clock=clock) as running:
         transport = httpx.ASGITransport(running.app)
         bearer = {"Authorization": f"Bearer {lifetime.token}"}
         async with httpx.AsyncClient(transport=transport, base_url=BASE, headers=bearer) as http:

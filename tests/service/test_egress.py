@@ -40,7 +40,6 @@ from webdata_nb.contract import paths
 from webdata_nb.contract.choices import ENGINES
 from webdata_nb.contract.local import SessionSettings
 from webdata_nb.service.creatives import google
-from webdata_nb.service.settings import DIRECT, Upstream, WebhookSettings
 from webdata_nb.service.web import resolver
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -67,25 +66,23 @@ async def serving(
     mode: Mode,
     home: Path,
     providers: SessionSettings = NO_SEARCH,
-    upstream: Upstream = DIRECT,
+    proxy: str | None = None,
 ) -> AsyncIterator[Api]:
     """Open a service; a team's may fetch from 127.0.0.1 alone, and tells no loopback address."""
     if mode == "local":
-        async with open_service(home, providers=providers, upstream=upstream) as api:
+        async with open_service(home, providers=providers, proxy=proxy) as api:
             await api.http.put("/local/leases/l1", json={})
             api.http.headers.update(LEASE)
             yield api
         return
     alice = await member(home, "alice")
-    networks = ("127.0.0.1/32",)
-    webhooks = WebhookSettings()
     async with open_service(
         home,
         "team",
         providers=providers,
-        networks=networks,
-        webhooks=webhooks,
-        upstream=upstream,
+        allow_networks=("127.0.0.1/32",),
+        webhook_loopback=False,
+        proxy=proxy,
     ) as api:
         api.http.headers.update(alice)
         yield api
@@ -551,8 +548,7 @@ def requested_paths(proxy: Site) -> list[str]:
 async def test_no_proxy_is_asked_for_a_forbidden_address(
     tmp_path: Path, proxy: Site, mode: Mode
 ) -> None:
-    through = Upstream(proxy=proxy.url)
-    async with inside() as inner, serving(mode, tmp_path, upstream=through) as api:
+    async with inside() as inner, serving(mode, tmp_path, proxy=proxy.url) as api:
         with record_connections() as addresses:
             for kind, host in REFUSALS[mode].items():
                 for path in ("http://{}/x", "https://{}/x", "http://{}:8080/x"):
@@ -580,8 +576,7 @@ async def test_providers_nearby_are_asked_without_the_proxy(
         "llm": {"ollama": {"url": model.url, "model": "m"}},
     }
     settings = SessionSettings.model_validate(chosen)
-    through = Upstream(proxy=proxy.url)
-    async with serving(mode, tmp_path, settings, upstream=through) as api:
+    async with serving(mode, tmp_path, settings, proxy=proxy.url) as api:
         reply = await api.run_job("search", query="q", extract={"prompt": "the mood"})
         ads = await api.post(paths.CREATIVES, CREATIVES_REQUEST)
     assert [row["extract"] for row in reply["data"]] == [{"mood": "calm"}], reply
@@ -591,8 +586,7 @@ async def test_providers_nearby_are_asked_without_the_proxy(
 
 async def test_a_webhook_goes_through_the_proxy_of_the_service(tmp_path: Path, proxy: Site) -> None:
     """A tunnel is asked for, since webhooks go by https; this proxy opens none."""
-    through = Upstream(proxy=proxy.url)
-    async with serving("team", tmp_path, upstream=through) as api:
+    async with serving("team", tmp_path, proxy=proxy.url) as api:
         with record_connections() as addresses:
             hook = {"webhook_url": "https://93.184.215.14/hook"}
             await api.post(paths.WEBHOOK_TEST, hook)

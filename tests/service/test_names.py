@@ -29,7 +29,6 @@ from webdata_nb.contract import paths
 from webdata_nb.contract.choices import ENGINES
 from webdata_nb.contract.local import SessionSettings
 from webdata_nb.service.creatives import google
-from webdata_nb.service.settings import WebhookSettings
 from webdata_nb.service.web import resolver
 
 pytestmark = pytest.mark.slow
@@ -63,9 +62,9 @@ async def team(home: Path, settings: dict[str, Any]) -> Any:
     async with open_service(
         home,
         "team",
-        networks=("127.0.0.1/32",),
+        allow_networks=("127.0.0.1/32",),
         providers=SessionSettings.model_validate(chosen),
-        webhooks=WebhookSettings(),
+        webhook_loopback=False,
     ) as api:
         api.http.headers.update(alice)
         yield api

@@ -32,7 +32,7 @@ from webdata_nb.contract.choices import ENGINES
 from webdata_nb.contract.local import SessionSettings
 from webdata_nb.service.api_keys import key_hash
 from webdata_nb.service.credits.plans import Terms
-from webdata_nb.service.settings import ServiceSettings, Upstream
+from webdata_nb.service.settings import ServiceSettings
 
 pytestmark = pytest.mark.slow
 
@@ -210,7 +210,7 @@ async def test_api_key_is_not_stored_or_logged(
         await accounts.add("a", "alice", Terms("team", 100, 2), now=time())
         await accounts.add_key("key_a", "a", "laptop", key_hash(key), now=time())
     found = {}
-    async with open_service(tmp_path, "team", networks=("127.0.0.1/32",)) as api:
+    async with open_service(tmp_path, "team", allow_networks=("127.0.0.1/32",)) as api:
         for bearer in (key, planted_secrets.plain("wrong")):
             head = {"Authorization": f"Bearer {bearer}"}
             start = await api.http.post(paths.CRAWL, json={"url": site.url}, headers=head)
@@ -237,10 +237,10 @@ def test_no_repr_of_settings_shows_a_secret(tmp_path: Path) -> None:
         }
     )
     whole = ServiceSettings(
-        tmp_path,
+        data_dir=tmp_path,
         providers=session,
         secret_keys=(planted_secrets["sealing"],),
-        upstream=Upstream(f"http://ann:{planted_secrets.plain('upstream')}@proxy.test:1"),
+        proxy=f"http://ann:{planted_secrets.plain('upstream')}@proxy.test:1",
     )
     assert (
         planted_secrets.traces({"repr": repr(whole).encode(), "str": str(session).encode()}) == []

@@ -397,7 +397,9 @@ async def test_one_replica_clears_the_store_at_a_time(
     (tmp_path / "spool" / job.id).mkdir(parents=True)
     async with SqliteTextIndex(tmp_path / "index.sqlite", StoredTexts(first)) as index:
         late = NOW + 1e9
-        janitor = Janitor(second, index, spool, retention=Retention(), clock=lambda: late)
+        janitor = Janitor(
+            second, index, spool, retention=Retention(48, 720, 2160), clock=lambda: late
+        )
         async with first.exclusive("janitor"):
             await janitor.sweep()
             assert [each.id for each in await first.jobs(ALICE, limit=9)] == [job.id]

@@ -50,15 +50,7 @@ def main(data_dir: str, instant: str) -> int:
         place, name, instead = INSTANTS[instant]
         assert hasattr(place, name)
         setattr(place, name, instead)
-    return app.serve(
-        host=None,
-        port=0,
-        data_dir=Path(data_dir),
-        store=None,
-        mode="local",
-        allow_networks=(),
-        managed=False,
-    )
+    return app.serve(data_dir=Path(data_dir))
 
 
 if __name__ == "__main__":

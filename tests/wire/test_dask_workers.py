@@ -30,12 +30,15 @@ from webdata_nb.contract.local import WIRE
 from webdata_nb.service.encryption import new_key
 from webdata_nb.service.job_workers.plugin import ClaimLoopPlugin
 from webdata_nb.service.job_workers.reports import METRIC
-from webdata_nb.service.job_workers.worker_settings import WorkerOptions
+from webdata_nb.service.job_workers.worker_settings import worker_options
+from webdata_nb.service.settings import ServiceSettings
 from webdata_nb.service.store.backends import SCHEMA_VERSION
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-OPTIONS: Final = WorkerOptions(allow_networks=("127.0.0.0/8",))
+OPTIONS: Final = worker_options(
+    ServiceSettings(data_dir=Path("unused"), allow_networks=("127.0.0.0/8",))
+)
 
 
 class Team:
@@ -282,7 +285,7 @@ def test_worker_of_another_release_is_refused(
 
         async def read(client: Any) -> Any:
             await client.wait_for_workers(1, timeout=120)
-            await client.register_plugin(ClaimLoopPlugin(wire, schema, OPTIONS.to_json()))
+            await client.register_plugin(ClaimLoopPlugin(wire, schema, OPTIONS))
             while True:
                 identity = await client.scheduler.identity(n_workers=-1)
                 [worker] = identity["workers"].values()

@@ -27,8 +27,7 @@ def never(*_, **__):
 
 SpoolDirectory.job_ids = never
 signal.signal(signal.SIGTERM, signal.SIG_IGN)  # until the service has set its own
-sys.exit(app.serve(host=None, port=0, data_dir=Path(sys.argv[1]), store=None, mode="local",
-                   allow_networks=(), managed=False))
+sys.exit(app.serve(data_dir=Path(sys.argv[1])))
 """
 
 

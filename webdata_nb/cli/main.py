@@ -24,7 +24,6 @@ from webdata_nb.cli import (
     store,
     tables,
     watch,
-    worker,
 )
 from webdata_nb.cli.command_parser import CommandParser
 from webdata_nb.cli.commands import report
@@ -77,7 +76,6 @@ def build_parser() -> argparse.ArgumentParser:
     tables.add_commands(commands)
     watch.add_commands(commands)
     service.add_commands(commands)
-    worker.add_commands(commands)
     accounts.add_commands(commands)
     store.add_commands(commands)
     signing_keys.add_commands(commands)

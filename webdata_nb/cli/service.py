@@ -1,202 +1,85 @@
-"""Commands that run, describe and stop the service."""
+"""Commands that run, describe and stop the service, or run its jobs in a worker."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from webdata_nb.cli.commands import Commands, add_command, report
 from webdata_nb.cli.data_dir import default_data_dir, resolve_settings
+from webdata_nb.errors import InvalidArgument
+from webdata_nb.service.settings import Command, Option, options_of
 
 # ruff: noqa: PLC0415 - a command imports what it needs: `webdata --help` must not wait for it
 
-_TEAM_PORT: Final = 8000
-
-AddArgument = Callable[..., argparse.Action]
+# What argparse needs to know of an option, by the type of its value.
+_ARGUMENTS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "int": {"type": int},
+    "float": {"type": float},
+    "Path": {"type": Path},
+    "tuple[str, ...]": {"action": "append"},
+    "bool": {"action": "store_true"},
+}
 
 
 def add_commands(commands: Commands) -> None:
-    """Add the commands `serve`, `openapi` and `stop`."""
-    _add_serve(commands)
+    """Add the commands `serve`, `openapi`, `stop` and `worker`."""
+    serve = add_command(commands, "serve", _run_serve, "Run the service in the foreground.")
+    _add_options(serve, "serve")
     add_command(commands, "openapi", _print_openapi, "Print the service's OpenAPI document.")
     text = "Stop the local service; its jobs continue at its next start."
     stop = add_command(commands, "stop", _stop, text)
     stop.add_argument(
         "--data-dir", type=Path, metavar="DIR", help="stop the service of this data directory"
     )
+    text = "Run jobs of a team's service on PostgreSQL, here or in a Dask cluster, without HTTP."
+    worker = add_command(commands, "worker", _run_worker, text)
+    _add_options(worker, "worker", groups={"requests to web sites"})
 
 
-def _add_serve(commands: Commands) -> None:
-    parser = add_command(commands, "serve", _run_serve, "Run the service in the foreground.")
-    parser.add_argument(
-        "--mode",
-        choices=("local", "team"),
-        default="local",
-        help="one user without keys, or accounts with API keys",
-    )
-    _add_storage(parser.add_argument_group("address and storage").add_argument)
-    add_egress(parser.add_argument_group("requests to web sites").add_argument)
-    _add_webhooks(parser.add_argument_group("webhooks").add_argument)
-    _add_limits(parser.add_argument_group("limits").add_argument)
-    add_dask(parser.add_argument_group("workers").add_argument)
-    add = parser.add_argument_group("observation").add_argument
-    add(
-        "--metrics",
-        metavar="HOST:PORT",
-        help="address that serves Prometheus metrics (default: none)",
-    )
-    add_log_format(add)
-    # Toolkits set it when they start the service: it exits when no client needs it.
-    parser.add_argument("--managed", action="store_true", help=argparse.SUPPRESS)
+def _add_options(
+    parser: argparse.ArgumentParser, command: Command, groups: Collection[str] | None = None
+) -> None:
+    """Add the options of a command in their groups, or in those of `groups` only."""
+    containers: dict[str | None, Any] = {None: parser}
+    for option in options_of(command):
+        group = option.group if groups is None or option.group in groups else None
+        if group not in containers:
+            containers[group] = parser.add_argument_group(group)
+        containers[group].add_argument(
+            option.flag, dest=option.name, default=None, **_argument(option, command)
+        )
 
 
-def add_log_format(add: AddArgument) -> None:
-    """Add the option for the format of logs."""
-    add(
-        "--log-format",
-        choices=("text", "json"),
-        default="text",
-        help="json writes one object per line",
-    )
+def _argument(option: Option, command: Command) -> dict[str, Any]:
+    """Return what argparse needs to know of an option."""
+    argument = dict(_ARGUMENTS.get(option.annotation.removesuffix(" | None"), {}))
+    if option.default is True:
+        argument["action"] = argparse.BooleanOptionalAction
+    if option.metavar is not None:
+        argument["metavar"] = option.metavar
+    if option.choices is not None:
+        argument["choices"] = option.choices
+    argument["help"] = argparse.SUPPRESS if option.is_hidden else option.text(command)
+    return argument
 
 
-def add_dask(add: AddArgument) -> None:
-    """Add the options for a Dask cluster."""
-    add(
-        "--dask",
-        metavar="ADDRESS",
-        help="run jobs in the workers of a Dask cluster: tls://HOST:PORT of its scheduler, or "
-        "local:N for N worker processes on this machine",
-    )
-    add(
-        "--dask-insecure",
-        action="store_true",
-        help="allow tcp:// to a scheduler on another machine; whoever reaches it can run code",
-    )
+def _given_options(args: argparse.Namespace, command: Command) -> dict[str, Any]:
+    """Return the options of the command line, with what the toolkit's settings add.
 
+    Wrong settings are reported before a directory is created.
+    """
+    from webdata_nb.settings import Options
 
-def _add_storage(add: AddArgument) -> None:
-    add("--host", help="address to listen on (default 127.0.0.1)")
-    add("--port", type=int, help=f"default: a free one in local mode, {_TEAM_PORT} in team mode")
-    add(
-        "--data-dir",
-        type=Path,
-        metavar="DIR",
-        help="data directory (default: depends on the mode)",
-    )
-    add(
-        "--store",
-        metavar="URL",
-        help="PostgreSQL database of a team's service (default: WEBDATA_STORE, or SQLite in DIR)",
-    )
-    add(
-        "--replica",
-        metavar="NAME",
-        help="name of this process among those on one PostgreSQL database (default: "
-        "WEBDATA_REPLICA, or host name and process id)",
-    )
-    add(
-        "--blobs",
-        metavar="URL",
-        help="folder for stored pages and downloaded files, file:///DIR or any URL of fsspec "
-        "(default: WEBDATA_BLOBS, or the database and the data directory)",
-    )
-    add(
-        "--retention-hours",
-        type=float,
-        metavar="H",
-        help="how long to keep the rows of a search (default 48)",
-    )
-    add(
-        "--crawl-retention-hours",
-        type=float,
-        metavar="H",
-        help="how long to keep the rows of a crawl (default 720, 168 in team mode; inf: forever)",
-    )
-    add(
-        "--job-retention-hours",
-        type=float,
-        metavar="H",
-        help="how long to keep the record of an ended job (default 2160)",
-    )
-
-
-def add_egress(add: AddArgument) -> None:
-    """Add the options for requests to web sites."""
-    add(
-        "--allow-network",
-        dest="allow_networks",
-        action="append",
-        default=[],
-        metavar="CIDR",
-        help="private network that jobs may fetch from in team mode; repeatable",
-    )
-    add(
-        "--user-agent",
-        metavar="TEXT",
-        help="user agent for web sites (default: WEBDATA_USER_AGENT, or the service's own)",
-    )
-    add("--proxy", metavar="URL", help="proxy for all requests (default: WEBDATA_PROXY)")
-    add(
-        "--ca-bundle",
-        metavar="FILE",
-        help="certificate authorities to trust (default: WEBDATA_CA_BUNDLE)",
-    )
-    add(
-        "--signing-keys",
-        type=Path,
-        metavar="FILE",
-        help="sign requests with these keys (default: WEBDATA_SIGNING_KEYS, or the file that "
-        "`webdata signing-keys create` made in the data directory)",
-    )
-
-
-def _add_webhooks(add: AddArgument) -> None:
-    add(
-        "--webhook-profile",
-        choices=("A", "B"),
-        default="A",
-        help="profile of the contract for webhooks",
-    )
-    add("--webhook-pages", action="store_true", help="report each crawled page (profile B)")
-    add(
-        "--webhook-loopback",
-        action=argparse.BooleanOptionalAction,
-        help="allow webhooks to this machine (default in local mode)",
-    )
-
-
-def _add_limits(add: AddArgument) -> None:
-    add(
-        "--slots",
-        type=int,
-        metavar="N",
-        help="jobs that run at a time (default 24), a third of them first jobs of accounts",
-    )
-    add(
-        "--trusted-proxy",
-        action="append",
-        default=[],
-        dest="trusted_proxies",
-        metavar="ADDRESS",
-        help="address or network of a proxy whose X-Forwarded-For is trusted; repeatable; "
-        "none to trust no proxy (default: proxies on this machine)",
-    )
-    add(
-        "--connections-per-address",
-        type=int,
-        metavar="N",
-        help="open connections of one client address (default 256)",
-    )
-    add(
-        "--requests-per-account",
-        type=int,
-        metavar="N",
-        help="open requests of one account, event streams included (default 256)",
-    )
+    options = options_of(command)
+    given = {option.name: getattr(args, option.name) for option in options}
+    shared = [option.name for option in options if option.is_toolkit_setting]
+    settings = resolve_settings(Options(**{name: given[name] for name in shared}))
+    given |= {name: getattr(settings, name) for name in shared}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _run_serve(args: argparse.Namespace) -> int:
@@ -204,23 +87,25 @@ def _run_serve(args: argparse.Namespace) -> int:
 
     gc_tuning.pause_gc()
     from webdata_nb.service.app import serve
-    from webdata_nb.settings import Options
 
-    # Wrong settings are reported before the directory is created.
-    settings = resolve_settings(
-        Options(user_agent=args.user_agent, proxy=args.proxy, ca_bundle=args.ca_bundle)
-    )
-    default_port = 0 if args.mode == "local" else _TEAM_PORT
-    arguments = {name: value for name, value in vars(args).items() if name != "run"} | {
-        "port": default_port if args.port is None else args.port,
-        "data_dir": args.data_dir.absolute() if args.data_dir else default_data_dir(args.mode),
-        "allow_networks": tuple(args.allow_networks),
-        "trusted_proxies": tuple(args.trusted_proxies),
-        "user_agent": settings.user_agent,
-        "proxy": settings.proxy,
-        "ca_bundle": settings.ca_bundle,
-    }
-    return serve(**arguments)
+    given = _given_options(args, "serve")
+    if "data_dir" not in given:
+        given["data_dir"] = default_data_dir(given.get("mode", "local"))
+    return serve(**given)
+
+
+def _run_worker(args: argparse.Namespace) -> int:
+    if args.dask is not None and (args.data_dir or args.replica):
+        raise InvalidArgument(
+            "--data-dir and --replica are for a worker without --dask: Dask gives its workers "
+            "directories and names"
+        )
+    given = _given_options(args, "worker")
+    from webdata_nb.service.job_workers.command import run_worker
+
+    if "data_dir" not in given:
+        given["data_dir"] = default_data_dir("team").with_name("worker")
+    return run_worker(**given)
 
 
 def _print_openapi(_args: argparse.Namespace) -> None:

@@ -9,9 +9,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Seque
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from time import time
-from typing import Final
+from typing import Any, Final
 
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
@@ -35,7 +34,7 @@ from webdata_nb.service.http.request_log import RequestLogMiddleware
 from webdata_nb.service.job_workers.cluster_monitor import ClusterMonitor
 from webdata_nb.service.job_workers.command import dask_cluster
 from webdata_nb.service.local_lifetime import LocalLifetime
-from webdata_nb.service.observability.logs import Caller, LogFormat, configure_logging
+from webdata_nb.service.observability.logs import Caller, configure_logging
 from webdata_nb.service.observability.metrics import Metrics, StoreCollector, StoreReport
 from webdata_nb.service.routes import health, local
 from webdata_nb.service.routes.app_state import AppState, LeasedSessions
@@ -51,7 +50,12 @@ from webdata_nb.service.server import (
     stop_on_signals,
     tune_process,
 )
-from webdata_nb.service.settings import LOCAL_ACCOUNT, InvalidSetting, Mode, ServiceSettings
+from webdata_nb.service.settings import (
+    LOCAL_ACCOUNT,
+    InvalidSetting,
+    ServiceSettings,
+    takes_options,
+)
 from webdata_nb.service.store.backends import (
     SCHEMA_VERSION,
 )
@@ -156,7 +160,7 @@ def _segments(
     settings: ServiceSettings, jobs: JobProcessor, clock: Callable[[], float]
 ) -> tuple[BodyMover | None, SegmentSweep | None]:
     """Return what moves stored pages to files, and what deletes them; None without a place."""
-    if settings.blobs_url is None:
+    if settings.blobs is None:
         return None, None
     return (
         BodyMover(jobs.store, jobs.blobs, jobs.metrics, clock=clock),
@@ -194,24 +198,30 @@ async def _open_webhooks(
     clock: Callable[[], float],
 ) -> Webhooks:
     """Open the egress to callers' endpoints, and start to send what is due."""
-    choice = settings.webhooks
+    loopback = settings.webhook_loopback
     sender = await stack.enter_async_context(
         Sender(
-            webhook_policy(settings.allow_networks, own_port=port, loopback=choice.loopback),
+            webhook_policy(settings.networks, own_port=port, loopback=loopback),
             settings.user_agent,
-            loopback=choice.loopback,
+            loopback=loopback,
             upstream=settings.upstream,
         )
     )
     deliverer = Deliverer(store.outbox, store, sender, clock, retry)
     run_in_background(stack, deliverer.run())
-    return Webhooks(store.outbox, sender, Profile(choice.profile), choice.pages, deliverer.wake)
+    return Webhooks(
+        store.outbox,
+        sender,
+        Profile(settings.webhook_profile),
+        settings.webhook_pages,
+        deliverer.wake,
+    )
 
 
 def _creatives(
     settings: ServiceSettings, throttle: HostThrottle, blobs: BlobStore
 ) -> CreativesListing:
-    if settings.store_url is None:
+    if settings.store is None:
         sealer = CursorSealer.load_or_create(settings.data_dir)
     else:  # another process may continue a listing
         sealer = CursorSealer.derive(settings.secret_keys[0])
@@ -320,7 +330,7 @@ async def _run(
     with listen(settings.host, settings.port) as sock, stop_on_signals(loop, stopping):
         port = sock.getsockname()[1]
         async with service(settings, port, lifetime, stopping.set) as running:
-            with serve_metrics(settings.metrics, running.metrics.registry):
+            with serve_metrics(settings.metrics_address, running.metrics.registry):
                 on_refusal = running.metrics.count_refused_connection
                 connections = ConnectionLimiter(
                     settings.clients, most=connection_limit, on_refusal=on_refusal
@@ -349,128 +359,26 @@ def _announce(settings: ServiceSettings, port: int, lifetime: LocalLifetime) -> 
     print(f"webdata_nb {__version__} serves http://{host}:{port}", file=sys.stderr, flush=True)  # noqa: T201 - a command prints
 
 
-def serve(
-    *,
-    host: str | None,
-    port: int,
-    data_dir: Path,
-    store: str | None,
-    mode: Mode,
-    allow_networks: tuple[str, ...],
-    managed: bool,
-    user_agent: str | None = None,
-    retention_hours: float | None = None,
-    crawl_retention_hours: float | None = None,
-    job_retention_hours: float | None = None,
-    webhook_profile: str = "A",
-    webhook_pages: bool = False,
-    webhook_loopback: bool | None = None,
-    metrics: str | None = None,
-    trusted_proxies: tuple[str, ...] = (),
-    connections_per_address: int | None = None,
-    requests_per_account: int | None = None,
-    log_format: LogFormat = "text",
-    proxy: str | None = None,
-    ca_bundle: str | None = None,
-    slots: int | None = None,
-    replica: str | None = None,
-    blobs: str | None = None,
-    dask: str | None = None,
-    dask_insecure: bool = False,
-    signing_keys: Path | None = None,
-) -> int:
+@takes_options("serve", ServiceSettings)
+def serve(**options: Any) -> int:
     """Run the service in the foreground until it is stopped.
 
-    Parameters
-    ----------
-    host, port
-        Where to listen; by default 127.0.0.1 and a free port.
-    data_dir
-        The directory of the service's data.
-    store
-        The URL of a PostgreSQL database; None or ``"sqlite"`` stores the jobs in `data_dir`.
-    mode
-        ``"local"``: for the user of this machine, loopback only. ``"team"``: for holders of keys.
-    allow_networks
-        Private networks, as CIDR texts, that a team's jobs may fetch from.
-    managed
-        Whether to stop when no client needs the service.
-    user_agent
-        The user agent for web sites, unless a job's session has one.
-    retention_hours, crawl_retention_hours, job_retention_hours
-        How long to keep the rows of searches and of crawls, and the records of jobs, after the end
-        of the job; 48, 720 (168 for a team) and 2160 when None.
-    webhook_profile, webhook_pages
-        Which of the contract's two profiles webhooks follow, and whether there is one for each page
-        of a crawl (profile B).
-    webhook_loopback
-        Whether webhooks may go to this machine, also by http; only in local mode when None.
-    metrics
-        The address of ``/metrics`` for Prometheus, as ``HOST:PORT``; none when None.
-    trusted_proxies
-        Addresses or networks of proxies whose ``X-Forwarded-For`` is trusted; this
-        machine's own when empty, and none with the single entry ``"none"``.
-    connections_per_address, requests_per_account
-        How many connections one address, and how many requests one account, may have open at a
-        time; 256 when None.
-    log_format
-        ``"text"`` for people, ``"json"`` for one object a line.
-    proxy, ca_bundle
-        An HTTP proxy, and a file of certificate authorities to trust, unless a job's session has
-        them; a direct connection, and the system's authorities only, when None.
-    slots
-        How many jobs to run at a time; 16 when None.
-    replica
-        The name of this process among those on one PostgreSQL database; its host name and process
-        id when None.
-    blobs
-        The URL of the folder for files: stored pages, and downloaded files. When None, pages are in
-        the database, and downloaded files in `data_dir`.
-    dask
-        The address of a Dask cluster whose workers run the jobs; this process when None.
-    dask_insecure
-        Whether a scheduler without TLS may be on another machine.
-    signing_keys
-        The file of the keys that sign requests to web sites; that of `data_dir`, if there is one,
-        when None.
+    {options}
 
     Returns
     -------
     int
         The exit code: 0 after a regular stop, 1 if the service could not start.
     """
-    configure_logging(log_format)
+    configure_logging(options.get("log_format", "text"))
     tune_process()
     try:
-        settings = ServiceSettings.checked(
-            host=host,
-            port=port,
-            data_dir=data_dir,
-            store=store,
-            mode=mode,
-            allow_networks=allow_networks,
-            user_agent=user_agent,
-            retention_hours=retention_hours,
-            crawl_retention_hours=crawl_retention_hours,
-            job_retention_hours=job_retention_hours,
-            webhook_profile=webhook_profile,
-            webhook_pages=webhook_pages,
-            webhook_loopback=webhook_loopback,
-            metrics=metrics,
-            trusted_proxies=trusted_proxies,
-            connections_per_address=connections_per_address,
-            requests_per_account=requests_per_account,
-            proxy=proxy,
-            ca_bundle=ca_bundle,
-            slots=slots,
-            replica=replica,
-            blobs=blobs,
-            dask=dask,
-            dask_insecure=dask_insecure,
-            signing_keys=signing_keys,
-        )
+        settings = ServiceSettings.checked(options)
         lifetime = LocalLifetime(
-            data_dir, version=__version__, schema=SCHEMA_VERSION, managed=managed
+            settings.data_dir,
+            version=__version__,
+            schema=SCHEMA_VERSION,
+            managed=settings.managed,
         )
         lifetime.acquire()
     except (InvalidSetting, ApplicationError) as error:

@@ -23,7 +23,7 @@ DEADLINE_S: Final = 120.0
 async def open_replica(folder: Path, url: str, key: str, **options: Any) -> AsyncIterator[Api]:
     """Open a service of a team on a store; requests are those of Alice."""
     async with open_service(
-        folder, "team", networks=("127.0.0.0/8",), store_url=url, secret_keys=(key,), **options
+        folder, "team", allow_networks=("127.0.0.0/8",), store=url, secret_keys=(key,), **options
     ) as api:
         api.http.headers.update(HEADERS)
         yield api

@@ -24,7 +24,7 @@ from tests import postgres
 from tests.postgres import PostgresServer
 from tests.requirements import require
 from webdata_nb.service.encryption import FixedKeys, SecretCipher, new_key
-from webdata_nb.service.settings import InvalidSetting, replica_name, team_store_url
+from webdata_nb.service.settings import OPTIONS, InvalidSetting, Mode, team_store_url
 from webdata_nb.service.store.postgres.database import open_schema
 from webdata_nb.service.store.sql.named_statements import SCHEMA_VERSION
 from webdata_nb.service.store.sql.secrets import new_canary
@@ -93,12 +93,17 @@ def test_the_store_of_the_environment_is_for_teams(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("WEBDATA_STORE", url)
     assert team_store_url(None) == url
     assert team_store_url("sqlite") is None
-    assert team_store_url(None, "local") is None
+    assert OPTIONS["store"].read(None, {"mode": "local"}) is None
     with pytest.raises(InvalidSetting, match="--mode team"):
-        team_store_url(url, "local")
+        OPTIONS["store"].read(url, {"mode": "local"})
 
 
 URL = "postgresql://host/db"
+
+
+def replica_name(text: str | None, mode: Mode, store: str | None) -> str | None:
+    name: str | None = OPTIONS["replica"].read(text, {"mode": mode, "store": store})
+    return name
 
 
 @pytest.mark.parametrize("name", ["", "-a", "a b", "a/b", "é", "a" * 65, "a\nb"])

@@ -46,9 +46,9 @@ async def test_a_file_is_read_from_the_other_replica(team: Team, tmp_path: Path)
                 open_service(
                     tmp_path / name,
                     "team",
-                    store_url=team.url,
+                    store=team.url,
                     secret_keys=(team.key,),
-                    blobs_url=f"file://{tmp_path}/files",
+                    blobs=f"file://{tmp_path}/files",
                 )
             )
             for name in ("first", "second")

@@ -142,7 +142,7 @@ async def test_a_killed_copy_is_continued_and_answers_alike(
     keys = (stopped.key,)
     async with (
         open_service(stopped.directory, "team") as old,
-        open_service(tmp_path / "new", "team", store_url=url, secret_keys=keys) as new,
+        open_service(tmp_path / "new", "team", store=url, secret_keys=keys) as new,
     ):
         for account in ACCOUNTS:
             replies = [

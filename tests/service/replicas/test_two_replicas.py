@@ -60,8 +60,8 @@ async def replicas(team: Team, tmp_path: Path) -> AsyncIterator[list[Api]]:
                 open_service(
                     tmp_path / name,
                     "team",
-                    networks=LOOPBACK,
-                    store_url=team.url,
+                    allow_networks=LOOPBACK,
+                    store=team.url,
                     secret_keys=(team.key,),
                     replica=name,
                 )
@@ -163,15 +163,13 @@ async def test_a_revoked_key_is_refused_by_both_within_a_second(
 
 
 async def test_another_key_is_refused_at_the_start(team: Team, tmp_path: Path) -> None:
-    async with open_service(tmp_path / "a", "team", store_url=team.url, secret_keys=(team.key,)):
+    async with open_service(tmp_path / "a", "team", store=team.url, secret_keys=(team.key,)):
         pass
     with pytest.raises(OtherKey, match="WEBDATA_SECRET_KEY"):
-        async with open_service(
-            tmp_path / "b", "team", store_url=team.url, secret_keys=(new_key(),)
-        ):
+        async with open_service(tmp_path / "b", "team", store=team.url, secret_keys=(new_key(),)):
             pass
     rotated = (new_key(), team.key)
-    async with open_service(tmp_path / "c", "team", store_url=team.url, secret_keys=rotated):
+    async with open_service(tmp_path / "c", "team", store=team.url, secret_keys=rotated):
         pass
 
 

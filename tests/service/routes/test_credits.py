@@ -64,7 +64,7 @@ async def test_failed_pages_cost_nothing(tmp_path: Path, site: Site) -> None:
     site.page("/", '<a href="/good">good</a><a href="/bad">bad</a>')
     site.page("/good", "text")
     site.page("/bad", "no", status=404)
-    async with open_service(tmp_path, "team", networks=LOOPBACK) as api:
+    async with open_service(tmp_path, "team", allow_networks=LOOPBACK) as api:
         body = {"url": site.url, "max_pages": 10}
         job_id = await api.start_job("crawl", body, headers=mine)
         usage = await all_over(api, mine)
@@ -153,7 +153,7 @@ async def test_a_failed_job_costs_nothing_and_its_retry_is_charged_like_a_start(
 ) -> None:
     mine = await member(tmp_path, "alice", monthly=3)
     site.page("/robots.txt", "User-agent: *\nDisallow: /")
-    async with open_service(tmp_path, "team", networks=LOOPBACK) as api:
+    async with open_service(tmp_path, "team", allow_networks=LOOPBACK) as api:
         body = {"url": site.url, "max_pages": 3}
         job_id = await api.start_job("crawl", body, headers=mine)
         usage = await all_over(api, mine)

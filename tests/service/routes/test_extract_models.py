@@ -190,7 +190,9 @@ async def test_operator_model_is_reachable_in_team_mode(
     url = shop(site)
     body = {"url": url, "max_pages": 1, "scrape_options": {"extract": {"schema": SCHEMA}}}
     # A job may fetch from the network that is admitted; the model's address needs no such word.
-    async with open_service(tmp_path, "team", networks=("127.0.0.0/8",), providers=operator) as api:
+    async with open_service(
+        tmp_path, "team", allow_networks=("127.0.0.0/8",), providers=operator
+    ) as api:
         job = await api.post("/v1/crawl", body, headers=mine)
         async for row in _rows(api, job["job_id"], mine):
             assert row["extract"] == {"name": "Ant", "price": 1}

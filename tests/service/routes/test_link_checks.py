@@ -303,7 +303,7 @@ async def test_a_cancelled_crawl_checks_no_more_links(
 ) -> None:
     mine, other = await member(tmp_path, "alice"), await member(tmp_path, "bob")
     site.page("/", document("Start", links=[outside.at(f"/{number}") for number in range(9)]))
-    async with open_service(tmp_path, "team", networks=LOOPBACK) as api:
+    async with open_service(tmp_path, "team", allow_networks=LOOPBACK) as api:
         with outside.hold("/3"):
             body = {"url": site.url, "check_links": True}
             job_id = await api.start_job("crawl", body, headers=mine)
@@ -324,7 +324,7 @@ async def test_a_team_service_requests_no_private_address(
     outside.redirect("/to-private", links[0])
     site.page("/", document("Start", links=[*links, outside.at("/to-private")]))
     mine = await member(tmp_path, "alice")
-    async with open_service(tmp_path, "team", networks=("127.0.0.1/32",)) as api:
+    async with open_service(tmp_path, "team", allow_networks=("127.0.0.1/32",)) as api:
         body = {"url": site.url, "check_links": True}
         job_id = await api.start_job("crawl", body, headers=mine)
         await read(api, job_id, headers=mine)

@@ -163,7 +163,7 @@ async def test_credits_are_reserved_and_charged_for_each_leg(
 ) -> None:
     _, body = tree
     mine = await member(tmp_path, "alice", monthly=1000, concurrency=1)
-    async with open_service(tmp_path, "team", networks=LOOPBACK) as api:
+    async with open_service(tmp_path, "team", allow_networks=LOOPBACK) as api:
         job_id = await start(api, body, headers=mine)
         first = await api.get(f"/v1/crawl/{job_id}", headers=mine)
         status = await read(api, job_id, headers=mine)
@@ -181,7 +181,7 @@ async def test_a_crawl_ends_when_the_credits_do_not_suffice_for_the_next_leg(
 ) -> None:
     _, body = tree
     mine = await member(tmp_path, "alice", monthly=30)
-    async with open_service(tmp_path, "team", networks=LOOPBACK) as api:
+    async with open_service(tmp_path, "team", allow_networks=LOOPBACK) as api:
         job_id = await start(api, body, headers=mine)
         status = await read(api, job_id, headers=mine)
         usage = await api.get("/v1/usage", headers=mine)
@@ -199,7 +199,7 @@ async def test_a_cancelled_crawl_keeps_its_rows_and_is_charged_once(
     site, body = tree
     mine = await member(tmp_path, "alice", monthly=1000)
     other = await member(tmp_path, "bob")
-    async with open_service(tmp_path, "team", networks=LOOPBACK) as api:
+    async with open_service(tmp_path, "team", allow_networks=LOOPBACK) as api:
         gate = site.hold(LAST_PAGE)
         job_id = await start(api, body, headers=mine)
         await wait_for_rows(api, job_id, 30, headers=mine)

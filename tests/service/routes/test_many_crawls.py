@@ -33,7 +33,7 @@ async def test_a_search_ends_while_sixteen_crawls_of_another_account_run(
     stub.served = [Result(site.at("/result"), "Found", "It is red.")]
     alice, bob = await member(tmp_path, "alice"), await member(tmp_path, "bob")
     async with open_service(
-        tmp_path, "team", providers=providers, networks=("127.0.0.0/8",), page_workers=2
+        tmp_path, "team", providers=providers, allow_networks=("127.0.0.0/8",), page_workers=2
     ) as api:
         crawls = [
             await api.start_job(

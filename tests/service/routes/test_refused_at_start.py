@@ -22,7 +22,7 @@ KEY = {"Idempotency-Key": "again-1"}
 async def team(tmp_path: Path) -> AsyncIterator[Api]:
     """Give a team's service that admits one private network, with a member's key."""
     headers = await member(tmp_path, "tester")
-    async with open_service(tmp_path, "team", networks=("10.1.0.0/16",)) as api:
+    async with open_service(tmp_path, "team", allow_networks=("10.1.0.0/16",)) as api:
         api.http.headers.update(headers)
         yield api
 

@@ -120,7 +120,7 @@ async def test_cached_reply_is_dropped_with_its_job(tmp_path: Path, site: Site) 
 
 async def test_cached_reply_is_only_for_its_owner(tmp_path: Path, site: Site) -> None:
     alice, bob = [await member(tmp_path, name) for name in ("alice", "bob")]
-    async with open_service(tmp_path, "team", networks=("127.0.0.0/8",)) as api:
+    async with open_service(tmp_path, "team", allow_networks=("127.0.0.0/8",)) as api:
         api.http.headers.update(alice)
         path = await crawled(api, site)
         await read_repeatedly(api, path)

@@ -130,20 +130,13 @@ async def test_service_deletes_expired_rows(tmp_path: Path, site: Site) -> None:
 @pytest.mark.parametrize("hours", [0, -1, float("nan")])
 def test_invalid_retention_hours_are_rejected(mode: Any, hours: float) -> None:
     with pytest.raises(InvalidSetting, match="--crawl-retention-hours takes a number of hours"):
-        Retention.checked(mode, search=None, crawl=hours, job=None)
+        ServiceSettings.checked({"data_dir": Path(), "mode": mode, "crawl_retention_hours": hours})
 
 
 def test_retention_defaults_depend_on_the_mode(tmp_path: Path) -> None:
     def checked(mode: Any, **options: Any) -> Retention:
-        return ServiceSettings.checked(
-            host=None,
-            port=0,
-            data_dir=tmp_path,
-            store=None,
-            mode=mode,
-            allow_networks=(),
-            **options,
-        ).retention
+        given = {"data_dir": tmp_path, "mode": mode, **options}
+        return ServiceSettings.checked(given).retention
 
     assert checked("local") == Retention(48, 720, 2160)
     assert checked("team") == Retention(48, 168, 2160)

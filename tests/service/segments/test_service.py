@@ -96,7 +96,7 @@ async def test_replies_are_the_same_before_and_after(
     async with open_service(data_dir) as api:
         paths = await run_jobs(api, site)
         before = await everything(api, paths)
-    async with open_service(data_dir, blobs_url=blobs_url) as api:
+    async with open_service(data_dir, blobs=blobs_url) as api:
         await wait_until_moved(data_dir)
         assert files(tmp_path)
         assert await everything(api, paths) == before
@@ -111,7 +111,7 @@ async def test_replies_are_the_same_before_and_after(
 
 
 async def test_jobs_move_soon_after_their_end(tmp_path: Path, site: Site, blobs_url: str) -> None:
-    async with open_service(tmp_path / "data", blobs_url=blobs_url) as api:
+    async with open_service(tmp_path / "data", blobs=blobs_url) as api:
         paths = await run_jobs(api, site)
         await wait_until_moved(tmp_path / "data")
         assert await everything(api, paths)
@@ -123,10 +123,10 @@ async def test_place_that_is_down_is_a_503(
     tmp_path: Path, site: Site, blobs_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data_dir = tmp_path / "data"
-    async with open_service(data_dir, blobs_url=blobs_url) as api:
+    async with open_service(data_dir, blobs=blobs_url) as api:
         paths = await run_jobs(api, site)
         await wait_until_moved(data_dir)
-    async with open_service(data_dir, blobs_url=blobs_url) as api:
+    async with open_service(data_dir, blobs=blobs_url) as api:
 
         def fail(*_: object) -> None:
             raise OSError(5, "s3://user:password@host")
@@ -150,19 +150,19 @@ async def test_expired_pages_do_not_stay_in_files(
     data_dir = tmp_path / "data"
     async with open_service(data_dir) as api:
         paths = await run_jobs(api, site)
-    async with open_service(data_dir, blobs_url=blobs_url) as api:
+    async with open_service(data_dir, blobs=blobs_url) as api:
         await wait_until_moved(data_dir)
         crawl = await api.get(paths[0])
     [before] = files(tmp_path)
     # The rows of searches expire before those of crawls; they shared a file.
     clock = Clock(ahead=49 * HOUR)
-    async with open_service(data_dir, blobs_url=blobs_url, clock=clock) as api:
+    async with open_service(data_dir, blobs=blobs_url, clock=clock) as api:
         await wait_until(lambda: not before.exists())
         assert (await api.get(paths[0]))["data"] == crawl["data"]
         assert (await api.get(paths[1]))["data"] == []
     assert len(files(tmp_path)) == 1
     clock = Clock(ahead=1000 * HOUR)
-    async with open_service(data_dir, blobs_url=blobs_url, clock=clock) as api:
+    async with open_service(data_dir, blobs=blobs_url, clock=clock) as api:
         await wait_until(lambda: not files(tmp_path))
         assert (await api.get(paths[0]))["data"] == []
 
@@ -173,7 +173,7 @@ async def test_copy_on_postgresql_reads_the_same_files(
 ) -> None:
     data_dir, url, key = tmp_path / "data", postgres_server.new_schema(), new_key()
     with stores_on(None):
-        async with open_service(data_dir, blobs_url=blobs_url) as api:
+        async with open_service(data_dir, blobs=blobs_url) as api:
             paths = await run_jobs(api, site)
             await wait_until_moved(data_dir)
             before = await everything(api, paths)
@@ -183,8 +183,8 @@ async def test_copy_on_postgresql_reads_the_same_files(
     assert copied.returncode == 0, copied.stderr
     count = len(files(tmp_path))
     assert f"{count} files of stored pages stay where they are" in copied.stderr
-    open_copy = partial(open_service, tmp_path / "new", store_url=url, secret_keys=(key,))
-    async with open_copy(blobs_url=blobs_url) as api:
+    open_copy = partial(open_service, tmp_path / "new", store=url, secret_keys=(key,))
+    async with open_copy(blobs=blobs_url) as api:
         assert await everything(api, paths) == before
     with pytest.raises(MissingBlobs):
         async with open_copy():

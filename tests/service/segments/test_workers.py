@@ -14,8 +14,8 @@ from tests.site.graphs import link_tree
 from tests.site.server import Site
 from webdata_nb.service.encryption import new_key
 from webdata_nb.service.job_workers.worker_settings import (
-    WorkerOptions,
     export_to_children,
+    worker_options,
     worker_settings,
 )
 from webdata_nb.service.segments import mover, writer
@@ -36,7 +36,7 @@ async def test_crawl_goes_on_with_pages_in_files(
         paths = link_tree(site, depth=3, fanout=4)[:PAGES]
         with site.hold(paths[-1]):
             async with (
-                open_service(tmp_path / "data", blobs_url=blobs_url) as api,
+                open_service(tmp_path / "data", blobs=blobs_url) as api,
                 asyncio.timeout(TIMEOUT_S),
             ):
                 body = {"url": site.at("/tree"), "max_pages": PAGES, "concurrency": 2}
@@ -47,7 +47,7 @@ async def test_crawl_goes_on_with_pages_in_files(
                         break
                     await asyncio.sleep(0.05)
         assert before["status"] == "running"
-        async with open_service(tmp_path / "data", blobs_url=blobs_url) as api:
+        async with open_service(tmp_path / "data", blobs=blobs_url) as api:
             ended = await api.wait_for_end("crawl", job_id)
             ended = await api.get(f"/v1/crawl/{job_id}?per_page=1000")
         assert [row["url"] for row in ended["data"]] == [site.at(path) for path in paths]
@@ -62,15 +62,17 @@ def test_workers_of_a_service_need_its_place(
     monkeypatch.setenv(STORE, "postgresql://u:p@127.0.0.1/x")
     monkeypatch.setenv(SECRET_KEY, new_key())
     monkeypatch.setenv(BLOBS, "")
-    service = ServiceSettings(tmp_path, "team", blobs_url="s3://user:password@bucket/files")
-    options = WorkerOptions.from_json(WorkerOptions.of(service).to_json())
+    service = ServiceSettings(
+        data_dir=tmp_path, mode="team", blobs="s3://user:password@bucket/files"
+    )
+    options = worker_options(service)
     assert "bucket" not in str(options)
     with pytest.raises(InvalidSetting, match=f"set {BLOBS}"):
         worker_settings(options, tmp_path, "worker", page_workers=1)
     export_to_children(service)
-    assert os.environ[BLOBS] == service.blobs_url
+    assert os.environ[BLOBS] == service.blobs
     settings = worker_settings(options, tmp_path, "worker", page_workers=1)
-    assert settings.blobs_url == service.blobs_url
-    bare = WorkerOptions.of(ServiceSettings(tmp_path, "team"))
+    assert settings.blobs == service.blobs
+    bare = worker_options(ServiceSettings(data_dir=tmp_path, mode="team"))
     monkeypatch.setenv(BLOBS, "")
-    assert worker_settings(bare, tmp_path, "worker", page_workers=1).blobs_url is None
+    assert worker_settings(bare, tmp_path, "worker", page_workers=1).blobs is None

@@ -103,7 +103,7 @@ async def test_crawls_of_two_accounts_are_signed_across_a_rotation_and_a_restart
     keys, data = new_key_file(tmp_path / "keys"), tmp_path / "data"
     accounts = [await member(data, name) for name in ("alice", "bob")]
     replies: list[Any] = []
-    async with open_service(data, "team", networks=LOOPBACK, signing_keys=keys.path) as api:
+    async with open_service(data, "team", allow_networks=LOOPBACK, signing_keys=keys.path) as api:
         first = keys.read().keys[0].thumbprint
         for account, url in zip(accounts, (site.url, other_site.url), strict=True):
             api.http.headers.update(account)
@@ -117,7 +117,7 @@ async def test_crawls_of_two_accounts_are_signed_across_a_rotation_and_a_restart
         assert {each.keyid for each in await verify(api, *later)} == {second}
         assert len(await verify(api, *hits, *later)) == len(hits) + len(later)
         metrics = await asyncio.to_thread(generate_latest, api.running.metrics.registry)
-    async with open_service(data, "team", networks=LOOPBACK, signing_keys=keys.path) as api:
+    async with open_service(data, "team", allow_networks=LOOPBACK, signing_keys=keys.path) as api:
         api.http.headers.update(accounts[0])
         before = len(site.requests)
         replies.append(await api.run_job("crawl", url=site.url))
@@ -138,7 +138,7 @@ async def test_checks_of_links_are_signed(tmp_path: Path, site: Site, other_site
     site.page("/", PAGE.format("Home", f'<a href="{other_site.at("/a")}">a</a>'))
     keys, data = new_key_file(tmp_path / "keys"), tmp_path / "data"
     account = await member(data, "alice")
-    async with open_service(data, "team", networks=LOOPBACK, signing_keys=keys.path) as api:
+    async with open_service(data, "team", allow_networks=LOOPBACK, signing_keys=keys.path) as api:
         api.http.headers.update(account)
         await api.run_job("crawl", url=site.url, check_links=True)
         hits = other_site.requests

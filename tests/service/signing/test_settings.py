@@ -11,8 +11,8 @@ import pytest
 from tests.service.signing.keys import new_key_file, secrets_of
 from webdata_nb.service.encryption import new_key
 from webdata_nb.service.job_workers.worker_settings import (
-    WorkerOptions,
     export_to_children,
+    worker_options,
     worker_settings,
 )
 from webdata_nb.service.settings import (
@@ -25,9 +25,7 @@ from webdata_nb.service.settings import (
 
 
 def checked(data_dir: Path, **options: Any) -> ServiceSettings:
-    return ServiceSettings.checked(
-        host=None, port=0, data_dir=data_dir, store=None, mode="local", allow_networks=(), **options
-    )
+    return ServiceSettings.checked({"data_dir": data_dir, **options})
 
 
 def test_the_option_goes_before_the_variable_and_the_data_directory(
@@ -65,10 +63,10 @@ def test_workers_of_a_service_need_a_copy_of_its_keys(
     monkeypatch.setenv(SECRET_KEY, new_key())
     monkeypatch.setenv(SIGNING_KEYS, "")
     file = new_key_file(tmp_path)
-    service = ServiceSettings(tmp_path, "team", signing_keys=file.path)
-    options = WorkerOptions.from_json(WorkerOptions.of(service).to_json())
-    assert not any(secret in str(options.to_json()).encode() for secret in secrets_of(file))
-    assert str(tmp_path) not in str(options.to_json())
+    service = ServiceSettings(data_dir=tmp_path, mode="team", signing_keys=file.path)
+    options = worker_options(service)
+    assert not any(secret in str(options).encode() for secret in secrets_of(file))
+    assert str(tmp_path) not in str(options)
     with pytest.raises(InvalidSetting, match=f"set {SIGNING_KEYS}"):
         worker_settings(options, tmp_path / "worker", "worker", page_workers=1)
     export_to_children(service)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -17,11 +17,11 @@ from tests.service.routes.test_search import magazine
 from tests.service.webhooks.endpoint import Endpoint, endless_body, never_answer
 from tests.site.server import Site
 from webdata_nb.contract.signature import verify_signature
-from webdata_nb.service.settings import InvalidSetting, WebhookSettings
+from webdata_nb.service.settings import InvalidSetting, ServiceSettings
 
 SECRET = "wh-canary-5c1f"
-PROFILE_B = WebhookSettings("B", pages=False, loopback=True)
-WITH_PAGES = WebhookSettings("B", pages=True, loopback=True)
+PROFILE_B: Final[dict[str, Any]] = {"webhook_profile": "B"}
+WITH_PAGES: Final[dict[str, Any]] = {"webhook_profile": "B", "webhook_pages": True}
 
 
 @dataclass
@@ -125,7 +125,7 @@ async def test_profile_b_delivers_searches_and_crawls(
     tmp_path: Path, site: Site, endpoint: Endpoint
 ) -> None:
     magazine(site)
-    async with open_service(tmp_path / "data", webhooks=PROFILE_B) as api:
+    async with open_service(tmp_path / "data", **PROFILE_B) as api:
         await api.run_job("crawl", url=site.url, **hook(endpoint))
         await endpoint.received(1)
         await api.run_job("search", query="northern lights", **hook(endpoint))
@@ -147,7 +147,7 @@ async def test_each_page_is_delivered_once_if_enabled(
     tmp_path: Path, site: Site, endpoint: Endpoint
 ) -> None:
     magazine(site)
-    async with open_service(tmp_path / "data", webhooks=WITH_PAGES) as api:
+    async with open_service(tmp_path / "data", **WITH_PAGES) as api:
         job = await api.run_job("crawl", url=site.url, **hook(endpoint))
         await deliveries(api, job["job_id"], "delivered", 5)
     pages = [got.payload for got in endpoint.webhooks if got.payload["event"] == "crawl.page"]
@@ -196,14 +196,12 @@ async def test_refused_delivery_is_not_retried(
     assert len(endpoint.webhooks) == attempts
 
 
-@pytest.mark.parametrize(
-    ("settings", "state"), [(WebhookSettings(loopback=True), "delivered"), (PROFILE_B, "failed")]
-)
+@pytest.mark.parametrize(("settings", "state"), [({}, "delivered"), (PROFILE_B, "failed")])
 async def test_redirects_are_not_followed(
-    tmp_path: Path, endpoint: Endpoint, settings: WebhookSettings, state: str
+    tmp_path: Path, endpoint: Endpoint, settings: dict[str, Any], state: str
 ) -> None:
     endpoint.answers = [302]
-    async with open_service(tmp_path / "data", webhooks=settings) as api:
+    async with open_service(tmp_path / "data", **settings) as api:
         job_id = await api.start_job("search", {"query": "q", **hook(endpoint)})
         [delivery] = await deliveries(api, job_id, state)
     assert delivery["status_code"] == 302
@@ -281,7 +279,7 @@ async def test_refused_endpoint_is_422_before_the_job_is_stored(
     "url", ["http://127.0.0.1:8009/", "http://localhost:8009/", "https://[::1]/x"]
 )
 async def test_loopback_endpoint_needs_the_setting(tmp_path: Path, url: str) -> None:
-    async with open_service(tmp_path / "data", webhooks=WebhookSettings()) as api:
+    async with open_service(tmp_path / "data", webhook_loopback=False) as api:
         await api.post("/v1/search", {"query": "q", "webhook_url": url}, 422)
     async with open_service(tmp_path / "data") as api:
         await api.post("/v1/search", {"query": "q", "webhook_url": url})
@@ -411,8 +409,8 @@ async def test_replies_contain_no_secret_or_token(api: Api, endpoint: Endpoint) 
 
 @pytest.mark.parametrize(
     ("given", "words"),
-    [({"profile": "C"}, "takes A or B"), ({"profile": "A", "pages": True}, "needs")],
+    [({"webhook_profile": "C"}, "takes A or B"), ({"webhook_pages": True}, "needs")],
 )
 def test_contradictory_settings_are_refused(given: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidSetting, match=words):
-        WebhookSettings.checked("local", **{"pages": False, "loopback": None, **given})
+        ServiceSettings.checked({"data_dir": Path(), **given})

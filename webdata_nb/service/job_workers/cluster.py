@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from importlib.metadata import version
 from typing import Any, Final
@@ -24,7 +24,6 @@ from webdata_nb.service.job_workers.reports import (
     WorkerState,
     worker_state,
 )
-from webdata_nb.service.job_workers.worker_settings import WorkerOptions
 from webdata_nb.service.runtime.processors import available_processors
 
 log = logging.getLogger(__name__)
@@ -65,7 +64,7 @@ class DaskCluster:
         self,
         scheduler: str,
         security: Security,
-        options: WorkerOptions,
+        options: Mapping[str, Any],
         *,
         live_replicas: LiveReplicas,
         on_status: Callable[[ClusterStatus], None],
@@ -205,7 +204,7 @@ class DaskCluster:
 @asynccontextmanager
 async def open_cluster(
     address: DaskAddress,
-    options: WorkerOptions,
+    options: Mapping[str, Any],
     *,
     live_replicas: LiveReplicas,
     on_status: Callable[[ClusterStatus], None],

@@ -8,8 +8,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from webdata_nb import __version__
 from webdata_nb.page.errors import ApplicationError
@@ -17,15 +16,15 @@ from webdata_nb.service.errors import ClusterError
 from webdata_nb.service.job_workers.claim_loop import run_claim_loop
 from webdata_nb.service.job_workers.reports import ClusterStatus
 from webdata_nb.service.job_workers.worker_settings import (
-    WorkerOptions,
     export_to_children,
     require_shared_store,
+    worker_options,
 )
 from webdata_nb.service.local_lifetime import LocalLifetime
-from webdata_nb.service.observability.logs import LogFormat, configure_logging
+from webdata_nb.service.observability.logs import configure_logging
 from webdata_nb.service.runtime.background import cancel
 from webdata_nb.service.server import limited_shutdown, stop_on_signals, tune_process
-from webdata_nb.service.settings import InvalidSetting, ServiceSettings
+from webdata_nb.service.settings import InvalidSetting, ServiceSettings, takes_options
 from webdata_nb.service.store.backends import SCHEMA_VERSION, open_store
 from webdata_nb.service.store.interface import ReplicaStore
 
@@ -35,65 +34,22 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def run_worker(
-    *,
-    data_dir: Path,
-    store: str | None,
-    allow_networks: tuple[str, ...] = (),
-    user_agent: str | None = None,
-    proxy: str | None = None,
-    ca_bundle: str | None = None,
-    slots: int | None = None,
-    replica: str | None = None,
-    blobs: str | None = None,
-    dask: str | None = None,
-    dask_insecure: bool = False,
-    signing_keys: Path | None = None,
-    log_format: LogFormat = "text",
-) -> int:
+@takes_options("worker", ServiceSettings)
+def run_worker(**options: Any) -> int:
     """Run jobs in the foreground until the process is stopped.
 
-    Parameters
-    ----------
-    data_dir
-        The directory of pages that are being fetched, of this process alone.
-    store
-        The URL of the service's PostgreSQL database; that of the environment when None.
-    allow_networks, user_agent, proxy, ca_bundle, slots, replica, blobs, signing_keys
-        As for the service.
-    dask
-        The address of a Dask cluster whose workers run the jobs; this process when None.
-    dask_insecure
-        Whether a scheduler without TLS may be on another machine.
-    log_format
-        ``"text"`` or ``"json"``.
+    {options}
 
     Returns
     -------
     int
         The exit code: 0 after a regular stop, 1 if the process could not start.
     """
-    configure_logging(log_format)
+    configure_logging(options.get("log_format", "text"))
     tune_process()
     try:
-        settings = ServiceSettings.checked(
-            host=None,
-            port=0,
-            data_dir=data_dir,
-            store=store,
-            mode="team",
-            allow_networks=allow_networks,
-            user_agent=user_agent,
-            proxy=proxy,
-            ca_bundle=ca_bundle,
-            slots=slots,
-            replica=replica,
-            blobs=blobs,
-            dask=dask,
-            dask_insecure=dask_insecure,
-            signing_keys=signing_keys,
-        )
-        require_shared_store(settings.store_url)
+        settings = ServiceSettings.checked({"mode": "team", **options})
+        require_shared_store(settings.store)
         with limited_shutdown() as shutdown_begins:
             if settings.dask is None:
                 _run_locked(settings, shutdown_begins)
@@ -138,7 +94,7 @@ async def _run_cluster(settings: ServiceSettings, shutdown_begins: Callable[[], 
     stopping = asyncio.Event()
     log_changes = WorkerCountLog()
     with stop_on_signals(asyncio.get_running_loop(), stopping):
-        async with open_store(settings.data_dir, settings.cipher, settings.store_url) as store:
+        async with open_store(settings.data_dir, settings.cipher, settings.store) as store:
             await store.secrets.check_key()
             async with dask_cluster(
                 settings, store.replicas, log_changes, unregister=True
@@ -178,7 +134,8 @@ async def dask_cluster(
     ClusterError
         Dask is not installed, no scheduler answers, or its release does not fit.
     """
-    if settings.dask is None:
+    address = settings.cluster
+    if address is None:
         raise TypeError("the settings have no address of a cluster")
     try:
         from webdata_nb.service.job_workers.cluster import (  # noqa: PLC0415 - an extra
@@ -187,21 +144,21 @@ async def dask_cluster(
     except ImportError:
         raise ClusterError('--dask needs Dask: pip install "webdata_nb[dask]"') from None
     logging.getLogger("distributed").setLevel(logging.WARNING)
-    if settings.dask.scheduler is None:
+    if address.scheduler is None:
         export_to_children(settings)
-    elif not (settings.dask.is_encrypted or settings.dask.is_loopback):
+    elif not (address.is_encrypted or address.is_loopback):
         log.warning(
             "the connection to %s is not encrypted: whoever reaches that scheduler can run code on "
             "its workers, and read their keys and database",
-            settings.dask.scheduler,
+            address.scheduler,
         )
 
     async def live_replicas() -> Collection[str]:
         return {replica.id for replica in await replicas.live()}
 
     async with open_cluster(
-        settings.dask,
-        WorkerOptions.of(settings),
+        address,
+        worker_options(settings),
         live_replicas=live_replicas,
         on_status=on_status,
         unregister=unregister,

@@ -15,7 +15,7 @@ from webdata_nb import __version__
 from webdata_nb.contract.local import WIRE
 from webdata_nb.service.job_workers.claim_loop import ClaimLoopThread
 from webdata_nb.service.job_workers.reports import METRIC, LoopReport
-from webdata_nb.service.job_workers.worker_settings import WorkerOptions, worker_settings
+from webdata_nb.service.job_workers.worker_settings import worker_settings
 from webdata_nb.service.server import tune_process
 from webdata_nb.service.settings import ServiceSettings
 from webdata_nb.service.store.backends import SCHEMA_VERSION
@@ -37,7 +37,7 @@ class ClaimLoopPlugin(WorkerPlugin):
     wire, schema
         The versions of the service's protocol and of its store's schema.
     options
-        The fields of `WorkerOptions`, as values that any release can read.
+        What `worker_options` returns.
     """
 
     idempotent = True
@@ -53,9 +53,9 @@ class ClaimLoopPlugin(WorkerPlugin):
         return ClaimLoopPlugin, (self._wire, self._schema, self._options)
 
     @classmethod
-    def create(cls, options: WorkerOptions) -> ClaimLoopPlugin:
+    def create(cls, options: Mapping[str, Any]) -> ClaimLoopPlugin:
         """Return the plugin of this release."""
-        return cls(WIRE, SCHEMA_VERSION, options.to_json())
+        return cls(WIRE, SCHEMA_VERSION, options)
 
     async def setup(self, worker: Worker) -> None:
         """Start the claim loop; another one in this worker stops before."""
@@ -93,8 +93,7 @@ class ClaimLoopPlugin(WorkerPlugin):
         return None
 
     def _settings(self, folder: Path, name: str, page_workers: int) -> ServiceSettings:
-        options = WorkerOptions.from_json(self._options)
-        return worker_settings(options, folder, name, page_workers=page_workers)
+        return worker_settings(self._options, folder, name, page_workers=page_workers)
 
     def _metric(self, _worker: Worker) -> dict[str, Any]:
         if self._thread is not None:

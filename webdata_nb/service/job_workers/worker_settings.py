@@ -4,77 +4,36 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from webdata_nb.service.settings import (
-    BLOBS,
-    CA_BUNDLE,
-    PROXY,
-    SIGNING_KEYS,
-    SLOTS,
+    OPTIONS,
     STORE,
-    USER_AGENT,
     InvalidSetting,
     ServiceSettings,
-    blobs_url,
     team_store_url,
 )
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerOptions:
-    """Options that a service sends to its workers; anyone who reaches the scheduler can read them.
+def worker_options(settings: ServiceSettings) -> dict[str, Any]:
+    """Return the options that a service sends to its workers, as JSON.
 
-    Attributes
-    ----------
-    slots
-        How many jobs a worker runs at a time.
-    allow_networks
-        Private networks, as CIDR texts, that jobs may fetch from.
-    user_agent
-        The user agent for web sites.
-    needs_proxy
-        Whether a worker must have a proxy in its environment, because the service has one.
-    needs_blobs
-        The same for the place of files: a worker reads stored pages to continue a job.
-    needs_signing_keys
-        The same for the file of the keys that sign requests.
+    Anyone who reaches the scheduler can read them. `needs` has the names of the options that a
+    worker must have in its environment, because the service has them.
     """
-
-    slots: int = SLOTS
-    allow_networks: tuple[str, ...] = ()
-    user_agent: str = USER_AGENT
-    needs_proxy: bool = False
-    needs_blobs: bool = False
-    needs_signing_keys: bool = False
-
-    @classmethod
-    def of(cls, settings: ServiceSettings) -> WorkerOptions:
-        """Return the options for the workers of a service."""
-        networks = tuple(map(str, settings.allow_networks))
-        return cls(
-            settings.slots,
-            networks,
-            settings.user_agent,
-            needs_proxy=settings.upstream.proxy is not None,
-            needs_blobs=settings.blobs_url is not None,
-            needs_signing_keys=settings.signing_keys is not None,
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields as values of JSON."""
-        return asdict(self) | {"allow_networks": list(self.allow_networks)}
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> WorkerOptions:
-        """Return the options of another process of this release."""
-        return cls(**{**values, "allow_networks": tuple(values["allow_networks"])})
+    sent = [name for name, option in OPTIONS.items() if option.dask == "sent"]
+    needs = [
+        name
+        for name, option in OPTIONS.items()
+        if option.dask_need is not None and getattr(settings, name) is not None
+    ]
+    return {"sent": {name: getattr(settings, name) for name in sent}, "needs": needs}
 
 
 def worker_settings(
-    options: WorkerOptions, data_dir: Path, name: str, *, page_workers: int
+    options: Mapping[str, Any], data_dir: Path, name: str, *, page_workers: int
 ) -> ServiceSettings:
     """Return the settings of a worker: database, keys and proxy are those of its environment.
 
@@ -83,33 +42,16 @@ def worker_settings(
     InvalidSetting
         The environment has an invalid value, or none that is needed.
     """
-    proxy = os.environ.get(PROXY) or None
-    if options.needs_proxy and proxy is None:
-        raise InvalidSetting(f"the service uses a proxy: set {PROXY} in the worker's environment")
-    if options.needs_blobs and blobs_url(None) is None:
-        raise InvalidSetting(
-            f"the service stores pages at --blobs: set {BLOBS} in the worker's environment"
-        )
-    if options.needs_signing_keys and not os.environ.get(SIGNING_KEYS):
-        raise InvalidSetting(
-            f"the service signs its requests: set {SIGNING_KEYS} in the worker's environment to "
-            "a copy of its file of keys"
-        )
+    for need in options["needs"]:
+        option = OPTIONS[need]
+        if option.dask_need is not None and not os.environ.get(option.variable or ""):
+            reason, content = option.dask_need
+            raise InvalidSetting(
+                f"the service {reason}: set {option.variable} in the worker's environment{content}"
+            )
     require_shared_store(team_store_url(None))
-    settings = ServiceSettings.checked(
-        host=None,
-        port=0,
-        data_dir=data_dir,
-        store=None,
-        mode="team",
-        allow_networks=options.allow_networks,
-        user_agent=options.user_agent,
-        proxy=proxy,
-        ca_bundle=os.environ.get(CA_BUNDLE) or None,
-        slots=options.slots,
-        replica=name,
-    )
-    return replace(settings, page_workers=page_workers)
+    given = {**options["sent"], "mode": "team", "data_dir": data_dir, "replica": name}
+    return replace(ServiceSettings.checked(given), page_workers=page_workers)
 
 
 def require_shared_store(store_url: str | None) -> None:
@@ -123,11 +65,7 @@ def require_shared_store(store_url: str | None) -> None:
 
 def export_to_children(settings: ServiceSettings) -> None:
     """Put what worker processes on this machine need into the environment that they inherit."""
-    values = {
-        STORE: settings.store_url,
-        BLOBS: settings.blobs_url,
-        PROXY: settings.upstream.proxy,
-        CA_BUNDLE: settings.upstream.ca_bundle,
-        SIGNING_KEYS: None if settings.signing_keys is None else str(settings.signing_keys),
-    }
-    os.environ.update({name: value for name, value in values.items() if value is not None})
+    for name, option in OPTIONS.items():
+        value = getattr(settings, name)
+        if option.dask == "environment" and option.variable is not None and value is not None:
+            os.environ[option.variable] = str(value)

@@ -99,15 +99,11 @@ async def open_job_processor(
         Called with every job that ended here.
     """
     async with AsyncExitStack() as stack:
-        blobs = await stack.enter_async_context(
-            open_blob_store(settings.blobs_url, settings.data_dir)
-        )
+        blobs = await stack.enter_async_context(open_blob_store(settings.blobs, settings.data_dir))
         store = await _open_store(stack, settings, blobs)
         index = await stack.enter_async_context(open_text_index(settings.data_dir, store))
         spool = SpoolDirectory(settings.data_dir / "spool")
-        pacing = await stack.enter_async_context(
-            open_pacing(settings.store_url, store.replicas.count)
-        )
+        pacing = await stack.enter_async_context(open_pacing(settings.store, store.replicas.count))
         throttle = HostThrottle(pacing=pacing)
         events, retry, metrics = JobEvents(), StoreRetry(), Metrics()
         membership = _membership(store, settings)
@@ -169,12 +165,12 @@ async def open_job_processor(
 async def _open_store(stack: AsyncExitStack, settings: ServiceSettings, blobs: BlobStore) -> Store:
     """Open the store; take over the work of the process before this one if it was alone."""
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    segments = SegmentReader(blobs) if settings.blobs_url is not None else NO_SEGMENTS
+    segments = SegmentReader(blobs) if settings.blobs is not None else NO_SEGMENTS
     store = await stack.enter_async_context(
-        open_store(settings.data_dir, settings.cipher, settings.store_url, segments)
+        open_store(settings.data_dir, settings.cipher, settings.store, segments)
     )
-    await check_place(store.segments, None if settings.blobs_url is None else blobs)
-    if settings.store_url is None:  # no other process works on it
+    await check_place(store.segments, None if settings.blobs is None else blobs)
+    if settings.store is None:  # no other process works on it
         await store.expire_leases()
         await store.accounts.expire_calls()
         await store.outbox.expire_leases()
@@ -207,7 +203,7 @@ async def _open_egress(
     throttle: HostThrottle,
     pages: PagePool,
 ) -> EgressRoutes:
-    policy = EgressPolicy(settings.mode, settings.allow_networks, own_port=port)
+    policy = EgressPolicy(settings.mode, settings.networks, own_port=port)
     await asyncio.to_thread(remove_stale_folders)
     signer = await asyncio.to_thread(_signer, settings.signing_keys)
     routes = EgressRoutes(
