@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,8 @@ def test_workers_are_sent_what_may_be_read(tmp_path: Path, monkeypatch: pytest.M
         "slots": 3,
     }
     options = worker_options(ServiceSettings.checked(given))
-    assert options["sent"].keys() == {"slots", "allow_networks", "user_agent"}
+    secret = {field.name for field in dataclasses.fields(ServiceSettings) if not field.repr}
+    assert {"store", "proxy", "blobs"} <= secret
+    assert not options["sent"].keys() & secret
     assert (options["sent"]["slots"], options["needs"]) == (3, ["proxy"])
     assert "password" not in str(options)
