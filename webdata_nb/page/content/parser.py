@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import turbohtml
 from turbohtml import (
@@ -25,6 +25,7 @@ from turbohtml import (
     Node,
     RdfaItem,
     Text,
+    TokenType,
 )
 from turbohtml.detect import detect_language
 from turbohtml.extract import feed
@@ -62,6 +63,7 @@ __all__ = [
     "parse",
     "rdfa_of",
     "read_feed",
+    "read_markup",
     "remove_all",
     "rewrite_links",
     "serialize",
@@ -72,6 +74,8 @@ __all__ = [
 
 ROOTS = frozenset({"html", "head", "body"})
 
+MarkupKind: TypeAlias = Literal["start", "end", "comment", "other"]
+_LINE_BREAK: Final = re.compile(r"\r\n?|\n")
 
 _MIN_LANGUAGE_CONFIDENCE = 0.6
 # ISO 639-3 to ISO 639-1 codes, which BCP 47 prefers.
@@ -138,6 +142,36 @@ def _close_empty_elements(text: str) -> str:
         else:
             output += part, "></", tag[1], ">"
     return "".join([*output, last])
+
+
+def read_markup(source: str) -> Iterator[tuple[MarkupKind, str, int, int]]:
+    """Return the tags and comments of a source in order; what is between them is text.
+
+    Returns
+    -------
+    iterator of tuple
+        What it is, the name of a tag in lower case, and the place in the source. A tag that the end
+        of the source cuts is text.
+    """
+    line_starts = [0, *(match.end() for match in _LINE_BREAK.finditer(source))]
+    text, opening, closing = TokenType.TEXT, TokenType.START_TAG, TokenType.END_TAG
+    kind: MarkupKind | None = None
+    name, start = "", 0
+    for token in turbohtml.tokenize(source, capture_attributes=False):
+        end = line_starts[token.line - 1] + token.col
+        if kind is not None:
+            yield kind, name, start, end
+        found = token.type
+        if found is text:
+            kind = None
+            continue
+        name, start = token.tag or "", end
+        kind = "start" if found is opening else "end" if found is closing else "other"
+        if not name and found is TokenType.COMMENT:
+            kind = "comment"
+    if kind is not None:
+        end = source.find(">", start) + 1 if name else 0
+        yield kind, name, start, end or len(source)
 
 
 def check_selector(selector: str) -> None:
