@@ -13,8 +13,9 @@ import pytest
 
 from tests.requirements import require
 from webdata_nb.page.content.class_names import COMMENTS, RELATED, SHARING, SIDEBAR, traits_of
-from webdata_nb.page.content.main_content import clean_page, extract_main_content
+from webdata_nb.page.content.main_content import MainContent, clean_page, extract_main_content
 from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.content.parsed_page import parse_page
 from webdata_nb.page.content.parser import collapse_whitespace, parse, text_of, to_text
 from webdata_nb.page.scrape.page import scrape
 
@@ -30,8 +31,14 @@ NOW: Final = datetime(2026, 1, 2, tzinfo=UTC)
 ARTICLE: Final = '<meta property="og:type" content="article"><title>The old harbour of Elm</title>'
 
 
+def main_content(html: str) -> MainContent:
+    url, content_type = "https://e.example/", "text/html; charset=utf-8"
+    page = parse_page(PageSource(url, url, 200, content_type, html.encode(), (), NOW))
+    return extract_main_content(page.document, page.head.json_ld)
+
+
 def text_and_rung(html: str) -> tuple[str, str]:
-    found = extract_main_content(parse(html))
+    found = main_content(html)
     return collapse_whitespace(to_text(found.element)), found.rung
 
 
@@ -384,11 +391,9 @@ def test_comments_are_kept_as_main_content() -> None:
 
 
 def test_hidden_section_with_prose_is_kept() -> None:
-    found = extract_main_content(
-        parse(
-            f"<body><main><h1>Help</h1>{PARAGRAPH}<h2><button>How?</button></h2>"
-            f'<div hidden style="display:none"><p>{"Turn it off and on again. " * 5}</p></div>'
-        )
+    found = main_content(
+        f"<body><main><h1>Help</h1>{PARAGRAPH}<h2><button>How?</button></h2>"
+        f'<div hidden style="display:none"><p>{"Turn it off and on again. " * 5}</p></div>'
     )
     assert "Turn it off" in text_of(found.element)
     assert "How?" in text_of(found.element)
@@ -433,8 +438,8 @@ def test_no_page_with_text_is_empty(body: str) -> None:
 
 def test_fallback_excludes_navigation() -> None:
     menu = "<nav>" + '<a href="/m">Menu entry</a> ' * 9 + "</nav>"
-    found = extract_main_content(
-        parse(f'<body>{menu}<div class="a">{COMMENT_THREAD}</div><footer>Imprint</footer>')
+    found = main_content(
+        f'<body>{menu}<div class="a">{COMMENT_THREAD}</div><footer>Imprint</footer>'
     )
     text = to_text(found.element)
     assert found.is_fallback
@@ -445,9 +450,7 @@ def test_fallback_excludes_navigation() -> None:
 
 def test_indented_source_does_not_count_as_words() -> None:
     filler = "(" + "\n          " * 9 + "8 results" + "\n          " * 9 + ")"
-    found = extract_main_content(
-        parse(f'<body><div class="sidebar">{PARAGRAPH * 2}</div><div>{filler}</div>')
-    )
+    found = main_content(f'<body><div class="sidebar">{PARAGRAPH * 2}</div><div>{filler}</div>')
     assert "harbour" in to_text(found.element)
 
 
@@ -457,11 +460,9 @@ def test_noscript_replaces_script_built_page() -> None:
 
 
 def test_links_and_images_of_boilerplate_are_excluded() -> None:
-    element = extract_main_content(
-        parse(
-            f'<body><nav><a href="/n">n</a></nav><main>{PARAGRAPH}<a href="/k">kept</a>'
-            '<img src="kept.png"><div class="social-icons"><img src="icon.png"></div></main>'
-        )
+    element = main_content(
+        f'<body><nav><a href="/n">n</a></nav><main>{PARAGRAPH}<a href="/k">kept</a>'
+        '<img src="kept.png"><div class="social-icons"><img src="icon.png"></div></main>'
     ).element
     assert [link.attr("href") for link in element.select("a")] == ["/k"]
     assert [image.attr("src") for image in element.select("img")] == ["kept.png"]
@@ -599,7 +600,7 @@ def test_class_name_traits(name: str, traits: int) -> None:
     ids=lambda html: html[:20] or "empty",
 )
 def test_hostile_pages_are_fast(html: str) -> None:
-    found = extract_main_content(parse(html))
+    found = main_content(html)
     assert found.rung in {"article", "main", "full"}
     assert isinstance(found.element.html, str)
 

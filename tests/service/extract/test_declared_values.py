@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tests.service.extract.product_pages import extract_page, json_ld, product_page
-from webdata_nb.page.content.json_repair import repair_json
+from webdata_nb.page.content.json_ld import repair_json
 from webdata_nb.page.extract.structured import extract_structured
 from webdata_nb.service.workers.pool import CPU_SECONDS
 

@@ -6,9 +6,9 @@ import json
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from webdata_nb.page.content.json_ld import strip_wrapping
 from webdata_nb.page.content.links import MAX_ANCHOR_TEXT_LENGTH
 from webdata_nb.page.content.parser import Namespace, collapse_whitespace, text_of
-from webdata_nb.page.content.structured_data import strip_wrapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -61,7 +61,7 @@ def audit_facts(
         **_head_links(page),
         **_images(page),
         "insecure": _insecure(page) if page.source.final_url.startswith("https:") else [],
-        "structured_data_errors": _structured_data_errors(page.head.json_ld),
+        "structured_data_errors": _structured_data_errors(page.head.json_ld.texts),
         "anchors": _link_texts(anchors, outlinks),
         "rels": _rels(anchors, outlinks),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from webdata_nb.page.content.json_ld import JsonLd, is_json_ld
 from webdata_nb.page.content.parser import Namespace, collapse_whitespace, text_of
 from webdata_nb.page.link_header import parse_link_header
 
@@ -37,7 +38,7 @@ class PageHead:
     language
         The ``lang`` of the ``html`` element.
     json_ld
-        The texts of the JSON-LD blocks.
+        What its JSON-LD declares.
     heading
         The first heading of level one; only read for pages without a title.
     """
@@ -47,7 +48,7 @@ class PageHead:
     canonical: str | None = None
     base_href: str | None = None
     language: str | None = None
-    json_ld: list[str] = field(default_factory=list)
+    json_ld: JsonLd = field(default_factory=JsonLd)
     heading: str | None = None
 
     def meta(self, *names: str) -> str | None:
@@ -108,12 +109,8 @@ def _read_base(head: PageHead, element: Element) -> None:
 
 
 def _read_script(head: PageHead, element: Element) -> None:
-    script_type = element.attr("type")
-    if (
-        script_type is not None
-        and script_type.split(";")[0].strip().lower() == "application/ld+json"
-    ):
-        head.json_ld.append(element.text)
+    if is_json_ld(element.attr("type")):
+        head.json_ld.texts.append(element.text)
 
 
 _READERS: dict[str, Callable[[PageHead, Element], None]] = {

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from webdata_nb.page.content.block_tree import Block, TextRun
+    from webdata_nb.page.content.json_ld import JsonLd
     from webdata_nb.page.content.page_kind import PageKind
 
 __all__ = ["MainContent", "clean_page", "extract_main_content"]
@@ -94,13 +95,15 @@ class MainContent:
     is_fallback: bool = False
 
 
-def extract_main_content(document: Document) -> MainContent:
+def extract_main_content(document: Document, json_ld: JsonLd) -> MainContent:
     """Find the main content of a page and remove boilerplate from its tree.
 
     Parameters
     ----------
     document
         A parsed page. Its tree is changed.
+    json_ld
+        What its JSON-LD declares.
 
     Returns
     -------
@@ -108,7 +111,7 @@ def extract_main_content(document: Document) -> MainContent:
         The content and its rung. A page without a body gives its root, one of more than 200,000
         blocks its whole body. The headline comes first; an article has no byline.
     """
-    kind, title = detect_page_kind(document), declared_title(document)
+    kind, title = detect_page_kind(document, json_ld), declared_title(document)
     body = clean_page(document)
     _remove_site_name(body)
     _remove_buttons(body)
@@ -150,6 +153,8 @@ def clean_page(document: Document) -> Element:
     ----------
     document
         A parsed page. Its tree is changed.
+    json_ld
+        What its JSON-LD declares.
 
     Returns
     -------

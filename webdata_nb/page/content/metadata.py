@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from webdata_nb.page.content.head import canonical_url
-from webdata_nb.page.content.json_ld import JsonLdWorks
 from webdata_nb.page.content.parser import text_of
 from webdata_nb.page.content.publication_date import PageDates
-from webdata_nb.page.content.structured_data import decode_json_ld
 
 if TYPE_CHECKING:
     from webdata_nb.page.content.head import PageHead
+    from webdata_nb.page.content.json_ld import JsonLd
     from webdata_nb.page.content.page_source import PageSource
     from webdata_nb.page.content.parsed_page import ParsedPage
 
@@ -44,7 +43,7 @@ def build_metadata(page: ParsedPage, *, visible_dates: bool) -> dict[str, Any]:
         `transfer_metadata`.
     """
     head = page.head
-    data = JsonLdWorks(decode_json_ld(head.json_ld)) if head.json_ld else _NO_JSON_LD
+    data = head.json_ld
     language = declared_language(head, page.source)
     dates = PageDates(page, data, language, visible=visible_dates)
     found = {"published": dates.published(), "modified": dates.modified()}
@@ -94,7 +93,7 @@ def declared_language(head: PageHead, source: PageSource) -> str | None:
     return declared.split(",")[0].strip().replace("_", "-")[:35] or None
 
 
-def _author(page: ParsedPage, data: JsonLdWorks) -> str | None:
+def _author(page: ParsedPage, data: JsonLd) -> str | None:
     if names := ", ".join(data.names("author", "creator")):
         return names
     declared = page.head.meta(*_AUTHOR, "article:author")
@@ -106,6 +105,3 @@ def _author(page: ParsedPage, data: JsonLdWorks) -> str | None:
 
 def _truncate(text: str | None) -> str | None:
     return text[:MAX_TEXT_LENGTH] if text is not None else None
-
-
-_NO_JSON_LD = JsonLdWorks([])

@@ -83,7 +83,7 @@ def find_content(
     if options.include_tags:
         element, rung = _select(document, options.include_tags), "selected"
     elif main and len(page.anchors) <= MAX_LINKS_SEARCHED:
-        result = extract_main_content(document)
+        result = extract_main_content(document, page.head.json_ld)
         element, rung, is_fallback = result.element, result.rung, result.is_fallback
     else:
         element, rung = body_of(document) or make_element("body"), "full" if main else "page"

@@ -7,26 +7,25 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from webdata_nb.page.content.block_tree import HEADINGS
 from webdata_nb.page.content.class_names import TITLE, word_set
-from webdata_nb.page.content.parser import group_by_tag, letters_and_digits
+from webdata_nb.page.content.parser import letters_and_digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from webdata_nb.page.content.block_tree import TextRun
+    from webdata_nb.page.content.json_ld import JsonLd
     from webdata_nb.page.content.parser import Document
 
 PageKind: TypeAlias = Literal["article", "forum", "product", "other"]
 
-_MAX_JSON_LD_LENGTH = 40_000  # characters searched
-_FORUM_TYPES: Final = ("DiscussionForumPosting", "QAPage")
+_FORUM_TYPES: Final = frozenset({"DiscussionForumPosting", "QAPage"})
 _FORUM_SOFTWARE: Final = word_set("phpbb discourse vbulletin xenforo invision nodebb flarum smf")
 _FORUM_ITEMS: Final = ("Question", "DiscussionForumPosting")
 _ARTICLE: Final = re.compile(
-    r'"@type"\s*:\s*(?:\[\s*)?"(?:Tech|Scholarly|Reportage|Analysis|Opinion|Review|Medical)?'
-    r'(?:NewsArticle|Article|BlogPosting|Posting)"'
+    r"(?:Tech|Scholarly|Reportage|Analysis|Opinion|Review|Medical)?"
+    r"(?:NewsArticle|Article|BlogPosting|Posting)"
 )
 _ARTICLE_ITEMS: Final = ("NewsArticle", "BlogPosting")
-_PRODUCT: Final = re.compile(r'"@type"\s*:\s*(?:\[\s*)?"Product"')
 _ITEMS = '[itemtype],[itemprop="articleBody"]'
 _SEPARATOR: Final = re.compile(r"\s[-–—|·•:»]+\s|\s*[|»]\s*|:\s")  # noqa: RUF001 - a dash
 _WORD: Final = re.compile(r"\w+")
@@ -37,24 +36,24 @@ _MIN_TITLE_OVERLAP = 0.4
 _PROMINENCE: Final = {"h1": 3, "h2": 2}
 
 
-def detect_page_kind(document: Document) -> PageKind:
+def detect_page_kind(document: Document, json_ld: JsonLd) -> PageKind:
     """Return the page type by generator, JSON-LD, microdata and og:type."""
-    linked_data = _linked_data(document)
+    is_article = any(map(_ARTICLE.fullmatch, json_ld.types))
     software = _software(document).lower()
     items = document.select(_ITEMS)
     types = [item.attr("itemtype") or "" for item in items]
     if (
         any(name in software for name in _FORUM_SOFTWARE)
-        or any(name in linked_data for name in _FORUM_TYPES)
+        or not _FORUM_TYPES.isdisjoint(json_ld.types)
         or _any_contains(_FORUM_ITEMS, types)
     ):
         return "forum"
     declared = _meta(document, 'meta[property="og:type"]').lower()
-    if _PRODUCT.search(linked_data) and not _ARTICLE.search(linked_data):
+    if "Product" in json_ld.types and not is_article:
         return "product"
     if (
         declared == "article"
-        or _ARTICLE.search(linked_data)
+        or is_article
         or _any_contains(_ARTICLE_ITEMS, types)
         or any(item.attr("itemprop") == "articleBody" for item in items)
     ):
@@ -108,14 +107,6 @@ def _repeats(text: str, title_words: set[str]) -> bool:
         and common >= _MIN_HEADLINE_OVERLAP * len(words)
         and common >= _MIN_TITLE_OVERLAP * len(title_words)
     )
-
-
-def _linked_data(document: Document) -> str:
-    scripts = group_by_tag(document, ("script",)).get("script", ())
-    blocks = [
-        script for script in scripts if (script.attr("type") or "").lower() == "application/ld+json"
-    ]
-    return " ".join(block.text for block in blocks)[:_MAX_JSON_LD_LENGTH]
 
 
 def _software(document: Document) -> str:

@@ -20,7 +20,7 @@ from webdata_nb.page.content.visible_dates import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from webdata_nb.page.content.json_ld import JsonLdWorks
+    from webdata_nb.page.content.json_ld import JsonLd
     from webdata_nb.page.content.parsed_page import ParsedPage
 
 EARLIEST: Final = date(1995, 1, 1)
@@ -108,7 +108,7 @@ class PageDates:
     """
 
     def __init__(
-        self, page: ParsedPage, works: JsonLdWorks, language: str | None, *, visible: bool
+        self, page: ParsedPage, works: JsonLd, language: str | None, *, visible: bool
     ) -> None:
         self._page = page
         self._works = works

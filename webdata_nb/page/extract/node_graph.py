@@ -13,6 +13,7 @@ from functools import lru_cache
 from html import unescape
 from typing import Any, Final
 
+from webdata_nb.page.content.json_ld import local_name
 from webdata_nb.page.extract.field_names import normalize_name, normalize_short_name, singular
 from webdata_nb.page.extract.vocabulary import (
     INVERSE_PROPERTIES,
@@ -139,7 +140,7 @@ class NodeGraph:
         for label, value in properties.items() if isinstance(properties, dict) else ():
             if not isinstance(label, str) or label.startswith("@"):
                 continue
-            local = _local(label)
+            local = local_name(label)
             name = normalize_short_name(local[:100])
             values = list(
                 self._read_values(
@@ -265,12 +266,7 @@ def _flatten(values: list[Any]) -> Iterator[Any]:
 
 def _types(value: Any) -> tuple[str, ...]:
     names = value if isinstance(value, list) else str(value or "").split()
-    return tuple(_local(name)[:100] for name in names[:10] if isinstance(name, str) and name)
-
-
-def _local(name: str) -> str:
-    """Return the local part of a name that may be a URL or have a prefix."""
-    return name.rstrip("/#").replace("#", "/").replace(":", "/").rpartition("/")[2]
+    return tuple(local_name(name)[:100] for name in names[:10] if isinstance(name, str) and name)
 
 
 def _reachable_values(node: DataNode) -> dict[str, list[ReachableValues]]:

@@ -11,6 +11,7 @@ from html import unescape
 from typing import Final
 
 from webdata_nb.page.content.class_names import word_set
+from webdata_nb.page.content.json_ld import is_json_ld
 from webdata_nb.page.content.parser import read_markup
 from webdata_nb.page.extract.evidence.json_scan import scan_json
 from webdata_nb.page.extract.evidence.page_tree import (
@@ -28,7 +29,6 @@ _VOID: Final = word_set(
     "area base br col embed frame hr img input link meta param source track wbr"
 )
 _RAW_TEXT: Final = frozenset({"script", "style", "textarea", "title"})
-_JSON_LD: Final = "application/ld+json"
 _INLINE: Final = word_set(
     "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd mark q rp rt ruby s samp"
     " small span strike strong sub sup time tt u var wbr"
@@ -129,7 +129,7 @@ class _HtmlScanner:
     def _close_raw_text(self, number: int, end: int) -> None:
         """Close an element without elements in it, and add its text if it is one for people."""
         tree, start = self._tree, self._tree.opening_ends[number]
-        if tree.names[number] == "script" and _JSON_LD in tree.opening(number).lower():
+        if tree.names[number] == "script" and is_json_ld(tree.attributes(number).get("type")):
             scan_json(tree, number, end)
         if tree.names[number] in {"title", "textarea"} and end > start:
             tree.pieces.append(TextPiece(start, end, number))
