@@ -1,167 +1,130 @@
-"""Prints the size and structure of the package, here and at an earlier commit.
+"""Prints the size of the package and its concepts beside their ceilings.
 
-Columns: source files, lines of code (without blank lines, comments and docstrings), modules with
-exactly one importer, class names that occur more than once, and how many files and calls of the
-package one `search_df` goes through, first cold and then answered by the cache. The service is a
-stub in another process, so that the files counted are those of the toolkit.
+The rules of the figures are the docstrings of `benchmarks.concepts`. The last figures count the
+files of the package that one `search_df` goes through, first cold and then answered by the cache,
+with a stub of the service in another process.
 
-Run it from the checkout::
+`ceilings.toml` has the ceiling of each figure, and the limit: the value reached so far while
+that is above the ceiling. The exit code is 1 if a figure is above its limit, and then the test
+`tests/test_structure.py` fails too. A limit may only fall::
 
     python -m benchmarks.structure
     python -m benchmarks.structure --against COMMIT
-    python -m benchmarks.structure --duplicates
+    python -m benchmarks.structure --list "readers of JSON-LD"
+    python -m benchmarks.structure --write-limits
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
+import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import threading
-import tokenize
+import tomllib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks import concepts
 from benchmarks.page_cpu import worktree
 
 CHECKOUT: Final = Path(__file__).resolve().parents[1]
-PACKAGE: Final = "webdata_nb"
+CEILINGS: Final = Path(__file__).with_name("ceilings.toml")
+PACKAGE: Final = concepts.PACKAGE
 JOB_ID: Final = "1f0e4d4c-7d2b-4a53-9d4e-2f6f0a5f2c11"
-_NOT_CODE: Final = frozenset(
-    {
-        tokenize.COMMENT,
-        tokenize.NL,
-        tokenize.NEWLINE,
-        tokenize.INDENT,
-        tokenize.DEDENT,
-        tokenize.ENCODING,
-        tokenize.ENDMARKER,
-    }
-)
+_LIMIT: Final = re.compile(r"limit = [\d_.]+")
 
 
-def main() -> None:
+def main() -> int:
     """Measure this checkout, and another commit beside it where one is named."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--against", metavar="COMMIT", help="an earlier commit to compare with")
-    parser.add_argument("--duplicates", action="store_true", help="list duplicate class names")
+    parser.add_argument("--list", metavar="FIGURE", help="print what a figure counts")
+    parser.add_argument(
+        "--write-limits",
+        action="store_true",
+        help="set each limit to the present value, or to the ceiling where that is reached",
+    )
     parser.add_argument("--trace", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.trace:
         print(json.dumps(traced_calls()))
-    elif arguments.duplicates:
-        for name, files in sorted(duplicate_classes(CHECKOUT).items()):
-            print(f"{name}: {', '.join(files)}")
+    elif arguments.list:
+        print(*concepts.listed(concepts.Source(CHECKOUT))[arguments.list], sep="\n")
     else:
-        after = measure(CHECKOUT)
+        figures = measure(CHECKOUT)
+        if arguments.write_limits:
+            write_limits(figures)
         before = measure_commit(arguments.against) if arguments.against else {}
-        print_table(before, after)
+        print_table(figures, before)
+        return int(bool(above_limits(figures)))
+    return 0
 
 
-def print_table(before: dict[str, int], after: dict[str, int]) -> None:
-    """Print one row per figure."""
-    for name, value in after.items():
-        earlier = f"{before[name]:>8,}" if before else ""
-        print(f"{name:<44}{earlier}{value:>8,}")
+def print_table(figures: Mapping[str, float], before: Mapping[str, float]) -> None:
+    """Print one line per figure: an earlier commit, this one, the limit, the ceiling."""
+    columns = ("before", "now", "limit", "ceiling") if before else ("now", "limit", "ceiling")
+    print(f"{'':<52}", *(f"{column:>9}" for column in columns), sep="")
+    for name, bounds in ceilings().items():
+        earlier = [before[name]] if before else []
+        values = (*earlier, figures[name], bounds["limit"], bounds["ceiling"])
+        mark = "  above its limit" if figures[name] > bounds["limit"] else ""
+        print(f"{name:<52}", *(f"{value:>9,}" for value in values), mark, sep="")
 
 
-def measure_commit(commit: str) -> dict[str, int]:
+def ceilings() -> dict[str, dict[str, float]]:
+    """Return the ceiling and the limit of each figure."""
+    return tomllib.loads(CEILINGS.read_text("utf-8"))
+
+
+def above_limits(figures: Mapping[str, float]) -> dict[str, float]:
+    """Return the figures that are above their limits."""
+    bounds = ceilings()
+    return {name: value for name, value in figures.items() if value > bounds[name]["limit"]}
+
+
+def write_limits(figures: Mapping[str, float]) -> None:
+    """Set each limit in `ceilings.toml` to the figure, or to the ceiling where that is reached."""
+    lines = []
+    name = ""
+    for line in CEILINGS.read_text("utf-8").splitlines():
+        name = line.strip('[]"') if line.startswith("[") else name
+        limit = max(figures[name], ceilings()[name]["ceiling"]) if name else 0
+        lines.append(_LIMIT.sub(f"limit = {limit:_}", line))
+    CEILINGS.write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def measure_commit(commit: str) -> dict[str, float]:
     """Measure another commit, in a worktree of its own."""
     with worktree(commit) as tree:
         return measure(tree)
 
 
-def measure(checkout: Path) -> dict[str, int]:
+def measure(checkout: Path) -> dict[str, float]:
     """Return every figure of the package in `checkout`."""
+    source = concepts.Source(checkout)
     return {
-        "source files": len(list(sources(checkout))),
-        "lines of code": sum(code_lines(path) for path in sources(checkout)),
-        "modules with exactly one importer": len(single_importer_modules(checkout)),
-        "class names that occur more than once": len(duplicate_classes(checkout)),
+        "lines of code": concepts.code_lines(source),
+        "files": len(source.files),
+        **{name: len(found) for name, found in concepts.listed(source).items()},
+        "mentions of a service option": concepts.option_mentions(source),
+        "private functions called from one place, %": round(
+            100 * concepts.single_use_share(source), 1
+        ),
         **trace_in_subprocess(checkout),
     }
 
 
-def sources(checkout: Path) -> Iterator[Path]:
-    """Yield the Python files of the package."""
-    yield from sorted((checkout / PACKAGE).rglob("*.py"))
-
-
-def code_lines(path: Path) -> int:
-    """Count the lines that hold code: no blank lines, comments or docstrings."""
-    docstrings = docstring_lines(ast.parse(path.read_text("utf-8")))
-    with path.open("rb") as stream:
-        lines = {
-            number
-            for token in tokenize.tokenize(stream.readline)
-            if token.type not in _NOT_CODE
-            for number in range(token.start[0], token.end[0] + 1)
-        }
-    return len(lines - docstrings)
-
-
-def docstring_lines(tree: ast.Module) -> set[int]:
-    """Return the numbers of the lines that docstrings take."""
-    lines: set[int] = set()
-    for node in ast.walk(tree):
-        owner = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-        if isinstance(node, owner) and ast.get_docstring(node, clean=False) is not None:
-            expression = node.body[0]
-            lines.update(range(expression.lineno, (expression.end_lineno or 0) + 1))
-    return lines
-
-
-def single_importer_modules(checkout: Path) -> list[str]:
-    """Return the modules that exactly one other module of the package imports."""
-    importers: dict[str, set[str]] = defaultdict(set)
-    modules = {module_name(path, checkout) for path in sources(checkout)}
-    for path in sources(checkout):
-        importer = module_name(path, checkout)
-        for name in imported_names(ast.parse(path.read_text("utf-8"))):
-            if name in modules and name != importer:
-                importers[name].add(importer)
-    packages = {name for name in modules if any(other.startswith(f"{name}.") for other in modules)}
-    return sorted(name for name in modules - packages if len(importers[name]) == 1)
-
-
-def module_name(path: Path, checkout: Path) -> str:
-    """Return the dotted name of a source file."""
-    return ".".join(path.relative_to(checkout).with_suffix("").parts).removesuffix(".__init__")
-
-
-def imported_names(tree: ast.Module) -> Iterator[str]:
-    """Yield every dotted name that a module imports, whether it is a module or not."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
-def duplicate_classes(checkout: Path) -> dict[str, list[str]]:
-    """Return the files of each class name that is defined more than once.
-
-    A leading underscore does not make it another name.
-    """
-    files: dict[str, list[str]] = defaultdict(list)
-    for path in sources(checkout):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.ClassDef):
-                files[node.name.lstrip("_")].append(path.relative_to(checkout / PACKAGE).as_posix())
-    return {name: paths for name, paths in files.items() if len(paths) > 1}
-
-
-def trace_in_subprocess(checkout: Path) -> dict[str, int]:
-    """Trace the calls in a fresh interpreter that imports the package of `checkout`."""
+def trace_in_subprocess(checkout: Path) -> dict[str, float]:
+    """Measure calls in a fresh interpreter that imports the package of `checkout`."""
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("WEBDATA_")
     }
@@ -169,19 +132,18 @@ def trace_in_subprocess(checkout: Path) -> dict[str, int]:
         process = subprocess.run(
             [sys.executable, str(Path(__file__).resolve()), "--trace"],
             cwd=checkout,
-            env=environment | {"PYTHONPATH": str(checkout), "WEBDATA_HOME": home},
+            env=environment | {"PYTHONPATH": f"{checkout}:{CHECKOUT}", "WEBDATA_HOME": home},
             stdout=subprocess.PIPE,
             text=True,
             check=True,
         )
-    figures: dict[str, int] = json.loads(process.stdout)
+    figures: dict[str, float] = json.loads(process.stdout)
     return figures
 
 
 def traced_calls() -> dict[str, int]:
-    """Trace one cold and one cached `search_df`."""
+    """Trace one cold and one cached `search_df`, and count the arguments of `crawl_df`."""
     import webdata_nb  # noqa: PLC0415 - whichever checkout is measured
-    import webdata_nb.toolkit.frames.frame  # noqa: PLC0415 - imports count as no call
 
     with stub_service() as url:
         session = webdata_nb.connect(base_url=url, api_key="structure")
@@ -189,13 +151,12 @@ def traced_calls() -> dict[str, int]:
         def search(query: str) -> None:
             session.search_df(query, formats=[], progress=False)
 
-        search("warm-up")
+        search("warm-up")  # imports count as no call
         cold, cached = (trace(lambda: search("kettle")) for _ in range(2))
     return {
+        "arguments of crawl_df": len(inspect.signature(webdata_nb.crawl_df).parameters),
         "files of a cold search_df": len(cold),
-        "calls of a cold search_df": sum(cold.values()),
         "files of a cached search_df": len(cached),
-        "calls of a cached search_df": sum(cached.values()),
     }
 
 
@@ -293,4 +254,4 @@ STATUS: Final = {
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
