@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import pytest
 
+from docs.website import python_reference
 from tests.wire_service import KEY, WireService
 from webdata_nb import connect
 from webdata_nb.cli.main import main
 from webdata_nb.contract import outcomes
-from website import python_reference
 
 CHECKOUT: Final = Path(__file__).resolve().parent.parent
 PAGES: Final = [

@@ -16,9 +16,9 @@ from PIL import Image
 
 import webdata_nb
 from benchmarks import crawl_vs_peers, crawl_vs_wget, main_content
+from docs.website import diagrams, http_reference, python_reference
 from tests.requirements import require_module
 from webdata_nb.service.routes.application import openapi
-from website import diagrams, http_reference, python_reference
 
 CHECKOUT: Final = Path(__file__).resolve().parent.parent
 
@@ -46,13 +46,13 @@ def test_picture_shows_the_current_diagram(theme: str) -> None:
     picture = CHECKOUT / "docs" / "pictures" / f"architecture-{theme}.png"
     with Image.open(picture) as image:
         digest = image.info[diagrams.DIGEST_KEY]
-    hint = "run `python -m website.pictures --only architecture`"
+    hint = "run `python -m docs.website.pictures --only architecture`"
     assert digest == diagrams.digest(diagrams.architecture_diagram()), hint
 
 
 @pytest.mark.slow
 def test_http_reference_is_deterministic() -> None:
-    code = "from website import http_reference; print(http_reference.page(), end='')"
+    code = "from docs.website import http_reference; print(http_reference.page(), end='')"
     pages = [
         subprocess.run(
             [sys.executable, "-c", code],

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import pytest
 
+from docs.website.notebooks import comparable_outputs
 from tests.local_service import stop
 from webdata_nb import settings
 from webdata_nb.settings import Options
-from website.notebooks import comparable_outputs
 
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
 NOTEBOOKS: Final = sorted((CHECKOUT / "notebooks").glob("*.ipynb"))

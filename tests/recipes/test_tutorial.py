@@ -13,11 +13,11 @@ import pytest
 from PIL import Image
 
 import webdata_nb
+from docs.website.tutorial import PAGE, tutorial_cells
 from tests.local_service import stop
 from tests.site.plain_audit import PlainSite
 from webdata_nb import settings
 from webdata_nb.demo.server import SampleSite
-from website.tutorial import PAGE, tutorial_cells
 
 # The query of the tutorial as pages may spell its words.
 FORMS: Final = [form for word in ("rain", "gauge") for form in (word, word.title(), f"{word}.")]

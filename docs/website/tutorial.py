@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "tutorial.md"
+PAGE: Final = Path(__file__).resolve().parents[1] / "tutorial.md"
 _BLOCK: Final = re.compile(
     r"^```python\n(?P<code>.*?)^```$(?:\n\n!\[[^\]]*\]\(pictures/(?P<picture>[\w-]+)-light\.png)?",
     re.MULTILINE | re.DOTALL,

@@ -1,6 +1,6 @@
 """Takes the pictures of the documentation from a real JupyterLab in Chromium.
 
-Run it in the environment of the tests: `python -m website.pictures`. It needs Chromium, and
+Run it in the environment of the tests: `python -m docs.website.pictures`. It needs Chromium, and
 Debian's `python3-doc` for the animated crawl.
 """
 
@@ -23,16 +23,16 @@ from typing import TYPE_CHECKING, Final
 from PIL import Image, PngImagePlugin
 from playwright.sync_api import sync_playwright
 
+from docs.website.diagrams import DIGEST_KEY, architecture_diagram, digest
+from docs.website.tutorial import tutorial_cells
 from tests.notebooks import lab as labs
 from tests.notebooks.lab import Lab, Notebook
 from tests.requirements import find
-from website.diagrams import DIGEST_KEY, architecture_diagram, digest
-from website.tutorial import tutorial_cells
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-FOLDER: Final = Path(__file__).resolve().parent.parent / "docs" / "pictures"
+FOLDER: Final = Path(__file__).resolve().parents[1] / "pictures"
 _THEMES: Final = ("light", "dark")
 _PORT: Final = 8000
 _PAGES: Final = 200

@@ -9,7 +9,7 @@ from typing import Final
 
 DIGEST_KEY: Final = "diagram"
 """The text entry of a picture's PNG file that has the digest of its diagram."""
-_ARCHITECTURE: Final = Path(__file__).resolve().parent.parent / "docs" / "architecture.md"
+_ARCHITECTURE: Final = Path(__file__).resolve().parents[1] / "architecture.md"
 _DIAGRAM: Final = re.compile(r"```mermaid\n.*?\n```", re.DOTALL)
 
 

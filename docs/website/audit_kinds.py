@@ -2,7 +2,7 @@
 
 Run it after a change of the kinds, from the checkout::
 
-    python -m website.audit_kinds
+    python -m docs.website.audit_kinds
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 from webdata_nb.toolkit.frames.audit.kinds import KINDS
 
-PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "guide" / "audit.md"
+PAGE: Final = Path(__file__).resolve().parents[1] / "guide" / "audit.md"
 _START: Final = "| issue | severity | meaning | source |\n"
 
 

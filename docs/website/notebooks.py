@@ -1,4 +1,4 @@
-"""Runs the notebooks and stores their outputs: `python -m website.notebooks [NUMBER ...]`.
+"""Runs the notebooks and stores their outputs: `python -m docs.website.notebooks [NUMBER ...]`.
 
 The outputs are part of the repository, so that the notebooks can be read without running them.
 """
@@ -16,7 +16,7 @@ from typing import Any, Final
 import nbformat
 from nbclient import NotebookClient
 
-CHECKOUT: Final = Path(__file__).resolve().parent.parent
+CHECKOUT: Final = Path(__file__).resolve().parents[2]
 FOLDER: Final = CHECKOUT / "notebooks"
 # What stands for the home folder of the run in stored outputs.
 HOME: Final = "~/webdata"

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from mkdocs.structure.files import Files
     from mkdocs.structure.pages import Page
 
-CHECKOUT: Final = Path(__file__).resolve().parent.parent
+CHECKOUT: Final = Path(__file__).resolve().parents[2]
 if str(CHECKOUT) not in sys.path:  # MkDocs loads a hook as a file, not as a module of a package
     sys.path.insert(0, str(CHECKOUT))
 
-from website import (  # noqa: E402 - needs the path
+from docs.website import (  # noqa: E402 - needs the path
     command_reference,
     diagrams,
     http_reference,
