@@ -23,7 +23,7 @@ from webdata_nb.service.store.sql.store import SqlStore
 
 CHECKOUT: Final = Path(__file__).resolve().parents[1]
 HEADERS: Final = {"Authorization": "Bearer wdk_alice"}
-# A service exits within 10 s; `benchmarks.stops` measures it. A loaded machine takes longer.
+# A service exits within 10 s on an idle machine; a loaded one takes longer.
 EXIT_S: Final = 60.0
 
 

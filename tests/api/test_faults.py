@@ -113,7 +113,6 @@ while True:
 
 @pytest.mark.slow
 def test_killed_writer_leaves_complete_files(tmp_path: Path) -> None:
-    # The short form; benchmarks/cache_kills.py does it a hundred times.
     for run in range(3):
         process = subprocess.Popen(
             [sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True
