@@ -20,8 +20,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from webdata_nb import crawl_df, options
-from webdata_nb.toolkit.cache.result import CallResult
-from webdata_nb.toolkit.cache.result_cache import ResultCache
+from webdata_nb.toolkit.cache.result_cache import CallResult, ResultCache
 from webdata_nb.toolkit.frames import receipt, rows
 from webdata_nb.toolkit.requests.call_options import CallOptions
 from webdata_nb.toolkit.requests.job_spec import JobSpec

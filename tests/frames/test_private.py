@@ -11,9 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from webdata_nb.toolkit.cache import cancel_token, job_refs, snapshots
-from webdata_nb.toolkit.cache.partials import PartialListing
-from webdata_nb.toolkit.cache.snapshots import CacheKey
+from webdata_nb.toolkit.cache import job_refs, snapshots
+from webdata_nb.toolkit.cache.snapshots import CacheKey, PartialListing
 from webdata_nb.toolkit.frames import parquet, private_files, schemas
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
@@ -39,7 +38,7 @@ def fill(root: Path) -> None:
     snapshot = snapshots.put(root, KEY, table, {}, now=datetime.now(UTC))
     parquet.write_atomically(snapshot.path.with_name("receipt-x.parquet"), b"", owner_only=True)
     job_refs.write(root, "http://x", "", job_refs.JobRef("j", "crawl", "s", "d", ()))
-    cancel_token.CancelToken.create(root)
+    job_refs.CancelToken.create(root)
     PartialListing.of(root, KEY).append({"a": 1})
     snapshots.touch_marker(root, "mark")
 

@@ -14,7 +14,7 @@ from webdata_nb.contract.replies import ReceiptEntry
 from webdata_nb.errors import InvalidArgument, OfflineError
 from webdata_nb.suggestions import closest_url, did_you_mean, format_value
 from webdata_nb.toolkit.bridge import blocking
-from webdata_nb.toolkit.cache import receipt_files
+from webdata_nb.toolkit.cache import snapshots
 from webdata_nb.toolkit.cache.result_cache import find_job_ref
 from webdata_nb.toolkit.display import object_html
 from webdata_nb.toolkit.jobs.job import Job, checked_id
@@ -145,13 +145,13 @@ class _StoredCrawl:
     file: str | None
 
     def receipt(self) -> Sequence[ReceiptEntry] | None:
-        return receipt_files.read(Path(self.file)) if self.file else None
+        return snapshots.read_receipt(Path(self.file)) if self.file else None
 
 
 async def _outcome(crawl: _StoredCrawl, url: str, call: CallOptions) -> Why:
     receipt = await asyncio.to_thread(crawl.receipt)
     if receipt is not None:
-        return _from_entries(url, *receipt_files.find_entry(receipt, url))
+        return _from_entries(url, *snapshots.find_receipt_entry(receipt, url))
     return await _fetch_outcome(crawl, url, call)
 
 

@@ -17,15 +17,8 @@ from webdata_nb.contract.fields import http_url
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
 from webdata_nb.toolkit.bridge import synced
-from webdata_nb.toolkit.cache import (
-    cancel_token,
-    eviction,
-    job_claims,
-    job_refs,
-    single_flight,
-    snapshots,
-)
-from webdata_nb.toolkit.cache.eviction import CacheFile
+from webdata_nb.toolkit.cache import job_refs, result_cache, snapshots
+from webdata_nb.toolkit.cache.result_cache import CacheFile
 from webdata_nb.toolkit.frames import frame, schemas
 from webdata_nb.toolkit.session import default_connection
 
@@ -52,7 +45,7 @@ def path() -> Path:
 
 def size() -> int:
     """Return the bytes that all cached results take on disk."""
-    return sum(file.size for file in eviction.cache_files(path()))
+    return sum(file.size for file in result_cache.cache_files(path()))
 
 
 def ls() -> pd.DataFrame:
@@ -72,7 +65,7 @@ def ls() -> pd.DataFrame:
         file         str                    its path; any Parquet reader opens it
         ============ ====================== ==========================================
     """
-    rows = [_describe(file) for file in eviction.cache_files(path())]
+    rows = [_describe(file) for file in result_cache.cache_files(path())]
     rows.sort(key=lambda row: row["at"], reverse=True)
     return frame.build(pa.Table.from_pylist(rows, schema=pa.schema(_COLUMNS)))
 
@@ -117,13 +110,15 @@ def clear(
             f"older_than must be a number of seconds, 0 or more; it is {format_value(older_than)}"
         )
     origin = None if site is None else _origin_of(site)
-    for module in (snapshots, job_refs, single_flight, cancel_token):
-        module.sweep(path())
+    snapshots.sweep(path())
+    job_refs.sweep_refs(path())
+    job_refs.sweep_locks(path())
+    job_refs.sweep_tokens(path())
     claimed_op = "crawl" if site is not None and op is None else op
-    job_claims.remove_abandoned(path(), claimed_op, older_than_s=older_than or 0.0)
+    job_refs.remove_abandoned_claims(path(), claimed_op, older_than_s=older_than or 0.0)
     removed = sum(
-        eviction.remove(file.path)
-        for file in eviction.cache_files(path())
+        result_cache.remove_file(file.path)
+        for file in result_cache.cache_files(path())
         if (op is None or op == _op(file))
         and time.time() - file.at.timestamp() >= (older_than or 0)
         and (origin is None or _is_crawl_of(file, origin))

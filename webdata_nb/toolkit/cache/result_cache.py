@@ -1,42 +1,316 @@
-"""The cache of one request: looks results up, stores them, and serializes identical requests."""
+"""The cache of one request, and the result of a call: its rows, receipt and delivery as a frame.
+
+A cache looks results up, stores them, evicts the oldest ones beyond its size, and finds the request
+most similar to one without a result.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import difflib
+import heapq
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from webdata_nb import caller
+from webdata_nb.contract.replies import ReceiptEntry
 from webdata_nb.contract.states import JobStatus
-from webdata_nb.errors import OfflineError
-from webdata_nb.toolkit.cache import (
-    eviction,
-    job_claims,
-    job_refs,
-    receipt_files,
-    single_flight,
-    snapshots,
-)
-from webdata_nb.toolkit.cache.closest_request import CachedRequest, closest_request
-from webdata_nb.toolkit.cache.job_claims import JobClaim
-from webdata_nb.toolkit.cache.job_refs import JobRef
-from webdata_nb.toolkit.cache.result import CallResult
+from webdata_nb.errors import IncompleteResult, JobCancelled, JobError, OfflineError, WebdataError
+from webdata_nb.suggestions import format_value
+from webdata_nb.toolkit.bridge import set_partial_result
+from webdata_nb.toolkit.cache import job_refs, snapshots
+from webdata_nb.toolkit.cache.job_refs import JobClaim, JobRef
 from webdata_nb.toolkit.cache.snapshots import CacheKey, Snapshot
-from webdata_nb.toolkit.frames import receipt
-from webdata_nb.toolkit.requests.call_options import within
+from webdata_nb.toolkit.frames import arrow_memory, exports, frame, receipt
+from webdata_nb.toolkit.frames.receipt import JobOutcome
+from webdata_nb.toolkit.frames.rows import TableBatch
+from webdata_nb.toolkit.requests.call_options import CallOptions, within
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    import pandas as pd
 
-    from webdata_nb.contract.replies import CrawlStatus, ReceiptEntry, SearchStatus
-    from webdata_nb.toolkit.requests.call_options import CallOptions
+    from webdata_nb.contract.replies import CrawlStatus, SearchStatus
     from webdata_nb.toolkit.requests.job_spec import JobSpec
     from webdata_nb.toolkit.session import ResultScope
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """Rows with their receipt `attrs`, whether fetched, cached, recorded or combined.
+
+    A fetched result gets its `attrs` when the cache stores it. `outcome` tells how its job ended;
+    `receipt_entries` is the full receipt of a crawl. `objects` are the Python values of JSON
+    columns, where they are at hand.
+    """
+
+    table: pa.Table
+    attrs: dict[str, Any] = field(default_factory=dict)
+    objects: dict[str, list[Any]] = field(default_factory=dict)
+    outcome: JobOutcome | None = None
+    receipt_entries: Sequence[ReceiptEntry] | None = None
+
+    @classmethod
+    def from_batch(cls, batch: TableBatch, outcome: JobOutcome) -> CallResult:
+        """Return rows that the service sent."""
+        return cls(batch.table, objects=batch.objects, outcome=outcome)
+
+    @classmethod
+    def from_snapshot(cls, snapshot: Snapshot, state: str = "hit") -> CallResult:
+        """Return the rows of a cached file."""
+        attrs = {**snapshot.attrs, "cache": state, "file": str(snapshot.path)}
+        return cls(snapshot.table, attrs)
+
+    @classmethod
+    def from_recording(cls, path: Path, table: pa.Table, attrs: Mapping[str, Any]) -> CallResult:
+        """Return the rows of a recording."""
+        return cls(table, {**attrs, "cache": "replay", "file": str(path)})
+
+    @property
+    def complete(self) -> bool:
+        """Whether every row is there."""
+        return self.outcome is None or self.outcome.complete
+
+    @property
+    def cache_file(self) -> Path | None:
+        """The cached file of these rows, where there is one."""
+        file = self.attrs.get("file")
+        return None if file is None else Path(file)
+
+    def error(self) -> WebdataError | None:
+        """Return the error that describes how the job ended; None where it succeeded."""
+        return None if self.outcome is None else self.outcome.error()
+
+    def without_creatives_of(self, earlier: Snapshot | None) -> CallResult:
+        """Return the rows whose creative the earlier result did not have."""
+        table = self.table
+        if earlier is not None:
+            known_ids = set(earlier.table["creative_id"].to_pylist())
+            table = table.filter(
+                [creative_id not in known_ids for creative_id in table["creative_id"].to_pylist()]
+            )
+        comparison = {
+            "only_new": True,
+            "compared_with": earlier and str(earlier.path),
+            "known": self.table.num_rows - table.num_rows,
+        }
+        return replace(self, table=table, objects={}, attrs={**self.attrs, **comparison})
+
+
+async def deliver(result: CallResult, options: CallOptions) -> pd.DataFrame:
+    """Return the frame of a result, after writing it to `out` where the call names a file.
+
+    Raises
+    ------
+    JobFailed, JobCancelled, JobTimeout, IncompleteResult
+        Rows are missing; what arrived is on the error.
+    """
+    built = await asyncio.to_thread(_build_frame, result, options)
+    if result.outcome is not None:
+        _raise_or_warn(result.outcome, built, options)
+    else:
+        warn_of_shortcoming(result.attrs)
+    if options.out is not None:
+        try:
+            await asyncio.to_thread(exports.write, options.out, result.table, result.attrs)
+        except OSError as error:
+            error.add_note(f"the rows themselves are safe in {result.attrs['file']}")
+            raise
+    return built
+
+
+def _build_frame(result: CallResult, options: CallOptions) -> pd.DataFrame:
+    built = frame.build(
+        result.table,
+        attrs=result.attrs,
+        dtype_backend=options.dtype_backend,
+        objects=result.objects,
+    )
+    if result.outcome is not None:
+        arrow_memory.trim(result.table)
+    return built
+
+
+def _raise_or_warn(outcome: JobOutcome, built: pd.DataFrame, options: CallOptions) -> None:
+    """Raise or warn where a job did not succeed; the error carries the rows that arrived."""
+    error = outcome.error()
+    if outcome.interrupted:
+        set_partial_result(built)
+    elif isinstance(error, JobCancelled) and options.on_cancel == "partial":
+        return
+    elif isinstance(error, JobError):
+        error.partial = built if len(built) else None
+        raise error
+    elif isinstance(error, IncompleteResult):
+        error.frame = built
+        if options.on_incomplete == "raise":
+            raise error
+        if options.on_incomplete == "warn":
+            caller.warn(f"incomplete result: {error}")
+    elif outcome.rows == 0:
+        caller.warn(receipt.empty_result_reason(outcome))
+    else:
+        warn_of_shortcoming(built.attrs[frame.ATTRS])
+
+
+def warn_of_shortcoming(attrs: Mapping[str, Any]) -> None:
+    """Warn where a receipt says that the rows may not be the wanted ones."""
+    if attrs.get("warning"):
+        caller.warn(f"{attrs['kind']} {attrs['subject']}: {attrs['warning']}")
+
+
+_MAX_FILES: Final = 500
+_MAX_DIFFERENCES: Final = 3
+_SIMILARITY: Final = 0.6
+# The fields that `subject` describes.
+_SUBJECT_FIELDS: Final = frozenset({"query", "url", "advertiser_id"})
+
+
+@dataclass(frozen=True, slots=True)
+class CachedRequest:
+    """A request with a cached result, without secrets, and the time of the result."""
+
+    op: str
+    subject: str
+    request: Mapping[str, Any]
+    at: datetime
+
+    def similarity(self, other: CachedRequest) -> float:
+        """Return the similarity of the subjects from 0 to 1, less a little for each difference."""
+        ratio = difflib.SequenceMatcher(None, self.subject, other.subject).ratio()
+        return ratio - 0.01 * len(self.differences(other))
+
+    def differences(self, other: CachedRequest) -> list[str]:
+        """Return the options that differ, as `name=value (not value)`."""
+        own, options = _options(self.request), _options(other.request)
+        return [
+            f"{name}={_format_option(own, name)} (not {_format_option(options, name)})"
+            for name in {**own, **options}
+            if own.get(name) != options.get(name)
+        ]
+
+    def describe(self, wanted: CachedRequest) -> str:
+        """Return a clause that says what was cached and how it differs from `wanted`."""
+        text = f"{self.op} {receipt.shorten(self.subject)} of {self.at:%Y-%m-%d %H:%M} UTC"
+        differences = self.differences(wanted)
+        if differences:
+            more = len(differences) - _MAX_DIFFERENCES
+            listed = ", ".join(differences[:_MAX_DIFFERENCES])
+            return f"{text} with {listed}{f' and {more} more' if more > 0 else ''}"
+        return text if self.subject != wanted.subject else f"{text}, with another key or headers"
+
+
+def closest_request(root: Path, wanted: CachedRequest, service: str) -> CachedRequest | None:
+    """Return the most similar request to `service` with a cached result; None if none is similar.
+
+    Only the newest results are compared.
+    """
+    files = heapq.nlargest(
+        _MAX_FILES,
+        (file for file in snapshots.all_files(root) if _op_of_path(file[0]) == wanted.op),
+        key=lambda file: file[1],
+    )
+    best = max(_requests(files, service), key=wanted.similarity, default=None)
+    if best is None or wanted.similarity(best) < _SIMILARITY:
+        return None
+    return best
+
+
+def _requests(files: list[tuple[Path, datetime]], service: str) -> Iterator[CachedRequest]:
+    for path, at in files:
+        with suppress(OSError, ValueError, pa.ArrowException):
+            footer = pq.read_metadata(path)
+            stored = orjson.loads((footer.metadata or {}).get(b"PANDAS_ATTRS", b"{}"))
+            attrs = stored.get("webdata", {})
+            if attrs.get("service") == service:
+                subject, request = attrs.get("subject") or "", attrs.get("request") or {}
+                yield CachedRequest(_op_of_path(path), subject, request, at)
+
+
+def _op_of_path(path: Path) -> str:
+    return path.parent.parent.name
+
+
+def _options(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a request without its subject, those of pages by their own name."""
+    options: dict[str, Any] = {}
+    for name, value in request.items():
+        if name == "scrape_options" and isinstance(value, Mapping):
+            options |= _options(value)
+        elif name not in _SUBJECT_FIELDS:
+            options[name] = value
+    return options
+
+
+def _format_option(options: Mapping[str, Any], name: str) -> str:
+    return format_value(options[name]) if name in options else "the default"
+
+
+@dataclass(frozen=True, slots=True)
+class CacheFile:
+    """A cached result: its path, the time it was taken, and its bytes on disk."""
+
+    path: Path
+    at: datetime
+    size: int
+
+
+def files_to_evict(
+    files: Sequence[CacheFile], max_bytes: int, in_use: Path | None = None
+) -> list[CacheFile]:
+    """Return the oldest files whose removal brings the cache down to `max_bytes`."""
+    total = sum(file.size for file in files)
+    evicted: list[CacheFile] = []
+    for file in sorted(files, key=lambda file: (file.at, file.path)):
+        if total <= max_bytes:
+            break
+        if file.path != in_use:
+            evicted.append(file)
+            total -= file.size
+    return evicted
+
+
+def shrink(root: Path, max_bytes: int, in_use: Path | None = None) -> int:
+    """Remove results until the cache takes at most `max_bytes`; return how many were removed."""
+    evicted = files_to_evict(list(cache_files(root)), max_bytes, in_use)
+    return sum(remove_file(file.path) for file in evicted)
+
+
+def cache_files(root: Path) -> Iterator[CacheFile]:
+    """Yield each cached result, with the size of its receipt added to its own."""
+    for path, at in snapshots.all_files(root):
+        with suppress(OSError):
+            yield CacheFile(path, at, path.stat().st_size + _receipt_size(path))
+
+
+def remove_file(path: Path) -> bool:
+    """Remove a result and its receipt; False where the file is gone or held open."""
+    try:
+        path.unlink()
+    except OSError:  # already gone, or open in another program on Windows
+        return False
+    with suppress(OSError):
+        snapshots.receipt_path(path).unlink(missing_ok=True)
+    with suppress(OSError):
+        path.parent.rmdir()  # fails while it holds another snapshot
+    return True
+
+
+def _receipt_size(path: Path) -> int:
+    try:
+        return snapshots.receipt_path(path).stat().st_size
+    except OSError:
+        return 0
+
 
 # The provider that searches the local index, and the marker that a crawl of the index leaves.
 _LOCAL_INDEX: Final = "local"
@@ -185,7 +459,7 @@ class ResultCache:
             yield
             return
         async with AsyncExitStack() as stack:
-            acquired = stack.enter_async_context(single_flight.lock(self.root, self.key))
+            acquired = stack.enter_async_context(job_refs.single_flight(self.root, self.key))
             await within(self.options.timeout_s, acquired)
             yield
 
@@ -202,7 +476,7 @@ class ResultCache:
             return
         since = None if spec.since is None else spec.since.fields
         refresh = self.options.refresh
-        async with job_claims.claim(self.root, self.key, since, refresh=refresh) as claim:
+        async with job_refs.claim(self.root, self.key, since, refresh=refresh) as claim:
             yield claim
 
     def may_join(self, claim: JobClaim, status: SearchStatus | CrawlStatus) -> bool:
@@ -271,7 +545,7 @@ class ResultCache:
         self._mark_crawl()
         if self.options.cache:
             with suppress(OSError):
-                eviction.shrink(self.root, self.options.settings.cache_bytes)
+                shrink(self.root, self.options.settings.cache_bytes)
 
     def _write(
         self, table: pa.Table, attrs: Mapping[str, Any], at: datetime, *, of_list: bool
@@ -282,7 +556,7 @@ class ResultCache:
             durable = not of_list
             path = snapshots.put(self.root, self.key, table, attrs, now=at, durable=durable).path
             if not of_list:
-                eviction.shrink(self.root, self.options.settings.cache_bytes, in_use=path)
+                shrink(self.root, self.options.settings.cache_bytes, in_use=path)
         except OSError as error:
             if self.root not in _unwritable_roots:
                 _unwritable_roots.add(self.root)
@@ -331,6 +605,6 @@ def find_job_ref(job_id: str, options: CallOptions) -> JobRef | None:
 def _write_receipt(path: Path, entries: Sequence[ReceiptEntry]) -> None:
     """Write the receipt beside the rows; the rows are valid without it."""
     try:
-        receipt_files.write(path, entries)
+        snapshots.write_receipt(path, entries)
     except OSError as error:
         log.warning("the receipt beside %s cannot be written: %s", path, error)

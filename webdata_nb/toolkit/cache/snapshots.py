@@ -2,25 +2,30 @@
 
 A file is `{root}/v1/{op}/{digest}/{UTC timestamp}-{checksum}.parquet`. It is never overwritten, so
 readers need no lock. Its name ends with a checksum of its bytes: a truncated, altered or misplaced
-file counts as a miss.
+file counts as a miss. Beside it are the full receipt of a crawl, and the pages of an unfinished
+listing of creatives, from which the next call resumes.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
+import os
+import re
 import time
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote
 
 import orjson
 import pyarrow as pa
 
+from webdata_nb.contract.replies import ReceiptEntry
 from webdata_nb.toolkit.frames import parquet, private_files, schemas
 from webdata_nb.toolkit.frames.schemas import TableName
 
@@ -256,3 +261,123 @@ def sweep(root: Path, *, older_than_s: float = _ORPHAN_S) -> int:
 
 
 _swept: Final[set[Path]] = set()
+
+
+RECEIPT_SCHEMA: Final = pa.schema([(name, schemas.TEXT) for name in ("url", "outcome", "detail")])
+_RECEIPT_VERSION: Final = "receipt/1"
+_MAX_VARIANTS: Final = 5
+_IGNORED_PARTS: Final = re.compile(r"^https?://(?:www\.)?|:(?:80|443)(?=/|$)|[?&]$")
+
+
+def receipt_path(path: Path) -> Path:
+    """Return the receipt file of a cached crawl; its name differs from those of snapshots."""
+    return path.with_name(f"receipt-{path.name}")
+
+
+def write_receipt(path: Path, entries: Sequence[ReceiptEntry]) -> Path:
+    """Write the receipt of the crawl in `path`.
+
+    Raises
+    ------
+    OSError
+        The cache directory cannot be written.
+    """
+    columns = {
+        name: pa.array([getattr(entry, name) for entry in entries], schemas.TEXT)
+        for name in RECEIPT_SCHEMA.names
+    }
+    data = parquet.encode(
+        pa.table(columns, schema=RECEIPT_SCHEMA), own={"schema": _RECEIPT_VERSION}, attrs={}
+    )
+    target = receipt_path(path)
+    parquet.write_atomically(target, data, owner_only=True)
+    return target
+
+
+def read_receipt(path: Path) -> list[ReceiptEntry] | None:
+    """Return the receipt of the crawl in `path`; None where it is missing or unreadable."""
+    try:
+        document = parquet.ParquetDocument(receipt_path(path).read_bytes())
+        if document.own.get("schema") != _RECEIPT_VERSION:
+            return None
+        rows = document.read(RECEIPT_SCHEMA.names).to_pylist()
+        return [ReceiptEntry(**row) for row in rows]
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, pa.ArrowException) as error:
+        log.warning("ignored a damaged receipt, %s: %s", receipt_path(path), error)
+        return None
+
+
+def find_receipt_entry(
+    entries: Iterable[ReceiptEntry], url: str
+) -> tuple[ReceiptEntry | None, tuple[ReceiptEntry, ...]]:
+    """Return the entry of `url`, and entries of URLs that are equal once normalized."""
+    normalized = normalize_url(url)
+    variants = [entry for entry in entries if normalize_url(entry.url) == normalized]
+    exact = next((entry for entry in variants if entry.url == url), None)
+    return exact, tuple(entry for entry in variants if entry is not exact)[:_MAX_VARIANTS]
+
+
+def normalize_url(url: str) -> str:
+    """Drop what rarely distinguishes pages.
+
+    These are the scheme, `www.`, a default port, letter case, percent-encoding, a trailing slash
+    and the fragment.
+    """
+    stripped = url.strip().partition("#")[0]
+    stripped = unquote(_IGNORED_PARTS.sub("", stripped.lower()))
+    path, question_mark, query = stripped.partition("?")
+    return path.rstrip("/") + question_mark + query
+
+
+# Cursors expire within a day; older pages would belong to another listing.
+PARTIAL_EXPIRES_S: Final = 24 * 3600.0
+_PARTIAL_NAME: Final = "unfinished.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class PartialListing:
+    """The pages of one listing in their order, one JSON line each."""
+
+    path: Path
+    root: Path
+
+    @classmethod
+    def of(cls, root: Path, key: CacheKey) -> PartialListing:
+        """Return the stored pages of a cache key."""
+        return cls(key.folder(root) / _PARTIAL_NAME, root)
+
+    def pages(self) -> list[dict[str, Any]]:
+        """Return the stored pages up to the first damaged line."""
+        pages: list[dict[str, Any]] = []
+        with suppress(OSError, orjson.JSONDecodeError):
+            if time.time() - self.path.stat().st_mtime > PARTIAL_EXPIRES_S:
+                return []
+            for line in self.path.read_bytes().splitlines():
+                pages.append(orjson.loads(line))  # noqa: PERF401 - keeps those before a bad line
+        return pages
+
+    def append(self, page: dict[str, Any]) -> None:
+        """Store one more page; the listing continues where that fails."""
+        self._write("ab", _line(page))
+
+    def delete(self) -> None:
+        """Delete the pages: the listing is complete."""
+        with suppress(OSError):
+            self.path.unlink(missing_ok=True)
+
+    def _write(self, mode: str, data: bytes) -> None:
+        try:
+            private_files.make_folder(self.path.parent, self.root)
+            self.path.touch(mode=private_files.FILE_MODE)
+            with self.path.open(mode) as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            log.info("an unfinished listing cannot be stored: %s", error)
+
+
+def _line(page: dict[str, Any]) -> bytes:
+    return orjson.dumps(page, option=orjson.OPT_APPEND_NEWLINE)

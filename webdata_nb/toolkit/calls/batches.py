@@ -22,8 +22,7 @@ from webdata_nb.errors import (
     OfflineError,
     WebdataError,
 )
-from webdata_nb.toolkit.cache.result import CallResult, warn_of_shortcoming
-from webdata_nb.toolkit.cache.result_cache import ResultCache
+from webdata_nb.toolkit.cache.result_cache import CallResult, ResultCache, warn_of_shortcoming
 from webdata_nb.toolkit.calls import budget, single_call
 from webdata_nb.toolkit.calls.combined_progress import CombinedProgress
 from webdata_nb.toolkit.calls.multi_input import MAX_CONCURRENT_INPUTS

@@ -28,8 +28,7 @@ from webdata_nb.errors import (
     OfflineError,
 )
 from webdata_nb.suggestions import format_value
-from webdata_nb.toolkit.cache.result import CallResult, deliver
-from webdata_nb.toolkit.cache.result_cache import ResultCache
+from webdata_nb.toolkit.cache.result_cache import CallResult, ResultCache, deliver
 from webdata_nb.toolkit.calls import budget, single_call
 from webdata_nb.toolkit.client import job_wait
 from webdata_nb.toolkit.client.client import Client

@@ -11,8 +11,8 @@ from typing import Final
 
 from webdata_nb.errors import JobCancelled, WebdataError, WorkerLost
 from webdata_nb.toolkit.bridge import PARTIAL_RESULT_S, PORTAL
-from webdata_nb.toolkit.cache.cancel_token import CancelToken
-from webdata_nb.toolkit.cache.result import CallResult
+from webdata_nb.toolkit.cache.job_refs import CancelToken
+from webdata_nb.toolkit.cache.result_cache import CallResult
 from webdata_nb.toolkit.requests.call_options import CallOptions
 from webdata_nb.toolkit.requests.job_spec import JobSpec
 

@@ -19,8 +19,8 @@ from webdata_nb.errors import (
     WebdataError,
 )
 from webdata_nb.toolkit.bridge import set_partial_result
-from webdata_nb.toolkit.cache.cancel_token import CancelToken
-from webdata_nb.toolkit.cache.result import CallResult, deliver
+from webdata_nb.toolkit.cache.job_refs import CancelToken
+from webdata_nb.toolkit.cache.result_cache import CallResult, deliver
 from webdata_nb.toolkit.calls import page_list, single_call
 from webdata_nb.toolkit.calls.combined_progress import CombinedProgress
 from webdata_nb.toolkit.calls.executor import InputResult, InputRunner, run_on_executor

@@ -22,8 +22,7 @@ from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.errors import JobFailed, NotSupported, WebdataError
 from webdata_nb.foreign_json import decode_json
 from webdata_nb.page.urls import canonical_url
-from webdata_nb.toolkit.cache.result import CallResult
-from webdata_nb.toolkit.cache.result_cache import ResultCache
+from webdata_nb.toolkit.cache.result_cache import CallResult, ResultCache
 from webdata_nb.toolkit.calls import single_call
 from webdata_nb.toolkit.calls.executor import InputResult
 from webdata_nb.toolkit.calls.single_call import TRANSIENT_ERRORS, stale_result

@@ -22,7 +22,7 @@ from webdata_nb import __version__
 from webdata_nb.errors import InvalidArgument, OfflineError, WebdataError
 from webdata_nb.suggestions import format_path
 from webdata_nb.toolkit.bridge import set_partial_result
-from webdata_nb.toolkit.cache.result import CallResult, deliver
+from webdata_nb.toolkit.cache.result_cache import CallResult, deliver
 from webdata_nb.toolkit.calls import budget, multi_input, partition_task
 from webdata_nb.toolkit.calls.multi_input import MAX_CONCURRENT_INPUTS
 from webdata_nb.toolkit.calls.partition_task import Partition, PartitionCall, PartitionOutcome

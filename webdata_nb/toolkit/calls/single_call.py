@@ -26,9 +26,8 @@ from webdata_nb.errors import (
     ServiceFault,
     WebdataError,
 )
-from webdata_nb.toolkit.cache.job_claims import JobClaim
-from webdata_nb.toolkit.cache.result import CallResult, deliver
-from webdata_nb.toolkit.cache.result_cache import ResultCache
+from webdata_nb.toolkit.cache.job_refs import JobClaim
+from webdata_nb.toolkit.cache.result_cache import CallResult, ResultCache, deliver
 from webdata_nb.toolkit.calls.provider_notice import announce_providers
 from webdata_nb.toolkit.display.progress import Listener
 from webdata_nb.toolkit.display.progress_view import UNITS

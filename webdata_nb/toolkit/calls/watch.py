@@ -15,7 +15,7 @@ import orjson
 from webdata_nb.contract.requests import CrawlRequest
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.errors import InvalidArgument, JobCancelled, OfflineError, WatchRunning
-from webdata_nb.toolkit.cache import receipt_files, single_flight
+from webdata_nb.toolkit.cache import job_refs, snapshots
 from webdata_nb.toolkit.cache.result_cache import ResultCache
 from webdata_nb.toolkit.calls import single_call
 from webdata_nb.toolkit.frames import frame
@@ -103,7 +103,7 @@ class Watch:
             try:
                 path = await asyncio.to_thread(self._lock_path)
                 async with asyncio.timeout(self.options.timeout_s):
-                    lock = single_flight.lock_file(path, wait=self.wait)
+                    lock = job_refs.lock_file(path, wait=self.wait)
                     await stack.enter_async_context(lock)
             except TimeoutError:
                 raise WatchRunning(
@@ -121,7 +121,7 @@ class Watch:
             self.file.check()
             return self.file.lock_path(self._id)
         cache = ResultCache.of_spec(self.spec, self.options)
-        return single_flight.lock_path(cache.root, f"watch-{cache.key.digest}")
+        return job_refs.lock_path(cache.root, f"watch-{cache.key.digest}")
 
     @property
     def _id(self) -> str:
@@ -143,7 +143,7 @@ class Watch:
         return KnownSite.of_first(self._visit(pages, snapshot.path))
 
     def _visit(self, crawl: pd.DataFrame, file: str | Path | None) -> SiteVisit:
-        entries = None if file is None else receipt_files.read(Path(file))
+        entries = None if file is None else snapshots.read_receipt(Path(file))
         return SiteVisit.of_crawl(crawl, entries, self.fields)
 
     def _finish(self, known: KnownSite | None, crawl: pd.DataFrame) -> pd.DataFrame:

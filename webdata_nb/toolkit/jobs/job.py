@@ -20,8 +20,7 @@ from webdata_nb.suggestions import format_value
 from webdata_nb.toolkit.bridge import blocking, synced
 from webdata_nb.toolkit.cache import snapshots
 from webdata_nb.toolkit.cache.job_refs import JobRef
-from webdata_nb.toolkit.cache.result import CallResult, deliver
-from webdata_nb.toolkit.cache.result_cache import ResultCache
+from webdata_nb.toolkit.cache.result_cache import CallResult, ResultCache, deliver
 from webdata_nb.toolkit.client import job_wait, progress_events
 from webdata_nb.toolkit.client.client import Client
 from webdata_nb.toolkit.display import object_html

@@ -29,9 +29,8 @@ from webdata_nb.errors import (
     NotSupported,
     WebdataError,
 )
-from webdata_nb.toolkit.cache.job_claims import JobClaim
-from webdata_nb.toolkit.cache.result import CallResult
-from webdata_nb.toolkit.cache.result_cache import ResultCache
+from webdata_nb.toolkit.cache.job_refs import JobClaim
+from webdata_nb.toolkit.cache.result_cache import CallResult, ResultCache
 from webdata_nb.toolkit.client import job_wait, paging
 from webdata_nb.toolkit.client.client import Client
 from webdata_nb.toolkit.frames import rows

@@ -18,7 +18,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from webdata_nb.errors import NotRecorded
-from webdata_nb.toolkit.cache import receipt_files
+from webdata_nb.toolkit.cache import snapshots
 from webdata_nb.toolkit.cache.snapshots import CacheKey
 from webdata_nb.toolkit.frames import parquet
 from webdata_nb.toolkit.frames.parquet import ParquetDocument
@@ -76,15 +76,15 @@ def put(
     if number == 1:
         for earlier_file in _files(folder, key):
             earlier_file.unlink(missing_ok=True)
-            receipt_files.receipt_path(earlier_file).unlink(missing_ok=True)
+            snapshots.receipt_path(earlier_file).unlink(missing_ok=True)
     slug = re.sub(r"[^A-Za-z0-9]+", "-", subject).strip("-")[:_SLUG_LENGTH].lower()
     path = folder / f"{key.op}-{slug}-{key.digest[:16]}-{number:03d}.parquet"
     file_metadata = {"digest": key.digest}
     data = parquet.encode(table, own=file_metadata, attrs={**attrs, "file": None})
     parquet.write_atomically(path, data)
-    if cached is not None and receipt_files.receipt_path(cached).is_file():
+    if cached is not None and snapshots.receipt_path(cached).is_file():
         parquet.write_atomically(
-            receipt_files.receipt_path(path), receipt_files.receipt_path(cached).read_bytes()
+            snapshots.receipt_path(path), snapshots.receipt_path(cached).read_bytes()
         )
     return path
 

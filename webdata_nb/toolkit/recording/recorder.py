@@ -11,7 +11,7 @@ from webdata_nb.contract.events import Progress
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.errors import NotRecorded
 from webdata_nb.toolkit.cache.job_refs import JobRef
-from webdata_nb.toolkit.cache.result import CallResult
+from webdata_nb.toolkit.cache.result_cache import CallResult
 from webdata_nb.toolkit.frames import rows, schemas
 from webdata_nb.toolkit.recording import cassette
 

@@ -12,9 +12,8 @@ from pydantic import ValidationError
 
 from webdata_nb.contract.replies import CreativesReply
 from webdata_nb.errors import IncompleteResult, WebdataError
-from webdata_nb.toolkit.cache.partials import PartialListing
-from webdata_nb.toolkit.cache.result import CallResult
-from webdata_nb.toolkit.cache.result_cache import ResultCache
+from webdata_nb.toolkit.cache.result_cache import CallResult, ResultCache
+from webdata_nb.toolkit.cache.snapshots import PartialListing
 from webdata_nb.toolkit.client import paging
 from webdata_nb.toolkit.frames.receipt import JobOutcome, of_creatives
 from webdata_nb.toolkit.frames.rows import TableBatch, batch, trimmed_batch

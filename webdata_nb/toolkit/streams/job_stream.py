@@ -19,7 +19,7 @@ from webdata_nb.toolkit.jobs import runner
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from webdata_nb.toolkit.cache.job_claims import JobClaim
+    from webdata_nb.toolkit.cache.job_refs import JobClaim
     from webdata_nb.toolkit.client.client import Client
     from webdata_nb.toolkit.display.progress import Listener
     from webdata_nb.toolkit.frames.rows import Row, TableBatch
