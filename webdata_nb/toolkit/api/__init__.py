@@ -50,7 +50,7 @@ from webdata_nb.toolkit.jobs.listings import (
     usage_df,
     weights_df,
 )
-from webdata_nb.toolkit.recording.context import record, replay
+from webdata_nb.toolkit.recording.cassette import record, replay
 from webdata_nb.toolkit.stream import Stream
 
 __all__ = [

@@ -33,7 +33,7 @@ from webdata_nb.toolkit.frames import dataset, frame, receipt, rows, stacked
 from webdata_nb.toolkit.frames.rows import TableBatch
 from webdata_nb.toolkit.frames.stacked import InputRows
 from webdata_nb.toolkit.jobs.progress_scope import show_progress
-from webdata_nb.toolkit.recording import recorder
+from webdata_nb.toolkit.recording import cassette
 from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.requests.call_options import PARTITION_NEEDS, CallOptions, FanOutOptions
 from webdata_nb.toolkit.requests.inputs import (
@@ -45,8 +45,7 @@ from webdata_nb.toolkit.requests.inputs import (
 from webdata_nb.toolkit.requests.job_spec import JobSpec
 from webdata_nb.toolkit.stream import Stream, merged
 from webdata_nb.toolkit.streams import creatives_listing, job_stream
-from webdata_nb.toolkit.streams.job_stream import StreamContext
-from webdata_nb.toolkit.streams.stream_stats import StreamStats
+from webdata_nb.toolkit.streams.job_stream import StreamContext, StreamStats
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -250,7 +249,7 @@ class _StreamLoop:
         if stats.input.error is not None:
             raise stats.input.error
         if options.settings.replay is not None:
-            result = await recorder.replay_call(options.settings.replay, spec)
+            result = await cassette.replay_call(options.settings.replay, spec)
             for batch in self._split_result(stats, result):
                 yield batch
             return
@@ -264,7 +263,7 @@ class _StreamLoop:
         complete = stats.outcome is None or stats.outcome.error() is None
         if folder is not None and complete:
             result = CallResult(stacked.concat(tables), stats.receipt() or {})
-            await recorder.record_call(folder, spec, result)
+            await cassette.record_call(folder, spec, result)
 
     async def _cached_or_fetched_batches(
         self, stats: StreamStats, options: CallOptions

@@ -35,7 +35,7 @@ from webdata_nb.toolkit.frames import receipt
 from webdata_nb.toolkit.frames.receipt import JobOutcome
 from webdata_nb.toolkit.jobs import runner
 from webdata_nb.toolkit.jobs.progress_scope import show_progress
-from webdata_nb.toolkit.recording import recorder
+from webdata_nb.toolkit.recording import cassette
 from webdata_nb.toolkit.requests.call_options import CallOptions
 from webdata_nb.toolkit.requests.job_spec import JobSpec
 from webdata_nb.toolkit.streams import creatives_listing
@@ -78,7 +78,7 @@ async def run(spec: JobSpec, options: CallOptions) -> pd.DataFrame:
 async def fetch_result(spec: JobSpec, options: CallOptions) -> CallResult:
     """Return the rows of one request: recorded, cached or from the service."""
     if options.settings.replay is not None:
-        return await recorder.replay_call(options.settings.replay, spec)
+        return await cassette.replay_call(options.settings.replay, spec)
     if spec.only_new:
         result = await _fetch_new_creatives(spec, options)
     elif spec.since is not None:
@@ -86,7 +86,7 @@ async def fetch_result(spec: JobSpec, options: CallOptions) -> CallResult:
     else:
         result = await _look_up_or_fetch(spec, options)
     if options.settings.record is not None and result.complete:
-        await recorder.record_call(options.settings.record, spec, result)
+        await cassette.record_call(options.settings.record, spec, result)
     return result
 
 

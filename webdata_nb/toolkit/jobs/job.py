@@ -29,9 +29,8 @@ from webdata_nb.toolkit.display.progress_view import UNITS
 from webdata_nb.toolkit.frames import exports, frame, receipt
 from webdata_nb.toolkit.frames.audit.pages import PAGE_FACTS
 from webdata_nb.toolkit.jobs import runner
-from webdata_nb.toolkit.jobs.background_progress import LivePanel, can_show_panel
-from webdata_nb.toolkit.jobs.progress_scope import show_progress
-from webdata_nb.toolkit.recording import recorder
+from webdata_nb.toolkit.jobs.progress_scope import LivePanel, can_show_panel, show_progress
+from webdata_nb.toolkit.recording import cassette
 from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.requests.call_options import CallOptions
 from webdata_nb.toolkit.requests.options import OnCancel, OnIncomplete
@@ -124,7 +123,7 @@ class Job:
             options = CallOptions.of(session=self._connection)
             if options.settings.replay is not None:
                 self._set_progress(
-                    await recorder.replay_job_progress(options.settings.replay, self._job_ref)
+                    await cassette.replay_job_progress(options.settings.replay, self._job_ref)
                 )
                 return self._progress
             async with self._connection.client(options.settings) as client:
@@ -426,10 +425,10 @@ class Job:
     async def _collect(self, options: CallOptions) -> CallResult:
         """Return the rows, replayed or recorded where the settings ask for it."""
         if options.settings.replay is not None:
-            return await recorder.replay_job_result(options.settings.replay, self._job_ref)
+            return await cassette.replay_job_result(options.settings.replay, self._job_ref)
         result = await self._look_up_or_fetch(options)
         if options.settings.record is not None and result.complete:
-            await recorder.record_job_result(options.settings.record, self._job_ref, result)
+            await cassette.record_job_result(options.settings.record, self._job_ref, result)
         return result
 
     async def _look_up_or_fetch(self, options: CallOptions) -> CallResult:

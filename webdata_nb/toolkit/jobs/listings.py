@@ -273,5 +273,7 @@ async def fetch_listing(
         **facts(),
     }
     if settings.record is not None:
-        await asyncio.to_thread(cassette.put, settings.record, key, subject, listing, attrs)
+        await asyncio.to_thread(
+            cassette.write_result, settings.record, key, subject, listing, attrs
+        )
     return listing, attrs

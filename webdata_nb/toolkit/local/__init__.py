@@ -15,17 +15,18 @@ from webdata_nb.contract.local import SessionSettings
 from webdata_nb.errors import LocalServiceError
 from webdata_nb.settings import Settings
 from webdata_nb.toolkit.local.data_dir import DataDirectory, resolve_data_directory
-from webdata_nb.toolkit.local.handshake import (
+from webdata_nb.toolkit.local.process import REMOTE_HINT, log_tail, start_service
+from webdata_nb.toolkit.local.service_lease import (
     POLL_S,
     DiscoveredService,
+    LocalService,
     ServiceAction,
     choose_action,
     discover,
     refusal_message,
     request_stop,
+    session_settings_of,
 )
-from webdata_nb.toolkit.local.heartbeat import LocalService, session_settings_of
-from webdata_nb.toolkit.local.process import REMOTE_HINT, log_tail, start_service
 
 __all__ = [
     "DataDirectory",

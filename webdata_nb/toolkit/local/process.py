@@ -19,7 +19,7 @@ import webdata_nb
 from webdata_nb.contract import local
 from webdata_nb.errors import LocalServiceError
 from webdata_nb.toolkit.local.data_dir import DataDirectory, is_full
-from webdata_nb.toolkit.local.handshake import load_http_client
+from webdata_nb.toolkit.local.service_lease import load_http_client
 
 REMOTE_HINT: Final = "Set WEBDATA_BASE_URL and WEBDATA_API_KEY to use a service elsewhere instead."
 _MAX_LOG_BYTES: Final = 1_000_000
