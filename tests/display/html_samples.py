@@ -14,7 +14,7 @@ from webdata_nb.contract.events import Progress
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.toolkit.api import Session, connect
 from webdata_nb.toolkit.cache.job_refs import JobRef
-from webdata_nb.toolkit.display import bars, object_html, panel
+from webdata_nb.toolkit.display import bars, panel
 from webdata_nb.toolkit.display.progress_view import Inputs, View
 from webdata_nb.toolkit.frames import frame, rows, schemas
 from webdata_nb.toolkit.frames.schemas import TableName
@@ -40,7 +40,7 @@ def others(texts: list[str]) -> list[str]:
     """Return what is drawn besides frames: galleries, bars, panels, jobs."""
     made = [gallery(creatives(texts), max_cards=len(texts))._repr_html_()]
     for text in texts:
-        made.append(object_html.bundle(text, text, text)["text/html"])
+        made.append(bars.object_bundle(text, text, text)["text/html"])
         made += _of_progress(text)
     with connect() as session:
         return made + [_of_job(text, session) for text in texts]

@@ -12,7 +12,7 @@ from tests.frames.test_rows import CRAWLED
 from tests.requirements import require, require_module
 from webdata_nb import gallery, show
 from webdata_nb.toolkit.api import frame_formatter
-from webdata_nb.toolkit.display import bars, object_html
+from webdata_nb.toolkit.display import bars
 from webdata_nb.toolkit.display.progress_view import View
 from webdata_nb.toolkit.frames import frame, rows, schemas
 from webdata_nb.toolkit.frames.call_receipt import CallReceipt
@@ -83,7 +83,7 @@ def outputs() -> list[str]:
         gallery(frame.build(rows.to_table("creatives", creatives)))._repr_html_(),
         bars.render_html(running),
         bars.render_html(ended),
-        object_html.bundle("x", "https://a.test/not-there: not seen", "job")["text/html"],
+        bars.object_bundle("x", "https://a.test/not-there: not seen", "job")["text/html"],
         CallReceipt(line=LINE, file="/home/me/.cache/webdata/v1/crawl/x.parquet")._repr_html_(),
     ]
 

@@ -17,7 +17,7 @@ from tests.display import hostile, html_samples
 from tests.requirements import require
 from webdata_nb import show
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.toolkit.display import cell_html
+from webdata_nb.toolkit.display import tables
 from webdata_nb.toolkit.frames import frame, rows, schemas
 
 
@@ -148,7 +148,7 @@ def test_only_a_frame_is_shown() -> None:
     ],
 )
 def test_links_lead_to_the_web_alone(text: str, *, is_link: bool) -> None:
-    assert cell_html.is_web_address(text) is is_link
+    assert tables.is_web_address(text) is is_link
 
 
 def test_own_payloads_in_every_field_are_text() -> None:

@@ -9,7 +9,7 @@ import ipywidgets  # type: ignore[import-untyped]
 import pytest
 
 from tests.display.test_bars import Tags, hostile
-from webdata_nb.toolkit.display import click_listener, panel
+from webdata_nb.toolkit.display import panel
 from webdata_nb.toolkit.display.panel import Widgets
 from webdata_nb.toolkit.display.progress_view import View
 
@@ -82,7 +82,7 @@ class Odd:
 @pytest.mark.parametrize("kernel", [None, Unknown(), Odd()])
 def test_a_kernel_of_another_kind_is_left_alone(kernel: object) -> None:
     button, clicked = ipywidgets.Button(), []
-    with click_listener.listen_for_clicks(kernel, button, lambda: clicked.append(1)) as pump:
+    with panel.listen_for_clicks(kernel, button, lambda: clicked.append(1)) as pump:
         pump()
         button.click()  # as an idle kernel passes it on
     button.click()

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webdata_nb.toolkit.display.progress_rate import WINDOW_S, ProgressRate
 from webdata_nb.toolkit.display.progress_view import (
+    WINDOW_S,
     Inputs,
+    ProgressRate,
     View,
     counts,
     duration,

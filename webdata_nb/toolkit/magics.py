@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from webdata_nb.toolkit.api import crawl_df, frame_formatter, search_df
-from webdata_nb.toolkit.display import magic_output
+from webdata_nb.toolkit.display import bars
 from webdata_nb.toolkit.requests.flags import add_flags, passed_options, word_list
 from webdata_nb.toolkit.requests.options import (
     CommandOptions,
@@ -49,7 +49,7 @@ class MagicParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise the error that IPython shows without a traceback."""
-        raise magic_output.usage_error(f"{message}\n{self.format_usage().strip()}")
+        raise bars.usage_error(f"{message}\n{self.format_usage().strip()}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def _line_magic(shell: Any, magic: LineMagic) -> Callable[[str], pd.DataFrame | 
     def run(line: str) -> pd.DataFrame | None:
         args = _parse_line(magic.parser, line)
         if args.help:
-            magic_output.show(magic.parser.format_help())
+            bars.show_output(magic.parser.format_help())
             return None
         df = magic.run(args)
         if args.output is None:

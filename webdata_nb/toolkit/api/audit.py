@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.suggestions import format_value
-from webdata_nb.toolkit.display import audit_figure
+from webdata_nb.toolkit.display import plots
 from webdata_nb.toolkit.display.audit_report import ReportRow, report_html
 from webdata_nb.toolkit.frames import exports, frame, parquet, series
 from webdata_nb.toolkit.frames.audit.findings import FINDING_COLUMNS
@@ -98,7 +98,7 @@ def plot_audit(findings: pd.DataFrame) -> Figure:
     title = f"Audit of {subject}" if subject else "Site audit"
     pages = _pages(findings)
     of_pages = "" if pages is None else f", {pages:,} pages"
-    return audit_figure.audit_figure(order, f"{title}: {len(rows):,} findings{of_pages}")
+    return plots.audit_figure(order, f"{title}: {len(rows):,} findings{of_pages}")
 
 
 def _require_findings(findings: object) -> None:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.toolkit.display import plots, site_figure
-from webdata_nb.toolkit.display.site_figure import SiteColors
-from webdata_nb.toolkit.display.site_tree import SitePage
+from webdata_nb.toolkit.display.site_figure import SiteColors, SitePage
 from webdata_nb.toolkit.frames import series
 from webdata_nb.toolkit.requests import arguments
 

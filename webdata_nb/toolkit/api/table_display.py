@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING
 
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.suggestions import format_value
-from webdata_nb.toolkit.display import gallery as drawing
-from webdata_nb.toolkit.display import row_table
+from webdata_nb.toolkit.display import tables
+from webdata_nb.toolkit.display import tables as drawing
 from webdata_nb.toolkit.frames import records
 from webdata_nb.toolkit.requests import arguments
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from webdata_nb.toolkit.display.gallery import Gallery
-    from webdata_nb.toolkit.display.row_table import Sheet
+    from webdata_nb.toolkit.display.tables import Gallery, Sheet
 
 
 def gallery(df: pd.DataFrame, *, max_cards: int = 60) -> Gallery:
@@ -52,7 +51,7 @@ def gallery(df: pd.DataFrame, *, max_cards: int = 60) -> Gallery:
     most = arguments.check_integer("max_cards", max_cards, minimum=1)
     rows = df.head(most).to_dict(orient="records")
     records_list = [{str(name): value for name, value in row.items()} for row in rows]
-    return drawing.render(records_list, left_out=max(0, len(df) - most))
+    return drawing.gallery(records_list, left_out=max(0, len(df) - most))
 
 
 def show(df: pd.DataFrame, *, max_rows: int = 20) -> Sheet:
@@ -89,7 +88,7 @@ def show(df: pd.DataFrame, *, max_rows: int = 20) -> Sheet:
     if not isinstance(df, records.DATA_FRAME):
         raise InvalidArgument(f"df must be a pandas DataFrame; it is {format_value(df)}")
     most = arguments.check_integer("max_rows", max_rows, minimum=1)
-    return row_table.render(
+    return tables.sheet(
         [str(name) for name in df.columns],
         records.to_lists(df.head(most)),
         line=records.receipt_line(df),

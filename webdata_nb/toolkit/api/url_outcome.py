@@ -16,7 +16,7 @@ from webdata_nb.suggestions import closest_url, did_you_mean, format_value
 from webdata_nb.toolkit.bridge import blocking
 from webdata_nb.toolkit.cache import snapshots
 from webdata_nb.toolkit.cache.result_cache import find_job_ref
-from webdata_nb.toolkit.display import object_html
+from webdata_nb.toolkit.display import bars
 from webdata_nb.toolkit.jobs.job import Job, checked_id
 from webdata_nb.toolkit.requests.call_options import CallOptions, within
 from webdata_nb.toolkit.requests.options import ConnectionOptions
@@ -65,7 +65,7 @@ class Why:
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         _ = include, exclude
-        return object_html.bundle(repr(self), str(self))
+        return bars.object_bundle(repr(self), str(self))
 
     def _outcome_text(self) -> str:
         if self.outcome is None:

@@ -15,7 +15,7 @@ from webdata_nb.contract.requests import (
 )
 from webdata_nb.errors import InvalidArgument, OverBudget
 from webdata_nb.toolkit.cache.result_cache import ResultCache
-from webdata_nb.toolkit.display import object_html
+from webdata_nb.toolkit.display import bars
 from webdata_nb.toolkit.jobs.listings import fetch_listing
 from webdata_nb.toolkit.requests.call_options import CallOptions
 from webdata_nb.toolkit.requests.job_spec import JobSpec
@@ -58,7 +58,7 @@ class Estimate:
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         _ = include, exclude
-        return object_html.bundle(repr(self), str(self))
+        return bars.object_bundle(repr(self), str(self))
 
 
 def units(spec: JobSpec, *, local: bool) -> Units | None:

@@ -1,4 +1,7 @@
-"""Painters without input: a terminal bar, an HTML bar in a notebook, and log lines."""
+"""Shows progress and texts without widgets: in a terminal, a cell, marimo, and as log lines.
+
+The painters here have nothing to click.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ import html
 import logging
 import math
 import sys
+import threading
 import time
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from webdata_nb.toolkit.display.progress_view import View, counts, status_line
 from webdata_nb.toolkit.terminal_text import encodable
@@ -186,3 +190,87 @@ class Log(StaticPainter):
         """Say how it ended."""
         words = view.summary or f"{ENDED[view.ending or 'done']}, {counts(view)}"
         log.info("%s: %s", view.description, words)
+
+
+class MarimoBar(StaticPainter):
+    """The progress bar of the running cell."""
+
+    def __init__(self, view: View) -> None:
+        self._scope: Any = sys.modules["marimo"].status.progress_bar(
+            total=_total(view),
+            title=html.escape(view.description),
+            subtitle=html.escape(status_line(view)),
+            show_rate=False,  # marimo averages since the start, this package over the last 30 s
+            show_eta=False,
+        )
+        self._bar = self._scope.__enter__()
+        self._completed = 0
+
+    def paint(self, view: View) -> None:
+        """Update the bar; marimo draws at most every 150 ms."""
+        self._move(view, status_line(view))
+
+    def _move(self, view: View, words: str) -> None:
+        self._bar.total = _total(view)
+        self._bar.update(increment=view.completed - self._completed, subtitle=html.escape(words))
+        self._completed = view.completed
+
+    def close(self, view: View) -> None:
+        """Leave the last state in the cell."""
+        words = status_line(view)
+        if view.ending == "done" and not view.summary:
+            words = f"{ENDED['done']}, {words}"
+        self._move(view, words)
+        self._scope.__exit__(None, None, None)
+
+
+def _total(view: View) -> int:
+    return max(1, view.goal or 1, view.completed)
+
+
+Place = Literal["marimo", "live", "headless", "terminal", "elsewhere"]
+
+
+def show_notice(text: str, place: Place) -> None:
+    """Show `text` on one line; must be called on the thread that paints progress."""
+    if place == "marimo":
+        print(encodable(text))  # noqa: T201 - it appears below the running cell
+    elif threading.current_thread() is not threading.main_thread():
+        log.info("%s", text)
+    elif place in {"live", "headless"}:
+        style = f"padding:.2em .4em;opacity:.75;{FONT}"
+        rendered = f'<div style="{style}">{html.escape(text)}</div>'
+        CellOutput().show({"text/plain": text, "text/html": rendered})
+    elif place == "terminal":
+        from tqdm.std import tqdm  # noqa: PLC0415 - most calls never show a terminal bar
+
+        tqdm.write(encodable(text, sys.stderr), file=sys.stderr)
+    else:
+        log.info("%s", text)
+
+
+def object_bundle(text: str, line: str, name: str = "") -> dict[str, str]:
+    """Return the text and its HTML, with `line` and `name` escaped."""
+    small = f" <small>{html.escape(name)}</small>" if name else ""
+    body = (
+        '<div style="padding:.2em .4em;line-height:1.5;white-space:pre-wrap;'
+        f'overflow-wrap:anywhere;{FONT}">'
+        f"{html.escape(line)}{small}</div>"
+    )
+    return {"text/plain": text, "text/html": body}
+
+
+def usage_error(message: str) -> Exception:
+    """Return the error that IPython shows as one line, without a traceback."""
+    from IPython.core.error import UsageError  # noqa: PLC0415 - only where IPython runs already
+
+    error: Exception = UsageError(message)
+    return error
+
+
+def show_output(text: str) -> None:
+    """Show a text as the output of the cell."""
+    import IPython.display as display_module  # noqa: PLC0415 - as above
+
+    display: Any = display_module.display
+    display({"text/plain": text}, raw=True)

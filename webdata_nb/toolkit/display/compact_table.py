@@ -9,9 +9,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from webdata_nb.toolkit.display import cell_html
-from webdata_nb.toolkit.display.cell_html import PictureBudget
-from webdata_nb.toolkit.display.row_table import table_markup
+from webdata_nb.toolkit.display import tables
+from webdata_nb.toolkit.display.tables import PictureBudget, table_markup
 
 MAX_ROWS: Final = 20
 _FIRST_ROWS: Final = 10
@@ -84,7 +83,7 @@ def render(view: FrameView) -> str:
     places = _choose(view)
     head = "".join(_header(view, place) for place in places)
     if view.index is not None:
-        head = f'<td style="{cell_html.SHORT}"></td>{head}'
+        head = f'<td style="{tables.SHORT}"></td>{head}'
     cells = _Cells(
         PictureBudget(_PICTURES, _PICTURE_SIDE),
         _LONGEST_URL if len(places) > _FEW_COLUMNS else _LONGEST_URL_OF_FEW,
@@ -133,7 +132,7 @@ def _is_wanted(view: FrameView, place: int, chosen: int) -> bool:
     # A row with `success` needs no status, that of a job has nothing else.
     if name == "status" and "success" in view.columns:
         return False
-    is_blank = all(cell_html.is_missing(row[place]) for row in view.rows)
+    is_blank = all(tables.is_missing(row[place]) for row in view.rows)
     return not is_blank and (name not in _TRAILING or chosen < _ENOUGH_COLUMNS)
 
 
@@ -170,9 +169,9 @@ def _cell_width(column: str, value: Any) -> int:
     if isinstance(value, bytes):
         return _PICTURE_SIDE
     if not isinstance(value, str | dict):
-        text = "" if cell_html.is_missing(value) else _plain(column, value)
+        text = "" if tables.is_missing(value) else _plain(column, value)
         return len(text) * _CHARACTER
-    if isinstance(value, str) and cell_html.is_web_address(value):
+    if isinstance(value, str) and tables.is_web_address(value):
         return min(len(value), _LONGEST_URL) * _CHARACTER
     is_short = isinstance(value, str) and _is_short(value)
     return len(value) * _CHARACTER if is_short else _TEXT_WIDTH
@@ -188,20 +187,18 @@ def _has_fractions(view: FrameView, place: int) -> bool:
 
 
 def _header(view: FrameView, place: int) -> str:
-    numbers = [row[place] for row in view.rows if not cell_html.is_missing(row[place])]
-    is_numeric = bool(numbers) and all(map(cell_html.is_number, numbers))
-    return cell_html.header(
-        view.columns[place], cell_html.NUMBER if is_numeric else cell_html.SHORT
-    )
+    numbers = [row[place] for row in view.rows if not tables.is_missing(row[place])]
+    is_numeric = bool(numbers) and all(map(tables.is_number, numbers))
+    return tables.header(view.columns[place], tables.NUMBER if is_numeric else tables.SHORT)
 
 
 def _row(view: FrameView, number: int, places: Sequence[int], cells: _Cells) -> str:
     row = view.rows[number]
     markup = "".join(cells.cell(view.columns[place], row[place]) for place in places)
     if view.index is not None:
-        label = html.escape(cell_html.middle(str(view.index[number]), _ONE_LINE))
-        markup = f'<th scope="row" style="{cell_html.SHORT};font-weight:400">{label}</th>{markup}'
-    return f'<tr style="{cell_html.ROW}">{markup}</tr>'
+        label = html.escape(tables.middle(str(view.index[number]), _ONE_LINE))
+        markup = f'<th scope="row" style="{tables.SHORT};font-weight:400">{label}</th>{markup}'
+    return f'<tr style="{tables.ROW}">{markup}</tr>'
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,16 +210,16 @@ class _Cells:
     fractional_columns: frozenset[str]
 
     def cell(self, column: str, value: Any) -> str:
-        style = cell_html.NUMBER if cell_html.is_number(value) else cell_html.SHORT
+        style = tables.NUMBER if tables.is_number(value) else tables.SHORT
         return f'<td style="{style}">{self._content(column, value)}</td>'
 
     def _content(self, column: str, value: Any) -> str:
-        if cell_html.is_missing(value):
+        if tables.is_missing(value):
             return ""
         if (picture := self.pictures.picture(column, value)) is not None:
             return picture
         if isinstance(value, str):
-            url = cell_html.link(value, longest=self.longest_url)
+            url = tables.link(value, longest=self.longest_url)
             return url or _text(first_line(value) if column in _RENDERED else value)
         if isinstance(value, dict):
             return _text(json.dumps(value, ensure_ascii=False, default=str))
@@ -232,8 +229,8 @@ class _Cells:
 
 def _plain(column: str, value: Any, decimals: int = 0) -> str:
     if isinstance(value, list):
-        return cell_html.counted(column, value)
-    return cell_html.plain(column, value, decimals=decimals)
+        return tables.counted(column, value)
+    return tables.plain(column, value, decimals=decimals)
 
 
 def _is_short(words: str) -> bool:

@@ -3,16 +3,171 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from webdata_nb.toolkit.display import figures, site_tree
-from webdata_nb.toolkit.display.site_tree import SiteBox, SiteNode, SitePage
+from webdata_nb.toolkit.display import plots
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+LEVELS: Final = 3
+INDEX: Final = "(index)"
+FRONT: Final = "(front page)"
+
+
+@dataclass(frozen=True, slots=True)
+class SitePage:
+    """A crawled page: its path, its distance from the start page in clicks, and its colour.
+
+    The colour comes from a `category` or from a `number`; one of them is None, and both are where
+    the value is missing.
+    """
+
+    path: tuple[str, ...]
+    depth: int | None
+    category: str | None = None
+    number: float | None = None
+
+
+@dataclass(slots=True)
+class SiteNode:
+    """A folder or a page with all pages inside; `own` counts the pages at its very path."""
+
+    name: str
+    pages: int = 0
+    own: int = 0
+    categories: Counter[str] = field(default_factory=Counter)
+    number_sum: float = 0.0
+    numbers: int = 0
+    children: dict[str, SiteNode] = field(default_factory=dict)
+
+    @property
+    def mean(self) -> float | None:
+        """The mean of the pages' numbers."""
+        return self.number_sum / self.numbers if self.numbers else None
+
+    def count(self, page: SitePage) -> None:
+        """Add a page that is inside this node."""
+        self.pages += 1
+        if page.category is not None:
+            self.categories[page.category] += 1
+        if page.number is not None:
+            self.number_sum += page.number
+            self.numbers += 1
+
+    def merge(self, other: SiteNode) -> None:
+        """Add all pages of another node."""
+        self.pages += other.pages
+        self.categories += other.categories
+        self.number_sum += other.number_sum
+        self.numbers += other.numbers
+
+
+@dataclass(frozen=True, slots=True)
+class SiteBox:
+    """A box of the plot: its column, its top and height in pages, and what it stands for.
+
+    A box of several small nodes has no name of its own; `grouped` are their names, largest first.
+    """
+
+    level: int
+    top: float
+    node: SiteNode
+    grouped: tuple[str, ...] = ()
+
+    @property
+    def height(self) -> float:
+        """The height in pages."""
+        return float(self.node.pages)
+
+
+def tree(pages: Sequence[SitePage]) -> SiteNode:
+    """Return the root of the tree; folders that hold nothing but one folder are joined to it."""
+    root = SiteNode("")
+    for page in pages:
+        here = root
+        here.count(page)
+        for name in page.path:
+            here = here.children.setdefault(name, SiteNode(name))
+            here.count(page)
+        here.own += 1
+    root.children = {each.name: each for each in map(_joined, root.children.values())}
+    return root
+
+
+def _joined(node: SiteNode) -> SiteNode:
+    while len(node.children) == 1 and not node.own:
+        [child] = node.children.values()
+        child.name = f"{node.name}/{child.name}"
+        node = child
+    node.children = {each.name: each for each in map(_joined, node.children.values())}
+    return node
+
+
+def layout(root: SiteNode, *, least: float) -> Iterator[SiteBox]:
+    """Yield the boxes of all levels, the largest first.
+
+    Nodes of fewer than `least` pages, which have no room for a label, are grouped to one box.
+    """
+    yield from _boxes(root, 0, 0.0, least)
+
+
+def _boxes(parent: SiteNode, level: int, top: float, least: float) -> Iterator[SiteBox]:
+    if level == LEVELS or not parent.children:
+        return
+    inside = sorted(_with_index(parent, level), key=lambda each: (-each.pages, each.name))
+    nodes = [node for node in inside if node.pages >= least]
+    rest = inside[len(nodes) :]
+    if len(rest) == 1 and not nodes:
+        nodes, rest = rest, []
+    for node in nodes:
+        yield SiteBox(level, top, node)
+        yield from _boxes(node, level + 1, top, least)
+        top += node.pages
+    if rest:
+        yield SiteBox(level, top, _group(rest), tuple(map(counted_label, rest)))
+
+
+def _with_index(parent: SiteNode, level: int) -> list[SiteNode]:
+    """Return the children, and the pages at the path of the parent itself."""
+    children = list(parent.children.values())
+    if not parent.own:
+        return children
+    index = SiteNode(INDEX if level else FRONT, parent.own, parent.own)
+    index.categories = parent.categories - sum((each.categories for each in children), Counter())
+    index.numbers = parent.numbers - sum(each.numbers for each in children)
+    index.number_sum = parent.number_sum - sum(each.number_sum for each in children)
+    return [*children, index]
+
+
+def _group(nodes: Sequence[SiteNode]) -> SiteNode:
+    group = SiteNode("")
+    for node in nodes:
+        group.merge(node)
+    return group
+
+
+def label(node: SiteNode) -> str:
+    """Return the name of a node, with a slash behind folders."""
+    return f"{node.name}/" if node.children else node.name
+
+
+def counted_label(node: SiteNode) -> str:
+    """Return the name of a node, and the number of its pages if there are several."""
+    return label(node) if node.pages == 1 else f"{label(node)} {node.pages:,}"
+
+
+def depth_counts(pages: Sequence[SitePage]) -> dict[int, Counter[str | None]]:
+    """Return the pages by clicks from the start, by category."""
+    counts: dict[int, Counter[str | None]] = {}
+    for page in pages:
+        if page.depth is not None:
+            counts.setdefault(page.depth, Counter())[page.category] += 1
+    return dict(sorted(counts.items()))
+
 
 STATUSES: Final = {
     "read": "#0072B2",
@@ -59,21 +214,21 @@ def status_label(code: int | None, *, success: bool) -> str:
 def category_colors(values: Sequence[str | None]) -> dict[str, str]:
     """Return the colours of the most frequent values; all others are `other`."""
     ranked = [name for name, _ in Counter(filter(None, values)).most_common()]
-    largest = ranked[: len(figures.LINES) - 1] if len(ranked) > len(figures.LINES) else ranked
-    colors = dict(zip(largest, figures.LINES, strict=False))
-    return colors if len(largest) == len(ranked) else {**colors, OTHER: figures.GREY}
+    largest = ranked[: len(plots.LINES) - 1] if len(ranked) > len(plots.LINES) else ranked
+    colors = dict(zip(largest, plots.LINES, strict=False))
+    return colors if len(largest) == len(ranked) else {**colors, OTHER: plots.GREY}
 
 
 def site_figure(pages: Sequence[SitePage], subject: str, colors: SiteColors) -> Figure:
     """Draw the folders of a site, and its pages by clicks from the start."""
-    root = site_tree.tree(pages)
+    root = tree(pages)
     height = _height(root)
-    figure = figures.new_figure(_WIDTH, height)
+    figure = plots.new_figure(_WIDTH, height)
     tree_axes, depth_axes = figure.subplots(1, 2, width_ratios=(3.6, 1.1))
     title = f"{subject}: {_counted(len(pages))}"
-    figure.suptitle(figures.literal(title), x=0.01, ha="left")
+    figure.suptitle(plots.literal(title), x=0.01, ha="left")
     least = _LINE * max(root.pages, 1) / (height - _MARGINS)
-    boxes = list(site_tree.layout(root, least=least))
+    boxes = list(layout(root, least=least))
     paint = _Paint(colors, _scale(boxes, colors))
     _draw_boxes(tree_axes, boxes, paint, least, max(root.pages, 1))
     _draw_depths(depth_axes, pages, colors)
@@ -105,7 +260,7 @@ class _Paint:
 
     def ink(self, node: SiteNode) -> str:
         if self.scale is None or node.mean is None:
-            return figures.INK
+            return plots.INK
         red, green, blue, _ = self.scale.to_rgba(node.mean)
         linear = [each / 12.92 if each <= 0.04 else ((each + 0.055) / 1.055) ** 2.4  # noqa: PLR2004 - sRGB
                   for each in (red, green, blue)]  # fmt: skip
@@ -165,17 +320,17 @@ def _write(axes: Axes, box: SiteBox, ink: str, *, lines: int, width: int) -> Non
 
 def _box_label(node: SiteNode, width: int) -> str:
     count = "" if node.pages == 1 else f"  {node.pages:,}"
-    return f"{figures.shorten(site_tree.label(node), width - len(count))}{count}"
+    return f"{plots.shorten(label(node), width - len(count))}{count}"
 
 
 def _group_columns(box: SiteBox, lines: int, width: int) -> list[list[str]]:
     """Return the text of a group in columns: its number of pages, and names of its members."""
     title = f"+{_counted(box.node.pages)}"
     if lines < _LISTED_FROM:
-        return [[figures.literal(_in_line(title, box.grouped, width))]]
+        return [[plots.literal(_in_line(title, box.grouped, width))]]
     longest = min(max(map(len, box.grouped[: 4 * lines])), _NAME) + 2
     count = max(1, min(width // longest, len(box.grouped) // (lines - 1) + 1))
-    names = [figures.shorten(name, width // count - 2) for name in box.grouped]
+    names = [plots.shorten(name, width // count - 2) for name in box.grouped]
     rows = lines - 1
     if len(names) > rows * count:
         names = [*names[: rows * count - 1], "…"]
@@ -210,10 +365,10 @@ def _add_rectangle(
 
 
 def _draw_depths(axes: Axes, pages: Sequence[SitePage], colors: SiteColors) -> None:
-    counts = site_tree.depth_counts(pages)
+    counts = depth_counts(pages)
     depths = list(counts)
     left = dict.fromkeys(depths, 0)
-    parts: list[tuple[str | None, str]] = [*colors.categories.items(), (None, figures.GREY)]
+    parts: list[tuple[str | None, str]] = [*colors.categories.items(), (None, plots.GREY)]
     for category, color in parts:
         widths = [counts[depth][category] for depth in depths]
         axes.barh(depths, widths, left=[left[depth] for depth in depths], color=color, height=0.7)
@@ -243,7 +398,7 @@ def _draw_key(figure: Any, axes: Axes, paint: _Paint, root: SiteNode) -> None:
 
     names = [name for name in paint.colors.categories if root.categories[name]]
     handles = [
-        Patch(color=paint.colors.categories[name], label=figures.shorten(name, _NAME))
+        Patch(color=paint.colors.categories[name], label=plots.shorten(name, _NAME))
         for name in names
     ]
     figure.legend(
@@ -261,10 +416,9 @@ def _alternative_text(
 ) -> str:
     """Return what the figure shows in sentences."""
     largest = sorted(root.children.values(), key=lambda each: -each.pages)[:_LARGEST]
-    folders = ", ".join(f"{site_tree.label(node)} {node.pages:,}" for node in largest)
+    folders = ", ".join(f"{label(node)} {node.pages:,}" for node in largest)
     clicks = ", ".join(
-        f"{sum(counts.values()):,} at {depth}"
-        for depth, counts in site_tree.depth_counts(pages).items()
+        f"{sum(counts.values()):,} at {depth}" for depth, counts in depth_counts(pages).items()
     )
     values = ", ".join(
         f"{name} {root.categories[name]:,}" for name in colors.categories if root.categories[name]

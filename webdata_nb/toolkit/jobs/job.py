@@ -23,7 +23,7 @@ from webdata_nb.toolkit.cache.job_refs import JobRef
 from webdata_nb.toolkit.cache.result_cache import CallResult, ResultCache, deliver
 from webdata_nb.toolkit.client import job_wait, progress_events
 from webdata_nb.toolkit.client.client import Client
-from webdata_nb.toolkit.display import object_html
+from webdata_nb.toolkit.display import bars
 from webdata_nb.toolkit.display.progress import Listener
 from webdata_nb.toolkit.display.progress_view import UNITS
 from webdata_nb.toolkit.frames import exports, frame, receipt
@@ -501,7 +501,7 @@ class Job:
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """Return the last known state for a notebook; sends no request."""
         _ = include, exclude
-        return object_html.bundle(repr(self), self._line(), self.job_id)
+        return bars.object_bundle(repr(self), self._line(), self.job_id)
 
 
 def started_job(job_ref: JobRef, connection: Connection, *, remember: bool) -> Job:
