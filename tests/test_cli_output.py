@@ -27,7 +27,7 @@ from webdata_nb.cli.output import (
     shorten_end,
     shorten_middle,
 )
-from webdata_nb.toolkit.frames.csv_export import read_csv_export
+from webdata_nb.toolkit.frames.exports import read_csv_export
 
 if TYPE_CHECKING:
     from tests.site.server import Site
@@ -227,7 +227,7 @@ def test_output_is_readable_in_any_encoding(
     assert json.loads(printed.stdout)[0]["title"] == title
     script = f"""
         from webdata_nb.toolkit.terminal_text import encodable
-        from webdata_nb.toolkit.frames.call_receipt import CallReceipt
+        from webdata_nb.toolkit.frames.frame import CallReceipt
         print(CallReceipt(line={title!a} + "x" * 999), encodable("\\ud83d"))
     """
     done = subprocess.run(

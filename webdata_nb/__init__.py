@@ -108,8 +108,8 @@ if TYPE_CHECKING:
     )
     from webdata_nb.toolkit.client.signature import verify_signature
     from webdata_nb.toolkit.client.webhook_receiver import receive_webhooks
-    from webdata_nb.toolkit.frames.csv_export import read_csv_export
-    from webdata_nb.toolkit.frames.diff import serp_diff
+    from webdata_nb.toolkit.frames.compare import serp_diff
+    from webdata_nb.toolkit.frames.exports import read_csv_export
 
 __version__ = "0.1.0"
 
@@ -196,8 +196,8 @@ _MODULES: Final = {
 }
 _HOMES: Final = {
     "options": "webdata_nb.settings",
-    "read_csv_export": "webdata_nb.toolkit.frames.csv_export",
-    "serp_diff": "webdata_nb.toolkit.frames.diff",
+    "read_csv_export": "webdata_nb.toolkit.frames.exports",
+    "serp_diff": "webdata_nb.toolkit.frames.compare",
     "receive_webhooks": "webdata_nb.toolkit.client.webhook_receiver",
     "verify_signature": "webdata_nb.toolkit.client.signature",
 }

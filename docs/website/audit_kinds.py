@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from webdata_nb.toolkit.frames.audit.kinds import KINDS
+from webdata_nb.toolkit.sites.issues import issue_kinds
 
 PAGE: Final = Path(__file__).resolve().parents[1] / "guide" / "audit.md"
 _START: Final = "| issue | severity | meaning | source |\n"
@@ -19,7 +19,8 @@ _START: Final = "| issue | severity | meaning | source |\n"
 def table() -> str:
     """Return the table of all kinds."""
     rows = (
-        f"| `{kind.name}` | {kind.severity} | {kind.meaning} | {kind.source} |\n" for kind in KINDS
+        f"| `{kind.name}` | {kind.severity} | {kind.meaning} | {kind.source} |\n"
+        for kind in issue_kinds().values()
     )
     return f"{_START}|---|---|---|---|\n{''.join(rows)}"
 

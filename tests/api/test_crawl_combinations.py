@@ -32,7 +32,7 @@ COLUMNS = [
     "links",
     "content_hash",
 ]
-FORMATS = {"formats": ["markdown", "links"]}
+FORMATS: dict[str, Any] = {"formats": ["markdown", "links"]}
 
 SOURCES: dict[str, Callable[[str, Path], dict[str, Any]]] = {
     "live": lambda url, _: {"url": url, "cache": False},

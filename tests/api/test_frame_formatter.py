@@ -22,8 +22,8 @@ from webdata_nb import links_df
 from webdata_nb.settings import options
 from webdata_nb.toolkit.api import frame_formatter
 from webdata_nb.toolkit.frames import frame, rows, schemas
-from webdata_nb.toolkit.frames.watch.changes_file import changes_table
-from webdata_nb.toolkit.frames.watch.comparison import PageChange
+from webdata_nb.toolkit.sites.changes_file import changes_table
+from webdata_nb.toolkit.sites.comparison import PageChange
 
 RECEIPT = {"kind": "crawl", "line": "crawl https://a.test/: 30 rows", "counts": {"rows": 30}}
 

@@ -25,7 +25,7 @@ from webdata_nb import connect, crawl_df, crawl_job, settings
 from webdata_nb.contract import paths
 from webdata_nb.errors import InvalidArgument, NotSupported, OfflineError, OverBudget
 from webdata_nb.toolkit.api import Session
-from webdata_nb.toolkit.frames.crawl_parts import MANIFEST, CrawlManifest, CrawlParts
+from webdata_nb.toolkit.frames.parquet import CRAWL_MANIFEST, CrawlManifest, CrawlParts
 
 PAGES = 1100
 
@@ -103,7 +103,7 @@ def test_files_of_something_else_are_kept(service: WireService, tmp_path: Path) 
 
 @pytest.mark.usefixtures("connected")
 def test_a_damaged_manifest_is_refused(service: WireService, tmp_path: Path) -> None:
-    (tmp_path / MANIFEST).write_bytes(b"{")
+    (tmp_path / CRAWL_MANIFEST).write_bytes(b"{")
     with pytest.raises(InvalidArgument, match="cannot be read and written: JSONDecodeError"):
         crawl_df(SITE, max_pages=2000, out=tmp_path)
     assert service.jobs == {}
@@ -167,7 +167,7 @@ def test_a_killed_kernel_and_service_lose_and_repeat_nothing(
         assert attrs["receipt"]["counts"] == {"fetched": PAGES, "over_max_pages": 7 * PAGES + 1}
 
         parts = sorted(file.name for file in folder.iterdir())
-        assert parts == [MANIFEST, *(f"part-0000{n}.parquet" for n in range(3))]
+        assert parts == [CRAWL_MANIFEST, *(f"part-0000{n}.parquet" for n in range(3))]
         rows = pd.read_parquet(folder)
         assert rows["url"].tolist() == expected
         assert rows["markdown"].str.len().gt(100).all()

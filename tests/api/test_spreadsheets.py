@@ -17,7 +17,7 @@ from tests.wire_service import JobScript, WireService, crawl_rows
 from webdata_nb import read_csv_export
 from webdata_nb.errors import InvalidArgument, MissingExtra
 from webdata_nb.toolkit.api import crawl_df
-from webdata_nb.toolkit.frames import exports, frame, rows, schemas, spreadsheets
+from webdata_nb.toolkit.frames import exports, frame, rows, schemas
 
 PAGE: dict[str, Any] = {
     "url": "https://a.test/",
@@ -130,6 +130,6 @@ def test_infinite_numbers_do_not_break_a_workbook() -> None:
     infinite = table.set_column(
         table.column_names.index("time_taken"), "time_taken", [[float("inf")]]
     )
-    data, cuts = spreadsheets.xlsx_bytes(infinite, {})
+    data, cuts = exports.xlsx_bytes(infinite, {})
     assert data.startswith(b"PK")
     assert cuts == ""

@@ -25,7 +25,7 @@ from webdata_nb.contract.replies import VerifiedPage, VerifiedValue
 from webdata_nb.errors import InvalidArgument, NotSupported
 from webdata_nb.settings import LanguageModel
 from webdata_nb.toolkit.api import Session, connect, crawl_df, scrape_df, show, to_parquet, verify
-from webdata_nb.toolkit.frames import verification
+from webdata_nb.toolkit.frames import extracted
 
 DTYPES = {
     **dict.fromkeys(("url", "field", "value", "verdict", "reason", "quote", "digest"), "str"),
@@ -194,12 +194,12 @@ def test_another_service_is_refused_with_one_sentence(
 
 def test_values_of_nested_data_have_the_pointers_of_their_evidence() -> None:
     data = {"a/b": {"c~d": [1, {"e": None, "f": True}]}, "g": "", "h": "x"}
-    assert list(verification.values_of(data)) == [
+    assert list(extracted.values_of(data)) == [
         ("/a~1b/c~0d/0", 1),
         ("/a~1b/c~0d/1/f", True),
         ("/h", "x"),
     ]
-    assert verification.field_name("/a~1b/c~0d/0") == "a/b.c~d.0"
+    assert extracted.field_name("/a~1b/c~0d/0") == "a/b.c~d.0"
 
 
 @pytest.mark.usefixtures("on_this_machine")
@@ -216,19 +216,19 @@ def test_a_very_long_number_is_compared_by_its_digits(site: Site, number: int) -
 
 
 def test_a_place_beyond_any_page_is_none() -> None:
-    row = verification.ExtractedRow("http://x/", {"name": "Ant"}, None)
+    row = extracted.ExtractedRow("http://x/", {"name": "Ant"}, None)
     value = VerifiedValue(pointer="/name", verdict="verbatim", reason="", start=2**63, end=10**30)
     page = VerifiedPage(job_id="j", url="http://x/", outcome="compared", values=[value])
-    found = verification.build([row], [page])
+    found = extracted.build([row], [page])
     assert found[["start", "end"]].isna().all(axis=None)
 
 
 def test_values_that_the_service_does_not_compare_have_a_row() -> None:
     data = {"name": "Ant", "sizes": [1, 2], "note": " ", "weight": float("nan")}
-    row = verification.ExtractedRow("http://x/", data, None)
+    row = extracted.ExtractedRow("http://x/", data, None)
     compared = [VerifiedValue(pointer="/name", verdict="verbatim", reason="")]
     page = VerifiedPage(job_id="j", url="http://x/", outcome="compared", values=compared)
-    found = verification.build([row], [page])
+    found = extracted.build([row], [page])
     assert list(zip(found["field"], found["verdict"], found["value"], strict=True)) == [
         ("name", "verbatim", "Ant"),
         ("sizes.0", "failed", "1"),

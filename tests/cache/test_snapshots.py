@@ -18,8 +18,8 @@ import pytest
 from tests.frames.test_rows import CRAWLED
 from webdata_nb.toolkit.cache import snapshots
 from webdata_nb.toolkit.cache.snapshots import CacheKey, Snapshot
-from webdata_nb.toolkit.frames import frame, parquet, rows, schemas
-from webdata_nb.toolkit.frames.json_text import dumps
+from webdata_nb.toolkit.frames import frame, parquet, rows, schemas, storage
+from webdata_nb.toolkit.frames.json_columns import dumps
 
 NOW = datetime(2026, 11, 20, 10, 0, 0, 123456, UTC)
 DAY_S = 86_400.0
@@ -172,7 +172,7 @@ def test_file_of_other_schema_is_a_miss(tmp_path: Path) -> None:
     folder = KEY.folder(tmp_path)
     folder.mkdir(parents=True)
     check = snapshots._checksum(data)
-    parquet.write_atomically(folder / f"20261120T100000000000Z-{check}.parquet", data)
+    storage.write_atomically(folder / f"20261120T100000000000Z-{check}.parquet", data)
     assert newest(tmp_path) is None
 
 
@@ -188,7 +188,7 @@ def test_failed_write_leaves_no_file(tmp_path: Path) -> None:
     target = tmp_path / "there"
     target.mkdir()
     with pytest.raises(OSError, match="there"):
-        parquet.write_atomically(target, b"data")
+        storage.write_atomically(target, b"data")
     assert [path.name for path in tmp_path.iterdir()] == ["there"]
 
 

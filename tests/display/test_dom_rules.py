@@ -15,7 +15,7 @@ from webdata_nb.toolkit.api import frame_formatter
 from webdata_nb.toolkit.display import bars
 from webdata_nb.toolkit.display.progress_view import View
 from webdata_nb.toolkit.frames import frame, rows, schemas
-from webdata_nb.toolkit.frames.call_receipt import CallReceipt
+from webdata_nb.toolkit.frames.frame import CallReceipt
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

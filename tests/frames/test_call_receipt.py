@@ -13,7 +13,7 @@ from turbohtml import parse
 from tests.frames.test_rows import CRAWLED
 from webdata_nb.toolkit.api import Estimate, Why
 from webdata_nb.toolkit.frames import frame, rows
-from webdata_nb.toolkit.frames.call_receipt import CallReceipt
+from webdata_nb.toolkit.frames.frame import CallReceipt
 
 RECEIPT = {
     "kind": "crawl",

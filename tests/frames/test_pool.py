@@ -11,13 +11,14 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from webdata_nb.toolkit.frames import arrow_memory, rows
+from webdata_nb.toolkit.frames import rows
+from webdata_nb.toolkit.frames.rows import TRIMMABLE_POOL
 
 PAGES = [{"url": f"https://site.test/{number}", "markdown": "word " * 8000} for number in range(40)]
 # Every tenth text stays, so that none of the memory between them is at an end of the heap.
 LEFT_BEHIND = """
 from pathlib import Path
-from webdata_nb.toolkit.frames import arrow_memory, rows
+from webdata_nb.toolkit.frames import rows
 
 def held():
     lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
@@ -29,7 +30,7 @@ texts = [b"x" * 30_000 + b"%d" % number for number in range(2_000)]
 some = texts[::10]
 del texts
 before = held()
-arrow_memory.trim(ROWS)
+rows.trim_memory(ROWS)
 print(before - held())
 """
 
@@ -42,7 +43,7 @@ def freed_kb(count: int, rows: str = "table") -> int:
 
 
 def test_rows_lie_in_the_memory_that_was_asked_for() -> None:
-    arrow, returning = pa.default_memory_pool(), arrow_memory.TRIMMABLE_POOL
+    arrow, returning = pa.default_memory_pool(), TRIMMABLE_POOL
     before = arrow.bytes_allocated(), returning.bytes_allocated()
     made = rows.trimmed_batch("crawl", PAGES).table
     assert arrow.bytes_allocated() == before[0]

@@ -13,7 +13,7 @@ import pytest
 
 from webdata_nb.toolkit.cache import job_refs, snapshots
 from webdata_nb.toolkit.cache.snapshots import CacheKey, PartialListing
-from webdata_nb.toolkit.frames import parquet, private_files, schemas
+from webdata_nb.toolkit.frames import schemas, storage
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
 KEY = CacheKey("search", "0" * 32)
@@ -36,7 +36,7 @@ def fill(root: Path) -> None:
     """Write a file of each kind."""
     table = schemas.SCHEMAS["search"].empty_table()
     snapshot = snapshots.put(root, KEY, table, {}, now=datetime.now(UTC))
-    parquet.write_atomically(snapshot.path.with_name("receipt-x.parquet"), b"", owner_only=True)
+    storage.write_atomically(snapshot.path.with_name("receipt-x.parquet"), b"", owner_only=True)
     job_refs.write(root, "http://x", "", job_refs.JobRef("j", "crawl", "s", "d", ()))
     job_refs.CancelToken.create(root)
     PartialListing.of(root, KEY).append({"a": 1})
@@ -51,19 +51,18 @@ def test_files_and_folders_are_private(tmp_path: Path) -> None:
     wrong = {
         name: oct(mode)
         for name, mode in found.items()
-        if mode
-        != (private_files.FOLDER_MODE if (tmp_path / name).is_dir() else private_files.FILE_MODE)
+        if mode != (storage.FOLDER_MODE if (tmp_path / name).is_dir() else storage.FILE_MODE)
     }
     assert wrong == {}
 
 
 def test_user_file_has_default_mode(tmp_path: Path) -> None:
-    parquet.write_atomically(tmp_path / "mine.parquet", pa.py_buffer(b"data"))
+    storage.write_atomically(tmp_path / "mine.parquet", pa.py_buffer(b"data"))
     assert modes(tmp_path) == {"mine.parquet": 0o644}
 
 
 def test_parent_folder_of_cache_is_unchanged(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
-    private_files.make_folder(tmp_path / "a" / "b" / "c", tmp_path / "a")
+    storage.make_folder(tmp_path / "a" / "b" / "c", tmp_path / "a")
     assert modes(tmp_path) == {"a": 0o700, "a/b": 0o700, "a/b/c": 0o700}
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755

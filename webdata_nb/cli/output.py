@@ -44,14 +44,14 @@ def print_frame(
     frame: pd.DataFrame, output_format: OutputFormat, columns: Sequence[str] | None = None
 ) -> None:
     """Print a frame; tables have those of `columns` that exist and have values."""
-    from webdata_nb.toolkit.frames import text_output
+    from webdata_nb.toolkit.frames import exports
     from webdata_nb.toolkit.terminal_text import encodable_json
 
     match output_format:
         case "csv":
-            sys.stdout.write(text_output.to_csv(frame))
+            sys.stdout.write(exports.csv_text(frame))
         case "json":
-            sys.stdout.write(encodable_json(text_output.to_json(frame)))
+            sys.stdout.write(encodable_json(exports.json_text(frame)))
         case "markdown":
             print(markdown_table(_text_columns(frame, columns)))
         case "table":

@@ -32,13 +32,11 @@ from webdata_nb.toolkit.api.verification import averify, verify
 from webdata_nb.toolkit.api.watch import awatch_df, watch_df
 from webdata_nb.toolkit.calls.batches import FrameStream
 from webdata_nb.toolkit.calls.budget import Estimate
-from webdata_nb.toolkit.frames.audit.findings import audit_df
 from webdata_nb.toolkit.frames.compare import diff
-from webdata_nb.toolkit.frames.derive import headings_df, images_df, tables
+from webdata_nb.toolkit.frames.derive import headings_df, images_df, rights_df, tables
 from webdata_nb.toolkit.frames.exports import to_parquet
-from webdata_nb.toolkit.frames.extracted_fields import extract_df
-from webdata_nb.toolkit.frames.rights import rights_df
-from webdata_nb.toolkit.frames.warc_export import to_warc
+from webdata_nb.toolkit.frames.extracted import extract_df
+from webdata_nb.toolkit.frames.warc import to_warc
 from webdata_nb.toolkit.jobs.job import Job
 from webdata_nb.toolkit.jobs.listings import (
     aengines_df,
@@ -51,6 +49,7 @@ from webdata_nb.toolkit.jobs.listings import (
     weights_df,
 )
 from webdata_nb.toolkit.recording.cassette import record, replay
+from webdata_nb.toolkit.sites.audit import audit_df
 from webdata_nb.toolkit.stream import Stream
 
 __all__ = [

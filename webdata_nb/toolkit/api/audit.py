@@ -10,11 +10,11 @@ from webdata_nb.errors import InvalidArgument
 from webdata_nb.suggestions import format_value
 from webdata_nb.toolkit.display import plots
 from webdata_nb.toolkit.display.audit_report import ReportRow, report_html
-from webdata_nb.toolkit.frames import exports, frame, parquet, series
-from webdata_nb.toolkit.frames.audit.findings import FINDING_COLUMNS
-from webdata_nb.toolkit.frames.audit.kinds import KINDS
-from webdata_nb.toolkit.frames.audit.pages import listed_urls
+from webdata_nb.toolkit.frames import exports, frame, series, storage
 from webdata_nb.toolkit.requests import arguments
+from webdata_nb.toolkit.sites.audit import FINDING_COLUMNS
+from webdata_nb.toolkit.sites.issues import issue_kinds
+from webdata_nb.toolkit.sites.pages import listed_urls
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,11 +53,11 @@ def audit_report(findings: pd.DataFrame, path: str | Path) -> Path:
     _require_findings(findings)
     target = arguments.check_file_path("path", path)
     exports.require_suffix("path", path, (".html", ".htm"))
-    meanings = {kind.name: kind.meaning for kind in KINDS}
+    meanings = {kind.name: kind.meaning for kind in issue_kinds().values()}
     text = report_html(
         _report_rows(findings), meanings, subject=series.subject(findings), pages=_pages(findings)
     )
-    parquet.write_atomically(target, text.encode())
+    storage.write_atomically(target, text.encode())
     return target
 
 
@@ -114,7 +114,7 @@ def _require_findings(findings: object) -> None:
 def _report_rows(findings: pd.DataFrame) -> list[ReportRow]:
     columns = [frame.column_values(findings[name]) for name in FINDING_COLUMNS]
     rows = (_report_row(*values) for values in zip(*columns, strict=True))
-    order = {kind.name: place for place, kind in enumerate(KINDS)}
+    order = {name: place for place, name in enumerate(issue_kinds())}
     return sorted(rows, key=lambda row: order.get(row.issue, len(order)))
 
 

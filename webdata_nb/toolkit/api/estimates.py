@@ -13,8 +13,8 @@ from webdata_nb.toolkit.cache import snapshots
 from webdata_nb.toolkit.cache.result_cache import ResultCache
 from webdata_nb.toolkit.calls import budget
 from webdata_nb.toolkit.calls.budget import Estimate
-from webdata_nb.toolkit.frames import frame, stacked
-from webdata_nb.toolkit.frames.stacked import InputRows
+from webdata_nb.toolkit.frames import frame, input_rows
+from webdata_nb.toolkit.frames.input_rows import InputRows
 from webdata_nb.toolkit.requests.call_options import CallOptions
 from webdata_nb.toolkit.requests.crawls import crawl_inputs
 from webdata_nb.toolkit.requests.inputs import (
@@ -112,7 +112,9 @@ def history_df(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs)
     tables = [_dated_table(*entry) for entry in history] or [_empty_table(inputs[0])]
     op = inputs[0].spec.op
     attrs = {"kind": f"{op} history", "snapshots": len(history), "subject": inputs[0].spec.subject}
-    return frame.build(stacked.concat(tables), attrs=attrs, dtype_backend=call.dtype_backend)
+    return frame.build(
+        input_rows.concat_tables(tables), attrs=attrs, dtype_backend=call.dtype_backend
+    )
 
 
 def _inputs(
@@ -159,13 +161,15 @@ def _snapshots(each: Input, call: CallOptions) -> list[snapshots.Snapshot]:
 def _dated_table(each: Input, snapshot: snapshots.Snapshot) -> pa.Table:
     table = snapshot.table
     if each.labels:
-        table = stacked.stack(
+        table = input_rows.stack_inputs(
             each.spec.op, each.spec.columns, [InputRows(each.labels, table, snapshot.at)]
         )
-    return stacked.with_time("taken_at", table, snapshot.at)
+    return input_rows.with_time("taken_at", table, snapshot.at)
 
 
 def _empty_table(each: Input) -> pa.Table:
-    table = stacked.stack(each.spec.op, each.spec.columns, [InputRows(each.labels, None, None)])
+    table = input_rows.stack_inputs(
+        each.spec.op, each.spec.columns, [InputRows(each.labels, None, None)]
+    )
     plain = table if each.labels else table.select(list(each.spec.columns))
-    return stacked.with_time("taken_at", plain, None)
+    return input_rows.with_time("taken_at", plain, None)

@@ -10,21 +10,21 @@ from webdata_nb.toolkit.api.links import links_df
 from webdata_nb.toolkit.api.repeat import repeat_call
 from webdata_nb.toolkit.api.url_outcome import why
 from webdata_nb.toolkit.api.verification import verify
-from webdata_nb.toolkit.frames import derive, duplicates, frame, merge_retried, records
-from webdata_nb.toolkit.frames.audit.findings import audit_df
-from webdata_nb.toolkit.frames.extracted_fields import extract_df
-from webdata_nb.toolkit.frames.rights import rights_df
+from webdata_nb.toolkit.frames import compare, derive, frame, input_rows
+from webdata_nb.toolkit.frames.derive import rights_df
+from webdata_nb.toolkit.frames.extracted import extract_df
+from webdata_nb.toolkit.sites.audit import audit_df
 from webdata_nb.toolkit.terminal_text import encodable
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from webdata_nb.toolkit.api.url_outcome import Why
-    from webdata_nb.toolkit.frames.duplicates import Keep
+    from webdata_nb.toolkit.frames.compare import Keep
     from webdata_nb.toolkit.session import Connection
 
 
-@records.register_accessor
+@frame.register_accessor
 class FrameAccessor:
     """The receipt of a frame, its failed rows, the frames derived from it, and its refresh.
 
@@ -43,7 +43,7 @@ class FrameAccessor:
     """
 
     def __init__(self, df: pd.DataFrame) -> None:
-        if not records.has_receipt(df):
+        if not frame.has_receipt(df):
             raise NoReceipt(
                 "this DataFrame has no receipt in df.attrs['webdata']: df.webdata exists for "
                 "frames of webdata_nb (pandas drops the receipt in operations such as merge)"
@@ -58,13 +58,13 @@ class FrameAccessor:
     @property
     def line(self) -> str:
         """The receipt in one line."""
-        return records.receipt_line(self._df)
+        return frame.receipt_line(self._df)
 
     @property
     def failed(self) -> pd.DataFrame:
         """The rows that failed: those with `success` False, or for creatives with an `error`."""
         if "success" in self._df.columns:
-            return self._df.iloc[merge_retried.failed_row_indices(self._df)]
+            return self._df.iloc[input_rows.failed_row_indices(self._df)]
         if "error" in self._df.columns:
             return self._df[self._df["error"].notna()]
         raise InvalidArgument("the frame has neither success nor error, so no row can have failed")
@@ -154,7 +154,7 @@ class FrameAccessor:
         keep
             The row of each group that stays: `"first"`, `"last"`, or False for none.
         """
-        return duplicates.without_duplicates(self._df, subset, keep)
+        return compare.without_duplicates(self._df, subset, keep)
 
     def __repr__(self) -> str:
         return encodable(self.line or f"frame of kind {self.receipt['kind']}")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from webdata_nb import settings
 from webdata_nb.toolkit.display import compact_table
 from webdata_nb.toolkit.display.compact_table import FrameView
-from webdata_nb.toolkit.frames import records, schemas
-from webdata_nb.toolkit.frames.watch import changes_file
+from webdata_nb.toolkit.frames import frame, schemas
+from webdata_nb.toolkit.sites import changes_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,17 +46,17 @@ def register_in_marimo() -> None:
         return
     for name in _MARIMO_REGISTRIES:
         formatters = getattr(getattr(formatting, name, None), "formatters", {})
-        previous = formatters.get(records.DATA_FRAME)
+        previous = formatters.get(frame.DATA_FRAME)
         if previous is not None and not isinstance(previous, MarimoFormatter):
-            formatters[records.DATA_FRAME] = MarimoFormatter(previous)
+            formatters[frame.DATA_FRAME] = MarimoFormatter(previous)
 
 
 def register(shell: Any) -> None:
     """Register the formatter in a shell; a second call changes nothing."""
     html_formatter = shell.display_formatter.formatters[_HTML]
-    previous = html_formatter.for_type(records.DATA_FRAME)
+    previous = html_formatter.for_type(frame.DATA_FRAME)
     if not isinstance(previous, FrameFormatter):
-        html_formatter.for_type(records.DATA_FRAME, FrameFormatter(previous))
+        html_formatter.for_type(frame.DATA_FRAME, FrameFormatter(previous))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,23 +99,21 @@ def is_result(df: pd.DataFrame) -> bool:
     """
     plain = df.index.nlevels == 1 and df.columns.nlevels == 1 and df.index.name is None
     has_rows = plain and (df.index.inferred_type == "integer" or df.empty)
-    return (
-        has_rows and records.has_receipt(df) and all(isinstance(name, str) for name in df.columns)
-    )
+    return has_rows and frame.has_receipt(df) and all(isinstance(name, str) for name in df.columns)
 
 
 def compact_html(df: pd.DataFrame) -> str:
     """Return a result frame as a compact table."""
     head = df.head(compact_table.first_rows(len(df)))
-    tables = (*schemas.SCHEMAS.values(), changes_file.SCHEMA)
+    tables = (*schemas.SCHEMAS.values(), changes_file.CHANGES_SCHEMA)
     known = {name for schema in tables for name in schema.names}
     view = FrameView(
         columns=[str(name) for name in df.columns],
-        rows=records.to_lists(head),
+        rows=frame.to_lists(head),
         total=len(df),
-        empty=records.empty_columns(df),
+        empty=frame.empty_columns(df),
         known=known,
-        index=records.labels(head),
-        line=records.receipt_line(df),
+        index=frame.labels(head),
+        line=frame.receipt_line(df),
     )
     return compact_table.render(view)

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Unpack
 from webdata_nb.errors import NotFound, NotSupported, OfflineError
 from webdata_nb.toolkit.bridge import blocking
 from webdata_nb.toolkit.client import paging
-from webdata_nb.toolkit.frames import derive, frame, records
-from webdata_nb.toolkit.frames.audit.pages import PAGE_FACTS
+from webdata_nb.toolkit.frames import frame
 from webdata_nb.toolkit.jobs.job import Job, checked_id
 from webdata_nb.toolkit.requests.arguments import check_flag
 from webdata_nb.toolkit.requests.call_options import CallOptions, within
 from webdata_nb.toolkit.requests.options import ConnectionOptions
 from webdata_nb.toolkit.requests.signatures import with_options
+from webdata_nb.toolkit.sites import links
+from webdata_nb.toolkit.sites.pages import PAGE_FACTS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,16 +90,16 @@ async def alinks_df(
     if isinstance(df, Job | str):
         call = CallOptions.of(session=session, timeout=options["timeout"])
         crawl_id = df.job_id if isinstance(df, Job) else checked_id(df)
-        return derive.links_of_facts(await _facts(crawl_id, call), broken=broken)
+        return links.links_of_facts(await _facts(crawl_id, call), broken=broken)
     frame.require_frame(df)
     if not {PAGE_FACTS, "links"}.isdisjoint(df.columns):
-        return derive.links_df(df, broken=broken)
+        return links.links_df(df, broken=broken)
     job_id = _job_id(df)
     if job_id is None or "url" not in df.columns:
-        return derive.links_df(df, broken=broken)  # says which column is missing
+        return links.links_df(df, broken=broken)  # says which column is missing
     call = CallOptions.of(session=session, timeout=options["timeout"])
     facts = await _facts(job_id, call)
-    return await asyncio.to_thread(derive.links_of_facts, facts, df, broken=broken)
+    return await asyncio.to_thread(links.links_of_facts, facts, df, broken=broken)
 
 
 links_df = blocking(alinks_df)
@@ -106,7 +107,7 @@ links_df = blocking(alinks_df)
 
 def _job_id(df: pd.DataFrame) -> str | None:
     """Return the crawl that a frame comes from; None if there is none, or are several."""
-    receipt = df.attrs.get(frame.ATTRS) if records.has_receipt(df) else None
+    receipt = df.attrs.get(frame.ATTRS) if frame.has_receipt(df) else None
     if not isinstance(receipt, dict) or receipt.get("kind") != "crawl":
         return None
     return receipt.get("job_id")

@@ -12,8 +12,8 @@ from webdata_nb.toolkit.api.scrape import scrape_pages
 from webdata_nb.toolkit.bridge import blocking
 from webdata_nb.toolkit.calls import budget as budgets
 from webdata_nb.toolkit.calls import multi_input
-from webdata_nb.toolkit.frames import frame, merge_retried, receipt
-from webdata_nb.toolkit.frames.call_receipt import CallReceipt
+from webdata_nb.toolkit.frames import frame, input_rows, receipt
+from webdata_nb.toolkit.frames.frame import CallReceipt
 from webdata_nb.toolkit.requests.call_options import CallOptions, FanOutOptions
 from webdata_nb.toolkit.requests.inputs import Input, page_inputs, request_values, valid_specs
 from webdata_nb.toolkit.requests.job_spec import JobSpec
@@ -87,7 +87,7 @@ async def aretry_failed(
     True
     """
     receipt_attrs = _receipt(df)
-    places = merge_retried.retryable_row_indices(df)
+    places = input_rows.retryable_row_indices(df)
     if not places:
         return df.copy(deep=False)
     if not {"archive", "as_of"}.isdisjoint(receipt_attrs["request"]):
@@ -129,8 +129,8 @@ class _Retry:
         self._fan_out = fan_out
 
     async def run(self, places: Sequence[int]) -> pd.DataFrame:
-        urls = merge_retried.texts_at(self._df, "url", places)
-        starts = merge_retried.texts_at(self._df, "start_url", places)
+        urls = input_rows.texts_at(self._df, "url", places)
+        starts = input_rows.texts_at(self._df, "start_url", places)
         if self._single_pages():
             urls = [url or start for url, start in zip(urls, starts, strict=True)]
             inputs_without_rows: set[int] = set()
@@ -152,7 +152,7 @@ class _Retry:
         """Return the rows that stand for a whole crawl: they have its start, but no depth."""
         if "depth" not in self._df.columns:
             return set()
-        depths = merge_retried.texts_at(self._df, "depth", places)
+        depths = input_rows.texts_at(self._df, "depth", places)
         rows = zip(places, starts, depths, strict=True)
         return {place for place, start, depth in rows if start is not None and depth is None}
 
@@ -180,7 +180,7 @@ class _Retry:
             unchanged -= {"url", "depth"}
         columns = [name for name in patch.columns if name in self._df.columns]
         columns = [name for name in columns if name not in unchanged]
-        return merge_retried.replace_columns(self._df, places, patch, columns)
+        return input_rows.replace_columns(self._df, places, patch, columns)
 
     def _options(self) -> SinglePageOptions:
         """Return the options with which the pages were requested."""
@@ -198,7 +198,7 @@ class _Retry:
         return cast("ScrapeOptionsDict", {**pages, **self._secrets})
 
     def _input(self, place: int) -> Input:
-        labels = {name: merge_retried.texts_at(self._df, name, [place])[0] for name in self._labels}
+        labels = {name: input_rows.texts_at(self._df, name, [place])[0] for name in self._labels}
         labelled: dict[str, Any] = {
             _LABELS.get(name, name): value for name, value in labels.items()
         }
@@ -220,8 +220,8 @@ class _Retry:
         retried = await multi_input.run(inputs, self._call, fan_out)
         pieces = {}
         for place, each in zip(places, inputs, strict=True):
-            pieces[place] = merge_retried.rows_of_input(retried, each.labels)
-        return merge_retried.replace_rows(df, pieces)
+            pieces[place] = input_rows.rows_of_input(retried, each.labels)
+        return input_rows.replace_rows(df, pieces)
 
 
 def _receipt(df: object) -> Mapping[str, Any]:
@@ -245,8 +245,8 @@ def _with_receipt(
     updated = receipt.after_retry(
         attrs,
         rows=len(df),
-        failed=len(merge_retried.failed_row_indices(df)),
-        failed_inputs=merge_retried.count_failed_inputs(df, labels) if labels else 0,
+        failed=len(input_rows.failed_row_indices(df)),
+        failed_inputs=input_rows.count_failed_inputs(df, labels) if labels else 0,
         retried=len(places),
     )
     df.attrs = {**before.attrs, frame.ATTRS: CallReceipt(updated)}

@@ -8,7 +8,7 @@ from webdata_nb.errors import InvalidArgument
 from webdata_nb.suggestions import format_value
 from webdata_nb.toolkit.display import tables
 from webdata_nb.toolkit.display import tables as drawing
-from webdata_nb.toolkit.frames import records
+from webdata_nb.toolkit.frames import frame
 from webdata_nb.toolkit.requests import arguments
 
 if TYPE_CHECKING:
@@ -85,12 +85,12 @@ def show(df: pd.DataFrame, *, max_rows: int = 20) -> Sheet:
     >>> show(df, max_rows=2)
     Sheet of 2 rows
     """
-    if not isinstance(df, records.DATA_FRAME):
+    if not isinstance(df, frame.DATA_FRAME):
         raise InvalidArgument(f"df must be a pandas DataFrame; it is {format_value(df)}")
     most = arguments.check_integer("max_rows", max_rows, minimum=1)
     return tables.sheet(
         [str(name) for name in df.columns],
-        records.to_lists(df.head(most)),
-        line=records.receipt_line(df),
+        frame.to_lists(df.head(most)),
+        line=frame.receipt_line(df),
         left_out=max(0, len(df) - most),
     )

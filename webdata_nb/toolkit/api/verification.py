@@ -16,9 +16,9 @@ from webdata_nb.errors import (
     OfflineError,
 )
 from webdata_nb.toolkit.bridge import blocking
-from webdata_nb.toolkit.frames import frame, verification
-from webdata_nb.toolkit.frames.json_text import dumps
-from webdata_nb.toolkit.frames.verification import ExtractedRow
+from webdata_nb.toolkit.frames import extracted, frame
+from webdata_nb.toolkit.frames.extracted import ExtractedRow
+from webdata_nb.toolkit.frames.json_columns import dumps
 from webdata_nb.toolkit.requests.call_options import CallOptions, within
 from webdata_nb.toolkit.requests.options import ConnectionOptions
 from webdata_nb.toolkit.requests.signatures import with_options
@@ -99,7 +99,7 @@ async def averify(df: pd.DataFrame, **options: Unpack[ConnectionOptions]) -> pd.
     >>> checked.columns.tolist()[:4]
     ['url', 'field', 'value', 'verdict']
     """
-    rows = verification.extracted_rows(df)
+    rows = extracted.extracted_rows(df)
     receipt = df.attrs.get(frame.ATTRS)
     if not isinstance(receipt, Mapping):
         raise InvalidArgument(
@@ -108,12 +108,12 @@ async def averify(df: pd.DataFrame, **options: Unpack[ConnectionOptions]) -> pd.
         )
     call = CallOptions.of(session=options["session"], timeout=options["timeout"])
     if not rows:
-        return await asyncio.to_thread(verification.build, [], [])
+        return await asyncio.to_thread(extracted.build, [], [])
     if call.settings.offline:
         raise OfflineError("the service keeps the pages, and offline mode is on")
     async with call.connection.client(call.settings) as client:
         pages = await within(call.timeout_s, _Verification(client, receipt).compare(rows))
-    return await asyncio.to_thread(verification.build, rows, pages)
+    return await asyncio.to_thread(extracted.build, rows, pages)
 
 
 verify = blocking(averify)

@@ -11,8 +11,7 @@ from webdata_nb.errors import InvalidArgument
 from webdata_nb.suggestions import format_value
 from webdata_nb.toolkit.bridge import blocking
 from webdata_nb.toolkit.calls.watch import Watch
-from webdata_nb.toolkit.frames import remote
-from webdata_nb.toolkit.frames.watch.changes_file import CHANGES_COLUMNS
+from webdata_nb.toolkit.frames import storage
 from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.requests.call_options import CallOptions
 from webdata_nb.toolkit.requests.crawls import crawl_inputs, is_long
@@ -20,6 +19,7 @@ from webdata_nb.toolkit.requests.inputs import request_values
 from webdata_nb.toolkit.requests.options import CrawlDfOptions, CrawlOptions, WatchDfOptions
 from webdata_nb.toolkit.requests.signatures import with_options
 from webdata_nb.toolkit.requests.since import LAST
+from webdata_nb.toolkit.sites.changes_file import CHANGES_COLUMNS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -140,7 +140,7 @@ def _path(out: object) -> Path | None:
     """Return the file of changes."""
     if out is None:
         return None
-    is_url = isinstance(out, str) and remote.is_url(out)
+    is_url = isinstance(out, str) and storage.is_remote(out)
     if is_url or not isinstance(out, str | Path) or Path(out).suffix != _SUFFIX:
         raise InvalidArgument(
             f"out must be the path of a {_SUFFIX} file of this machine; it is {format_value(out)}"

@@ -44,7 +44,7 @@ from webdata_nb.errors import (
 )
 from webdata_nb.pacing.backoff import BackoffPolicy
 from webdata_nb.toolkit.cache.snapshots import CacheKey, prepare
-from webdata_nb.toolkit.frames import parquet, private_files, schemas
+from webdata_nb.toolkit.frames import schemas, storage
 from webdata_nb.toolkit.frames.schemas import TableName
 
 _LOCKS: Final = Path("v1", "locks")
@@ -114,13 +114,13 @@ def lock_path(root: Path, name: str) -> Path:
     folder = root / _LOCKS
     if not folder.is_dir():
         prepare(root)
-        private_files.make_folder(folder, root)
+        storage.make_folder(folder, root)
     return folder / f"{name}.lock"
 
 
 def _file_lock(path: Path) -> filelock.BaseFileLock:
     # Not bound to a thread: a task may end on another thread than it began on.
-    return filelock.FileLock(path, mode=private_files.FILE_MODE, thread_local=False)
+    return filelock.FileLock(path, mode=storage.FILE_MODE, thread_local=False)
 
 
 async def _acquire(file_lock: filelock.BaseFileLock) -> None:
@@ -157,11 +157,11 @@ class CancelToken:
         try:
             prepare(root)
             path = root / _TOKENS / name
-            private_files.make_folder(path.parent, root)
-            path.touch(mode=private_files.FILE_MODE)
+            storage.make_folder(path.parent, root)
+            path.touch(mode=storage.FILE_MODE)
         except OSError:
             path = Path(tempfile.gettempdir(), f"webdata-{name}")
-            path.touch(mode=private_files.FILE_MODE)
+            path.touch(mode=storage.FILE_MODE)
         return cls(path, platform.node())
 
     def cancel(self) -> None:
@@ -232,9 +232,9 @@ def write(root: Path, service: str, identity: str, job_ref: JobRef) -> None:
     with suppress(OSError):
         if not path.parent.is_dir():
             prepare(root)
-            private_files.make_folder(path.parent, root)
+            storage.make_folder(path.parent, root)
         data = orjson.dumps(_to_json(job_ref))
-        parquet.write_atomically(path, data, durable=False, owner_only=True)
+        storage.write_atomically(path, data, durable=False, owner_only=True)
 
 
 def read(root: Path, service: str, identity: str, job_id: str) -> JobRef | None:
@@ -353,7 +353,7 @@ class JobClaim:
     def _write(self) -> None:
         names = ("run_id", "started_at", "since", "job_id")
         data = orjson.dumps({name: getattr(self, name) for name in names})
-        parquet.write_atomically(self.path, data, durable=False, owner_only=True)
+        storage.write_atomically(self.path, data, durable=False, owner_only=True)
 
 
 @asynccontextmanager
@@ -408,7 +408,7 @@ def _take(
         else:
             lock.release()
     prepare(root)
-    private_files.make_folder(folder, root)
+    storage.make_folder(folder, root)
     path = folder / f"{secrets.token_hex(8)}{_SUFFIX}"
     lock = try_lock(_lock_file(path))
     return None if lock is None else (JobClaim.create(path, since), lock)

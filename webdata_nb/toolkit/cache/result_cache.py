@@ -31,7 +31,7 @@ from webdata_nb.toolkit.bridge import set_partial_result
 from webdata_nb.toolkit.cache import job_refs, snapshots
 from webdata_nb.toolkit.cache.job_refs import JobClaim, JobRef
 from webdata_nb.toolkit.cache.snapshots import CacheKey, Snapshot
-from webdata_nb.toolkit.frames import arrow_memory, exports, frame, receipt
+from webdata_nb.toolkit.frames import exports, frame, receipt, rows
 from webdata_nb.toolkit.frames.receipt import JobOutcome
 from webdata_nb.toolkit.frames.rows import TableBatch
 from webdata_nb.toolkit.requests.call_options import CallOptions, within
@@ -136,7 +136,7 @@ def _build_frame(result: CallResult, options: CallOptions) -> pd.DataFrame:
         objects=result.objects,
     )
     if result.outcome is not None:
-        arrow_memory.trim(result.table)
+        rows.trim_memory(result.table)
     return built
 
 

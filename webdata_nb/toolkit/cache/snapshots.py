@@ -26,7 +26,7 @@ import orjson
 import pyarrow as pa
 
 from webdata_nb.contract.replies import ReceiptEntry
-from webdata_nb.toolkit.frames import parquet, private_files, schemas
+from webdata_nb.toolkit.frames import parquet, schemas, storage
 from webdata_nb.toolkit.frames.schemas import TableName
 
 _LAYOUT: Final = "v1"
@@ -107,9 +107,9 @@ def put(
     file_metadata = {"schema": schemas.schema_id(key.op), "digest": key.digest}
     data = parquet.encode(table, own=file_metadata, attrs=attrs)
     folder = key.folder(root)
-    private_files.make_folder(folder, root)
+    storage.make_folder(folder, root)
     path = folder / f"{now.astimezone(UTC).strftime(_TIMESTAMP)}-{_checksum(data)}.parquet"
-    parquet.write_atomically(path, data, durable=durable, owner_only=True)
+    storage.write_atomically(path, data, durable=durable, owner_only=True)
     return Snapshot(path, now, table, dict(attrs))
 
 
@@ -163,7 +163,7 @@ def timestamp_of(path: Path) -> datetime | None:
 def touch_marker(root: Path, name: str) -> None:
     """Set the time of an event that makes older results outdated."""
     prepare(root)
-    (root / _LAYOUT / name).touch(mode=private_files.FILE_MODE)
+    (root / _LAYOUT / name).touch(mode=storage.FILE_MODE)
 
 
 def marker_time(root: Path, name: str) -> datetime | None:
@@ -241,9 +241,9 @@ def prepare(root: Path) -> None:
     # The tag goes into our own folder: the cache directory may hold files of other programs.
     folder = root / _LAYOUT
     if not (folder / "CACHEDIR.TAG").exists():
-        private_files.make_folder(folder, root)
-        parquet.write_atomically(folder / ".gitignore", b"*\n", owner_only=True)
-        parquet.write_atomically(folder / "CACHEDIR.TAG", _TAG.encode(), owner_only=True)
+        storage.make_folder(folder, root)
+        storage.write_atomically(folder / ".gitignore", b"*\n", owner_only=True)
+        storage.write_atomically(folder / "CACHEDIR.TAG", _TAG.encode(), owner_only=True)
     if root not in _swept:
         _swept.add(root)
         sweep(root)
@@ -252,7 +252,7 @@ def prepare(root: Path) -> None:
 def sweep(root: Path, *, older_than_s: float = _ORPHAN_S) -> int:
     """Remove temporary files of killed writers; return how many there were."""
     removed = 0
-    for path in (root / _LAYOUT).glob(f"*/*/.*{parquet.TEMPORARY}"):
+    for path in (root / _LAYOUT).glob(f"*/*/.*{storage.TEMPORARY}"):
         with suppress(OSError):
             if time.time() - path.stat().st_mtime > older_than_s:
                 path.unlink()
@@ -290,7 +290,7 @@ def write_receipt(path: Path, entries: Sequence[ReceiptEntry]) -> Path:
         pa.table(columns, schema=RECEIPT_SCHEMA), own={"schema": _RECEIPT_VERSION}, attrs={}
     )
     target = receipt_path(path)
-    parquet.write_atomically(target, data, owner_only=True)
+    storage.write_atomically(target, data, owner_only=True)
     return target
 
 
@@ -369,8 +369,8 @@ class PartialListing:
 
     def _write(self, mode: str, data: bytes) -> None:
         try:
-            private_files.make_folder(self.path.parent, self.root)
-            self.path.touch(mode=private_files.FILE_MODE)
+            storage.make_folder(self.path.parent, self.root)
+            self.path.touch(mode=storage.FILE_MODE)
             with self.path.open(mode) as file:
                 file.write(data)
                 file.flush()

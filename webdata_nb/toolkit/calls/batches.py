@@ -29,9 +29,9 @@ from webdata_nb.toolkit.calls.multi_input import MAX_CONCURRENT_INPUTS
 from webdata_nb.toolkit.calls.provider_notice import announce_providers
 from webdata_nb.toolkit.calls.single_call import TRANSIENT_ERRORS, stale_result
 from webdata_nb.toolkit.display.progress_view import UNITS
-from webdata_nb.toolkit.frames import dataset, frame, receipt, rows, stacked
+from webdata_nb.toolkit.frames import frame, input_rows, parquet, receipt, rows
+from webdata_nb.toolkit.frames.input_rows import InputRows
 from webdata_nb.toolkit.frames.rows import TableBatch
-from webdata_nb.toolkit.frames.stacked import InputRows
 from webdata_nb.toolkit.jobs.progress_scope import show_progress
 from webdata_nb.toolkit.recording import cassette
 from webdata_nb.toolkit.requests import arguments
@@ -262,7 +262,7 @@ class _StreamLoop:
                 yield batch
         complete = stats.outcome is None or stats.outcome.error() is None
         if folder is not None and complete:
-            result = CallResult(stacked.concat(tables), stats.receipt() or {})
+            result = CallResult(input_rows.concat_tables(tables), stats.receipt() or {})
             await cassette.record_call(folder, spec, result)
 
     async def _cached_or_fetched_batches(
@@ -364,9 +364,9 @@ class _StreamLoop:
         table = batch.table
         if options.has_labels:
             part = InputRows(stats.input.labels, table, datetime.now(UTC))
-            table = stacked.stack(spec.op, spec.columns, [part])
+            table = input_rows.stack_inputs(spec.op, spec.columns, [part])
         if options.out is not None:
-            dataset.write_part(options.out, stats.partition, stats.batches, table, attrs)
+            parquet.write_part(options.out, stats.partition, stats.batches, table, attrs)
         stats.add_batch(batch.table)
         backend = self._call.dtype_backend
         return frame.build(table, attrs=attrs, dtype_backend=backend, objects=batch.objects)
@@ -374,7 +374,7 @@ class _StreamLoop:
     def _error_frame(self, stats: StreamStats) -> pd.DataFrame:
         spec = stats.input.spec
         part = InputRows(stats.input.labels, None, datetime.now(UTC), stats.error_message)
-        table = stacked.stack(spec.op, spec.columns, [part])
+        table = input_rows.stack_inputs(spec.op, spec.columns, [part])
         return frame.build(table, dtype_backend=self._call.dtype_backend)
 
     def receipt(self) -> dict[str, Any] | None:

@@ -35,9 +35,9 @@ from webdata_nb.toolkit.client.client import Client
 from webdata_nb.toolkit.display.progress import Listener
 from webdata_nb.toolkit.display.progress_view import UNITS
 from webdata_nb.toolkit.frames import receipt, rows, schemas, warc
-from webdata_nb.toolkit.frames.crawl_parts import CrawlManifest, CrawlParts
-from webdata_nb.toolkit.frames.dataset_folder import folder_errors
+from webdata_nb.toolkit.frames.parquet import CrawlManifest, CrawlParts
 from webdata_nb.toolkit.frames.rows import TableBatch
+from webdata_nb.toolkit.frames.storage import folder_errors
 from webdata_nb.toolkit.jobs import runner
 from webdata_nb.toolkit.jobs.progress_scope import show_progress
 from webdata_nb.toolkit.requests import arguments

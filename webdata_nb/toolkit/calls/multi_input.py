@@ -26,8 +26,8 @@ from webdata_nb.toolkit.calls.combined_progress import CombinedProgress
 from webdata_nb.toolkit.calls.executor import InputResult, InputRunner, run_on_executor
 from webdata_nb.toolkit.display.progress import Listener
 from webdata_nb.toolkit.display.progress_view import UNITS
-from webdata_nb.toolkit.frames import receipt, stacked
-from webdata_nb.toolkit.frames.stacked import InputRows
+from webdata_nb.toolkit.frames import input_rows, receipt
+from webdata_nb.toolkit.frames.input_rows import InputRows
 from webdata_nb.toolkit.jobs.progress_scope import show_progress
 from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.requests.call_options import PARTITION_NEEDS, CallOptions, FanOutOptions
@@ -241,7 +241,7 @@ def stack(
         parts = [_with_one_row(*pair) for pair in zip(parts, results, strict=True)]
     first = representative(inputs)
     spec = first.spec
-    table = stacked.stack(spec.op, spec.columns, parts)
+    table = input_rows.stack_inputs(spec.op, spec.columns, parts)
     runs = [
         receipt.InputRun(
             labels=dict(part.labels),

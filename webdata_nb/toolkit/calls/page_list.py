@@ -28,8 +28,8 @@ from webdata_nb.toolkit.calls.executor import InputResult
 from webdata_nb.toolkit.calls.single_call import TRANSIENT_ERRORS, stale_result
 from webdata_nb.toolkit.display.progress import Listener
 from webdata_nb.toolkit.display.progress_view import Inputs, View
-from webdata_nb.toolkit.frames import extractions, receipt
-from webdata_nb.toolkit.recording import recorder
+from webdata_nb.toolkit.frames import receipt
+from webdata_nb.toolkit.recording import cassette
 from webdata_nb.toolkit.requests.call_options import CallOptions
 from webdata_nb.toolkit.requests.inputs import Input
 from webdata_nb.toolkit.requests.job_spec import JobSpec
@@ -129,7 +129,7 @@ class PageList:
         if folder is not None:
             for spec, page in zip(specs, results, strict=True):
                 if isinstance(page, CallResult) and page.complete:
-                    await recorder.record_call(folder, spec, page)
+                    await cassette.record_call(folder, spec, page)
         self._report(View("", None))
         return interrupted
 
@@ -262,7 +262,7 @@ def _page_outcome(
         reserved=None,
         counts={} if entry is None else {entry.outcome: 1},
         examples={} if entry is None else {entry.outcome: [subject]},
-        extraction=extractions.of_table(table),
+        extraction=receipt.extractions_of_table(table),
         low_confidence={doubt: 1} if doubt else {},
         shortfall=None,
         interrupted=False,

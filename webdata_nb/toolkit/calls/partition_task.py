@@ -23,7 +23,7 @@ from webdata_nb.settings import Options
 from webdata_nb.toolkit.bridge import PORTAL
 from webdata_nb.toolkit.calls import multi_input
 from webdata_nb.toolkit.calls.executor import InputResult
-from webdata_nb.toolkit.frames.part_dataset import PartDataset
+from webdata_nb.toolkit.frames.parquet import PartDataset
 from webdata_nb.toolkit.frames.receipt import MAX_LISTED_RUNS
 from webdata_nb.toolkit.requests.call_options import CallOptions, FanOutOptions
 from webdata_nb.toolkit.requests.inputs import Input

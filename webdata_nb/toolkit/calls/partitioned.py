@@ -29,9 +29,9 @@ from webdata_nb.toolkit.calls.partition_task import Partition, PartitionCall, Pa
 from webdata_nb.toolkit.dask_executor import DaskExecutor
 from webdata_nb.toolkit.display.progress import Listener
 from webdata_nb.toolkit.display.progress_view import Inputs
-from webdata_nb.toolkit.frames import lazy_frame, part_dataset, receipt, stacked
-from webdata_nb.toolkit.frames.dataset_folder import folder_errors
-from webdata_nb.toolkit.frames.part_dataset import Manifest, PartDataset
+from webdata_nb.toolkit.frames import input_rows, lazy_frame, parquet, receipt
+from webdata_nb.toolkit.frames.parquet import Manifest, PartDataset
+from webdata_nb.toolkit.frames.storage import folder_errors
 from webdata_nb.toolkit.jobs.progress_scope import show_progress
 from webdata_nb.toolkit.requests.call_options import CallOptions, FanOutOptions
 from webdata_nb.toolkit.requests.inputs import (
@@ -160,7 +160,7 @@ def _open(
     if manifest is None:
         run_id = uuid.UUID(bytes=secrets.token_bytes(16)).hex
         mine = Manifest(
-            format=part_dataset.FORMAT,
+            format=parquet.FORMAT,
             run_id=run_id,
             fingerprint=_fingerprint(run_id, inputs, options, fan_out),
             op=inputs[0].spec.op,
@@ -435,7 +435,7 @@ async def _frame(
 ) -> pd.DataFrame | DaskFrame:
     first = representative(batch.inputs)
     if lazy:
-        schema = stacked.columns(first.spec.op, first.spec.columns, list(first.labels))
+        schema = input_rows.stacked_schema(first.spec.op, first.spec.columns, list(first.labels))
         return await asyncio.to_thread(
             lazy_frame.build,
             batch.dataset,

@@ -19,13 +19,11 @@ from webdata_nb.toolkit.cache import job_refs, snapshots
 from webdata_nb.toolkit.cache.result_cache import ResultCache
 from webdata_nb.toolkit.calls import single_call
 from webdata_nb.toolkit.frames import frame
-from webdata_nb.toolkit.frames.watch.changes_file import ChangesFile, changes_table
-from webdata_nb.toolkit.frames.watch.comparison import Comparison, KnownSite, compare
-from webdata_nb.toolkit.frames.watch.fields import WatchedFields
-from webdata_nb.toolkit.frames.watch.site_visit import SiteVisit
-from webdata_nb.toolkit.frames.watch.watch_receipt import watch_receipt
 from webdata_nb.toolkit.requests.call_options import CallOptions
 from webdata_nb.toolkit.requests.job_spec import JobSpec
+from webdata_nb.toolkit.sites.changes_file import ChangesFile, changes_table
+from webdata_nb.toolkit.sites.comparison import Comparison, KnownSite, compare, watch_receipt
+from webdata_nb.toolkit.sites.watched_pages import SiteVisit, WatchedFields
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,25 +1,212 @@
-"""Compares two frames of the same kind, or two files of the cache, row by row."""
+"""Compares frames row by row: two of one kind, two searches by rank, and the rows of one frame."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import orjson
 import pandas as pd
 import pyarrow as pa
 
+from webdata_nb.contract.results import result_key
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
 from webdata_nb.toolkit.frames import frame, schemas
+from webdata_nb.toolkit.frames.frame import ResultFrame
 from webdata_nb.toolkit.frames.nested import JSON_DTYPE, NestedArray, NestedDtype
 from webdata_nb.toolkit.frames.parquet import ParquetDocument
-from webdata_nb.toolkit.frames.result_frame import ResultFrame
 
 __all__ = ["diff"]
+
+Keep = Literal["first", "last", False]
+# The columns whose values are equal for equal content, by the kind of the frame. The first one with
+# a value counts: not every service sends `content_hash`.
+_SAME_CONTENT: Final[Mapping[str, tuple[str, ...]]] = {
+    "crawl": ("content_hash", "markdown", "html", "raw_html"),
+    "search": ("url",),
+    "creatives": ("creative_id",),
+    "advertisers": ("advertiser_id",),
+    "captures": ("digest",),
+}
+
+
+def without_duplicates(
+    df: pd.DataFrame, subset: str | Sequence[str] | None, keep: Keep
+) -> pd.DataFrame:
+    """Return `df` without the rows whose content, or values in `subset`, are in another row.
+
+    Rows whose content is not known, such as failed pages, are compared in every column, as are
+    those of frames without a column for it.
+
+    Raises
+    ------
+    InvalidArgument
+        The frame does not have a column of `subset`.
+    """
+    names = [subset] if isinstance(subset, str) else None if subset is None else list(subset)
+    if names is not None and (missing := [name for name in names if name not in df.columns]):
+        raise InvalidArgument(f"subset must name columns of the frame; not {missing}")
+    if names is not None and not names:
+        raise InvalidArgument("subset must name a column, or be None for the content")
+    if names is not None:
+        return df[~_hashable(df[names]).duplicated(keep=keep).to_numpy()]
+    content = pd.Series(None, df.index, dtype=object)
+    for name in _SAME_CONTENT.get(frame.receipt_kind(df), ()):
+        if name in df.columns:
+            content = content.where(content.notna(), df[name].astype(object))
+    unknown = content.isna().to_numpy(bool)
+    repeats = content.duplicated(keep=keep).to_numpy(bool, copy=True)
+    repeats[unknown] = _hashable(df[unknown]).duplicated(keep=keep).to_numpy(bool)
+    return df[~repeats]
+
+
+def _hashable(df: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame whose lists and dicts can be compared, also those that the user stored."""
+    return frame.from_columns({name: df[name] for name in df.columns}, df.index)
+
+
+_SEARCH_LABELS: Final = ("query", "num_results", "engine", "language", "country", "safe_search")
+_NEEDED: Final = ("rank", "url")
+_RESULT_KEY: Final = "_key"
+_RANKS: Final = ("old_rank", "new_rank")
+
+
+def serp_diff(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
+    """Compare two results of `search_df`: rank moves, entries and exits.
+
+    Results match regardless of `http` or `https`, `www.`, a trailing slash and tracking
+    parameters, as within a search. Frames of several inputs are compared input by input. Inputs
+    that failed in either frame are left out.
+
+    Parameters
+    ----------
+    old, new
+        Frames of `search_df`, or any with columns `rank` and `url`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row for each result of either frame, by input and new rank; results that left are at
+        the end, by their old rank.
+
+        ==================== ======= ======================================================
+        column               dtype   meaning
+        ==================== ======= ======================================================
+        query, engine, ...   as is   the columns that identify the inputs, if any
+        url, title           str     as in the new frame, or in the old one for a result that left
+        old_rank, new_rank   Int32   ranks from 1; missing if the result is not in the frame
+        move                 Int32   places gained (positive) or lost; missing unless in both
+        change               str     `up`, `down`, `same`, `entered` or `left`
+        ==================== ======= ======================================================
+
+    Raises
+    ------
+    InvalidArgument
+        A frame lacks these columns, or the frames have different columns for their inputs.
+
+    Examples
+    --------
+    >>> before = pd.DataFrame({"rank": [1, 2], "url": ["https://a.test/", "https://b.test/"]})
+    >>> after = pd.DataFrame({"rank": [1, 2], "url": ["http://www.b.test", "https://c.test/"]})
+    >>> for row in serp_diff(before, after)[["url", "move", "change"]].to_numpy().tolist():
+    ...     print(row)
+    ['http://www.b.test', 1, 'up']
+    ['https://c.test/', <NA>, 'entered']
+    ['https://a.test/', <NA>, 'left']
+    """
+    by = _input_columns(old, new)
+    sides = [_side(df, by, rank) for df, rank in zip((old, new), _RANKS, strict=True)]
+    failed = pd.concat([_failed_inputs(df, by) for df in (old, new)], ignore_index=True)
+    compared = [_without(side, failed, by) for side in sides]
+    merged = compared[0].merge(
+        compared[1], on=[*by, _RESULT_KEY], how="outer", suffixes=("_old", ""), sort=False
+    )
+    changes = ResultFrame(
+        {
+            **{name: merged[name] for name in by},
+            **{name: merged[name].fillna(merged[f"{name}_old"]) for name in ("url", "title")},
+            **{name: merged[name] for name in _RANKS},
+            "move": (merged["old_rank"] - merged["new_rank"]).astype("Int32"),
+        }
+    )
+    changes["change"] = _change_names(changes)
+    return _in_input_order(changes, by, pd.concat(compared, ignore_index=True))
+
+
+def _input_columns(old: pd.DataFrame, new: pd.DataFrame) -> list[str]:
+    """Return the columns that identify the inputs."""
+    for name, df in (("old", old), ("new", new)):
+        if not isinstance(df, pd.DataFrame) or not set(_NEEDED) <= set(df.columns):
+            raise InvalidArgument(
+                f"{name} must be a frame of search_df, with `rank` and `url`; "
+                f"it is {format_value(df)}"
+            )
+    columns = [[name for name in _SEARCH_LABELS if name in df.columns] for df in (old, new)]
+    if columns[0] != columns[1]:
+        raise InvalidArgument(
+            "old and new must have the same columns for their inputs; "
+            f"they have {columns[0] or 'none'} and {columns[1] or 'none'}"
+        )
+    return columns[0]
+
+
+def _side(df: pd.DataFrame, by: list[str], rank: str) -> pd.DataFrame:
+    """Return the results of one frame with their keys, each result once with its best rank."""
+    results = df[df["rank"].notna() & df["url"].notna()]
+    urls = results["url"].astype("str")
+    title = results["title"] if "title" in results else pd.Series(pd.NA, index=results.index)
+    side = pd.DataFrame(
+        {
+            **{name: results[name].astype("object") for name in by},
+            _RESULT_KEY: urls.map(result_key).astype("str"),
+            "url": urls,
+            "title": title.astype("str"),
+            rank: results["rank"].astype("Int32"),
+        }
+    )
+    return side.sort_values(rank, kind="stable").drop_duplicates([*by, _RESULT_KEY])
+
+
+def _failed_inputs(df: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Return the inputs of rows with an error and without a result."""
+    if not by or "error" not in df:
+        return pd.DataFrame({name: pd.Series(dtype="object") for name in by})
+    failed = df["rank"].isna() & df["error"].notna()
+    return df.loc[failed, by].astype("object").drop_duplicates()
+
+
+def _without(side: pd.DataFrame, failed: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    if failed.empty:
+        return side
+    marked = side.merge(failed.drop_duplicates(), on=by, how="left", indicator="_source")
+    return marked[marked.pop("_source") == "left_only"]
+
+
+def _change_names(changes: pd.DataFrame) -> pd.Series[Any]:
+    names = pd.Series("same", index=changes.index, dtype="str")
+    names[(changes["move"] > 0).fillna(value=False)] = "up"
+    names[(changes["move"] < 0).fillna(value=False)] = "down"
+    names[changes["old_rank"].isna()] = "entered"
+    names[changes["new_rank"].isna()] = "left"
+    return names
+
+
+def _in_input_order(changes: pd.DataFrame, by: list[str], results: pd.DataFrame) -> pd.DataFrame:
+    """Sort by input in the order of the frames, then by new rank, then by old rank."""
+    keys: list[str] = []
+    if by:
+        inputs = (
+            results[by].drop_duplicates().assign(_input=range(len(results[by].drop_duplicates())))
+        )
+        changes = changes.merge(inputs, on=by, how="left")
+        keys = ["_input"]
+    changes = changes.sort_values([*keys, *reversed(_RANKS)], kind="stable", na_position="last")
+    return changes.drop(columns=keys).reset_index(drop=True)
+
 
 Key = tuple[object, ...]
 

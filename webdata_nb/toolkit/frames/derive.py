@@ -1,4 +1,4 @@
-"""Derives frames of links, images, headings and tables from the pages of a crawl.
+"""Derives frames of images, headings, tables and declared rights from the pages of a crawl.
 
 Each row has the page (`url`) and its position on the page (`position`, from 1), so that the frames
 join with the crawl and with each other.
@@ -7,36 +7,24 @@ join with the crawl and with each other.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
-from urllib.parse import urlsplit
 
 import orjson
 import pandas as pd
 import pyarrow as pa
 
-from webdata_nb.contract.url_keys import canonical_key, site_of
+from webdata_nb.contract.choices import PURPOSES
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
-from webdata_nb.toolkit.frames import frame, records, schemas
-from webdata_nb.toolkit.frames.audit.pages import (
-    PAGE_FACTS,
-    AuditLink,
-    LinkTarget,
-    facts_object,
-    is_broken,
-    links_of,
-    target_behind,
-    target_of,
-)
-from webdata_nb.toolkit.frames.json_text import dumps
+from webdata_nb.toolkit.frames import frame, schemas
+from webdata_nb.toolkit.frames.json_columns import decoded, dumps
 
 if TYPE_CHECKING:
     from webdata_nb.page.content.tables import TableTexts
 
-__all__ = ["headings_df", "images_df", "links_df", "tables"]
+__all__ = ["headings_df", "images_df", "rights_df", "tables"]
 
 Source = Literal["html", "raw_html", "markdown"]
 _SOURCES: Final = ("html", "raw_html", "markdown")
@@ -48,13 +36,6 @@ def _plain(**named: pa.DataType) -> list[pa.Field[Any]]:
 
 _POSITION_FIELDS: Final = _plain(url=schemas.TEXT, position=pa.int32())
 _EXTRA: Final = pa.field("extra", schemas.TEXT, metadata={b"webdata.type": schemas.JSON})
-_LINKS: Final = pa.schema(
-    [
-        *_POSITION_FIELDS,
-        *_plain(link=schemas.TEXT, internal=pa.bool_(), text=schemas.TEXT, rel=schemas.TEXT),
-        *_plain(status_code=pa.int32(), error=schemas.TEXT),
-    ]
-)
 _IMAGES: Final = pa.schema(
     [
         *_POSITION_FIELDS,
@@ -71,86 +52,6 @@ _HEADINGS: Final = pa.schema(
         *_plain(anchor=schemas.TEXT, text=schemas.TEXT),
     ]
 )
-
-
-def links_df(df: pd.DataFrame, *, broken: bool = False) -> pd.DataFrame:
-    """Return the links of the pages, from the column `page_facts` or `links`.
-
-    Raises
-    ------
-    InvalidArgument
-        The frame has neither.
-    """
-    if PAGE_FACTS in df.columns:
-        return links_of_facts(_facts_of_rows(df), df, broken=broken)
-    links = (
-        (url, position, AuditLink(link, None, None, _site(link) == _site(url)))
-        for url, page_links in _lists(df, "links")
-        for position, link in enumerate(page_links, 1)
-        if isinstance(link, str)
-    )
-    return _links_frame(links, _targets((), df), df, broken=broken)
-
-
-def links_of_facts(
-    facts: Iterable[Mapping[str, Any]], df: pd.DataFrame | None = None, *, broken: bool = False
-) -> pd.DataFrame:
-    """Return the links of pages from their facts; `df` is the frame that they belong to.
-
-    The facts of other URLs say what links to them lead to. If there is a frame, links of other
-    pages are left out.
-    """
-    facts = list(facts)
-    pages = None if df is None else set(page_urls(df))
-    links = (
-        (page["url"], position, link)
-        for page in facts
-        if page.get("position") is not None and (pages is None or page["url"] in pages)
-        for position, link in enumerate(links_of(page), 1)
-    )
-    df = pd.DataFrame() if df is None else df
-    return _links_frame(links, _targets(facts, df), df, broken=broken)
-
-
-def _links_frame(
-    links: Iterable[tuple[str, int, AuditLink]],
-    targets: Mapping[str, LinkTarget],
-    df: pd.DataFrame,
-    *,
-    broken: bool,
-) -> pd.DataFrame:
-    """Return links, with the URL of their page and their place on it, and what they lead to."""
-    rows = []
-    for url, position, link in links:
-        target = target_behind(targets, link.url)
-        if broken and not (target is not None and is_broken(target, internal=link.internal)):
-            continue
-        row = {"url": url, "position": position, "link": link.url, "internal": link.internal}
-        row |= {"text": link.text, "rel": link.rel}
-        if target is not None:
-            row |= {"status_code": target.status_code, "error": target.error or None}
-        rows.append(row)
-    return to_frame("links", rows, _LINKS, df)
-
-
-def _targets(facts: Iterable[Mapping[str, Any]], df: pd.DataFrame) -> dict[str, LinkTarget]:
-    """Return what is known about each URL, by its key: from facts, and from the rows of a frame."""
-    targets: dict[str, LinkTarget] = {}
-    for each in facts:
-        for url, of_url in ((each["url"], each), *each.get("targets", {}).items()):
-            targets[canonical_key(url)] = target_of(of_url)
-    if {"url", "status_code", "error"} <= set(df.columns):
-        columns = [frame.column_values(df[name]) for name in ("status_code", "error")]
-        for url, status_code, error in zip(page_urls(df), *columns, strict=True):
-            key = canonical_key(url)
-            target = targets.get(key) or LinkTarget("failed" if error else "page", url)
-            targets[key] = replace(target, status_code=status_code, error=error or "")
-    return targets
-
-
-def _facts_of_rows(df: pd.DataFrame) -> Iterator[Mapping[str, Any]]:
-    for position, (url, facts) in enumerate(zip(page_urls(df), df[PAGE_FACTS], strict=True)):
-        yield {**facts_object(facts), "url": url, "position": position}
 
 
 def images_df(df: pd.DataFrame) -> pd.DataFrame:
@@ -371,7 +272,7 @@ def _parse_boolean(cell: str) -> bool | None:
 
 def _items(df: pd.DataFrame, column: str, schema: pa.Schema) -> Iterator[dict[str, Any]]:
     known = set(schema.names)
-    for url, items in _lists(df, column):
+    for url, items in page_lists(df, column):
         for position, item in enumerate(items, 1):
             if isinstance(item, Mapping):
                 # Services name the URL of an image `url` or `src`.
@@ -381,7 +282,7 @@ def _items(df: pd.DataFrame, column: str, schema: pa.Schema) -> Iterator[dict[st
                 yield {**known_fields, "url": url, "position": position, "extra": extra or None}
 
 
-def _lists(df: pd.DataFrame, column: str) -> Iterator[tuple[str, list[Any]]]:
+def page_lists(df: pd.DataFrame, column: str) -> Iterator[tuple[str, list[Any]]]:
     frame.require_frame(df)
     if column not in df.columns:
         raise InvalidArgument(
@@ -404,19 +305,11 @@ def page_urls(df: pd.DataFrame) -> list[str]:
     return ["" if pd.isna(url) else str(url) for url in df["url"].tolist()]
 
 
-def _site(url: str) -> str:
-    """Return what identifies the site of a URL; a foreign service may not have normalized it."""
-    try:
-        return site_of(urlsplit(url)._replace(netloc=urlsplit(url).netloc.lower()).geturl())
-    except ValueError:
-        return url
-
-
 def to_frame(
     kind: str, items: list[dict[str, Any]], schema: pa.Schema, df: pd.DataFrame
 ) -> pd.DataFrame:
     """Return a frame with the receipt line of the frame that its items come from."""
-    attrs = {"kind": kind, "line": records.receipt_line(df)}
+    attrs = {"kind": kind, "line": frame.receipt_line(df)}
     table = pa.table([_column(items, field) for field in schema], schema=schema)
     backend: frame.DtypeBackend = "pyarrow" if frame.is_arrow_backed(df) else "pandas"
     return frame.build(table, attrs=attrs, dtype_backend=backend)
@@ -442,3 +335,86 @@ def _value_or_none(value: Any, data_type: pa.DataType) -> Any:
         return value if isinstance(value, datetime) else None
     is_integer = isinstance(value, int) and not isinstance(value, bool)
     return value if is_integer and abs(value) < 2 ** (data_type.bit_width - 1) else None
+
+
+_FIELDS: Final[list[tuple[str, pa.DataType]]] = [
+    ("url", schemas.TEXT),
+    ("position", pa.int32()),
+    ("signal", schemas.TEXT),
+    *((purpose, schemas.TEXT) for purpose in PURPOSES),
+    ("read_at", schemas.WHEN),
+    ("line_number", pa.int32()),
+    *((name, schemas.TEXT) for name in ("source", "line", "problem")),
+]
+_SIGNALS: Final = pa.schema(_FIELDS)
+
+
+def rights_df(df: pd.DataFrame) -> pd.DataFrame:
+    """Return every declaration about the use of the pages, one row each.
+
+    Parameters
+    ----------
+    df
+        A frame with a `rights` column, from `crawl_df` or `scrape_df` with `rights` or `purpose`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ============ =================== ==================================================
+        column       dtype               meaning
+        ============ =================== ==================================================
+        url          str                 the page
+        position     Int32               position among the page's declarations, from 1
+        signal       str                 `robots`, `content-signal`, `content-usage`, `rsl`,
+                                         `robots-tag`, `tdm` or `license`
+        search       str                 `allowed` or `refused`; missing where it says
+                                         nothing of that purpose. So are `ai-input`,
+                                         `ai-train` and `research`
+        read_at      datetime64[us, UTC] when its source was read
+        line_number  Int32               its line, if the source is a file
+        source       str                 the URL of the file or page that has it
+        line         str                 the line, header or element
+        problem      str                 why it could not be read as a whole
+        ============ =================== ==================================================
+
+    Raises
+    ------
+    InvalidArgument
+        The column is missing, or has text that is not JSON.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> signal = {"signal": "content-usage", "says": {"ai-train": "refused"}}
+    >>> pages = pd.DataFrame({"url": ["http://a.test/"], "rights": [{"signals": [signal]}]})
+    >>> rights_df(pages)["ai-train"].tolist()
+    ['refused']
+    """
+    frame.require_frame(df)
+    if "rights" not in df.columns:
+        raise InvalidArgument(
+            "df has no column rights: pass rights=True or a purpose to the call; "
+            f"it is {format_value(df)}"
+        )
+    return to_frame("rights", list(_signals(df)), _SIGNALS, df)
+
+
+def _signals(df: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    for url, value in zip(page_urls(df), df["rights"].tolist(), strict=True):
+        rights = decoded(value, "rights")
+        signals: Any = rights.get("signals") if isinstance(rights, Mapping) else None
+        if not pd.api.types.is_list_like(signals):  # pandas reads lists of Parquet as arrays
+            continue
+        for position, signal in enumerate(signals, 1):
+            if isinstance(signal, Mapping):
+                says = signal.get("says")
+                verdicts = says if isinstance(says, Mapping) else {}
+                fields = {**signal, "read_at": _read_at(signal.get("read_at"))}
+                yield {**fields, **verdicts, "url": url, "position": position}
+
+
+def _read_at(value: object) -> datetime | None:
+    try:
+        return datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None

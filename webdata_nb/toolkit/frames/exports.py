@@ -1,15 +1,26 @@
-"""Writes the rows of frames to files of the user atomically."""
+"""Writes frames to files of the user atomically: Parquet, JSON lines, CSV and workbooks; reads CSV.
+
+A CSV export of the service has cells that are protected from formulas; reading it restores them and
+the types.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import csv
+import io
 import os
 import re
 import secrets
 import zipfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from importlib import import_module
+from os import PathLike, fspath
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
 
 import orjson
@@ -17,10 +28,146 @@ import pandas as pd
 import pyarrow as pa
 
 from webdata_nb import caller
-from webdata_nb.errors import InvalidArgument
+from webdata_nb.contract.cells import escape_formula, unescape_formula
+from webdata_nb.errors import InvalidArgument, MissingExtra
 from webdata_nb.suggestions import format_path
-from webdata_nb.toolkit.frames import frame, parquet, remote, spreadsheets
-from webdata_nb.toolkit.frames.json_values import json_values
+from webdata_nb.toolkit.frames import frame, parquet, rows, schemas, storage
+from webdata_nb.toolkit.frames.frame import MAX_CELL_CHARS, MIN_YEAR, TEXT_OPTIONS
+from webdata_nb.toolkit.frames.json_columns import dumps, json_values
+from webdata_nb.toolkit.frames.schemas import TableName
+
+CSV_LOSSES: Final = (
+    "a CSV file has no types and no receipt; lists and dicts are JSON text. read_csv_export "
+    "restores the types; a .parquet file loses nothing"
+)
+XLSX_LOSSES: Final = (
+    "a workbook has lists and dicts as JSON text, texts up to 32,767 characters and no "
+    "screenshots; a .parquet file loses nothing"
+)
+_MAX_ROWS: Final = 1_048_575  # below the header
+_MAX_WIDTH: Final = 60
+_WORKBOOK_OPTIONS: Final = {
+    **TEXT_OPTIONS,
+    "in_memory": True,
+    "nan_inf_to_errors": True,
+    "default_date_format": "yyyy-mm-dd hh:mm:ss",
+}
+
+
+def csv_bytes(table: pa.Table) -> bytes:
+    """Return a table as CSV (RFC 4180, UTF-8), with the cells of the service's exports."""
+    columns = [json_values(field, table[field.name]) for field in table.schema]
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\r\n")
+    writer.writerow(escape_formula(name) for name in table.schema.names)
+    writer.writerows([_csv_cell(value) for value in row] for row in zip(*columns, strict=True))
+    return text.getvalue().encode()
+
+
+def _csv_cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return escape_formula(value if isinstance(value, str) else orjson.dumps(value).decode())
+
+
+def require_xlsxwriter() -> ModuleType:
+    """Import XlsxWriter.
+
+    Raises
+    ------
+    MissingExtra
+        It is not installed.
+    """
+    try:
+        return import_module("xlsxwriter")
+    except ImportError:
+        raise MissingExtra(
+            "writing .xlsx needs XlsxWriter: pip install 'webdata_nb[excel]', or write .csv"
+        ) from None
+
+
+@dataclass(slots=True)
+class _Cuts:
+    """Counts what did not fit into a workbook."""
+
+    texts: int = 0
+    rows: int = 0
+
+    def message(self) -> str:
+        texts = f"{self.texts:,} texts were cut at {MAX_CELL_CHARS:,} characters"
+        rows = f"{self.rows:,} rows beyond {_MAX_ROWS:,} were left out"
+        return "; ".join(part for part, count in ((texts, self.texts), (rows, self.rows)) if count)
+
+
+def xlsx_bytes(table: pa.Table, attrs: Mapping[str, Any]) -> tuple[bytes, str]:
+    """Return a workbook with the rows and the receipt, and a message about what was cut."""
+    data, cuts = io.BytesIO(), _Cuts(rows=max(0, table.num_rows - _MAX_ROWS))
+    with require_xlsxwriter().Workbook(data, _WORKBOOK_OPTIONS) as book:
+        bold = book.add_format({"bold": True})
+        _write_rows(book.add_worksheet("rows"), table.slice(0, _MAX_ROWS), bold, cuts)
+        _write_receipt(book.add_worksheet("receipt"), attrs, bold)
+    return data.getvalue(), cuts.message()
+
+
+def _write_rows(sheet: Any, table: pa.Table, bold: Any, cuts: _Cuts) -> None:
+    sheet.freeze_panes(1, 0)
+    for number, field in enumerate(table.schema):
+        sheet.write_string(0, number, field.name, bold)
+        values = [_cell(value, field, cuts) for value in _values(field, table[field.name])]
+        widths = [len(str(value)) for value in values if value is not None]
+        sheet.set_column(number, number, min(_MAX_WIDTH, max([len(field.name), *widths]) + 2))
+        for row, value in enumerate(values, 1):
+            _write_cell(sheet, row, number, value)
+    if table.num_columns:
+        sheet.autofilter(0, 0, table.num_rows, table.num_columns - 1)
+
+
+def _values(field: pa.Field[Any], column: pa.ChunkedArray[Any]) -> list[Any]:
+    if schemas.kind(field) == schemas.PNG:
+        return [None] * len(column)
+    if schemas.kind(field) == schemas.JSON:
+        texts: list[Any] = column.to_pylist()
+        return texts
+    return json_values(field, column)
+
+
+def _cell(value: Any, field: pa.Field[Any], cuts: _Cuts) -> Any:
+    if pa.types.is_timestamp(field.type):
+        return _time_or_text(value)
+    if isinstance(value, list | dict):
+        value = dumps(value)
+    if isinstance(value, str) and len(value) > MAX_CELL_CHARS:
+        cuts.texts += 1
+        return f"{value[: MAX_CELL_CHARS - 1]}…"
+    return value
+
+
+def _time_or_text(text: str | None) -> datetime | str | None:
+    """Return a time in UTC without a zone, which workbooks do not have."""
+    if text is None:
+        return None
+    with suppress(ValueError):
+        time = datetime.fromisoformat(text).replace(tzinfo=None)
+        return time if time.year >= MIN_YEAR else text
+    return text
+
+
+def _write_cell(sheet: Any, row: int, column: int, value: Any) -> None:
+    if isinstance(value, str):
+        # Without a format, a text that begins with = stays a text.
+        sheet.write_string(row, column, value)
+    elif value is not None:
+        sheet.write(row, column, value)
+
+
+def _write_receipt(sheet: Any, attrs: Mapping[str, Any], bold: Any) -> None:
+    sheet.set_column(0, 0, 20)
+    sheet.set_column(1, 1, _MAX_WIDTH)
+    for row, (name, value) in enumerate(attrs.items()):
+        text = value if isinstance(value, str) else dumps(value)
+        sheet.write_string(row, 0, name, bold)
+        sheet.write_string(row, 1, text[:MAX_CELL_CHARS])
+
 
 SUFFIXES: Final = (".parquet", ".jsonl", ".csv", ".xlsx")
 _PARQUET: Final = (".parquet", ".pq")
@@ -74,15 +221,15 @@ def to_parquet(
     require_suffix("target", target, _PARQUET)
     attrs = df.attrs.get(frame.ATTRS, {})
     data = parquet.encode(frame.to_table(df), own={}, attrs=attrs)
-    if isinstance(target, str) and remote.is_url(target):
-        remote.check(target)
-        remote.write(target, data, storage_options)
+    if isinstance(target, str) and storage.is_remote(target):
+        storage.check_url(target)
+        storage.write_url(target, data, storage_options)
         return
     if storage_options:
         raise InvalidArgument(
             f"storage_options has a meaning only with a URL; target is {format_path(target)}"
         )
-    parquet.write_atomically(checked_path(target), data)
+    storage.write_atomically(checked_path(target), data)
 
 
 def checked_path(target: str | Path) -> Path:
@@ -127,7 +274,7 @@ def check_suffix(target: str) -> None:
         The library for its kind of file is not installed.
     """
     if target.lower().endswith(".xlsx"):
-        spreadsheets.require_xlsxwriter()
+        require_xlsxwriter()
 
 
 def write(
@@ -151,9 +298,9 @@ def write(
     form = form or str(path).rpartition(".")[2].lower()
     data, cuts = _encoded(table, attrs, form)
     if isinstance(path, str):
-        remote.write(path, data)
+        storage.write_url(path, data)
     else:
-        parquet.write_atomically(path, data)
+        storage.write_atomically(path, data)
     if form in _LOSSES and form not in _shown_losses:
         _shown_losses.add(form)
         caller.warn(f"{path}: {_LOSSES[form]}")
@@ -165,22 +312,22 @@ def _encoded(table: pa.Table, attrs: Mapping[str, Any], form: str) -> tuple[pa.B
     """Return the bytes of the file, and a message about values that were cut."""
     match form:
         case "csv":
-            return spreadsheets.csv_bytes(table), ""
+            return csv_bytes(table), ""
         case "xlsx":
-            return spreadsheets.xlsx_bytes(table, attrs)
+            return xlsx_bytes(table, attrs)
         case "jsonl":
             return json_lines(table), ""
     return parquet.encode(table, own={}, attrs=attrs), ""
 
 
-_LOSSES: Final = {"csv": spreadsheets.CSV_LOSSES, "xlsx": spreadsheets.XLSX_LOSSES}
+_LOSSES: Final = {"csv": CSV_LOSSES, "xlsx": XLSX_LOSSES}
 # The forms whose losses were shown in this process.
 _shown_losses: Final[set[str]] = set()
 
 
 async def write_pieces(path: Path, pieces: AsyncIterator[bytes]) -> None:
     """Write what arrives beside `path`, and rename it into place once it is whole."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{parquet.TEMPORARY}")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{storage.TEMPORARY}")
     try:
         with temporary.open("xb") as file:
             async for piece in pieces:
@@ -230,3 +377,117 @@ def json_lines(table: pa.Table) -> bytes:
 
 
 _OPTIONS: Final = orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z
+
+
+def json_text(df: pd.DataFrame) -> str:
+    """Return an array with one object a line, with every column; as in `.jsonl` files."""
+    lines = json_lines(frame.to_table(df)).splitlines()
+    return (b"[" + b",\n ".join(lines) + b"]\n").decode()
+
+
+def csv_text(df: pd.DataFrame) -> str:
+    """Return RFC 4180 CSV with every column, as the service exports it.
+
+    Lists and objects are JSON text, missing values empty cells. `read_csv_export` reverses the
+    escaping of formulas.
+    """
+    return csv_bytes(frame.to_table(df)).decode()
+
+
+# Columns that the exports of one kind have in every version.
+_EXPORT_COLUMNS: Final[dict[TableName, frozenset[str]]] = {
+    "search": frozenset({"rank", "url", "snippet"}),
+    "crawl": frozenset({"url", "depth", "status_code"}),
+}
+_BOOLEANS: Final = {"true": True, "false": False}
+_PARSERS: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[str], Any]], ...]] = (
+    (pa.types.is_boolean, _BOOLEANS.__getitem__),
+    (pa.types.is_integer, int),
+    (pa.types.is_floating, float),
+    (pa.types.is_list, orjson.loads),
+)
+
+
+def read_csv_export(path: str | PathLike[str]) -> pd.DataFrame:
+    r"""Read a CSV export of a job, with the types of a frame and the original text of each cell.
+
+    The service writes an apostrophe before each cell that a spreadsheet could read as a formula.
+    This function removes it.
+
+    Parameters
+    ----------
+    path
+        The downloaded file.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per result, in the order of the job, with the columns of the file and the dtypes of
+        `search_df` or `crawl_df`: numbers, times, lists and dicts. Empty cells are missing. A value
+        that does not have the type of its column is in `extra`. Columns of an unknown kind are
+        text.
+
+    Warns
+    -----
+    UserWarning
+        The export is partial: the job had not ended, failed or was cancelled. The file then has
+        a column `partial_export`.
+
+    Raises
+    ------
+    OSError
+        The file cannot be read.
+    ValueError
+        The file is not CSV in UTF-8.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> lines = b"rank,url,title,snippet\r\n1,http://a.test/,'=1+1,\r\n"
+    >>> _ = Path("export.csv").write_bytes(lines)
+    >>> read_csv_export("export.csv")[["rank", "title"]].to_numpy().tolist()
+    [[1, '=1+1']]
+    """
+    cells = pd.read_csv(path, dtype="str", keep_default_na=False, encoding="utf-8")
+    if PARTIAL in cells:
+        caller.warn(PARTIAL_WARNING.format(path=fspath(path)))
+    texts = cells.map(unescape_formula).astype("str").where(cells != "")
+    kind = _export_kind(texts)
+    return texts if kind is None else _typed(texts, kind)
+
+
+def _export_kind(texts: pd.DataFrame) -> TableName | None:
+    kinds = [kind for kind, names in _EXPORT_COLUMNS.items() if names <= set(texts.columns)]
+    return kinds[0] if len(kinds) == 1 else None
+
+
+def _typed(texts: pd.DataFrame, kind: TableName) -> pd.DataFrame:
+    """Return the columns that frames of this kind have with their types."""
+    known = [name for name in texts.columns if name in schemas.SCHEMAS[kind].names]
+    columns = [_parsed_cells(schemas.SCHEMAS[kind].field(name), texts[name]) for name in known]
+    parsed = [dict(zip(known, row, strict=True)) for row in zip(*columns, strict=True)]
+    table = rows.to_table(kind, parsed)
+    typed = frame.build(table)
+    for name in texts.columns:
+        if name not in known:
+            typed[name] = texts[name]
+    extra = [schemas.EXTRA] if table[schemas.EXTRA].null_count < table.num_rows else []
+    return typed[[*texts.columns, *(name for name in extra if name not in texts.columns)]]
+
+
+def _parsed_cells(field: pa.Field[Any], column: pd.Series[Any]) -> list[Any]:
+    parse = _parser(field)
+    return [None if pd.isna(text) else _parsed(text, parse) for text in column.tolist()]
+
+
+def _parser(field: pa.Field[Any]) -> Callable[[str], Any]:
+    if schemas.kind(field) == schemas.JSON:
+        return orjson.loads
+    return next((parse for has_type, parse in _PARSERS if has_type(field.type)), str)
+
+
+def _parsed(text: str, parse: Callable[[str], Any]) -> Any:
+    """Return the parsed cell, or its text, which then goes into `extra`."""
+    with suppress(ValueError, KeyError):
+        return parse(text)
+    return text

@@ -1,26 +1,272 @@
-"""Converts Arrow tables to DataFrames and back, for fresh and cached rows."""
+"""The frames of this package: DataFrames with a receipt, from Arrow tables and back.
+
+The class writes every column: lists and dicts become JSON text where a file or database has
+neither, images base64, and times lose their zone in workbooks. pandas keeps the class in filters,
+sorts, copies, pickles and `concat`.
+"""
 
 from __future__ import annotations
 
+import base64
+import copy
+import html
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import wraps
 from importlib import import_module
+from importlib.util import find_spec
+from os import PathLike
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import orjson
 import pandas as pd
 import pyarrow as pa
+from pandas.api.extensions import register_dataframe_accessor
 
+from webdata_nb import caller
 from webdata_nb.errors import InvalidArgument, MissingExtra
 from webdata_nb.suggestions import format_value
-from webdata_nb.toolkit.frames import item_lists, schemas
-from webdata_nb.toolkit.frames.call_receipt import CallReceipt
-from webdata_nb.toolkit.frames.nested import NestedArray, NestedDtype
-from webdata_nb.toolkit.frames.result_frame import ResultFrame
+from webdata_nb.toolkit.frames import json_columns, schemas
+from webdata_nb.toolkit.frames.json_columns import dumps
+from webdata_nb.toolkit.frames.nested import JSON_DTYPE, NestedArray, NestedDtype
+from webdata_nb.toolkit.terminal_text import encodable
 
 if TYPE_CHECKING:
     from polars import DataFrame as PolarsFrame
+
+# Of a text, which may be a path to copy, and of the entries of a dict or list.
+_LONGEST_TEXT: Final = 400
+_LONGEST_ENTRIES: Final = 160
+_CELL: Final = (
+    "padding:2px 6px;text-align:left;vertical-align:top;border:0;overflow-wrap:anywhere;"
+    "white-space:"
+)
+
+
+class CallReceipt(dict[str, Any]):
+    """A dict of plain JSON values, which prints as one line for each of them.
+
+    Its pickle holds a plain dict, so that it is read without this package.
+
+    Examples
+    --------
+    >>> CallReceipt(kind="crawl", counts={"rows": 3, "failed": 0}, file=None)
+    kind    crawl
+    counts  rows 3, failed 0
+    """
+
+    def __repr__(self) -> str:
+        lines = self._lines()
+        width = max((len(name) for name in lines), default=0)
+        return encodable("\n".join(f"{name:{width}}  {text}" for name, text in lines.items()))
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f'<tr style="background:none"><th scope="row" style="{_CELL}nowrap">'
+            f'{html.escape(name)}</th><td style="{_CELL}normal">{html.escape(text)}</td></tr>'
+            for name, text in self._lines().items()
+        )
+        return (
+            '<table style="border-collapse:collapse;margin:0;font-family:sans-serif;'
+            f'font-size:13px;color:inherit"><tbody>{rows}</tbody></table>'
+        )
+
+    def _lines(self) -> dict[str, str]:
+        """Return each value that is present as text, the summary first."""
+        ordered = {"line": self.get("line"), **self}
+        texts = {name: _line(value) for name, value in ordered.items()}
+        return {name: text for name, text in texts.items() if text}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CallReceipt:
+        return CallReceipt(copy.deepcopy(dict(self), memo))
+
+    def __reduce_ex__(self, _protocol: object) -> tuple[object, ...]:
+        return dict, (dict(self),)
+
+
+def _text(value: object) -> str:
+    if value is None or value in ({}, []):
+        return ""
+    if isinstance(value, Mapping):
+        named = ((name, _text(entry)) for name, entry in value.items())
+        return ", ".join(f"{name} {text}" for name, text in named if text)
+    if isinstance(value, list):
+        return ", ".join(map(_text, value)) if _is_flat(value) else dumps(value)
+    return str(value)
+
+
+def _is_flat(values: list[object]) -> bool:
+    return not any(isinstance(value, Mapping | list) for value in values)
+
+
+def _line(value: object) -> str:
+    """Return a value on one line, which is cut if it is long."""
+    words = " ".join(_text(value).split())
+    longest = _LONGEST_TEXT if isinstance(value, str) else _LONGEST_ENTRIES
+    return words if len(words) <= longest else f"{words[: longest - 1]}…"
+
+
+Convert = Callable[["pd.Series[Any]"], Any]
+# Workbooks are XML, which has no such characters.
+_NOT_IN_WORKBOOKS: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
+_MAX_WORKBOOK_YEAR: Final = 9999
+MIN_YEAR: Final = 1900
+MAX_CELL_CHARS: Final = 32_767
+# Texts of pages stay texts.
+TEXT_OPTIONS: Final = {"strings_to_formulas": False, "strings_to_urls": False}
+
+
+def _converted(df: pd.DataFrame, convert: Convert) -> pd.DataFrame:
+    """Return a frame of pandas with the same labels and converted columns."""
+    columns = {number: convert(df.iloc[:, number]) for number in range(df.shape[1])}
+    plain = pd.DataFrame(columns, index=df.index)
+    plain.columns = df.columns
+    return plain
+
+
+def _json_cells(column: pd.Series[Any]) -> pd.Series[Any]:
+    return column.astype("str") if isinstance(column.dtype, NestedDtype) else column
+
+
+def _image_cells(column: pd.Series[Any]) -> pd.Series[Any]:
+    if not _may_have_images(column):
+        return column
+    values = column.tolist()
+    if not any(isinstance(value, bytes) for value in values):
+        return column
+    texts = (
+        base64.b64encode(value).decode() if isinstance(value, bytes) else None for value in values
+    )
+    return _texts(texts, column)
+
+
+def _text_cells(column: pd.Series[Any]) -> pd.Series[Any]:
+    return _image_cells(_json_cells(column))
+
+
+def _workbook_cells(column: pd.Series[Any], cut: list[int]) -> pd.Series[Any]:
+    if getattr(column.dtype, "tz", None) or _has_arrow_zone(column):
+        return _times_without_zone(column)
+    if _may_have_images(column) and any(isinstance(value, bytes) for value in column.tolist()):
+        return pd.Series(None, column.index, dtype=object)
+    column = _json_cells(column)
+    if not pd.api.types.is_string_dtype(column.dtype):
+        return column
+    values = column.tolist()
+    too_long = sum(isinstance(text, str) and len(text) > MAX_CELL_CHARS for text in values)
+    if too_long:
+        cut.append(too_long)
+    return pd.Series(map(_workbook_text, values), column.index, dtype=object)
+
+
+def _is_for_xlsxwriter(target: object, options: Mapping[str, Any]) -> bool:
+    if isinstance(target, pd.ExcelWriter) or find_spec("xlsxwriter") is None:
+        return False
+    engine = options.get("engine") or pd.get_option("io.excel.xlsx.writer")
+    is_workbook = not isinstance(target, str | PathLike) or str(target).endswith(".xlsx")
+    return is_workbook and engine in {"auto", "xlsxwriter"}
+
+
+def _workbook_text(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    text = _NOT_IN_WORKBOOKS.sub("", value)
+    return text if len(text) <= MAX_CELL_CHARS else f"{text[: MAX_CELL_CHARS - 1]}…"
+
+
+def _times_without_zone(column: pd.Series[Any]) -> pd.Series[Any]:
+    times: Any = column.dt.tz_convert("UTC").dt.tz_localize(None)
+    years = times.dt.year.dropna()
+    in_range = years.between(MIN_YEAR, _MAX_WORKBOOK_YEAR).all()
+    cells: pd.Series[Any] = times if in_range else times.astype("str")
+    return cells
+
+
+def _has_arrow_zone(column: pd.Series[Any]) -> bool:
+    dtype = column.dtype
+    if not isinstance(dtype, pd.ArrowDtype):
+        return False
+    arrow_type = dtype.pyarrow_dtype
+    return pa.types.is_timestamp(arrow_type) and arrow_type.tz is not None
+
+
+def _may_have_images(column: pd.Series[Any]) -> bool:
+    dtype: Any = column.dtype
+    if isinstance(dtype, pd.ArrowDtype):
+        return pa.types.is_binary(dtype.pyarrow_dtype)
+    return bool(dtype == object)  # noqa: E721 - of a dtype
+
+
+def _texts(values: Iterable[str | None], column: pd.Series[Any]) -> pd.Series[Any]:
+    return pd.Series(list(values), column.index, dtype="str", name=column.name)
+
+
+def _writing(name: str, convert: Convert, **defaults: Any) -> Any:
+    """Return a method of pandas that writes converted columns."""
+    method = getattr(pd.DataFrame, name)
+
+    @wraps(method)
+    def write(self: pd.DataFrame, *args: Any, **options: Any) -> Any:
+        return method(_converted(self, convert), *args, **{**defaults, **options})
+
+    return write
+
+
+@wraps(pd.DataFrame.to_excel)
+def _to_excel(self: pd.DataFrame, excel_writer: Any, *args: Any, **options: Any) -> None:
+    if "engine_kwargs" not in options and _is_for_xlsxwriter(excel_writer, options):
+        options["engine_kwargs"] = {"options": TEXT_OPTIONS}
+    cut: list[int] = []
+    plain = _converted(self, lambda column: _workbook_cells(column, cut))
+    if cut:
+        caller.warn(
+            f"{sum(cut):,} texts were cut at {MAX_CELL_CHARS:,} characters, the most that a cell "
+            "of a workbook holds; to_parquet loses nothing"
+        )
+    pd.DataFrame.to_excel(plain, excel_writer, *args, **options)
+
+
+class ResultFrame(pd.DataFrame):
+    """Rows of this package as a DataFrame.
+
+    `to_csv` and `to_sql` write lists and dicts as JSON text, `to_csv` and `to_json` images as
+    base64, `to_json` times as ISO 8601 unless `date_format` says otherwise, and `to_excel` times as
+    UTC, without images.
+
+    Examples
+    --------
+    >>> pages = from_columns({"url": ["/"], "links": pd.Series([["/a"]])})
+    >>> print(pages.to_csv(index=False).strip())
+    url,links
+    /,"[""/a""]"
+    """
+
+    @property
+    def _constructor(self) -> Any:
+        return ResultFrame
+
+    to_csv: Any = _writing("to_csv", _text_cells)
+    to_json: Any = _writing("to_json", _image_cells, date_format="iso")
+    to_sql: Any = _writing("to_sql", _json_cells)  # type: ignore[misc]
+    to_excel: Any = _to_excel  # type: ignore[misc]
+
+
+def from_columns(columns: Mapping[Any, Any], index: Any = None) -> ResultFrame:
+    """Return a frame of columns; those with values of JSON get their dtype."""
+    return ResultFrame(
+        {name: _with_nested_dtype(column) for name, column in columns.items()}, index=index
+    )
+
+
+def _with_nested_dtype(column: Any) -> Any:
+    if not isinstance(column, pd.Series) or column.dtype != object:
+        return column
+    kinds = {type(value) for value in column.dropna()}
+    return column if kinds <= {str} or kinds <= {bytes} else column.astype(JSON_DTYPE)
+
 
 DtypeBackend = Literal["pandas", "pyarrow"]
 ATTRS: Final = "webdata"
@@ -130,7 +376,10 @@ def _as_arrow(
     values = [None if value is None or value is pd.NA else value for value in column.tolist()]
     item_type = schemas.ITEM_TYPES.get(str(column.name))
     if item_type is not None and {type(value) for value in values} <= {list, type(None)}:
-        items = [None if value is None else item_lists.encode(value, item_type) for value in values]
+        items = [
+            None if value is None else json_columns.encode_items(value, item_type)
+            for value in values
+        ]
         return pa.array(items, item_type), None
     kinds = {type(value) for value in values} - {type(None)}
     if kinds <= {bytes}:
@@ -203,3 +452,63 @@ def _combined(
 def _without_metadata(table: pa.Table) -> pa.Table:
     """Remove the metadata of the file, which to_pandas would read as attrs."""
     return table.replace_schema_metadata(None)
+
+
+DATA_FRAME: Final = pd.DataFrame
+
+T = TypeVar("T")
+
+
+def register_accessor(accessor: type[T]) -> type[T]:
+    """Make `df.webdata` an instance of `accessor`."""
+    return register_dataframe_accessor(ATTRS)(accessor)
+
+
+def to_lists(df: pd.DataFrame) -> list[list[Any]]:
+    """Return the rows of `df` as lists; missing values are None, and times are datetimes."""
+    columns = [[_plain_value(each) for each in df.iloc[:, n].tolist()] for n in range(df.shape[1])]
+    return [list(row) for row in zip(*columns, strict=True)] if columns else []
+
+
+def empty_columns(df: pd.DataFrame) -> frozenset[str]:
+    """Return the names of the columns without a value; none if the frame has no rows."""
+    if df.empty:
+        return frozenset()
+    return frozenset(
+        str(name) for n, name in enumerate(df.columns) if not df.iloc[:, n].notna().any()
+    )
+
+
+def labels(df: pd.DataFrame) -> list[object] | None:
+    """Return the labels of the rows, or None if they are 0, 1, 2 and so on."""
+    found = df.index.tolist()
+    return None if found == list(range(len(found))) else found
+
+
+def has_receipt(df: pd.DataFrame) -> bool:
+    """Return whether a frame comes from this package, or was derived from such a frame."""
+    return bool(receipt_kind(df))
+
+
+def receipt_kind(df: pd.DataFrame) -> str:
+    """Return the kind of a frame, such as `crawl`; empty if it has no receipt."""
+    receipt = df.attrs.get(ATTRS)
+    kind = receipt.get("kind") if isinstance(receipt, dict) else None
+    return kind if isinstance(kind, str) else ""
+
+
+def receipt_line(df: pd.DataFrame) -> str:
+    """Return the receipt of a frame as one line; empty if it has none."""
+    receipt = df.attrs.get(ATTRS)
+    line = receipt.get("line") if isinstance(receipt, dict) else None
+    return line if isinstance(line, str) else ""
+
+
+def _plain_value(value: Any) -> Any:
+    if isinstance(value, str | bytes | list | dict):
+        return value
+    if value is None or value is pd.NA or value is pd.NaT or value != value:  # noqa: PLR0124 - NaN
+        return None
+    if isinstance(value, pd.Timestamp):
+        return value.to_pydatetime(warn=False)
+    return value if isinstance(value, bool | int | float | datetime) else str(value)

@@ -6,7 +6,8 @@ pandas copies attrs at every step, so the number of examples is capped here.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -16,13 +17,118 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from webdata_nb.contract import limits, outcomes
+from webdata_nb.contract.archives import distance_text
 from webdata_nb.contract.claim_checks import ClaimChecks
 from webdata_nb.contract.replies import CrawlStatus, CreativesReply, SearchStatus
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.errors import IncompleteResult, JobCancelled, JobFailed, JobTimeout, WebdataError
-from webdata_nb.toolkit.frames import capture_distances, extractions
-from webdata_nb.toolkit.frames.json_text import dumps
+from webdata_nb.toolkit.frames.json_columns import dumps
 from webdata_nb.toolkit.frames.rows import Row, row_success
+
+Distances = tuple[float, float]
+
+
+def _capture_distances(rows: pa.Table) -> Distances | None:
+    """Return the least and the greatest distance in seconds; None without captures."""
+    if "capture_distance_s" not in rows.column_names:
+        return None
+    distances = [value for value in rows["capture_distance_s"].to_pylist() if value is not None]
+    return (min(distances), max(distances)) if distances else None
+
+
+def _distance_fields(distances: Distances | None) -> dict[str, Any]:
+    """Return what a receipt has of them."""
+    if distances is None:
+        return {}
+    names = ("earliest_distance_s", "latest_distance_s")
+    return {"captures": dict(zip(names, distances, strict=True))}
+
+
+def _distance_texts(distances: Distances | None) -> list[str]:
+    """Return the clause of a receipt's line."""
+    if distances is None:
+        return []
+    return [f"captured {' to '.join(dict.fromkeys(map(distance_text, distances)))}"]
+
+
+_COUNTED: Final = ("calls", "prompt_tokens", "completion_tokens")
+
+
+def _extractions_of_rows(rows: Sequence[Row]) -> dict[str, Any]:
+    """Return the number of rows by provider, failures by kind, and used tokens.
+
+    The result is empty if no row has metadata about an extraction.
+    """
+    return _summary(row.get("metadata") for row in rows)
+
+
+def extractions_of_table(rows: pa.Table) -> dict[str, Any]:
+    """Return the same as `of_rows` for a table, whose metadata is JSON text."""
+    if "metadata" not in rows.column_names:
+        return {}
+    column = rows["metadata"]
+    # Most crawls extract nothing; then no text is decoded.
+    texts = column.filter(pc.match_substring(column, '"extract"')).to_pylist()
+    return _summary(orjson.loads(text) for text in texts if text is not None)
+
+
+def _summary(metadata: Iterable[Any]) -> dict[str, Any]:
+    extractions = list(_extractions(metadata))
+    if not extractions:
+        return {}
+    kinds = Counter(str(each["error"].get("kind")) for each in extractions if _is_failed(each))
+    usages = [each["usage"] for each in extractions if isinstance(each.get("usage"), Mapping)]
+    return {
+        "providers": dict(Counter(str(each.get("provider")) for each in extractions)),
+        "failed": dict(kinds),
+        **{name: sum(_integer_or_zero(usage.get(name)) for usage in usages) for name in _COUNTED},
+    }
+
+
+def summed_extractions(*summaries: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the sum of summaries, such as those of batches.
+
+    Examples
+    --------
+    >>> summed({"failed": {"invalid": 2}, "calls": 3}, {"failed": {"timeout": 1}, "calls": 1})
+    {'failed': {'invalid': 2, 'timeout': 1}, 'calls': 4}
+    """
+    total: dict[str, Any] = {}
+    for name, value in (item for summary in summaries for item in summary.items()):
+        if isinstance(value, Mapping):
+            total[name] = dict(Counter(total.get(name, {})) + Counter(value))
+        else:
+            total[name] = total.get(name, 0) + value
+    return total
+
+
+def extraction_failures(summary: Mapping[str, Any]) -> str:
+    """Return the failures of a summary as text; empty if nothing failed.
+
+    Examples
+    --------
+    >>> failure_text({"failed": {"invalid": 2, "timeout": 1}})
+    'extraction failed: 2 invalid, 1 timeout'
+    """
+    failed = summary.get("failed") or {}
+    counted = ", ".join(f"{count} {kind}" for kind, count in failed.items())
+    return f"extraction failed: {counted}" if counted else ""
+
+
+def _extractions(metadata: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
+    for each in metadata:
+        extraction = each.get("extract") if isinstance(each, Mapping) else None
+        if isinstance(extraction, Mapping):
+            yield extraction
+
+
+def _is_failed(extraction: Mapping[str, Any]) -> bool:
+    return isinstance(extraction.get("error"), Mapping)
+
+
+def _integer_or_zero(value: Any) -> int:
+    return value if type(value) is int else 0
+
 
 _MAX_SUBJECT_CHARS: Final = 80
 _MAX_LISTED_ATTEMPTS: Final = 3
@@ -119,7 +225,7 @@ def of_search(reply: SearchStatus, rows: Sequence[Row], *, query: str = "") -> J
         unlimited=reply.credits_unlimited,
         failure_reason=reply.error or "",
         signature_agent=reply.signature_agent,
-        extraction=extractions.of_rows(rows),
+        extraction=_extractions_of_rows(rows),
         engines={
             "engine_requested": reply.engine_requested,
             "engine_used": reply.engine_used,
@@ -148,8 +254,8 @@ def of_crawl(reply: CrawlStatus, rows: pa.Table, *, url: str) -> JobOutcome:
         reserved=reply.credits_reserved,
         unlimited=reply.credits_unlimited,
         failure_reason=reply.error or "",
-        extraction=extractions.of_table(rows),
-        capture_distances=capture_distances.of_table(rows),
+        extraction=extractions_of_table(rows),
+        capture_distances=_capture_distances(rows),
         counts=crawl_receipt.counts if crawl_receipt else {},
         examples=crawl_receipt.examples if crawl_receipt else {},
         low_confidence=crawl_receipt.low_confidence if crawl_receipt else {},
@@ -263,7 +369,7 @@ def build(
         "asked": outcome.listing_scope,
         **({"revalidation": stated} if (stated := _revalidation(outcome)) else {}),
         **({"signature_agent": outcome.signature_agent} if outcome.signature_agent else {}),
-        **capture_distances.receipt_fields(outcome.capture_distances),
+        **_distance_fields(outcome.capture_distances),
         **({"joined": True} if outcome.joined else {}),
         **(
             {"warning": warning}
@@ -393,11 +499,11 @@ def of_runs(
     known = [run.attrs for run in runs if run.attrs is not None]
     ok = sum(attrs["counts"]["ok"] for attrs in known)
     failed_rows = sum(attrs["counts"]["failed"] for attrs in known) + errors
-    extraction = extractions.summed(*(attrs.get("extraction", {}) for attrs in known))
-    low_confidence = extractions.summed(*(attrs.get("low_confidence", {}) for attrs in known))
+    extraction = summed_extractions(*(attrs.get("extraction", {}) for attrs in known))
+    low_confidence = summed_extractions(*(attrs.get("low_confidence", {}) for attrs in known))
     parts = [f"{kind} of {len(runs)} inputs: {_row_counts(rows, ok, failed_rows)}"]
     parts += [f"{failed_inputs} of {len(runs)} inputs failed"] if failed_inputs else []
-    parts += [failures] if (failures := extractions.failure_text(extraction)) else []
+    parts += [failures] if (failures := extraction_failures(extraction)) else []
     parts += [doubts] if (doubts := outcomes.low_confidence_text(low_confidence)) else []
     parts += [f"{replayed} from the recording" if replayed else f"{cached} from the cache"]
     parts += [f"{elapsed:.1f} s"]
@@ -448,13 +554,13 @@ def of_partitions(
     )
     failed_inputs = sum(each["inputs"]["failed"] for each in receipts)
     reported = [each["credits"] for each in receipts if each["credits"] is not None]
-    extraction = extractions.summed(*(each.get("extraction", {}) for each in receipts))
-    low_confidence = extractions.summed(*(each.get("low_confidence", {}) for each in receipts))
+    extraction = summed_extractions(*(each.get("extraction", {}) for each in receipts))
+    low_confidence = summed_extractions(*(each.get("low_confidence", {}) for each in receipts))
     kind = first.get("kind", "")
     parts = [f"{kind} of {inputs} inputs: {_row_counts(rows, ok, failed)}"]
     parts += [f"{failed_inputs} of {inputs} inputs failed"] if failed_inputs else []
     parts += [f"{unfinished} of {inputs} inputs not finished"] if unfinished else []
-    parts += [failures] if (failures := extractions.failure_text(extraction)) else []
+    parts += [failures] if (failures := extraction_failures(extraction)) else []
     parts += [doubts] if (doubts := outcomes.low_confidence_text(low_confidence)) else []
     parts += [f"{found} inputs from existing parts"] if found else []
     parts += [f"{elapsed:.1f} s"]
@@ -519,9 +625,9 @@ def summary(outcome: JobOutcome, elapsed_s: float) -> str:
         parts.append(_engine_text(outcome.engines))
     elif outcome.engines.get("providers_unusable"):
         parts.append(_providers_text(outcome.engines))
-    parts += _revalidation_text(outcome) + capture_distances.texts(outcome.capture_distances)
+    parts += _revalidation_text(outcome) + _distance_texts(outcome.capture_distances)
     parts += outcomes.skipped_text(outcome.counts)
-    if failures := extractions.failure_text(outcome.extraction):
+    if failures := extraction_failures(outcome.extraction):
         parts.append(failures)
     if doubts := outcomes.low_confidence_text(outcome.low_confidence):
         parts.append(doubts)

@@ -1,7 +1,7 @@
 """Converts the rows of a reply to an Arrow table, column by column.
 
 A value that does not fit its column is stored in `extra` under its name, and so is a field that
-this version does not know.
+this version does not know. Tables are allocated in memory that can be returned to the system.
 """
 
 from __future__ import annotations
@@ -19,11 +19,30 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from webdata_nb import malloc
 from webdata_nb.contract.choices import Format
 from webdata_nb.foreign_json import well_formed
-from webdata_nb.toolkit.frames import arrow_memory, item_lists, schemas
-from webdata_nb.toolkit.frames.json_text import dumps
+from webdata_nb.toolkit.frames import json_columns, schemas
+from webdata_nb.toolkit.frames.json_columns import dumps
 from webdata_nb.toolkit.frames.schemas import TableName
+
+# The C library's allocator, which `malloc.trim` trims. Arrow's own pools keep a part of the memory
+# for each thread that ever worked on a page of rows.
+TRIMMABLE_POOL: Final = pa.system_memory_pool()
+# Trimming takes about a millisecond.
+_MIN_TRIMMED_BYTES: Final = 1_000_000
+
+
+def trim_memory(table: pa.Table | None = None) -> None:
+    """Return free memory to the system; with a table, only if it is large.
+
+    Arrays grow by doubling, and a reply's bytes and texts come before them. The C library keeps
+    all of this memory: after a thousand pages as much again as the rows.
+    """
+    if table is None or table.nbytes >= _MIN_TRIMMED_BYTES:
+        # Not `TRIMMABLE_POOL.release_unused`, which trims the default pool instead.
+        malloc.trim()
+
 
 Row = Mapping[str, Any]
 Values = list[Any]
@@ -91,13 +110,13 @@ def trimmed_batch(
     Equal texts in lists share one object, across all batches with the same `texts`: most pages of
     a site have the same links.
     """
-    result = batch(table, rows, memory=arrow_memory.TRIMMABLE_POOL)
+    result = batch(table, rows, memory=TRIMMABLE_POOL)
     shared_text = ({} if texts is None else texts).setdefault
     for name, values in result.objects.items():
         if schemas.SCHEMAS[table].field(name).type == schemas.TEXTS:
             for each in filter(None, values):
                 each[:] = [shared_text(text, text) for text in each]
-    arrow_memory.trim(result.table)
+    trim_memory(result.table)
     return result
 
 
@@ -318,11 +337,11 @@ def _no_fast_path(_values: Values) -> None:
 
 
 def _encode_items(value: Any, data_type: pa.DataType) -> Any:
-    return item_lists.encode(value, data_type) if isinstance(value, list) else _MISFIT
+    return json_columns.encode_items(value, data_type) if isinstance(value, list) else _MISFIT
 
 
 def _if_items(values: Values, data_type: pa.DataType) -> Values | None:
-    return values if item_lists.are_complete(values, data_type) else None
+    return values if json_columns.are_complete_items(values, data_type) else None
 
 
 # By column type: the encoder of one value, and the check for converting a whole column.

@@ -27,7 +27,6 @@ from webdata_nb.toolkit.display import bars
 from webdata_nb.toolkit.display.progress import Listener
 from webdata_nb.toolkit.display.progress_view import UNITS
 from webdata_nb.toolkit.frames import exports, frame, receipt
-from webdata_nb.toolkit.frames.audit.pages import PAGE_FACTS
 from webdata_nb.toolkit.jobs import runner
 from webdata_nb.toolkit.jobs.progress_scope import LivePanel, can_show_panel, show_progress
 from webdata_nb.toolkit.recording import cassette
@@ -35,6 +34,7 @@ from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.requests.call_options import CallOptions
 from webdata_nb.toolkit.requests.options import OnCancel, OnIncomplete
 from webdata_nb.toolkit.session import Connection
+from webdata_nb.toolkit.sites.pages import PAGE_FACTS
 from webdata_nb.toolkit.stream import Stream
 from webdata_nb.toolkit.terminal_text import encodable
 

@@ -35,12 +35,12 @@ from webdata_nb.toolkit.cache.job_refs import JobClaim
 from webdata_nb.toolkit.cache.result_cache import CallResult, ResultCache
 from webdata_nb.toolkit.client import job_wait, paging
 from webdata_nb.toolkit.client.client import Client
-from webdata_nb.toolkit.frames import arrow_memory, rows
-from webdata_nb.toolkit.frames.audit.columns import with_audit_columns
+from webdata_nb.toolkit.frames import rows
 from webdata_nb.toolkit.frames.receipt import of_crawl, of_search, shorten
 from webdata_nb.toolkit.frames.rows import Row, TableBatch
 from webdata_nb.toolkit.requests.call_options import CallOptions, within
 from webdata_nb.toolkit.requests.job_spec import JobSpec
+from webdata_nb.toolkit.sites.audit_columns import with_audit_columns
 
 # A page takes memory as bytes, objects and columns; one emoji makes a text four times as wide.
 ROWS: Final = 50
@@ -127,7 +127,7 @@ class CrawlRowReader:
         # `rest` meets any error again and reports it.
         with suppress(WebdataError):
             # Memory of a frame that the caller has dropped since the last crawl.
-            await asyncio.to_thread(arrow_memory.trim)
+            await asyncio.to_thread(rows.trim_memory)
             while not self._ended:
                 await self._progressed.wait()
                 self._progressed.clear()

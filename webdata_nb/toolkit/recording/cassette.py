@@ -28,7 +28,7 @@ from webdata_nb.toolkit.cache import snapshots
 from webdata_nb.toolkit.cache.job_refs import JobRef
 from webdata_nb.toolkit.cache.result_cache import CallResult
 from webdata_nb.toolkit.cache.snapshots import CacheKey
-from webdata_nb.toolkit.frames import parquet, rows, schemas
+from webdata_nb.toolkit.frames import parquet, rows, schemas, storage
 from webdata_nb.toolkit.frames.parquet import ParquetDocument
 from webdata_nb.toolkit.frames.schemas import TableName
 from webdata_nb.toolkit.requests.arguments import absolute_path
@@ -94,9 +94,9 @@ def write_result(
     path = folder / f"{key.op}-{slug}-{key.digest[:16]}-{number:03d}.parquet"
     file_metadata = {"digest": key.digest}
     data = parquet.encode(table, own=file_metadata, attrs={**attrs, "file": None})
-    parquet.write_atomically(path, data)
+    storage.write_atomically(path, data)
     if cached is not None and snapshots.receipt_path(cached).is_file():
-        parquet.write_atomically(
+        storage.write_atomically(
             snapshots.receipt_path(path), snapshots.receipt_path(cached).read_bytes()
         )
     return path

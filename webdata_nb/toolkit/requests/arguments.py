@@ -31,7 +31,7 @@ from webdata_nb.suggestions import (
     is_frame,
     quoted,
 )
-from webdata_nb.toolkit.frames import exports, remote
+from webdata_nb.toolkit.frames import exports, storage
 
 R = TypeVar("R", bound=Strict)
 # Of a call in partitions, which keeps no row of them in memory.
@@ -332,10 +332,10 @@ def check_out_path(value: object) -> Path | str | None:
     """Return the file or URL that the rows are also written to."""
     if value is None:
         return None
-    if isinstance(value, str) and remote.is_url(value):
+    if isinstance(value, str) and storage.is_remote(value):
         exports.require_suffix("out", value, exports.SUFFIXES)
         exports.check_suffix(value)
-        remote.check(value)
+        storage.check_url(value)
         return value
     path = check_file_path("out", value)
     exports.require_suffix("out", value, exports.SUFFIXES)
@@ -359,7 +359,7 @@ def check_dataset_path(value: object, cause: str = "stream=True") -> Path | str 
     """Return the directory or URL that a dataset is written to; the first part creates it."""
     if value is None:
         return None
-    is_url = isinstance(value, str) and remote.is_url(value)
+    is_url = isinstance(value, str) and storage.is_remote(value)
     path: Path | str = str(value) if is_url else absolute_path("out", value)
     is_file = isinstance(path, Path) and path.is_file()
     if str(path).rstrip("/").endswith(exports.SUFFIXES) or is_file:
@@ -367,7 +367,7 @@ def check_dataset_path(value: object, cause: str = "stream=True") -> Path | str 
             f"with {cause}, out must name a directory for a dataset; it is {format_path(value)}"
         )
     if isinstance(path, str):
-        remote.check(path)
+        storage.check_url(path)
     return path
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final, cast, overload
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.suggestions import format_value
 from webdata_nb.toolkit.dask_executor import is_dask
-from webdata_nb.toolkit.frames.stacked import Label
+from webdata_nb.toolkit.frames.input_rows import Label
 from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.requests.job_spec import JobSpec, subject_fields
 from webdata_nb.toolkit.requests.options import (

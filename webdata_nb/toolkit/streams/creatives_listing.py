@@ -21,7 +21,7 @@ from webdata_nb.errors import IncompleteResult, WebdataError
 from webdata_nb.toolkit.cache.result_cache import CallResult, ResultCache
 from webdata_nb.toolkit.cache.snapshots import PartialListing
 from webdata_nb.toolkit.client import paging
-from webdata_nb.toolkit.frames import parquet, private_files
+from webdata_nb.toolkit.frames import storage
 from webdata_nb.toolkit.frames.receipt import JobOutcome, of_creatives
 from webdata_nb.toolkit.frames.rows import TableBatch, batch, trimmed_batch
 from webdata_nb.toolkit.requests.call_options import CallOptions, within
@@ -67,8 +67,8 @@ def _stored_files(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 def _write(path: Path, data: bytes) -> None:
     if hashlib.sha256(data).hexdigest() != path.name:
         raise ValueError("its bytes do not match its hash")
-    private_files.make_folder(path.parent, path.parents[1])
-    parquet.write_atomically(path, data, owner_only=True)
+    storage.make_folder(path.parent, path.parents[1])
+    storage.write_atomically(path, data, owner_only=True)
 
 
 T = TypeVar("T")

@@ -18,8 +18,15 @@ from webdata_nb.contract.events import Done, Event, PageDone, Progress
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.errors import IncompleteResult, JobTimeout
 from webdata_nb.toolkit.client import paging, progress_events
-from webdata_nb.toolkit.frames import extractions, receipt, rows
-from webdata_nb.toolkit.frames.receipt import InputRun, JobOutcome, of_crawl, of_search
+from webdata_nb.toolkit.frames import receipt, rows
+from webdata_nb.toolkit.frames.receipt import (
+    InputRun,
+    JobOutcome,
+    extractions_of_table,
+    of_crawl,
+    of_search,
+    summed_extractions,
+)
 from webdata_nb.toolkit.jobs import runner
 
 if TYPE_CHECKING:
@@ -92,7 +99,7 @@ class StreamStats:
         self.rows += table.num_rows
         self.batches += 1
         self._failed_rows += receipt.count_failed_rows(table)
-        self._extraction = extractions.summed(self._extraction, extractions.of_table(table))
+        self._extraction = summed_extractions(self._extraction, extractions_of_table(table))
 
     def receipt(self) -> dict[str, Any] | None:
         """Return the receipt of the rows so far; None where the input was not started."""

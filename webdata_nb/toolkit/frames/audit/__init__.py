@@ -1,1 +1,0 @@
-"""Site audits: the link graph of a crawl, and findings about its pages."""

@@ -1,1 +1,0 @@
-"""Compares crawls of one site field by field, and collects the changes in a file."""

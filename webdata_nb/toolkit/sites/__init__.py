@@ -1,0 +1,1 @@
+"""Audits crawls of sites, and watches sites for changes."""
