@@ -3,11 +3,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webdata_nb.pacing.backoff import BackoffPolicy
 from webdata_nb.pacing.circuit_breaker import CLOSED, BreakerPolicy, Circuit
 
-POLICY = BreakerPolicy(BackoffPolicy(10.0, 40.0), threshold=3)
-AT_ONCE = BreakerPolicy(BackoffPolicy(10.0, 40.0))
+POLICY = BreakerPolicy(10.0, 40.0, threshold=3)
+AT_ONCE = BreakerPolicy(10.0, 40.0)
 
 
 def test_circuit_opens_at_threshold() -> None:

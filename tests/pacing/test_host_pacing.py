@@ -3,7 +3,6 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webdata_nb.pacing.backoff import BackoffPolicy
 from webdata_nb.pacing.circuit_breaker import CLOSED, BreakerPolicy, Circuit
 from webdata_nb.pacing.host_pacing import (
     START_NOW,
@@ -12,10 +11,11 @@ from webdata_nb.pacing.host_pacing import (
     StartDecision,
     is_queue_too_long,
 )
+from webdata_nb.pacing.retry_policies import BackoffPolicy
 
 POLICY = HostPolicy(
     slowdown=BackoffPolicy(1.0, 8.0, jitter=(1.0, 1.5)),
-    breaker=BreakerPolicy(BackoffPolicy(10.0, 40.0), threshold=3),
+    breaker=BreakerPolicy(10.0, 40.0, threshold=3),
 )
 NEW = HostHistory()
 

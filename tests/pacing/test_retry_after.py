@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.requirements import require
-from webdata_nb.pacing.retry_after import MAX_RETRY_AFTER_S, parse_http_date, parse_retry_after
+from webdata_nb.pacing.retry_policies import MAX_RETRY_AFTER_S, parse_http_date, parse_retry_after
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from webdata_nb.contract import limits
-from webdata_nb.pacing import host_pacing
+from webdata_nb.pacing import host_pacing, retry_policies
 from webdata_nb.service import settings
 from webdata_nb.service.browser import browser_processes, shutdown
 from webdata_nb.service.crawl import robots, sitemaps
@@ -25,11 +25,11 @@ BREAKER = host_pacing.BREAKER
     "statement",
     [
         f"its `timeout`, {limits.SCRAPE_TIMEOUT_MS_DEFAULT / 1000:g} s by default",
-        f"| {polite_fetcher.ATTEMPTS}, within its `timeout`",
-        f"| {polite_fetcher.ATTEMPTS_WITH_RETRY_AFTER}, within its `timeout`",
+        f"| {retry_policies.PAGE.max_attempts}, within its `timeout`",
+        f"| {retry_policies.PAGE_WITH_RETRY_AFTER.max_attempts}, within its `timeout`",
         f"| {host_pacing.QUEUE_LIMIT_S:g} s (the page's `timeout` if that is longer)",
         f"a queue of {host_pacing.MAX_QUEUE_S:,.0f} s",
-        f"failed {BREAKER.threshold} times in a row | {BREAKER.open_period.first_delay_s:g} s;",
+        f"failed {BREAKER.threshold} times in a row | {BREAKER.first_open_s:g} s;",
         f"robots.txt, with its retries | {robots.TIMEOUT_S:g} s",
         f"an RSL licence, each | {job_rights.TIMEOUT_S:g} s",
         f"`/llms.txt` of a site | {sitemaps.TOTAL_TIMEOUT_S:g} s in all",
@@ -48,7 +48,7 @@ BREAKER = host_pacing.BREAKER
         f"to close | {shutdown.CLOSE_S:g} s each",
         f"| {settings.STALL_S:g} s, and longer than the deadlines of its open operations",
         f"`Crawl-delay`, up to {robots.MAX_DELAY_S:g} s",
-        f"have led to (up to {host_pacing.SLOWDOWN.max_delay_s:g} s)",
+        f"have led to (up to {retry_policies.HOST_SLOWDOWN.max_delay_s:g} s)",
         f"for more than {suspension.SUSPENDED_AFTER_S:g} seconds",
         f"that crashes {retries.CRASHES} workers, or over which {retries.KILLS} are killed",
     ],

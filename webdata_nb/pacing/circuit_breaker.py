@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from webdata_nb.pacing.backoff import BackoffPolicy
+from webdata_nb.pacing.retry_policies import growing_delay_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,13 +14,14 @@ class BreakerPolicy:
 
     Attributes
     ----------
-    open_period : BackoffPolicy
-        Seconds for which the circuit stays open: the first time, and each further time.
+    first_open_s, longest_open_s : float
+        Seconds for which the circuit stays open the first time, and at most; they double each time.
     threshold : int
         Consecutive failures that open the circuit.
     """
 
-    open_period: BackoffPolicy
+    first_open_s: float
+    longest_open_s: float
     threshold: int = 1
 
 
@@ -65,7 +66,7 @@ class Circuit:
             Seconds for which the server asks its clients to wait. They replace the policy's
             open period, up to its upper bound.
         """
-        longest_s = policy.open_period.max_delay_s
+        longest_s = policy.longest_open_s
         if self.remaining_s(now) > 0:
             # The request was under way when the circuit opened. It can only prolong the period.
             until = now + min(retry_after_s or 0.0, longest_s)
@@ -74,7 +75,7 @@ class Circuit:
         if failures < policy.threshold:
             return replace(self, failures=failures)
         if retry_after_s is None:
-            retry_after_s = policy.open_period.delay_s(self.openings + 1)
+            retry_after_s = growing_delay_s(self.openings + 1, policy.first_open_s, longest_s)
         return Circuit(failures, self.openings + 1, now + min(retry_after_s, longest_s))
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Final, Literal
 
-from webdata_nb.pacing.backoff import BackoffPolicy
 from webdata_nb.pacing.circuit_breaker import CLOSED, BreakerPolicy, Circuit
+from webdata_nb.pacing.retry_policies import HOST_SLOWDOWN, BackoffPolicy
 from webdata_nb.pacing.shared_pacing import PacingState
 
 WaitReason = Literal["spacing", "slowed", "retry_after", "circuit_open", "unreserved"]
@@ -19,10 +19,7 @@ QUEUE_LIMIT_S: Final = 60.0
 MAX_QUEUE_S: Final = 3600.0
 """Longest queue that a request joins: a dozen jobs at one host with the longest crawl delay."""
 _HISTORY_S: Final = 300.0
-
-
-SLOWDOWN: Final = BackoffPolicy(0.25, 8.0, jitter=(1.0, 1.25))
-BREAKER: Final = BreakerPolicy(BackoffPolicy(5.0, 60.0), threshold=12)
+BREAKER: Final = BreakerPolicy(5.0, 60.0, threshold=12)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +29,12 @@ class HostPolicy:
     Attributes
     ----------
     slowdown : BackoffPolicy
-        The pause after an overload reply. Jitter keeps processes from returning together.
+        The pause after an overload reply.
     breaker : BreakerPolicy
         The default of 12 failures are four pages with three attempts each.
     """
 
-    slowdown: BackoffPolicy = SLOWDOWN
+    slowdown: BackoffPolicy = HOST_SLOWDOWN
     breaker: BreakerPolicy = BREAKER
 
 

@@ -25,7 +25,7 @@ from tests.service.routes.test_disk_full import big_site, check_completed, check
 from tests.site.server import Site
 from tests.small_disk import SmallDisk, small_disk
 from webdata_nb.contract import paths
-from webdata_nb.pacing.backoff import BackoffPolicy
+from webdata_nb.pacing.retry_policies import BackoffPolicy
 from webdata_nb.service.encryption import new_key
 from webdata_nb.service.routes import health
 from webdata_nb.service.store import retry

@@ -18,7 +18,7 @@ from tests.site.document import document
 from tests.site.server import Site
 from tests.small_disk import small_disk
 from webdata_nb.contract import paths
-from webdata_nb.pacing.backoff import BackoffPolicy
+from webdata_nb.pacing.retry_policies import BackoffPolicy
 from webdata_nb.service.routes import health
 from webdata_nb.service.store import retry
 from webdata_nb.service.store.sqlite.check import check_database

@@ -12,8 +12,9 @@ from aiohttp import web
 from tests.service.conftest import Api
 from tests.site import faults
 from tests.site.server import Answer, Handler, Site
-from webdata_nb.service.web.polite_fetcher import ATTEMPTS
+from webdata_nb.pacing.retry_policies import PAGE
 
+ATTEMPTS = PAGE.max_attempts or 0
 PAGES = 400
 RATE = 0.3
 

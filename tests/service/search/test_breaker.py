@@ -15,18 +15,15 @@ FAILURES: list[AttemptStatus] = ["rate_limited", "blocked", "auth", "timeout", "
 @pytest.mark.parametrize("status", ["rate_limited", "blocked", "auth"])
 def test_refusal_opens_circuit_at_once(status: AttemptStatus) -> None:
     record = HEALTHY.after(status, 100.0)
-    assert record.circuit.remaining_s(100.0) == POLICIES[status].open_period.first_delay_s
-    assert record.circuit.is_half_open(100.0 + POLICIES[status].open_period.first_delay_s)
+    assert record.circuit.remaining_s(100.0) == POLICIES[status].first_open_s
+    assert record.circuit.is_half_open(100.0 + POLICIES[status].first_open_s)
 
 
 @pytest.mark.parametrize("status", ["timeout", "error"])
 def test_third_fault_in_a_row_opens_circuit(status: AttemptStatus) -> None:
     record = HEALTHY.after(status, 1.0).after(status, 2.0)
     assert record.circuit.remaining_s(2.0) == 0
-    assert (
-        record.after(status, 3.0).circuit.remaining_s(3.0)
-        == POLICIES[status].open_period.first_delay_s
-    )
+    assert record.after(status, 3.0).circuit.remaining_s(3.0) == POLICIES[status].first_open_s
     assert record.after("ok", 3.0).after(status, 4.0).circuit.remaining_s(4.0) == 0
 
 
@@ -37,7 +34,7 @@ def test_open_period_doubles_up_to_maximum_and_success_resets() -> None:
         opened_s.append(record.circuit.remaining_s(now))
         now += opened_s[-1]
     assert opened_s[:3] == [60, 120, 240]
-    assert opened_s[-1] == POLICIES["rate_limited"].open_period.max_delay_s
+    assert opened_s[-1] == POLICIES["rate_limited"].longest_open_s
     assert record.after("empty", now) == HEALTHY
 
 

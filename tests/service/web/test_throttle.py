@@ -6,18 +6,16 @@ from collections.abc import Coroutine
 import pytest
 
 from webdata_nb.pacing import host_pacing
-from webdata_nb.pacing.backoff import BackoffPolicy
 from webdata_nb.pacing.circuit_breaker import BreakerPolicy
 from webdata_nb.pacing.host_pacing import HostPolicy
+from webdata_nb.pacing.retry_policies import BackoffPolicy
 from webdata_nb.page.errors import FetchError
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
 from webdata_nb.service.web import throttle as throttle_module
 from webdata_nb.service.web.throttle import HostThrottle, Throttle
 
 FAILURES = 3
-POLICY = HostPolicy(
-    BackoffPolicy(1.0, 8.0), BreakerPolicy(BackoffPolicy(10.0, 60.0), threshold=FAILURES)
-)
+POLICY = HostPolicy(BackoffPolicy(1.0, 8.0), BreakerPolicy(10.0, 60.0, threshold=FAILURES))
 
 
 class Time:

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlsplit
 
-from webdata_nb.pacing.retry_after import MAX_RETRY_AFTER_S
+from webdata_nb.pacing.retry_policies import ARCHIVE_ATTEMPTS, MAX_RETRY_AFTER_S
 from webdata_nb.page.errors import FetchError
 from webdata_nb.page.urls import host_and_port
 from webdata_nb.service.errors import SourceBusy, SourceError, SourceTimeout
@@ -19,7 +19,6 @@ from webdata_nb.service.web.fetch import FetchedResponse, Fetcher, FetchRequest
 from webdata_nb.service.web.polite_fetcher import TRANSIENT_KINDS
 from webdata_nb.service.web.throttle import Throttle
 
-ATTEMPTS: Final = 5
 # Archives are slow, above all their indexes.
 TIMEOUT_S: Final = 60.0
 # The Wayback Machine blocks clients that go on after a 429, and sends no Retry-After.
@@ -67,13 +66,13 @@ class ArchiveClient:
         if is_local_host(urlsplit(request.url).hostname or ""):
             delay_s = 0.0  # an archive of one's own
         request = replace(request, follow_redirects=False, timeout_s=request.timeout_s or TIMEOUT_S)
-        for attempt in range(1, ATTEMPTS + 1):
+        for attempt in range(1, ARCHIVE_ATTEMPTS + 1):
             max_wait_s = max(0.0, ends_at - time.monotonic())
             failure = await self._attempt(host, request, delay_s, max_wait_s, is_answer)
             if isinstance(failure, FetchedResponse):
                 return failure
             is_over = failure.retry_after_s > ends_at - time.monotonic()
-            if attempt == ATTEMPTS or is_over:
+            if attempt == ARCHIVE_ATTEMPTS or is_over:
                 raise failure.error
         raise AssertionError("the last attempt raises")
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from webdata_nb.contract.outcomes import NOT_ARCHIVED
 from webdata_nb.contract.replies import IndexOutcome
-from webdata_nb.pacing.retry_after import parse_http_date
+from webdata_nb.pacing.retry_policies import parse_http_date
 from webdata_nb.page.errors import FetchError
 from webdata_nb.service.archives.archive_client import ArchiveClient, is_no_server_error
 from webdata_nb.service.archives.archived_response import (

@@ -10,7 +10,7 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from webdata_nb.pacing.retry_after import parse_retry_after
+from webdata_nb.pacing.retry_policies import parse_retry_after
 from webdata_nb.page.errors import FetchError
 from webdata_nb.page.urls import host_and_port
 from webdata_nb.service.web.forward_proxy import PROXY_REPLY_HEADER

@@ -12,6 +12,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from webdata_nb.foreign_json import MalformedJson, decode_json
+from webdata_nb.pacing.retry_policies import AD_SOURCE_ATTEMPTS
 from webdata_nb.page.errors import FetchError
 from webdata_nb.page.urls import host_and_port
 from webdata_nb.service.errors import (
@@ -27,7 +28,6 @@ from webdata_nb.service.foreign_services import ErrorReply, has_error, is_error,
 from webdata_nb.service.web.fetch import FetchedResponse, Fetcher, FetchLimits, FetchRequest
 from webdata_nb.service.web.throttle import Throttle
 
-_MAX_ATTEMPTS: Final = 3
 # Pause after an overload reply without Retry-After.
 OVERLOAD_PAUSE_S: Final = 2.0
 # Pause after a reply whose body says that there were too many requests.
@@ -123,14 +123,14 @@ class SourceClient:
                 return await self._fetch(fetcher, request, limits)
             except SourceBusy as error:
                 if (
-                    attempt >= _MAX_ATTEMPTS
+                    attempt >= AD_SOURCE_ATTEMPTS
                     or error.retry_after_s + _MIN_REMAINING_S > self.deadline.remaining_s
                 ):
                     raise
                 await asyncio.sleep(error.retry_after_s)
             except _TransientFailure as failure:
                 if (
-                    attempt >= _MAX_ATTEMPTS
+                    attempt >= AD_SOURCE_ATTEMPTS
                     or self.deadline.remaining_s < _MIN_REMAINING_S + attempt
                 ):
                     raise SourceError(str(failure)) from None

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import orjson
 
 from webdata_nb.foreign_json import MalformedJson, decode_json
-from webdata_nb.pacing.backoff import BackoffPolicy
+from webdata_nb.pacing.retry_policies import FAILED_MODEL_CALL, MODEL_CALL
 from webdata_nb.page.errors import ExtractError
 from webdata_nb.service.foreign_services import ErrorKind, ErrorReply
 
@@ -25,8 +25,6 @@ _UNSUPPORTED_FORMAT_STATUSES: Final = frozenset(
 )
 _TRANSIENT_STATUSES: Final = frozenset({408, 409, 425, 500, 502, 503, 504, _OVERLOADED})
 _TRANSIENT_FAILURES: Final = frozenset({"connect", "reset", "dns"})
-_RATE_LIMIT_POLICY: Final = BackoffPolicy(1.0, 16.0, max_attempts=6)
-_TRANSIENT_POLICY: Final = BackoffPolicy(1.0, 16.0, max_attempts=3)
 
 _AUTH: Final = ("auth", "the provider does not accept the key")
 _QUOTA: Final = ("quota", "the quota at the provider is used up")
@@ -133,7 +131,7 @@ def retry_delay_s(
     transient = status in _TRANSIENT_STATUSES | _TRANSIENT_FAILURES or error.kind == "transient"
     if not limited and not transient:
         return None
-    policy = _RATE_LIMIT_POLICY if limited else _TRANSIENT_POLICY
+    policy = MODEL_CALL if limited else FAILED_MODEL_CALL
     return policy.next_delay_s(attempt, retry_after_s=retry_after_s)
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, TypeVar, cast
 
-from webdata_nb.pacing.backoff import BackoffPolicy
 from webdata_nb.pacing.circuit_breaker import CLOSED, BreakerPolicy, Circuit
 from webdata_nb.pacing.shared_pacing import (
     IN_PROCESS,
@@ -34,11 +33,11 @@ _Change = Callable[["ProviderState", float], "ProviderState"]
 # again, but the same key may have been topped up.
 POLICIES: Final[Mapping[AttemptStatus, BreakerPolicy]] = MappingProxyType(
     {
-        "rate_limited": BreakerPolicy(BackoffPolicy(60, 3600)),
-        "blocked": BreakerPolicy(BackoffPolicy(180, 3600)),
-        "auth": BreakerPolicy(BackoffPolicy(600, 3600)),
-        "timeout": BreakerPolicy(BackoffPolicy(30, 600), threshold=3),
-        "error": BreakerPolicy(BackoffPolicy(30, 600), threshold=3),
+        "rate_limited": BreakerPolicy(60, 3600),
+        "blocked": BreakerPolicy(180, 3600),
+        "auth": BreakerPolicy(600, 3600),
+        "timeout": BreakerPolicy(30, 600, threshold=3),
+        "error": BreakerPolicy(30, 600, threshold=3),
     }
 )
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from typing import TypeVar
 
-from webdata_nb.pacing.backoff import BackoffPolicy
+from webdata_nb.pacing.retry_policies import STORE
 from webdata_nb.service.errors import DiskFull, StoreBusy, StoreUnavailable
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-POLICY: Final = BackoffPolicy(0.1, 5.0)
 
 
 class StoreRetry:
@@ -48,7 +47,7 @@ class StoreRetry:
                     return await operation()
                 except StoreUnavailable as error:
                     self._add_waiting(key, error)
-                await asyncio.sleep(POLICY.delay_s(attempt))
+                await asyncio.sleep(STORE.delay_s(attempt))
         finally:
             self._remove_waiting(key)
 

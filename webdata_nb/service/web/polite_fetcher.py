@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from math import inf
 from typing import TYPE_CHECKING, Final, Protocol
 
-from webdata_nb.pacing.backoff import BackoffPolicy
+from webdata_nb.pacing.retry_policies import PAGE, PAGE_WITH_RETRY_AFTER
 from webdata_nb.page.errors import FetchError
 from webdata_nb.page.urls import host_and_port
 from webdata_nb.service.observability.operations import waiting_for
@@ -35,12 +34,6 @@ _INTERRUPTED_KINDS: Final = TRANSIENT_KINDS | {"timeout", "dns", "host_unavailab
 RESTARTS: Final = 3
 """How often a page starts again with its full timeout after a suspension of the process."""
 
-ATTEMPTS: Final = 3
-# For a page whose server sends Retry-After: the page's deadline usually ends the attempts first.
-ATTEMPTS_WITH_RETRY_AFTER: Final = 30
-_RETRY_POLICY: Final = BackoffPolicy(0.25, inf, max_attempts=ATTEMPTS)
-_RETRY_AFTER_POLICY: Final = BackoffPolicy(0.25, inf, max_attempts=ATTEMPTS_WITH_RETRY_AFTER)
-
 
 def retry_delay_s(
     attempt: int, *, status: int | None, kind: str, retry_after_s: float | None, remaining_s: float
@@ -53,7 +46,7 @@ def retry_delay_s(
     transient = kind in TRANSIENT_KINDS if status is None else status in TRANSIENT_STATUS
     if not transient:
         return None
-    policy = _RETRY_POLICY if retry_after_s is None else _RETRY_AFTER_POLICY
+    policy = PAGE if retry_after_s is None else PAGE_WITH_RETRY_AFTER
     # "Retry-After: 0" must not become a loop without a pause.
     delay_s = policy.next_delay_s(attempt, retry_after_s=retry_after_s or None)
     return delay_s if delay_s is not None and delay_s < remaining_s else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from webdata_nb.pacing.retry_after import parse_retry_after
+from webdata_nb.pacing.retry_policies import parse_retry_after
 from webdata_nb.service.web.exchange import RecordExchange
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from typing import Final
 
 from webdata_nb.contract.events import Profile
 from webdata_nb.contract.limits import WEBHOOK_ATTEMPTS
-from webdata_nb.pacing.backoff import BackoffPolicy
 
 # Failures that may pass. A refusal by the egress policy is final.
 _TRANSIENT: Final = frozenset(
@@ -22,26 +21,22 @@ class DeliveryPolicy:
 
     Attributes
     ----------
-    retry
-        Attempts, and the delays between them.
+    delays_s
+        Seconds before the second and each further attempt.
     timeout_s
         Seconds within which an acknowledgement must arrive.
     acknowledged_below
         Lowest status that does not acknowledge the delivery.
     """
 
-    retry: BackoffPolicy
+    delays_s: tuple[float, ...]
     timeout_s: float
     acknowledged_below: int
 
 
 POLICIES: Final = {
-    Profile.A: DeliveryPolicy(
-        BackoffPolicy(1.0, 4.0, factor=4.0, max_attempts=WEBHOOK_ATTEMPTS), 10.0, 400
-    ),
-    Profile.B: DeliveryPolicy(
-        BackoffPolicy(10.0, 60.0, factor=6.0, max_attempts=WEBHOOK_ATTEMPTS), 30.0, 300
-    ),
+    Profile.A: DeliveryPolicy((1.0, 4.0), timeout_s=10.0, acknowledged_below=400),
+    Profile.B: DeliveryPolicy((10.0, 60.0), timeout_s=30.0, acknowledged_below=300),
 }
 
 
@@ -68,10 +63,9 @@ def next_delivery(
     """Decide what follows an attempt, counted from 1."""
     if is_acknowledged(policy, outcome):
         return NextDelivery("delivered", now)
-    delay_s = policy.retry.next_delay_s(attempt)
-    if delay_s is None or not _is_transient(outcome):
+    if attempt >= WEBHOOK_ATTEMPTS or not _is_transient(outcome):
         return NextDelivery("failed", now)
-    return NextDelivery("pending", now + delay_s)
+    return NextDelivery("pending", now + policy.delays_s[attempt - 1])
 
 
 def is_acknowledged(policy: DeliveryPolicy, outcome: DeliveryOutcome) -> bool:

@@ -42,13 +42,12 @@ from webdata_nb.errors import (
     ServiceFault,
     WebdataError,
 )
-from webdata_nb.pacing.backoff import BackoffPolicy
+from webdata_nb.pacing.retry_policies import FILE_LOCK
 from webdata_nb.toolkit.cache.snapshots import CacheKey, prepare
 from webdata_nb.toolkit.frames import schemas, storage
 from webdata_nb.toolkit.frames.schemas import TableName
 
 _LOCKS: Final = Path("v1", "locks")
-_POLLING: Final = BackoffPolicy(0.02, 0.25, factor=1.5)
 _LOCK_EXPIRES_S: Final = 86_400.0
 
 
@@ -128,7 +127,7 @@ async def _acquire(file_lock: filelock.BaseFileLock) -> None:
         with suppress(filelock.Timeout):
             file_lock.acquire(timeout=0)
             return
-        await asyncio.sleep(_POLLING.delay_s(attempt))
+        await asyncio.sleep(FILE_LOCK.delay_s(attempt))
 
 
 def sweep_locks(root: Path) -> None:

@@ -10,14 +10,13 @@ from typing import Final
 
 from webdata_nb import errors
 from webdata_nb.contract.events import Done, Event
-from webdata_nb.pacing.backoff import BackoffPolicy
+from webdata_nb.pacing.retry_policies import EVENT_STREAM
 from webdata_nb.toolkit.client import sse
 from webdata_nb.toolkit.client.http import ApiRequest
 from webdata_nb.toolkit.client.transport import Transport
 
 IDLE_S: Final = 45.0
 REOPENED: Final = 3
-_REOPENING: Final = BackoffPolicy(0.2, 0.6)
 
 
 async def follow(
@@ -38,7 +37,7 @@ async def follow(
     failures = 0
     while failures <= REOPENED:
         if failures:
-            await asyncio.sleep(_REOPENING.delay_s(failures))
+            await asyncio.sleep(EVENT_STREAM.delay_s(failures))
         failures += 1
         decoder = sse.Decoder(last_event_id)
         async with contextlib.aclosing(_connection_events(transport, path, decoder)) as events:

@@ -12,11 +12,14 @@ from http import HTTPStatus
 from typing import Final
 
 from webdata_nb.contract.problem_types import REFUSED
-from webdata_nb.pacing.backoff import BackoffPolicy
-from webdata_nb.pacing.retry_after import MAX_RETRY_AFTER_S, parse_http_date, parse_retry_after
+from webdata_nb.pacing.retry_policies import (
+    CLIENT_REQUEST,
+    MAX_RETRY_AFTER_S,
+    UNREADABLE_REPLY,
+    parse_http_date,
+    parse_retry_after,
+)
 
-POLICY: Final = BackoffPolicy(0.25, 8.0, max_attempts=5, jitter=(0.5, 1.0))
-INVALID_REPLY_POLICY: Final = BackoffPolicy(0.25, 8.0, max_attempts=3, jitter=(0.5, 1.0))
 LIMIT_CODES: Final = frozenset({"concurrency", "quota", "rate"})
 _CONCURRENCY_WAIT_S: Final = 2.0
 
@@ -103,7 +106,7 @@ def decide_retry(
     after_s = retry_after_s(headers, now)
     if after_s is not None and after_s > MAX_RETRY_AFTER_S:
         return NoRetry(f"it asks to wait {after_s:.0f} s")
-    policy = INVALID_REPLY_POLICY if outcome is FailureKind.INVALID else POLICY
+    policy = UNREADABLE_REPLY if outcome is FailureKind.INVALID else CLIENT_REQUEST
     if outcome == HTTPStatus.TOO_MANY_REQUESTS:
         if is_quota_exhausted(headers, detail, code):
             return NoRetry("the credits are used up")
@@ -131,7 +134,7 @@ def _is_retryable(outcome: int | FailureKind, after_s: float | None, *, safe: bo
 def _add_jitter(after_s: float, jitter: float) -> float:
     """Return `after_s` seconds plus up to one second of jitter."""
     # "Retry-After: 0" must not become a loop without a pause.
-    return max(after_s, POLICY.first_delay_s) + min(1.0, 0.1 * after_s) * jitter
+    return max(after_s, CLIENT_REQUEST.first_delay_s) + min(1.0, 0.1 * after_s) * jitter
 
 
 def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:

@@ -19,7 +19,7 @@ from psycopg import errors, sql
 from psycopg.rows import DictRow
 from psycopg.types.numeric import IntLoader
 
-from webdata_nb.pacing.backoff import BackoffPolicy
+from webdata_nb.pacing.retry_policies import TRANSACTION
 from webdata_nb.service.errors import StoreForbidden
 from webdata_nb.service.store.postgres.clock import ServerClock
 from webdata_nb.service.store.postgres.connections import CONNECTION, POOL_SIZE, READERS
@@ -56,8 +56,6 @@ EXCLUSIVE_S: Final = 600
 _UNLOCK_S: Final = 5.0
 # How long a process waits at its start while another one creates the tables.
 SCHEMA_LOCK_S: Final = 300
-RETRY: Final = BackoffPolicy(0.01, 1.0, max_attempts=10, jitter=(0.0, 1.0))
-"""For transactions that PostgreSQL rolled back in favour of others."""
 _NEW_TABLE: Final = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)"
 
 
@@ -199,7 +197,7 @@ class PostgresDatabase(SqlDatabase):
                         self._clock.synchronize(connection)
                     values = apply_changes(connection, changes)
             except psycopg.Error as error:
-                delay_s = RETRY.next_delay_s(attempt, random_fraction=random.random())  # noqa: S311 - jitter
+                delay_s = TRANSACTION.next_delay_s(attempt, random_fraction=random.random())  # noqa: S311 - jitter
                 if delay_s is None or not is_retryable(error):
                     with translated():
                         raise

@@ -17,7 +17,7 @@ import psycopg
 from psycopg import sql
 from psycopg_pool import ConnectionPool
 
-from webdata_nb.pacing.backoff import BackoffPolicy
+from webdata_nb.pacing.retry_policies import STORE_SIGNALS
 
 log = logging.getLogger(__name__)
 
@@ -28,8 +28,6 @@ SEND_INTERVAL_S: Final = 0.1
 # PostgreSQL allows 8,000 bytes in a payload; an id has 36.
 _MAX_NAMES: Final = 150
 _CHECK_S: Final = 1.0
-_RECONNECT: Final = BackoffPolicy(0.1, 2.0)
-"""Without signals, receivers look for changes after these delays."""
 
 
 class Signals:
@@ -121,7 +119,7 @@ class Signals:
                     log.warning("no signals of other processes: %s", type(error).__name__)
                 failures += 1
                 self._receive(None)
-                self._closing.wait(_RECONNECT.delay_s(failures))
+                self._closing.wait(STORE_SIGNALS.delay_s(failures))
 
     def _receive_until_closed(self, connection: psycopg.Connection[Any]) -> None:
         while not self._closing.is_set():

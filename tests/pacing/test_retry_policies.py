@@ -5,7 +5,7 @@ from math import inf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webdata_nb.pacing.backoff import BackoffPolicy
+from webdata_nb.pacing.retry_policies import BackoffPolicy
 
 
 def test_delay_grows_by_factor_up_to_maximum() -> None:
