@@ -19,7 +19,7 @@ from webdata_nb.page.errors import FetchError
 from webdata_nb.service.browser import tab
 from webdata_nb.service.browser.renderer import Browser, RenderRequest
 from webdata_nb.service.web.fetch import Fetcher
-from webdata_nb.service.web.proxy_session import TrafficLimits
+from webdata_nb.service.web.forward_proxy import TrafficLimits
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 

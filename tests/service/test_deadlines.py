@@ -14,7 +14,7 @@ from webdata_nb.service.crawl import robots, sitemaps
 from webdata_nb.service.crawl.rights import job_rights
 from webdata_nb.service.models.model_endpoint import ModelLimits
 from webdata_nb.service.search.providers import http_provider
-from webdata_nb.service.web import polite_fetcher, resolver, suspension
+from webdata_nb.service.web import polite_fetcher, resolver
 from webdata_nb.service.workers import body_files, pool, process, retries
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "deadlines.md"
@@ -49,7 +49,7 @@ BREAKER = host_pacing.BREAKER
         f"| {settings.STALL_S:g} s, and longer than the deadlines of its open operations",
         f"`Crawl-delay`, up to {robots.MAX_DELAY_S:g} s",
         f"have led to (up to {retry_policies.HOST_SLOWDOWN.max_delay_s:g} s)",
-        f"for more than {suspension.SUSPENDED_AFTER_S:g} seconds",
+        f"for more than {polite_fetcher.SUSPENDED_AFTER_S:g} seconds",
         f"that crashes {retries.CRASHES} workers, or over which {retries.KILLS} are killed",
     ],
 )

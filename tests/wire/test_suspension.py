@@ -11,7 +11,7 @@ from tests.site.graphs import link_tree
 from tests.site.server import Site
 from tests.wire.kills import connected, rows_after
 from tests.wire.waiting import TIMEOUT_S, services_on
-from webdata_nb.service.web.suspension import SUSPENDED_AFTER_S
+from webdata_nb.service.web.polite_fetcher import SUSPENDED_AFTER_S
 from webdata_nb.settings import Settings
 
 pytestmark = pytest.mark.slow

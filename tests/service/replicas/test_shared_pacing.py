@@ -22,8 +22,7 @@ from webdata_nb.page.errors import FetchError
 from webdata_nb.service.search.breaker import ProviderBreakers
 from webdata_nb.service.store.postgres.database import PostgresDatabase
 from webdata_nb.service.store.postgres.pacing import IDLE_S, PostgresPacing
-from webdata_nb.service.web.start_slots import PacedStarts
-from webdata_nb.service.web.throttle import HostThrottle
+from webdata_nb.service.web.throttle import HostThrottle, PacedStarts
 
 pytestmark = pytest.mark.slow
 

@@ -11,10 +11,10 @@ from aiohttp import web
 from tests.service.conftest import Api
 from tests.site.document import document, prose
 from tests.site.server import Answer, Site
+from webdata_nb.pacing.retry_policies import PAGE
 from webdata_nb.service.crawl import engine
 from webdata_nb.service.crawl.prefetch import PREFETCHED_PER_FETCH
 from webdata_nb.service.crawl.sitemaps import MAX_FILES
-from webdata_nb.service.web.polite_fetcher import ATTEMPTS
 
 pytestmark = pytest.mark.slow
 
@@ -138,6 +138,6 @@ async def test_retries_robots_and_sitemaps_have_bounds_of_their_own(api: Api, si
     site.under("/map", lambda _request: "<urlset></urlset>")
     reply = await api.run_job("crawl", url=site.url, sitemap=True, max_pages=1000)
     assert reply["receipt"]["counts"]["failed:http_500"] == 1
-    assert len(site.hits("/broken")) == ATTEMPTS
+    assert len(site.hits("/broken")) == PAGE.max_attempts
     assert len(site.hits("/robots.txt")) == 1
     assert sum("map" in path for path in site.paths) == MAX_FILES

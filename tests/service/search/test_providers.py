@@ -28,8 +28,7 @@ from webdata_nb.service.search.providers.base import ResultPage, SearchProvider,
 from webdata_nb.service.search.providers.ddgs import DdgsProvider
 from webdata_nb.service.search.providers.http_provider import ProviderQueues
 from webdata_nb.service.web import fetch
-from webdata_nb.service.web.addresses import is_local_host
-from webdata_nb.service.web.egress_policy import EgressPolicy
+from webdata_nb.service.web.egress_policy import EgressPolicy, is_local_host
 from webdata_nb.service.web.fetch import Fetcher
 
 QUERY = SearchQuery("web frames & more", 10, "en", None, safe_search=False, account_id="a")

@@ -4,7 +4,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from webdata_nb.service.web.addresses import classify_address, embedded_ipv4_addresses
+from webdata_nb.service.web.egress_policy import classify_address, embedded_ipv4_addresses
 
 SPECIAL = """
     0.0.0.0 0.1.2.3 10.0.0.1 10.255.255.255 100.64.0.1 100.127.255.255 127.0.0.1 127.255.255.254

@@ -14,7 +14,7 @@ import pytest
 from tests.service.web.decompression_bombs import BOMBS, MIB
 from tests.site.zstd import zstd
 from webdata_nb.page.errors import FetchError
-from webdata_nb.service.web.content_codings import ContentDecoder, parse_content_codings
+from webdata_nb.service.web.response_reader import ContentDecoder, parse_content_codings
 
 SLACK = 64 * 1024
 

@@ -17,8 +17,7 @@ from tests.service.web.wire import WireServer, page, then_close, then_hang
 from webdata_nb.page.errors import FetchError
 from webdata_nb.service.runtime.fair_scheduler import current_account, on_behalf_of
 from webdata_nb.service.web.egress_policy import EgressPolicy
-from webdata_nb.service.web.forward_proxy import ForwardProxy
-from webdata_nb.service.web.proxy_session import ProxySession, TrafficLimits
+from webdata_nb.service.web.forward_proxy import ForwardProxy, ProxySession, TrafficLimits
 
 NAMES = {
     "site.test": ["127.0.0.1"],

@@ -3,8 +3,12 @@ from __future__ import annotations
 import asyncio
 
 from tests.wire.waiting import until
-from webdata_nb.service.web.polite_fetcher import RESTARTS, PageDeadline
-from webdata_nb.service.web.suspension import SUSPENDED_AFTER_S, SuspensionDetector
+from webdata_nb.service.web.polite_fetcher import (
+    RESTARTS,
+    SUSPENDED_AFTER_S,
+    PageDeadline,
+    SuspensionDetector,
+)
 
 
 class Clock:

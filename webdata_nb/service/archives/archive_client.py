@@ -14,7 +14,7 @@ from webdata_nb.page.errors import FetchError
 from webdata_nb.page.urls import host_and_port
 from webdata_nb.service.errors import SourceBusy, SourceError, SourceTimeout
 from webdata_nb.service.observability.operations import waiting_for
-from webdata_nb.service.web.addresses import is_local_host
+from webdata_nb.service.web.egress_policy import is_local_host
 from webdata_nb.service.web.fetch import FetchedResponse, Fetcher, FetchRequest
 from webdata_nb.service.web.polite_fetcher import TRANSIENT_KINDS
 from webdata_nb.service.web.throttle import Throttle

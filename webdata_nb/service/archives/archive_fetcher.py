@@ -13,12 +13,7 @@ from webdata_nb.page.errors import FetchError
 from webdata_nb.page.urls import canonical_url
 from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource
 from webdata_nb.service.web.redirects import redirect_target
-from webdata_nb.service.web.request import (
-    FetchedResponse,
-    FetchLimits,
-    FetchRequest,
-    Redirect,
-)
+from webdata_nb.service.web.request import FetchedResponse, FetchLimits, FetchRequest, Redirect
 
 if TYPE_CHECKING:
     from webdata_nb.service.archives.archive import Archive, Archives

@@ -9,8 +9,8 @@ from typing import Final
 
 from webdata_nb.page.errors import FetchError
 from webdata_nb.service.archives.warc_records import WarcRecord, header_lines
-from webdata_nb.service.web.content_codings import ContentDecoder, parse_content_codings
 from webdata_nb.service.web.request import FetchLimits
+from webdata_nb.service.web.response_reader import ContentDecoder, parse_content_codings
 
 _STATUS_LINE: Final = re.compile(rb"HTTP/\d(?:\.\d)? +([1-9]\d\d)(?: |\r|\n|$)")
 _CHUNK_SIZE: Final = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?\r?\n")

@@ -23,9 +23,8 @@ from webdata_nb.contract.archives import (
 from webdata_nb.service.archives.warc_records import SeveralRecords, WarcFile, read_record
 from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.runtime.work_threads import StopCheck, StoppableFile, WorkThreads
-from webdata_nb.service.web.exchange import HttpExchange
 from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource
-from webdata_nb.service.web.request import AllowHop, FetchedResponse, FetchRequest
+from webdata_nb.service.web.request import AllowHop, FetchedResponse, FetchRequest, HttpExchange
 
 _INFO_BYTES: Final = 64 * 1024
 

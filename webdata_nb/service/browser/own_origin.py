@@ -18,7 +18,7 @@ from webdata_nb.service.web.fetch import FetchedResponse, Fetcher, FetchRequest
 if TYPE_CHECKING:
     from playwright.async_api import Page, Request, Route
 
-    from webdata_nb.service.web.proxy_session import ProxySession
+    from webdata_nb.service.web.forward_proxy import ProxySession
 
 _DROPPED_RESPONSE_HEADERS: Final = frozenset(
     {

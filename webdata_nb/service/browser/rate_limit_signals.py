@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from webdata_nb.pacing.retry_policies import parse_retry_after
 from webdata_nb.page.errors import FetchError
 from webdata_nb.page.urls import host_and_port
-from webdata_nb.service.web.forward_proxy import PROXY_REPLY_HEADER
-from webdata_nb.service.web.subresource_throttle import SubresourceThrottle
+from webdata_nb.service.web.forward_proxy import PROXY_REPLY_HEADER, SubresourceThrottle
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Page, Request, Response, Route

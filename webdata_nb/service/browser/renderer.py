@@ -41,11 +41,9 @@ from webdata_nb.service.runtime.fair_scheduler import FairSemaphore
 from webdata_nb.service.runtime.processors import available_processors
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import FetchedResponse, Fetcher, FetchRequest
-from webdata_nb.service.web.forward_proxy import ForwardProxy
-from webdata_nb.service.web.proxy_session import TrafficLimits
+from webdata_nb.service.web.forward_proxy import ForwardProxy, SubresourceThrottle, TrafficLimits
 from webdata_nb.service.web.request import format_seconds
 from webdata_nb.service.web.resolver import Lookup
-from webdata_nb.service.web.subresource_throttle import SubresourceThrottle
 from webdata_nb.service.web.throttle import Throttle
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from webdata_nb.service.browser.render_request import (
 from webdata_nb.service.browser.shutdown import CLOSE_S
 from webdata_nb.service.errors import EgressDenied
 from webdata_nb.service.web.fetch import FetchedResponse, Fetcher
-from webdata_nb.service.web.proxy_session import ProxySession
+from webdata_nb.service.web.forward_proxy import ProxySession
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Page, Request, Response

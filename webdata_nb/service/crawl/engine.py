@@ -59,8 +59,8 @@ from webdata_nb.service.store.job_context import JobContext, PageSpool
 from webdata_nb.service.store.page_contents import share_content
 from webdata_nb.service.store.records import CommitBatch, JournalEntry, LegEnd, UrlOutcome
 from webdata_nb.service.store.spool import ClosedSpool
-from webdata_nb.service.web.credentials import may_identify_user
 from webdata_nb.service.web.polite_fetcher import ResponseSource
+from webdata_nb.service.web.redirects import may_identify_user
 
 log = logging.getLogger(__name__)
 

@@ -27,11 +27,7 @@ from webdata_nb.service.pages.render_options import SCREENSHOT, RenderOptions
 from webdata_nb.service.runtime.cooperative import run_cooperatively
 from webdata_nb.service.runtime.steps import Steps
 from webdata_nb.service.web.fetch import FetchedResponse, FetchRequest
-from webdata_nb.service.web.polite_fetcher import (
-    PageDeadline,
-    ResponseSource,
-    retry_delay_s,
-)
+from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource, retry_delay_s
 from webdata_nb.service.web.request import RefuseHeaders, Validators
 
 # A multiple of three, so that the concatenated pieces are valid Base64.

@@ -24,7 +24,7 @@ from webdata_nb.service.search.providers.mojeek import Mojeek
 from webdata_nb.service.search.providers.searxng import Searxng
 from webdata_nb.service.search.providers.serper import Serper
 from webdata_nb.service.search.providers.tavily import Tavily
-from webdata_nb.service.web.addresses import is_local_host
+from webdata_nb.service.web.egress_policy import is_local_host
 from webdata_nb.service.web.fetch import Fetcher
 
 _SEARCH_APIS: Final[tuple[SearchApi, ...]] = (

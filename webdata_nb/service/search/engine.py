@@ -34,7 +34,7 @@ from webdata_nb.service.store.records import (
     RowParts,
     UrlOutcome,
 )
-from webdata_nb.service.web.credentials import may_identify_user
+from webdata_nb.service.web.redirects import may_identify_user
 
 MAX_CONCURRENT_PAGES: Final = 5
 

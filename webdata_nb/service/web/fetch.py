@@ -18,9 +18,7 @@ from yarl import URL
 
 from webdata_nb.page.errors import FetchError
 from webdata_nb.page.urls import UrlParts, canonical_url, split_url
-from webdata_nb.service.web.addresses import is_ip_address
-from webdata_nb.service.web.ca_bundle import tls_context
-from webdata_nb.service.web.content_codings import ACCEPTED
+from webdata_nb.service.web.egress_policy import is_ip_address
 from webdata_nb.service.web.redirects import RedirectFollower
 from webdata_nb.service.web.request import (
     ACCEPT_PAGES,
@@ -31,7 +29,8 @@ from webdata_nb.service.web.request import (
     Redirect,
 )
 from webdata_nb.service.web.resolver import Lookup, Resolver
-from webdata_nb.service.web.response_reader import ResponseReader
+from webdata_nb.service.web.response_reader import ACCEPTED, ResponseReader
+from webdata_nb.service.web.tls import tls_context
 
 if TYPE_CHECKING:
     from types import TracebackType

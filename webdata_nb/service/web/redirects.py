@@ -1,39 +1,273 @@
-"""Fetches one page: follows its redirects, checks each hop, and reads the body."""
+"""Fetches one page: follows its redirects, checks each hop, and reads the body.
+
+A job's headers and cookies are checked and go to the page's own origin only, and each hop is
+signed as it is sent.
+"""
 
 from __future__ import annotations
 
+import os
+import re
+import ssl
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import singledispatch
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
+from aiohttp import CookieJar, hdrs
 from yarl import URL
 
 from webdata_nb.page.declared_refresh import refresh_target
 from webdata_nb.page.errors import FetchError
 from webdata_nb.page.urls import UrlParts, canonical_url, join_url, split_url
-from webdata_nb.service.web.aiohttp_errors import to_fetch_error
-from webdata_nb.service.web.credentials import Credentials
-from webdata_nb.service.web.exchange import exchange_of
+from webdata_nb.service.errors import EgressDenied
 from webdata_nb.service.web.request import (
     ACCEPT_PAGES,
     FetchedResponse,
     FetchLimits,
     FetchRequest,
     Redirect,
+    exchange_of,
     format_seconds,
 )
-from webdata_nb.service.web.request_signing import SigningMiddleware
-from webdata_nb.service.web.response_body import ResponseBody
+from webdata_nb.service.web.response_reader import ResponseBody
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
+
+    from webdata_nb.service.signing.request_signer import RequestSigner
     from webdata_nb.service.web.request import AllowHop
 
     CheckHop = Callable[[UrlParts], Awaitable[None]]
+
+
+_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE: Final = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]*")
+_COOKIE_VALUE: Final = re.compile(r"[^\x00-\x1f\x7f;\ud800-\udfff]*")
+_RESERVED: Final = frozenset(
+    {
+        "connection",
+        "content-length",
+        "expect",
+        "host",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+"""Headers that frame the message or name its receiver; jobs could smuggle requests with them."""
+_IMPERSONAL: Final = frozenset({"accept", "accept-language", "user-agent"})
+"""Headers that name no user. Any other header of a job may be a secret of its user."""
+
+
+def is_header_value(value: str) -> bool:
+    """Whether a request may have a header with this value."""
+    return _HEADER_VALUE.fullmatch(value) is not None
+
+
+def check_headers(headers: Mapping[str, str]) -> None:
+    """Refuse request headers that are malformed or reserved.
+
+    Raises
+    ------
+    EgressDenied
+        The message contains the header's name, never its value.
+    """
+    for name, value in headers.items():
+        if not _TOKEN.fullmatch(name) or not is_header_value(value):
+            raise EgressDenied(f"The request header {name[:80]!r} is not valid.")
+        if name.lower() in _RESERVED:
+            raise EgressDenied(f"The request header {name!r} is set by the service itself.")
+
+
+def check_cookies(cookies: Mapping[str, str]) -> None:
+    """Refuse cookies that are not valid in a Cookie header.
+
+    Raises
+    ------
+    EgressDenied
+        The message contains the cookie's name, never its value.
+    """
+    for name, value in cookies.items():
+        if not _TOKEN.fullmatch(name) or not _COOKIE_VALUE.fullmatch(value):
+            raise EgressDenied(f"The cookie {name[:80]!r} is not valid.")
+
+
+def may_identify_user(headers: Mapping[str, str] | None, cookies: Mapping[str, str] | None) -> bool:
+    """Return whether headers and cookies of a job may identify its user.
+
+    Requests with such headers are not signed.
+    """
+    return bool(cookies) or any(name.lower() not in _IMPERSONAL for name in headers or ())
+
+
+class Credentials:
+    """The headers and cookies of one page fetch across its redirects.
+
+    Custom headers and cookies go to the page's own origin only. A redirect to another origin
+    drops them for good, so no later hop receives them. A cookie that a hop sets goes back to that
+    host only, and ends with the fetch.
+
+    Parameters
+    ----------
+    headers, cookies : mapping of str to str
+        The job's headers and cookies.
+
+    Raises
+    ------
+    EgressDenied
+        One of them may not be sent.
+    """
+
+    __slots__ = ("_cookies", "_headers", "_jars")
+
+    def __init__(self, headers: Mapping[str, str], cookies: Mapping[str, str]) -> None:
+        check_headers(headers)
+        check_cookies(cookies)
+        self._headers = headers
+        self._cookies = cookies
+        self._jars: dict[str, CookieJar] = {}
+
+    @property
+    def may_identify_user(self) -> bool:
+        """Whether the next hop receives a header or a cookie that may identify the user."""
+        return may_identify_user(self._headers, self._cookies)
+
+    def drop(self) -> None:
+        """Drop the job's headers and cookies, before a hop to another origin."""
+        self._headers = {}
+        self._cookies = {}
+
+    def add_cookies(self, set_cookies: Sequence[str], url: URL) -> None:
+        """Store the cookies of a redirect: many sites require them at the next hop."""
+        if set_cookies and url.raw_host is not None:
+            jar = self._jars.setdefault(url.raw_host, CookieJar(unsafe=True, quote_cookie=False))
+            jar.update_cookies_from_headers(set_cookies, url)
+
+    def headers_for(self, url: URL) -> dict[str, str]:
+        """Return the headers for a hop."""
+        headers = dict(self._headers)
+        pairs = {**self._cookies, **self._stored_cookies(url)}
+        if pairs:
+            name = next((name for name in headers if name.lower() == "cookie"), None)
+            cookie_headers = [] if name is None else [headers.pop(name)]
+            headers["Cookie"] = "; ".join(
+                [*cookie_headers, *(f"{k}={v}" for k, v in pairs.items())]
+            )
+        return headers
+
+    def _stored_cookies(self, url: URL) -> dict[str, str]:
+        jar = self._jars.get(url.raw_host or "")
+        if jar is None:
+            return {}
+        cookies = {name: cookie.value for name, cookie in jar.filter_cookies(url).items()}
+        return {name: value for name, value in cookies.items() if _COOKIE_VALUE.fullmatch(value)}
+
+
+class SigningMiddleware:
+    """Signs each request as it is sent.
+
+    aiohttp calls a middleware for each attempt, so that a request that it repeats on a new
+    connection has a signature of its own, and after it has built the Host header.
+    """
+
+    def __init__(self, signer: RequestSigner) -> None:
+        self._signer = signer
+
+    async def __call__(self, request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
+        """Sign a request and send it."""
+        host = request.headers[hdrs.HOST]
+        request.headers.update(self._signer.headers(request.method, host, request.url.raw_path))
+        return await handler(request)
+
+
+@singledispatch
+def to_fetch_error(exc: Exception, host: str) -> FetchError:
+    """Convert an exception of aiohttp.
+
+    Parameters
+    ----------
+    exc : Exception
+        The exception; an unknown class counts as invalid HTTP.
+    host : str
+        The host, for the message.
+    """
+    return FetchError("protocol", f"The answer of {host} could not be read ({_short_text(exc)}).")
+
+
+@to_fetch_error.register
+def _(exc: aiohttp.ClientConnectorCertificateError, host: str) -> FetchError:
+    cause = exc.certificate_error
+    reason = getattr(cause, "verify_message", "") or _short_text(cause)
+    return FetchError("tls", f"The certificate of {host} is not trusted ({reason}).")
+
+
+@to_fetch_error.register
+def _(exc: aiohttp.ClientConnectorSSLError, host: str) -> FetchError:
+    return FetchError("tls", f"No secure connection to {host} ({_system_reason(exc.os_error)}).")
+
+
+@to_fetch_error.register
+def _(exc: aiohttp.ClientConnectorError, host: str) -> FetchError:
+    reason = _system_reason(exc.os_error)
+    return FetchError("connect", f"{host} could not be reached ({reason}).")
+
+
+@to_fetch_error.register
+def _(exc: aiohttp.ClientProxyConnectionError, _host: str) -> FetchError:
+    reason = _system_reason(exc.os_error)
+    return FetchError("connect", f"The proxy could not be reached ({reason}).")
+
+
+@to_fetch_error.register
+def _(exc: aiohttp.ClientHttpProxyError, host: str) -> FetchError:
+    return FetchError("connect", f"The proxy gave no way to {host} (status {exc.status}).")
+
+
+@to_fetch_error.register
+def _(exc: aiohttp.ClientResponseError, host: str) -> FetchError:
+    # After the first colon the parser quotes the response.
+    reason = exc.message.partition(":")[0][:120]
+    return FetchError("protocol", f"{host} sent something that is not valid HTTP ({reason}).")
+
+
+@to_fetch_error.register
+def _(exc: aiohttp.InvalidURL, _host: str) -> FetchError:
+    return FetchError("bad_url", f"The URL {str(exc.url)[:200]!r} cannot be requested.")
+
+
+@to_fetch_error.register(aiohttp.ServerTimeoutError)
+@to_fetch_error.register(TimeoutError)
+def _(_exc: Exception, host: str) -> FetchError:
+    return FetchError("timeout", f"{host} did not answer in time.")
+
+
+@to_fetch_error.register(aiohttp.ClientPayloadError)
+@to_fetch_error.register(aiohttp.ClientConnectionError)
+@to_fetch_error.register(OSError)
+def _(_exc: Exception, host: str) -> FetchError:
+    return FetchError("reset", f"{host} closed the connection before its answer was complete.")
+
+
+def _system_reason(exc: OSError) -> str:
+    if isinstance(exc, ssl.SSLError):
+        return exc.reason or _short_text(exc)
+    return os.strerror(exc.errno) if exc.errno else _short_text(exc)
+
+
+def _short_text(exc: BaseException) -> str:
+    return str(exc)[:120] or type(exc).__name__
+
 
 _REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
 _KEEP_METHOD: Final = frozenset((307, 308))

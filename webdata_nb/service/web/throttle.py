@@ -1,4 +1,7 @@
-"""Queues requests per host, spaces them, and holds them back from overloaded and failed hosts."""
+"""Queues requests per host, spaces them, and holds them back from overloaded and failed hosts.
+
+Start slots space the requests to one host or provider, together with the other processes.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import TYPE_CHECKING, Final, Protocol
 
 from webdata_nb.pacing.circuit_breaker import CLOSED, Circuit
@@ -30,15 +34,79 @@ from webdata_nb.pacing.shared_pacing import (
     UNKNOWN,
     PacingState,
     SharedPacing,
+    StartReservation,
     Transition,
 )
 from webdata_nb.service.errors import HostPaused
 from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.runtime.fair_scheduler import current_account
-from webdata_nb.service.web.start_slots import StartSlots
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+
+class StartSlots:
+    """The start times that this process may use for one key.
+
+    Without the other processes it keeps the interval times their number.
+    """
+
+    __slots__ = ("_independent", "_key", "_pacing", "_reservation")
+
+    def __init__(self, key: str, pacing: SharedPacing) -> None:
+        self._key, self._pacing = key, pacing
+        self._reservation: StartReservation | None = None
+        self._independent = not pacing.is_shared
+
+    def wait_s(self, now: float, last_start: float, interval_s: float) -> float | None:
+        """Return the seconds until the next start, or None if it has to be reserved first."""
+        held = self._reservation
+        if held is not None and held.required_s >= interval_s:
+            start = held.next_start(now, last_start)
+            if start is not None:
+                return max(0.0, start - now)
+        self._reservation = None
+        if not self._independent:
+            return None
+        return max(0.0, last_start + interval_s * self._pacing.replicas - now)
+
+    async def reserve(self, interval_s: float) -> None:
+        """Reserve the next starts, or allow one that is independent of other processes."""
+        self._reservation = await self._pacing.reserve(self._key, interval_s)
+        self._independent = self._reservation is None
+
+    def after_start(self) -> None:
+        """Note that a request has started: only the next one may need another reservation."""
+        self._independent = not self._pacing.is_shared
+
+
+class PacedStarts:
+    """Lets requests start at an interval; one task at a time waits."""
+
+    def __init__(self, key: str, pacing: SharedPacing) -> None:
+        self._slots, self._last_start = StartSlots(key, pacing), -inf
+
+    async def wait(self, interval_s: float, max_wait_s: float) -> None:
+        """Wait until a request may start.
+
+        Raises
+        ------
+        TimeoutError
+            At once, if its start is more than `max_wait_s` away.
+        """
+        while interval_s >= SHORTEST_INTERVAL_S:
+            wait_s = self._slots.wait_s(time.monotonic(), self._last_start, interval_s)
+            if wait_s is None:
+                await self._slots.reserve(interval_s)
+            elif wait_s > max_wait_s:
+                raise TimeoutError
+            elif wait_s > 0:
+                await asyncio.sleep(wait_s)
+            else:
+                break
+        self._last_start = time.monotonic()
+        self._slots.after_start()
+
 
 _MAX_HOSTS: Final = 4096
 # Accounts per host whose server errors are counted.

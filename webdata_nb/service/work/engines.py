@@ -49,8 +49,7 @@ from webdata_nb.service.signing.request_signer import RequestSigner
 from webdata_nb.service.store.job_context import JobContext
 from webdata_nb.service.store.records import CommitBatch
 from webdata_nb.service.store.spool import SpoolDirectory
-from webdata_nb.service.web.addresses import classify_address, is_local_host
-from webdata_nb.service.web.egress_policy import EgressPolicy
+from webdata_nb.service.web.egress_policy import EgressPolicy, classify_address, is_local_host
 from webdata_nb.service.web.fetch import Fetcher
 from webdata_nb.service.web.polite_fetcher import PoliteFetcher
 from webdata_nb.service.web.throttle import Throttle

@@ -37,7 +37,7 @@ from webdata_nb.service.search.providers.base import (
 )
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
 from webdata_nb.service.web.request import FetchedResponse, FetchLimits
-from webdata_nb.service.web.start_slots import PacedStarts
+from webdata_nb.service.web.throttle import PacedStarts
 
 # For each page of results: for the request, and for the wait in the provider's queue.
 REQUEST_TIMEOUT_S: Final = 10.0

@@ -1,4 +1,4 @@
-"""Intercepts TLS for browsers, so that pages are verified against a CA bundle.
+"""TLS contexts that trust the system and a CA bundle, and the interception of TLS for browsers.
 
 Chromium accepts no CA bundle. With a bundle, the forward proxy itself opens the TLS connection to
 the site, with the fetcher's trust, and another one to the browser. For the latter it uses a key
@@ -13,15 +13,63 @@ import ssl
 import tempfile
 from base64 import b64encode
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Final, Self
 
+import certifi
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from webdata_nb.service.web.ca_bundle import tls_context
+
+def tls_context(ca_bundle: Path | None = None) -> ssl.SSLContext:
+    """Return a context for connections to sites.
+
+    Callers share it, because reading the certificates takes tens of milliseconds. It is read again
+    after a change of the files.
+
+    Raises
+    ------
+    OSError
+        The bundle cannot be read, or holds no certificate (`ssl.SSLError`).
+    """
+    # Python from python.org on macOS has no certificates, and neither have bare containers.
+    fallback = None if _system_has_certificates() else certifi.where()
+    paths = ssl.get_default_verify_paths()
+    files = (paths.cafile, paths.capath, fallback, ca_bundle)
+    return _load_context(fallback, ca_bundle, tuple(map(_file_version, files)))
+
+
+@lru_cache(maxsize=8)
+def _load_context(
+    fallback: str | None, ca_bundle: Path | None, _versions: tuple[object, ...]
+) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=fallback)
+    if ca_bundle is not None:
+        context.load_verify_locations(cafile=ca_bundle)
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def _file_version(path: str | Path | None) -> tuple[str, int, int, int] | None:
+    """Return what differs once a file was replaced or changed; None if there is none."""
+    if path is None:
+        return None
+    try:
+        status = Path(path).stat()
+    except OSError:
+        return None
+    return str(path), status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _system_has_certificates() -> bool:
+    if hasattr(ssl, "enum_certificates"):  # Windows stores them elsewhere.
+        return True
+    paths = ssl.get_default_verify_paths()
+    return bool(paths.cafile or (paths.capath and any(Path(paths.capath).iterdir())))
+
 
 _HANDSHAKE_S: Final = 5.0
 # Never resolved: the browser identifies the key, not the name.
