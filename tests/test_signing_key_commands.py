@@ -17,7 +17,7 @@ from tests.shell import Shell
 from tests.site.server import Site
 from tests.test_cli import three_pages
 from webdata_nb.cli.main import FAILURE, WRONG_USAGE, main
-from webdata_nb.service.signing.key_file import KEY_FILE, SigningKeyFile
+from webdata_nb.service.signing.request_signer import KEY_FILE, SigningKeyFile
 
 KEYID = r"[A-Za-z0-9_-]{43}"
 Run = Callable[..., tuple[int, str, str]]

@@ -20,7 +20,7 @@ from tests.browser.conftest import POLICY, look_up
 from tests.site.server import Site
 from tests.wire.waiting import until
 from webdata_nb.page.errors import ScrapeError
-from webdata_nb.service.browser import profile_folders
+from webdata_nb.service.browser.chromium import remove_stale_folders
 from webdata_nb.service.browser.renderer import Browser, RenderRequest
 from webdata_nb.service.runtime.fair_scheduler import current_account, on_behalf_of
 from webdata_nb.service.web.fetch import Fetcher
@@ -259,5 +259,5 @@ def test_nothing_outlives_a_killed_parent(
     assert alive == []
     # Nobody is left to remove the folder for downloads: the next service does.
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    assert profile_folders.remove_stale_folders() == 1
+    assert remove_stale_folders() == 1
     assert list(tmp_path.iterdir()) == []

@@ -9,10 +9,10 @@ import pytest
 from webdata_nb.contract import limits
 from webdata_nb.pacing import host_pacing, retry_policies
 from webdata_nb.service import settings
-from webdata_nb.service.browser import browser_processes, shutdown
+from webdata_nb.service.browser import chromium
 from webdata_nb.service.crawl import robots, sitemaps
 from webdata_nb.service.crawl.rights import job_rights
-from webdata_nb.service.models.model_endpoint import ModelLimits
+from webdata_nb.service.models.chat import ModelLimits
 from webdata_nb.service.search.providers import http_provider
 from webdata_nb.service.web import polite_fetcher, resolver
 from webdata_nb.service.workers import body_files, pool, process, retries
@@ -44,8 +44,8 @@ BREAKER = host_pacing.BREAKER
         f"extraction by a language model, of one page | {ModelLimits().page_timeout_s:g} s",
         f"| {pool.CPU_SECONDS:g} s of processor time",
         f"| {process.HANG_S:g} s; {process.STEP_S:g} s if a signal stopped it",
-        f"the browser, to start | {browser_processes.START_S:g} s",
-        f"to close | {shutdown.CLOSE_S:g} s each",
+        f"the browser, to start | {chromium.START_S:g} s",
+        f"to close | {chromium.CLOSE_S:g} s each",
         f"| {settings.STALL_S:g} s, and longer than the deadlines of its open operations",
         f"`Crawl-delay`, up to {robots.MAX_DELAY_S:g} s",
         f"have led to (up to {retry_policies.HOST_SLOWDOWN.max_delay_s:g} s)",

@@ -18,7 +18,7 @@ from webdata_nb.service import app
 from webdata_nb.service.store.sql import job_finish, job_store
 from webdata_nb.service.store.sql.outbox import SqlOutbox
 from webdata_nb.service.store.sqlite.store import SqliteStore
-from webdata_nb.service.webhooks.sender import Sender
+from webdata_nb.service.webhooks.delivery import Sender
 
 
 def die(*_: Any, **__: Any) -> NoReturn:

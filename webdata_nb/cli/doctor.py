@@ -200,7 +200,7 @@ def _check_ocr() -> Finding:
 
 
 def _check_models(settings: Settings) -> Finding:
-    from webdata_nb.service.models.model_providers import provider_status
+    from webdata_nb.service.models.chat import provider_status
     from webdata_nb.toolkit.local.service_lease import session_settings_of
 
     if settings.llm:

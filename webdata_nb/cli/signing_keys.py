@@ -15,9 +15,8 @@ from webdata_nb.cli.output import utc_time
 from webdata_nb.errors import InvalidArgument, WebdataError
 
 if TYPE_CHECKING:
-    from webdata_nb.service.signing.key_file import SigningKeyFile
-    from webdata_nb.service.signing.key_set import SigningKeySet
-    from webdata_nb.service.signing.signing_key import SigningKey
+    from webdata_nb.service.signing.message_signature import SigningKey, SigningKeySet
+    from webdata_nb.service.signing.request_signer import SigningKeyFile
 
 # ruff: noqa: PLC0415 - a command imports what it needs: `webdata --help` must not wait for it
 
@@ -87,15 +86,14 @@ def _add_rotation(add: Callable[..., argparse.Action]) -> None:
 
 
 def _run_on_file(run: RunOnFile, args: argparse.Namespace) -> None:
-    from webdata_nb.service.signing.key_file import KEY_FILE, SigningKeyFile
+    from webdata_nb.service.signing.request_signer import KEY_FILE, SigningKeyFile
 
     path = args.file or (args.data_dir or default_data_dir(args.mode)) / KEY_FILE
     run(SigningKeyFile(path.absolute()), args)
 
 
 def _create(file: SigningKeyFile, args: argparse.Namespace) -> None:
-    from webdata_nb.service.signing.key_set import SigningKeySet
-    from webdata_nb.service.signing.signing_key import SigningKey
+    from webdata_nb.service.signing.message_signature import SigningKey, SigningKeySet
 
     key = SigningKey.generate(starts_at=int(time.time()))
     try:
@@ -115,8 +113,7 @@ def _list(file: SigningKeyFile, _args: argparse.Namespace) -> None:
 
 
 def _rotate(file: SigningKeyFile, args: argparse.Namespace) -> None:
-    from webdata_nb.service.signing.key_set import MAX_KEYS
-    from webdata_nb.service.signing.signing_key import SigningKey
+    from webdata_nb.service.signing.message_signature import MAX_KEYS, SigningKey
 
     if not 0 <= args.start_in <= _MAX_HOURS:
         raise InvalidArgument(f"--start-in takes hours from 0 to {_MAX_HOURS:g}")
@@ -133,7 +130,7 @@ def _rotate(file: SigningKeyFile, args: argparse.Namespace) -> None:
 
 
 def _print_directory(file: SigningKeyFile, _args: argparse.Namespace) -> None:
-    from webdata_nb.service.signing.key_directory import directory_body
+    from webdata_nb.service.signing.message_signature import directory_body
 
     print(directory_body(_read(file), time.time()).decode())
 
@@ -148,7 +145,7 @@ def _read(file: SigningKeyFile) -> SigningKeySet:
 
 
 def _agent(url: str) -> str:
-    from webdata_nb.service.signing.key_set import check_agent
+    from webdata_nb.service.signing.message_signature import check_agent
 
     try:
         return check_agent(url)

@@ -22,10 +22,9 @@ from webdata_nb.page.urls import canonical_url
 from webdata_nb.service.api_keys import key_hash
 from webdata_nb.service.blobs.store import BlobStore
 from webdata_nb.service.creatives.cursor import CursorSealer
-from webdata_nb.service.creatives.file_store import FileStore
-from webdata_nb.service.creatives.listing import CreativesListing
+from webdata_nb.service.creatives.enrich import FileStore
+from webdata_nb.service.creatives.listing import CreativesListing, SourceFactory
 from webdata_nb.service.creatives.ocr import OcrPool
-from webdata_nb.service.creatives.source_factory import SourceFactory
 from webdata_nb.service.errors import BlobsUnavailable
 from webdata_nb.service.http.compression import CompressionMiddleware
 from webdata_nb.service.http.connections import ConnectionLimiter, max_connections
@@ -65,9 +64,7 @@ from webdata_nb.service.store.records import JobSnapshot
 from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.store.text_index import TextIndex
 from webdata_nb.service.web.throttle import HostThrottle
-from webdata_nb.service.webhooks.callbacks import Webhooks
-from webdata_nb.service.webhooks.deliver import Deliverer
-from webdata_nb.service.webhooks.sender import Sender, webhook_policy
+from webdata_nb.service.webhooks.delivery import Deliverer, Sender, Webhooks, webhook_policy
 from webdata_nb.service.work.job_processor import JobProcessor, open_job_processor
 from webdata_nb.service.work.membership import Membership
 from webdata_nb.service.work.retention import Janitor

@@ -369,7 +369,7 @@ def _has_certificates(file: Path) -> bool:
 
 def _signing_keys(named: Path | str | None, earlier: Mapping[str, Any]) -> Path | None:
     """Check a file of keys: by default that of the data directory, if there is one."""
-    from webdata_nb.service.signing.key_file import KEY_FILE, SigningKeyFile
+    from webdata_nb.service.signing.request_signer import KEY_FILE, SigningKeyFile
 
     path = Path(named or earlier["data_dir"] / KEY_FILE).absolute()
     if named is None and not path.exists():

@@ -31,9 +31,14 @@ from tests.service.archives.warc_files import (
 )
 from webdata_nb.contract.archives import file_version
 from webdata_nb.page.errors import FetchError
-from webdata_nb.service.archives.archive import Archive, Archives, open_archive
-from webdata_nb.service.archives.wacz import MAX_DIRECTORY_BYTES, UnusableArchive
-from webdata_nb.service.archives.warc_records import MAX_DAMAGED_PLACES, WarcFile
+from webdata_nb.service.archives.archive import (
+    MAX_DIRECTORY_BYTES,
+    Archive,
+    Archives,
+    UnusableArchive,
+    open_archive,
+)
+from webdata_nb.service.archives.warc import MAX_DAMAGED_PLACES, WarcFile
 from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.runtime.work_threads import WorkStopped
 from webdata_nb.service.web.request import FetchLimits

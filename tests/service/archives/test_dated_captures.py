@@ -10,10 +10,10 @@ import pytest
 
 from webdata_nb.page.errors import FetchError
 from webdata_nb.service.archives import dated_captures
-from webdata_nb.service.archives.archived_response import ArchivedResponse
 from webdata_nb.service.archives.cdx import CdxCapture, CdxQuery
 from webdata_nb.service.archives.dated_captures import CaptureLists, DatedCaptures
-from webdata_nb.service.archives.web_archive import IndexPage, WebArchive
+from webdata_nb.service.archives.warc import ArchivedResponse
+from webdata_nb.service.archives.web_archives import IndexPage, WebArchive
 from webdata_nb.service.errors import NotIndexed
 from webdata_nb.service.web.request import FetchLimits
 

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from webdata_nb.service.pages.row_parts import end_of_row
+from webdata_nb.service.pages.page_pipeline import end_of_row
 
 TIME = {"fetched_at": "2026-11-25T12:00:00+00:00"}
 

@@ -15,7 +15,7 @@ from tests.requirements import require
 from tests.service.creatives.ads import Ad, take_screenshots
 from webdata_nb.page.errors import ScrapeError
 from webdata_nb.service.creatives.ocr import OcrPool
-from webdata_nb.service.creatives.text_layout import OcrText, layout_text
+from webdata_nb.service.creatives.ocr_process import OcrText, layout_text
 
 SANS, SERIF, MONO = "DejaVu Sans", "DejaVu Serif", "DejaVu Sans Mono"
 NARROW, ROMAN, HELV = "Liberation Sans Narrow", "Liberation Serif", "Liberation Sans"

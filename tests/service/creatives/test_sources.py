@@ -16,13 +16,19 @@ from tests.service.creatives.stubs import TOKEN, GoogleStub, MetaStub, google_id
 from tests.site.server import Site
 from webdata_nb.contract.local import Creatives, SourceName
 from webdata_nb.page.errors import BadInput
-from webdata_nb.service.creatives import google, sample, source_client
+from webdata_nb.service.creatives import google, sample, source
 from webdata_nb.service.creatives.cursor import BadCursor
+from webdata_nb.service.creatives.filters import parse_region
 from webdata_nb.service.creatives.google import urls_in
-from webdata_nb.service.creatives.regions import parse_region
-from webdata_nb.service.creatives.source import DETAILS, AdCreative, CreativesQuery, CreativesSource
-from webdata_nb.service.creatives.source_client import CallDeadline, SourceFetchers
-from webdata_nb.service.creatives.source_factory import SourceFactory
+from webdata_nb.service.creatives.listing import SourceFactory
+from webdata_nb.service.creatives.source import (
+    DETAILS,
+    AdCreative,
+    CallDeadline,
+    CreativesQuery,
+    CreativesSource,
+    SourceFetchers,
+)
 from webdata_nb.service.errors import (
     MissingSetting,
     SourceAccessDenied,
@@ -271,14 +277,14 @@ async def test_unknown_format_is_error(remote_setup: SourceSetup, body: str) -> 
 async def test_large_reply_is_parsed_in_thread(
     remote_setup: SourceSetup, monkeypatch: pytest.MonkeyPatch, size: int, count: int
 ) -> None:
-    parse_json, event_loop_thread = source_client._parse_json, threading.current_thread()
+    parse_json, event_loop_thread = source._parse_json, threading.current_thread()
     parsed_in_thread: list[bool] = []
 
     def recording_parse(fetched: FetchedResponse) -> Any:
         parsed_in_thread.append(threading.current_thread() is not event_loop_thread)
         return parse_json(fetched)
 
-    monkeypatch.setattr(source_client, "_parse_json", recording_parse)
+    monkeypatch.setattr(source, "_parse_json", recording_parse)
     remote_setup.stub.rows[0]["99"] = "x" * size
     assert len(await list_all(remote_setup)) == 25
     assert sum(parsed_in_thread) == count

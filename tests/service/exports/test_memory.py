@@ -11,8 +11,8 @@ import pytest
 
 from tests.service.exports.jobs import crawl_row, ended_job
 from tests.service.job_stores import store_of
-from webdata_nb.service.exports import csv_export, json_export, zip_export
-from webdata_nb.service.exports.stored_rows import BATCH_SIZE, StoredRows
+from webdata_nb.service.exports import row_files, zip_export
+from webdata_nb.service.exports.row_files import BATCH_SIZE, StoredRows
 
 MIB = 1024 * 1024
 ROWS = 96
@@ -27,7 +27,7 @@ async def count_bytes(stream: AsyncIterator[bytes]) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("write", [json_export.stream, csv_export.stream, zip_export.stream])
+@pytest.mark.parametrize("write", [row_files.stream_json, row_files.stream_csv, zip_export.stream])
 async def test_export_of_large_job_uses_little_memory(tmp_path: Path, write: Stream) -> None:
     text = "lorem ipsum, dolor " * (MIB // 19)
     async with store_of(tmp_path) as store:

@@ -15,7 +15,7 @@ from tests.requirements import require
 from tests.service.exports.jobs import RowsInMemory, crawl_row, job_of, read_all, search_row
 from webdata_nb.contract.states import JobKind
 from webdata_nb.page.content.parser import parse
-from webdata_nb.service.exports import json_export, zip_export
+from webdata_nb.service.exports import row_files, zip_export
 
 PNG = b"\x89PNG\r\n\x1a\nnot really"
 SAFE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*(\.[a-z]{2,4})?")
@@ -63,7 +63,7 @@ async def test_each_result_has_folder_with_files() -> None:
 async def test_data_file_is_json_export() -> None:
     rows = [search_row(rank) for rank in (1, 2, 3)]
     archive = await export_zip("search", *rows)
-    body = await read_all(json_export.stream(job_of("search"), RowsInMemory(*rows)))
+    body = await read_all(row_files.stream_json(job_of("search"), RowsInMemory(*rows)))
     assert archive.read("data.json") == body
 
 

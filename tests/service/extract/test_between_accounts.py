@@ -9,8 +9,7 @@ import pytest
 from tests.service.extract.stub_model import StubModel, always_fail
 from tests.site.server import Site
 from webdata_nb.page.errors import ExtractError
-from webdata_nb.service.models.model_endpoint import ModelClient, ModelLimits, ModelQueues
-from webdata_nb.service.models.model_providers import Model
+from webdata_nb.service.models.chat import Model, ModelClient, ModelLimits, ModelQueues
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher

@@ -14,10 +14,9 @@ from webdata_nb.contract.requests import Extract
 from webdata_nb.page.errors import BadInput
 from webdata_nb.page.extract.merging import merge_answers, overlay
 from webdata_nb.service.foreign_services import ErrorReply
-from webdata_nb.service.models.chat import retry_delay_s
-from webdata_nb.service.models.chunking import estimate_tokens, split_chunks
+from webdata_nb.service.models.chat import HOSTS, provider_status, retry_delay_s, select_model
 from webdata_nb.service.models.extraction import ExtractorFactory, model_access
-from webdata_nb.service.models.model_providers import HOSTS, provider_status, select_model
+from webdata_nb.service.models.prompts import estimate_tokens, split_chunks
 from webdata_nb.service.settings import InvalidSetting, providers
 
 KEY = "canary-key-9a02"

@@ -22,7 +22,7 @@ from tests.service.conftest import open_service
 from tests.service.replicas.every_get import every_reply
 from tests.stores.filled_store import ACCOUNTS, SECRET, bearer, fill_store
 from webdata_nb.service.blobs.store import open_blob_store
-from webdata_nb.service.creatives.file_store import FileStore
+from webdata_nb.service.creatives.enrich import FileStore
 from webdata_nb.service.encryption import FixedKeys, SecretCipher, new_key
 from webdata_nb.service.errors import UnfinishedCopy
 from webdata_nb.service.local_lifetime import LocalLifetime

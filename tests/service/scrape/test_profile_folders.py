@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.service.conftest import open_service
-from webdata_nb.service.browser.profile_folders import (
+from webdata_nb.service.browser.chromium import (
     PREFIX,
     create_folder,
     record_profile,

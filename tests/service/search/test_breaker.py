@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webdata_nb.service.search.breaker import HEALTHY, POLICIES, ProviderBreakers, ProviderState
-from webdata_nb.service.search.providers.base import AttemptStatus
+from webdata_nb.service.search.providers.api import AttemptStatus
 
 FAILURES: list[AttemptStatus] = ["rate_limited", "blocked", "auth", "timeout", "error"]
 

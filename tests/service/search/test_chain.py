@@ -20,7 +20,7 @@ from webdata_nb.service.search.chain import (
     provider_chain,
     search_providers,
 )
-from webdata_nb.service.search.providers.base import (
+from webdata_nb.service.search.providers.api import (
     AttemptStatus,
     ProviderProblem,
     ResultPage,

@@ -24,7 +24,7 @@ from webdata_nb.service.search.breaker import ProviderBreakers
 from webdata_nb.service.search.catalog import ProviderCatalog, SearchSettings
 from webdata_nb.service.search.chain import ChainLink, SearchOutcome, search_providers
 from webdata_nb.service.search.providers import http_provider
-from webdata_nb.service.search.providers.base import ResultPage, SearchProvider, SearchQuery
+from webdata_nb.service.search.providers.api import ResultPage, SearchProvider, SearchQuery
 from webdata_nb.service.search.providers.ddgs import DdgsProvider
 from webdata_nb.service.search.providers.http_provider import ProviderQueues
 from webdata_nb.service.web import fetch

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from webdata_nb.contract.results import result_key
 from webdata_nb.page.urls import canonical_url
-from webdata_nb.service.search.providers.base import SearchResult
+from webdata_nb.service.search.providers.api import SearchResult
 from webdata_nb.service.search.rank import Ranking, organic_url
 
 YAHOO = "https://r.search.yahoo.com/_ylt=A"

@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.site.server import Hit
-from webdata_nb.service.signing.key_directory import directory_body
-from webdata_nb.service.signing.key_file import KEY_FILE, SigningKeyFile
-from webdata_nb.service.signing.key_set import SigningKeySet
-from webdata_nb.service.signing.signing_key import SigningKey
+from webdata_nb.service.signing.message_signature import SigningKey, SigningKeySet, directory_body
+from webdata_nb.service.signing.request_signer import KEY_FILE, SigningKeyFile
 
 AGENT: Final = "https://bot.example.com"
 

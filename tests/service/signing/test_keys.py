@@ -14,14 +14,14 @@ import pytest
 
 from tests.service.signing.keys import AGENT, new_key_file, published, secrets_of
 from tests.service.signing.verifier import NotVerified, Verified, Verifier
-from webdata_nb.service.signing.key_file import (
+from webdata_nb.service.signing.message_signature import SigningKey, SigningKeySet, check_agent
+from webdata_nb.service.signing.request_signer import (
     CHECK_INTERVAL_S,
+    REQUEST_LIFETIME_S,
     CurrentSigningKeys,
+    RequestSigner,
     SigningKeyFile,
 )
-from webdata_nb.service.signing.key_set import SigningKeySet, check_agent
-from webdata_nb.service.signing.request_signer import REQUEST_LIFETIME_S, RequestSigner
-from webdata_nb.service.signing.signing_key import SigningKey
 
 START = 1_700_000_000
 HOUR = 3600

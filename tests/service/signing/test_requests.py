@@ -18,8 +18,12 @@ from tests.service.web.test_tls import CERTIFICATES, presenting
 from tests.service.web.test_upstream_proxy import TunnelProxy
 from tests.service.web.wire import ReceivedRequest, WireServer, page, then_reset
 from webdata_nb.page.errors import FetchError
-from webdata_nb.service.signing.key_file import CurrentSigningKeys, SigningKeyFile
-from webdata_nb.service.signing.request_signer import SIGNATURE_HEADERS, RequestSigner
+from webdata_nb.service.signing.request_signer import (
+    SIGNATURE_HEADERS,
+    CurrentSigningKeys,
+    RequestSigner,
+    SigningKeyFile,
+)
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import FetchedResponse, Fetcher, FetchRequest
 from webdata_nb.service.web.polite_fetcher import PoliteFetcher

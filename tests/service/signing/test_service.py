@@ -27,10 +27,9 @@ from tests.site.server import Hit, Site
 from webdata_nb.contract import paths
 from webdata_nb.contract.choices import ENGINES
 from webdata_nb.contract.local import SessionSettings
-from webdata_nb.service.signing import key_file
-from webdata_nb.service.signing.key_file import KEY_FILE, SigningKeyFile
-from webdata_nb.service.signing.request_signer import SIGNATURE_HEADERS
-from webdata_nb.service.signing.signing_key import SigningKey
+from webdata_nb.service.signing import request_signer
+from webdata_nb.service.signing.message_signature import SigningKey
+from webdata_nb.service.signing.request_signer import KEY_FILE, SIGNATURE_HEADERS, SigningKeyFile
 
 PAGE = "<title>{0}</title><main><h1>{0}</h1><p>Words enough to be read.</p>{1}</main>"
 LOOPBACK = ("127.0.0.1/32", "::1/128")
@@ -98,7 +97,7 @@ async def test_crawls_of_two_accounts_are_signed_across_a_rotation_and_a_restart
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(key_file, "CHECK_INTERVAL_S", 0.0)
+    monkeypatch.setattr(request_signer, "CHECK_INTERVAL_S", 0.0)
     caplog.set_level(logging.DEBUG)
     keys, data = new_key_file(tmp_path / "keys"), tmp_path / "data"
     accounts = [await member(data, name) for name in ("alice", "bob")]

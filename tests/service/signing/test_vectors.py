@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from tests.service.signing.verifier import Verifier, verify_directory
-from webdata_nb.service.signing.key_set import SigningKeySet
 from webdata_nb.service.signing.message_signature import (
     CoveredComponent,
+    SigningKey,
+    SigningKeySet,
     sign_message,
     signature_base,
     signature_headers,
     signature_input_of,
 )
 from webdata_nb.service.signing.request_signer import request_headers
-from webdata_nb.service.signing.signing_key import SigningKey
 
 VECTORS = json.loads(Path(__file__).with_name("vectors.json").read_bytes())
 TEST_KEY = SigningKey.from_jwk({**VECTORS["key"]["jwk"], "nbf": 0})

@@ -18,8 +18,7 @@ from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.store.webhook_records import WEBHOOK_CONTEXT
 from webdata_nb.service.web import resolver
-from webdata_nb.service.webhooks.deliver import Deliverer
-from webdata_nb.service.webhooks.sender import Sender, webhook_policy
+from webdata_nb.service.webhooks.delivery import Deliverer, Sender, webhook_policy
 
 LOOKUP_THREADS = 16
 SILENT_ENDPOINTS = LOOKUP_THREADS + 4

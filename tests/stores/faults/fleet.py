@@ -34,7 +34,7 @@ from webdata_nb.service.store.records import (
 )
 from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.store.sqlite.check import check_database
-from webdata_nb.service.webhooks.deliver import Deliverer
+from webdata_nb.service.webhooks.delivery import Deliverer
 from webdata_nb.service.webhooks.schedule import DeliveryOutcome
 from webdata_nb.service.work.events import JobEvents
 from webdata_nb.service.work.runner import LocalRunner

@@ -1,50 +1,51 @@
-"""Opens WARC and WACZ files, and finds the response that was captured of a URL."""
+"""Opens WARC and WACZ files, and finds the response that was captured of a URL.
+
+The captures of an archive are indexed by URL, as arrays of numbers. A WACZ file is a zip package of
+WARC files.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import stat
+import struct
+import zipfile
+import zlib
+from array import array
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from http import HTTPStatus
-from io import BufferedReader
-from itertools import islice
+from io import BufferedReader, BytesIO, FileIO
+from itertools import islice, pairwise
 from math import inf
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, NamedTuple
 from weakref import WeakValueDictionary
 
 from webdata_nb.contract.archives import file_version
 from webdata_nb.contract.outcomes import NOT_ARCHIVED
-from webdata_nb.page.errors import FetchError
-from webdata_nb.page.urls import split_url
-from webdata_nb.service.archives.archive_index import (
-    ArchiveIndex,
-    Capture,
-    build_index,
-    url_key,
-)
-from webdata_nb.service.archives.archived_response import (
+from webdata_nb.contract.url_keys import canonical_key
+from webdata_nb.foreign_json import MalformedJson, decode_json
+from webdata_nb.page.errors import ApplicationError, FetchError
+from webdata_nb.page.urls import canonical_url, split_url
+from webdata_nb.service.archives.warc import (
+    GZIP_MAGIC,
     ArchivedHead,
     ArchivedResponse,
-    read_head,
-    read_response,
-)
-from webdata_nb.service.archives.record_bytes import GZIP_MAGIC, BrokenRecord
-from webdata_nb.service.archives.wacz import (
-    ZIP_MAGIC,
-    UnusableArchive,
-    WarcWindow,
-    read_wacz,
-)
-from webdata_nb.service.archives.warc_records import (
+    BrokenRecord,
+    Damage,
+    SeveralRecords,
     WarcFile,
     WarcRecord,
     parse_date,
+    read_head,
     read_record,
+    read_response,
 )
 from webdata_nb.service.errors import JobFailure, NotIndexed
 from webdata_nb.service.observability.operations import waiting_for
@@ -55,6 +56,271 @@ from webdata_nb.service.runtime.work_threads import (
     never_stop,
 )
 from webdata_nb.service.web.request import FetchLimits
+
+ZIP_MAGIC: Final = b"PK\x03\x04"
+# Of the package's directory, which is read into memory.
+MAX_DIRECTORY_BYTES: Final = 4 * 1024 * 1024
+MAX_WARC_FILES: Final = 10_000
+_PAGES: Final = "pages/pages.jsonl"
+_PAGES_METHODS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
+_MAX_PAGES_BYTES: Final = 1024 * 1024
+_MAX_PAGES: Final = 10_000
+_LOCAL_HEADER: Final = struct.Struct("<26xHH")
+_ENCRYPTED: Final = 0x1
+_DAMAGED: Final = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    NotImplementedError,
+    ValueError,
+    OSError,  # an offset before the file
+)
+
+
+class UnusableArchive(ApplicationError):
+    """A file is no archive that can be read; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class WarcWindow:
+    """The bytes of one WARC file: the whole file, or a part of a package."""
+
+    start: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class WaczPackage:
+    """The WARC files of a package, and the addresses of its pages in their order."""
+
+    windows: tuple[WarcWindow, ...]
+    pages: tuple[str, ...]
+
+
+class _PackageFile(FileIO):
+    """A package whose directory is refused where `zipfile` would read too much into memory."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._path = path
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Return up to `size` bytes; raises `UnusableArchive`."""
+        if size is not None and size > MAX_DIRECTORY_BYTES:
+            raise UnusableArchive(
+                f"{self._path.name} has a directory of more than {MAX_DIRECTORY_BYTES:,} bytes"
+            )
+        return super().read(size) or b""
+
+
+def read_wacz(path: Path) -> WaczPackage:
+    """Read the directory of a package; nothing of it is unpacked to files.
+
+    Raises
+    ------
+    UnusableArchive
+        The package is damaged, too large, or has no WARC file that can be read in place.
+    """
+    try:
+        with _PackageFile(path) as file, zipfile.ZipFile(file) as package:
+            windows = tuple(_wacz_windows(path, package))
+            _check_overlaps(path, windows)
+            pages = tuple(_pages(package))
+    except _DAMAGED as error:
+        raise UnusableArchive(f"{path.name} is a damaged package ({error})") from None
+    if not windows:
+        raise UnusableArchive(f"{path.name} has no WARC file in its folder archive/")
+    return WaczPackage(windows, pages)
+
+
+def _wacz_windows(path: Path, package: zipfile.ZipFile) -> Iterator[WarcWindow]:
+    members = [
+        member
+        for member in package.infolist()
+        if member.filename.startswith("archive/")
+        and member.filename.lower().endswith((".warc", ".warc.gz"))
+    ]
+    if len(members) > MAX_WARC_FILES:
+        raise UnusableArchive(f"{path.name} has more than {MAX_WARC_FILES:,} WARC files")
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        for member in sorted(members, key=lambda each: each.filename):
+            if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & _ENCRYPTED:
+                raise UnusableArchive(
+                    f"{path.name} has compressed or encrypted WARC files: a WACZ stores them as "
+                    "they are"
+                )
+            file.seek(member.header_offset)
+            name_bytes, extra_bytes = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
+            start = member.header_offset + _LOCAL_HEADER.size + name_bytes + extra_bytes
+            limit = start + member.file_size
+            if limit > size:
+                raise UnusableArchive(f"{path.name} is a damaged package (it is cut off)")
+            yield WarcWindow(start, limit)
+
+
+def _check_overlaps(path: Path, windows: tuple[WarcWindow, ...]) -> None:
+    """Refuse members that share bytes: a small package could have millions of records."""
+    in_order = sorted(windows, key=lambda window: window.start)
+    if any(first.limit > second.start for first, second in pairwise(in_order)):
+        raise UnusableArchive(f"{path.name} is a damaged package (its WARC files overlap)")
+
+
+def _pages(package: zipfile.ZipFile) -> Iterator[str]:
+    """Yield the addresses in the list of pages, those of seeds first."""
+    if _PAGES not in package.namelist():
+        return
+    member = package.getinfo(_PAGES)
+    if member.compress_type not in _PAGES_METHODS or member.flag_bits & _ENCRYPTED:
+        raise ValueError("its list of pages is encrypted, or compressed in an unusual way")
+    with package.open(member) as listing:
+        lines = islice(BytesIO(listing.read(_MAX_PAGES_BYTES)), _MAX_PAGES)
+        pages = [page for page in map(_page, lines) if page is not None]
+    yield from (url for url, is_seed in sorted(pages, key=lambda page: not page[1]))
+
+
+def _page(line: bytes) -> tuple[str, bool] | None:
+    try:
+        page = decode_json(line)
+    except MalformedJson:
+        return None
+    url = page.get("url") if isinstance(page, dict) else None
+    return (url, bool(page.get("seed"))) if isinstance(url, str) else None
+
+
+# A capture takes 26 bytes of memory, and 90 while the index is built.
+MAX_CAPTURES: Final = 2_000_000
+_MAX_URL_LENGTH: Final = 200
+_KINDS: Final = frozenset({"response", "resource", "revisit"})
+
+
+class Capture(NamedTuple):
+    """Where the record of a capture is: the number of its window, and its offset in the file."""
+
+    window: int
+    offset: int
+
+
+@dataclass(slots=True)
+class ArchiveIndex:
+    """The captures of an archive, sorted by a hash of their URL, then by time.
+
+    `conversions` counts the texts and pictures that were made of pages, which are no captures, and
+    `rejected_count` the captures of what is no valid URL.
+    """
+
+    _hashes: array[int] = field(default_factory=lambda: array("Q"))
+    _windows: array[int] = field(default_factory=lambda: array("H"))
+    _offsets: array[int] = field(default_factory=lambda: array("Q"))
+    _times: array[int] = field(default_factory=lambda: array("q"))
+    problems: list[str] = field(default_factory=list)
+    conversions: int = 0
+    rejected_count: int = 0
+    first_rejected: str = ""
+
+    def __len__(self) -> int:
+        return len(self._hashes)
+
+    def add(self, record: WarcRecord, window: int) -> None:
+        """Add a record, unless it is no capture of a web page."""
+        self.conversions += record.kind == "conversion"
+        if record.kind not in _KINDS:
+            return
+        if (key := url_key(record.url)) is None:
+            if is_web_address(record.url):  # unlike those of name servers and attachments
+                self.rejected_count += 1
+                self.first_rejected = self.first_rejected or record.url
+            return
+        if len(self) == MAX_CAPTURES:
+            raise UnusableArchive(f"the archive has more than {MAX_CAPTURES:,} captures")
+        at = record.captured_at
+        self._hashes.append(_hash(key))
+        self._windows.append(window)
+        self._offsets.append(record.offset)
+        self._times.append(0 if at is None else int(at.timestamp()))
+
+    def rejections(self) -> list[str]:
+        """Return how many captures are of a URL that cannot be requested, as a sentence."""
+        if not self.rejected_count:
+            return []
+        captures = (
+            "1 capture is" if self.rejected_count == 1 else f"{self.rejected_count:,} captures are"
+        )
+        url = self.first_rejected[:_MAX_URL_LENGTH]
+        return [f"{captures} of no valid URL, such as {url!r}"]
+
+    def sort(self, check: StopCheck) -> None:
+        """Sort the captures, once all are added."""
+        order = sorted(range(len(self)), key=self._times.__getitem__)
+        check()
+        order.sort(key=self._hashes.__getitem__)
+        check()
+        self._hashes = array("Q", (self._hashes[i] for i in order))
+        self._windows = array("H", (self._windows[i] for i in order))
+        self._offsets = array("Q", (self._offsets[i] for i in order))
+        self._times = array("q", (self._times[i] for i in order))
+
+    def captures(self, key: str) -> Iterator[Capture]:
+        """Yield the captures that may be of a URL, the newest first; their records tell."""
+        number = _hash(key)
+        first = bisect_left(self._hashes, number)
+        end = bisect_left(self._hashes, number + 1, lo=first)
+        for position in reversed(range(first, end)):
+            yield Capture(self._windows[position], self._offsets[position])
+
+
+def build_index(file: BinaryIO, windows: tuple[WarcWindow, ...], check: StopCheck) -> ArchiveIndex:
+    """Read all records of an archive; `check` may end it by an exception.
+
+    Raises
+    ------
+    UnusableArchive
+        It has no capture, or single records cannot be read.
+    """
+    index, damage = ArchiveIndex(), Damage()
+    for number, window in enumerate(windows):
+        warc = WarcFile(file, window.start, window.limit, damage, check)
+        try:
+            for record in warc.records():
+                index.add(record, number)
+        except SeveralRecords:
+            raise UnusableArchive(
+                "the archive is compressed as a whole, so that its records cannot be read one by "
+                "one: `warcio recompress` writes one that can be read"
+            ) from None
+    index.problems = [*damage.problems, *index.rejections()]
+    if not len(index):
+        problem = f": {index.problems[0]}" if index.problems else ""
+        if index.conversions and not problem:
+            problem = (
+                f", only {index.conversions:,} conversions of pages, such as to_warc writes of "
+                'frames without the format "raw_html"'
+            )
+        raise UnusableArchive(f"the archive has no capture of a web page{problem}")
+    index.sort(check)
+    return index
+
+
+def url_key(url: str) -> str | None:
+    """Return the key by which a URL is found; None for what is no web address."""
+    if not is_web_address(url):
+        return None
+    try:
+        return canonical_key(canonical_url(url))
+    except FetchError:
+        return None
+
+
+def is_web_address(url: str) -> bool:
+    """Return whether a URL is meant to be one of the web."""
+    return url[:4].lower() == "http"
+
+
+def _hash(key: str) -> int:
+    # One bit less than the array holds, so that the next number fits too.
+    return int.from_bytes(blake2b(key.encode(), digest_size=8).digest()) >> 1
+
 
 # Records that are read in search of the first page.
 _MAX_START_RECORDS: Final = 10_000

@@ -17,7 +17,7 @@ from webdata_nb.service.web.request import FetchedResponse, FetchLimits, FetchRe
 
 if TYPE_CHECKING:
     from webdata_nb.service.archives.archive import Archive, Archives
-    from webdata_nb.service.archives.archived_response import ArchivedResponse
+    from webdata_nb.service.archives.warc import ArchivedResponse
     from webdata_nb.service.web.request import AllowHop
 
 

@@ -15,7 +15,6 @@ from webdata_nb.contract.choices import CaptureMatch
 from webdata_nb.contract.outcomes import NOT_ARCHIVED
 from webdata_nb.page.errors import FetchError
 from webdata_nb.page.urls import url_origin
-from webdata_nb.service.archives.archived_response import ArchivedResponse
 from webdata_nb.service.archives.cdx import (
     CdxCapture,
     CdxQuery,
@@ -23,7 +22,8 @@ from webdata_nb.service.archives.cdx import (
     pack_captures,
     unpack_captures,
 )
-from webdata_nb.service.archives.web_archive import WebArchive
+from webdata_nb.service.archives.warc import ArchivedResponse
+from webdata_nb.service.archives.web_archives import WebArchive
 from webdata_nb.service.errors import NotIndexed, SourceError
 from webdata_nb.service.web.request import FetchLimits
 

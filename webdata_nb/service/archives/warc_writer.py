@@ -20,7 +20,7 @@ from webdata_nb.contract.archives import (
     warc_fields,
     warc_record,
 )
-from webdata_nb.service.archives.warc_records import SeveralRecords, WarcFile, read_record
+from webdata_nb.service.archives.warc import SeveralRecords, WarcFile, read_record
 from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.runtime.work_threads import StopCheck, StoppableFile, WorkThreads
 from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource

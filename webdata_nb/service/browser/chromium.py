@@ -1,22 +1,198 @@
-"""Finds Chromium and starts it with the proxy as its only network access."""
+"""Finds, starts, replaces and closes the Chromium processes that render pages, one at a time.
+
+Chromium starts with the first page, with the proxy as its only network access. It is replaced after
+some hundred pages or a crash, and ends with the service, even if that is killed: the next service
+removes the temporary folders that were left behind. Browsers, pages and drivers are closed with
+deadlines, since a crashed one never responds.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import contextvars
+import logging
 import os
+import secrets
 import shutil
+import signal
 import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import suppress
+from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.page.errors import ScrapeError
-from webdata_nb.service.browser.shutdown import detach, finishes_in_time
 from webdata_nb.service.runtime.child_process import child_environment
+from webdata_nb.service.web.forward_proxy import ForwardProxy
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser as Chromium
+    from playwright.async_api import CDPSession, Playwright
     from playwright.async_api import Error as PlaywrightError
-    from playwright.async_api import Playwright
+
+
+CLOSE_S: Final = 5.0
+"""How long a page, a browser and its driver may each take to close."""
+_DETACH_S: Final = 2.0
+_KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
+
+
+async def finishes_in_time(step: Awaitable[Any], limit_s: float = CLOSE_S) -> bool:
+    """Await a step; return whether it ended without an error and in time."""
+    from playwright.async_api import Error  # noqa: PLC0415 - an optional extra
+
+    try:
+        async with asyncio.timeout(limit_s):
+            await step
+    except (Error, TimeoutError):
+        return False
+    return True
+
+
+async def detach(session: CDPSession) -> None:
+    """End a debugging session; that of a crashed renderer never responds."""
+    await finishes_in_time(session.detach(), _DETACH_S)
+
+
+async def process_id_of(chromium: Chromium) -> int | None:
+    """Return the id of a browser's main process, if it reports it."""
+    from playwright.async_api import Error  # noqa: PLC0415 - an optional extra
+
+    session = await chromium.new_browser_cdp_session()
+    try:
+        processes = (await session.send("SystemInfo.getProcessInfo"))["processInfo"]
+    except Error:
+        return None
+    finally:
+        await detach(session)
+    return next((int(process["id"]) for process in processes if process["type"] == "browser"), None)
+
+
+async def end_browser(chromium: Chromium, pid: int | None, profile: Path | None) -> None:
+    """Close a browser, which may have ended already; kill it if it does not respond."""
+    if not await finishes_in_time(chromium.close()) and pid is not None and profile is not None:
+        _kill(pid, profile)
+
+
+def _kill(pid: int, profile: Path) -> None:
+    # Another process may have this id by now.
+    with contextlib.suppress(OSError):
+        if str(profile).encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, _KILL)
+
+
+async def end_driver(playwright: Playwright) -> None:
+    """Stop Playwright's driver and the rest of its browser."""
+    if await finishes_in_time(playwright.stop()):
+        return
+    transport: Any = getattr(getattr(playwright, "_impl_obj", None), "_connection", None)
+    process: Any = getattr(getattr(transport, "_transport", None), "_proc", None)
+    with contextlib.suppress(OSError, AttributeError):
+        process.kill()
+
+
+PREFIX: Final = "webdata-browser-"
+# The file in a folder that contains the path of its browser's profile.
+_PROFILE_FILE: Final = "profile-path"
+# A browser has started by then, or has been given up.
+_START_S: Final = 120.0
+_PLAYWRIGHT_PREFIX: Final = "playwright_chromiumdev_profile-"
+# A new service may have the process id of a killed one: in a container it is always 1.
+_PROCESS_TOKEN: Final = secrets.token_hex(8)
+
+
+def create_folder() -> Path:
+    """Create a folder whose name contains this process's id and token."""
+    return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-{_PROCESS_TOKEN}-"))
+
+
+def record_profile(folder: Path, profile: Path) -> None:
+    """Write down the profile that is to be removed with a folder."""
+    with suppress(OSError):
+        (folder / _PROFILE_FILE).write_text(str(profile), "utf-8")
+
+
+def remove_stale_folders() -> int:
+    """Remove folders and profiles of processes that have ended; return the number of folders."""
+    removed = 0
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
+        with suppress(OSError, ValueError):
+            if folder.is_symlink() or not _is_owned_by_user(folder) or not _is_stale(folder):
+                continue
+            for profile in _profiles_of(folder):
+                shutil.rmtree(profile, ignore_errors=True)
+            shutil.rmtree(folder)
+            removed += 1
+    return removed
+
+
+def unused_profiles(created_after: float, created_before: float = inf) -> list[Path]:
+    """Return profiles that no process uses; none where `/proc` does not list processes."""
+    profiles = [
+        path
+        for path in Path(tempfile.gettempdir()).glob(f"{_PLAYWRIGHT_PREFIX}*")
+        if _is_of_time(path, created_after, created_before)
+    ]
+    if not profiles or not Path("/proc/self/cmdline").exists():
+        return []
+    commands = b"\n".join(map(_command_line, Path("/proc").glob("[0-9]*")))
+    return [path for path in profiles if bytes(path) not in commands]
+
+
+def _is_of_time(profile: Path, created_after: float, created_before: float) -> bool:
+    with suppress(OSError):
+        is_own = not profile.is_symlink() and _is_owned_by_user(profile)
+        return is_own and created_after <= profile.stat().st_mtime <= created_before
+    return False
+
+
+def _command_line(process: Path) -> bytes:
+    with suppress(OSError):
+        return (process / "cmdline").read_bytes()
+    return b""
+
+
+def _is_stale(folder: Path) -> bool:
+    process_id, _, suffix = folder.name.removeprefix(PREFIX).partition("-")
+    if int(process_id) == os.getpid():
+        return not suffix.startswith(f"{_PROCESS_TOKEN}-")
+    return not _is_running(int(process_id))
+
+
+def _is_owned_by_user(folder: Path) -> bool:
+    return not hasattr(os, "geteuid") or folder.stat().st_uid == os.geteuid()
+
+
+def _is_running(process_id: int) -> bool:
+    if os.name != "posix":
+        return True  # a signal of 0 would end the process there
+    try:
+        os.kill(process_id, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _profiles_of(folder: Path) -> list[Path]:
+    """Return the profiles that are to be removed with a folder.
+
+    A browser that was killed while it started has not written down its profile: then it is one of
+    that time which nobody uses.
+    """
+    try:
+        profile = Path((folder / _PROFILE_FILE).read_text("utf-8"))
+    except OSError:
+        created_at = folder.stat().st_mtime
+        return unused_profiles(created_at, created_at + _START_S)
+    # The file may contain any path; only a profile of a browser is removed.
+    is_profile = profile.name.startswith(_PLAYWRIGHT_PREFIX) and profile.parent == folder.parent
+    return [profile] if is_profile else []
+
 
 INSTALL: Final = (
     "rendering needs a browser: pip install 'webdata_nb[browser]' and, on Debian, "
@@ -175,3 +351,187 @@ def _may_use_sandbox() -> bool:
     # As root, Chromium starts only without its sandbox. For other users it runs with the sandbox
     # or not at all.
     return not hasattr(os, "geteuid") or os.geteuid() != 0
+
+
+log = logging.getLogger(__name__)
+
+# How long a browser and its driver may take to start.
+START_S: Final = 60.0
+_MAX_STARTS: Final = 3
+# A profile that no process uses for this long does not belong to a browser that is starting.
+_UNUSED_S: Final = 2.0
+_MAX_LOOKS: Final = 5
+
+
+class BrowserProcess:
+    """One Chromium process with its driver and its proxy."""
+
+    def __init__(
+        self, chromium: Chromium, proxy: ForwardProxy, exit_stack: contextlib.AsyncExitStack
+    ) -> None:
+        self.chromium, self.proxy, self.exit_stack = chromium, proxy, exit_stack
+        self.pages = self.active = 0
+        self.needs_replacement = False
+
+    @property
+    def usable(self) -> bool:
+        """Whether the process can render further pages."""
+        return not self.needs_replacement and self.chromium.is_connected()
+
+
+class BrowserProcesses:
+    """The current browser process, and those that still render their last pages.
+
+    Parameters
+    ----------
+    program : Path, optional
+        The browser's executable; by default the system's.
+    pages_per_process : int
+        The number of pages after which the browser is replaced.
+    new_proxy : callable
+        Returns a proxy for a new browser.
+    """
+
+    def __init__(
+        self,
+        program: Path | None,
+        pages_per_process: int,
+        new_proxy: Callable[[], ForwardProxy],
+    ) -> None:
+        self._program = program
+        self._pages_per_process = pages_per_process
+        self._new_proxy = new_proxy
+        self._current: asyncio.Task[BrowserProcess] | None = None
+        self._processes: set[BrowserProcess] = set()
+        self._closing: set[asyncio.Task[None]] = set()
+        self._cleaning: set[asyncio.Task[None]] = set()
+
+    async def aclose(self) -> None:
+        """Close all browsers, also one that is still starting."""
+        current, self._current = self._current, None
+        if current is not None:
+            # A browser cannot be closed before it has started.
+            await asyncio.gather(current, return_exceptions=True)
+        for process in tuple(self._processes):
+            await self._close(process)
+        for cleaning in self._cleaning:
+            cleaning.cancel()
+        await asyncio.gather(*self._closing, *self._cleaning, return_exceptions=True)
+
+    @contextlib.asynccontextmanager
+    async def borrow(self) -> AsyncIterator[BrowserProcess]:
+        """Use the current browser for a page; close a replaced browser after its last page."""
+        process = await self._current_process()
+        process.pages += 1
+        process.active += 1
+        process.needs_replacement = (
+            process.needs_replacement or process.pages >= self._pages_per_process
+        )
+        try:
+            yield process
+        finally:
+            process.active -= 1
+            if not process.active and not process.usable:
+                await self._close(process)
+
+    async def _current_process(self) -> BrowserProcess:
+        if self._current is None or not _is_usable(self._current):
+            # Outside the context of the job that needs the browser first: the proxy's callbacks
+            # inherit this context, and serve pages of all jobs.
+            self._current = asyncio.create_task(self._start(), context=contextvars.Context())
+        # The next page needs the browser even if this page's deadline expires during the start.
+        return await asyncio.shield(self._current)
+
+    async def _start(self) -> BrowserProcess:
+        """Start a browser; try again if it or its driver is killed meanwhile."""
+        for attempts_left in reversed(range(_MAX_STARTS)):
+            started_at = time.time()
+            try:
+                async with asyncio.timeout(START_S):
+                    return await self._start_process()
+            except TimeoutError:
+                raise start_timeout("the browser") from None
+            except BrowserStartError as error:
+                _run_in_background(_remove_unused_profiles(started_at), self._cleaning)
+                if not attempts_left:
+                    raise
+                log.warning("%s; trying again", error)
+        raise AssertionError("unreachable")
+
+    async def _start_process(self) -> BrowserProcess:
+        try:
+            from playwright.async_api import async_playwright  # noqa: PLC0415 - an optional extra
+        except ImportError:
+            raise browser_missing() from None
+        try:
+            process = await self._open(lambda: async_playwright().start())
+        except ScrapeError:
+            raise
+        except Exception as error:  # the end of the driver is a plain Exception
+            raise start_error(error) from error
+        self._processes.add(process)
+        return process
+
+    async def _open(self, start_driver: Callable[[], Awaitable[Playwright]]) -> BrowserProcess:
+        async with contextlib.AsyncExitStack() as stack:
+            proxy = await stack.enter_async_context(self._new_proxy())
+            after = await stack.enter_async_context(contextlib.AsyncExitStack())
+            artifacts = create_folder()
+            after.push_async_callback(remove_profile, artifacts)
+            playwright = await start_driver()
+            stack.push_async_callback(end_driver, playwright)
+            chromium = await launch(
+                playwright,
+                self._program,
+                proxy_url=proxy.url,
+                artifacts=artifacts,
+                fingerprint=proxy.fingerprint,
+            )
+            profile, pid = await profile_path_of(chromium), await process_id_of(chromium)
+            stack.push_async_callback(end_browser, chromium, pid, profile)
+            if profile is not None:
+                record_profile(artifacts, profile)
+                after.push_async_callback(remove_profile, profile)
+            return BrowserProcess(chromium, proxy, stack.pop_all())
+
+    async def _close(self, process: BrowserProcess) -> None:
+        if process in self._processes:
+            self._processes.discard(process)
+            # A cancellation of the page must not interrupt the closing.
+            closing = process.exit_stack.aclose()
+            await asyncio.shield(_run_in_background(closing, self._closing))
+
+
+def _run_in_background(
+    work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]
+) -> asyncio.Task[None]:
+    """Run `work` as a task, which is one of `tasks` until it ends."""
+    task = asyncio.create_task(work)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
+    return task
+
+
+async def _remove_unused_profiles(created_after: float) -> None:
+    """Remove the profile of a browser whose driver ended before it reported the path.
+
+    The browser ends some time after its driver.
+    """
+    unused: set[Path] = set()
+    for _ in range(_MAX_LOOKS):
+        now_unused = set(await asyncio.to_thread(unused_profiles, created_after))
+        for profile in unused & now_unused:
+            await remove_profile(profile)
+        unused = now_unused
+        await asyncio.sleep(_UNUSED_S)
+
+
+def start_timeout(program: str) -> ScrapeError:
+    """Return the error of a start that exceeded `START_S`."""
+    return ScrapeError("render", f"{program} did not start within {START_S:.0f} s")
+
+
+def _is_usable(task: asyncio.Task[BrowserProcess]) -> bool:
+    if not task.done():
+        return True
+    return not task.cancelled() and task.exception() is None and task.result().usable

@@ -16,24 +16,26 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from webdata_nb.page.errors import ScrapeError
 from webdata_nb.page.urls import host_and_port
-from webdata_nb.service.browser.browser_processes import (
+from webdata_nb.service.browser.chromium import (
+    CLOSE_S,
     START_S,
     BrowserProcess,
     BrowserProcesses,
-    start_timeout,
-)
-from webdata_nb.service.browser.chromium import (
     browser_missing,
     find_program,
+    finishes_in_time,
     is_responsive,
     render_error,
     start_error,
+    start_timeout,
 )
-from webdata_nb.service.browser.devices import DeviceScreen, check_name, find_screen
-from webdata_nb.service.browser.render_request import RenderedPage, RenderRequest, ScreenshotRequest
-from webdata_nb.service.browser.shutdown import (
-    CLOSE_S,
-    finishes_in_time,
+from webdata_nb.service.browser.render_request import (
+    DeviceScreen,
+    RenderedPage,
+    RenderRequest,
+    ScreenshotRequest,
+    check_name,
+    find_screen,
 )
 from webdata_nb.service.browser.tab import Tab
 from webdata_nb.service.observability.operations import waiting_for

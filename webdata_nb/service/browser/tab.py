@@ -1,39 +1,346 @@
-"""Renders one page in a browser context: navigation, waiting, serialization and screenshot."""
+"""Renders one page in a browser context: navigation, waiting, serialization and screenshot.
+
+Requests to the page's own origin go through the service's fetcher. The document was fetched before
+the browser opens it, and is not requested again. A job's headers and cookies never enter the
+browser, so no redirect, frame or script can send them elsewhere: the fetcher sends the requests
+that may contain them, hop by hop.
+
+Overload replies delay the page's later requests to those hosts. The forward proxy can delay
+connections, but does not see the replies inside TLS. The browser does.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
+import re
+from collections.abc import Callable, Coroutine, Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
+from webdata_nb.pacing.retry_policies import parse_retry_after
 from webdata_nb.page.errors import FetchError, ScrapeError
-from webdata_nb.page.urls import canonical_url, split_url
-from webdata_nb.service.browser.chromium import render_error
-from webdata_nb.service.browser.network_idle import NetworkIdle
-from webdata_nb.service.browser.own_origin import OwnOriginRouter
-from webdata_nb.service.browser.page_scripts import (
-    DISABLE_WEBRTC,
-    MEASURE_HEIGHT,
-    SCROLL_TO_END,
-    SEND_PROXY_CREDENTIALS,
-    SERIALIZE_DOCUMENT,
-    evaluate_isolated,
-)
-from webdata_nb.service.browser.rate_limit_signals import OverloadMonitor
+from webdata_nb.page.urls import canonical_url, host_and_port, split_url, url_origin
+from webdata_nb.service.browser.chromium import CLOSE_S, detach, render_error
 from webdata_nb.service.browser.render_request import (
     MOST_PIXELS_HIGH,
     RenderedPage,
     RenderRequest,
     ScreenshotRequest,
 )
-from webdata_nb.service.browser.shutdown import CLOSE_S
 from webdata_nb.service.errors import EgressDenied
-from webdata_nb.service.web.fetch import FetchedResponse, Fetcher
-from webdata_nb.service.web.forward_proxy import ProxySession
+from webdata_nb.service.web.fetch import FetchedResponse, Fetcher, FetchRequest
+from webdata_nb.service.web.forward_proxy import (
+    PROBE_URL,
+    PROXY_REPLY_HEADER,
+    ProxySession,
+    SubresourceThrottle,
+)
 
 if TYPE_CHECKING:
-    from playwright.async_api import BrowserContext, Page, Request, Response
+    from playwright.async_api import BrowserContext, CDPSession, Page, Request, Response, Route
+
+
+IDLE_S: Final = 0.15
+"""Longer than a script needs between a response and its next request, even on a busy machine."""
+
+
+class NetworkIdle:
+    """Tracks the requests of a page and its frames.
+
+    Playwright's "networkidle" always waits half a second, three times as long as most pages need.
+    """
+
+    def __init__(self, page: Page) -> None:
+        self._requests: set[Request] = set()
+        self._changed = asyncio.Event()
+        page.on("request", self._on_request)
+        page.on("requestfinished", self._on_request_end)
+        page.on("requestfailed", self._on_request_end)
+
+    async def wait(self, limit_s: float) -> None:
+        """Wait until no request was under way for `IDLE_S`, at most `limit_s` seconds."""
+        try:
+            async with asyncio.timeout(limit_s):
+                while not await self._is_idle():
+                    pass
+        except TimeoutError:
+            # A page that polls is never idle.
+            return
+
+    async def _is_idle(self) -> bool:
+        self._changed.clear()
+        if self._requests:
+            await self._changed.wait()
+            return False
+        try:
+            async with asyncio.timeout(IDLE_S):
+                await self._changed.wait()
+        except TimeoutError:
+            return True
+        return False
+
+    def _on_request(self, request: Request) -> None:
+        self._requests.add(request)
+        self._changed.set()
+
+    def _on_request_end(self, request: Request) -> None:
+        self._requests.discard(request)
+        self._changed.set()
+
+
+# WebRTC connections would bypass the proxy.
+DISABLE_WEBRTC: Final = """
+for (const name of ["RTCPeerConnection", "webkitRTCPeerConnection", "RTCDataChannel"])
+  delete globalThis[name];
+"""
+# Chromium does not answer a proxy's authentication challenge for an image of another host or for a
+# WebSocket, so it has to authenticate before the page opens.
+SEND_PROXY_CREDENTIALS: Final = f"fetch({PROBE_URL!r}).then(() => true)"
+# Open shadow roots are serialized as declarative templates; closed ones are not accessible.
+SERIALIZE_DOCUMENT: Final = """(() => {
+  const roots = [];
+  const collect = parent => {
+    for (const element of parent.querySelectorAll("*"))
+      if (element.shadowRoot) { roots.push(element.shadowRoot); collect(element.shadowRoot); }
+  };
+  const serialize = top => {
+    if (document.contentType !== "text/html" || !top.getHTML) return top.outerHTML;
+    collect(document);
+    if (!roots.length) return top.outerHTML;
+    const [open, close] = top.cloneNode(false).outerHTML.split(/(?=<\\/html>$)/i);
+    return open + top.getHTML({shadowRoots: roots}) + close;
+  };
+  const html = document.documentElement ? serialize(document.documentElement) : "";
+  const type = document.doctype ? new XMLSerializer().serializeToString(document.doctype) : "";
+  if (html.length > %d) return {chars: html.length};
+  return {html: type + html, type: document.contentType, url: location.href};
+})()"""
+# Scrolling triggers lazy loading; the page ends at its top again.
+SCROLL_TO_END: Final = """(async () => {
+  const step = Math.max(innerHeight, 200);
+  const end = () => Math.min(document.documentElement.scrollHeight, %d);
+  for (let y = 0, n = 0; y < end() && n < 64; y += step, n++) {
+    scrollTo({top: y, behavior: "instant"});
+    await new Promise(resolve => setTimeout(resolve, 20));
+  }
+  scrollTo({top: 0, behavior: "instant"});
+})()"""
+# The height of a full-page screenshot by Playwright.
+MEASURE_HEIGHT: Final = """(() => {
+  const tops = [document.documentElement, document.body].filter(Boolean);
+  return {height: Math.max(0, ...tops.flatMap(
+    top => [top.scrollHeight, top.offsetHeight, top.clientHeight]))};
+})()"""
+
+
+async def evaluate_isolated(session: CDPSession, script: str) -> dict[str, Any]:
+    """Run a script in an isolated world, whose built-ins the page cannot replace."""
+    try:
+        frame_tree = await session.send("Page.getFrameTree")
+        world = await session.send(
+            "Page.createIsolatedWorld",
+            {"frameId": frame_tree["frameTree"]["frame"]["id"], "worldName": "webdata"},
+        )
+        reply = await session.send(
+            "Runtime.evaluate",
+            {
+                "expression": script,
+                "contextId": world["executionContextId"],
+                "returnByValue": True,
+                "awaitPromise": True,
+            },
+        )
+    finally:
+        await detach(session)
+    return reply["result"].get("value") or {}
+
+
+class OverloadMonitor:
+    """Reports replies to the throttle, and delays the requests to overloaded hosts.
+
+    Parameters
+    ----------
+    context : BrowserContext
+        The context of the page.
+    throttle : SubresourceThrottle
+        Delays the requests of the page.
+    """
+
+    def __init__(self, context: BrowserContext, throttle: SubresourceThrottle) -> None:
+        self._context, self._throttle = context, throttle
+        self._delayed_hosts: set[str] = set()
+
+    def watch(self, page: Page) -> None:
+        """Report the replies to a page from now on."""
+        page.on("response", self._report)
+
+    async def _report(self, response: Response) -> None:
+        name, value = PROXY_REPLY_HEADER
+        if response.headers.get(name.lower()) == value:
+            return
+        try:
+            host = host_and_port(response.url)
+        except FetchError:  # not from the network, such as data: and blob:
+            return
+        after_s = parse_retry_after(response.headers.get("retry-after"), datetime.now(UTC))
+        if await self._throttle.report(host, response.status, after_s):
+            await self._delay_requests_to(host)
+
+    async def _delay_requests_to(self, host: str) -> None:
+        """Delay every later request to a host, also on an open connection."""
+        from playwright.async_api import Error  # noqa: PLC0415 - an optional extra
+
+        if host in self._delayed_hosts:
+            return
+        self._delayed_hosts.add(host)
+        with contextlib.suppress(Error):
+            await self._context.route(_url_pattern(host), self._delay)
+
+    async def _delay(self, route: Route, request: Request) -> None:
+        from playwright.async_api import Error  # noqa: PLC0415 - an optional extra
+
+        with contextlib.suppress(Error):
+            try:
+                await self._throttle.wait(host_and_port(request.url))
+            except FetchError:
+                await route.abort("blockedbyclient")
+            else:
+                await route.fallback()
+
+
+def _url_pattern(host_with_port: str) -> re.Pattern[str]:
+    """Return a pattern for the URLs of one server, which omit the scheme's default port."""
+    host, _, port = host_with_port.rpartition(":")
+    schemes = {"80": "http|ws", "443": "https|wss"}.get(port)
+    default_port = "" if schemes is None else f"|({schemes})://{re.escape(host)}/"
+    pattern = rf"^((https?|wss?)://{re.escape(host_with_port)}/{default_port})"
+    return re.compile(pattern, re.IGNORECASE)
+
+
+_DROPPED_RESPONSE_HEADERS: Final = frozenset(
+    {
+        *("connection", "content-disposition", "content-encoding", "content-length"),
+        *("keep-alive", "proxy-authenticate", "proxy-connection", "trailer"),
+        *("transfer-encoding", "upgrade"),
+    }
+)
+_DROPPED_REQUEST_HEADERS: Final = frozenset(
+    {
+        *("accept-encoding", "connection", "content-length", "cookie", "host", "keep-alive"),
+        *("proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding"),
+        *("upgrade", "expect"),
+    }
+)
+
+
+class OwnOriginRouter:
+    """Intercepts the requests of one page to its own origin.
+
+    Parameters
+    ----------
+    document : Fetched
+        The page's document.
+    fetcher : Fetcher
+        Sends the requests with the job's headers and cookies.
+    headers, cookies : mapping of str to str
+        Those of the job.
+    proxy_session : ProxySession
+        Accounts for the traffic of the fetcher too.
+    """
+
+    def __init__(
+        self,
+        document: FetchedResponse,
+        fetcher: Fetcher,
+        *,
+        headers: Mapping[str, str],
+        cookies: Mapping[str, str],
+        proxy_session: ProxySession,
+    ) -> None:
+        self._document = document
+        self._fetcher = fetcher
+        self._headers, self._cookies = headers, cookies
+        self._proxy_session = proxy_session
+        self._origin = url_origin(document.final_url)
+        # As in the fetcher, a redirect to another origin removes the job's headers for good.
+        visited_origins = {url_origin(hop.url) for hop in document.redirects}
+        self._has_credentials = bool(headers or cookies) and visited_origins <= {self._origin}
+        self._served = False
+
+    async def attach(self, page: Page) -> None:
+        """Start to intercept the page's requests."""
+        if self._has_credentials:
+            own_urls = re.compile(f"^{re.escape(self._origin)}/", re.IGNORECASE)
+            await page.context.route(own_urls, self._handle)
+        else:
+            exactly = re.compile(f"^{re.escape(self._document.final_url)}(#.*)?$")
+            await page.route(exactly, self._handle, times=1)
+
+    async def _handle(self, route: Route, request: Request) -> None:
+        if not self._served and request.is_navigation_request():
+            self._served = True
+            await _fulfill(route, self._document)
+        elif self._has_credentials and self._is_sent_by_page(request):
+            await self._send(route, request)
+        else:
+            await route.continue_()
+
+    def _is_sent_by_page(self, request: Request) -> bool:
+        """Return whether the page itself sends a request, and not a frame of another origin."""
+        frame = request.frame
+        sender = frame
+        if request.is_navigation_request() and frame.parent_frame is not None:
+            sender = frame.parent_frame
+        try:
+            return url_origin(sender.url) == self._origin
+        except FetchError:
+            return False
+
+    async def _send(self, route: Route, request: Request) -> None:
+        """Send a request through the fetcher, with the job's headers and the browser's cookies."""
+        browser_headers = {
+            k: v for k, v in request.headers.items() if k.lower() not in _DROPPED_REQUEST_HEADERS
+        }
+        job_names = {name.lower() for name in self._headers}
+        headers = {k: v for k, v in browser_headers.items() if k.lower() not in job_names} | dict(
+            self._headers
+        )
+        jar = await request.frame.page.context.cookies(request.url)
+        cookies = {cookie["name"]: cookie["value"] for cookie in jar if _has_name_and_value(cookie)}
+        try:
+            if self._proxy_session.subresource_throttle is not None:
+                await self._proxy_session.subresource_throttle.wait(host_and_port(request.url))
+            fetched = await self._fetcher.fetch(
+                FetchRequest(
+                    request.url,
+                    headers=headers,
+                    cookies={**cookies, **self._cookies},
+                    method=request.method,
+                    body=request.post_data_buffer,
+                    follow_redirects=False,
+                )
+            )
+            self._proxy_session.add_traffic(fetched.wire_bytes)
+        except FetchError:
+            await route.abort("blockedbyclient")
+            return
+        await _fulfill(route, fetched)
+
+
+def _has_name_and_value(cookie: Mapping[str, object]) -> bool:
+    return bool(cookie.get("name")) and "value" in cookie
+
+
+async def _fulfill(route: Route, fetched: FetchedResponse) -> None:
+    headers: dict[str, str] = {}
+    for name, value in fetched.headers:
+        if name not in _DROPPED_RESPONSE_HEADERS:
+            # Playwright splits the cookies of several lines again.
+            glue = "\n" if name == "set-cookie" else ", "
+            headers[name] = f"{headers[name]}{glue}{value}" if name in headers else value
+    await route.fulfill(status=fetched.status, headers=headers, body=fetched.body)
+
 
 MAX_CHARACTERS: Final = 20 * 1024 * 1024
 """The maximum length of a serialized document, equal to the byte limit of a fetched one."""

@@ -51,8 +51,12 @@ from webdata_nb.service.crawl.visit_record import VisitRecord
 from webdata_nb.service.credits import tariff
 from webdata_nb.service.errors import CreditsUsedUp, JobFailure, JobRequeued
 from webdata_nb.service.models.extraction import Extractor
-from webdata_nb.service.pages.page_pipeline import FetchedPage, PagePipeline, PageVisit
-from webdata_nb.service.pages.row_parts import source_of_values
+from webdata_nb.service.pages.page_pipeline import (
+    FetchedPage,
+    PagePipeline,
+    PageVisit,
+    source_of_values,
+)
 from webdata_nb.service.runtime.cooperative import run_cooperatively
 from webdata_nb.service.runtime.steps import Steps
 from webdata_nb.service.store.job_context import JobContext, PageSpool

@@ -16,8 +16,7 @@ from webdata_nb.service.crawl.anchor_grading import anchor_grades
 from webdata_nb.service.crawl.earlier_pages import UnchangedPage
 from webdata_nb.service.crawl.journal import ClaimCheck, CrawlResult, CrawlTarget
 from webdata_nb.service.errors import NotIndexed
-from webdata_nb.service.pages.page_pipeline import PageVisit
-from webdata_nb.service.pages.row_parts import end_of_row
+from webdata_nb.service.pages.page_pipeline import PageVisit, end_of_row
 from webdata_nb.service.store.records import RowParts
 
 # Error messages may quote the page, so the receipt stores only their beginning.

@@ -19,9 +19,9 @@ from webdata_nb.contract.requests import ExtendedCrawlRequest, FileSource, WebAr
 from webdata_nb.service.archives.archive import Archive, Archives
 from webdata_nb.service.archives.archive_fetcher import ArchiveFetcher
 from webdata_nb.service.archives.dated_captures import DatedCaptures
-from webdata_nb.service.archives.wacz import UnusableArchive
+from webdata_nb.service.archives.warc import UnusableArchive
 from webdata_nb.service.archives.warc_writer import RecordingSource, WarcWriter, partial_path
-from webdata_nb.service.archives.web_archive import WebArchive
+from webdata_nb.service.archives.web_archives import WebArchive
 from webdata_nb.service.crawl import engine
 from webdata_nb.service.crawl.engine import CrawlResources
 from webdata_nb.service.errors import JobFailure

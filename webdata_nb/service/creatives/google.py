@@ -19,14 +19,12 @@ import orjson
 
 from webdata_nb.page.errors import BadInput
 from webdata_nb.service.creatives.cursor import BadCursor
-from webdata_nb.service.creatives.regions import alpha_2_of_google_id
+from webdata_nb.service.creatives.filters import alpha_2_of_google_id
 from webdata_nb.service.creatives.source import (
     AdCreative,
     Advertiser,
     CreativesPage,
     CreativesQuery,
-)
-from webdata_nb.service.creatives.source_client import (
     SourceClient,
     as_mapping,
     host_of,

@@ -1,35 +1,106 @@
-"""Lists one page of an advertiser's creatives within the deadline of the call."""
+"""Lists one page of an advertiser's creatives within the deadline of the call.
+
+The settings of a session or server select the source of creatives.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any, Final
 
-from webdata_nb.contract.local import Creatives
+from webdata_nb.contract.local import SOURCES, Creatives
 from webdata_nb.contract.requests import CreativesRequest
-from webdata_nb.service.creatives import ocr, sample
+from webdata_nb.service.creatives import google, meta, ocr, sample
 from webdata_nb.service.creatives.cursor import LIFETIME_S, CursorSealer, ListingPosition
 from webdata_nb.service.creatives.enrich import (
     Enricher,
     EnrichmentCounts,
     EnrichmentOptions,
+    FileStore,
     creative_row,
 )
-from webdata_nb.service.creatives.file_store import FileStore
 from webdata_nb.service.creatives.filters import CreativesFilters, days_of_range, parse_filters
 from webdata_nb.service.creatives.ocr import OcrPool
 from webdata_nb.service.creatives.source import (
+    OVERLOAD_PAUSE_S,
     Advertiser,
+    CallDeadline,
     CreativesPage,
     CreativesQuery,
     CreativesSource,
+    SourceClient,
+    SourceFetchers,
 )
-from webdata_nb.service.creatives.source_client import CallDeadline, SourceFetchers
-from webdata_nb.service.creatives.source_factory import SourceFactory
-from webdata_nb.service.errors import SourceError
+from webdata_nb.service.errors import MissingSetting, SourceError
+from webdata_nb.service.web.throttle import HostThrottle, Throttle
+
+_NO_SOURCE: Final = (
+    "no source of creatives is chosen: set creatives_source (WEBDATA_CREATIVES_SOURCE) to "
+    f"{' or '.join(SOURCES)}; the sample's advertisers, {' and '.join(sample.advertiser_ids())}, "
+    "need no setting"
+)
+_TERMS_NOT_ACCEPTED: Final = (
+    f"{google.NAME} is not an official interface, and its terms ({google.TERMS}) allow use for "
+    "information and research only: set creatives_terms (WEBDATA_CREATIVES_TERMS) to that "
+    "address to say that you accept them"
+)
+_NO_TOKEN: Final = (
+    f"{meta.NAME} needs the token of a confirmed account ({meta.TERMS}): set "
+    "WEBDATA_META_AD_LIBRARY_KEY, or providers['meta_ad_library']"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFactory:
+    """Creates a source for each call; `delay_s` is the least time between requests to Google."""
+
+    throttle: Throttle = field(default_factory=HostThrottle)
+    delay_s: float = google.MIN_DELAY_S
+    overload_pause_s: float = OVERLOAD_PAUSE_S
+
+    def create(
+        self, settings: Creatives, fetchers: SourceFetchers, deadline: CallDeadline
+    ) -> CreativesSource:
+        """Return the selected source; raises `MissingSetting` if a setting is missing."""
+        match settings.source:
+            case sample.NAME:
+                return sample.SampleSource(datetime.now(UTC).date())
+            case google.NAME:
+                return self._google(settings, fetchers, deadline)
+            case meta.NAME:
+                return self._meta(settings, fetchers, deadline)
+        raise MissingSetting(_NO_SOURCE)
+
+    def _google(
+        self, settings: Creatives, fetchers: SourceFetchers, deadline: CallDeadline
+    ) -> CreativesSource:
+        if (settings.terms or "").rstrip("/") != google.TERMS:
+            raise MissingSetting(_TERMS_NOT_ACCEPTED)
+        client = SourceClient(
+            google.NAME, fetchers, self.throttle, deadline, self.delay_s, self.overload_pause_s
+        )
+        return google.GoogleTransparencyCenter(client, (settings.url or google.HOME).rstrip("/"))
+
+    def _meta(
+        self, settings: Creatives, fetchers: SourceFetchers, deadline: CallDeadline
+    ) -> CreativesSource:
+        if not settings.key:
+            raise MissingSetting(_NO_TOKEN)
+        client = SourceClient(
+            meta.NAME,
+            fetchers,
+            self.throttle,
+            deadline,
+            0.0,
+            self.overload_pause_s,
+            key=settings.key,
+            key_advice=meta.KEY_ADVICE,
+        )
+        return meta.MetaAdLibrary(client, settings.key, (settings.url or meta.HOME).rstrip("/"))
+
 
 MAX_CURSOR_LENGTH: Final = 4096
 

@@ -21,8 +21,6 @@ from webdata_nb.service.creatives.source import (
     Advertiser,
     CreativesPage,
     CreativesQuery,
-)
-from webdata_nb.service.creatives.source_client import (
     SourceClient,
     as_mapping,
     host_of,

@@ -14,7 +14,7 @@ from typing import Any, Final
 import orjson
 
 from webdata_nb.page.errors import ScrapeError
-from webdata_nb.service.creatives.text_layout import OcrText, layout_text
+from webdata_nb.service.creatives.ocr_process import OcrText, layout_text
 from webdata_nb.service.errors import MissingSetting
 from webdata_nb.service.runtime.child_process import python_command, python_environment
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore

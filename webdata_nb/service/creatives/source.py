@@ -1,13 +1,37 @@
-"""Defines the interface of a source of creatives, its queries and its results."""
+"""Defines sources of creatives, their queries and results, and the client that they share.
+
+The client sends requests with spacing, retries and the deadline of the call.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any, Protocol
+from http import HTTPStatus
+from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
 
-from webdata_nb.service.creatives.regions import GeoRegion
+from webdata_nb.foreign_json import MalformedJson, decode_json
+from webdata_nb.pacing.retry_policies import AD_SOURCE_ATTEMPTS
+from webdata_nb.page.errors import FetchError
+from webdata_nb.page.urls import host_and_port
+from webdata_nb.service.creatives.filters import GeoRegion
+from webdata_nb.service.errors import (
+    EgressDenied,
+    SourceAccessDenied,
+    SourceBusy,
+    SourceError,
+    SourceOverdemand,
+    SourceRefused,
+    SourceTimeout,
+)
+from webdata_nb.service.foreign_services import ErrorReply, has_error, is_error, read_error
+from webdata_nb.service.web.fetch import FetchedResponse, Fetcher, FetchLimits, FetchRequest
+from webdata_nb.service.web.throttle import Throttle
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +122,241 @@ class CreativesSource(Protocol):
 
     async def find_advertisers(self, name_or_domain: str, *, limit: int) -> list[Advertiser]:
         """Return the advertisers that match a name or a domain, best match first."""
+
+
+# Pause after an overload reply without Retry-After.
+OVERLOAD_PAUSE_S: Final = 2.0
+# Pause after a reply whose body says that there were too many requests.
+_RATE_LIMIT_PAUSE_S: Final = 15.0
+# Least seconds that the deadline must leave for another attempt.
+_MIN_REMAINING_S: Final = 0.5
+_MIB: Final = 1024 * 1024
+FILE_LIMITS: Final = FetchLimits(wire_bytes=10 * _MIB, decoded_bytes=10 * _MIB, redirects=5)
+_JSON_LIMITS: Final = FetchLimits(wire_bytes=10 * _MIB, decoded_bytes=40 * _MIB, redirects=0)
+# Larger bodies are parsed in a thread, since parsing them would block the event loop.
+_MAX_INLINE_JSON_BYTES: Final = _MIB
+
+
+@dataclass(frozen=True, slots=True)
+class CallDeadline:
+    """The end of a call, on the monotonic clock."""
+
+    at: float
+
+    @classmethod
+    def after(cls, seconds: float) -> CallDeadline:
+        """Return the deadline some seconds from now."""
+        return cls(time.monotonic() + seconds)
+
+    @property
+    def remaining_s(self) -> float:
+        """Seconds until the deadline, at least 0."""
+        return max(0.0, self.at - time.monotonic())
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFetchers:
+    """The fetchers of a call.
+
+    `api` requests the address in the settings, `files` the addresses that a source returns, under
+    the same policy as pages.
+    """
+
+    api: Fetcher
+    files: Fetcher
+
+
+@dataclass(frozen=True, slots=True)
+class SourceClient:
+    """Sends the requests of one call to one source.
+
+    `delay_s` is the least time between the starts of two requests to one host, for all accounts.
+    No message shows the `key`, and `key_advice` says what to do if it is not accepted.
+    """
+
+    source: str
+    fetchers: SourceFetchers
+    throttle: Throttle
+    deadline: CallDeadline
+    delay_s: float = 0.0
+    overload_pause_s: float = OVERLOAD_PAUSE_S
+    key: str = field(default="", repr=False)
+    key_advice: str = ""
+
+    async def fetch_json(self, request: FetchRequest) -> Any:
+        """Return the body of a JSON reply that reports no error.
+
+        Raises
+        ------
+        SourceBusy, SourceAccessDenied, SourceRefused, SourceTimeout, SourceError
+            There is no such reply, even after retries.
+        """
+        fetched = await self._fetch_with_retries(self.fetchers.api, request, _JSON_LIMITS)
+        if len(fetched.body) > _MAX_INLINE_JSON_BYTES:
+            body = await asyncio.to_thread(_parse_json, fetched)
+        else:
+            body = _parse_json(fetched)
+        if body is None:
+            raise self._not_json(fetched)
+        if fetched.status != HTTPStatus.OK or is_error(body):
+            raise self._refusal(fetched, self._read_error(fetched))
+        return body
+
+    async def download(self, url: str) -> bytes:
+        """Return a file; errors as for `fetch_json`."""
+        request = FetchRequest(url, accept="image/*,*/*;q=0.5")
+        fetched = await self._fetch_with_retries(self.fetchers.files, request, FILE_LIMITS)
+        if fetched.status != HTTPStatus.OK:
+            raise SourceError(f"the file could not be downloaded (status {fetched.status})")
+        return fetched.body
+
+    async def _fetch_with_retries(
+        self, fetcher: Fetcher, request: FetchRequest, limits: FetchLimits
+    ) -> FetchedResponse:
+        attempt = 1
+        while True:
+            try:
+                return await self._fetch(fetcher, request, limits)
+            except SourceBusy as error:
+                if (
+                    attempt >= AD_SOURCE_ATTEMPTS
+                    or error.retry_after_s + _MIN_REMAINING_S > self.deadline.remaining_s
+                ):
+                    raise
+                await asyncio.sleep(error.retry_after_s)
+            except _TransientFailure as failure:
+                if (
+                    attempt >= AD_SOURCE_ATTEMPTS
+                    or self.deadline.remaining_s < _MIN_REMAINING_S + attempt
+                ):
+                    raise SourceError(str(failure)) from None
+            attempt += 1
+
+    async def _fetch(
+        self, fetcher: Fetcher, request: FetchRequest, limits: FetchLimits
+    ) -> FetchedResponse:
+        remaining_s = self.deadline.remaining_s
+        if remaining_s <= 0:
+            raise self._timeout()
+        try:
+            host = host_and_port(request.url)
+            async with asyncio.timeout(remaining_s):
+                async with self.throttle.slot(host, delay_s=self.delay_s, max_wait_s=remaining_s):
+                    fetched = await fetcher.fetch(_with_limits(request, limits, remaining_s))
+        except TimeoutError:
+            raise self._timeout() from None
+        except FetchError as error:
+            raise self._convert(error) from None
+        reported = self._read_error(fetched) if self._may_report(fetcher, fetched) else ErrorReply()
+        if reported.known is not None and reported.kind != "transient":
+            # The source works: it says what is wrong with this request.
+            await self.throttle.report_success(host)
+            raise self._refusal(fetched, reported)
+        await self._report(host, fetched, reported)
+        return fetched
+
+    def _may_report(self, fetcher: Fetcher, fetched: FetchedResponse) -> bool:
+        """Return whether a reply may be an error of the source's API; those of files are none."""
+        if fetcher is not self.fetchers.api:
+            return False
+        is_small = len(fetched.body) <= _MAX_INLINE_JSON_BYTES
+        return fetched.status >= HTTPStatus.BAD_REQUEST or (is_small and has_error(fetched.body))
+
+    def _read_error(self, fetched: FetchedResponse) -> ErrorReply:
+        return read_error(
+            fetched.body, status=fetched.status, service=self.source, secrets=(self.key,)
+        )
+
+    def _refusal(self, fetched: FetchedResponse, error: ErrorReply) -> SourceError:
+        """Return the error for a reply that says what is wrong with the request."""
+        meaning = f"it refuses the request (status {fetched.status})"
+        message = f"{self.source}: {error.explain(error.known.meaning if error.known else meaning)}"
+        match error.kind:
+            case "auth":
+                advice = f"; {self.key_advice}" if self.key_advice else ""
+                return SourceAccessDenied(f"{message}{advice}")
+            case "rate_limited":
+                after_s = fetched.retry_after_s
+                wait_s = _RATE_LIMIT_PAUSE_S if after_s is None else after_s
+                return SourceBusy(message, retry_after_s=wait_s)
+            case "too_much":
+                return SourceOverdemand(message, status=fetched.status, reason=error.reason)
+        return SourceRefused(message, status=fetched.status, reason=error.reason)
+
+    async def _report(self, host: str, fetched: FetchedResponse, error: ErrorReply) -> None:
+        """Report a reply to the throttle; raises an error for a passing failure."""
+        status = fetched.status
+        if status in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}:
+            after_s = fetched.retry_after_s
+            wait_s = self.overload_pause_s if after_s is None else after_s
+            await self.throttle.report_overload(host, wait_s)
+            message = f"{self.source}: {error.explain('it asks to wait')}"
+            raise SourceBusy(message, retry_after_s=wait_s)
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR or error.kind == "transient":
+            await self.throttle.report_overload(host)
+            meaning = f"it failed (status {status})"
+            raise _TransientFailure(f"{self.source}: {error.explain(meaning)}")
+        await self.throttle.report_success(host)
+
+    def _convert(self, error: FetchError) -> Exception:
+        if isinstance(error, EgressDenied) or error.kind in {"bad_url", "too_large", "redirects"}:
+            return SourceError(f"{self.source}: {error}")
+        if error.kind == "timeout":
+            return self._timeout()
+        return _TransientFailure(f"{self.source}: {error}")
+
+    def _timeout(self) -> SourceTimeout:
+        return SourceTimeout(f"{self.source} did not answer within timeout_ms")
+
+    def _not_json(self, fetched: FetchedResponse) -> SourceError:
+        """Return the error for a reply without JSON; most such replies block the client."""
+        redirects = HTTPStatus.MULTIPLE_CHOICES <= fetched.status < HTTPStatus.BAD_REQUEST
+        is_page = fetched.body.lstrip()[:1] == b"<"
+        if redirects or is_page or fetched.status == HTTPStatus.FORBIDDEN:
+            return SourceAccessDenied(
+                f"{self.source} blocks requests from this address (status {fetched.status}): "
+                "wait before trying again, and ask less often"
+            )
+        error = self._read_error(fetched)
+        meaning = f"it sent something else than JSON (status {fetched.status})"
+        return SourceError(f"{self.source}: {error.explain(meaning)}")
+
+
+class _TransientFailure(Exception):
+    """A failure that another attempt may avoid."""
+
+
+def _with_limits(request: FetchRequest, limits: FetchLimits, seconds: float) -> FetchRequest:
+    follows = limits.redirects > 0
+    return FetchRequest(
+        request.url,
+        headers=request.headers,
+        accept=request.accept,
+        method=request.method,
+        body=request.body,
+        limits=limits,
+        timeout_s=seconds,
+        follow_redirects=follows,
+    )
+
+
+def _parse_json(fetched: FetchedResponse) -> Any:
+    text = fetched.body.lstrip().removeprefix(b")]}'").lstrip()
+    with suppress(MalformedJson):
+        return decode_json(text, content_type=fetched.header("content-type"))
+    return None
+
+
+def host_of(url: str) -> str:
+    """Return a URL's host, in lower case."""
+    return (urlsplit(url).hostname or "").lower()
+
+
+def as_mapping(value: Any) -> Mapping[str, Any]:
+    """Return a JSON object, or an empty one for any other value."""
+    return value if isinstance(value, dict) else {}
+
+
+def parse_count(value: Any) -> int | None:
+    """Return a count that JSON may hold as a number or as digits; None for any other value."""
+    return int(value) if str(value).isdecimal() else None

@@ -1,18 +1,227 @@
-"""Requests and replies of OpenAI's chat completions API, and its retry policy. Pure."""
+"""Calls language models: providers, the chat completions API of OpenAI, queues, retries."""
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, Final, Literal
+from itertools import count
+from types import MappingProxyType
+from typing import Any, Final, Literal, TypeVar
+from urllib.parse import urlsplit
 
 import orjson
 
+from webdata_nb.contract.fields import http_url
+from webdata_nb.contract.local import ModelAccess
+from webdata_nb.contract.requests import Extract
 from webdata_nb.foreign_json import MalformedJson, decode_json
 from webdata_nb.pacing.retry_policies import FAILED_MODEL_CALL, MODEL_CALL
-from webdata_nb.page.errors import ExtractError
-from webdata_nb.service.foreign_services import ErrorKind, ErrorReply
+from webdata_nb.page.errors import BadInput, ExtractError, FetchError
+from webdata_nb.page.extract.schema import Loc
+from webdata_nb.service.foreign_services import ErrorKind, ErrorReply, has_error, read_error
+from webdata_nb.service.runtime.fair_scheduler import FairSemaphore, current_account
+from webdata_nb.service.web.fetch import Fetcher, FetchRequest
+from webdata_nb.service.web.request import FetchedResponse, FetchLimits
+
+STRUCTURED: Final = "structured"
+# A model on a small machine takes a minute for a long answer.
+TIMEOUT_S: Final = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelHost:
+    """A provider with an API compatible with OpenAI's chat completions.
+
+    Attributes
+    ----------
+    url
+        The base URL; empty if the settings must name it.
+    needs_key
+        Whether the provider requires an API key.
+    first_format
+        The response format of the first request.
+    context
+        The model's context in tokens, unless the settings state it.
+    """
+
+    url: str = ""
+    needs_key: bool = False
+    first_format: ResponseFormat = "json_schema"
+    context: int = 8192
+
+
+HOSTS: Final[Mapping[str, ModelHost]] = {
+    "openai": ModelHost("https://api.openai.com/v1", needs_key=True, context=32_000),
+    # The compatible endpoint ignores the response format, so it is not sent.
+    "anthropic": ModelHost(
+        "https://api.anthropic.com/v1", needs_key=True, first_format="prompt", context=32_000
+    ),
+    "gemini": ModelHost(
+        "https://generativelanguage.googleapis.com/v1beta/openai", needs_key=True, context=32_000
+    ),
+    "mistral": ModelHost("https://api.mistral.ai/v1", needs_key=True, context=32_000),
+    "groq": ModelHost("https://api.groq.com/openai/v1", needs_key=True),
+    "openrouter": ModelHost("https://openrouter.ai/api/v1", needs_key=True),
+    # Ollama's default; it silently drops the rest of a longer prompt.
+    "ollama": ModelHost(context=4096),
+    "vllm": ModelHost(),
+    "custom": ModelHost(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model of one provider, with its address and limits. The repr omits address and key."""
+
+    provider: str
+    name: str
+    url: str = field(repr=False)
+    key: str = field(repr=False)
+    context: int
+    timeout_s: float
+    first_format: ResponseFormat
+
+    @property
+    def identity(self) -> str:
+        """An identifier of the provider, address and key that reveals neither."""
+        access = f"{self.provider}\0{self.url}\0{self.key}"
+        return f"{self.provider}#{hashlib.sha256(access.encode()).hexdigest()[:16]}"
+
+
+def select_model(access: Mapping[str, ModelAccess], request: Extract, *, loc: Loc) -> Model | None:
+    """Return the model for a request; None for extraction without a model.
+
+    If the request names no provider, the first usable one in the order of `HOSTS` whose settings
+    name a model is selected.
+
+    Raises
+    ------
+    BadInput
+        The provider is not set up, the settings do not allow the model, or the request is
+        ambiguous.
+    """
+    if request.provider == STRUCTURED:
+        if request.model is not None:
+            raise BadInput("the provider structured has no models", loc=(*loc, "model"))
+        return None
+    if request.provider is not None:
+        return _model(access, request.provider, request.model, loc)
+    usable = [name for name in _in_order(access) if not missing_setting(name, access[name])]
+    if request.model is not None:
+        provider = _provider_of_model(access, usable, request.model, loc)
+        return _model(access, provider, request.model, loc)
+    default = next((name for name in usable if access[name].usual), None)
+    return None if default is None else _model(access, default, None, loc)
+
+
+def setup_hint(access: Mapping[str, ModelAccess]) -> str:
+    """Return which variables to set for a default model; the first provider with access wins.
+
+    Examples
+    --------
+    >>> setup_hint({"openai": ModelAccess(key="k")})
+    'set WEBDATA_LLM_OPENAI_MODEL, or give a schema'
+    """
+    provider = next(iter(_in_order(access)), None)
+    if provider is None:
+        return (
+            "set WEBDATA_LLM_OPENAI_KEY and WEBDATA_LLM_OPENAI_MODEL (or ANTHROPIC, GEMINI, "
+            "MISTRAL, ...), or WEBDATA_LLM_OLLAMA_URL and _MODEL for a local one, or give a schema"
+        )
+    variable = f"WEBDATA_LLM_{provider.upper()}"
+    problem = missing_setting(provider, access[provider])
+    missing = problem.rpartition(": ")[2] if problem else f"set {variable}_MODEL"
+    return f"{missing}, or give a schema"
+
+
+def missing_setting(provider: str, access: ModelAccess) -> str:
+    """Return which setting of a provider is missing or invalid; empty if it is usable."""
+    host, variable = HOSTS.get(provider, ModelHost()), f"WEBDATA_LLM_{provider.upper()}"
+    if host.needs_key and not access.key:
+        return f"no key: set {variable}_KEY"
+    if not (access.url or host.url):
+        return f"no address: set {variable}_URL"
+    return "" if access.url is None else _url_error(access.url, variable)
+
+
+def provider_status(access: Mapping[str, ModelAccess]) -> tuple[bool, str]:
+    """Return whether a default model is usable, and the model or problem of each provider.
+
+    Examples
+    --------
+    >>> provider_status({"ollama": ModelAccess(url="http://localhost:11434/v1", model="m")})
+    (True, 'ollama: m')
+    """
+    status = {
+        name: missing_setting(name, access[name])
+        or access[name].usual
+        or "no default model: name one"
+        for name in _in_order(access)
+    }
+    usable = any(
+        provider.usual and not missing_setting(name, provider) for name, provider in access.items()
+    )
+    return usable, "; ".join(f"{name}: {text}" for name, text in status.items())
+
+
+def _url_error(url: str, variable: str) -> str:
+    try:
+        parts = urlsplit(http_url(url))
+    except ValueError:
+        return f"{variable}_URL must be an http:// or https:// URL with a host"
+    if parts.username is not None or parts.password is not None:
+        return f"{variable}_URL must have no user name or password"
+    return ""
+
+
+def _in_order(access: Mapping[str, ModelAccess]) -> list[str]:
+    return [*(name for name in HOSTS if name in access), *sorted(set(access) - set(HOSTS))]
+
+
+def _provider_of_model(
+    access: Mapping[str, ModelAccess], usable: list[str], model: str, loc: Loc
+) -> str:
+    """Return the only usable provider, or the only one whose settings name the model."""
+    if not usable:
+        raise BadInput(
+            "no language model is set up here: without one, only declared data is read"
+            f' (provider "{STRUCTURED}", no model)',
+            loc=(*loc, "model"),
+        )
+    with_model = [name for name in usable if model in (access[name].model, *access[name].models)]
+    candidates = usable if len(usable) == 1 else with_model
+    if len(candidates) == 1:
+        return candidates[0]
+    raise BadInput(f"say which provider: {', '.join(usable)}", loc=(*loc, "provider"))
+
+
+def _model(access: Mapping[str, ModelAccess], provider: str, model: str | None, loc: Loc) -> Model:
+    if provider not in HOSTS and provider not in access:
+        names = ", ".join((STRUCTURED, *HOSTS, *sorted(set(access) - set(HOSTS))))
+        raise BadInput(f"must be one of {names}", loc=(*loc, "provider"))
+    settings, host = access.get(provider, ModelAccess()), HOSTS.get(provider, ModelHost())
+    if problem := missing_setting(provider, settings):
+        raise BadInput(f"{provider} is not set up: {problem}", loc=(*loc, "provider"))
+    if model is not None and settings.allowed and model not in settings.allowed:
+        raise BadInput(f"must be one of {', '.join(settings.allowed)}", loc=(*loc, "model"))
+    name = model or settings.usual
+    if name is None:
+        variable = f"WEBDATA_LLM_{provider.upper()}_MODEL"
+        raise BadInput(f"say which model of {provider}, or set {variable}", loc=(*loc, "model"))
+    return Model(
+        provider=provider,
+        name=name,
+        url=(settings.url or host.url).rstrip("/"),
+        key=settings.key or "",
+        context=settings.context or host.context,
+        timeout_s=settings.timeout or TIMEOUT_S,
+        first_format=host.first_format,
+    )
+
 
 ResponseFormat = Literal["json_schema", "json_object", "prompt"]
 ChatMessage = Mapping[str, str]
@@ -213,3 +422,219 @@ def _member(value: Any, name: str) -> Any:
 
 def _token_count(value: Any) -> int | None:
     return value if type(value) is int and 0 <= value < 10**9 else None
+
+
+FETCH_LIMITS: Final = FetchLimits(
+    wire_bytes=2 * 1024 * 1024, decoded_bytes=4 * 1024 * 1024, redirects=0
+)
+_MAX_STORED: Final = 1000
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+_UNREACHABLE: Final = ("unreachable", "the provider cannot be reached")
+_FAILURES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
+    {
+        "timeout": ("timeout", "no answer in time"),
+        "too_large": ("too_large", "the answer is too large"),
+        "decode": ("malformed", "the answer's compression is broken"),
+        "refused": ("unreachable", "the network policy does not allow the provider's address"),
+    }
+)
+_LASTING_ERRORS: Final = frozenset({"auth", "quota"})
+
+
+@dataclass(frozen=True, slots=True)
+class ModelLimits:
+    """Limits of the requests to a model.
+
+    Attributes
+    ----------
+    page_timeout_s
+        Seconds for all requests about a page, including their time in the queue.
+    max_pause_s
+        Longest pause that a provider may ask for; a longer one fails the page at once.
+    refusal_pause_s
+        Seconds without requests after a provider rejected the key or the quota was used up.
+    max_concurrent
+        Concurrent requests to one provider.
+    max_chunks
+        Chunks of a long page that are read.
+    """
+
+    page_timeout_s: float = 600.0
+    max_pause_s: float = 90.0
+    refusal_pause_s: float = 30.0
+    max_concurrent: int = 4
+    max_chunks: int = 12
+
+
+@dataclass(slots=True)
+class ModelQueue:
+    """The queue for one provider with one key, and what its replies revealed.
+
+    Accounts share it. What one account's schema, text or model may have caused is stored for that
+    account or model alone: the response format (`response_formats`), a pause after a failure
+    (`account_pauses`), a model that the key does not permit (`refusals`). A pause that the
+    provider asks for applies to all accounts.
+    """
+
+    slots: FairSemaphore
+    response_formats: dict[tuple[str, str], ResponseFormat] = field(default_factory=dict)
+    paused_until: float = 0.0
+    account_pauses: dict[str, float] = field(default_factory=dict)
+    refusals: dict[str, tuple[float, str, str]] = field(default_factory=dict)
+
+    def opens_at(self, account_id: str) -> float:
+        """Return when an account may send requests again, on the monotonic clock."""
+        return max(self.paused_until, self.account_pauses.get(account_id, 0.0))
+
+    def pause(self, account_id: str, until: float, *, for_all: bool) -> None:
+        """Stop requests until a time, for all accounts or for one."""
+        if for_all:
+            self.paused_until = max(self.paused_until, until)
+        else:
+            until = max(until, self.account_pauses.get(account_id, 0.0))
+            _store_bounded(self.account_pauses, account_id, until)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelQueues:
+    """The queues of a process, by `Model.identity`."""
+
+    limits: ModelLimits = field(default_factory=ModelLimits)
+    _queues: dict[str, ModelQueue] = field(default_factory=dict)
+
+    def queue(self, model: Model) -> ModelQueue:
+        """Return the queue of a model's provider."""
+        if model.identity not in self._queues:
+            while len(self._queues) >= _MAX_STORED:
+                del self._queues[next(iter(self._queues))]
+            self._queues[model.identity] = ModelQueue(FairSemaphore(self.limits.max_concurrent))
+        return self._queues[model.identity]
+
+
+class ModelClient:
+    """A client for one model of one provider."""
+
+    def __init__(self, model: Model, fetcher: Fetcher, queues: ModelQueues) -> None:
+        self._model, self._fetcher, self._limits = model, fetcher, queues.limits
+        self._queue = queues.queue(model)
+
+    async def ask(
+        self, messages: Sequence[ChatMessage], schema: Mapping[str, Any] | None
+    ) -> tuple[ChatReply, ResponseFormat]:
+        """Send a conversation with the strictest response format that the endpoint supports.
+
+        Parameters
+        ----------
+        messages
+            The conversation so far.
+        schema
+            The JSON schema of the answer; None if no schema can describe it.
+
+        Returns
+        -------
+        tuple of ChatReply and ResponseFormat
+            The answer, and the response format in use.
+
+        Raises
+        ------
+        ExtractError
+            There is no answer.
+        """
+        name = self._model.name
+        key = (current_account(), name)
+        response_format = self._queue.response_formats.get(key, self._model.first_format)
+        if schema is None:
+            response_format = RESPONSE_FORMATS[
+                max(RESPONSE_FORMATS.index(response_format), RESPONSE_FORMATS.index("json_object"))
+            ]
+        format_changed = False
+        while True:
+            reply = await self._send(request_body(name, messages, response_format, schema))
+            error = self._read_error(reply)
+            simpler = simpler_format(response_format)
+            if simpler is None or not may_reject_format(reply.status, error):
+                break
+            response_format, format_changed = simpler, True
+        if (failure := error_of(reply.status, error)) is not None:
+            self._store_refusal(failure)
+            raise failure
+        answer = parse_reply(reply.body)
+        if (
+            format_changed
+        ):  # store a format that works; the failure of another may have had its own reason
+            _store_bounded(self._queue.response_formats, key, response_format)
+        return answer, response_format
+
+    async def _send(self, body: bytes) -> FetchedResponse:
+        for attempt in count(1):
+            await self._wait_for_pause()
+            async with self._queue.slots:
+                reply, failure = await self._fetch(body)
+            after_s = None if reply is None else reply.retry_after_s
+            status = reply.status if reply is not None else failure
+            error = ErrorReply() if reply is None else self._read_error(reply)
+            wait_s = retry_delay_s(status, error, attempt=attempt, retry_after_s=after_s)
+            if wait_s is None:
+                break
+            limited = after_s is not None or status == HTTPStatus.TOO_MANY_REQUESTS
+            until = time.monotonic() + wait_s
+            self._queue.pause(current_account(), until, for_all=limited)
+        if reply is None:
+            raise ExtractError(*_FAILURES.get(failure, _UNREACHABLE))
+        return reply
+
+    def _read_error(self, reply: FetchedResponse) -> ErrorReply:
+        """Return the error that a reply reports; a model's answer is none."""
+        if reply.status == HTTPStatus.OK and not has_error(reply.body):
+            return ErrorReply()
+        return read_error(reply.body, status=reply.status, secrets=(self._model.key,))
+
+    async def _fetch(self, body: bytes) -> tuple[FetchedResponse | None, str]:
+        headers = {"Content-Type": "application/json"}
+        if self._model.key:
+            headers["Authorization"] = f"Bearer {self._model.key}"
+        request = FetchRequest(
+            f"{self._model.url}/chat/completions",
+            headers=headers,
+            timeout_s=self._model.timeout_s,
+            limits=FETCH_LIMITS,
+            accept="application/json",
+            method="POST",
+            body=body,
+            follow_redirects=False,  # the key is only sent to the address in the settings
+        )
+        try:
+            return await self._fetcher.fetch(request), ""
+        except FetchError as failure:
+            # The message of the failure may contain the address.
+            return None, failure.kind
+
+    async def _wait_for_pause(self) -> None:
+        """Wait for the end of a pause; raises `ExtractError` at once if it is too long."""
+        now = time.monotonic()
+        until, *reason = self._queue.refusals.get(self._model.name, (0.0, "", ""))
+        if now < until:
+            raise ExtractError(*reason)
+        opens_at = self._queue.opens_at(current_account())
+        if opens_at - now > self._limits.max_pause_s:
+            raise ExtractError(
+                "rate_limited", "the provider asks for a longer pause than a page may wait"
+            )
+        await asyncio.sleep(max(0.0, opens_at - now))
+
+    def _store_refusal(self, failure: ExtractError) -> None:
+        """Store a failure that applies to every page, so that a crawl does not repeat it."""
+        if failure.kind in _LASTING_ERRORS:
+            until = time.monotonic() + self._limits.refusal_pause_s
+            _store_bounded(
+                self._queue.refusals, self._model.name, (until, failure.kind, str(failure))
+            )
+
+
+def _store_bounded(cache: dict[_Key, _Value], key: _Key, value: _Value) -> None:
+    """Store a value, and remove the oldest beyond the bound: callers choose the keys."""
+    cache.pop(key, None)
+    while len(cache) >= _MAX_STORED:
+        del cache[next(iter(cache))]
+    cache[key] = value

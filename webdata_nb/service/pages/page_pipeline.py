@@ -1,4 +1,8 @@
-"""Fetches one page with retries, renders it where needed, and extracts its data."""
+"""Fetches one page with retries, renders it where needed, and extracts its data.
+
+The members of a row that come from its page are divided into shared and own parts. The evidence of
+extracted values is found in a page worker, which limits time and memory.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +17,13 @@ from time import monotonic
 from typing import Any, Final, Protocol
 
 import msgspec
+import orjson
 
-from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.content.page_source import SOURCE, ConversionOptions, PageSource
 from webdata_nb.page.documents.sitemap import SITEMAP_FORMAT, ParsedSitemap, sitemap_from_fields
 from webdata_nb.page.errors import FetchError, PageError, ScrapeError
+from webdata_nb.page.extract.evidence.judgement import ValueEvidence
+from webdata_nb.page.extract.evidence.messages import EVIDENCE
 from webdata_nb.page.scrape.scraped import Scraped
 from webdata_nb.page.urls import split_url
 from webdata_nb.service.browser.render_request import MOST_PIXELS_HIGH
@@ -26,9 +33,46 @@ from webdata_nb.service.observability.logs import EventThrottle
 from webdata_nb.service.pages.render_options import SCREENSHOT, RenderOptions
 from webdata_nb.service.runtime.cooperative import run_cooperatively
 from webdata_nb.service.runtime.steps import Steps
+from webdata_nb.service.store.records import RowParts
 from webdata_nb.service.web.fetch import FetchedResponse, FetchRequest
 from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource, retry_delay_s
 from webdata_nb.service.web.request import RefuseHeaders, Validators
+
+# The time of the visit, in the metadata of a page.
+_TIME: Final = "fetched_at"
+
+
+def end_of_row(content: Mapping[str, Any]) -> RowParts:
+    """Return the end of a row: its formats and its metadata, whose time belongs to the visit."""
+    metadata = content.get("metadata")
+    if not isinstance(metadata, Mapping) or _TIME not in metadata:
+        return RowParts((orjson.dumps(content)[1:],), ())
+    before = {name: value for name, value in content.items() if name != "metadata"}
+    names = list(metadata)
+    place = names.index(_TIME)
+    head = {name: metadata[name] for name in names[:place]}
+    tail = {name: metadata[name] for name in names[place + 1 :]}
+    return RowParts(
+        (
+            b'%b"metadata":{%b"fetched_at":' % (_members(before), _members(head)),
+            b",%b}}" % _members(tail).rstrip(b",") if tail else b"}}",
+        ),
+        (orjson.dumps(metadata[_TIME]),),
+    )
+
+
+def source_of_values(scraped: Scraped | None) -> bytes:
+    """Return the source of a page from which values were extracted, as JSON; else nothing."""
+    source = None if scraped is None else scraped.formats.get(SOURCE)
+    if not isinstance(source, str) or not source:
+        return b""
+    return orjson.dumps(source.encode("utf-8", "replace").decode())
+
+
+def _members(fields: Mapping[str, Any]) -> bytes:
+    """Return the members of a JSON object, each with a comma behind it."""
+    return orjson.dumps(fields)[1:-1] + b"," if fields else b""
+
 
 # A multiple of three, so that the concatenated pieces are valid Base64.
 BASE64_BYTES_PER_STEP: Final = 3 * 256 * 1024
@@ -489,3 +533,37 @@ def _visit(
         not_modified=not_modified,
         redirects=_redirects(fetched),
     )
+
+
+_NO_URL: Final = "http://page.invalid/"
+
+
+async def find_evidence(
+    pages: PageScraper, page: str, url: str, data: Mapping[str, Any]
+) -> list[ValueEvidence]:
+    """Return the evidence of the values that were extracted from a page.
+
+    Parameters
+    ----------
+    pages
+        The page workers.
+    page
+        The source of the page.
+    url
+        Its URL; empty if it is unknown.
+    data
+        The extracted data.
+
+    Raises
+    ------
+    PageError
+        A worker failed at this page.
+    """
+    at = url or _NO_URL
+    body = page.encode("utf-8", "replace")
+    source = PageSource(at, at, 200, "text/html; charset=utf-8", body, (), datetime.now(UTC))
+    options = ConversionOptions(
+        formats=(EVIDENCE,), facts=frozenset(), extracted=orjson.dumps(data).decode()
+    )
+    scraped = await pages.scrape(source, options, outlinks=False)
+    return msgspec.convert(scraped.formats[EVIDENCE], list[ValueEvidence])

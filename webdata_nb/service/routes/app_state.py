@@ -14,7 +14,7 @@ from webdata_nb.service.routes.response_cache import ResponseCache
 from webdata_nb.service.settings import Retention
 from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.retry import StoreRetry
-from webdata_nb.service.webhooks.callbacks import Webhooks
+from webdata_nb.service.webhooks.delivery import Webhooks
 from webdata_nb.service.work.engines import JobEngines
 from webdata_nb.service.work.events import JobEvents
 from webdata_nb.service.work.runner import Runner

@@ -14,10 +14,9 @@ from webdata_nb.contract.local import Creatives
 from webdata_nb.contract.paths import LEASE_HEADER
 from webdata_nb.contract.replies import AdvertisersReply, CreativesReply
 from webdata_nb.contract.requests import CreativesRequest
-from webdata_nb.service.creatives.enrich import MAX_ASSETS, EnrichmentOptions
-from webdata_nb.service.creatives.file_store import detect_image_type
+from webdata_nb.service.creatives.enrich import MAX_ASSETS, EnrichmentOptions, detect_image_type
 from webdata_nb.service.creatives.listing import ListedPage
-from webdata_nb.service.creatives.source_client import SourceFetchers
+from webdata_nb.service.creatives.source import SourceFetchers
 from webdata_nb.service.credits.weights import CREATIVES, Charge
 from webdata_nb.service.errors import NoSuchJob
 from webdata_nb.service.routes.app_state import AppState

@@ -12,9 +12,9 @@ from webdata_nb import __version__
 from webdata_nb.contract import paths
 from webdata_nb.contract.replies import CrawlPage, SearchExport
 from webdata_nb.service.errors import NothingToExport
-from webdata_nb.service.exports import csv_export, json_export, zip_export
-from webdata_nb.service.exports.file_names import export_file_name
-from webdata_nb.service.exports.stored_rows import ExportRows, StoredRows
+from webdata_nb.service.exports import row_files, zip_export
+from webdata_nb.service.exports.row_files import ExportRows, StoredRows
+from webdata_nb.service.exports.zip_export import export_file_name
 from webdata_nb.service.http.etags import etag_matches, etag_of
 from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.routes.expiry import check_not_expired
@@ -32,8 +32,8 @@ from webdata_nb.service.store.records import JobRecord
 
 _Stream = Callable[[JobRecord, ExportRows], AsyncIterator[bytes]]
 FORMATS: Final[dict[str, tuple[_Stream, str]]] = {
-    "json": (json_export.stream, "application/json"),
-    "csv": (csv_export.stream, "text/csv; charset=utf-8; header=present"),
+    "json": (row_files.stream_json, "application/json"),
+    "csv": (row_files.stream_csv, "text/csv; charset=utf-8; header=present"),
     "zip": (zip_export.stream, "application/zip"),
 }
 

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from webdata_nb.contract.paths import SIGNATURE_DIRECTORY
 from webdata_nb.service.routes.routing import StateDep, open_router
-from webdata_nb.service.signing.key_directory import directory_body, directory_headers
+from webdata_nb.service.signing.message_signature import directory_body, directory_headers
 
 MEDIA_TYPE: Final = "application/http-message-signatures-directory+json"
 # Shorter than the time for which a new key is published before it signs.

@@ -21,7 +21,7 @@ from webdata_nb.pacing.shared_pacing import (
     SharedPacing,
     Transition,
 )
-from webdata_nb.service.search.providers.base import AttemptStatus
+from webdata_nb.service.search.providers.api import AttemptStatus
 
 _MAX_STATES: Final = 1000
 _FAULTS: Final[frozenset[AttemptStatus]] = frozenset({"timeout", "error"})

@@ -12,8 +12,7 @@ from webdata_nb.contract.fields import http_url
 from webdata_nb.contract.local import Access, SessionSettings
 from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.search.chain import LOCAL, ChainLink
-from webdata_nb.service.search.providers.api import SearchApi
-from webdata_nb.service.search.providers.base import SearchProvider
+from webdata_nb.service.search.providers.api import SearchApi, SearchProvider
 from webdata_nb.service.search.providers.brave import Brave
 from webdata_nb.service.search.providers.ddgs import BACKENDS, DdgsApi, DdgsProvider
 from webdata_nb.service.search.providers.exa import Exa

@@ -15,7 +15,7 @@ from webdata_nb.contract.replies import Attempt
 from webdata_nb.service.observability.logs import event
 from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.search.breaker import ProviderBreakers, ProviderState
-from webdata_nb.service.search.providers.base import (
+from webdata_nb.service.search.providers.api import (
     AttemptStatus,
     ProviderProblem,
     SearchProvider,

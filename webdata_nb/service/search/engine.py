@@ -14,9 +14,14 @@ from webdata_nb.page.content.page_source import ConversionOptions
 from webdata_nb.service.credits.tariff import result_operations
 from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.models.extraction import Extractor
-from webdata_nb.service.pages.page_pipeline import PagePipeline, PageRequest, PageVisit
+from webdata_nb.service.pages.page_pipeline import (
+    PagePipeline,
+    PageRequest,
+    PageVisit,
+    end_of_row,
+    source_of_values,
+)
 from webdata_nb.service.pages.render_options import markdown_mode, page_formats, render_options
-from webdata_nb.service.pages.row_parts import end_of_row, source_of_values
 from webdata_nb.service.search.breaker import ProviderBreakers
 from webdata_nb.service.search.catalog import ProviderEntry, provider_summary, usable_providers
 from webdata_nb.service.search.chain import (
@@ -24,7 +29,7 @@ from webdata_nb.service.search.chain import (
     provider_chain,
     search_providers,
 )
-from webdata_nb.service.search.providers.base import SearchProvider, SearchQuery, SearchResult
+from webdata_nb.service.search.providers.api import SearchProvider, SearchQuery, SearchResult
 from webdata_nb.service.store.job_context import JobContext
 from webdata_nb.service.store.page_contents import share_content
 from webdata_nb.service.store.records import (

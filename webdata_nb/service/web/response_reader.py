@@ -13,7 +13,7 @@ import zlib
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-import brotli
+import brotli  # type: ignore[import-untyped]  # it ships no types
 from aiohttp.client_proto import ResponseHandler
 
 from webdata_nb.page.charset import encoding_for_label
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from aiohttp import ClientResponse
-
-
-# type: ignore[import-untyped]  # it ships no types
 
 
 ACCEPTED: Final = "gzip, deflate, br, zstd"

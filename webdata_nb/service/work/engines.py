@@ -22,8 +22,7 @@ from webdata_nb.contract.requests import Extract
 from webdata_nb.page.errors import BadInput, FetchError
 from webdata_nb.page.extract.evidence.judgement import ValueEvidence
 from webdata_nb.service.archives.archive import Archives
-from webdata_nb.service.archives.web_archive import WebArchive
-from webdata_nb.service.archives.web_archives import WebArchives
+from webdata_nb.service.archives.web_archives import WebArchive, WebArchives
 from webdata_nb.service.browser.renderer import Browser
 from webdata_nb.service.crawl import sources
 from webdata_nb.service.crawl.engine import CrawlResources
@@ -31,8 +30,7 @@ from webdata_nb.service.crawl.link_check import LinkSource
 from webdata_nb.service.crawl.robots import RobotsCache
 from webdata_nb.service.errors import JobFailure, MissingSetting
 from webdata_nb.service.models.extraction import Extractor, ExtractorFactory, model_access
-from webdata_nb.service.pages.evidence_reader import find_evidence
-from webdata_nb.service.pages.page_pipeline import PagePipeline, PageScraper
+from webdata_nb.service.pages.page_pipeline import PagePipeline, PageScraper, find_evidence
 from webdata_nb.service.runtime.fair_scheduler import current_account
 from webdata_nb.service.search import engine as search
 from webdata_nb.service.search.breaker import ProviderBreakers

@@ -12,7 +12,7 @@ from typing import Final
 
 from webdata_nb.contract.local import service_lock_name
 from webdata_nb.service.blobs.store import BlobStore, open_blob_store
-from webdata_nb.service.browser.profile_folders import remove_stale_folders
+from webdata_nb.service.browser.chromium import remove_stale_folders
 from webdata_nb.service.observability import loop_lag
 from webdata_nb.service.observability.metrics import Metrics
 from webdata_nb.service.runtime.background import run_in_background
@@ -22,8 +22,11 @@ from webdata_nb.service.search.providers.http_provider import ProviderQueues
 from webdata_nb.service.search.providers.local import LocalProvider
 from webdata_nb.service.segments.reader import SegmentReader, check_place
 from webdata_nb.service.settings import LOCAL_ACCOUNT, ServiceSettings
-from webdata_nb.service.signing.key_file import CurrentSigningKeys, SigningKeyFile
-from webdata_nb.service.signing.request_signer import RequestSigner
+from webdata_nb.service.signing.request_signer import (
+    CurrentSigningKeys,
+    RequestSigner,
+    SigningKeyFile,
+)
 from webdata_nb.service.store.backends import open_pacing, open_store, open_text_index
 from webdata_nb.service.store.indexing import Indexer
 from webdata_nb.service.store.interface import Store

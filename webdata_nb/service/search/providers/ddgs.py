@@ -23,17 +23,15 @@ from webdata_nb.pacing.rate_limit import RateLimitPolicy
 from webdata_nb.service.foreign_services import RATE_LIMITED
 from webdata_nb.service.runtime.work_threads import run_on_thread
 from webdata_nb.service.search.providers.api import (
+    ProviderProblem,
     ProviderReply,
     ProviderRequest,
-    SearchApiDefaults,
-    plain_text,
-    with_parameters,
-)
-from webdata_nb.service.search.providers.base import (
-    ProviderProblem,
     ResultPage,
+    SearchApiDefaults,
     SearchQuery,
     SearchResult,
+    plain_text,
+    with_parameters,
 )
 from webdata_nb.service.search.providers.http_provider import (
     NO_RESULTS,

@@ -8,14 +8,15 @@ from webdata_nb.contract.local import Access
 from webdata_nb.service.search.providers.api import (
     ProviderReply,
     ProviderRequest,
+    ResultPage,
     SearchApiDefaults,
+    SearchQuery,
     api_key,
     json_request,
     member,
     parse_json,
     parse_results,
 )
-from webdata_nb.service.search.providers.base import ResultPage, SearchQuery
 
 MAX_RESULTS: Final = 100
 _SNIPPET_CHARACTERS: Final = 300

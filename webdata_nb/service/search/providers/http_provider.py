@@ -20,20 +20,18 @@ from webdata_nb.page.errors import FetchError
 from webdata_nb.service.foreign_services import QUERY_LIMITS, has_error, read_error
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore
 from webdata_nb.service.search.providers.api import (
-    ProviderReply,
-    ProviderRequest,
-    SearchApi,
-    api_key,
-    reply_problem,
-)
-from webdata_nb.service.search.providers.base import (
     AttemptStatus,
     ProviderProblem,
+    ProviderReply,
+    ProviderRequest,
     QueryRefused,
     QueueFull,
     ReportedError,
     ResultPage,
+    SearchApi,
     SearchQuery,
+    api_key,
+    reply_problem,
 )
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
 from webdata_nb.service.web.request import FetchedResponse, FetchLimits

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Final
 
 from webdata_nb.service.errors import StoreUnavailable
-from webdata_nb.service.search.providers.base import (
+from webdata_nb.service.search.providers.api import (
     ProviderProblem,
     ResultPage,
     SearchQuery,

@@ -9,16 +9,18 @@ from webdata_nb.contract.local import Access
 from webdata_nb.pacing.rate_limit import RateLimitPolicy
 from webdata_nb.service.foreign_services import KEY_REFUSED
 from webdata_nb.service.search.providers.api import (
+    ProviderProblem,
     ProviderReply,
     ProviderRequest,
+    ResultPage,
     SearchApiDefaults,
+    SearchQuery,
     api_key,
     member,
     parse_json,
     parse_results,
     with_parameters,
 )
-from webdata_nb.service.search.providers.base import ProviderProblem, ResultPage, SearchQuery
 
 MAX_COUNT: Final = 100
 PUBLIC_KEY: Final = "public"

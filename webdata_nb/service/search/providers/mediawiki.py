@@ -8,21 +8,19 @@ from urllib.parse import quote
 from webdata_nb.contract.local import Access
 from webdata_nb.pacing.rate_limit import RateLimitPolicy
 from webdata_nb.service.search.providers.api import (
+    ProviderProblem,
     ProviderReply,
     ProviderRequest,
+    QueryRefused,
+    ResultPage,
     SearchApiDefaults,
+    SearchQuery,
+    SearchResult,
     member,
     parse_json,
     plain_text,
     unexpected_shape,
     with_parameters,
-)
-from webdata_nb.service.search.providers.base import (
-    ProviderProblem,
-    QueryRefused,
-    ResultPage,
-    SearchQuery,
-    SearchResult,
 )
 
 MAX_LIMIT: Final = 50

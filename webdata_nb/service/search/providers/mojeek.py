@@ -7,21 +7,19 @@ from typing import Final
 from webdata_nb.contract.local import Access
 from webdata_nb.service.foreign_services import KEY_REFUSED
 from webdata_nb.service.search.providers.api import (
+    ProviderProblem,
     ProviderReply,
     ProviderRequest,
+    QueryRefused,
+    ResultPage,
     SearchApiDefaults,
+    SearchQuery,
     api_key,
     member,
     parse_json,
     parse_results,
     unexpected_shape,
     with_parameters,
-)
-from webdata_nb.service.search.providers.base import (
-    ProviderProblem,
-    QueryRefused,
-    ResultPage,
-    SearchQuery,
 )
 
 # All plans have this page size. A larger one may be cut, so that pages would skip results.

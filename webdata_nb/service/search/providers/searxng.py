@@ -9,19 +9,17 @@ from typing import Any, Final
 from webdata_nb.contract.local import Access
 from webdata_nb.service.foreign_services import MAX_REASON_CHARS
 from webdata_nb.service.search.providers.api import (
+    AttemptStatus,
+    ProviderProblem,
     ProviderReply,
     ProviderRequest,
+    ResultPage,
     SearchApiDefaults,
+    SearchQuery,
     parse_json,
     parse_results,
     plain_text,
     with_parameters,
-)
-from webdata_nb.service.search.providers.base import (
-    AttemptStatus,
-    ProviderProblem,
-    ResultPage,
-    SearchQuery,
 )
 
 _MAX_LISTED: Final = 5

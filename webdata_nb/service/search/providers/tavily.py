@@ -7,16 +7,18 @@ from typing import Final
 from webdata_nb.contract.local import Access
 from webdata_nb.service.foreign_services import PLAN_USED_UP
 from webdata_nb.service.search.providers.api import (
+    ProviderProblem,
     ProviderReply,
     ProviderRequest,
+    ResultPage,
     SearchApiDefaults,
+    SearchQuery,
     api_key,
     json_request,
     member,
     parse_json,
     parse_results,
 )
-from webdata_nb.service.search.providers.base import ProviderProblem, ResultPage, SearchQuery
 
 MAX_RESULTS: Final = 20
 _PLAN_LIMITS: Final = frozenset({432, 433})

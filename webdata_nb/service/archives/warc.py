@@ -1,21 +1,144 @@
-"""Reads the records of WARC files (ISO 28500), of any origin, within limits."""
+"""Reads WARC files (ISO 28500) of any origin within limits, and the responses in their records.
+
+A record of a `.warc.gz` is a gzip member of its own, so that it can be read without those before
+it.
+"""
 
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, Protocol
 
-from webdata_nb.service.archives.record_bytes import (
-    GZIP_MAGIC,
-    BrokenRecord,
-    MemberBytes,
-    RecordBytes,
-    record_bytes,
-)
+from webdata_nb.page.errors import FetchError
 from webdata_nb.service.runtime.work_threads import StopCheck, never_stop
+from webdata_nb.service.web.request import FetchLimits
+from webdata_nb.service.web.response_reader import ContentDecoder, parse_content_codings
+
+GZIP_MAGIC: Final = b"\x1f\x8b\x08"
+_CHUNK_BYTES: Final = 64 * 1024
+# A record that is larger than this, and compressed better than this, is a decompression bomb.
+_BOMB_BYTES: Final = 64 * 1024 * 1024
+_BOMB_RATIO: Final = 200
+# No page is nearly as large as a record that unpacks to more than this.
+_MAX_MEMBER_BYTES: Final = 1024**3
+# Compressed bytes that may unpack to nothing.
+_MAX_SILENT_BYTES: Final = 1024 * 1024
+
+
+class BrokenRecord(Exception):
+    """The bytes are no complete WARC record; the text says what is wrong."""
+
+
+class RecordBytes(Protocol):
+    """The bytes of one record, from its first one on."""
+
+    def read(self, size: int) -> bytes:
+        """Return up to `size` bytes; none at the end. Raises `BrokenRecord`."""
+
+    def skip(self, size: int) -> None:
+        """Skip bytes. Raises `BrokenRecord` where there are fewer."""
+
+    def end(self) -> int:
+        """Return the offset of what follows in the file. Raises `BrokenRecord`."""
+
+
+class PlainBytes(RecordBytes):
+    """A record that is not compressed: `file` between `start` and `limit`."""
+
+    def __init__(self, file: BinaryIO, start: int, limit: int) -> None:
+        self._file, self._position, self._limit = file, start, limit
+        file.seek(start)
+
+    def read(self, size: int) -> bytes:
+        """Return up to `size` bytes; none at the end."""
+        data = self._file.read(min(size, self._limit - self._position))
+        self._position += len(data)
+        return data
+
+    def skip(self, size: int) -> None:
+        """Skip bytes."""
+        if size > self._limit - self._position:
+            raise BrokenRecord("the file ends within the record")
+        self._position += size
+        self._file.seek(self._position)
+
+    def end(self) -> int:
+        """Return the offset of what was not read."""
+        return self._position
+
+
+class MemberBytes(RecordBytes):
+    """A record that is a gzip member: `file` from `start`, and before `limit`."""
+
+    def __init__(self, file: BinaryIO, start: int, limit: int) -> None:
+        self._file, self._position, self._limit = file, start, limit
+        self._start = start
+        self._inflater = zlib.decompressobj(zlib.MAX_WBITS | 16)
+        self._pending = b""
+        self._inflated_bytes = self._silent_bytes = 0
+        file.seek(start)
+
+    def read(self, size: int) -> bytes:
+        """Return up to `size` bytes; none at the end."""
+        while not self._inflater.eof:
+            if not self._pending:
+                self._pending = self._next_chunk()
+            data = self._inflate(size)
+            if data:
+                self._silent_bytes = 0
+                return data
+        return b""
+
+    def skip(self, size: int) -> None:
+        """Skip bytes."""
+        while size:
+            data = self.read(min(size, _CHUNK_BYTES))
+            if not data:
+                raise BrokenRecord("the record is shorter than its Content-Length")
+            size -= len(data)
+
+    def end(self) -> int:
+        """Return the offset after the member."""
+        # At most the line breaks that end a record, and bytes that belong to none.
+        while self.read(_CHUNK_BYTES):
+            pass
+        return self._position - len(self._inflater.unused_data)
+
+    def _next_chunk(self) -> bytes:
+        chunk = self._file.read(min(_CHUNK_BYTES, self._limit - self._position))
+        if not chunk:
+            raise BrokenRecord("the file ends within the record")
+        self._position += len(chunk)
+        self._silent_bytes += len(chunk)
+        if self._silent_bytes > _MAX_SILENT_BYTES:
+            raise BrokenRecord("the compressed data has no content")
+        return chunk
+
+    def _inflate(self, size: int) -> bytes:
+        try:
+            data = self._inflater.decompress(self._pending, size)
+        except zlib.error as error:
+            raise BrokenRecord(f"the compressed data is damaged ({error})") from None
+        self._pending = self._inflater.unconsumed_tail
+        self._inflated_bytes += len(data)
+        read_bytes = self._position - self._start
+        if self._inflated_bytes > max(_BOMB_BYTES, _BOMB_RATIO * read_bytes):
+            raise BrokenRecord(f"the record unpacks to more than {_BOMB_RATIO} times its size")
+        if self._inflated_bytes > _MAX_MEMBER_BYTES:
+            raise BrokenRecord(f"the record unpacks to more than {_MAX_MEMBER_BYTES:,} bytes")
+        return data
+
+
+def record_bytes(file: BinaryIO, start: int, limit: int) -> RecordBytes:
+    """Return the bytes of the record at an offset of a file."""
+    file.seek(start)
+    is_compressed = file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
+    return (MemberBytes if is_compressed else PlainBytes)(file, start, limit)
+
 
 HEAD_BYTES: Final = 64 * 1024
 _VERSION: Final = re.compile(rb"WARC/\d\.\d+\r?\n")
@@ -293,3 +416,125 @@ class WarcFile:
         except BrokenRecord:
             return False
         return True
+
+
+_STATUS_LINE: Final = re.compile(rb"HTTP/\d(?:\.\d)? +([1-9]\d\d)(?: |\r|\n|$)")
+_CHUNK_SIZE: Final = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?\r?\n")
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_OK: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedHead:
+    """The status and the headers of a captured response."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+
+    def values(self, name: str) -> list[str]:
+        """Return the headers of a name in lower case."""
+        return [value for key, value in self.headers if key == name]
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedResponse:
+    """One captured response; `headers` have names in lower case, `body` no content codings."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+    stored_bytes: int
+    captured_at: datetime | None
+
+    def header(self, name: str) -> str | None:
+        """Return the first header of a name in lower case; None without one."""
+        return next((value for key, value in self.headers if key == name), None)
+
+    def below(self, head: ArchivedHead) -> ArchivedResponse:
+        """Return the body below the head of another capture, which may lack the type of it."""
+        kinds = tuple(line for line in self.headers if line[0] == "content-type")
+        headers = head.headers if head.values("content-type") else (*head.headers, *kinds)
+        return replace(self, status=head.status, headers=headers)
+
+
+def read_head(record: WarcRecord) -> tuple[ArchivedHead, int]:
+    """Read the head of a record's response; return it with the bytes of the body.
+
+    Raises
+    ------
+    FetchError
+        Of kind ``protocol``: the record has no HTTP response.
+    BrokenRecord
+        The record is damaged.
+    """
+    if record.kind == "resource":
+        kind = record.fields.get("content-type", "")
+        headers = (("content-type", kind),) if kind else ()
+        return ArchivedHead(_OK, headers), record.length
+    before = record.reader.consumed
+    head = record.reader.read_head(at_most=record.length)
+    match = _STATUS_LINE.match(head)
+    if match is None:
+        raise FetchError("protocol", "The archive's record has no HTTP response.")
+    lines = tuple(header_lines(head))
+    return ArchivedHead(int(match[1]), lines), record.length - (record.reader.consumed - before)
+
+
+def read_response(record: WarcRecord, limits: FetchLimits) -> ArchivedResponse:
+    """Return the response in a record, within the limits of a page.
+
+    Raises
+    ------
+    FetchError
+        Of kind ``protocol``, ``too_large`` or ``decode``.
+    BrokenRecord
+        The record is damaged.
+    """
+    if (reason := record.fields.get("warc-truncated")) is not None:
+        kind = "too_large" if reason == "length" else "protocol"
+        raise FetchError(kind, f"The archive has a part of the page only ({reason[:40]}).")
+    head, length = read_head(record)
+    if length > limits.wire_bytes:
+        raise FetchError("too_large", f"The page is larger than {limits.wire_bytes:,} bytes.")
+    stored = record.reader.read(length)
+    body = stored
+    if any("chunked" in value.lower() for value in head.values("transfer-encoding")):
+        body = _without_chunks(stored)
+    return ArchivedResponse(
+        head.status,
+        head.headers,
+        decode_body(body, head, limits.decoded_bytes),
+        len(stored),
+        record.captured_at,
+    )
+
+
+def _without_chunks(stored: bytes) -> bytes:
+    """Return a chunked body without its framing; unchanged where an archiver removed it."""
+    parts, position = list[bytes](), 0
+    while (match := _CHUNK_SIZE.match(stored, position)) is not None:
+        size = int(match[1], 16)
+        if size == 0:
+            return b"".join(parts)
+        parts.append(stored[match.end() : match.end() + size])
+        position = match.end() + size
+        position += 2 if stored[position : position + 2] == b"\r\n" else 0
+    if parts and position < len(stored):
+        return stored  # it only looked like chunks
+    return b"".join(parts) if parts else stored
+
+
+def decode_body(body: bytes, head: ArchivedHead, limit: int) -> bytes:
+    """Return a body without the content codings that its head names; raises `FetchError`."""
+    codings = parse_content_codings(head.values("content-encoding"))
+    # Some archivers store the decoded body below the headers that were sent: its length is another.
+    is_as_sent = head.values("content-length") == [str(len(body))]
+    if codings == ("gzip",) and not body.startswith(_GZIP_MAGIC) and not is_as_sent:
+        codings = ()
+    if not codings or not body:
+        if len(body) > limit:
+            raise FetchError("too_large", f"The page is larger than {limit:,} bytes.")
+        return body
+    decoder = ContentDecoder(codings, limit)
+    decoder.feed(body)
+    return decoder.finish()
