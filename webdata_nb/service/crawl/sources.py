@@ -16,12 +16,17 @@ from webdata_nb import __version__
 from webdata_nb.contract.choices import ArchiveSource
 from webdata_nb.contract.outcomes import DAMAGED_ARCHIVE
 from webdata_nb.contract.requests import ExtendedCrawlRequest, FileSource, WebArchiveSource
-from webdata_nb.service.archives.archive import Archive, Archives
-from webdata_nb.service.archives.archive_fetcher import ArchiveFetcher
-from webdata_nb.service.archives.dated_captures import DatedCaptures
-from webdata_nb.service.archives.warc import UnusableArchive
-from webdata_nb.service.archives.warc_writer import RecordingSource, WarcWriter, partial_path
-from webdata_nb.service.archives.web_archives import WebArchive
+from webdata_nb.service.archives import (
+    Archive,
+    ArchiveFetcher,
+    Archives,
+    DatedCaptures,
+    RecordingSource,
+    UnusableArchive,
+    WarcWriter,
+    WebArchive,
+    partial_path,
+)
 from webdata_nb.service.crawl import engine
 from webdata_nb.service.crawl.engine import CrawlResources
 from webdata_nb.service.errors import JobFailure

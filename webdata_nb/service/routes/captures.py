@@ -12,8 +12,7 @@ from webdata_nb.contract import paths
 from webdata_nb.contract.replies import CapturesReply
 from webdata_nb.contract.requests import CapturesRequest
 from webdata_nb.page.errors import BadInput, FetchError
-from webdata_nb.service.archives.cdx import CdxCapture, CdxQuery
-from webdata_nb.service.archives.web_archives import IndexPage, InvalidCursor, WebArchive
+from webdata_nb.service.archives import CdxCapture, CdxQuery, IndexPage, InvalidCursor, WebArchive
 from webdata_nb.service.errors import SourceError
 from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.routes.routing import StateDep, error_responses, examples, strict_router

@@ -21,8 +21,7 @@ from webdata_nb.contract.replies import EngineEntry
 from webdata_nb.contract.requests import Extract
 from webdata_nb.page.errors import BadInput, FetchError
 from webdata_nb.page.extract.evidence.judgement import ValueEvidence
-from webdata_nb.service.archives.archive import Archives
-from webdata_nb.service.archives.web_archives import WebArchive, WebArchives
+from webdata_nb.service.archives import Archives, WebArchive, WebArchives
 from webdata_nb.service.browser.renderer import Browser
 from webdata_nb.service.crawl import sources
 from webdata_nb.service.crawl.engine import CrawlResources
