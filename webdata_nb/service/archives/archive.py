@@ -360,7 +360,9 @@ class Archive:
             where the record cannot be used.
         """
         with self._opened(check) as file:
-            record = self._record(file, url)
+            record = self._find(file, url)
+            if record is None:
+                raise NotIndexed(f"The archive has no capture of {url}")
             try:
                 if record.kind == "revisit":
                     return self._revisited(file, record, limits)
@@ -383,12 +385,6 @@ class Archive:
             if _version_of(file) != self.version:
                 raise JobFailure(_changed_text(self.path))
             yield file
-
-    def _record(self, file: BinaryIO, url: str) -> WarcRecord:
-        record = self._find(file, url)
-        if record is None:
-            raise NotIndexed(f"The archive has no capture of {url}")
-        return record
 
     def _find(self, file: BinaryIO, url: str) -> WarcRecord | None:
         """Return the newest record of a URL."""

@@ -15,7 +15,7 @@ from typing import BinaryIO, Final, Protocol
 
 from webdata_nb.page.errors import FetchError
 from webdata_nb.service.runtime.work_threads import StopCheck, never_stop
-from webdata_nb.service.web.request import FetchLimits
+from webdata_nb.service.web.request import FetchLimits, decode_header
 from webdata_nb.service.web.response_reader import ContentDecoder, parse_content_codings
 
 GZIP_MAGIC: Final = b"\x1f\x8b\x08"
@@ -285,7 +285,7 @@ def header_lines(head: bytes) -> list[tuple[str, str]]:
     """Return the fields of a head in their order; names in lower case, continued lines joined."""
     lines: list[tuple[str, str]] = []
     for raw in head.replace(b"\r\n", b"\n").split(b"\n")[1:]:
-        text = _decode(raw)
+        text = decode_header(raw)
         if text[:1] in {" ", "\t"} and lines:
             name, value = lines[-1]
             lines[-1] = name, f"{value} {text.strip()}"
@@ -294,13 +294,6 @@ def header_lines(head: bytes) -> list[tuple[str, str]]:
         if colon:
             lines.append((name.strip().lower(), value.strip()))
     return lines
-
-
-def _decode(value: bytes) -> str:
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return value.decode("latin-1")
 
 
 @dataclass(slots=True)

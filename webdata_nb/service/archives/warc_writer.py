@@ -136,17 +136,14 @@ def _end_in(file: BinaryIO, size: int, info: bytes) -> int:
         for number, record in enumerate(warc.records()):
             if warc.damage.problems:
                 break
-            if number == 0 and not _has_content(file, record.offset, size, info):
-                return 0
+            if number == 0:
+                start = read_record(file, record.offset, size)
+                if start.length != len(info) or start.reader.read(start.length) != info:
+                    return 0
             end = record.end
     except SeveralRecords:
         return 0
     return end
-
-
-def _has_content(file: BinaryIO, offset: int, limit: int, content: bytes) -> bool:
-    record = read_record(file, offset, limit)
-    return record.length == len(content) and record.reader.read(record.length) == content
 
 
 def _exchange_records(exchange: HttpExchange) -> bytes:

@@ -264,7 +264,8 @@ class WaybackMachine(WebArchive):
         """Return the response of a capture, or of the one that the archive has in its place."""
         at = capture.captured_at
         for _ in range(_MAX_MOVES):
-            fetched = await self._replay(capture.url, at, limits)
+            request = FetchRequest(self._address_of(capture.url, at), limits=limits)
+            fetched = await self.client.get(request, delay_s=_REPLAY_DELAY_S, is_answer=_is_replay)
             moved_to = _other_capture(fetched, capture.url)
             if moved_to is None:
                 return self._archived(fetched, capture.url, at, limits)
@@ -274,10 +275,6 @@ class WaybackMachine(WebArchive):
     def archive_url(self, capture: CdxCapture) -> str:
         """Return the address of the content as it was sent."""
         return self._address_of(capture.url, capture.captured_at)
-
-    async def _replay(self, url: str, at: datetime, limits: FetchLimits) -> FetchedResponse:
-        request = FetchRequest(self._address_of(url, at), limits=limits)
-        return await self.client.get(request, delay_s=_REPLAY_DELAY_S, is_answer=_is_replay)
 
     def _address_of(self, url: str, at: datetime) -> str:
         return f"{self.address}/web/{format_timestamp(at)}id_/{url}"

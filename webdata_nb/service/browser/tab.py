@@ -307,7 +307,11 @@ class OwnOriginRouter:
             self._headers
         )
         jar = await request.frame.page.context.cookies(request.url)
-        cookies = {cookie["name"]: cookie["value"] for cookie in jar if _has_name_and_value(cookie)}
+        cookies = {
+            cookie["name"]: cookie["value"]
+            for cookie in jar
+            if cookie.get("name") and "value" in cookie
+        }
         try:
             if self._proxy_session.subresource_throttle is not None:
                 await self._proxy_session.subresource_throttle.wait(host_and_port(request.url))
@@ -326,10 +330,6 @@ class OwnOriginRouter:
             await route.abort("blockedbyclient")
             return
         await _fulfill(route, fetched)
-
-
-def _has_name_and_value(cookie: Mapping[str, object]) -> bool:
-    return bool(cookie.get("name")) and "value" in cookie
 
 
 async def _fulfill(route: Route, fetched: FetchedResponse) -> None:
@@ -560,7 +560,11 @@ class _MainFrameResponse:
         except FetchError:
             return None
         refusal = proxy_session.refusals.get((url.host, url.port))
-        return _egress_denied() if isinstance(refusal, EgressDenied) else refusal
+        if isinstance(refusal, EgressDenied):
+            return EgressDenied(
+                "The page leads to an address that the network policy does not allow."
+            )
+        return refusal
 
     def _on_request(self, page: Page, request: Request) -> None:
         if _is_main(page, request):
@@ -598,10 +602,6 @@ async def _read_unless_crashed(page: Page, reading: Coroutine[Any, Any, _T]) -> 
 
 def _is_main(page: Page, request: Request) -> bool:
     return request.is_navigation_request() and request.frame == page.main_frame
-
-
-def _egress_denied() -> EgressDenied:
-    return EgressDenied("The page leads to an address that the network policy does not allow.")
 
 
 async def _close_popup(page: Page) -> None:

@@ -88,7 +88,7 @@ class GoogleTransparencyCenter:
         urls = [creative.preview_url] if creative.preview_url else []
         urls += creative.details.get("asset_urls", [])
         for url in urls:
-            if not _is_script(url):
+            if not urlsplit(url).path.endswith(".js"):
                 return url
         if not urls:
             return None
@@ -265,10 +265,6 @@ def _suggested_advertiser(suggestion: Any) -> Advertiser | None:
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
-
-
-def _is_script(url: str) -> bool:
-    return urlsplit(url).path.endswith(".js")
 
 
 def urls_in(script: str) -> Iterator[str]:

@@ -271,17 +271,14 @@ def _without_page_title(declared: Extraction) -> Extraction:
     titles = {
         pointer[1:]
         for pointer, origin in declared.provenance.items()
-        if origin in PAGE_TITLE_SOURCES and not _asks_for_title(pointer)
+        if origin in PAGE_TITLE_SOURCES
+        and not normalize_name(pointer).endswith(("title", "headline", "heading"))
     }
     return Extraction(
         {name: None if pointer_step(name) in titles else v for name, v in declared.data.items()},
         {at: origin for at, origin in declared.provenance.items() if at[1:] not in titles},
         declared.missing,
     )
-
-
-def _asks_for_title(pointer: str) -> bool:
-    return normalize_name(pointer).endswith(("title", "headline", "heading"))
 
 
 def _first_step(pointer: str) -> str:

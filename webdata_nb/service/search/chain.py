@@ -107,7 +107,10 @@ async def search_providers(
     for number, link in enumerate(links):
         index = INDEXES.get(link.provider, link.provider)
         if (refusal := refusal_by_index.get(index)) is not None:
-            attempts.append(_skipped_attempt(link, refusal))
+            detail = (
+                f"skipped: {refusal.provider}, which shows the same index, was {refusal.status}"
+            )
+            attempts.append(Attempt(provider=link.provider, status=refusal.status, detail=detail))
             continue
         attempt, ranking, blamed = await _attempt(providers[link.provider], query, breakers, clock)
         attempts.append(attempt)
@@ -118,11 +121,6 @@ async def search_providers(
     web_attempts = [attempt for attempt in attempts if attempt.provider != LOCAL]
     failed = all(attempt.status != "empty" for attempt in web_attempts or attempts)
     return SearchOutcome(tuple(attempts), failure=_failure_message(attempts) if failed else None)
-
-
-def _skipped_attempt(link: ChainLink, refusal: Attempt) -> Attempt:
-    detail = f"skipped: {refusal.provider}, which shows the same index, was {refusal.status}"
-    return Attempt(provider=link.provider, status=refusal.status, detail=detail)
 
 
 def _failure_message(attempts: Sequence[Attempt]) -> str:

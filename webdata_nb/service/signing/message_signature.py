@@ -91,7 +91,10 @@ def signature_headers(signatures: Iterable[MessageSignature]) -> dict[str, str]:
 def signature_input_of(components: Iterable[CoveredComponent], parameters: Parameters) -> str:
     """Return the value of ``@signature-params`` (RFC 9421, 2.3)."""
     identifiers = " ".join(component.identifier for component in components)
-    written = "".join(f";{name}={_item(value)}" for name, value in parameters.items())
+    written = "".join(
+        f";{name}={value if isinstance(value, int) else string_item(value)}"
+        for name, value in parameters.items()
+    )
     return f"({identifiers}){written}"
 
 
@@ -109,10 +112,6 @@ def byte_sequence(content: bytes) -> str:
 def string_item(text: str) -> str:
     """Return a string of structured fields; raises `ValueError`."""
     return '"' + _TO_ESCAPE.sub(r"\\\1", _checked(text)) + '"'
-
-
-def _item(value: int | str) -> str:
-    return str(value) if isinstance(value, int) else string_item(value)
 
 
 def _checked(text: str) -> str:

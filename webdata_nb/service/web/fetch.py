@@ -142,8 +142,10 @@ class Fetcher:
         """
         limits = request.limits or self._limits
         timeout_s = limits.timeout_s if request.timeout_s is None else request.timeout_s
+        if self._session is None:
+            raise _not_open()
         follower = RedirectFollower(
-            request, session=self._open_session(), check_hop=self._check_hop, limits=limits
+            request, session=self._session, check_hop=self._check_hop, limits=limits
         )
         try:
             async with asyncio.timeout(timeout_s) as deadline:
@@ -191,11 +193,6 @@ class Fetcher:
         elif self._proxy is not None:
             # The proxy resolves names itself. Addresses that this host knows are checked anyway.
             await self._open_resolver().known_addresses(target.host, target.port)
-
-    def _open_session(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            raise _not_open()
-        return self._session
 
     def _open_resolver(self) -> Resolver:
         if self._resolver is None:

@@ -30,6 +30,7 @@ from webdata_nb.service.web.request import (
     FetchLimits,
     FetchRequest,
     Redirect,
+    decode_header,
     exchange_of,
     format_seconds,
 )
@@ -376,7 +377,10 @@ class RedirectFollower:
 
     async def _read(self, response: aiohttp.ClientResponse) -> FetchedResponse | _RedirectReply:
         headers = _header_lines(response.raw_headers, self._limits.header_bytes)
-        target = self._redirect_target(response)
+        target = None
+        if self._request.follow_redirects:
+            location = _location(response.raw_headers)
+            target = redirect_target(self._url, response.status, location)
         if target is not None:
             await self._record_redirect(response)
             self._credentials.add_cookies(response.headers.getall("Set-Cookie", ()), response.url)
@@ -434,7 +438,9 @@ class RedirectFollower:
         if visit in self._visited:
             raise FetchError("redirects", f"The page redirects in a circle, to {self._url!r}.")
         self._visited.add(visit)
-        if self._request.accept != ACCEPT_PAGES and not _has_header(headers, "accept"):
+        if self._request.accept != ACCEPT_PAGES and not any(
+            name.lower() == "accept" for name in headers
+        ):
             headers["Accept"] = self._request.accept
         validators = self._request.validators
         if validators is not None and validators.url == self._url:
@@ -457,11 +463,6 @@ class RedirectFollower:
             return None
         return target
 
-    def _redirect_target(self, response: aiohttp.ClientResponse) -> str | None:
-        if not self._request.follow_redirects:
-            return None
-        return redirect_target(self._url, response.status, _location(response.raw_headers))
-
     def _follow(self, reply: _RedirectReply) -> None:
         self._hops.append(Redirect(self._url, reply.status))
         if len(self._hops) > self._limits.redirects:
@@ -471,13 +472,10 @@ class RedirectFollower:
             self._method, self._request_body = "GET", None
         before, after = split_url(self._url), split_url(reply.target)
         if (before.scheme, before.authority) != (after.scheme, after.authority):
-            self._leave_origin()
+            if self._request_body is not None:
+                raise FetchError("redirects", "The answer would take the request's body elsewhere.")
+            self._credentials.drop()
         self._url = reply.target
-
-    def _leave_origin(self) -> None:
-        if self._request_body is not None:
-            raise FetchError("redirects", "The answer would take the request's body elsewhere.")
-        self._credentials.drop()
 
     def _response(
         self,
@@ -538,23 +536,12 @@ def _request_url(target: UrlParts) -> URL:
     )
 
 
-def _has_header(headers: Mapping[str, str], header: str) -> bool:
-    return any(name.lower() == header for name in headers)
-
-
 def _header_lines(
     raw: tuple[tuple[bytes, bytes], ...], max_bytes: int
 ) -> tuple[tuple[str, str], ...]:
     if sum(len(name) + len(value) for name, value in raw) > max_bytes:
         raise FetchError("protocol", f"The response headers are larger than {max_bytes:,} bytes.")
-    return tuple((name.decode("latin-1").lower(), _decode_header(value)) for name, value in raw)
-
-
-def _decode_header(value: bytes) -> str:
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return value.decode("latin-1")
+    return tuple((name.decode("latin-1").lower(), decode_header(value)) for name, value in raw)
 
 
 def _location(raw: tuple[tuple[bytes, bytes], ...]) -> str | None:

@@ -263,3 +263,11 @@ class FetchedResponse:
 def format_seconds(seconds: float) -> str:
     """Format a timeout as it was given, although some milliseconds have passed."""
     return f"{round(seconds, 1) or seconds:g}"
+
+
+def decode_header(value: bytes) -> str:
+    """Return the text of a header, which is UTF-8 or else Latin-1."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")

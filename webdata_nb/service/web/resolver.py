@@ -177,7 +177,9 @@ class Resolver(AbstractResolver):
             message = f"The name server gave no answer for {host!r} within {LOOKUP_TIMEOUT_S:g} s."
             return _LookupResult(self._expiry(), problem=message, timed_out=True)
         except (OSError, UnicodeError) as exc:
-            message = self._unknown_host_message(host, f"could not be found ({_reason(exc)})")
+            system_reason = exc.strerror if isinstance(exc, OSError) else None
+            reason = system_reason or "it is not a host name"
+            message = self._unknown_host_message(host, f"could not be found ({reason})")
             return _LookupResult(self._expiry(), problem=message)
         if not addresses:
             return _LookupResult(
@@ -213,14 +215,16 @@ def _look_up_in_thread(
 ) -> None:
     """Look up a name and set the result of a future of the loop."""
     try:
-        settle = partial(_settle, future, _system_addresses(host), None)
+        entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        addresses = [str(address[0]) for *_, address in entries]
+        finish = partial(_set_addresses, future, addresses, None)
     except (OSError, UnicodeError) as exc:
-        settle = partial(_settle, future, [], exc)
+        finish = partial(_set_addresses, future, [], exc)
     with contextlib.suppress(RuntimeError):  # the loop is closed
-        loop.call_soon_threadsafe(settle)
+        loop.call_soon_threadsafe(finish)
 
 
-def _settle(
+def _set_addresses(
     future: asyncio.Future[list[str]], addresses: list[str], error: Exception | None
 ) -> None:
     if future.done():
@@ -231,17 +235,8 @@ def _settle(
         future.set_exception(error)
 
 
-def _system_addresses(host: str) -> list[str]:
-    entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    return [str(address[0]) for *_, address in entries]
-
-
 def _no_address_message(host: str) -> str:
     return (
         f"The host {host!r} has no address that this service may reach: its name cannot be "
         "resolved, or the network policy does not allow where it leads."
     )
-
-
-def _reason(exc: OSError | UnicodeError) -> str:
-    return exc.strerror if isinstance(exc, OSError) and exc.strerror else "it is not a host name"

@@ -153,17 +153,15 @@ class _Deflate:
             if len(data) < len(b"\x78\x9c"):
                 self._pending = data
                 return
-            self._stream = zlib.decompressobj(_deflate_window(data))
+            # Some servers send deflate without the header of zlib.
+            checked = int.from_bytes(data[:2], "big") % 31 == 0
+            has_header = data[0] & 0x0F == zlib.DEFLATED and checked
+            self._stream = zlib.decompressobj(zlib.MAX_WBITS if has_header else -zlib.MAX_WBITS)
         if not self._stream.eof:
             _inflate(self._stream, data, self.output)
 
     def is_complete(self) -> bool:
         return self._stream is not None and self._stream.eof
-
-
-def _deflate_window(start: bytes) -> int:
-    has_header = start[0] & 0x0F == zlib.DEFLATED and int.from_bytes(start[:2], "big") % 31 == 0
-    return zlib.MAX_WBITS if has_header else -zlib.MAX_WBITS
 
 
 class _BrotliStream(Protocol):
@@ -205,17 +203,16 @@ class _Zstd:
 
     def feed(self, data: bytes) -> None:
         while data or (self._frame is not None and not self._frame.needs_input):
-            frame = self._frame = self._frame or self._next_frame()
+            if self._frame is None:
+                self._frames += 1
+                if self._frames > _MAX_ZSTD_FRAMES:
+                    raise zstd.ZstdError(f"more than {_MAX_ZSTD_FRAMES} frames")
+                self._frame = zstd.ZstdDecompressor(options=_ZSTD_OPTIONS)
+            frame = self._frame
             self.output.write(frame.decompress(data, self.output.max_chunk()))
             data = b""
             if frame.eof:
                 self._frame, data = None, frame.unused_data
-
-    def _next_frame(self) -> zstd.ZstdDecompressor:
-        self._frames += 1
-        if self._frames > _MAX_ZSTD_FRAMES:
-            raise zstd.ZstdError(f"more than {_MAX_ZSTD_FRAMES} frames")
-        return zstd.ZstdDecompressor(options=_ZSTD_OPTIONS)
 
     def is_complete(self) -> bool:
         return self._frame is None
@@ -374,18 +371,16 @@ class ResponseBody:
         codings = parse_content_codings(self._response.headers.getall("Content-Encoding", ()))
         if not codings:
             self._wire_limit = min(self._wire_limit, self._decoded_limit)
-        if self._declared_length() > self._wire_limit:
-            raise self._too_large()
+        # Responses that never have a body may declare a length too.
+        if not self._response.content.at_eof():
+            declared_length = self._response.content_length or 0
+            if declared_length > self._wire_limit:
+                raise self._too_large()
         return await (self._read_encoded(codings) if codings else self._read_plain())
 
     def as_sent(self) -> bytes:
         """Return what was received so far; used with `retain`."""
         return b"".join(self._retained or ())
-
-    def _declared_length(self) -> int:
-        """Return the Content-Length; responses that never have a body may send one too."""
-        has_body = not self._response.content.at_eof()
-        return (self._response.content_length or 0) if has_body else 0
 
     async def _read_chunk(self) -> bytes:
         """Return the next bytes; none at the end of the body."""
@@ -500,7 +495,9 @@ class ResponseReader(ResponseHandler):
             self._follows_bodiless and self._head == b"" and data[:5] != _START[: len(data)]
         )
         if data and (self._is_complete or is_body_of_last):
-            self._drop_connection()  # the next request is sent again on another one
+            self.force_close()
+            if self.transport is not None:
+                self.transport.close()  # the next request is sent again on another connection
             return
         while self._head is not None:
             received = self._head + data
@@ -538,11 +535,6 @@ class ResponseReader(ResponseHandler):
         if body or (has_no_body and _ANNOUNCES_BODY.search(head)):
             self.force_close()
         return b""
-
-    def _drop_connection(self) -> None:
-        self.force_close()
-        if self.transport is not None:
-            self.transport.close()
 
 
 def _is_interim(head: bytes) -> bool:

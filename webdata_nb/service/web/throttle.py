@@ -265,7 +265,10 @@ class HostThrottle:
             yield 0.0
             return
         if is_queue_too_long(queue.length, delay_s):
-            raise _queue_too_long(host, queue.length, delay_s)
+            raise HostPaused(
+                "timeout",
+                f"{host} asks for {delay_s:g} s between requests, and {queue.length} are in line.",
+            )
         with ExitStack() as stack:
             queued_at = self._clock()
             spacing_s = max(delay_s, queue.history.pause_s) * self._pacing.replicas
@@ -431,7 +434,9 @@ class HostThrottle:
                 await queue.slots.reserve(max(delay_s, queue.history.pause_s))
                 spaced_s += self._clock() - started
                 continue
-            sleep_s = self._sleep_s(decision)
+            sleep_s = decision.wait_s
+            if self._pacing.is_shared:
+                sleep_s = min(sleep_s, _MAX_SLEEP_S)
             if decision.reason != "spacing":
                 if decision.wait_s > max_wait_s or queue.history.must_give_up(decision):
                     raise _host_paused(host, decision, queue.history)
@@ -445,10 +450,6 @@ class HostThrottle:
             queue.history = queue.history.after_start(self._clock())
             queue.slots.after_start()
         return decision.is_trial, spaced_s
-
-    def _sleep_s(self, decision: StartDecision) -> float:
-        """Return how long to sleep before the next decision."""
-        return min(decision.wait_s, _MAX_SLEEP_S) if self._pacing.is_shared else decision.wait_s
 
 
 def _decide_shared(queue: _HostQueue, now: float, delay_s: float) -> StartDecision:
@@ -483,12 +484,6 @@ def _queue_timeout(host: str, waited_s: float, requests_ahead: int) -> HostPause
         "timeout",
         f"{host} had no turn for this page within {math.ceil(waited_s)} s; "
         f"{requests_ahead} were ahead.",
-    )
-
-
-def _queue_too_long(host: str, length: int, delay_s: float) -> HostPaused:
-    return HostPaused(
-        "timeout", f"{host} asks for {delay_s:g} s between requests, and {length} are in line."
     )
 
 

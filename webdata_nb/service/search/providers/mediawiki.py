@@ -42,7 +42,7 @@ class Mediawiki(SearchApiDefaults):
 
     def build_request(self, query: SearchQuery, number: int, access: Access) -> ProviderRequest:
         """Build a GET request; `siteinfo` adds the URL format of the wiki's pages to the reply."""
-        size = _size(query)
+        size = min(MAX_LIMIT, query.num_results)
         url = access.url or self.url
         return ProviderRequest(
             with_parameters(
@@ -92,10 +92,6 @@ def _problem_of_code(code: str) -> ProviderProblem:
         return ProviderProblem("error", "it reported an error")
     # Other codes name the invalid parameter, such as cirrussearch-query-too-long and badvalue.
     return QueryRefused("it reported an error in the query")
-
-
-def _size(query: SearchQuery) -> int:
-    return min(MAX_LIMIT, query.num_results)
 
 
 def _page_url(general: dict[str, Any], title: str) -> str:
