@@ -12,7 +12,7 @@ from webdata_nb.pacing.retry_policies import BackoffPolicy
 from webdata_nb.page.errors import FetchError
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
 from webdata_nb.service.web import throttle as throttle_module
-from webdata_nb.service.web.throttle import HostThrottle, Throttle
+from webdata_nb.service.web.throttle import HostThrottle
 
 FAILURES = 3
 POLICY = HostPolicy(BackoffPolicy(1.0, 8.0), BreakerPolicy(10.0, 60.0, threshold=FAILURES))
@@ -49,7 +49,7 @@ class Time:
 class StartLog:
     """Requests slots and records when they start."""
 
-    def __init__(self, throttle: Throttle, time: Time) -> None:
+    def __init__(self, throttle: HostThrottle, time: Time) -> None:
         self._throttle = throttle
         self._time = time
         self.starts: list[tuple[str, float]] = []

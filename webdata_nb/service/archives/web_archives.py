@@ -54,7 +54,7 @@ from webdata_nb.service.web.egress_policy import is_local_host
 from webdata_nb.service.web.fetch import Fetcher
 from webdata_nb.service.web.polite_fetcher import TRANSIENT_KINDS
 from webdata_nb.service.web.request import FetchedResponse, FetchLimits, FetchRequest
-from webdata_nb.service.web.throttle import Throttle
+from webdata_nb.service.web.throttle import HostThrottle
 
 _MIB: Final = 1024 * 1024
 INDEX_LIMITS: Final = FetchLimits(wire_bytes=32 * _MIB, decoded_bytes=64 * _MIB, redirects=0)
@@ -132,7 +132,7 @@ class ArchiveClient:
 
     name: str
     fetcher: Fetcher
-    throttle: Throttle
+    throttle: HostThrottle
     patience_s: float = MAX_RETRY_AFTER_S
 
     async def get(
@@ -584,7 +584,7 @@ class WebArchives:
         source: ArchiveSource,
         access: Callable[[str], Access],
         fetcher_for: Callable[[str], Fetcher],
-        throttle: Throttle,
+        throttle: HostThrottle,
         *,
         patience_s: float | None = None,
     ) -> WebArchive:

@@ -46,7 +46,7 @@ from webdata_nb.service.web.fetch import FetchedResponse, Fetcher, FetchRequest
 from webdata_nb.service.web.forward_proxy import ForwardProxy, SubresourceThrottle, TrafficLimits
 from webdata_nb.service.web.request import format_seconds
 from webdata_nb.service.web.resolver import Lookup
-from webdata_nb.service.web.throttle import Throttle
+from webdata_nb.service.web.throttle import HostThrottle
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext
@@ -84,7 +84,7 @@ class Browser:
         See `ForwardProxy`.
     user_agent : str, optional
         The user agent unless a device or a header sets one; by default the browser's own.
-    throttle : Throttle, optional
+    throttle : HostThrottle, optional
         Paces the requests for subresources; None for no limit.
 
     Examples
@@ -113,7 +113,7 @@ class Browser:
         upstream: str | None = None,
         ca_bundle: Path | None = None,
         user_agent: str | None = None,
-        throttle: Throttle | None = None,
+        throttle: HostThrottle | None = None,
     ) -> None:
         self._fetcher, self._throttle = fetcher, throttle
         self._defaults = {} if user_agent is None else {"user_agent": user_agent}

@@ -35,7 +35,7 @@ from webdata_nb.service.creatives.source import (
     SourceFetchers,
 )
 from webdata_nb.service.errors import MissingSetting, SourceError
-from webdata_nb.service.web.throttle import HostThrottle, Throttle
+from webdata_nb.service.web.throttle import HostThrottle
 
 _NO_SOURCE: Final = (
     "no source of creatives is chosen: set creatives_source (WEBDATA_CREATIVES_SOURCE) to "
@@ -57,7 +57,7 @@ _NO_TOKEN: Final = (
 class SourceFactory:
     """Creates a source for each call; `delay_s` is the least time between requests to Google."""
 
-    throttle: Throttle = field(default_factory=HostThrottle)
+    throttle: HostThrottle = field(default_factory=HostThrottle)
     delay_s: float = google.MIN_DELAY_S
     overload_pause_s: float = OVERLOAD_PAUSE_S
 

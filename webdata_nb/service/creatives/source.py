@@ -31,7 +31,7 @@ from webdata_nb.service.errors import (
 )
 from webdata_nb.service.foreign_services import ErrorReply, has_error, is_error, read_error
 from webdata_nb.service.web.fetch import FetchedResponse, Fetcher, FetchLimits, FetchRequest
-from webdata_nb.service.web.throttle import Throttle
+from webdata_nb.service.web.throttle import HostThrottle
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ class SourceClient:
 
     source: str
     fetchers: SourceFetchers
-    throttle: Throttle
+    throttle: HostThrottle
     deadline: CallDeadline
     delay_s: float = 0.0
     overload_pause_s: float = OVERLOAD_PAUSE_S

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 import orjson
 
@@ -37,10 +37,8 @@ def is_partial(job: JobRecord) -> bool:
     return job.state is not JobStatus.COMPLETED
 
 
-class ExportRows(Protocol):
-    """Stored rows in batches; each iteration starts at the first row."""
-
-    def __aiter__(self) -> AsyncIterator[Sequence[bytes]]: ...
+ExportRows: TypeAlias = AsyncIterable[Sequence[bytes]]
+"""Stored rows in batches; each iteration starts at the first row."""
 
 
 class StoredRows(ExportRows):

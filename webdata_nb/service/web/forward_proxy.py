@@ -33,7 +33,7 @@ from webdata_nb.service.runtime.fair_scheduler import current_account, on_behalf
 from webdata_nb.service.web.egress_policy import EgressPolicy, is_ip_address
 from webdata_nb.service.web.polite_fetcher import OVERLOAD_STATUS
 from webdata_nb.service.web.resolver import Lookup, Resolver
-from webdata_nb.service.web.throttle import Throttle
+from webdata_nb.service.web.throttle import HostThrottle
 from webdata_nb.service.web.tls import TlsInterceptor, tls_context
 
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -186,7 +186,7 @@ class SubresourceThrottle:
 
     Attributes
     ----------
-    throttle : Throttle
+    throttle : HostThrottle
         The throttle of all hosts.
     host : str
         The page's own host.
@@ -196,7 +196,7 @@ class SubresourceThrottle:
         Longest wait of a subresource.
     """
 
-    throttle: Throttle
+    throttle: HostThrottle
     host: str
     delay_s: float = 0.0
     max_wait_s: float = 5.0

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from webdata_nb.service.signing.request_signer import RequestSigner
     from webdata_nb.service.web.fetch import Fetcher
     from webdata_nb.service.web.request import AllowHop, FetchedResponse, FetchRequest
-    from webdata_nb.service.web.throttle import Throttle
+    from webdata_nb.service.web.throttle import HostThrottle
 
 
 HEARTBEAT_S: Final = 0.5
@@ -202,7 +202,7 @@ class PoliteFetcher(ResponseSource):
     def __init__(
         self,
         fetcher: Fetcher,
-        throttle: Throttle,
+        throttle: HostThrottle,
         suspensions: SuspensionDetector | None = None,
         *,
         signer: RequestSigner | None = None,
@@ -246,7 +246,7 @@ class PoliteFetcher(ResponseSource):
         Raises
         ------
         FetchError
-            As `Fetcher.fetch` and `Throttle.slot` do.
+            As `Fetcher.fetch` and `HostThrottle.slot` do.
         """
         while True:
             try:

@@ -10,11 +10,11 @@ import math
 import random
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from webdata_nb.pacing.circuit_breaker import CLOSED, Circuit
 from webdata_nb.pacing.host_pacing import (
@@ -119,79 +119,6 @@ _MAX_SLEEP_S: Final = 1.0
 HistoryChange = Callable[[HostHistory, float], HostHistory]
 
 
-class Throttle(Protocol):
-    """Grants requests to hosts."""
-
-    def slot(
-        self, host: str, *, delay_s: float = 0.0, max_wait_s: float = MAX_WAIT_S
-    ) -> AbstractAsyncContextManager[float]:
-        """Wait until a request to a host may start, and send it inside the `async with` block.
-
-        The block receives the seconds spent in the queue: behind other requests, and for the
-        distance between requests. They do not count towards `max_wait_s`.
-
-        A request made inside the block of a slot at the same host, such as one for robots.txt on
-        the way to a redirect's target, does not join the queue: it would wait for itself.
-
-        Parameters
-        ----------
-        host : str
-            The host with its port, so that servers on one machine do not wait for each other.
-        delay_s : float
-            Least seconds between the starts of two requests (robots.txt's Crawl-delay).
-        max_wait_s : float
-            Longest wait for a host that asked for a pause or that has failed. The queue has a
-            deadline of its own, `queue_limit_s`, and a queue of more than an hour is not joined.
-
-        Raises
-        ------
-        FetchError
-            Of kind ``timeout``, at once if the host's pause or queue is too long, and when the
-            deadline in the queue has passed; of kind ``host_unavailable``, at once, if the host
-            has failed too often.
-        """
-        ...
-
-    async def wait_unqueued(self, host: str, *, delay_s: float = 0.0, max_wait_s: float) -> None:
-        """Wait until a request that belongs to a page under way may start, outside the queue.
-
-        Parameters
-        ----------
-        host : str
-            The host.
-        delay_s : float
-            Least seconds since the last start of a request.
-        max_wait_s : float
-            Longest wait, for any reason.
-
-        Raises
-        ------
-        FetchError
-            At once, as `slot` does, if the wait would be longer.
-        """
-        ...
-
-    async def report_overload(self, host: str, retry_after_s: float | None = None) -> None:
-        """Report an overload reply (429, 503). Without Retry-After it is also a failure."""
-        ...
-
-    async def report_failure(self, host: str) -> None:
-        """Report a failure of one page. It slows nothing down; many in a row are an outage."""
-        ...
-
-    async def report_error_reply(self, host: str) -> None:
-        """Report a server error (5xx) of one page.
-
-        It counts for the account that requested the page, and for all accounts once the pages of
-        another account have failed too: one account cannot make a host unavailable for others.
-        """
-        ...
-
-    async def report_success(self, host: str) -> None:
-        """Report a successful reply."""
-        ...
-
-
 @dataclass(slots=True)
 class _TrialSlot:
     """A slot that excludes all other requests to its host while it is active."""
@@ -219,7 +146,7 @@ class _HostQueue:
 
 
 class HostThrottle:
-    """A `Throttle` for one event loop, which may share the hosts' pacing with other processes.
+    """Grants requests to hosts, for one event loop; other processes may share the hosts' pacing.
 
     Each host has a first-in, first-out queue. `pacing.host_pacing` makes the decisions.
 
@@ -254,7 +181,31 @@ class HostThrottle:
     async def slot(
         self, host: str, *, delay_s: float = 0.0, max_wait_s: float = MAX_WAIT_S
     ) -> AsyncIterator[float]:
-        """Wait in the host's queue, and for its delay and pauses."""
+        """Wait until a request to a host may start, and send it inside the `async with` block.
+
+        The block receives the seconds spent in the queue: behind other requests, and for the
+        distance between requests. They do not count towards `max_wait_s`.
+
+        A request made inside the block of a slot at the same host, such as one for robots.txt on
+        the way to a redirect's target, does not join the queue: it would wait for itself.
+
+        Parameters
+        ----------
+        host : str
+            The host with its port, so that servers on one machine do not wait for each other.
+        delay_s : float
+            Least seconds between the starts of two requests (robots.txt's Crawl-delay).
+        max_wait_s : float
+            Longest wait for a host that asked for a pause or that has failed. The queue has a
+            deadline of its own, `queue_limit_s`, and a queue of more than an hour is not joined.
+
+        Raises
+        ------
+        FetchError
+            Of kind ``timeout``, at once if the host's pause or queue is too long, and when the
+            deadline in the queue has passed; of kind ``host_unavailable``, at once, if the host
+            has failed too often.
+        """
         queue = self._queue(host)
         max_wait_s -= await self._wait_for_own_circuit(host, queue, max_wait_s)
         if not queue.length and self._try_start(queue, delay_s) == START_NOW:
@@ -288,7 +239,22 @@ class HostThrottle:
             yield queued_s + spaced_s
 
     async def wait_unqueued(self, host: str, *, delay_s: float = 0.0, max_wait_s: float) -> None:
-        """Wait for the host's delay and pauses alone."""
+        """Wait until a request that belongs to a page under way may start, outside the queue.
+
+        Parameters
+        ----------
+        host : str
+            The host.
+        delay_s : float
+            Least seconds since the last start of a request.
+        max_wait_s : float
+            Longest wait, for any reason.
+
+        Raises
+        ------
+        FetchError
+            At once, as `slot` does, if the wait would be longer.
+        """
         queue = self._queues.get(host)
         if queue is None and delay_s <= 0:
             return  # A page may name any number of hosts: do not store unknown ones.
@@ -302,7 +268,7 @@ class HostThrottle:
                 await self._sleep(decision.wait_s)
 
     async def report_overload(self, host: str, retry_after_s: float | None = None) -> None:
-        """Pause the host's requests."""
+        """Report an overload reply (429, 503). Without Retry-After it is also a failure."""
         policy, random_fraction = self._policy, self._random_fraction()
         self._change(
             host,
@@ -312,12 +278,16 @@ class HostThrottle:
         )
 
     async def report_failure(self, host: str) -> None:
-        """Count a failure in the host's circuit breaker."""
+        """Report a failure of one page. It slows nothing down; many in a row are an outage."""
         policy = self._policy
         self._change(host, lambda history, now: history.after_failure(now, policy))
 
     async def report_error_reply(self, host: str) -> None:
-        """Count an error reply in the circuit breaker of the account, or of all accounts."""
+        """Report a server error (5xx) of one page.
+
+        It counts for the account that requested the page, and for all accounts once the pages of
+        another account have failed too: one account cannot make a host unavailable for others.
+        """
         queue, account, now = self._queue(host), current_account(), self._clock()
         circuit = queue.circuits.pop(account, CLOSED)
         if len(queue.circuits) >= _MAX_ACCOUNTS:
@@ -329,7 +299,7 @@ class HostThrottle:
             await self.report_failure(host)
 
     async def report_success(self, host: str) -> None:
-        """Shorten the host's pause, and reset its circuit breakers."""
+        """Report a successful reply."""
         queue = self._queues.get(host)
         if queue is not None:
             policy = self._policy

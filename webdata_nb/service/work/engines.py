@@ -49,7 +49,7 @@ from webdata_nb.service.store.spool import SpoolDirectory
 from webdata_nb.service.web.egress_policy import EgressPolicy, classify_address, is_local_host
 from webdata_nb.service.web.fetch import Fetcher
 from webdata_nb.service.web.polite_fetcher import PoliteFetcher
-from webdata_nb.service.web.throttle import Throttle
+from webdata_nb.service.web.throttle import HostThrottle
 from webdata_nb.service.work.stored_requests import crawl_request, search_request
 
 # Sessions whose search providers stay open between their searches.
@@ -99,7 +99,7 @@ class EgressRoutes:
         self,
         policy: EgressPolicy,
         user_agent: str,
-        throttle: Throttle,
+        throttle: HostThrottle,
         pages: PageScraper,
         upstream: Upstream = DIRECT,
         *,

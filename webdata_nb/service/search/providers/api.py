@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -166,17 +167,18 @@ class ProviderReply:
     body: bytes
 
 
-class SearchApi(Protocol):
-    """The HTTP API of one provider.
+class SearchApi(ABC):
+    """The HTTP API of one provider, with what most providers have in common.
 
     `url` is its default URL, empty where the settings must name one.
     """
 
     name: str
     url: str
-    needs_key: bool
-    rate_limit: RateLimitPolicy
+    needs_key = False
+    rate_limit = RateLimitPolicy()
 
+    @abstractmethod
     def build_request(
         self, query: SearchQuery, number: int, access: Access
     ) -> ProviderRequest | None:
@@ -185,30 +187,16 @@ class SearchApi(Protocol):
         Raises `QueryRefused` for a query that the provider does not support.
         """
 
+    @abstractmethod
     def parse_page(self, query: SearchQuery, number: int, reply: ProviderReply) -> ResultPage:
         """Parse a successful reply. Raises `ProviderProblem`."""
 
-    def parse_problem(self, reply: ProviderReply) -> ProviderProblem | None:
-        """Return the problem that a reply reports; None leaves it to `status_problem`."""
-
-    def parse_interval_s(self, reply: ProviderReply) -> float | None:
-        """Return the seconds between two requests, where the reply states a rate limit."""
-
-
-class SearchApiDefaults:
-    """What most providers have in common."""
-
-    needs_key = False
-    rate_limit = RateLimitPolicy()
-
-    def parse_problem(self, reply: ProviderReply) -> ProviderProblem | None:
-        """Return None: the status and the error in the body say it all."""
-        _ = reply
+    def parse_problem(self, reply: ProviderReply) -> ProviderProblem | None:  # noqa: ARG002
+        """Return the problem that a reply reports; None leaves it to its status and body."""
         return None
 
-    def parse_interval_s(self, reply: ProviderReply) -> float | None:
-        """Return None: replies state no rate limit."""
-        _ = reply
+    def parse_interval_s(self, reply: ProviderReply) -> float | None:  # noqa: ARG002
+        """Return the seconds between two requests, where the reply states a rate limit."""
         return None
 
 

@@ -13,7 +13,7 @@ from webdata_nb.service.search.providers.api import (
     ProviderReply,
     ProviderRequest,
     ResultPage,
-    SearchApiDefaults,
+    SearchApi,
     SearchQuery,
     api_key,
     member,
@@ -46,7 +46,7 @@ _LANGUAGES: Final = {
 }
 
 
-class Brave(SearchApiDefaults):
+class Brave(SearchApi):
     """Up to 20 results a page, ten pages; one request a second on the free plan."""
 
     name = "brave"

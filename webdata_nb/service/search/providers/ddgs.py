@@ -27,7 +27,7 @@ from webdata_nb.service.search.providers.api import (
     ProviderReply,
     ProviderRequest,
     ResultPage,
-    SearchApiDefaults,
+    SearchApi,
     SearchQuery,
     SearchResult,
     plain_text,
@@ -57,7 +57,7 @@ _MAX_PAGES: Final = 10
 _CAPTCHA_SIGNS: Final = (b"captcha", b"anomaly-modal", b"unusual traffic", b"are you a robot")
 
 
-class DdgsApi(SearchApiDefaults):
+class DdgsApi(SearchApi):
     """An `Api` by name and rate limit alone; its exchanges are the library's."""
 
     def __init__(self, backend: str) -> None:

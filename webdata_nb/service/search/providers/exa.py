@@ -9,7 +9,7 @@ from webdata_nb.service.search.providers.api import (
     ProviderReply,
     ProviderRequest,
     ResultPage,
-    SearchApiDefaults,
+    SearchApi,
     SearchQuery,
     api_key,
     json_request,
@@ -22,7 +22,7 @@ MAX_RESULTS: Final = 100
 _SNIPPET_CHARACTERS: Final = 300
 
 
-class Exa(SearchApiDefaults):
+class Exa(SearchApi):
     """Supports country and moderation, but no languages."""
 
     name = "exa"

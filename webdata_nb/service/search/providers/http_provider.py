@@ -165,7 +165,7 @@ class HttpProvider:
         return page
 
     async def send(self, request: ProviderRequest, *, echoes: Sequence[str] = ()) -> ProviderReply:
-        """Send one request in its turn. Raises `ProviderProblem` for an error reply.
+        """Send one request in its slot. Raises `ProviderProblem` for an error reply.
 
         An error reply may quote the texts in `echoes`, which the caller has sent.
         """

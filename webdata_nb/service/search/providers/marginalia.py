@@ -13,7 +13,7 @@ from webdata_nb.service.search.providers.api import (
     ProviderReply,
     ProviderRequest,
     ResultPage,
-    SearchApiDefaults,
+    SearchApi,
     SearchQuery,
     api_key,
     member,
@@ -26,7 +26,7 @@ MAX_COUNT: Final = 100
 PUBLIC_KEY: Final = "public"
 
 
-class Marginalia(SearchApiDefaults):
+class Marginalia(SearchApi):
     """Supports neither languages nor countries; results are under CC-BY-NC-SA 4.0."""
 
     name = "marginalia"

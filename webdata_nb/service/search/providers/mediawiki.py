@@ -13,7 +13,7 @@ from webdata_nb.service.search.providers.api import (
     ProviderRequest,
     QueryRefused,
     ResultPage,
-    SearchApiDefaults,
+    SearchApi,
     SearchQuery,
     SearchResult,
     member,
@@ -30,7 +30,7 @@ _SERVER_ERROR_CODES: Final = ("internal_api_error", "cirrussearch-backend-error"
 _MAXLAG_S: Final = 5
 
 
-class Mediawiki(SearchApiDefaults):
+class Mediawiki(SearchApi):
     """Needs no key. Sends one request at a time, as the terms of Wikimedia require.
 
     `{language}` in the URL is replaced by the query's language.

@@ -12,7 +12,7 @@ from webdata_nb.service.search.providers.api import (
     ProviderRequest,
     QueryRefused,
     ResultPage,
-    SearchApiDefaults,
+    SearchApi,
     SearchQuery,
     api_key,
     member,
@@ -27,7 +27,7 @@ PAGE_SIZE: Final = 10
 _PREFERENCE_BOOST: Final = 10
 
 
-class Mojeek(SearchApiDefaults):
+class Mojeek(SearchApi):
     """Language and country are preferences. Errors have HTTP status 200."""
 
     name = "mojeek"

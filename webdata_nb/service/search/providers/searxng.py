@@ -14,7 +14,7 @@ from webdata_nb.service.search.providers.api import (
     ProviderReply,
     ProviderRequest,
     ResultPage,
-    SearchApiDefaults,
+    SearchApi,
     SearchQuery,
     parse_json,
     parse_results,
@@ -30,7 +30,7 @@ _STATUS_BY_REASON: Final[tuple[tuple[re.Pattern[str], AttemptStatus], ...]] = (
 )
 
 
-class Searxng(SearchApiDefaults):
+class Searxng(SearchApi):
     """The instance whose URL the settings name; there is no default."""
 
     name = "searxng"

@@ -9,7 +9,7 @@ from webdata_nb.service.search.providers.api import (
     ProviderReply,
     ProviderRequest,
     ResultPage,
-    SearchApiDefaults,
+    SearchApi,
     SearchQuery,
     api_key,
     json_request,
@@ -22,7 +22,7 @@ MAX_NUM: Final = 100
 _MIN_NUM: Final = 10
 
 
-class Serper(SearchApiDefaults):
+class Serper(SearchApi):
     """Returns up to 100 results a page; it documents no parameter for safe search."""
 
     name = "serper"

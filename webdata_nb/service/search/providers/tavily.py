@@ -11,7 +11,7 @@ from webdata_nb.service.search.providers.api import (
     ProviderReply,
     ProviderRequest,
     ResultPage,
-    SearchApiDefaults,
+    SearchApi,
     SearchQuery,
     api_key,
     json_request,
@@ -53,7 +53,7 @@ _COUNTRY_NAMES: Final[dict[str, str]] = {
 }
 
 
-class Tavily(SearchApiDefaults):
+class Tavily(SearchApi):
     """Supports countries by name, but neither languages nor safe search."""
 
     name = "tavily"
