@@ -1,17 +1,80 @@
-"""Retry delays, and what is reported to the throttle."""
+"""Retry delays, suspensions of the process, and what is reported to the throttle."""
 
 from __future__ import annotations
+
+import asyncio
 
 import pytest
 
 from tests.site.server import Site
+from tests.wire.waiting import until
 from webdata_nb.pacing.circuit_breaker import BreakerPolicy
 from webdata_nb.pacing.host_pacing import HostPolicy
 from webdata_nb.page.errors import FetchError
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
-from webdata_nb.service.web.polite_fetcher import PageDeadline, PoliteFetcher, retry_delay_s
+from webdata_nb.service.web.polite_fetcher import (
+    RESTARTS,
+    SUSPENDED_AFTER_S,
+    PageDeadline,
+    PoliteFetcher,
+    SuspensionDetector,
+    retry_delay_s,
+)
 from webdata_nb.service.web.throttle import HostThrottle
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def test_gap_between_heartbeats_counts_as_suspension() -> None:
+    clock = Clock()
+    suspensions = SuspensionDetector(clock=clock)
+    clock.now += 3600.0  # not watched
+    with suspensions.watch() as watch:
+        assert not watch.interrupted
+        clock.now += SUSPENDED_AFTER_S
+        assert not watch.interrupted
+        clock.now += 35.0
+        assert watch.interrupted
+        assert watch.interrupted
+        with suspensions.watch() as later:
+            assert not later.interrupted
+            watch.reset()
+            assert not watch.interrupted
+
+
+async def test_event_loop_detects_suspension_only_while_watched() -> None:
+    clock = Clock()
+    suspensions = SuspensionDetector(clock=clock)
+    with suspensions.watch():
+        clock.now += 35.0
+        await until(lambda: suspensions.count == 1)
+    clock.now += 35.0
+    await asyncio.sleep(1.0)
+    assert suspensions.count == 1
+
+
+async def test_page_restarts_with_full_timeout_after_suspension_a_few_times() -> None:
+    clock = Clock()
+    suspensions = SuspensionDetector(clock=clock)
+    with suspensions.watch() as watch:
+        deadline = PageDeadline(30.0, clock=clock, watch=watch)
+        deadline.queued_s = 2.0
+        assert not deadline.restart_if_interrupted()
+        for _ in range(RESTARTS):
+            clock.now += 35.0
+            assert deadline.remaining_s == 0.0
+            assert deadline.restart_if_interrupted()
+            assert deadline.remaining_s == 30.0
+            assert not deadline.restart_if_interrupted()
+        clock.now += 35.0
+        assert not deadline.restart_if_interrupted()
 
 
 async def test_short_timeouts_of_callers_do_not_open_the_circuit(site: Site) -> None:
