@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-import brotli
+import brotli  # type: ignore[import-untyped]
 import pytest
 
 from tests.service.web.decompression_bombs import BOMBS, MIB
@@ -24,9 +24,6 @@ from webdata_nb.service.web.response_reader import (
     parse_content_codings,
     repair_head,
 )
-
-# type: ignore[import-untyped]  # it ships no types
-
 
 SLACK = 64 * 1024
 

@@ -8,9 +8,8 @@ writer of WARC files (`WarcWriter`).
 from __future__ import annotations
 
 from webdata_nb.service.archives.archive import Archive, Archives, UnusableArchive
-from webdata_nb.service.archives.archive_fetcher import ArchiveFetcher
+from webdata_nb.service.archives.archive_fetcher import ArchiveFetcher, DatedCaptures
 from webdata_nb.service.archives.cdx import CdxCapture, CdxQuery
-from webdata_nb.service.archives.dated_captures import DatedCaptures
 from webdata_nb.service.archives.warc_writer import RecordingSource, WarcWriter, partial_path
 from webdata_nb.service.archives.web_archives import (
     IndexPage,

@@ -125,7 +125,10 @@ def read_wacz(path: Path) -> WaczPackage:
     try:
         with _PackageFile(path) as file, zipfile.ZipFile(file) as package:
             windows = tuple(_wacz_windows(path, package))
-            _check_overlaps(path, windows)
+            in_order = sorted(windows, key=lambda window: window.start)
+            # A small package whose members share bytes could have millions of records.
+            if any(first.limit > second.start for first, second in pairwise(in_order)):
+                raise UnusableArchive(f"{path.name} is a damaged package (its WARC files overlap)")
             pages = tuple(_pages(package))
     except _DAMAGED as error:
         raise UnusableArchive(f"{path.name} is a damaged package ({error})") from None
@@ -158,13 +161,6 @@ def _wacz_windows(path: Path, package: zipfile.ZipFile) -> Iterator[WarcWindow]:
             if limit > size:
                 raise UnusableArchive(f"{path.name} is a damaged package (it is cut off)")
             yield WarcWindow(start, limit)
-
-
-def _check_overlaps(path: Path, windows: tuple[WarcWindow, ...]) -> None:
-    """Refuse members that share bytes: a small package could have millions of records."""
-    in_order = sorted(windows, key=lambda window: window.start)
-    if any(first.limit > second.start for first, second in pairwise(in_order)):
-        raise UnusableArchive(f"{path.name} is a damaged package (its WARC files overlap)")
 
 
 def _pages(package: zipfile.ZipFile) -> Iterator[str]:
@@ -468,7 +464,8 @@ def _first_page(file: BinaryIO, window: WarcWindow) -> str | None:
     for number, record in enumerate(WarcFile(file, window.start, window.limit).records()):
         if number == _MAX_START_RECORDS:
             return None
-        if record.kind in {"response", "resource"} and _may_be_page(record.url):
+        key = url_key(record.url) if record.kind in {"response", "resource"} else None
+        if key is not None and split_url(key).path != "/robots.txt":
             try:
                 head, _ = read_head(read_record(file, record.offset, window.limit))
             except (BrokenRecord, FetchError):
@@ -478,11 +475,6 @@ def _first_page(file: BinaryIO, window: WarcWindow) -> str | None:
             if is_redirect or (is_html and head.status < HTTPStatus.MULTIPLE_CHOICES):
                 return record.url
     return None
-
-
-def _may_be_page(url: str) -> bool:
-    key = url_key(url)
-    return key is not None and split_url(key).path != "/robots.txt"
 
 
 def _changed_text(path: Path) -> str:

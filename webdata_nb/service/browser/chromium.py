@@ -280,15 +280,20 @@ async def launch(
     executable = program or find_program() or Path(playwright.chromium.executable_path)
     if not executable.is_file():
         raise browser_missing()
+    arguments = list(_LAUNCH_ARGUMENTS)
+    if fingerprint is not None:  # for this key only; all other certificates are checked
+        arguments.append(f"--ignore-certificate-errors-spki-list={fingerprint}")
     try:
         return await playwright.chromium.launch(
             executable_path=executable,
-            args=[*_LAUNCH_ARGUMENTS, *_trust_option(fingerprint)],
+            args=arguments,
             # Each context has its credential; requests outside of a context get 407.
             proxy={"server": proxy_url},
             # The service's environment contains keys.
             env={"TMPDIR": tempfile.gettempdir(), **child_environment(_ENVIRONMENT)},
-            chromium_sandbox=_may_use_sandbox(),
+            # As root, Chromium starts only without its sandbox. For other users it runs with the
+            # sandbox or not at all.
+            chromium_sandbox=not hasattr(os, "geteuid") or os.geteuid() != 0,
             # After a crash, the driver may end before it removes its own folder.
             artifacts_dir=artifacts,
             timeout=LAUNCH_S * 1000,
@@ -305,12 +310,6 @@ def start_error(error: Exception) -> BrowserStartError:
     """Return the error of a start that anything but Chromium itself ended."""
     reason = str(error).strip().partition("\n")[0][:200] or type(error).__name__
     return BrowserStartError("render", f"the browser could not be started ({reason})")
-
-
-def _trust_option(fingerprint: str | None) -> tuple[str, ...]:
-    # For this key only; all other certificates are checked.
-    option = "--ignore-certificate-errors-spki-list"
-    return () if fingerprint is None else (f"{option}={fingerprint}",)
 
 
 def _first_line(error: PlaywrightError) -> str:
@@ -345,12 +344,6 @@ async def remove_profile(profile: Path) -> None:
             return
         await asyncio.to_thread(shutil.rmtree, profile, ignore_errors=True)
         await asyncio.sleep(0.05)
-
-
-def _may_use_sandbox() -> bool:
-    # As root, Chromium starts only without its sandbox. For other users it runs with the sandbox
-    # or not at all.
-    return not hasattr(os, "geteuid") or os.geteuid() != 0
 
 
 log = logging.getLogger(__name__)

@@ -87,7 +87,9 @@ class CursorSealer:
         """Return the sealer of a data directory; its secret is created once."""
         path = data_dir / "cursor.secret"
         if not path.exists():
-            _create_secret(path)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with suppress(FileExistsError):  # the first of two writers wins
+                create_private_file(path, secrets.token_bytes(_SECRET_BYTES))
         return cls(path.read_bytes())
 
     @classmethod
@@ -152,10 +154,3 @@ def _parse_body(body: bytes) -> ListingPosition:
     return ListingPosition(
         payload["c"], payload["p"], payload["f"], payload["l"], payload["e"], body[1:end]
     )
-
-
-def _create_secret(path: Path) -> None:
-    """Create a secret; the first of two writers wins."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with suppress(FileExistsError):
-        create_private_file(path, secrets.token_bytes(_SECRET_BYTES))

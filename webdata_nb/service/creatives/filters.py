@@ -71,7 +71,13 @@ def parse_region(text: str) -> GeoRegion | None:
         return None
     country = _lookup(name)
     if country is None:
-        raise BadInput(_unknown_region_message(name), loc=("body", "region"))
+        names = sorted({*_by_name(), *_ALIASES, ANYWHERE})
+        similar = difflib.get_close_matches(name, names, n=_MAX_SUGGESTIONS, cutoff=0.6)
+        hint = f"; similar: {', '.join(map(_display_name, similar))}" if similar else ""
+        raise BadInput(
+            f'must be "anywhere", an ISO 3166 code such as "DE", or the name of a country{hint}',
+            loc=("body", "region"),
+        )
     return country
 
 
@@ -119,13 +125,6 @@ def _normalize(text: str) -> str:
 
 def _lookup(name: str) -> GeoRegion | None:
     return _by_name().get(_ALIASES.get(name, name).casefold())
-
-
-def _unknown_region_message(name: str) -> str:
-    names = sorted({*_by_name(), *_ALIASES, ANYWHERE})
-    similar = difflib.get_close_matches(name, names, n=_MAX_SUGGESTIONS, cutoff=0.6)
-    hint = f"; similar: {', '.join(map(_display_name, similar))}" if similar else ""
-    return f'must be "anywhere", an ISO 3166 code such as "DE", or the name of a country{hint}'
 
 
 def _display_name(name: str) -> str:

@@ -71,7 +71,11 @@ class MetaAdLibrary:
         rows = body.get("data")
         if not isinstance(rows, list):
             raise SourceError(f"{NAME} replied in an unknown format")
-        return CreativesPage(tuple(_creative(row, query) for row in rows), _next_cursor(body))
+        # The URL in `next` is not used: it has the token.
+        paging = as_mapping(body.get("paging"))
+        after = as_mapping(paging.get("cursors")).get("after")
+        cursor = after if paging.get("next") and isinstance(after, str) else None
+        return CreativesPage(tuple(_creative(row, query) for row in rows), cursor)
 
     async def with_details(self, creative: AdCreative) -> AdCreative:
         """Return the creative unchanged: listings already contain all details."""
@@ -147,13 +151,6 @@ def _search_params(query: CreativesQuery) -> dict[str, str]:
         params["ad_delivery_date_min"] = query.first_day.isoformat()
         params["ad_delivery_date_max"] = query.last_day.isoformat()
     return params
-
-
-def _next_cursor(body: Mapping[str, Any]) -> str | None:
-    """Return the cursor of the next page; the URL in `next` is not used, it has the token."""
-    paging = as_mapping(body.get("paging"))
-    after = as_mapping(paging.get("cursors")).get("after")
-    return after if paging.get("next") and isinstance(after, str) else None
 
 
 def _creative(row: Any, query: CreativesQuery) -> AdCreative:

@@ -179,7 +179,8 @@ class ModelPageReader:
         if open_fields is not None and self.prompt is None:
             certain = _select_subject_fields(page.declared)
             open_fields = _remove_complete_fields(open_fields, certain)
-        hints = _declared_values(page.declared, open_fields)
+        names = () if open_fields is None else open_fields.properties
+        hints = {n: v for n, v in page.declared.data.items() if n in names and v is not None}
         task = ExtractionTask(self.prompt, open_fields, page.url, page.title, hints)
         answers: list[dict[str, Any]] = []
         if open_fields is None or open_fields.properties:
@@ -295,12 +296,6 @@ def _remove_complete_fields(schema: FieldSchema, extraction: Extraction) -> Fiel
 
     properties = {name: inner for name, inner in schema.properties.items() if is_open(name, inner)}
     return replace(schema, properties=properties, required=schema.required & set(properties))
-
-
-def _declared_values(declared: Extraction, schema: FieldSchema | None) -> dict[str, Any]:
-    """Return the declared values of the fields that the model fills."""
-    names = () if schema is None else schema.properties
-    return {n: v for n, v in declared.data.items() if n in names and v is not None}
 
 
 def _combine_sources(

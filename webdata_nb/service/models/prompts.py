@@ -113,7 +113,10 @@ class ExtractionTask:
 
     def messages(self, text: str, number: int, total: int) -> list[ChatMessage]:
         """Return the conversation about chunk `number`, counted from 1, of `total`."""
-        body = "\n".join((*self._declared_line(), text))
+        declared = orjson.dumps(dict(self.declared)).decode() if self.declared else ""
+        body = text
+        if 0 < len(declared) <= MAX_DECLARED_LENGTH:
+            body = f"Declared in the page's markup: {declared}\n{text}"
         delimiter = hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()[:24]
         part = f"\nThis is part {number} of {total} of the page." if total > 1 else ""
         page = f"[page {delimiter}]\n{body}\n[end of page {delimiter}]"
@@ -131,11 +134,6 @@ class ExtractionTask:
         lines += [f"Page address: {self.url}"] if self.url else []
         lines += [f"Page title: {self.title}"] if self.title else []
         return "\n".join(lines)
-
-    def _declared_line(self) -> tuple[str, ...]:
-        declared = orjson.dumps(dict(self.declared)).decode() if self.declared else ""
-        fits = 0 < len(declared) <= MAX_DECLARED_LENGTH
-        return (f"Declared in the page's markup: {declared}",) if fits else ()
 
 
 def correction_messages(

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from webdata_nb.contract.requests import FormatOptions, MarkdownMode, ScreenshotOptions
+from webdata_nb.contract.requests import FormatOptions, MarkdownMode
 from webdata_nb.service.browser.render_request import ScreenshotRequest
 
 _TAG: Final = re.compile(rb"</?([a-z][a-z0-9-]{0,30})")
@@ -159,7 +159,16 @@ def render_options(
 ) -> RenderOptions:
     """Return the render options of a request."""
     screenshot_options = None if options is None else options.screenshot
-    shot = _shot(screenshot_options) if SCREENSHOT in formats else None
+    shot = None
+    if SCREENSHOT in formats:
+        shot = ScreenshotRequest()
+        if screenshot_options is not None:
+            shot = ScreenshotRequest(
+                full_page=bool(screenshot_options.full_page)
+                or screenshot_options.capture == "full_page",
+                width=screenshot_options.width,
+                height=screenshot_options.height,
+            )
     return RenderOptions(render, wait_for, bool(mobile), mobile_device, shot)
 
 
@@ -173,10 +182,3 @@ def markdown_mode(options: FormatOptions | None) -> MarkdownMode | None:
     if options is None or options.markdown is None:
         return None
     return options.markdown.mode
-
-
-def _shot(options: ScreenshotOptions | None) -> ScreenshotRequest:
-    if options is None:
-        return ScreenshotRequest()
-    full = bool(options.full_page) or options.capture == "full_page"
-    return ScreenshotRequest(full_page=full, width=options.width, height=options.height)

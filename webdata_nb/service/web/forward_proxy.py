@@ -694,22 +694,18 @@ class ForwardProxy:
     async def _open_connection(self, target: UrlParts, *, is_tunnel: bool) -> Streams:
         """Connect to a target after all checks."""
         if self._upstream is None:
-            return await connect_to_address(await self._checked_addresses(target), target.port)
-        await self._check_for_upstream(target)
-        return await self._upstream.connect(target if is_tunnel else None)
-
-    async def _checked_addresses(self, target: UrlParts) -> tuple[str, ...]:
-        if not is_ip_address(target.host):
-            return await self._resolver.addresses(target.host, target.port)
-        self._policy.check_address(target.host, target.port)
-        return (target.host,)
-
-    async def _check_for_upstream(self, target: UrlParts) -> None:
+            if is_ip_address(target.host):
+                self._policy.check_address(target.host, target.port)
+                addresses: tuple[str, ...] = (target.host,)
+            else:
+                addresses = await self._resolver.addresses(target.host, target.port)
+            return await connect_to_address(addresses, target.port)
         # The upstream proxy decides on names that are unknown here, as with the fetcher.
         if is_ip_address(target.host):
             self._policy.check_address(target.host, target.port)
         else:
             await self._resolver.known_addresses(target.host, target.port)
+        return await self._upstream.connect(target if is_tunnel else None)
 
     def _forwarded_request(self, head: HttpHead, target: UrlParts) -> bytes:
         path = target.path if target.query is None else f"{target.path}?{target.query}"

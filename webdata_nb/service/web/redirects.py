@@ -385,7 +385,9 @@ class RedirectFollower:
             await self._record_redirect(response)
             self._credentials.add_cookies(response.headers.getall("Set-Cookie", ()), response.url)
             return _RedirectReply(response.status, headers, target)
-        refused = self._refusal(response.status, headers)
+        refuse, refused = self._request.refuse_headers, None
+        if refuse is not None and HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
+            refused = refuse(self._url, headers)
         if refused is not None or not self._request.read_body:
             return self._response(response.status, headers, refused=refused)
         fetched = self._response(response.status, headers, await self._read_body(response))
@@ -426,11 +428,6 @@ class RedirectFollower:
                 self._url, response, body, self._requested_at, is_truncated=is_truncated
             )
             await self._request.record(exchange)
-
-    def _refusal(self, status: int, headers: tuple[tuple[str, str], ...]) -> str | None:
-        refuse = self._request.refuse_headers
-        is_success = HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
-        return refuse(self._url, headers) if refuse is not None and is_success else None
 
     def _headers(self, url: URL) -> dict[str, str] | None:
         headers = self._credentials.headers_for(url)

@@ -215,9 +215,7 @@ def _look_up_in_thread(
 ) -> None:
     """Look up a name and set the result of a future of the loop."""
     try:
-        entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-        addresses = [str(address[0]) for *_, address in entries]
-        finish = partial(_set_addresses, future, addresses, None)
+        finish = partial(_set_addresses, future, _system_addresses(host), None)
     except (OSError, UnicodeError) as exc:
         finish = partial(_set_addresses, future, [], exc)
     with contextlib.suppress(RuntimeError):  # the loop is closed
@@ -233,6 +231,11 @@ def _set_addresses(
         future.set_result(addresses)
     else:
         future.set_exception(error)
+
+
+def _system_addresses(host: str) -> list[str]:
+    entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    return [str(address[0]) for *_, address in entries]
 
 
 def _no_address_message(host: str) -> str:

@@ -158,7 +158,10 @@ class _ClientAdapter:
     ) -> SimpleNamespace:
         """Send a request on the event loop and wait for its reply."""
         address = with_parameters(self._with_own_host(url), **(params or {}))
-        headers = {**self._headers, **self._cookie_header()}
+        headers = dict(self._headers)
+        if self._cookies:
+            cookies = SimpleCookie(self._cookies).items()
+            headers["Cookie"] = "; ".join(f"{name}={morsel.value}" for name, morsel in cookies)
         body = None
         if data is not None:
             headers["Content-Type"] = "application/x-www-form-urlencoded"
@@ -187,12 +190,6 @@ class _ClientAdapter:
             return url
         configured, original = urlsplit(self._url), urlsplit(url)
         return urlunsplit((configured.scheme, configured.netloc, original.path, original.query, ""))
-
-    def _cookie_header(self) -> dict[str, str]:
-        if not self._cookies:
-            return {}
-        jar = SimpleCookie(self._cookies)
-        return {"Cookie": "; ".join(f"{name}={morsel.value}" for name, morsel in jar.items())}
 
 
 def _search(backend: str, client: _ClientAdapter, query: SearchQuery, number: int) -> ResultPage:

@@ -171,7 +171,11 @@ class HttpProvider:
         """
         await self._queue.wait_for_start()
         async with self._queue.slot():
-            reply = _to_reply(await self._fetch(request))
+            response = await self._fetch(request)
+        headers: dict[str, str] = {}
+        for name, value in response.headers:
+            headers.setdefault(name, value)
+        reply = ProviderReply(response.status, headers, response.body)
         interval_s = self._api.parse_interval_s(reply)
         if interval_s is not None:
             self._queue.interval_s = interval_s
@@ -232,10 +236,3 @@ class HttpProvider:
             if request.host_from_query and status == "error":
                 raise QueryRefused(f"{message}: {_UNKNOWN_LANGUAGE}") from None
             raise ProviderProblem(status, message) from None
-
-
-def _to_reply(response: FetchedResponse) -> ProviderReply:
-    headers: dict[str, str] = {}
-    for name, value in response.headers:
-        headers.setdefault(name, value)
-    return ProviderReply(response.status, headers, response.body)

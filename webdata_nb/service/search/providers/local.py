@@ -25,12 +25,6 @@ UNREACHABLE: Final = "[site unreachable at its last visit]"
 """Begins the snippet of a page whose site could not be reached when it was last visited."""
 
 
-def _snippet(match: TextMatch) -> str:
-    """Return the snippet on one line, marked where the site could not be reached."""
-    words = match.snippet.split()
-    return " ".join([UNREACHABLE, *words] if match.unreachable else words)
-
-
 class LocalProvider:
     """Full-text search (BM25) over the stored pages of the account."""
 
@@ -48,7 +42,12 @@ class LocalProvider:
             hits = await self._find(query)
         except StoreUnavailable as error:
             raise ProviderProblem("error", str(error)) from None
-        results = (SearchResult(hit.url, hit.title, _snippet(hit)) for hit in hits)
+        results = []
+        for hit in hits:
+            words = hit.snippet.split()
+            if hit.unreachable:
+                words.insert(0, UNREACHABLE)
+            results.append(SearchResult(hit.url, hit.title, " ".join(words)))
         return ResultPage(tuple(results), has_more=False)
 
     async def _find(self, query: SearchQuery) -> list[TextMatch]:
