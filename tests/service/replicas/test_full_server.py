@@ -38,7 +38,7 @@ CRAWLS: Final = 2
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "FRESH_S", 0.0)
-    monkeypatch.setattr(retry, "POLICY", BackoffPolicy(0.1, 0.2))
+    monkeypatch.setattr(retry, "STORE", BackoffPolicy(0.1, 0.2))
 
 
 @pytest.fixture
