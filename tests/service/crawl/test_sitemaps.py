@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.requirements import require
 from tests.service.conftest import Api, open_service
 from tests.site.server import Site
-from webdata_nb.page.documents import sitemap as reading
+from webdata_nb.page import sitemap as reading
 from webdata_nb.service.crawl.sitemaps import SitemapSeeds
 from webdata_nb.service.store.records import UrlOutcome
 

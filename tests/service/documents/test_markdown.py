@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from tests.service.documents.text_documents import links_of, scrape_text
-from webdata_nb.page.documents.front_matter import split_front_matter
-from webdata_nb.page.documents.markdown import MAX_PARSE_COST, convert_markdown
+from webdata_nb.page.documents.markdown import MAX_PARSE_COST, convert_markdown, split_front_matter
 from webdata_nb.service.workers.pool import CPU_SECONDS
 
 FOLDER = "http://site.test/dir/"

@@ -26,7 +26,7 @@ from tests.service.documents.office_files import (
 from tests.service.documents.test_ebook import BOOK
 from tests.service.documents.test_presentation import add_chart, add_outline, add_table, deck
 from tests.service.documents.test_spreadsheet import workbook
-from webdata_nb.page.documents.office.archive import MAX_MEMBER_BYTES, MAX_MEMBERS
+from webdata_nb.page.documents.archive import MAX_MEMBER_BYTES, MAX_MEMBERS
 from webdata_nb.page.errors import ScrapeError
 from webdata_nb.service.workers.pool import CPU_SECONDS
 

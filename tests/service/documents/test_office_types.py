@@ -149,7 +149,7 @@ def test_macros_and_embedded_files_are_never_unpacked() -> None:
 IMPORTS = """
 import sys
 import webdata_nb.service.workers.worker
-late = ("lxml", "webdata_nb.page.documents.office.archive", "pypdfium2")
+late = ("lxml", "webdata_nb.page.documents.archive", "pypdfium2")
 print([name for name in late if name in sys.modules])
 """
 

@@ -16,8 +16,8 @@ from tests.service.documents.office_files import (
     relationships,
     scrape_file,
 )
-from webdata_nb.page.documents.office.number_formats import number_kind
-from webdata_nb.page.documents.office.spreadsheet_grid import MAX_CELLS
+from webdata_nb.page.documents.converted_document import MAX_CELLS
+from webdata_nb.page.documents.spreadsheet import number_kind
 
 MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 

@@ -8,10 +8,9 @@ import pytest
 
 from tests.service.documents.text_documents import links_of, scrape_text
 from tests.service.scrape.pages import page_source
-from webdata_nb.page.documents.bare_urls import find_urls
 from webdata_nb.page.documents.csv_table import MAX_CELLS, MAX_ROWS
 from webdata_nb.page.documents.document_type import detect_document_type
-from webdata_nb.page.documents.plain_text import MAX_CODE_CHARACTERS
+from webdata_nb.page.documents.text import MAX_CODE_CHARACTERS, find_urls
 from webdata_nb.page.errors import ScrapeError
 from webdata_nb.service.workers.pool import CPU_SECONDS
 

@@ -10,9 +10,8 @@ from io import StringIO
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from webdata_nb.page.documents.bare_urls import find_urls
 from webdata_nb.page.documents.converted_document import ConvertedDocument
-from webdata_nb.page.documents.plain_text import convert_plain_text
+from webdata_nb.page.documents.text import convert_plain_text, find_urls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,23 +1,24 @@
-"""Converts Markdown to HTML, and makes the links of the Markdown itself absolute.
-
-The parser is imported with this module, which only the first Markdown document needs.
-"""
+"""Converts Markdown to HTML, and makes the links of the Markdown itself absolute."""
 
 from __future__ import annotations
 
+import re
+import tomllib
+from bisect import bisect_right
+from datetime import date, datetime, time
 from functools import cache
+from html import escape, unescape
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import yaml
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline import html_inline, image, link
 from markdown_it.token import Token
 
 from webdata_nb.page.content.links import LinkResolver
-from webdata_nb.page.documents.bare_urls import find_urls, link_urls
 from webdata_nb.page.documents.converted_document import ConvertedDocument
-from webdata_nb.page.documents.front_matter import head_of, split_front_matter
-from webdata_nb.page.documents.link_rewriter import LinkRewriter
+from webdata_nb.page.documents.text import find_urls, link_urls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -61,7 +62,10 @@ def convert_markdown(text: str, url: str) -> ConvertedDocument:
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
     fields, content = split_front_matter(text)
-    parsed, rest = _split_by_cost(content)
+    end = len(content)
+    while (cost := _parse_cost(content, end)) > MAX_PARSE_COST:
+        end = max(0, content.rfind("\n", 0, int(end * MAX_PARSE_COST / cost)))
+    parsed, rest = content[:end], content[end:]
     rewriter = LinkRewriter(parsed, LinkResolver(url).__getitem__)
     parser = _parser()
     env: dict[str, Any] = {"rewriter": rewriter}
@@ -75,14 +79,6 @@ def convert_markdown(text: str, url: str) -> ConvertedDocument:
     markdown = (rewriter.rewritten_text() + rest).strip("\n")
     page = f"{head_of(fields, _title(tokens))}<body>{html}</body>"
     return ConvertedDocument(page, markdown=markdown, text=markdown, metadata=metadata)
-
-
-def _split_by_cost(text: str) -> tuple[str, str]:
-    """Split a text after the last line up to which it may be parsed."""
-    end = len(text)
-    while (cost := _parse_cost(text, end)) > MAX_PARSE_COST:
-        end = max(0, text.rfind("\n", 0, int(end * MAX_PARSE_COST / cost)))
-    return text[:end], text[end:]
 
 
 def _parse_cost(text: str, end: int) -> int:
@@ -221,3 +217,302 @@ def _text_of(token: Token) -> str:
         if child.type != "html_inline"
     )
     return " ".join("".join(texts).split())
+
+
+MAX_FRONT_MATTER_CHARACTERS: Final = 64 * 1024
+"""A longer block is content."""
+
+_MAX_NODES: Final = 5000
+_MAX_DEPTH: Final = 20
+_YAML_BLOCK: Final = re.compile(r"---[ \t]*\n(.*?)(?<=\n)(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
+_TOML_BLOCK: Final = re.compile(r"\+\+\+[ \t]*\n(.*?)(?<=\n)\+\+\+[ \t]*(?:\n|\Z)", re.DOTALL)
+
+# The fields that say the same as a declaration of an HTML page, the preferred spelling first.
+_META: Final = {
+    "description": ("description", "summary", "excerpt", "subtitle"),
+    "author": ("author", "authors", "by"),
+    "date": (
+        "date",
+        "published",
+        "publishdate",
+        "published_at",
+        "pubdate",
+        "created",
+        "created_at",
+    ),
+    "article:modified_time": (
+        *("lastmod", "modified", "updated", "last_modified", "last_updated", "last_update"),
+        *("updated_at", "modified_at"),
+    ),
+    "keywords": ("keywords", "tags"),
+    "robots": ("robots",),
+}
+
+
+class _UnsafeBlockError(Exception):
+    """The block has aliases, or more or deeper values than metadata needs."""
+
+
+def split_front_matter(text: str) -> tuple[dict[str, Any], str]:
+    """Split a document into its metadata and its content.
+
+    A block that is no mapping, is malformed, or has YAML aliases is content.
+
+    Parameters
+    ----------
+    text
+        The document, with line feeds as line ends.
+
+    Returns
+    -------
+    tuple
+        The metadata (strings, numbers, booleans, lists and mappings), and the text after the block.
+    """
+    for pattern, parse in _BLOCKS:
+        block = pattern.match(text, 0, MAX_FRONT_MATTER_CHARACTERS)
+        if block is not None and (fields := _parse(parse, block[1])):
+            return fields, text[block.end() :]
+    return {}, text
+
+
+def head_of(fields: dict[str, Any], title: str | None) -> str:
+    """Return the head of an HTML page that declares the fields.
+
+    Parameters
+    ----------
+    fields
+        The front matter.
+    title
+        The title of a document whose front matter has none.
+    """
+    values = {name.lower().replace("-", "_"): value for name, value in fields.items()}
+    parts = (
+        [f'<html lang="{escape(lang)}">'] if (lang := _first(values, "lang", "language")) else []
+    )
+    parts.append("<head>")
+    if title := _first(values, "title") or title:
+        parts.append(f"<title>{escape(title)}</title>")
+    for name, keys in _META.items():
+        if content := _first(values, *keys):
+            parts.append(f'<meta name="{name}" content="{escape(content)}">')
+    if canonical := _first(values, "canonical", "canonical_url", "canonicalurl"):
+        parts.append(f'<link rel="canonical" href="{escape(canonical)}">')
+    return "".join([*parts, "</head>"])
+
+
+def _parse(parse: Callable[[str], Any], block: str) -> dict[str, Any]:
+    try:
+        fields = parse(block)
+    except (yaml.YAMLError, tomllib.TOMLDecodeError, RecursionError, _UnsafeBlockError):
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
+def _parse_yaml(block: str) -> Any:
+    """Read YAML; scalars are strings.
+
+    The library's own constructor recurses: deep nesting crashes it. Aliases can make a short text
+    stand for billions of values.
+    """
+    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+    collections: list[list[Any]] = [[]]
+    for count, event in enumerate(yaml.parse(block, Loader=loader)):
+        if isinstance(event, yaml.AliasEvent) or count > _MAX_NODES:
+            raise _UnsafeBlockError
+        if isinstance(event, yaml.ScalarEvent):
+            collections[-1].append(event.value)
+        elif isinstance(event, yaml.CollectionStartEvent):
+            if len(collections) > _MAX_DEPTH:
+                raise _UnsafeBlockError
+            collections.append([])
+        elif isinstance(event, yaml.CollectionEndEvent):
+            items = collections.pop()
+            is_mapping = isinstance(event, yaml.MappingEndEvent)
+            collections[-1].append(
+                {str(key): value for key, value in zip(items[::2], items[1::2], strict=True)}
+                if is_mapping
+                else items
+            )
+    return next(iter(collections[0]), None)
+
+
+def _parse_toml(block: str) -> Any:
+    # The library recurses for arrays and inline tables, and looks up the parts of dotted keys.
+    if max(map(block.count, "[{.")) > _MAX_NODES // 2:
+        raise _UnsafeBlockError
+    return _plain(tomllib.loads(block), 0)
+
+
+def _plain(value: Any, depth: int) -> Any:
+    """Return a value as JSON has it."""
+    if depth > _MAX_DEPTH:
+        raise _UnsafeBlockError
+    if isinstance(value, dict):
+        return {key: _plain(each, depth + 1) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each, depth + 1) for each in value]
+    return value.isoformat() if isinstance(value, date | datetime | time) else value
+
+
+def _first(values: dict[str, Any], *keys: str) -> str | None:
+    """Return the first of some fields as text."""
+    return next((text for key in keys if (text := _metadata_text(values.get(key)))), None)
+
+
+def _metadata_text(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(filter(None, map(_metadata_text, value)))
+    if isinstance(value, dict):
+        return _metadata_text(value.get("name", value.get("date", "")))
+    return " ".join(str(value).split()) if isinstance(value, str | int | float) else ""
+
+
+_BLOCKS: Final = ((_YAML_BLOCK, _parse_yaml), (_TOML_BLOCK, _parse_toml))
+
+
+_HTML_ATTRIBUTE = re.compile(r"""\s(?:href|src)\s*+=\s*+(?:"([^"]*)"|'([^']*)')""", re.IGNORECASE)
+_DEFINITION = re.compile(r"\]:\s*+(<[^<>\n]*>|[^\s<]\S*)")
+_HAS_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+_NEEDS_BRACKETS = re.compile(r"[()\s]")
+
+
+class _Edit(NamedTuple):
+    """A part of a line, and what replaces it."""
+
+    start: int
+    end: int
+    replacement: str
+
+
+class LinkRewriter:
+    """Collects the relative links of one document while it is parsed, and replaces them.
+
+    A parser reads blocks without the indentation and the marks of quotes and lists, so a position
+    in a block is looked up in the line that it comes from.
+
+    Parameters
+    ----------
+    text
+        The document, with line feeds as line ends.
+    resolve
+        Returns the absolute URL of a link; None for links without one.
+    """
+
+    def __init__(self, text: str, resolve: Callable[[str], str | None]) -> None:
+        self._lines = text.split("\n")
+        self._resolve = resolve
+        self._edits: dict[int, set[_Edit]] = {}
+        # The inline token in progress: its first line, the offsets of its lines in its text, and
+        # the column of each in the document.
+        self._first_line = 0
+        self._content = ""
+        self._offsets: list[int] = []
+        self._columns: dict[int, int] = {}
+        # Where the next cell of a table row begins at the earliest.
+        self._row_ends: dict[int, int] = {}
+        self.children: list[Token] | None = None
+
+    def begin(self, token: Token) -> None:
+        """Prepare for the links of an inline token."""
+        self.children, self._content = token.children, token.content
+        self._first_line = token.map[0] if token.map else 0
+        self._offsets, self._columns = [], {}
+        if "\n" not in token.content:
+            earliest = self._row_ends.get(self._first_line, 0)
+            column = self._lines[self._first_line].find(token.content, earliest)
+            self._columns[0] = column
+            if column >= 0:
+                self._row_ends[self._first_line] = column + len(token.content)
+
+    def add_destination(self, start: int, end: int, href: str) -> None:
+        """Replace the destination of a link between two positions of the inline token."""
+        self._replace_inline(start, end, self._markdown_url(href))
+
+    def add_html(self, start: int, end: int) -> None:
+        """Replace the URLs in a tag of HTML between two positions of the inline token."""
+        for match in _HTML_ATTRIBUTE.finditer(self._content, start, end):
+            group = match.lastindex or 1
+            self._replace_inline(*match.span(group), self._html_url(match[group]))
+
+    def add_html_block(self, first_line: int, end_line: int) -> None:
+        """Replace the URLs in a block of HTML."""
+        for number in range(first_line, min(end_line, len(self._lines))):
+            for match in _HTML_ATTRIBUTE.finditer(self._lines[number]):
+                group = match.lastindex or 1
+                self._replace(number, *match.span(group), self._html_url(match[group]))
+
+    def add_definition(self, first_line: int, end_line: int, href: str) -> None:
+        """Replace the destination of the reference definition in some lines."""
+        lines = self._lines[first_line:end_line]
+        match = _DEFINITION.search("\n".join(lines))
+        if match is None:
+            return
+        before = match.string[: match.start(1)]
+        row, column = before.count("\n"), match.start(1) - (before.rfind("\n") + 1)
+        url = self._markdown_url(href)
+        self._replace(first_line + row, column, column + len(match[1]), url)
+
+    def rewritten_text(self) -> str:
+        """Return the document with absolute links."""
+        lines = list(self._lines)
+        for number, edits in self._edits.items():
+            lines[number] = "".join(_edited(lines[number], sorted(edits)))
+        return "\n".join(lines)
+
+    def _markdown_url(self, href: str) -> str | None:
+        url = self._absolute(href)
+        return f"<{url}>" if url is not None and _NEEDS_BRACKETS.search(url) else url
+
+    def _html_url(self, attribute: str) -> str | None:
+        url = self._absolute(unescape(attribute).strip())
+        return None if url is None else escape(url)
+
+    def _absolute(self, href: str) -> str | None:
+        """Return the absolute URL of a relative link; None for others, which stay as they are."""
+        return None if not href or _HAS_SCHEME.match(href) else self._resolve(href)
+
+    def _replace_inline(self, start: int, end: int, replacement: str | None) -> None:
+        if replacement is None:
+            return
+        if not self._offsets:
+            self._offsets = _line_offsets(self._content)
+        row = bisect_right(self._offsets, start) - 1
+        number = self._first_line + row
+        if number >= len(self._lines):
+            return
+        line, written = self._lines[number], self._content[start:end]
+        column = self._column(row)
+        position = -1 if column < 0 else column + start - self._offsets[row]
+        if line[position : position + len(written)] != written or position < 0:
+            # The parser changed the line: it replaced tabs, or escapes in a cell.
+            position = line.find(f"({written}") + 1
+        if position > 0:
+            self._replace(number, position, position + len(written), replacement)
+
+    def _column(self, row: int) -> int:
+        """Return where a line of the inline token begins in its line of the document."""
+        if row not in self._columns:
+            ends = [*self._offsets[row + 1 : row + 2], len(self._content) + 1]
+            content = self._content[self._offsets[row] : ends[0] - 1]
+            self._columns[row] = self._lines[self._first_line + row].find(content)
+        return self._columns[row]
+
+    def _replace(self, number: int, start: int, end: int, replacement: str | None) -> None:
+        if replacement is not None:
+            self._edits.setdefault(number, set()).add(_Edit(start, end, replacement))
+
+
+def _edited(line: str, edits: list[_Edit]) -> Iterator[str]:
+    position = 0
+    for start, end, replacement in edits:
+        yield line[position:start]
+        yield replacement
+        position = end
+    yield line[position:]
+
+
+def _line_offsets(text: str) -> list[int]:
+    offsets = [0]
+    while position := text.find("\n", offsets[-1]) + 1:
+        offsets.append(position)
+    return offsets

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import closing
-from ctypes import c_int, create_string_buffer
+from ctypes import c_double, c_float, c_int, create_string_buffer
+from dataclasses import dataclass, replace
 from html import escape
-from itertools import groupby, islice
-from typing import TYPE_CHECKING, Any, TypeAlias
+from itertools import groupby, islice, pairwise, zip_longest
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from webdata_nb.page.documents.converted_document import ConvertedDocument
-from webdata_nb.page.documents.pdf_lines import HYPHENS, PdfLine, read_lines
-from webdata_nb.page.documents.pdf_tables import PdfTable, TableFinder
+from webdata_nb.page.documents.converted_document import (
+    Cell,
+    ConvertedDocument,
+    write_table,
+    write_text,
+)
 from webdata_nb.page.errors import ScrapeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 MAX_CHARACTERS = 5_000_000
 """Characters read from one document."""
@@ -24,7 +29,7 @@ MAX_LINKS = 10_000
 MAX_PAGES = 5000
 """Pages of one document whose links are read."""
 
-_Part: TypeAlias = PdfLine | PdfTable
+_Part: TypeAlias = "PdfLine | PdfTable"
 
 _HEADING_SIZE_RATIO = 1.15  # a short line of this many times the body font size is a heading
 _MAX_HEADING_LENGTH = 150
@@ -89,21 +94,15 @@ class _PdfReader:
                 return
             with closing(self._document[number]) as page:
                 if reads_text:
-                    self._read_text(page)
+                    with closing(page.get_textpage()) as text:
+                        tables = self._finder.find_tables(page, text)
+                        parts = list(_parts(read_lines(text), tables))
+                    self.pages.append(parts)
+                    self._characters_left -= sum(map(_length, parts))
                 if reads_links:
-                    self._read_links(page)
-
-    def _read_text(self, page: Any) -> None:
-        with closing(page.get_textpage()) as text:
-            tables = self._finder.find_tables(page, text)
-            parts = list(_parts(read_lines(text), tables))
-        self.pages.append(parts)
-        self._characters_left -= sum(map(_length, parts))
-
-    def _read_links(self, page: Any) -> None:
-        targets = list(islice(_targets(self._document, page), self._links_left))
-        self._links_left -= len(targets)
-        self.targets |= dict.fromkeys(targets)
+                    targets = list(islice(_targets(self._document, page), self._links_left))
+                    self._links_left -= len(targets)
+                    self.targets |= dict.fromkeys(targets)
 
 
 def _length(part: _Part) -> int:
@@ -185,7 +184,11 @@ def _blocks(page: list[_Part], levels: dict[float, int]) -> Iterator[str]:
 def _join_lines(lines: list[PdfLine], levels: dict[float, int]) -> Iterator[tuple[int, str]]:
     level, text, previous = 0, "", None
     for line in lines:
-        line_level = levels.get(round(line.size, 1), 0) if _may_be_heading(line.text) else 0
+        line_level = (
+            levels.get(round(line.size, 1), 0)
+            if (len(line.text) <= _MAX_HEADING_LENGTH and _DOT_LEADER not in line.text)
+            else 0
+        )
         is_apart = previous is not None and (
             abs(previous.top - line.top) > _PARAGRAPH_GAP_RATIO * max(line.size, previous.size)
         )
@@ -198,10 +201,6 @@ def _join_lines(lines: list[PdfLine], levels: dict[float, int]) -> Iterator[tupl
         yield level, text
 
 
-def _may_be_heading(text: str) -> bool:
-    return len(text) <= _MAX_HEADING_LENGTH and _DOT_LEADER not in text
-
-
 def _join(text: str, line: str) -> str:
     if text.endswith(HYPHENS):
         return text[:-1] + line
@@ -212,3 +211,441 @@ def _to_html(level: int, text: str) -> str:
     for hyphen in HYPHENS:
         text = text.replace(hyphen, "")
     return f"<h{level}>{escape(text)}</h{level}>" if level else f"<p>{escape(text)}</p>"
+
+
+HYPHENS: Final = ("\x02", "\ufffe", "\xad")
+"""The signs of pdfium for a word that is broken at the end of a line."""
+
+_GUTTER_RATIO: Final = 1.2  # the space between columns in font sizes, at least
+_MIN_COLUMN_LINES: Final = 5  # lines that two columns share, at least
+_MIN_COLUMN_LENGTH: Final = (
+    18  # characters of the median line of a column; tables have shorter ones
+)
+_SAMPLE_LINES: Final = (
+    12  # a page is searched for columns if some of its first long lines have gaps
+)
+_LONG_LINE: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class PdfLine:
+    """A line of text with its font size and its edges, in points from the bottom left."""
+
+    text: str
+    size: float
+    left: float
+    top: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Gap:
+    """A wide space: the index of its last character, and its edges."""
+
+    index: int
+    left: float
+    right: float
+
+
+def read_lines(text: Any) -> list[PdfLine]:
+    """Read the lines of one text page of pypdfium2."""
+    characters = _Characters(text)
+    lines = list(_stored_lines(text, characters))
+    long_lines = [entry for entry in lines if len(entry[1].text) >= _LONG_LINE]
+    sample = long_lines[:: max(1, len(long_lines) // _SAMPLE_LINES)]
+    with_gaps = sum(1 for entry in sample if _gaps(characters, *entry))
+    if 2 * with_gaps < len(sample) or not with_gaps:
+        return [line for _, line in lines]
+    gaps = [_gaps(characters, offset, line) for offset, line in lines]
+    gutter = _find_gutter([line for _, line in lines], gaps)
+    if gutter is None:
+        return [line for _, line in lines]
+    return list(_by_columns(characters, lines, gaps, gutter))
+
+
+class _Characters:
+    """The edges and font sizes of the characters of a page. Lookups share their buffers."""
+
+    def __init__(self, text: Any) -> None:
+        from pypdfium2 import raw  # type: ignore[import-untyped]  # noqa: PLC0415 - as in `convert_pdf`
+
+        self._text = text
+        self._read_box, self._read_size = raw.FPDFText_GetCharBox, raw.FPDFText_GetFontSize
+        self._box = tuple(c_double() for _ in range(4))
+
+    def edges(self, index: int) -> tuple[float, float, float]:
+        """Return the left, right and top edge."""
+        left, right, bottom, top = self._box
+        self._read_box(self._text, index, left, right, bottom, top)
+        return left.value, right.value, top.value
+
+    def size(self, index: int) -> float:
+        """Return the font size."""
+        return float(self._read_size(self._text, index))
+
+
+def _stored_lines(text: Any, characters: _Characters) -> Iterator[tuple[int, PdfLine]]:
+    """Yield the lines as they are stored, with the index of their first characters."""
+    offset = 0
+    for stored in text.get_text_range().split("\r\n"):
+        line = stored.strip(" ")
+        if line.strip():
+            start = offset + len(stored) - len(stored.lstrip(" "))
+            left, _, top = characters.edges(start)
+            yield start, PdfLine(line, characters.size(start), left, top)
+        offset += len(stored) + 2
+
+
+def _gaps(characters: _Characters, offset: int, line: PdfLine) -> list[_Gap]:
+    gaps = []
+    position = line.text.find(" ")
+    while position > 0:
+        end = position
+        while line.text[end + 1] == " ":
+            end += 1
+        _, left, _ = characters.edges(offset + position - 1)
+        right, _, _ = characters.edges(offset + end + 1)
+        if right - left >= _GUTTER_RATIO * line.size:
+            gaps.append(_Gap(end, left, right))
+        position = line.text.find(" ", end + 1)
+    return gaps
+
+
+def _find_gutter(lines: Sequence[PdfLine], gaps: Sequence[Sequence[_Gap]]) -> float | None:
+    """Return the position of the space between two columns of text; None without columns."""
+    centres = sorted((gap.left + gap.right) / 2 for found in gaps for gap in found)
+    if len(centres) < _MIN_COLUMN_LINES:
+        return None
+    gutter = median(centres)
+    sides = [
+        (gap.index, len(line.text) - gap.index)
+        for line, found in zip(lines, gaps, strict=True)
+        for gap in found
+        if gap.left <= gutter <= gap.right
+    ]
+    is_text = len(sides) >= _MIN_COLUMN_LINES and all(
+        median(lengths) >= _MIN_COLUMN_LENGTH for lengths in zip(*sides, strict=True)
+    )
+    return gutter if is_text else None
+
+
+def _by_columns(
+    characters: _Characters,
+    lines: Sequence[tuple[int, PdfLine]],
+    gaps: Sequence[Sequence[_Gap]],
+    gutter: float,
+) -> Iterator[PdfLine]:
+    """Yield the left column before the right one, between lines that span both."""
+    columns: tuple[list[PdfLine], list[PdfLine]] = ([], [])
+    for (offset, line), found in zip(lines, gaps, strict=True):
+        gap = next((each for each in found if each.left <= gutter <= each.right), None)
+        if gap is not None:
+            for column, part in zip(columns, _split(characters, offset, line, gap), strict=True):
+                column.append(part)
+        elif _is_in_column(characters, offset, line, gutter):
+            columns[line.left >= gutter].append(line)
+        else:
+            yield from (*_with_hyphens(columns[0]), *columns[1], line)
+            columns = ([], [])
+    yield from (*_with_hyphens(columns[0]), *columns[1])
+
+
+def _with_hyphens(column: Sequence[PdfLine]) -> Iterator[PdfLine]:
+    """Mark words that are broken at the end of a left column, where pdfium sees no line end."""
+    for line, following in zip_longest(column, column[1:]):
+        is_broken = (
+            following is not None
+            and line.text[-1:] == "-"
+            and line.text[-2:-1].isalpha()
+            and following.text[:1].islower()
+        )
+        yield replace(line, text=line.text[:-1] + HYPHENS[0]) if is_broken else line
+
+
+def _is_in_column(characters: _Characters, offset: int, line: PdfLine, gutter: float) -> bool:
+    if line.left >= gutter:
+        return True
+    _, right, _ = characters.edges(offset + len(line.text) - 1)
+    return right <= gutter
+
+
+def _split(
+    characters: _Characters, offset: int, line: PdfLine, gap: _Gap
+) -> tuple[PdfLine, PdfLine]:
+    start = gap.index + 1
+    _, _, top = characters.edges(offset + start)
+    size = characters.size(offset + start)
+    before = PdfLine(line.text[:start].rstrip(" "), line.size, line.left, line.top)
+    return before, PdfLine(line.text[start:], size, gap.right, top)
+
+
+MAX_SEGMENTS: Final = 5000
+"""Lines of one page's paths; a page with more is a drawing, whose tables are not searched."""
+MAX_OBJECTS: Final = 20_000
+"""Objects of one page that are searched for paths."""
+MAX_TABLE_CELLS: Final = 2000
+MAX_WORK: Final = 2_000_000
+"""Pairs of lines that are compared in one document."""
+_OBJECT_WORK: Final = 20  # of a line that is read, in pairs of lines that are compared
+
+
+_MAX_WIDTH: Final = 3.0  # of a ruling line, in points; also how far its ends may miss another line
+_MIN_LENGTH: Final = 8.0
+_MIN_LINES: Final = 3  # of each direction: two rows and two columns
+_MIN_FILLED: Final = 0.4  # the share of cells with text; grids of charts have less
+_MIN_ROWS: Final = 3  # rows without lines between them
+_MAX_MEAN_LENGTH: Final = 15  # characters of the lines of such rows; longer ones are paragraphs
+_INSIDE: Final = 1.0  # distance of the text of a cell from its lines
+
+
+class _Ruling(NamedTuple):
+    """A horizontal or vertical line: its position, and its extent in the other direction."""
+
+    at: float
+    start: float
+    end: float
+
+
+_Segment: TypeAlias = tuple[float, float, float, float]
+"""The two ends of a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class PdfTable:
+    """A table as HTML, and its place on the page in points from the bottom left."""
+
+    html: str
+    left: float
+    bottom: float
+    right: float
+    top: float
+
+    def contains(self, x: float, y: float) -> bool:
+        """Return whether a point is in the table."""
+        return self.left <= x <= self.right and self.bottom <= y <= self.top
+
+
+class TableFinder:
+    """Finds the tables of a document's pages, with a limit on the work for all of them."""
+
+    def __init__(self) -> None:
+        self._work_left = MAX_WORK
+
+    def find_tables(self, page: Any, text: Any) -> list[PdfTable]:
+        """Find the ruled tables of a page, from the top down.
+
+        Parameters
+        ----------
+        page
+            The page of pypdfium2.
+        text
+            Its text page.
+        """
+        if self._work_left < 0:
+            return []
+        segments = list(islice(_segments(page), MAX_SEGMENTS))
+        self._work_left -= _OBJECT_WORK * len(segments)
+        if len(segments) == MAX_SEGMENTS:
+            return []
+        horizontal, vertical = _rulings(segments)
+        self._work_left -= len(horizontal) * len(vertical)
+        grids = _grids(horizontal, vertical) if self._work_left >= 0 else ()
+        tables = (_Grid(rows, columns).read(text) for rows, columns in grids)
+        return sorted(filter(None, tables), key=lambda table: -table.top)
+
+
+def _rulings(segments: list[_Segment]) -> tuple[list[_Ruling], list[_Ruling]]:
+    """Return the horizontal and the vertical lines, joined where they overlap."""
+    horizontal: list[_Ruling] = []
+    vertical: list[_Ruling] = []
+    for x1, y1, x2, y2 in segments:
+        if abs(y1 - y2) <= _MAX_WIDTH < _MIN_LENGTH <= abs(x1 - x2):
+            horizontal.append(_Ruling((y1 + y2) / 2, min(x1, x2), max(x1, x2)))
+        elif abs(x1 - x2) <= _MAX_WIDTH < _MIN_LENGTH <= abs(y1 - y2):
+            vertical.append(_Ruling((x1 + x2) / 2, min(y1, y2), max(y1, y2)))
+    return _joined(horizontal), _joined(vertical)
+
+
+def _segments(page: Any) -> Iterator[_Segment]:
+    """Yield the straight lines of the paths of a page."""
+    from pypdfium2 import raw  # type: ignore[import-untyped]  # noqa: PLC0415 - as in `convert_pdf`
+
+    for number in range(min(MAX_OBJECTS, raw.FPDFPage_CountObjects(page))):
+        path = raw.FPDFPage_GetObject(page, number)
+        if raw.FPDFPageObj_GetType(path) != raw.FPDF_PAGEOBJ_PATH:
+            continue
+        fill, stroke = c_int(0), c_int(0)
+        raw.FPDFPath_GetDrawMode(path, fill, stroke)
+        if fill.value or stroke.value:
+            yield from _lines_of(path, raw)
+
+
+def _lines_of(path: Any, raw: Any) -> Iterator[_Segment]:
+    matrix = raw.FS_MATRIX(1, 0, 0, 1, 0, 0)
+    raw.FPDFPageObj_GetMatrix(path, matrix)
+    x, y = c_float(), c_float()
+    start = previous = None
+    for number in range(min(raw.FPDFPath_CountSegments(path), MAX_SEGMENTS + 1)):
+        segment = raw.FPDFPath_GetPathSegment(path, number)
+        raw.FPDFPathSegment_GetPoint(segment, x, y)
+        point = (
+            matrix.a * x.value + matrix.c * y.value + matrix.e,
+            matrix.b * x.value + matrix.d * y.value + matrix.f,
+        )
+        kind = raw.FPDFPathSegment_GetType(segment)
+        if kind == raw.FPDF_SEGMENT_MOVETO:
+            start = point
+        elif kind == raw.FPDF_SEGMENT_LINETO and previous is not None:
+            yield *previous, *point
+        previous = point
+        if raw.FPDFPathSegment_GetClose(segment) and start is not None:
+            yield *point, *start
+
+
+def _joined(rulings: list[_Ruling]) -> list[_Ruling]:
+    """Join lines of one position whose extents touch: tables are often drawn cell by cell."""
+    joined: list[_Ruling] = []
+    for position in _clusters(sorted(rulings)):
+        at = sum(ruling.at for ruling in position) / len(position)
+        for ruling in sorted(position, key=lambda ruling: ruling.start):
+            last = joined[-1] if joined else None
+            if last is not None and last.at == at and ruling.start <= last.end + _MAX_WIDTH:
+                joined[-1] = _Ruling(at, last.start, max(last.end, ruling.end))
+            else:
+                joined.append(_Ruling(at, ruling.start, ruling.end))
+    return joined
+
+
+def _clusters(rulings: Sequence[_Ruling]) -> Iterator[list[_Ruling]]:
+    """Yield groups of sorted lines whose positions differ by no more than the width of a line."""
+    group: list[_Ruling] = []
+    for ruling in rulings:
+        if group and ruling.at - group[0].at > _MAX_WIDTH:
+            yield group
+            group = []
+        group.append(ruling)
+    if group:
+        yield group
+
+
+def _grids(
+    horizontal: list[_Ruling], vertical: list[_Ruling]
+) -> Iterator[tuple[list[_Ruling], list[_Ruling]]]:
+    """Yield the lines of each table: those that are connected by crossings."""
+    rows_left, columns_left = set(horizontal), set(vertical)
+    while rows_left:
+        rows, columns = {rows_left.pop()}, set[_Ruling]()
+        pending: list[tuple[_Ruling, bool]] = [(next(iter(rows)), True)]
+        while pending:
+            ruling, is_row = pending.pop()
+            others = columns_left if is_row else rows_left
+            crossing = {other for other in others if _cross(ruling, other)}
+            others -= crossing
+            (columns if is_row else rows).update(crossing)
+            pending += ((other, not is_row) for other in crossing)
+        is_table = len(rows) >= _MIN_LINES and len(columns) >= _MIN_LINES
+        if is_table and len(rows) * len(columns) <= MAX_TABLE_CELLS:
+            yield sorted(rows, reverse=True), sorted(columns)
+
+
+def _cross(one: _Ruling, other: _Ruling) -> bool:
+    return (
+        one.start - _MAX_WIDTH <= other.at <= one.end + _MAX_WIDTH
+        and other.start - _MAX_WIDTH <= one.at <= other.end + _MAX_WIDTH
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _RuledCell:
+    column: int
+    lines: list[str]
+    width: int
+    height: int
+
+
+class _Grid:
+    """The cells between the lines of one table."""
+
+    def __init__(self, rows: list[_Ruling], columns: list[_Ruling]) -> None:
+        self._rows, self._columns = rows, columns
+        self._tops = list(dict.fromkeys(ruling.at for ruling in rows))
+        self._lefts = list(dict.fromkeys(ruling.at for ruling in columns))
+        self._taken: set[tuple[int, int]] = set()
+
+    def read(self, text: Any) -> PdfTable | None:
+        """Read the text of the cells; None if most are empty."""
+        rows = [list(self._read_row(row, text)) for row in range(len(self._tops) - 1)]
+        cells = [cell for row in rows for cell in row]
+        filled = sum(1 for cell in cells if cell.lines)
+        if len(cells) < _MIN_LINES or filled < _MIN_FILLED * len(cells):
+            return None
+        html = write_table(written for row in rows for written in _written_rows(row))
+        return PdfTable(html, self._lefts[0], self._tops[-1], self._lefts[-1], self._tops[0])
+
+    def _read_row(self, row: int, text: Any) -> Iterator[_RuledCell]:
+        for column in range(len(self._lefts) - 1):
+            if (row, column) not in self._taken:
+                width = self._width(row, column)
+                height = self._height(row, column, width)
+                self._taken |= {
+                    (row + down, column + right) for down in range(height) for right in range(width)
+                }
+                left, right = self._lefts[column], self._lefts[column + width]
+                bottom = self._tops[row + height]
+                top = self._tops[row]
+                inset = (left + _INSIDE, bottom + _INSIDE, right - _INSIDE, top - _INSIDE)
+                content = str(text.get_text_bounded(*inset)).strip("\r\n")
+                lines = [line.strip() for line in content.split("\r\n")] if content.strip() else []
+                yield _RuledCell(column, lines, width, height)
+
+    def _width(self, row: int, column: int) -> int:
+        """Return the number of columns without a line between them."""
+        middle = (self._tops[row] + self._tops[row + 1]) / 2
+        end = column + 1
+        while end < len(self._lefts) - 1 and (row, end) not in self._taken:
+            if _is_drawn(self._columns, self._lefts[end], middle):
+                break
+            end += 1
+        return end - column
+
+    def _height(self, row: int, column: int, width: int) -> int:
+        """Return the number of rows without a line between them, in all columns of a cell."""
+        edges = self._lefts[column : column + width + 1]
+        middles = [(left + right) / 2 for left, right in pairwise(edges)]
+        end = row + 1
+        while end < len(self._tops) - 1:
+            if any(_is_drawn(self._rows, self._tops[end], middle) for middle in middles):
+                break
+            end += 1
+        return end - row
+
+
+def _is_drawn(rulings: list[_Ruling], at: float, middle: float) -> bool:
+    return any(ruling.at == at and ruling.start <= middle <= ruling.end for ruling in rulings)
+
+
+def _written_rows(cells: list[_RuledCell]) -> list[list[Cell]]:
+    """Return the rows between two lines: one, or several that have no lines between them.
+
+    They are several if all cells have equally many short lines of text, at least three.
+    """
+    counts = {len(cell.lines) for cell in cells}
+    is_split = len(counts) == 1 and max(counts) >= _MIN_ROWS and len(cells) > 1
+    if not is_split or any(cell.height > 1 or _is_prose(cell) for cell in cells):
+        return [[_cell(cell, _join_cell_lines(cell.lines)) for cell in cells]]
+    return [[_cell(cell, cell.lines[number]) for cell in cells] for number in range(max(counts))]
+
+
+def _is_prose(cell: _RuledCell) -> bool:
+    return sum(map(len, cell.lines)) > _MAX_MEAN_LENGTH * len(cell.lines)
+
+
+def _cell(cell: _RuledCell, text: str) -> Cell:
+    return Cell(cell.column, [write_text(text)] if text else [], cell.width, cell.height)
+
+
+def _join_cell_lines(lines: list[str]) -> str:
+    """Join lines; words that are broken at the end of one become whole."""
+    text = "\n".join(lines)
+    for hyphen in HYPHENS:
+        text = text.replace(f"{hyphen}\n", "").replace(hyphen, "")
+    return " ".join(text.split())

@@ -29,12 +29,11 @@ from webdata_nb.page.content.parsed_page import parse_page
 from webdata_nb.page.content.parser import to_text
 from webdata_nb.page.content.quality import rate_content, visible_text_length
 from webdata_nb.page.content.rights_declarations import find_declarations
-from webdata_nb.page.documents.conversion import parse_document
-from webdata_nb.page.documents.document_type import DocumentType, detect_document_type
-from webdata_nb.page.documents.sitemap import SITEMAP_FORMAT, parse_sitemap
+from webdata_nb.page.documents import DocumentType, detect_document_type, parse_document
 from webdata_nb.page.errors import ScrapeError
 from webdata_nb.page.scrape.formats import CONTENT_FORMATS, PAGE_FORMATS
 from webdata_nb.page.scrape.scraped import Scraped
+from webdata_nb.page.sitemap import SITEMAP_FORMAT, parse_sitemap
 
 if TYPE_CHECKING:
     from webdata_nb.page.content.parsed_page import ParsedPage

@@ -10,9 +10,9 @@ from typing import Final, TypeAlias
 import orjson
 
 from webdata_nb.contract import outcomes
-from webdata_nb.page.documents import sitemap
-from webdata_nb.page.documents.sitemap import ParsedSitemap
+from webdata_nb.page import sitemap
 from webdata_nb.page.errors import FetchError
+from webdata_nb.page.sitemap import ParsedSitemap
 from webdata_nb.page.urls import join_url, url_origin
 from webdata_nb.service.crawl.robots import JobRobots
 from webdata_nb.service.crawl.site_files import fetch_file

@@ -20,11 +20,11 @@ import msgspec
 import orjson
 
 from webdata_nb.page.content.page_source import SOURCE, ConversionOptions, PageSource
-from webdata_nb.page.documents.sitemap import SITEMAP_FORMAT, ParsedSitemap, sitemap_from_fields
 from webdata_nb.page.errors import FetchError, PageError, ScrapeError
 from webdata_nb.page.extract.evidence.judgement import ValueEvidence
 from webdata_nb.page.extract.evidence.messages import EVIDENCE
 from webdata_nb.page.scrape.scraped import Scraped
+from webdata_nb.page.sitemap import SITEMAP_FORMAT, ParsedSitemap, sitemap_from_fields
 from webdata_nb.page.urls import split_url
 from webdata_nb.service.browser.render_request import MOST_PIXELS_HIGH
 from webdata_nb.service.browser.renderer import Browser, RenderedPage, RenderRequest

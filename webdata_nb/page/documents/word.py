@@ -3,35 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from webdata_nb.page.documents.converted_document import ConvertedDocument
-from webdata_nb.page.documents.office.footnotes import Footnotes
-from webdata_nb.page.documents.office.html_blocks import (
-    Block,
-    Cell,
-    CodeLine,
-    ListItem,
-    OutputLimit,
-    TextSpan,
-    merge_downwards,
-    write_blocks,
-    write_heading,
-    write_image,
-    write_spans,
-    write_table,
-    write_text,
-)
-from webdata_nb.page.documents.office.office_math import math_to_html
-from webdata_nb.page.documents.office.package import OfficePackage
-from webdata_nb.page.documents.office.word_styles import (
-    WordNumbering,
-    WordStyles,
-    heading_level,
-    run_tags,
-)
-from webdata_nb.page.documents.office.xml_parts import (
+from webdata_nb.page.documents.archive import (
+    DocumentArchive,
     attribute,
     child,
     children,
@@ -43,12 +20,207 @@ from webdata_nb.page.documents.office.xml_parts import (
     to_int,
     value_of,
 )
+from webdata_nb.page.documents.converted_document import (
+    Block,
+    Cell,
+    CodeLine,
+    ConvertedDocument,
+    Footnotes,
+    ListItem,
+    OutputLimit,
+    TextSpan,
+    merge_downwards,
+    write_blocks,
+    write_heading,
+    write_image,
+    write_spans,
+    write_table,
+    write_text,
+)
+from webdata_nb.page.documents.open_xml import OfficePackage, math_to_html
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from webdata_nb.page.documents.office.archive import DocumentArchive
-    from webdata_nb.page.documents.office.xml_parts import XmlElement
+    from webdata_nb.page.documents.archive import XmlElement
+
+_MAX_BASES: Final = 20  # styles that are based on each other
+_BODY_TEXT: Final = 9  # the outline level of a paragraph that is no heading
+_HEADING: Final = re.compile(r"heading ([1-9])")
+_LIST_STYLE: Final = re.compile(r"list (?:bullet|number|continue) ([2-9])")
+_CODE: Final = re.compile(
+    r"(?:source |verbatim |inline |html )?(?:code|verbatim|preformatted)(?: char| text)?"
+)
+_QUOTE: Final = frozenset({"quote", "intense quote", "block text", "quotations"})
+
+
+@dataclass(frozen=True, slots=True)
+class WordStyle:
+    """A style with what it takes from the styles that it is based on.
+
+    Attributes
+    ----------
+    heading
+        The level of the heading, 0 for none.
+    list_id, list_level
+        The list that its paragraphs belong to; None without one.
+    """
+
+    heading: int = 0
+    is_code: bool = False
+    is_quote: bool = False
+    list_id: str | None = None
+    list_level: int = 0
+    tags: frozenset[str] = frozenset()
+
+
+class WordStyles:
+    """The styles of a document by their ids."""
+
+    def __init__(self, root: XmlElement | None) -> None:
+        styles = children(root, "style")
+        self._elements = {attribute(style, "styleId") or "": style for style in styles}
+        self._styles: dict[str, WordStyle] = {}
+
+    def __getitem__(self, style_id: str | None) -> WordStyle:
+        key = style_id or ""
+        if key not in self._styles:
+            self._styles[key] = self._resolve(key)
+        return self._styles[key]
+
+    def list_of(self, style_id: str) -> str | None:
+        """Return the list of a numbering style."""
+        return value_of(self._elements.get(style_id), "pPr", "numPr", "numId")
+
+    def _resolve(self, style_id: str) -> WordStyle:
+        chain: list[XmlElement] = []
+        key: str | None = style_id
+        while key in self._elements and len(chain) < _MAX_BASES:
+            chain.append(self._elements[key])
+            key = value_of(chain[-1], "basedOn")
+        style = WordStyle()
+        for element in reversed(chain):
+            style = _apply(style, element, style_id)
+        if chain and (value_of(chain[0], "name") or style_id).lower() == "title":
+            # Not inherited: the styles of subtitles, authors and dates are based on this one.
+            style = replace(style, heading=1)
+        return style
+
+
+def _apply(style: WordStyle, element: XmlElement, style_id: str) -> WordStyle:
+    """Return a style after the declarations of one style element."""
+    name = (value_of(element, "name") or style_id).lower()
+    properties = child(element, "pPr")
+    outline = value_of(properties, "outlineLvl")
+    heading = _HEADING.fullmatch(name)
+    level = style.heading
+    if heading is not None:
+        level = int(heading[1])
+    elif outline is not None:
+        level = heading_level(outline)
+    list_name = _LIST_STYLE.fullmatch(name)
+    list_level = value_of(properties, "numPr", "ilvl")
+    style = replace(
+        style,
+        heading=level,
+        is_code=style.is_code or _CODE.fullmatch(name) is not None,
+        is_quote=style.is_quote or name in _QUOTE,
+        list_id=value_of(properties, "numPr", "numId") or style.list_id,
+        list_level=to_int(list_level, int(list_name[1]) - 1 if list_name else style.list_level),
+    )
+    if attribute(element, "type") == "character":
+        style = replace(style, tags=style.tags | run_tags(child(element, "rPr")))
+        if style.is_code:
+            style = replace(style, tags=style.tags | {"code"})
+    return style
+
+
+def heading_level(outline: str) -> int:
+    """Return the level of a heading for an outline level, which counts from 0."""
+    level = to_int(outline, _BODY_TEXT)
+    return 0 if level >= _BODY_TEXT else level + 1
+
+
+def run_tags(properties: XmlElement | None) -> frozenset[str]:
+    """Return the HTML tags of the character formatting of a run."""
+    tags = {tag for name, tag in (("b", "strong"), ("i", "em")) if is_on(properties, name)}
+    if is_on(properties, "strike") or is_on(properties, "dstrike"):
+        tags.add("s")
+    position = value_of(properties, "vertAlign")
+    if position in {"subscript", "superscript"}:
+        tags.add(position[:3])
+    return frozenset(tags)
+
+
+@dataclass(frozen=True, slots=True)
+class _ListLevel:
+    number_format: str
+    start: int
+    has_sign: bool = True
+
+
+class WordNumbering:
+    """The lists of a document, and the numbers of their items."""
+
+    def __init__(self, root: XmlElement | None, styles: WordStyles) -> None:
+        self._styles = styles
+        self._lists = {attribute(num, "numId") or "": num for num in children(root, "num")}
+        self._definitions = {
+            attribute(definition, "abstractNumId") or "": definition
+            for definition in children(root, "abstractNum")
+        }
+        self._counts: defaultdict[str, dict[int, int]] = defaultdict(dict)
+        self._started: set[str] = set()
+
+    def next_item(self, list_id: str, level: int) -> tuple[bool, int | None]:
+        """Return whether the next item of a list has a bullet or number, and its number.
+
+        The number is None for a bullet.
+        """
+        definition_id, definition = self._definition(list_id)
+        if definition is None:
+            return list_id in self._lists, None
+        settings = _level_of(definition, level)
+        if not settings.has_sign:
+            return False, None
+        counts = self._counts[definition_id]
+        if list_id not in self._started:
+            self._started.add(list_id)
+            counts.update(self._restarts(list_id))
+        counts[level] = counts.get(level, settings.start - 1) + 1
+        for deeper in [each for each in counts if each > level]:
+            del counts[deeper]
+        return True, None if settings.number_format == "bullet" else max(0, counts[level])
+
+    def _definition(self, list_id: str) -> tuple[str, XmlElement | None]:
+        """Return the definition of a list, by way of a numbering style if it names one."""
+        definition_id = value_of(self._lists.get(list_id), "abstractNumId") or ""
+        definition = self._definitions.get(definition_id)
+        style_id = value_of(definition, "numStyleLink")
+        if style_id is not None:
+            other_id = self._styles.list_of(style_id) or ""
+            definition_id = value_of(self._lists.get(other_id), "abstractNumId") or ""
+            definition = self._definitions.get(definition_id)
+        return definition_id, definition
+
+    def _restarts(self, list_id: str) -> dict[int, int]:
+        overrides = children(self._lists.get(list_id), "lvlOverride")
+        starts = {
+            to_int(attribute(override, "ilvl")): value_of(override, "startOverride")
+            for override in overrides
+        }
+        return {level: to_int(start, 1) - 1 for level, start in starts.items() if start is not None}
+
+
+def _level_of(definition: XmlElement, level: int) -> _ListLevel:
+    for element in children(definition, "lvl"):
+        if to_int(attribute(element, "ilvl")) == level:
+            number_format = value_of(element, "numFmt") or "decimal"
+            sign = value_of(element, "lvlText")
+            has_sign = number_format != "none" and (sign is None or bool(sign.strip()))
+            return _ListLevel(number_format, to_int(value_of(element, "start"), 1), has_sign)
+    return _ListLevel("bullet", 1)
+
 
 _MAIN_PART: Final = "word/document.xml"
 # Elements around content. Deleted text (`del`, `moveFrom`) is none of them.
@@ -79,7 +251,7 @@ class _Paragraph:
     plain_text: list[str] = field(default_factory=list)
 
 
-def convert_word(archive: DocumentArchive) -> ConvertedDocument:
+def convert_word(body: bytes) -> ConvertedDocument:
     """Convert a document.
 
     Raises
@@ -87,7 +259,7 @@ def convert_word(archive: DocumentArchive) -> ConvertedDocument:
     ScrapeError
         `kind` is ``parse``.
     """
-    return _WordReader(OfficePackage(archive)).convert()
+    return _WordReader(OfficePackage(DocumentArchive(body))).convert()
 
 
 class _WordReader:
@@ -120,23 +292,21 @@ class _WordReader:
         for element in container.iterchildren() if container is not None else ():
             name = local_name(element)
             if name == "p":
-                yield from self._paragraph(element, part)
+                paragraph = _Paragraph(part)
+                self._inline(element, paragraph, None)
+                html = write_spans(paragraph.spans).strip()
+                if html or value_of(element, "pPr", "pStyle") is not None:
+                    yield from self._styled(element, html, "".join(paragraph.plain_text))
+                yield from paragraph.blocks
             elif name == "tbl":
-                yield self._table(element, part)
+                rows = [self._row(row, part) for row in _table_parts(element, "tr")]
+                yield write_table(merge_downwards(rows))
             elif name in _WRAPPERS:
                 yield from self._blocks(element, part)
             elif name == "AlternateContent":
                 yield from self._blocks(_alternative(element), part)
             elif name in {"oMathPara", "oMath"}:
                 yield math_to_html(element, is_block=True)
-
-    def _paragraph(self, element: XmlElement, part: str) -> Iterator[Block]:
-        paragraph = _Paragraph(part)
-        self._inline(element, paragraph, None)
-        html = write_spans(paragraph.spans).strip()
-        if html or value_of(element, "pPr", "pStyle") is not None:
-            yield from self._styled(element, html, "".join(paragraph.plain_text))
-        yield from paragraph.blocks
 
     def _styled(self, element: XmlElement, html: str, text: str) -> Iterator[Block]:
         """Yield a paragraph as its style requires."""
@@ -192,7 +362,13 @@ class _WordReader:
         for element in run.iterchildren():
             name = local_name(element)
             if name == "fldChar":
-                self._field_mark(attribute(element, "fldCharType"))
+                kind = attribute(element, "fldCharType")
+                if kind == "begin" and len(self._fields) < _MAX_OPEN_FIELDS:
+                    self._fields.append(_Field())
+                elif kind == "separate" and self._fields:
+                    self._fields[-1].href = _link_of(self._fields[-1].code)
+                elif kind == "end" and self._fields:
+                    self._fields.pop()
             elif name == "instrText":
                 if self._fields:
                     self._fields[-1].code += element.text or ""
@@ -214,14 +390,6 @@ class _WordReader:
                 link = href or next((each.href for each in self._fields if each.href), None)
                 paragraph.spans.append(TextSpan(write_text(text), tags, link))
                 paragraph.plain_text.append(text)
-
-    def _field_mark(self, kind: str | None) -> None:
-        if kind == "begin" and len(self._fields) < _MAX_OPEN_FIELDS:
-            self._fields.append(_Field())
-        elif kind == "separate" and self._fields:
-            self._fields[-1].href = _link_of(self._fields[-1].code)
-        elif kind == "end" and self._fields:
-            self._fields.pop()
 
     def _drawing(self, element: XmlElement, paragraph: _Paragraph, href: str | None) -> None:
         """Add a picture, or the text boxes of a drawing."""
@@ -248,10 +416,6 @@ class _WordReader:
             notes = children(self._package.read(part), kind)
             self._notes[kind] = {attribute(note, "id") or "": note for note in notes}
         return write_blocks(self._blocks(self._notes[kind].get(identifier), part))
-
-    def _table(self, table: XmlElement, part: str) -> str:
-        rows = [self._row(row, part) for row in _table_parts(table, "tr")]
-        return write_table(merge_downwards(rows))
 
     def _row(self, row: XmlElement, part: str) -> list[tuple[Cell, bool]]:
         properties = child(row, "trPr")

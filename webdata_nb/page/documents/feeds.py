@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 from html import escape, unescape
-from typing import TYPE_CHECKING
+from typing import Any
 
-from webdata_nb.page.content.parser import body_of, children_of, parse, read_feed, serialize
+from webdata_nb.foreign_json import MalformedJson, decode_json
+from webdata_nb.page.content.parser import (
+    Entry,
+    Feed,
+    body_of,
+    children_of,
+    parse,
+    read_feed,
+    serialize,
+)
 from webdata_nb.page.documents.converted_document import ConvertedDocument
-from webdata_nb.page.documents.json_feed import read_json_feed
-from webdata_nb.page.documents.plain_text import convert_code
-
-if TYPE_CHECKING:
-    from webdata_nb.page.content.parser import Entry, Feed
-
+from webdata_nb.page.documents.text import convert_code
 
 _CDATA = re.compile(r"(<!\[CDATA\[.*?\]\]>)", re.DOTALL)
 _REFERENCE = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#\d{1,7}|#x[0-9a-fA-F]{1,6});)(\w{1,31};)?")
@@ -86,3 +90,48 @@ def _closed(html: str) -> str:
 
 def _linked(html: str, url: str | None) -> str:
     return f'<a href="{escape(url)}">{html}</a>' if url and html else html
+
+
+MAX_ENTRIES = 10_000
+"""Entries read from one feed."""
+
+
+def read_json_feed(text: str) -> Feed | None:
+    """Read a JSON Feed; None for other JSON and for invalid JSON."""
+    try:
+        data = decode_json(text)
+    except MalformedJson:
+        return None
+    items = data.get("items") if isinstance(data, dict) else None
+    if not isinstance(items, list):
+        return None
+    entries = tuple(_read_entry(item) for item in items[:MAX_ENTRIES] if isinstance(item, dict))
+    return Feed(
+        type="json",
+        title=_text(data, "title"),
+        link=_text(data, "home_page_url"),
+        description=_text(data, "description"),
+        updated=None,
+        entries=entries,
+    )
+
+
+def _read_entry(item: dict[str, Any]) -> Entry:
+    text = _text(item, "content_text")
+    authors = item.get("authors") or [item.get("author")]
+    names = [_text(author, "name") for author in authors if isinstance(author, dict)]
+    return Entry(
+        title=_text(item, "title"),
+        link=_text(item, "url") or _text(item, "external_url"),
+        id=_text(item, "id"),
+        updated=_text(item, "date_modified"),
+        published=_text(item, "date_published"),
+        summary=escape(_text(item, "summary") or ""),
+        content=_text(item, "content_html") or (text and escape(text)),
+        author=(", ".join(filter(None, names)) or None),
+    )
+
+
+def _text(values: dict[str, Any], key: str) -> str | None:
+    value = values.get(key)
+    return value if isinstance(value, str) else None

@@ -7,17 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from webdata_nb.page.charset import decode_text, sniff_charset
-from webdata_nb.page.content.parser import (
-    body_of,
-    children_of,
-    parse,
-    remove_all,
-    serialize,
-)
-from webdata_nb.page.documents.converted_document import ConvertedDocument
-from webdata_nb.page.documents.office.html_blocks import MAX_CHARACTERS
-from webdata_nb.page.documents.office.properties import DocumentProperties
-from webdata_nb.page.documents.office.xml_parts import (
+from webdata_nb.page.content.parser import body_of, children_of, parse, remove_all, serialize
+from webdata_nb.page.documents.archive import (
+    DocumentArchive,
     attribute,
     child,
     children,
@@ -25,14 +17,18 @@ from webdata_nb.page.documents.office.xml_parts import (
     read_part,
     text_below,
 )
+from webdata_nb.page.documents.converted_document import (
+    MAX_CHARACTERS,
+    ConvertedDocument,
+    DocumentProperties,
+)
 from webdata_nb.page.errors import ScrapeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from webdata_nb.page.content.parser import Document, Element
-    from webdata_nb.page.documents.office.archive import DocumentArchive
-    from webdata_nb.page.documents.office.xml_parts import XmlElement
+    from webdata_nb.page.documents.archive import XmlElement
 
 _DOCUMENT_TYPES: Final = frozenset(
     {"application/xhtml+xml", "text/html", "application/x-dtbook+xml"}
@@ -44,7 +40,7 @@ _FONT_ALGORITHMS: Final = (
 )
 
 
-def convert_ebook(archive: DocumentArchive) -> ConvertedDocument:
+def convert_epub(body: bytes) -> ConvertedDocument:
     """Convert an e-book.
 
     Raises
@@ -52,7 +48,11 @@ def convert_ebook(archive: DocumentArchive) -> ConvertedDocument:
     ScrapeError
         `kind` is ``parse``: damaged, or protected against copying.
     """
-    path = _package_path(archive)
+    archive = DocumentArchive(body)
+    container = read_part(archive, "META-INF/container.xml")
+    paths = (attribute(file, "full-path") for file in descendants(container, "rootfile"))
+    found = next(filter(None, paths), None)
+    path = found or next((name for name in archive.names if name.endswith(".opf")), "")
     package = read_part(archive, path)
     if package is None:
         raise ScrapeError("parse", "the e-book has no package document")
@@ -68,13 +68,6 @@ def convert_ebook(archive: DocumentArchive) -> ConvertedDocument:
     metadata: dict[str, Any] = {"truncated": True} if characters_left < 0 else {}
     html = _properties(package).to_html("".join(pieces))
     return ConvertedDocument(html, metadata=metadata)
-
-
-def _package_path(archive: DocumentArchive) -> str:
-    container = read_part(archive, "META-INF/container.xml")
-    paths = (attribute(file, "full-path") for file in descendants(container, "rootfile"))
-    found = next(filter(None, paths), None)
-    return found or next((name for name in archive.names if name.endswith(".opf")), "")
 
 
 def _spine(package: XmlElement, folder: str) -> Iterator[str]:

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from html import escape
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from webdata_nb.page.documents.converted_document import ConvertedDocument
-from webdata_nb.page.documents.office.html_blocks import MAX_CHARACTERS, write_text
-from webdata_nb.page.documents.office.number_formats import NumberFormats
-from webdata_nb.page.documents.office.package import OfficePackage
-from webdata_nb.page.documents.office.spreadsheet_grid import (
-    MAX_CELLS,
-    MergedRange,
-    write_sheet,
-)
-from webdata_nb.page.documents.office.xml_parts import (
+from webdata_nb.page.documents.archive import (
+    DocumentArchive,
     attribute,
     child,
     children,
@@ -26,12 +19,20 @@ from webdata_nb.page.documents.office.xml_parts import (
     stream_elements,
     to_int,
 )
+from webdata_nb.page.documents.converted_document import (
+    MAX_CELLS,
+    MAX_CHARACTERS,
+    ConvertedDocument,
+    MergedRange,
+    write_sheet,
+    write_text,
+)
+from webdata_nb.page.documents.open_xml import OfficePackage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from webdata_nb.page.documents.office.archive import DocumentArchive
-    from webdata_nb.page.documents.office.xml_parts import XmlElement
+    from webdata_nb.page.documents.archive import XmlElement
 
 _MAIN_PART: Final = "xl/workbook.xml"
 _REFERENCE: Final = re.compile(r"\$?([A-Z]{1,3})\$?(\d{1,7})")
@@ -56,7 +57,7 @@ class _WorksheetCells:
     merged: list[MergedRange] = field(default_factory=list)
 
 
-def convert_spreadsheet(archive: DocumentArchive) -> ConvertedDocument:
+def convert_spreadsheet(body: bytes) -> ConvertedDocument:
     """Convert a workbook.
 
     Raises
@@ -64,7 +65,7 @@ def convert_spreadsheet(archive: DocumentArchive) -> ConvertedDocument:
     ScrapeError
         `kind` is ``parse``.
     """
-    return _WorkbookReader(OfficePackage(archive)).convert()
+    return _WorkbookReader(OfficePackage(DocumentArchive(body))).convert()
 
 
 class _WorkbookReader:
@@ -105,9 +106,16 @@ class _WorkbookReader:
                 if name == "row":
                     self._read_row(element, number, sheet)
                 elif name == "mergeCell":
-                    _add_merged(attribute(element, "ref") or "", sheet)
+                    reference = attribute(element, "ref") or ""
+                    first, _, last = reference.partition(":")
+                    start, end = _place(first), _place(last)
+                    if start is not None and end is not None:
+                        sheet.merged.append(MergedRange(*start, *end))
                 else:
-                    self._add_link(element, related.target, sheet)
+                    place = _place((attribute(element, "ref") or "").partition(":")[0])
+                    target = self._package.external_target(related.target, relationship_id(element))
+                    if place in sheet.cells and target:
+                        sheet.cells[place].href = target
                 if self._is_truncated:
                     break
         return sheet
@@ -116,7 +124,10 @@ class _WorkbookReader:
         row_number = to_int(row.get("r"), index + 1)
         column = 0
         for cell in children(row, "c"):
-            column = _column(cell.get("r"), column + 1)
+            reference = cell.get("r")
+            default = column + 1
+            match = _REFERENCE.fullmatch(reference or "")
+            column = _letters_to_column(match[1]) if match is not None else default
             raw = _raw_cell(cell)
             if not raw.text:
                 continue
@@ -125,12 +136,6 @@ class _WorkbookReader:
                 return
             self._cells_left -= 1
             sheet.cells[row_number, column] = raw
-
-    def _add_link(self, element: XmlElement, part: str, sheet: _WorksheetCells) -> None:
-        place = _place((attribute(element, "ref") or "").partition(":")[0])
-        target = self._package.external_target(part, relationship_id(element))
-        if place in sheet.cells and target:
-            sheet.cells[place].href = target
 
     def _shared_strings(self, sheets: list[_WorksheetCells]) -> dict[str, str]:
         """Return the strings that cells refer to, by their indexes."""
@@ -199,22 +204,10 @@ def _texts(element: XmlElement | None) -> Iterator[str]:
             yield text.text or ""
 
 
-def _add_merged(reference: str, sheet: _WorksheetCells) -> None:
-    first, _, last = reference.partition(":")
-    start, end = _place(first), _place(last)
-    if start is not None and end is not None:
-        sheet.merged.append(MergedRange(*start, *end))
-
-
 def _place(reference: str) -> tuple[int, int] | None:
     """Return row and column of a reference such as ``B7``."""
     match = _REFERENCE.fullmatch(reference)
     return (int(match[2]), _letters_to_column(match[1])) if match is not None else None
-
-
-def _column(reference: str | None, default: int) -> int:
-    match = _REFERENCE.fullmatch(reference or "")
-    return _letters_to_column(match[1]) if match is not None else default
 
 
 def _letters_to_column(letters: str) -> int:
@@ -222,3 +215,108 @@ def _letters_to_column(letters: str) -> int:
     for letter in letters:
         column = 26 * column + ord(letter) - ord("A") + 1
     return column
+
+
+NumberKind: TypeAlias = Literal["number", "percent", "date", "time", "datetime", "duration"]
+
+_BUILT_IN: Final[dict[int, str]] = {
+    9: "0%",
+    10: "0.00%",
+    **dict.fromkeys((14, 15, 16, 17), "yyyy-mm-dd"),
+    **dict.fromkeys((18, 19, 20, 21), "hh:mm:ss"),
+    22: "yyyy-mm-dd hh:mm",
+    **dict.fromkeys((27, 28, 29, 30, 31, 36, 50, 51, 52, 53, 54, 57, 58), "yyyy-mm-dd"),
+    **dict.fromkeys((32, 33, 34, 35, 55, 56), "hh:mm:ss"),
+    45: "mm:ss",
+    46: "[h]:mm:ss",
+    47: "mm:ss",
+}
+"""The formats that every workbook has; those for East Asian dates mean dates anywhere."""
+# Texts, escaped and padding characters, colours, conditions and locales; not elapsed time, `[h]`.
+_LITERALS: Final = re.compile(r'"[^"]*"|\\.|_.|\*.|\[(?!(?:h+|m+|s+)\])[^\]]*\]', re.IGNORECASE)
+_DECIMALS: Final = re.compile(r"\.([0#?]+)")
+_MAX_SERIAL: Final = 2_958_466  # the first day after the year 9999
+_LEAP_BUG_DAY: Final = 60  # 29 February 1900, which Excel has and the calendar has not
+_EPOCH: Final = datetime(1899, 12, 30)  # noqa: DTZ001 - dates of a sheet have no time zone
+_EPOCH_1904: Final = datetime(1904, 1, 1)  # noqa: DTZ001
+_DIGITS: Final = 15  # of a number that a spreadsheet stores
+
+
+class NumberFormats:
+    """The number formats of a workbook's cell styles."""
+
+    def __init__(self, styles: XmlElement | None, *, is_1904: bool) -> None:
+        codes = {
+            to_int(attribute(code, "numFmtId")): attribute(code, "formatCode") or ""
+            for code in children(child(styles, "numFmts"), "numFmt")
+        }
+        cell_styles = children(child(styles, "cellXfs"), "xf")
+        numbers = (to_int(attribute(style, "numFmtId")) for style in cell_styles)
+        self._codes = [codes.get(number, _BUILT_IN.get(number, "")) for number in numbers]
+        self._kinds: dict[str, NumberKind] = {}
+        self._epoch = _EPOCH_1904 if is_1904 else _EPOCH
+
+    def write(self, text: str, style: int) -> str:
+        """Write the stored number of a cell; a text that is no number is returned unchanged."""
+        code = self._codes[style] if 0 <= style < len(self._codes) else ""
+        if not code:
+            return _plain(text)
+        if code not in self._kinds:
+            self._kinds[code] = number_kind(code)
+        kind = self._kinds[code]
+        try:
+            value = float(text)
+        except ValueError:
+            return text
+        if kind == "percent":
+            match = _DECIMALS.search(code)
+            decimals = min(len(match[1]), _DIGITS) if match is not None else 0
+            return f"{value * 100:.{decimals}f}%"
+        if kind != "number" and 0 <= value < _MAX_SERIAL:
+            return self._moment(value, kind)
+        return _plain(text)
+
+    def _moment(self, serial: float, kind: NumberKind) -> str:
+        if kind == "duration":
+            minutes, seconds = divmod(round(serial * 86400), 60)
+            return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
+        if self._epoch is _EPOCH and serial < _LEAP_BUG_DAY and kind != "time":
+            serial += 1
+        moment = self._epoch + timedelta(seconds=round(serial * 86400))
+        if kind == "time" or (serial < 1 and kind != "date"):
+            return moment.strftime("%H:%M:%S")
+        return moment.date().isoformat() if kind == "date" else moment.isoformat(sep=" ")
+
+
+def number_kind(code: str) -> NumberKind:
+    """Return what a format code makes of a number.
+
+    Examples
+    --------
+    >>> number_kind('#,##0.00 "days"'), number_kind("[$-409]d mmm yyyy"), number_kind("0.0%")
+    ('number', 'date', 'percent')
+    """
+    letters = _LITERALS.sub("", code.partition(";")[0]).lower()
+    if "%" in letters:
+        return "percent"
+    if "general" in letters:
+        return "number"
+    if "[" in letters:
+        return "duration"
+    has_date = any(letter in letters for letter in "yd") or (
+        "m" in letters and "s" not in letters and "h" not in letters
+    )
+    has_time = "h" in letters or "s" in letters
+    if has_date:
+        return "datetime" if has_time else "date"
+    return "time" if has_time else "number"
+
+
+def _plain(text: str) -> str:
+    """Return a number without the noise of binary fractions, such as 0.30000000000000004."""
+    if len(text) < _DIGITS or not ("." in text or "e" in text.lower()):
+        return text
+    try:
+        return f"{float(text):.{_DIGITS}g}"
+    except ValueError:
+        return text

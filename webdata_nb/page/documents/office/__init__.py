@@ -1,1 +1,0 @@
-"""Reads office documents and e-books: ZIP archives of XML parts, with limits on both."""

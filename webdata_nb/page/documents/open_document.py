@@ -1,0 +1,569 @@
+"""Converts OpenDocument files to HTML: texts (.odt), spreadsheets (.ods), presentations (.odp)."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from dataclasses import dataclass, replace
+from html import escape
+from typing import TYPE_CHECKING, Any, Final
+
+from webdata_nb.page.documents.archive import (
+    DocumentArchive,
+    attribute,
+    child,
+    children,
+    descendants,
+    local_name,
+    read_part,
+    text_below,
+    to_int,
+)
+from webdata_nb.page.documents.converted_document import (
+    MAX_CELLS,
+    MAX_CHARACTERS,
+    Block,
+    Cell,
+    CodeLine,
+    ConvertedDocument,
+    DocumentProperties,
+    Footnotes,
+    ListItem,
+    MergedRange,
+    OutputLimit,
+    TextSpan,
+    write_blocks,
+    write_heading,
+    write_image,
+    write_sheet,
+    write_spans,
+    write_table,
+    write_text,
+)
+from webdata_nb.page.errors import ScrapeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from webdata_nb.page.documents.archive import XmlElement
+
+_CONTENT: Final = "content.xml"
+_FURNITURE: Final = frozenset({"date-time", "footer", "header", "page-number"})
+
+
+def convert_open_document(body: bytes) -> ConvertedDocument:
+    """Convert a document of any of the three kinds.
+
+    Raises
+    ------
+    ScrapeError
+        `kind` is ``parse``: damaged, or encrypted.
+    """
+    archive = DocumentArchive(body)
+    _refuse_encryption(archive)
+    content = read_part(archive, _CONTENT)
+    if content is None:
+        raise ScrapeError("parse", f"the document has no part {_CONTENT}")
+    styles = OpenDocumentStyles(content, read_part(archive, "styles.xml"))
+    text = TextReader(archive, styles)
+    sheets = SheetReader(text)
+    body = next(
+        iter(children(child(content, "body"), "text", "spreadsheet", "presentation", "drawing")),
+        None,
+    )
+    limit = OutputLimit()
+    blocks = _blocks(body, text, sheets)
+    html = write_blocks(limit.take(blocks)) + text.write_notes()
+    meta = child(read_part(archive, "meta.xml"), "meta")
+    metadata = _counts(body, meta)
+    if limit.is_reached or sheets.is_truncated:
+        metadata["truncated"] = True
+    return ConvertedDocument(_properties(meta).to_html(html), metadata=metadata)
+
+
+def _blocks(body: XmlElement | None, text: TextReader, sheets: SheetReader) -> Iterator[Block]:
+    kind = local_name(body) if body is not None else ""
+    if kind == "spreadsheet":
+        for table in children(body, "table"):
+            yield from sheets.blocks(table)
+    elif kind in {"presentation", "drawing"}:
+        for number, page in enumerate(children(body, "page"), 1):
+            yield from _slide(page, number, text)
+    else:
+        yield from text.blocks(body)
+
+
+def _slide(page: XmlElement, number: int, text: TextReader) -> Iterator[Block]:
+    """Yield a slide: its title, the texts of its shapes, and its notes."""
+    shapes = [
+        shape
+        for shape in page.iterchildren()
+        if attribute(shape, "class") not in _FURNITURE and local_name(shape) != "notes"
+    ]
+    title = next((shape for shape in shapes if attribute(shape, "class") == "title"), None)
+    yield f"<h2>{escape(text_below(title) or f'Slide {number}')}</h2>"
+    for shape in shapes:
+        if shape is not title:
+            yield from text.shape(shape)
+    notes = child(page, "notes")
+    frames = (frame for frame in children(notes, "frame") if attribute(frame, "class") == "notes")
+    for frame in frames:
+        if text_below(frame):
+            yield "<h3>Notes</h3>"
+            yield from text.shape(frame)
+
+
+def _counts(body: XmlElement | None, meta: XmlElement | None) -> dict[str, Any]:
+    kind = local_name(body) if body is not None else ""
+    if kind == "spreadsheet":
+        return {"sheet_count": sum(1 for _ in children(body, "table"))}
+    if kind in {"presentation", "drawing"}:
+        return {"page_count": sum(1 for _ in children(body, "page"))}
+    count = to_int(attribute(child(meta, "document-statistic"), "page-count"))
+    return {"page_count": count} if count else {}
+
+
+def _properties(meta: XmlElement | None) -> DocumentProperties:
+    return DocumentProperties(
+        title=text_below(child(meta, "title")),
+        author=text_below(child(meta, "initial-creator")) or text_below(child(meta, "creator")),
+        description=text_below(child(meta, "description")) or text_below(child(meta, "subject")),
+        language=text_below(child(meta, "language")),
+        created=text_below(child(meta, "creation-date")),
+        modified=text_below(child(meta, "date")),
+    )
+
+
+def _refuse_encryption(archive: DocumentArchive) -> None:
+    manifest = read_part(archive, "META-INF/manifest.xml")
+    if next(descendants(manifest, "encryption-data"), None) is not None:
+        raise ScrapeError("parse", "the document is encrypted with a password")
+
+
+class SheetReader:
+    """Reads sheets up to the limit of cells of a document."""
+
+    def __init__(self, text: TextReader) -> None:
+        self._text = text
+        self._cells_left = MAX_CELLS
+        self._characters_left = MAX_CHARACTERS
+        self.is_truncated = False
+
+    def blocks(self, table: XmlElement) -> Iterator[str]:
+        """Yield the heading and the table of a sheet."""
+        name = attribute(table, "name")
+        if name:
+            yield f"<h2>{escape(name)}</h2>"
+        cells: dict[tuple[int, int], str] = {}
+        merged: list[MergedRange] = []
+        number = 0
+        for row in _rows(table):
+            repeated = max(1, to_int(attribute(row, "number-rows-repeated"), 1))
+            self._read_row(row, range(number, number + repeated), cells, merged)
+            number += repeated
+            if self.is_truncated:
+                break
+        yield write_sheet(cells, merged)
+
+    def _read_row(
+        self,
+        row: XmlElement,
+        numbers: range,
+        cells: dict[tuple[int, int], str],
+        merged: list[MergedRange],
+    ) -> None:
+        """Add the cells of a row that stands for the rows `numbers`."""
+        column = 0
+        for cell in children(row, "table-cell", "covered-table-cell"):
+            repeated = max(1, to_int(attribute(cell, "number-columns-repeated"), 1))
+            html = self._text.cell_html(cell) if local_name(cell) == "table-cell" else ""
+            if html:
+                self._add(html, numbers, range(column, column + repeated), cells)
+                merged += _merged(cell, numbers[0], column)
+            if self.is_truncated:
+                return
+            column += repeated
+
+    def _add(
+        self, html: str, rows: range, columns: range, cells: dict[tuple[int, int], str]
+    ) -> None:
+        for row in rows:
+            for column in columns:
+                self._cells_left -= 1
+                self._characters_left -= len(html)
+                if self._cells_left < 0 or self._characters_left < 0:
+                    self.is_truncated = True
+                    return
+                cells[row, column] = html
+
+
+def _merged(cell: XmlElement, row: int, column: int) -> Iterator[MergedRange]:
+    width = max(1, to_int(attribute(cell, "number-columns-spanned"), 1))
+    height = max(1, to_int(attribute(cell, "number-rows-spanned"), 1))
+    if width > 1 or height > 1:
+        yield MergedRange(row, column, row + height - 1, column + width - 1)
+
+
+def _rows(table: XmlElement) -> Iterator[XmlElement]:
+    names = ("table-row", "table-rows", "table-header-rows", "table-row-group")
+    for element in children(table, *names):
+        if local_name(element) == "table-row":
+            yield element
+        else:
+            yield from _rows(element)
+
+
+_MAX_PARENTS: Final = 20
+_BOLD_WEIGHT: Final = 600
+_CODE: Final = re.compile(r"(?:source|preformatted|verbatim|code|teletype)")
+_QUOTE: Final = re.compile(r"(?:quotations?|quote|block quotation)")
+
+
+@dataclass(frozen=True, slots=True)
+class OpenDocumentStyle:
+    """A style with what it takes from its parents.
+
+    Attributes
+    ----------
+    list_style
+        The list style of its paragraphs; None without one.
+    """
+
+    tags: frozenset[str] = frozenset()
+    is_title: bool = False
+    is_code: bool = False
+    is_quote: bool = False
+    is_hidden: bool = False
+    list_style: str | None = None
+
+
+class OpenDocumentStyles:
+    """The styles of a document by name, those of ``content.xml`` before those of the others."""
+
+    def __init__(self, *roots: XmlElement | None) -> None:
+        self._elements: dict[str, XmlElement] = {}
+        self._lists: dict[str, dict[int, int | None]] = {}
+        self._styles: dict[str, OpenDocumentStyle] = {}
+        for root in roots:
+            for group in children(root, "automatic-styles", "styles"):
+                for element in children(group, "style", "list-style"):
+                    self._add(element)
+
+    def __getitem__(self, name: str | None) -> OpenDocumentStyle:
+        key = name or ""
+        if key not in self._styles:
+            self._styles[key] = self._resolve(key)
+        return self._styles[key]
+
+    def list_start(self, name: str | None, level: int) -> int | None:
+        """Return the first number of a list level, which counts from 0; None for bullets."""
+        levels = self._lists.get(name or "", {})
+        defined = [each for each in levels if each <= level]
+        return levels[max(defined)] if defined else None
+
+    def _add(self, element: XmlElement) -> None:
+        name = attribute(element, "name") or ""
+        if local_name(element) == "style":
+            self._elements.setdefault(name, element)
+        else:
+            self._lists.setdefault(name, dict(map(_list_level, element.iterchildren())))
+
+    def _resolve(self, name: str) -> OpenDocumentStyle:
+        chain: list[XmlElement] = []
+        key: str | None = name
+        while key in self._elements and len(chain) < _MAX_PARENTS:
+            chain.append(self._elements[key])
+            key = attribute(chain[-1], "parent-style-name")
+        # The last name is that of a style that the document does not define.
+        style = _named(OpenDocumentStyle(), key or "")
+        for element in reversed(chain):
+            style = _named(style, attribute(element, "name") or "")
+            style = _formatted(style, element)
+        return style
+
+
+def _list_level(element: XmlElement) -> tuple[int, int | None]:
+    level = to_int(attribute(element, "level"), 1) - 1
+    is_number = local_name(element) == "list-level-style-number" and attribute(
+        element, "num-format"
+    )
+    return level, to_int(attribute(element, "start-value"), 1) if is_number else None
+
+
+def _named(style: OpenDocumentStyle, name: str) -> OpenDocumentStyle:
+    words = name.replace("_20_", " ").lower()
+    return replace(
+        style,
+        is_title=style.is_title or words == "title",
+        is_code=style.is_code or _CODE.match(words) is not None,
+        is_quote=style.is_quote or _QUOTE.match(words) is not None,
+    )
+
+
+def _formatted(style: OpenDocumentStyle, element: XmlElement) -> OpenDocumentStyle:
+    text = child(element, "text-properties")
+    is_text = attribute(element, "family") == "text"
+    name = (attribute(element, "name") or "").lower()
+    tags = set(style.tags)
+    if (weight := attribute(text, "font-weight")) is not None:
+        is_bold = weight == "bold" or to_int(weight) >= _BOLD_WEIGHT
+        tags = tags | {"strong"} if is_bold else tags - {"strong"}
+    if (slant := attribute(text, "font-style")) is not None:
+        tags = tags - {"em"} if slant == "normal" else tags | {"em"}
+    if attribute(text, "text-line-through-style") not in {None, "none"}:
+        tags.add("s")
+    position = attribute(text, "text-position") or ""
+    if position.startswith(("super", "sub")):
+        tags.add("sup" if position.startswith("super") else "sub")
+    tags |= {
+        tag for part, tag in (("strong", "strong"), ("emphasis", "em")) if name.startswith(part)
+    }
+    if is_text and style.is_code:
+        tags.add("code")
+    return replace(
+        style,
+        tags=frozenset(tags),
+        is_hidden=style.is_hidden or attribute(text, "display") == "none",
+        list_style=attribute(element, "list-style-name") or style.list_style,
+    )
+
+
+MAX_SPACES: Final = 100
+MAX_REPEATED_CELLS: Final = 10_000
+"""Cells of a document's tables that stand for further cells beside them."""
+
+_CONTAINERS: Final = frozenset({
+    "alphabetical-index", "bibliography", "content", "g", "illustration-index", "index-body",
+    "index-title", "object-index", "section", "table-index", "table-of-content", "text-box",
+    "user-index",
+})  # fmt: skip
+_ROWS: Final = ("table-row", "table-rows", "table-header-rows", "table-row-group")
+_SKIPPED: Final = frozenset({"annotation", "annotation-end", "ruby-text", "title", "desc"})
+
+
+class TextReader:
+    """Reads the blocks of one document and collects its notes."""
+
+    def __init__(self, archive: DocumentArchive, styles: OpenDocumentStyles) -> None:
+        self._archive, self._styles = archive, styles
+        self._footnotes = Footnotes()
+        self._repeated_cells_left = MAX_REPEATED_CELLS
+        self._notes: dict[str, XmlElement] = {}
+
+    def blocks(self, container: XmlElement | None) -> Iterator[Block]:
+        """Yield the blocks of a part of the document."""
+        for element in container.iterchildren() if container is not None else ():
+            name = local_name(element)
+            if name in {"p", "h"}:
+                yield from self._paragraph(element)
+            elif name == "list":
+                yield from self._list(element, None, 0)
+            elif name == "table":
+                yield self._table(element)
+            elif name in _CONTAINERS:
+                yield from self.blocks(element)
+            elif name in {"frame", "custom-shape", "rect", "ellipse"}:
+                yield from self.shape(element)
+
+    def shape(self, shape: XmlElement) -> Iterator[Block]:
+        """Yield the content of a frame or a drawn shape."""
+        spans, blocks = self._frame(shape)
+        if spans:
+            yield f"<p>{write_spans(spans)}</p>"
+        yield from blocks
+
+    def write_notes(self) -> str:
+        """Write the notes that were referred to, as HTML."""
+        return self._footnotes.write(
+            lambda key: write_blocks(self.blocks(child(self._notes.get(key), "note-body")))
+        )
+
+    def _paragraph(self, element: XmlElement) -> Iterator[Block]:
+        style = self._styles[attribute(element, "style-name")]
+        spans, blocks = self._inline(element)
+        html = write_spans(spans).strip()
+        if style.is_hidden:
+            return
+        if style.is_code:
+            yield from map(CodeLine, _plain_text(element).split("\n"))
+        elif not html:
+            pass
+        elif local_name(element) == "h" or style.is_title:
+            level = to_int(attribute(element, "outline-level"), 1)
+            yield write_heading(level, html)
+        elif style.is_quote:
+            yield f"<blockquote><p>{html}</p></blockquote>"
+        else:
+            yield f"<p>{html}</p>"
+        yield from blocks
+
+    def _list(self, element: XmlElement, style_name: str | None, level: int) -> Iterator[Block]:
+        """Yield the items of a list; the first paragraph of an item has the bullet or number."""
+        style_name = attribute(element, "style-name") or style_name
+        start = self._styles.list_start(style_name, level)
+        number = start
+        for item in children(element, "list-item", "list-header"):
+            if number is not None:
+                number = to_int(attribute(item, "start-value"), number)
+            pieces: list[str] = []
+            for part in item.iterchildren():
+                if local_name(part) == "list":
+                    yield from _items(pieces, level, number)
+                    pieces = []
+                    yield from self._list(part, style_name, level + 1)
+                elif local_name(part) == "h":
+                    yield from self._paragraph(part)
+                else:
+                    spans, blocks = self._inline(part)
+                    pieces.append(write_spans(spans).strip() + write_blocks(blocks))
+            yield from _items(pieces, level, number)
+            if number is not None:
+                number += 1
+
+    def _table(self, table: XmlElement) -> str:
+        rows = list(_table_rows(table, is_header=False))
+        return write_table(self._row(row, is_header=is_header) for row, is_header in rows)
+
+    def _row(self, row: XmlElement, *, is_header: bool) -> list[Cell]:
+        cells = []
+        for column, element in enumerate(children(row, "table-cell")):
+            width = max(1, to_int(attribute(element, "number-columns-spanned"), 1))
+            height = max(1, to_int(attribute(element, "number-rows-spanned"), 1))
+            blocks = list(self.blocks(element))
+            repeated = to_int(attribute(element, "number-columns-repeated"), 1)
+            repeated = max(1, min(repeated, self._repeated_cells_left))
+            self._repeated_cells_left -= repeated - 1
+            cells += repeated * [Cell(column, blocks, width, height, is_header)]
+        return cells
+
+    def cell_html(self, cell: XmlElement) -> str:
+        """Return the text of a cell of a sheet, its paragraphs as lines."""
+        lines = (write_spans(self._inline(line)[0]) for line in children(cell, "p"))
+        return "<br>".join(filter(None, lines))
+
+    def _inline(
+        self,
+        container: XmlElement,
+        tags: frozenset[str] = frozenset(),
+        href: str | None = None,
+    ) -> tuple[list[TextSpan], list[Block]]:
+        """Return the text of a paragraph, and the blocks that are anchored in it."""
+        spans: list[TextSpan] = []
+        blocks: list[Block] = []
+        if container.text:
+            spans.append(TextSpan(_collapsed(container.text), tags, href))
+        for element in container.iterchildren():
+            inner_spans, inner_blocks = self._inline_element(element, tags, href)
+            spans += inner_spans
+            blocks += inner_blocks
+            if element.tail:
+                spans.append(TextSpan(_collapsed(element.tail), tags, href))
+        return spans, blocks
+
+    def _inline_element(
+        self, element: XmlElement, tags: frozenset[str], href: str | None
+    ) -> tuple[list[TextSpan], list[Block]]:
+        name = local_name(element)
+        if name in _SKIPPED:
+            return [], []
+        if name == "note":
+            key = str(len(self._notes))
+            self._notes[key] = element
+            return [TextSpan(self._footnotes.refer(key))], []
+        if name in {"frame", "custom-shape", "rect"}:
+            return self._frame(element, href)
+        if name in {"s", "tab", "line-break"}:
+            return [TextSpan(write_text(_character(element, name)), tags, href)], []
+        if name == "a":
+            target = attribute(element, "href") or ""
+            href = None if target.startswith("#") else target.removeprefix("../") or href
+        elif name == "span":
+            style = self._styles[attribute(element, "style-name")]
+            if style.is_hidden:
+                return [], []
+            tags = tags | style.tags
+        return self._inline(element, tags, href)
+
+    def _frame(
+        self, frame: XmlElement, href: str | None = None
+    ) -> tuple[list[TextSpan], list[Block]]:
+        """Return the picture or the formula of a frame, or its text."""
+        formula = self._formula(frame)
+        if formula:
+            return [TextSpan(formula)], []
+        picture = child(frame, "image")
+        box_blocks = list(self.blocks(child(frame, "text-box")))
+        if picture is not None and not box_blocks:
+            alt = text_below(child(frame, "desc")) or text_below(child(frame, "title"))
+            source = attribute(picture, "href") or ""
+            is_part = source.removeprefix("./") in self._archive
+            source = f"#{source.removeprefix('./')}" if is_part else source
+            return [TextSpan(write_image(source, alt), href=href)], []
+        table = child(frame, "table")
+        if table is not None:
+            box_blocks.append(self._table(table))
+        return [], box_blocks or list(self.blocks(frame))
+
+    def _formula(self, frame: XmlElement) -> str:
+        """Return the MathML of an embedded formula without its source annotation."""
+        target = (attribute(child(frame, "object"), "href") or "").removeprefix("./")
+        if not target:
+            return ""
+        root = read_part(self._archive, posixpath.join(target, "content.xml"))
+        if root is None or local_name(root) != "math":
+            return ""
+        return f'<math display="inline">{_mathml(root)}</math>'
+
+
+def _items(pieces: list[str], level: int, number: int | None) -> Iterator[ListItem]:
+    first, *others = list(filter(None, pieces)) or [""]
+    if first:
+        yield ListItem(first + "".join(f"<p>{html}</p>" for html in others), level, number)
+
+
+def _table_rows(table: XmlElement, *, is_header: bool) -> Iterator[tuple[XmlElement, bool]]:
+    """Yield the rows of a table, each with whether it is one of the header."""
+    for element in children(table, *_ROWS):
+        name = local_name(element)
+        if name == "table-row":
+            yield element, is_header
+        else:
+            yield from _table_rows(element, is_header=is_header or name == "table-header-rows")
+
+
+def _character(element: XmlElement, name: str) -> str:
+    if name == "s":
+        return " " * min(MAX_SPACES, max(1, to_int(attribute(element, "c"), 1)))
+    return "\n" if name == "line-break" else " "
+
+
+def _collapsed(text: str) -> str:
+    """Return text with white space as a reader sees it: runs of it are one space."""
+    start, end = text[:1].isspace(), text[-1:].isspace()
+    inner = " ".join(text.split())
+    return write_text(f"{' ' * start}{inner}{' ' * (end and bool(inner))}")
+
+
+def _plain_text(element: XmlElement) -> str:
+    """Return the text of a paragraph of code with its spaces and line breaks."""
+    pieces = [element.text or ""]
+    for inner in element.iterchildren():
+        name = local_name(inner)
+        if name in {"s", "tab", "line-break"}:
+            pieces.append("\t" if name == "tab" else _character(inner, name))
+        elif name not in _SKIPPED and name not in {"note", "frame"}:
+            pieces.append(_plain_text(inner))
+        pieces.append(inner.tail or "")
+    return "".join(pieces)
+
+
+def _mathml(element: XmlElement) -> str:
+    """Write MathML without namespaces and annotations."""
+    pieces = [write_text((element.text or "").strip())]
+    for inner in element.iterchildren():
+        name = local_name(inner)
+        if name == "semantics":
+            pieces.append(_mathml(inner))
+        elif name.isalpha() and not name.startswith("annotation"):
+            pieces.append(f"<{name}>{_mathml(inner)}</{name}>")
+    return "".join(pieces)
