@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tests.quality.test_main_content import ARTICLE, PARAGRAPH, text_and_rung
-from webdata_nb.page.content.trailer_headings import is_trailer_heading
+from webdata_nb.page.content.sections import is_trailer_heading
 from webdata_nb.service.workers.pool import CPU_SECONDS
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from webdata_nb.page.content.date_text import (
     find_dates,
+    month_number,
     parse_date,
     parse_timestamp,
 )
-from webdata_nb.page.content.month_names import month_number
 
 SEVENTH_OF_OCTOBER = date(2020, 10, 7)
 

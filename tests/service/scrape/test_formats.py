@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.service.scrape.pages import page_source, scrape_format, scrape_page
-from webdata_nb.page.content.image_sources import parse_srcset
+from webdata_nb.page.content.links import parse_srcset
 from webdata_nb.page.content.page_source import check_selectors
 from webdata_nb.page.errors import BadInput, ScrapeError
 from webdata_nb.page.scrape.page import ConversionOptions, scrape

@@ -1,22 +1,29 @@
-"""Detects boilerplate blocks by tag, role and class name, weighed by their share of the text.
+"""Detects boilerplate: around the content by tag, role and class name, and inside it.
 
-A class name alone never decides: a block with much of the text of the page stays.
+Inside the content, trailing teasers, credits, link lists and labels of controls are dropped.
 """
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from webdata_nb.page.content.block_tree import HEADINGS
 from webdata_nb.page.content.class_names import (
     ADVERTISING,
     ASIDE,
+    AUTHOR,
     CAPTION,
     COMMENTS,
     CONSENT,
     CONTENT,
+    DATELINE,
     FOOTER,
     HIDDEN,
+    LEAD,
     MEMBER,
     NAVIGATION,
     OVERLAY,
@@ -30,11 +37,12 @@ from webdata_nb.page.content.class_names import (
     UNSEEN,
     word_set,
 )
+from webdata_nb.page.content.sections import is_one_of_sections, is_trailer_heading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from webdata_nb.page.content.block_tree import Block, BlockTree
+    from webdata_nb.page.content.block_tree import Block, BlockTree, TextRun
     from webdata_nb.page.content.page_kind import PageKind
 
 _EXEMPT_TAGS: Final = word_set("body main article h1 p td tr tbody dt code pre em strong a")
@@ -222,3 +230,287 @@ def _outermost(tree: BlockTree, trait: int) -> Iterator[Block]:
         if block.index >= skip and block.traits & trait and block.tag not in _EXEMPT_TAGS:
             yield block
             skip = block.end
+
+
+_TEASER: Final = re.compile(
+    r"\W*(?:related|read (?:more|also|next)|see (?:more|also)|more(?: on| from)?\s*:|also read"
+    r"|watch\s*:|watch now|listen\s*:|recommended|don.t miss|keep reading|continue reading"
+    r"|up next|you (?:may|might) (?:also )?like|sponsored|advertisement"
+    r"|leia|veja (?:mais|tamb)|saiba mais|lire (?:aussi|plus)|lees (?:ook|meer)|lesen sie"
+    r"|mehr zum|leer m|lea tamb|ver m|mehr (?:dazu|lesen|themen|aus)|auch interessant"
+    r"|lesetipp"
+    r"|lies auch|auch lesen|weiterlesen|zum weiterlesen|siehe auch|das könnte|anzeige|à lire|a lire"
+    r"|voir aussi|leggi anche|czytaj|dowiedz się|zobacz|te puede interesar|le puede interesar)\b",
+    re.IGNORECASE,
+)
+_CONTROL_LABEL: Final = re.compile(
+    r"\W*(?:learn more|read more|see (?:more|all)|view (?:more|all|details)"
+    r"|show (?:more|less|all)|shop (?:now|all)|buy now|add to|sign (?:up|in)|log ?in|subscribe"
+    r"|get started|contact us|try (?:it )?(?:for )?free|find out more|load more|next|previous"
+    r"|prev|back|share|reply|report|quote|follow|like|save|print|email|download|filter|sort"
+    r"|clear|reset|apply|close|menu|search|skip|compare|more|less|edit|cancel|submit"
+    r"|advertisement|ad|sponsored|home|all|permalink|link)\b",
+    re.IGNORECASE,
+)
+_TRAILER_TAGS: Final = word_set("h2 h3 h4 h5 h6 strong div span p")
+_MAX_TRAILER_WORDS = 12
+_SENTENCE_ENDS: Final = frozenset(".!?")
+_MAX_TRAILER_LENGTH = 70
+_SECTION_HEADINGS: Final = frozenset({"h1", "h2", "h3"})
+_MAX_TRAILER_BLOCKS = 100
+_TEASER_TAGS: Final = word_set("p div h4 h5 h6 center strong em b")
+_MAX_TEASER_WORDS = 30
+_MAX_CONTROL_WORDS = 4
+_NOT_CONTROLS: Final = HEADINGS | word_set("figcaption td th dt dd pre")
+_LINK_LISTS: Final = word_set("ul ol div section table dl")
+_MIN_LINKS = 4
+_MIN_ROW_LINKS = 2
+_MAX_HEADER_WORDS = 60
+_MAX_HEADER_SHARE = 0.35
+_MIN_REPEATED_WORDS = 5
+_MAX_CREDIT_WORDS = 60
+_TEASER_LINK_SHARE = 0.25
+_MIN_SECTION_PROSE = 40  # words
+_MAX_PROSE_LINKS = 0.05  # of the words of a section
+_REPEATABLE: Final = frozenset({"p", "li", "blockquote"})
+
+
+def trim_article(tree: BlockTree, region: Block, headline: TextRun | None) -> None:
+    """Drop trailers, headline, byline and captions of an article."""
+    _drop_trailers(tree, region)
+    tree.apply_drops()
+    title = None if headline is None else headline.block
+    for block in _remaining_blocks(tree, region):
+        block.dropped = block is title or _is_article_frame(block, region)
+    tree.apply_drops()
+
+
+def trim_links(tree: BlockTree, region: Block, *, article: bool) -> None:
+    """Drop lists of links: of teasers in an article, of menu entries elsewhere."""
+    max_words_per_link = 6 if article else 3
+    for block in _remaining_blocks(tree, region):
+        block.dropped = (
+            block.tag in _LINK_LISTS
+            and block.links >= _MIN_LINKS
+            and 0 < block.words < 0.35 * region.words
+            and block.link_words > 0.85 * block.words
+            and block.words < max_words_per_link * block.links
+            and not any(inner.in_data for inner in tree.blocks_below(block))
+        )
+
+
+def trim_teasers(tree: BlockTree, region: Block) -> None:
+    """Drop lines of an article that only link elsewhere."""
+    for run in _short_texts(tree, region, _MAX_TEASER_WORDS):
+        block = run.block
+        only_link = run.link_words >= run.words and block.tag in _TEASER_TAGS
+        if only_link and (_is_in_table_row(block) or _has_picture(block)):
+            continue
+        if only_link or (
+            run.link_words and block.tag != "li" and _TEASER.match(run.text) is not None
+        ):
+            block.dropped = True
+
+
+def _is_in_table_row(block: Block) -> bool:
+    """Return whether a block is in a table cell beside cells with text."""
+    cell = block.parent
+    if cell is None or cell.tag not in {"td", "th"} or cell.parent is None:
+        return False
+    return cell.words < cell.parent.words
+
+
+def _has_picture(block: Block) -> bool:
+    return block.element.select_one("img,picture") is not None
+
+
+def trim_repeats(tree: BlockTree, region: Block) -> None:
+    """Drop repeated text, written again for another screen width.
+
+    A paragraph that repeats its neighbour, such as a refrain, and repeated code are meant.
+    """
+    parents: dict[str, Block | None] = {}
+    for run in tree.text_runs_in(region):
+        if run.words < _MIN_REPEATED_WORDS or run.block.dropped or run.block.in_data:
+            continue
+        text, block = run.text, run.block
+        is_copy = text in parents and (
+            block.tag not in _REPEATABLE or parents[text] is not block.parent
+        )
+        if is_copy and block.words == run.words and block.tag not in {"td", "th", "pre"}:
+            block.dropped = block is not region
+        parents.setdefault(text, block.parent)
+
+
+def trim_controls(tree: BlockTree, region: Block) -> None:
+    """Drop labels of controls: "reply", "add to cart"."""
+    for run in _short_texts(tree, region, _MAX_CONTROL_WORDS):
+        text = run.text
+        # "Follow the rules." is text; "Follow us" is a control.
+        is_sentence = run.words > 1 and text[-1:] in ".!?"
+        if run.block.tag not in _NOT_CONTROLS and _CONTROL_LABEL.match(text) and not is_sentence:
+            run.block.dropped = True
+
+
+def trim_header(tree: BlockTree, region: Block, headline: TextRun | None) -> None:
+    """Drop rows of links above the headline, each with the page header around it."""
+    above, end = _texts_above(tree, region, headline)
+    words = sum(run.words for run in above)
+    if words > max(_MAX_HEADER_WORDS, _MAX_HEADER_SHARE * region.words):
+        return
+    headings = [run.block.index for run in above if run.block.tag in HEADINGS]
+    skip = 0
+    for run in above:
+        header = run.block
+        if header is region or header.index < skip or not _is_row_of_links(run):
+            continue
+        while (
+            (parent := header.parent) is not None
+            and parent is not region
+            and parent.end <= end
+            and not parent.prose
+            and not _has_between(headings, parent.index, parent.end)
+        ):
+            header = parent
+        header.dropped, skip = True, header.end
+
+
+def _has_between(indices: list[int], first: int, end: int) -> bool:
+    """Return whether sorted `indices` have one from `first` to before `end`."""
+    at = bisect_left(indices, first)
+    return at < len(indices) and indices[at] < end
+
+
+def _texts_above(
+    tree: BlockTree, region: Block, headline: TextRun | None
+) -> tuple[list[TextRun], int]:
+    """Return the texts of `region` above its headline or first ``h1``, and the index of that."""
+    if headline is not None and not region.index <= headline.block.index < region.end:
+        headline = None
+    above: list[TextRun] = []
+    for run in tree.text_runs:
+        if run.block.index < region.index:
+            continue
+        if run.block.index >= region.end:
+            break
+        if run is headline or (headline is None and run.block.tag == "h1"):
+            return above, run.block.index
+        above.append(run)
+    return [], 0
+
+
+def _is_row_of_links(run: TextRun) -> bool:
+    """Return whether a block is links with nothing but signs between them."""
+    block = run.block
+    if block.links < _MIN_ROW_LINKS or not run.link_words or block.words != run.words:
+        return False
+    signs = sum(not any(map(str.isalnum, word)) for word in run.text.split())
+    return run.link_words + signs >= run.words
+
+
+def _remaining_blocks(tree: BlockTree, region: Block) -> Iterator[Block]:
+    """Yield the descendants of `region` without those of dropped blocks and in data tables."""
+    skip = 0
+    for block in tree.blocks_below(region):
+        if block.index < skip:
+            continue
+        if not (block.dropped or block.in_data):
+            yield block
+        if block.dropped:
+            skip = block.end
+
+
+def _short_texts(tree: BlockTree, region: Block, max_words: int) -> Iterator[TextRun]:
+    """Yield text runs of at most `max_words` words that are the only text of their block.
+
+    Those in data tables are left out.
+    """
+    for run in tree.text_runs_in(region):
+        block = run.block
+        is_only_text = block.words == run.words and not block.in_data
+        if run.words <= max_words and is_only_text and block is not region:
+            yield run
+
+
+def _is_article_frame(block: Block, region: Block) -> bool:
+    if block.tag == "figcaption":
+        return True
+    if block.tag == "header":
+        return block.words < 0.3 * region.words
+    if block.traits & LEAD and block.link_words > _TEASER_LINK_SHARE * block.words:
+        in_text = region.link_words < _TEASER_LINK_SHARE * region.words  # not a list of teasers
+        return in_text and block.words < 0.2 * region.words
+    return (
+        bool(block.traits & (AUTHOR | DATELINE | CAPTION))
+        and block.words < 0.2 * region.words
+        and block.words < _MAX_CREDIT_WORDS
+        and block.tag != "blockquote"
+    )
+
+
+def _drop_trailers(tree: BlockTree, region: Block) -> None:
+    """Drop small sections with a heading such as "Related" or "Comments"."""
+    max_words = 0.35 * region.words
+    for run in tree.text_runs_in(region):
+        block = run.block
+        if run.words > _MAX_TRAILER_WORDS or block is region or block.tag not in _TRAILER_TAGS:
+            continue
+        text = run.text
+        if len(text) <= _MAX_TRAILER_LENGTH and is_trailer_heading(text):
+            _drop_trailer(tree, run, region, max_words)
+
+
+def _drop_trailer(tree: BlockTree, run: TextRun, region: Block, max_words: float) -> None:
+    """Drop the largest block that starts with `run`, or the blocks up to the next heading.
+
+    A line that is no heading is dropped alone, unless it is a sentence.
+    """
+    section = heading = run.block
+    while (
+        section.parent is not None
+        and section.parent is not region
+        and section.parent.words < max_words
+        and section.parent.first_text_run == run.index
+    ):
+        section = section.parent
+    if section is not heading:
+        section.dropped = not (
+            _is_in_prose(tree, [section], region) or is_one_of_sections(section.element)
+        )
+    elif heading.tag in HEADINGS:
+        following = list(islice(_section_after(tree, heading), _MAX_TRAILER_BLOCKS))
+        if (
+            len(following) < _MAX_TRAILER_BLOCKS
+            and sum(block.words for block in following) < max_words
+            and not _is_in_prose(tree, following, region)
+        ):
+            for block in (heading, *following):
+                block.dropped = True
+    elif heading.words == run.words and run.text[-1:] not in _SENTENCE_ENDS:
+        heading.dropped = True
+
+
+def _is_in_prose(tree: BlockTree, section: list[Block], region: Block) -> bool:
+    """Return whether a section is prose, with more of the article after it."""
+    if not section:
+        return False
+    prose, words = (sum(getattr(block, name) for block in section) for name in ("prose", "words"))
+    links = sum(block.link_words for block in section)
+    if prose < _MIN_SECTION_PROSE or links > _MAX_PROSE_LINKS * words:
+        return False
+    end = section[-1].end
+    later = (run for run in tree.text_runs_in(region) if run.prose and run.block.index >= end)
+    return sum(run.words for run in later if not run.block.dropped) >= _MIN_SECTION_PROSE
+
+
+def _section_after(tree: BlockTree, heading: Block) -> Iterator[Block]:
+    """Yield the following siblings of `heading` up to the next section heading."""
+    end = heading.parent.end if heading.parent else 0
+    index = heading.end
+    while index < end:
+        block = tree.all_blocks[index]
+        if block.tag in _SECTION_HEADINGS:
+            return
+        if block.is_active:
+            yield block
+        index = block.end

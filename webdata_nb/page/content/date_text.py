@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from email.utils import parsedate_to_datetime
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
-
-from webdata_nb.page.content.month_names import MAX_NAME_LENGTH, month_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,8 +28,9 @@ _BUDDHIST_ERA: Final = 543
 _YEAR: Final = re.compile(r"[12\u0660-\U0010ffff](?<=\d)\d{3}")
 _LEFT_LENGTH: Final = 40
 _RIGHT_LENGTH: Final = 30
+_MAX_NAME_LENGTH: Final = 20
 _NAME: Final = (
-    rf"(?P<name>[^\s\d.,;:!?()\[\]|/<>\"\u2013\u2014-]{{1,{MAX_NAME_LENGTH}}}(?:\.\w(?=\.))?)"
+    rf"(?P<name>[^\s\d.,;:!?()\[\]|/<>\"\u2013\u2014-]{{1,{_MAX_NAME_LENGTH}}}(?:\.\w(?=\.))?)"
 )
 _DAY: Final = r"(?P<day>\d{1,2})"
 _ORDINAL: Final = r"(?:st|nd|rd|th|er|re|η|ής)?"
@@ -206,3 +208,78 @@ def _date(year: int, month: int, day: int) -> date | None:
         return date(year, month, day)
     except ValueError:
         return None
+
+
+_MIN_ABBREVIATION: Final = 3
+# In these, abbreviations are also read on a page that declares another language or none.
+_WIDESPREAD: Final = ("en", "de", "fr", "es", "it", "pt", "nl", "pl", "tr", "ru", "sv", "da")
+_OTHER_CODES: Final = {"no": "nb", "nn": "nb", "bs": "sr", "sh": "sr", "fil": "tl", "iw": "he"}
+
+
+@lru_cache(maxsize=4096)
+def month_number(name: str, language: str = "") -> int | None:
+    """Return the month with a name or an abbreviation of at least three letters.
+
+    Parameters
+    ----------
+    name
+        A name in any case, with or without accents, or with a period at its end.
+    language
+        A BCP 47 tag. Its names precede those of other languages: "listopada" is October in
+        Croatian and November in Polish.
+
+    Returns
+    -------
+    int or None
+        1 to 12; None for other words and for abbreviations of more than one month.
+    """
+    word = _fold(name).rstrip(".")
+    code = language[:3].partition("-")[0].lower()
+    code = _OTHER_CODES.get(code, code)
+    if code in _names_by_language() and (month := _names_of(code).get(word)) is not None:
+        return month
+    return _all_names().get(word)
+
+
+def _fold(name: str) -> str:
+    """Return a name in lower case without accents; the dotless i of Turkish has its dot."""
+    decomposed = unicodedata.normalize("NFKD", name.lower().replace("\u0131", "i"))
+    return "".join(sign for sign in decomposed if unicodedata.category(sign) != "Mn")
+
+
+@cache
+def _names_by_language() -> dict[str, str]:
+    import tomllib  # noqa: PLC0415 - pages without dates do not need it
+
+    return tomllib.loads(Path(__file__).with_name("month_names.toml").read_text("utf-8"))
+
+
+@cache
+def _names_of(language: str) -> dict[str, int]:
+    """Return the months by each name of a language and each unambiguous beginning of one."""
+    names = _whole_names(language)
+    months: dict[str, set[int]] = {}
+    for name, month in names.items():
+        for length in range(_MIN_ABBREVIATION, len(name)):
+            months.setdefault(name[:length], set()).add(month)
+    beginnings = {text: min(found) for text, found in months.items() if len(found) == 1}
+    return beginnings | names
+
+
+def _whole_names(language: str) -> dict[str, int]:
+    return {
+        _fold(name): month
+        for month, forms in enumerate(_names_by_language()[language].split(), 1)
+        for name in forms.split("/")
+    }
+
+
+@cache
+def _all_names() -> dict[str, int]:
+    """Return the months by name in any language; the first language of the table decides."""
+    names: dict[str, int] = {}
+    for language in _WIDESPREAD:
+        names = _names_of(language) | names
+    for language in _names_by_language():
+        names = _whole_names(language) | names
+    return names

@@ -1,35 +1,28 @@
 """Takes the footnotes of a page out of its tree and adds those of the content at its end.
 
-A footnote is what a link with a mark leads to. It may stand anywhere: below the article, beside it,
-hidden until a click. It belongs to the content if the content refers to it, so its text is kept
-apart while the content is selected.
+A footnote is a text that a link with a mark leads to, such as ``[1]`` or an asterisk.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from itertools import count
+from dataclasses import dataclass, field
+from itertools import count, islice
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
 
-from webdata_nb.page.content.footnote import MarkedElements, TextBudget
-from webdata_nb.page.content.footnote_marks import (
-    MAX_MARK_CHARACTERS,
-    fragment_of,
-    is_back_link,
-    is_blank,
-    leading_arrow_length,
-    leading_mark,
-    mark_of,
-    usable_name,
+from webdata_nb.page.content.parser import (
+    HEADINGS,
+    Element,
+    Text,
+    body_of,
+    make_element,
+    nearest_ancestor,
 )
-from webdata_nb.page.content.linked_footnotes import find_linked_notes, reference_mark
-from webdata_nb.page.content.parser import Element, Text, body_of, make_element
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from webdata_nb.page.content.footnote import Note
     from webdata_nb.page.content.links import AnchorTable
     from webdata_nb.page.content.parser import Document, Node
 
@@ -38,6 +31,7 @@ REFERENCE: Final = "data-footnote"
 MAX_NOTES: Final = 5000
 """A page with more notes keeps them where they are."""
 
+MAX_MARK_CHARACTERS: Final = 16
 _MAX_SHARE: Final = 0.8  # of the text of a page
 _READ_FACTOR: Final = 8
 _CONTAINERS: Final = frozenset(
@@ -262,3 +256,380 @@ def _cut(nodes: Iterable[Text], length: int) -> None:
         size = len(node.data)
         node.data = node.data[length:]
         length -= size
+
+
+_MAX_FOLLOWING_NODES: Final = 20
+_INLINE_WRAPPERS: Final = frozenset({"sup", "span", "a", "b", "strong", "em", "i", "small", "font"})
+_ITEMS: Final = frozenset({"li", "dd"})
+_HEADINGS = "h1,h2,h3,h4,h5,h6"
+
+
+def find_linked_notes(marked: MarkedElements, budget: TextBudget) -> list[Note]:
+    """Return the notes that links with a mark lead to, in order of their first reference.
+
+    Parameters
+    ----------
+    marked
+        The elements of the page that may be references or notes.
+    budget
+        The characters that may be read.
+    """
+    notes, others = _group_references(marked)
+    _resolve_texts(notes, budget)
+    complete = {target: note for target, note in notes.items() if note.content}
+    for link, target in others:  # references within notes to earlier notes
+        if target in complete and not contains(target, link):
+            complete[target].references.append(reference_holder(link))
+    return list(complete.values())
+
+
+def reference_holder(link: Element) -> Element:
+    """Return the outermost inline element that holds nothing but a reference."""
+    holder, text = link, link.text.strip()
+    parent = link.parent
+    for _ in range(_WRAPPER_LEVELS):
+        if not isinstance(parent, Element) or parent.tag not in _INLINE_WRAPPERS:
+            break
+        if len(parent) > _WRAPPER_LEVELS or parent.text.strip() != text:
+            break
+        holder, parent = parent, parent.parent
+    return holder
+
+
+def _group_references(
+    marked: MarkedElements,
+) -> tuple[dict[Element, Note], list[tuple[Element, Element]]]:
+    """Group the references by their targets; references to what precedes them come second."""
+    notes: dict[Element, Note] = {}
+    others: list[tuple[Element, Element]] = []
+    for link in marked.elements:
+        if link.tag != "a" or not (fragment := fragment_of(link)):
+            continue
+        target = marked.targets.get(fragment) or marked.targets.get(unquote(fragment))
+        mark = reference_mark(link) if target is not None else None
+        if target is None or mark is None:
+            continue
+        if marked.positions[target] < marked.positions[link]:
+            others.append((link, target))
+        elif target in notes:
+            notes[target].references.append(reference_holder(link))
+        else:
+            notes[target] = Note(mark, [reference_holder(link)])
+    return notes, others
+
+
+def reference_mark(link: Element) -> str | None:
+    """Return the mark of a link that looks like a reference to a footnote."""
+    text = link.text
+    mark = mark_of(text)
+    if mark is None or is_back_link(link, text):
+        return None
+    parent = link.parent
+    is_reference = (
+        is_bracketed(text)
+        or nearest_ancestor(link, {"sup"}, levels=_WRAPPER_LEVELS) is not None
+        or link.select_one("sup") is not None
+        or declares_reference(link)
+        or (isinstance(parent, Element) and (parent.tag == "cite" or declares_reference(parent)))
+        or text_before(link).rstrip().endswith("[")
+    )
+    return mark if is_reference else None
+
+
+def _resolve_texts(notes: dict[Element, Note], budget: TextBudget) -> None:
+    """Find the text of each note; a note without one remains empty."""
+    blocks = {target: block_of(target) for target in notes}
+    groups: dict[Element, list[Element]] = {}
+    for target, block in blocks.items():
+        if block is not None:
+            groups.setdefault(block, []).append(target)
+    starts = {*groups, *notes}
+    for block, targets in groups.items():
+        if len(targets) > 1 and block not in notes:
+            _split_block(block, targets, notes)
+        elif block in notes:
+            _read_note(notes[block], block, block, starts, budget)
+        else:
+            _read_note(notes[targets[0]], targets[0], block, starts, budget)
+
+
+def _split_block(block: Element, targets: list[Element], notes: dict[Element, Note]) -> None:
+    """Divide a block that holds several notes, each from its target to the next one."""
+    first = notes[targets[0]].references[0]
+    if contains(block, first):
+        return
+    children = list(block.children)
+    indexes = {child: index for index, child in enumerate(children)}
+    starts: dict[int, Element] = {}
+    for target in targets:
+        child: Node | None = target
+        while child is not None and child.parent != block:
+            child = child.parent
+        if child is not None:
+            starts.setdefault(indexes[child], target)
+    ends = [*sorted(starts)[1:], len(children)]
+    for start, end in zip(sorted(starts), ends, strict=True):
+        notes[starts[start]].content = children[start:end]
+
+
+def _read_note(
+    note: Note, target: Element, block: Element, starts: set[Element], budget: TextBudget
+) -> None:
+    """Find the nodes of one note."""
+    text = budget.text_of(block)
+    if text is None or block.tag == "body" or len(text) > MAX_NOTE_CHARACTERS:
+        return
+    if contains(block, note.references[0]):
+        if target != block and mark_of(target.text) is None and target.tag in _INLINE_WRAPPERS:
+            note.content = [target]
+        return
+    if mark_of(text) is not None:
+        _read_after_number(note, block, starts)
+    elif block.tag not in HEADINGS and _is_note(note, target, block, text):
+        note.content = [block]
+
+
+def _read_after_number(note: Note, number: Element, starts: set[Element]) -> None:
+    """Take what follows a block that holds only the number of a note."""
+    if number.tag in {"td", "th"} and isinstance(number.parent, Element):
+        note.content, note.remainder = list(_other_cells(number)), number.parent
+        return
+    nodes = list(_following_nodes(number, starts))
+    if not all(map(is_blank, nodes)):
+        note.content, note.remainder = nodes, number
+
+
+def _other_cells(cell: Element) -> Iterator[Node]:
+    for other in cell.next_siblings:
+        if isinstance(other, Element):
+            yield from list(other.children)
+
+
+def _following_nodes(number: Element, starts: set[Element]) -> Iterator[Node]:
+    """Yield the nodes after a number, up to a heading, a rule or the next number."""
+    for _, node in zip(range(_MAX_FOLLOWING_NODES), number.next_siblings, strict=False):
+        if isinstance(node, Element) and (
+            node.tag in {*HEADINGS, "hr", number.tag}
+            or node in starts
+            or any(inner in starts for inner in node.select("[id],a[name]"))
+        ):
+            return
+        yield node
+
+
+def _is_note(note: Note, target: Element, block: Element, text: str) -> bool:
+    """Return whether a block that a reference leads to is a note."""
+    if block.select_one(_HEADINGS) is not None:
+        return False
+    if target != block and not _is_at_start(target, block):
+        return False
+    leading = leading_mark(text)
+    return (
+        block.tag in _ITEMS
+        or (leading is not None and leading[0] == note.mark)
+        or declares_reference(target)
+        or declares_reference(block)
+        or _leads_back(block)
+    )
+
+
+def _leads_back(block: Element) -> bool:
+    return any(is_back_link(link, link.text) for link in block.select("a[href]"))
+
+
+def _is_at_start(target: Element, block: Element) -> bool:
+    """Return whether nothing but a mark precedes an element in its block."""
+    node: Node | None = target
+    before: list[str] = []
+    while isinstance(node, Element) and node != block:
+        for sibling in node.previous_siblings:
+            if not is_blank(sibling):
+                before.append(sibling.text)
+                if len(before) > 1 or len(sibling.text) > MAX_MARK_CHARACTERS:
+                    return False
+        node = node.parent
+    return not before or mark_of(before[0]) is not None
+
+
+MAX_NOTE_CHARACTERS: Final = 5000
+"""A longer element is a part of the page, not a note."""
+MAX_ANCESTORS: Final = 30
+
+# fmt: off
+BLOCKS: Final = frozenset({
+    *HEADINGS, "article", "aside", "blockquote", "body", "dd", "div", "dt", "figcaption", "li",
+    "main", "p", "section", "table", "td", "th", "tr",
+})
+# fmt: on
+
+
+@dataclass(slots=True)
+class Note:
+    """A footnote.
+
+    Attributes
+    ----------
+    mark
+        Its label in the text.
+    references
+        The elements that refer to it, in document order.
+    content
+        Adjacent nodes that hold its text.
+    remainder
+        An element that goes with it, such as the block of its number; None without one.
+    """
+
+    mark: str
+    references: list[Element]
+    content: list[Node] = field(default_factory=list)
+    remainder: Element | None = None
+
+
+class MarkedElements:
+    """The elements of a page that may belong to footnotes, in document order.
+
+    Parameters
+    ----------
+    document
+        The page.
+
+    Attributes
+    ----------
+    elements
+        The elements, in document order.
+    positions
+        The index of each.
+    targets
+        The elements that links can lead to, by id or name.
+    """
+
+    SELECTOR: Final = "sup,a,[id]"
+
+    def __init__(self, document: Document) -> None:
+        self.elements = document.select(self.SELECTOR)
+        self.positions = {element: index for index, element in enumerate(self.elements)}
+        self.targets: dict[str, Element] = {}
+        for element in self.elements:
+            for name in ("id", "name"):
+                if value := element.attr(name):
+                    self.targets.setdefault(value, element)
+
+
+class TextBudget:
+    """Bounds the characters that are read from blocks that may be nested in one another."""
+
+    def __init__(self, characters: int) -> None:
+        self._left = characters
+
+    def text_of(self, element: Element) -> str | None:
+        """Return the text of an element; None once the budget is spent."""
+        if self._left < 0:
+            return None
+        text = element.text
+        self._left -= len(text) + 1
+        return text
+
+
+def block_of(element: Element) -> Element | None:
+    """Return the element itself if it is a block, otherwise the block around it."""
+    return element if element.tag in BLOCKS else nearest_ancestor(element, BLOCKS)
+
+
+def contains(outer: Element, inner: Element) -> bool:
+    """Return whether an element contains another, at most 30 levels deep."""
+    return outer == inner or outer in islice(inner.ancestors, MAX_ANCESTORS)
+
+
+def text_before(node: Node) -> str:
+    """Return the text directly before a node, '' without one."""
+    previous = node.previous_sibling
+    return previous.data if type(previous) is Text else ""
+
+
+_MARK = re.compile(
+    r"([\[(]?)\s*((?:note|nb|fn|n)?\.?\s?\d{1,4}|[a-z]|[ivxl]{1,6}|[*†‡§‖]{1,4})\s*[\])]?[.:]?",
+    re.IGNORECASE,
+)
+_LEADING_MARK = re.compile(
+    r"\s*(?:[\[(]\s*(?P<bracketed>[^\W_]{1,4}|[*†‡§¶‖]{1,4})\s*[\])][.:]?"
+    r"|(?P<dotted>\d{1,4})[.:)\]]|(?P<bare>\d{1,4}|[*†‡§¶‖]{1,4})(?=\s|\Z))\s*"
+)
+_LEADING_ARROW = re.compile(r"\s*[\^↑⇑⤴↩]\ufe0e?\s*")
+_ARROWS: Final = frozenset("^↑⇑⇧⤴↩↵⏎↶⬑⮐⮌↖⇗☝⤶▲◂«⬆")
+_VARIATION_SELECTORS = str.maketrans("", "", "\ufe0e\ufe0f\xa0 []()")
+_REFERENCE = re.compile(r"foot-?_?note|note-?_?ref|fn-?_?ref|end-?_?note|sidenote", re.IGNORECASE)
+_BACK_LINK = re.compile(r"back-?_?(?:ref|link)|reversefootnote|-back\b|return", re.IGNORECASE)
+_TYPE_ATTRIBUTES: Final = ("role", "epub:type", "data-type")
+_NAME = re.compile(r"[A-Za-z0-9]{1,8}")
+
+
+def mark_of(text: str) -> str | None:
+    """Return the label of a footnote without its brackets, None if the text is something else."""
+    if len(text) > MAX_MARK_CHARACTERS:
+        return None
+    match = _MARK.fullmatch(text.strip())
+    return match[2] if match is not None else None
+
+
+def is_bracketed(text: str) -> bool:
+    """Return whether a label stands in square brackets."""
+    return text.lstrip().startswith("[")
+
+
+def leading_mark(text: str) -> tuple[str, int, bool] | None:
+    """Return the mark at the start of a text, its length, and whether it is more than a number."""
+    match = _LEADING_MARK.match(text)
+    if match is None:
+        return None
+    mark = match["bracketed"] or match["dotted"]
+    mark = mark or match["bare"]
+    return mark, match.end(), match["bare"] is None or not mark.isdigit()
+
+
+def leading_arrow_length(text: str) -> int:
+    """Return the length of an arrow back to the text at the start of a note."""
+    match = _LEADING_ARROW.match(text)
+    return match.end() if match is not None else 0
+
+
+def declares_reference(element: Element) -> bool:
+    """Return whether attributes say that an element refers to a footnote, or is one."""
+    if not len(element.attrs):
+        return False
+    if any("note" in (element.attr(name) or "") for name in _TYPE_ATTRIBUTES):
+        return True
+    if element.attr("data-footnote-ref") is not None:
+        return True
+    names = f"{element.attr('class') or ''} {element.attr('id') or ''}"
+    return _REFERENCE.search(names) is not None
+
+
+def is_back_link(link: Element, text: str) -> bool:
+    """Return whether a link leads from a note back to the text."""
+    sign = text.translate(_VARIATION_SELECTORS)
+    if sign and all(character in _ARROWS for character in sign):
+        return True
+    if link.attr("data-footnote-backref") is not None:
+        return True
+    if link.attr("role") == "doc-backlink":  # of headings, it leads to the table of contents
+        return nearest_ancestor(link, HEADINGS, levels=2) is None
+    return len(text) <= MAX_MARK_CHARACTERS and bool(_BACK_LINK.search(link.attr("class") or ""))
+
+
+def usable_name(mark: str) -> str | None:
+    """Return the name of a footnote for its mark, if Markdown can write it."""
+    return mark if _NAME.fullmatch(mark) is not None else None
+
+
+def fragment_of(link: Element) -> str:
+    """Return the fragment that a link leads to, '' without one."""
+    return (link.attr("href") or "").partition("#")[2]
+
+
+def is_blank(node: Node) -> bool:
+    """Return whether a node has no text."""
+    if type(node) is Text:
+        return node.data.isspace() or not node.data
+    return not isinstance(node, Element) or (
+        not node.text.strip() and node.select_one("img,math") is None
+    )

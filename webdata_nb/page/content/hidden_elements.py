@@ -5,8 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from webdata_nb.page.content.class_names import NOT_CONTENT, traits_of
-from webdata_nb.page.content.parser import ROOTS, Element, element_before, elements_with_tags
-from webdata_nb.page.content.tags import HEADINGS, NOT_RENDERED
+from webdata_nb.page.content.parser import (
+    HEADINGS,
+    NOT_RENDERED,
+    ROOTS,
+    Element,
+    element_before,
+    elements_with_tags,
+)
 
 if TYPE_CHECKING:
     from webdata_nb.page.content.links import AnchorTable

@@ -2,39 +2,21 @@
 
 Blocks are scored by structure alone: tag, role, class names, share of the text and link density.
 The result is on one of three rungs: ``article``, the block with the text of an article; ``main``,
-the main region; ``full``, the whole page without boilerplate. The rules and what did not work:
+the main region; ``full``, the whole page without boilerplate. The headline and the leads above the
+body of an article are inserted into it. The rules and what did not work:
 ``docs/decisions/0012-main-content.md``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from webdata_nb.page.content.article_opening import (
-    find_headline_run,
-    find_leads,
-    insert_opening,
-)
 from webdata_nb.page.content.block_tree import HEADINGS, BlockTree, TooManyBlocksError
 from webdata_nb.page.content.boilerplate import (
     drop_by_name,
     drop_page_chrome,
     is_wordless_boilerplate,
-)
-from webdata_nb.page.content.class_names import HIDDEN, PAGE_CHROME, word_set
-from webdata_nb.page.content.content_region import ContentRegion, ContentRung, find_region
-from webdata_nb.page.content.page_kind import declared_title, detect_page_kind, find_headline
-from webdata_nb.page.content.parser import (
-    Document,
-    Element,
-    body_of,
-    group_by_tag,
-    make_element,
-    remove_all,
-    text_of,
-)
-from webdata_nb.page.content.postprocess import (
     trim_article,
     trim_controls,
     trim_header,
@@ -42,9 +24,31 @@ from webdata_nb.page.content.postprocess import (
     trim_repeats,
     trim_teasers,
 )
+from webdata_nb.page.content.class_names import (
+    ARTICLE_BODY,
+    AUTHOR,
+    CAPTION,
+    DATELINE,
+    HIDDEN,
+    LEAD,
+    NOT_CONTENT,
+    PAGE_CHROME,
+    word_set,
+)
+from webdata_nb.page.content.page_kind import declared_title, detect_page_kind, find_headline
+from webdata_nb.page.content.parser import (
+    Document,
+    Element,
+    Text,
+    body_of,
+    group_by_tag,
+    make_element,
+    remove_all,
+    text_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from webdata_nb.page.content.block_tree import Block, TextRun
     from webdata_nb.page.content.json_ld import JsonLd
@@ -347,3 +351,299 @@ def _unhide(hidden: Element) -> None:
     for name in ("hidden", "style", "aria-hidden"):
         if hidden.attr(name) is not None:
             del hidden.attrs[name]
+
+
+ContentRung: TypeAlias = Literal["article", "main", "full"]
+
+_MAIN: Final = 'main,[role="main"],[id="main-content"],[id="maincontent"],[id="mw-content-text"]'
+_MIN_MAIN_WORDS = 30
+_SHORT_PAGE = 150  # words; shorter pages are kept whole
+_SHORT_TEXT = 300  # words; shorter texts keep sections without prose
+_MAX_SECTION_LINK_SHARE = 0.1
+_MAX_CODE_LINK_SHARE = 0.25  # references link more than other texts
+_SECTION_TAGS: Final = word_set("pre h2 h3 h4")
+_MIN_ARTICLE_WORDS = 40
+_MIN_BODY_PROSE = 30
+_MIN_UNDECLARED_PROSE = 150
+_MIN_UNDECLARED_NAMED_PROSE = 60
+_TAG_WEIGHTS: Final = {"p": 1.0, "blockquote": 1.0, "pre": 1.0, "td": 0.6, "li": 0.5}
+_OTHER_TAG_WEIGHT = 0.7
+_WEIGHT_BEFORE_HEADLINE = 0.3
+_NAMED_BODY_WEIGHT = 1.5
+_WEIGHT_IN_BOILERPLATE = 0.3
+# The parent of these counts as the container of the text.
+_TEXT_TAGS: Final = word_set("p blockquote li td span h2 h3 pre center font")
+_NEVER_BODY: Final = word_set(
+    "ol ul li blockquote p table tbody thead tr td dl dd figure center span a pre"
+)
+_MAX_WIDENING_LEVELS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class ContentRegion:
+    """The block that holds the content, and its rung."""
+
+    block: Block
+    rung: ContentRung
+
+
+def find_region(
+    tree: BlockTree, kind: PageKind, headline: TextRun | None, *, content_hidden: bool = False
+) -> ContentRegion:
+    """Find the smallest block that still holds the content.
+
+    Parameters
+    ----------
+    tree
+        The page without boilerplate.
+    kind
+        The declared type of the page.
+    headline
+        The heading that repeats the title.
+    content_hidden
+        Most content is hidden, often outside the main region, until a script shows it.
+    """
+    region = ContentRegion(tree.root, "full") if content_hidden else _main_region(tree, headline)
+    body = find_body(tree, region.block, headline)
+    if kind == "article":
+        is_article = _holds_article(body, region.block)
+    else:
+        is_article = kind == "other" and _is_undeclared_article(body, region.block)
+    if not is_article:
+        return region
+    return ContentRegion(_with_code(tree, body, region.block), "article")
+
+
+def find_body(tree: BlockTree, top: Block, headline: TextRun | None) -> Block:
+    """Find the descendant of `top` with the highest prose score."""
+    scores = _prose_scores(tree.text_runs_in(top), top, headline.index if headline else -1)
+    body = max(scores, key=lambda block: _weighted_score(block, scores[block]), default=top)
+    while body.tag in _NEVER_BODY and body is not top and body.parent is not None:
+        body = body.parent
+    return _widen(tree, body, top)
+
+
+def _main_region(tree: BlockTree, headline: TextRun | None) -> ContentRegion:
+    root = tree.root
+    region = max(_main_blocks(tree), key=_words, default=root)
+    if not (region.words > 0.3 * root.words and region.words > _MIN_MAIN_WORDS):
+        region = root
+    article = max(_outermost_articles(tree, region), key=_words, default=None)
+    if article and article.words > 0.5 * region.words and article.words > _MIN_ARTICLE_WORDS:
+        region = article
+    if region is root and root.words > _SHORT_PAGE:
+        region = _with_code(tree, find_body(tree, root, headline), root)
+        while region.parent is not None and region.words < 0.5 * root.words:
+            region = region.parent
+    return ContentRegion(region, "full" if region is root else "main")
+
+
+def _main_blocks(tree: BlockTree) -> list[Block]:
+    """Return the blocks that declare themselves the main region, in document order."""
+    root = tree.root.element
+    elements = set(root.select(_MAIN))
+    if root.matches(_MAIN):
+        elements.add(root)
+    return [block for block in tree.blocks if block.element in elements] if elements else []
+
+
+def _words(block: Block) -> int:
+    return block.words
+
+
+def _outermost_articles(tree: BlockTree, top: Block) -> Iterable[Block]:
+    skip = 0
+    for block in [block for block in tree.blocks_below(top) if block.tag == "article"]:
+        if block.index >= skip:
+            yield block
+            skip = block.end
+
+
+def _holds_article(body: Block, region: Block) -> bool:
+    min_share = 0.25 if body.traits & ARTICLE_BODY else 0.6
+    return body.prose > _MIN_BODY_PROSE and body.prose > min_share * region.prose
+
+
+def _is_undeclared_article(body: Block, region: Block) -> bool:
+    """Return whether a page without a declared type is one text."""
+    if (
+        body.prose > _MIN_UNDECLARED_PROSE
+        and body.prose > 0.75 * region.prose
+        and body.prose > 0.4 * body.words
+    ):
+        return True
+    return (
+        bool(body.traits & ARTICLE_BODY)
+        and body.prose > _MIN_UNDECLARED_NAMED_PROSE
+        and body.prose > 0.6 * region.prose
+        and body.prose > 0.5 * body.words
+    )
+
+
+def _prose_scores(text_runs: list[TextRun], top: Block, headline: int) -> dict[Block, float]:
+    """Add the words of each paragraph to its three closest ancestors, halved at each level."""
+    scores: dict[Block, float] = {}
+    for run in text_runs:
+        if not run.prose:
+            continue
+        tag = run.block.tag
+        share = run.words * _TAG_WEIGHTS.get(tag, _OTHER_TAG_WEIGHT)
+        if run.index < headline:
+            share *= _WEIGHT_BEFORE_HEADLINE
+        block = run.block.parent if tag in _TEXT_TAGS else run.block
+        for _ in range(3):
+            if block is None or block.index < top.index:
+                break
+            scores[block] = scores.get(block, 0.0) + share
+            block = block.parent
+            share /= 2
+    return scores
+
+
+def _weighted_score(block: Block, score: float) -> float:
+    text_density = 1 - block.link_words / max(1, block.words)
+    if block.traits & ARTICLE_BODY:
+        text_density *= _NAMED_BODY_WEIGHT
+    return (
+        score
+        * text_density
+        * (_WEIGHT_IN_BOILERPLATE if block.inherited_traits & NOT_CONTENT else 1.0)
+    )
+
+
+def _widen(tree: BlockTree, body: Block, top: Block) -> Block:
+    """Return the ancestor that also holds the rest of a text in several blocks."""
+    outer = body
+    for _ in range(_MAX_WIDENING_LEVELS):
+        if outer is top or outer.parent is None:
+            break
+        outer = outer.parent
+        prose, words = outer.prose - body.prose, outer.words - body.words
+        is_continued = prose > 0.1 * body.prose and prose >= 0.6 * words
+        if is_continued or (outer.words < _SHORT_TEXT and _has_sections(tree, outer, body)):
+            body = outer
+    return body
+
+
+def _with_code(tree: BlockTree, body: Block, top: Block) -> Block:
+    """Return the ancestor of a text that also holds the code beside it."""
+    if body is top or len(top.element.select("pre")) == len(body.element.select("pre")):
+        return body
+    code = [block.index for block in tree.blocks if block.tag == "pre"]
+    outer = body
+    for _ in range(_MAX_WIDENING_LEVELS):
+        if outer is top or outer.parent is None:
+            break
+        outer = outer.parent
+        is_beside = any(
+            outer.index < index < outer.end and not body.index <= index < body.end for index in code
+        )
+        if is_beside and _adds_few_links(outer, body, _MAX_CODE_LINK_SHARE):
+            body = outer
+    return body
+
+
+def _has_sections(tree: BlockTree, outer: Block, body: Block) -> bool:
+    """Return whether `outer` has headings or code beside `body`, and few links."""
+    return _adds_few_links(outer, body, _MAX_SECTION_LINK_SHARE) and any(
+        block.tag in _SECTION_TAGS and not body.index <= block.index < body.end
+        for block in tree.blocks_below(outer)
+    )
+
+
+def _adds_few_links(outer: Block, body: Block, max_share: float) -> bool:
+    words, link_words = outer.words - body.words, outer.link_words - body.link_words
+    return link_words <= max_share * words
+
+
+_MAX_HEADLINE_WORDS = 40
+_MAX_LEAD_DISTANCE = 40  # text runs between the headline and a lead
+_MAX_LEAD_WORDS = 150
+_MAX_LEADS = 4
+_MAX_ASIDE_LEVELS = 6
+_MIN_NAMED_LEAD_WORDS = 5
+_NEVER_LEAD: Final = NOT_CONTENT | AUTHOR | DATELINE | CAPTION | HIDDEN
+_NOT_LEAD_TAGS: Final = word_set("figcaption figure li a h1 td th dt dd button label")
+
+
+def find_headline_run(tree: BlockTree, region: Block, headline: TextRun | None) -> TextRun | None:
+    """Return the headline: the heading that repeats the title, else the h1 closest to the text.
+
+    Parameters
+    ----------
+    tree
+        The page without boilerplate.
+    region
+        The content.
+    headline
+        The heading that repeats the title.
+    """
+    if headline is not None:
+        return headline
+    start = _first_prose_index(tree, region)
+    candidates = [
+        run
+        for run in tree.text_runs
+        if run.index < start and run.block.tag == "h1" and run.words <= _MAX_HEADLINE_WORDS
+    ]
+    inside = [run for run in candidates if _is_inside(run, region)]
+    return next(iter(inside or candidates[-1:]), None)
+
+
+def find_leads(tree: BlockTree, region: Block, headline: TextRun | None) -> list[TextRun]:
+    """Return the paragraphs between the headline and the body that the content lacks."""
+    if headline is None:
+        return []
+    start = _first_prose_index(tree, region)
+    leads = list(_leads(tree, region, headline.index + 1, start))[:_MAX_LEADS]
+    return leads if sum(run.words for run in leads) < region.words else []
+
+
+def insert_opening(region: Block, headline: TextRun | None, leads: list[TextRun]) -> None:
+    """Insert copies of the headline and the leads at the start of the content."""
+    content = region.element
+    paragraphs = [make_element("p", [Text(run.text)]) for run in leads]
+    heading = [] if headline is None else [make_element("h1", [Text(headline.text)])]
+    for index, element in enumerate([*heading, *paragraphs]):
+        content.insert(index, element)
+
+
+def _leads(tree: BlockTree, region: Block, first: int, start: int) -> Iterator[TextRun]:
+    last = min(start, first + _MAX_LEAD_DISTANCE)
+    around = 0 if region.parent is None else region.parent.inherited_traits
+    for run in tree.all_text_runs[first:last]:
+        present = run.block.is_active and _is_inside(run, region)
+        if not present and _is_lead(run, ignored_traits=around) and not _is_in_aside(run.block):
+            yield run
+
+
+def _is_in_aside(block: Block) -> bool:
+    ancestor: Block | None = block
+    for _ in range(_MAX_ASIDE_LEVELS):
+        if ancestor is None:
+            return False
+        if ancestor.tag in {"aside", "form"}:
+            return True
+        ancestor = ancestor.parent
+    return False
+
+
+def _is_lead(run: TextRun, *, ignored_traits: int) -> bool:
+    """Return whether a text run is a lead; `ignored_traits` are those of blocks around the body."""
+    traits, parent = run.block.inherited_traits, run.block.parent
+    named = run.block.traits | (parent.traits if parent else 0)
+    return (
+        not traits & ~ignored_traits & _NEVER_LEAD
+        and run.block.tag not in _NOT_LEAD_TAGS
+        and run.link_words * 2 < run.words <= _MAX_LEAD_WORDS
+        and (run.prose or (bool(named & LEAD) and run.words >= _MIN_NAMED_LEAD_WORDS))
+    )
+
+
+def _first_prose_index(tree: BlockTree, region: Block) -> int:
+    runs = tree.text_runs_in(region)
+    return next((run.index for run in runs if run.prose), runs[0].index if runs else 0)
+
+
+def _is_inside(run: TextRun, region: Block) -> bool:
+    return region.index <= run.block.index < region.end

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from webdata_nb.page.content.head import canonical_url
+from webdata_nb.page.content.parsed_page import canonical_url
 from webdata_nb.page.content.parser import text_of
 from webdata_nb.page.content.publication_date import PageDates
 
 if TYPE_CHECKING:
-    from webdata_nb.page.content.head import PageHead
     from webdata_nb.page.content.json_ld import JsonLd
     from webdata_nb.page.content.page_source import PageSource
-    from webdata_nb.page.content.parsed_page import ParsedPage
+    from webdata_nb.page.content.parsed_page import PageHead, ParsedPage
 
 MAX_TEXT_LENGTH = 2000
 """Characters kept of a title, description or author."""

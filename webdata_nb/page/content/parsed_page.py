@@ -1,34 +1,254 @@
-"""Decodes and parses a page into the tree, head and links that every output format reads."""
+"""Decodes and parses a page into the tree, head and links that every output format reads.
+
+Declarative shadow roots become part of the tree: a browser renders
+``<template shadowrootmode>`` in place of the children of its host, and those children in its slots.
+Children without a slot are kept after the shadow root, so no text is lost.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
 from webdata_nb.page.charset import decode_text, sniff_charset
-from webdata_nb.page.content.head import PageHead, read_head
 from webdata_nb.page.content.hidden_elements import find_permalinks
-from webdata_nb.page.content.image_sources import show_replaced_images
-from webdata_nb.page.content.links import AnchorTable, LinkResolver, read_anchors
+from webdata_nb.page.content.json_ld import JsonLd, is_json_ld
+from webdata_nb.page.content.links import (
+    AnchorTable,
+    LinkResolver,
+    read_anchors,
+    show_replaced_images,
+)
 from webdata_nb.page.content.parser import (
+    INDEXED,
     Element,
+    Namespace,
     Text,
+    children_of,
+    collapse_whitespace,
     group_by_tag,
     make_element,
     parse,
     remove_all,
+    text_of,
+    unwrap_all,
 )
-from webdata_nb.page.content.shadow_dom import flatten_shadow_roots
-from webdata_nb.page.content.tags import INDEXED
+from webdata_nb.page.link_header import parse_link_header
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from webdata_nb.page.charset import Charset
     from webdata_nb.page.content.page_source import PageSource
     from webdata_nb.page.content.parser import Document, Node
+
+_META_NAME_ATTRIBUTES = ("property", "name", "itemprop", "http-equiv")
+_ROBOTS_DIRECTIVES = frozenset({"noindex", "nofollow", "none"})
+
+
+@dataclass(slots=True)
+class PageHead:
+    """The declarations of a page, anywhere in its tree.
+
+    Attributes
+    ----------
+    title
+        The text of the ``title`` element.
+    metas
+        The contents of ``meta`` elements by lower-case name, property or itemprop, in order.
+    canonical
+        The unresolved href of ``link rel=canonical`` outside of the body, otherwise the target of a
+        ``Link`` header.
+    base_href
+        The href of the first ``base`` element that has one.
+    language
+        The ``lang`` of the ``html`` element.
+    json_ld
+        What its JSON-LD declares.
+    heading
+        The first heading of level one; only read for pages without a title.
+    """
+
+    title: str | None = None
+    metas: dict[str, list[str]] = field(default_factory=dict)
+    canonical: str | None = None
+    base_href: str | None = None
+    language: str | None = None
+    json_ld: JsonLd = field(default_factory=JsonLd)
+    heading: str | None = None
+
+    def meta(self, *names: str) -> str | None:
+        """Return the first nonempty content of `names`, in their order."""
+        for name in names:
+            for content in self.metas.get(name, ()):
+                if text := collapse_whitespace(content):
+                    return text
+        return None
+
+
+def read_head(elements_by_tag: dict[str, list[Element]], source: PageSource) -> PageHead:
+    """Collect the declarations of a page."""
+    head = PageHead()
+    for tag, read_element in _READERS.items():
+        for element in elements_by_tag.get(tag, ()):
+            read_element(head, element)
+    if head.canonical is None:
+        links = (link for value in source.header("link") for link in parse_link_header(value))
+        targets = (link.target for link in links if "canonical" in link.relations)
+        head.canonical = next(targets, None)
+    if head.title is None:
+        headings = map(text_of, elements_by_tag.get("h1", ()))
+        head.heading = next(filter(None, headings), None)
+    return head
+
+
+def _read_html(head: PageHead, element: Element) -> None:
+    if head.language is None:
+        head.language = (
+            collapse_whitespace(element.attr("lang") or element.attr("xml:lang") or "") or None
+        )
+
+
+def _read_title(head: PageHead, element: Element) -> None:
+    if head.title is None and element.namespace is Namespace.HTML:
+        head.title = collapse_whitespace(element.text) or None
+
+
+def _read_meta(head: PageHead, element: Element) -> None:
+    content = element.attr("content")
+    if content is None:
+        return
+    for key in _META_NAME_ATTRIBUTES:
+        if name := element.attr(key):
+            head.metas.setdefault(name.strip().lower(), []).append(content)
+
+
+def _read_link(head: PageHead, element: Element) -> None:
+    if head.canonical is None and "canonical" in (element.attr("rel") or "").lower().split():
+        # RFC 6596: one in the body may be written by anyone.
+        head.canonical = element.attr("href") if element.closest("body") is None else None
+
+
+def _read_base(head: PageHead, element: Element) -> None:
+    if head.base_href is None:
+        head.base_href = element.attr("href")
+
+
+def _read_script(head: PageHead, element: Element) -> None:
+    if is_json_ld(element.attr("type")):
+        head.json_ld.texts.append(element.text)
+
+
+_READERS: dict[str, Callable[[PageHead, Element], None]] = {
+    "html": _read_html,
+    "title": _read_title,
+    "meta": _read_meta,
+    "link": _read_link,
+    "base": _read_base,
+    "script": _read_script,
+}
+
+
+def canonical_url(head: PageHead, link_resolver: LinkResolver) -> str | None:
+    """Return the absolute canonical URL of a page, without fragment."""
+    return link_resolver[head.canonical.partition("#")[0]] if head.canonical else None
+
+
+def robots_directives(head: PageHead, source: PageSource) -> frozenset[str]:
+    """Return the robots directives noindex, nofollow and none of a page.
+
+    They come from ``meta name=robots`` and ``X-Robots-Tag``, without those for one named crawler.
+    ``none`` adds noindex and nofollow.
+    """
+    directives = set(
+        _parse_directives([*head.metas.get("robots", ()), *source.header("x-robots-tag")])
+    )
+    return frozenset(directives | {"noindex", "nofollow"} if "none" in directives else directives)
+
+
+def _parse_directives(values: Iterable[str]) -> Iterable[str]:
+    for value in values:
+        for part in value.lower().split(","):
+            word = part.strip()
+            if ":" in word and not word.startswith("unavailable_after"):
+                break  # the rest is for the named crawler
+            if word in _ROBOTS_DIRECTIVES:
+                yield word
+
+
+_MODE_ATTRIBUTE: Final = "shadowrootmode"
+_MODES: Final = frozenset({"open", "closed"})
+_MAX_NESTING: Final = 16
+_HOST_TAGS: Final = frozenset(
+    {
+        *("article", "aside", "blockquote", "body", "div", "footer", "header", "main", "nav", "p"),
+        *("h1", "h2", "h3", "h4", "h5", "h6", "section", "span"),
+    }
+)
+
+
+def flatten_shadow_roots(document: Document) -> bool:
+    """Flatten the shadow roots of a page; return whether it has any."""
+    if document.root is None:
+        return False
+    hosts: set[Element] = set()
+    for _ in range(_MAX_NESTING):
+        templates = _find_shadow_roots(document.root, hosts)
+        if not templates:
+            break
+        for template, host in templates:
+            _flatten(template, host)
+    return bool(hosts)
+
+
+def _find_shadow_roots(root: Element, hosts: set[Element]) -> list[tuple[Element, Element]]:
+    """Return the first shadow root of each host that is not inside a template."""
+    shadow_roots: list[tuple[Element, Element]] = []
+    for template in root.iter_elements({"template"}):
+        host = template.parent
+        if (template.attr(_MODE_ATTRIBUTE) or "").lower() not in _MODES:
+            continue
+        if isinstance(host, Element) and host not in hosts and _may_host(host):
+            hosts.add(host)
+            shadow_roots.append((template, host))
+    return shadow_roots
+
+
+def _may_host(element: Element) -> bool:
+    return element.tag in _HOST_TAGS or "-" in element.tag
+
+
+def _flatten(template: Element, host: Element) -> None:
+    """Replace a template by its content and its slots by the children of the host."""
+    children_by_slot = _group_by_slot(template, host)
+    for content in children_of(template):
+        slots = group_by_tag(content, {"slot"}).get("slot", [])
+        for slot in slots:
+            _fill(slot, children_by_slot.pop(slot.attr("name") or "", []))
+        for child in children_of(content):
+            template.insert_before(child)
+    template.decompose()
+
+
+def _group_by_slot(template: Element, host: Element) -> dict[str, list[Node]]:
+    children_by_slot: defaultdict[str, list[Node]] = defaultdict(list)
+    for child in children_of(host):
+        if child != template:
+            name = child.attr("slot") if isinstance(child, Element) else None
+            children_by_slot[name or ""].append(child)
+    return children_by_slot
+
+
+def _fill(slot: Element, children: list[Node]) -> None:
+    """Replace a slot by children of the host, or without any by its default content."""
+    if not any(isinstance(child, Element) or child.text.strip() for child in children):
+        return unwrap_all([slot])
+    for child in children:
+        slot.insert_before(child)
+    return slot.decompose()
 
 
 _XHTML_ROOT = re.compile(rb"<html[^<>]*\sxmlns\s*=", re.IGNORECASE)

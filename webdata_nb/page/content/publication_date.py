@@ -1,4 +1,4 @@
-"""Finds when a page was published and modified."""
+"""Finds when a page was published and modified, in its declarations and in what it shows."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ import re
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import cached_property
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from webdata_nb.page.content.date_text import find_dates, parse_date, parse_timestamp
-from webdata_nb.page.content.visible_dates import (
-    DateRange,
-    VisibleDate,
-    VisibleDates,
-    is_local_time_of,
+from webdata_nb.page.content.date_text import DateMatch, find_dates, parse_date, parse_timestamp
+from webdata_nb.page.content.parser import (
+    NOT_RENDERED,
+    Element,
+    Text,
+    body_of,
+    collapse_whitespace,
+    to_text,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from webdata_nb.page.content.json_ld import JsonLd
     from webdata_nb.page.content.parsed_page import ParsedPage
@@ -255,3 +258,304 @@ def _begins_with_day(language: str, url: str) -> bool:
     if language.lower() in _MONTH_FIRST:
         return domain in _DAY_FIRST_DOMAINS
     return language.lower() not in {"", "en"} or domain not in _GENERIC_DOMAINS
+
+
+# Bounds of what is read, whatever the size of the page.
+_MAX_HEADINGS: Final = 80
+_MAX_HEADINGS_TEXT: Final = 20_000
+_MAX_TIMES: Final = 200
+_MAX_TEXT_CHARACTERS: Final = 2000
+_MAX_ELEMENTS: Final = 20
+_MAX_STRINGS: Final = 20
+_NODES_AFTER: Final = 60
+_NODES_BEFORE: Final = 60
+_TEXT_AFTER: Final = 1000
+_TEXT_BEFORE: Final = 400
+_PAGE_TEXT: Final = 20_000
+
+_HEADLINE_TAGS: Final = ("h1", "h2", "h3")
+_HEADLINE_LENGTHS: Final = range(8, 401)
+_SHORT_TEXT: Final = 200
+_PROSE: Final = 100
+"""Characters from which a text is a paragraph, whose dates are those of events."""
+_DATELINE: Final = 30
+_DATELINE_END: Final = re.compile(r"\s?[-\u2013\u2014:|)\u2022/]")
+_FIRST_WORDS: Final = 1
+_BEFORE_PENALTY: Final = 5
+_MAX_OFFSET: Final = 14 * 3600
+_OFFSET_STEP: Final = 1800
+_CUE_LENGTH: Final = 30
+_UPDATE: Final = re.compile(
+    r"updat|modif|last edit|aktualis|ge[äa]ndert|bearbeitet|mis à jour|actualiz|aggiorn|atualiz"
+    r"|bijgewerkt|gewijzigd|aktualiz|güncel|обновл|измен|oppdater|uppdater|opdater|更新",
+    re.IGNORECASE,
+)
+# The steps of a paper before its publication, and notices of copyright.
+_NOT_PUBLISHED: Final = re.compile(
+    r"©|\(c\)|copyright|received|accepted|submitted|eingegangen|angenommen|eingereicht"
+    r"|reçu|accepté|recibido|aceptado|aceito|ricevuto|accettato",
+    re.IGNORECASE,
+)
+# With "[class]", an element without a class costs one test instead of six.
+_DATE_ELEMENTS: Final = (
+    "[itemprop~=datePublished i],[id*=date i],[class]:is([class*=date i],[class*=publi i],"
+    "[class*=posted i],[class*=byline i],[class*=datum i],[class*=fecha i])"
+)
+_PUBLISHED_CLASSES: Final = re.compile(r"publi|posted|entry-date", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class VisibleDate:
+    """A date in the tree of a page.
+
+    Attributes
+    ----------
+    day
+        The date.
+    moment
+        The time, if the element has one.
+    updated
+        Whether words beside it say that the page was changed then.
+    """
+
+    day: date
+    moment: datetime | None = None
+    updated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DateRange:
+    """The days from `first` to `last`."""
+
+    first: date
+    last: date
+
+    def __contains__(self, day: date) -> bool:
+        return self.first <= day <= self.last
+
+
+class VisibleDates:
+    """Searches the tree of one page for dates.
+
+    Parameters
+    ----------
+    page
+        The parsed page, before its content is selected.
+    language
+        Its language, a BCP 47 tag, or "".
+    day_first
+        Whether 3/4/2026 is in April.
+    plausible
+        The days that the page may be of.
+    """
+
+    def __init__(
+        self,
+        page: ParsedPage,
+        language: str,
+        *,
+        day_first: bool,
+        plausible: DateRange,
+    ) -> None:
+        self._page = page
+        self._language = language
+        self._day_first = day_first
+        self._plausible = plausible
+        self._headline, self.has_headline = _find_headline(page)
+
+    def beside_headline(self) -> list[VisibleDate]:
+        """Return the dates near the headline: those of updates last, otherwise nearest first."""
+        if self._headline is None:
+            return []
+        after = _read_nodes(islice(self._headline.following, _NODES_AFTER), _TEXT_AFTER)
+        before = _read_nodes(islice(self._headline.preceding, _NODES_BEFORE), _TEXT_BEFORE)
+        ranked, _ = self._dates_of(after)
+        preceding, length = self._dates_of(before[::-1])
+        ranked += [(length - at + _BEFORE_PENALTY, found) for at, found in preceding]
+        ranked.sort(key=lambda each: (each[1].updated, each[0]))
+        return [found for _, found in ranked]
+
+    def in_published_time(self) -> VisibleDate | None:
+        """Return the first `time` element that is marked as the time of publication."""
+        return self._first_of(filter(_is_publication, self._times()))
+
+    def in_any_time(self) -> VisibleDate | None:
+        """Return the first `time` element with a date."""
+        return self._first_of(self._times())
+
+    def in_microdata(self) -> VisibleDate | None:
+        """Return the first value of the microdata property `datePublished`."""
+        times = (each for each in self._times() if each.attr("itemprop") == "datePublished")
+        return self._first_of(times)
+
+    def in_date_elements(self) -> VisibleDate | None:
+        """Return the date in the first short element whose attributes are about dates."""
+        if self.in_text is None:
+            return None
+        return self._first_of(self._page.document.select(_DATE_ELEMENTS))
+
+    @cached_property
+    def in_text(self) -> VisibleDate | None:
+        """The first date in the text of the page that may be that of its publication."""
+        body = body_of(self._page.document)
+        if body is None:
+            return None
+        text = to_text(body)[:_PAGE_TEXT]
+        for match in self._matches(text):
+            if not _NOT_PUBLISHED.search(text, max(0, match.start - _CUE_LENGTH), match.start):
+                return VisibleDate(match.day)
+        return None
+
+    def same_moment(self, moment: datetime) -> datetime | None:
+        """Return the time of a `time` element that is `moment` in another time zone."""
+        for element in islice(self._times(), _MAX_ELEMENTS):
+            other = parse_timestamp(element.attr("datetime") or "")
+            if other is not None and is_local_time_of(other, moment):
+                return other
+        return None
+
+    def _times(self) -> Iterable[Element]:
+        return self._page.elements_by_tag.get("time", [])[:_MAX_TIMES]
+
+    def _first_of(self, elements: Iterable[Element]) -> VisibleDate | None:
+        found = (self._date_of(element) for element in islice(elements, _MAX_ELEMENTS))
+        return next(filter(None, found), None)
+
+    def _date_of(self, element: Element) -> VisibleDate | None:
+        """Return the date of an element: of its attributes, otherwise of its text."""
+        text = _short_text(element)
+        for name in ("content", "datetime", "title"):
+            if (value := element.attr(name)) and (found := self._date_in(value)):
+                match = next(self._matches(text), None)
+                differs = match is not None and abs((match.day - found.day).days) > 1
+                return VisibleDate(match.day) if differs and match is not None else found
+        return self._date_in(text)
+
+    def _date_in(self, text: str) -> VisibleDate | None:
+        moment = parse_timestamp(text)
+        if moment is not None:
+            day = moment.date()
+            return VisibleDate(day, moment) if day in self._plausible else None
+        match = next(self._matches(text[:_SHORT_TEXT]), None)
+        return VisibleDate(match.day) if match is not None else None
+
+    def _matches(self, text: str) -> Iterator[DateMatch]:
+        matches = find_dates(text, language=self._language, day_first=self._day_first)
+        return (match for match in matches if match.day in self._plausible)
+
+    def _dates_of(self, items: list[str | Element]) -> tuple[list[tuple[int, VisibleDate]], int]:
+        """Return the dates of texts and `time` elements with their positions; and the length."""
+        texts = [item for item in items if isinstance(item, str)]
+        joined = " ".join(texts)
+        found: list[tuple[int, VisibleDate]] = []
+        position = 0
+        for item in items:
+            if isinstance(item, str):
+                position += len(item) + 1
+            elif (of_time := self._date_of(item)) is not None:
+                before = joined[max(0, position - _CUE_LENGTH) : position]
+                updated = _UPDATE.search(before + _class_of(item)) is not None
+                found.append((position, VisibleDate(of_time.day, of_time.moment, updated)))
+        found += self._dates_of_text(joined, texts)
+        return found, len(joined)
+
+    def _dates_of_text(self, joined: str, texts: list[str]) -> Iterator[tuple[int, VisibleDate]]:
+        bounds = list(_bounds(texts))
+        end = 0
+        for match in self._matches(joined):
+            cue = joined[max(end, match.start - _CUE_LENGTH) : match.start]
+            end = match.end
+            if not (_NOT_PUBLISHED.search(cue) or _is_in_prose(match, joined, bounds)):
+                updated = _UPDATE.search(cue) is not None
+                yield match.start, VisibleDate(match.day, updated=updated)
+
+
+def is_local_time_of(local: datetime, moment: datetime) -> bool:
+    """Return whether `local` is the time `moment`, which is in UTC, at another place.
+
+    A time without an offset counts if it differs by whole half hours.
+    """
+    if local.tzinfo is not None:
+        return local == moment and local.utcoffset() != moment.utcoffset()
+    distance = abs((local - moment.replace(tzinfo=None)).total_seconds())
+    return 0 < distance <= _MAX_OFFSET and distance % _OFFSET_STEP == 0
+
+
+def _find_headline(page: ParsedPage) -> tuple[Element | None, bool]:
+    """Return the longest heading in the title of the page, otherwise the first of level one."""
+    titles = [page.head.title or "", page.head.meta("og:title", "twitter:title") or ""]
+    titles = [title for title in map(_fold, titles) if title]
+    best: Element | None = None
+    first: Element | None = None
+    length = read = 0
+    groups = (page.elements_by_tag.get(tag, ()) for tag in _HEADLINE_TAGS)
+    for heading in islice(chain.from_iterable(groups), _MAX_HEADINGS):
+        text = _fold(heading.text)
+        read += len(text)
+        if read > _MAX_HEADINGS_TEXT:
+            break
+        if first is None and text and heading.tag == "h1":
+            first = heading
+        longer = len(text) in _HEADLINE_LENGTHS and len(text) > length
+        if longer and any(text in title for title in titles):
+            best, length = heading, len(text)
+    return (first, False) if best is None else (best, True)
+
+
+def _fold(text: str) -> str:
+    return collapse_whitespace(text).replace("\xad", "").lower()
+
+
+def _read_nodes(nodes: Iterable[object], max_length: int) -> list[str | Element]:
+    """Return the visible texts and the `time` elements among nodes."""
+    items: list[str | Element] = []
+    length = 0
+    for node in nodes:
+        if isinstance(node, Text):
+            text = collapse_whitespace(node.text[:_MAX_TEXT_CHARACTERS])
+            parent = node.parent
+            if text and not (isinstance(parent, Element) and parent.tag in NOT_RENDERED):
+                items.append(text)
+                length += len(text)
+        elif isinstance(node, Element) and node.tag == "time" and node.attr("datetime"):
+            items.append(node)
+        if length > max_length:
+            break
+    return items
+
+
+def _bounds(texts: list[str]) -> Iterator[tuple[int, int]]:
+    """Return the start and the end of each text, when they are joined by spaces."""
+    start = 0
+    for text in texts:
+        yield start, start + len(text)
+        start += len(text) + 1
+
+
+def _is_in_prose(match: DateMatch, joined: str, bounds: list[tuple[int, int]]) -> bool:
+    """Return whether a date is in a paragraph, and does not begin it like a dateline."""
+    around = [(start, end) for start, end in bounds if start < match.end and end > match.start]
+    if all(end - start <= _PROSE for start, end in around):
+        return False
+    offset = match.start - around[0][0]
+    dateline = offset < _DATELINE and _DATELINE_END.match(joined, match.end) is not None
+    return not (offset <= _FIRST_WORDS or dateline)
+
+
+def _is_publication(element: Element) -> bool:
+    marked = element.attr("pubdate") is not None
+    return marked or _PUBLISHED_CLASSES.search(_class_of(element)) is not None
+
+
+def _class_of(element: Element) -> str:
+    classes = element.attr("class")
+    return classes if isinstance(classes, str) else ""
+
+
+def _short_text(element: Element, max_length: int = _SHORT_TEXT) -> str:
+    """Return the text of an element; "" if it is longer than a line or two."""
+    strings = list(islice(element.strings, _MAX_STRINGS + 1))
+    if len(strings) > _MAX_STRINGS or sum(map(len, strings)) > 4 * max_length:
+        return ""
+    text = collapse_whitespace("".join(strings))
+    return text if len(text) <= max_length else ""

@@ -1,13 +1,15 @@
-"""Recognizes the sections of a text, which carry names that elsewhere mean boilerplate.
+"""Recognizes the sections of a text, and the headings of those that follow an article.
 
-Generators of documentation name a section after its subject: "sharing-state", "related-objects",
-"form-fields", "SQL-SYNTAX-COMMENTS".
+The sections of a text carry names that elsewhere mean boilerplate: generators of documentation name
+a section after its subject, such as ``sharing-state``, ``related-objects``, ``form-fields``.
 """
 
 from __future__ import annotations
 
 import re
-from itertools import islice
+from functools import cache
+from itertools import chain, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from webdata_nb.page.content.class_names import (
@@ -18,9 +20,7 @@ from webdata_nb.page.content.class_names import (
     SIGN_UP,
     traits_of,
 )
-from webdata_nb.page.content.parser import Element, Text, letters_and_digits, text_of
-from webdata_nb.page.content.tags import HEADINGS
-from webdata_nb.page.content.trailer_headings import is_trailer_heading
+from webdata_nb.page.content.parser import HEADINGS, Element, Text, letters_and_digits, text_of
 
 if TYPE_CHECKING:
     from webdata_nb.page.content.parser import Node
@@ -122,3 +122,48 @@ def _holds_text(section: Element) -> bool:
     length = len(text_of(section))
     links = sum(len(text_of(link)) for link in section.select("a"))
     return length >= _MIN_TEXT_LENGTH and links <= _MAX_LINK_SHARE * length
+
+
+_ENGLISH: Final = re.compile(
+    r"\W*(?:\d+\s+)?(?:"
+    r"(?:top rated |recent |latest |user |reader |facebook )?"
+    r"(?:comments?|responses?|replies|thoughts?)\b.{0,60}"
+    r"|leave a (?:reply|comment).*|join the conversation.*|(?:post|add) a comment.*"
+    r"|(?:most|top) (?:popular|read|viewed|shared|stories|rated).*|trending.*"
+    r"|popular (?:posts|stories|now).*|recent (?:posts|articles|stories|news|comments)?"
+    r"|breaking news|latest (?:news|stories|articles|posts|from).*|our latest stories"
+    r"|more (?:from|news|stories|in|on|articles|like|posts)\b.*|related(?: \w+){0,3}:?"
+    r"|you (?:may|might) (?:also )?.*like.*|recommended.*|read (?:more|next|also).*"
+    r"|keep reading.*|continue reading.*|what to read next.*|up next.*|top stories.*"
+    r"|share (?:this|on).*|follow us.*|sign up.*|subscribe.*|newsletter.*|about the author.*"
+    r"|sponsored.*|advertisement.*|tags?:?|categor(?:y|ies):?|arquivos|archives?|filed under.*"
+    r"|editor.?s picks?.*|don.t miss.*)",
+    re.IGNORECASE,
+)
+_MARKS: Final = " \t:.…!?»›>→-–—|•*#"  # noqa: RUF001 - dashes and arrows around headings
+
+
+def is_trailer_heading(text: str) -> bool:
+    """Return whether a short text is the heading of a section that is not part of the article."""
+    if _ENGLISH.fullmatch(text):
+        return True
+    # A Turkish capital I with dot would become two characters in lower case.
+    heading = text.replace("’", "'").replace("İ", "i").lower().strip(_MARKS)  # noqa: RUF001
+    whole, openings = _headings_by_first_word()
+    first_word = heading.partition(" ")[0]
+    return heading in whole or any(
+        heading.startswith(opening) and not heading[len(opening) : len(opening) + 1].isalnum()
+        for opening in openings.get(first_word, ())
+    )
+
+
+@cache
+def _headings_by_first_word() -> tuple[frozenset[str], dict[str, list[str]]]:
+    """Return whole headings, and openings, which end where a word ends, by their first words."""
+    import tomllib  # noqa: PLC0415 - pages without such headings do not need it
+
+    data = tomllib.loads(Path(__file__).with_name("trailer_headings.toml").read_text("utf-8"))
+    openings: dict[str, list[str]] = {}
+    for opening in dict.fromkeys(chain.from_iterable(data["openings"].values())):
+        openings.setdefault(opening.partition(" ")[0], []).append(opening)
+    return frozenset(chain.from_iterable(data["headings"].values())), openings

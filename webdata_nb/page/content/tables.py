@@ -12,12 +12,19 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from webdata_nb.page.content.footnote_marks import mark_of
-from webdata_nb.page.content.footnotes import REFERENCE
+from webdata_nb.page.content.footnotes import REFERENCE, mark_of
+from webdata_nb.page.content.formulas import LATEX
 from webdata_nb.page.content.hidden_elements import MAY_BE_HIDDEN, is_hidden_part
-from webdata_nb.page.content.parser import Element, Text, collapse_whitespace, text_of
-from webdata_nb.page.content.raw_formulas import LATEX
-from webdata_nb.page.content.tags import BLOCKS, NOT_RENDERED, NOT_TEXT, PREFORMATTED
+from webdata_nb.page.content.parser import (
+    BLOCKS,
+    NOT_RENDERED,
+    NOT_TEXT,
+    PREFORMATTED,
+    Element,
+    Text,
+    collapse_whitespace,
+    text_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

@@ -5,17 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 from webdata_nb.page.content.footnotes import REFERENCE
-from webdata_nb.page.content.image_sources import best_source
+from webdata_nb.page.content.formulas import LATEX
+from webdata_nb.page.content.links import best_source
 from webdata_nb.page.content.parser import (
+    BLOCKS,
+    HEADINGS,
+    NOT_TEXT,
+    PREFORMATTED,
     Element,
     Text,
     collapse_whitespace,
     nearest_ancestor,
     node_after_last_child,
 )
-from webdata_nb.page.content.raw_formulas import LATEX
 from webdata_nb.page.content.tables import is_exponent
-from webdata_nb.page.content.tags import BLOCKS, HEADINGS, NOT_TEXT, PREFORMATTED
 from webdata_nb.page.markdown.code_blocks import text_of_lines
 from webdata_nb.page.markdown.emphasis import (
     SEPARATOR,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from webdata_nb.page.content.parser import PREFORMATTED
 from webdata_nb.page.content.tables import header_text
-from webdata_nb.page.content.tags import PREFORMATTED
 from webdata_nb.page.markdown.code_blocks import text_of_lines
 from webdata_nb.page.markdown.escaping import code_span
 from webdata_nb.page.markdown.inline import InlineWriter, skip

@@ -6,15 +6,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from webdata_nb.page.content.parser import Element
-from webdata_nb.page.content.raw_formulas import LATEX
+from webdata_nb.page.content.formulas import LATEX
+from webdata_nb.page.content.parser import HEADINGS, LISTS, PREFORMATTED, Element
 from webdata_nb.page.content.tables import (
     child_elements,
     line_number_cells,
     read_table,
     table_rows,
 )
-from webdata_nb.page.content.tags import HEADINGS, LISTS, PREFORMATTED
 from webdata_nb.page.markdown.code_blocks import write_code_block
 from webdata_nb.page.markdown.emphasis import Delimiter
 from webdata_nb.page.markdown.escaping import (

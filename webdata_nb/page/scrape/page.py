@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from webdata_nb.page.content.audit_facts import audit_facts
-from webdata_nb.page.content.head import canonical_url, robots_directives
 from webdata_nb.page.content.links import (
     NO_ANCHORS,
     AnchorTable,
@@ -25,7 +24,7 @@ from webdata_nb.page.content.metadata import build_metadata, declared_language, 
 from webdata_nb.page.content.minhash import compute_masked_sketch, compute_sketch, sample_text
 from webdata_nb.page.content.page_content import PageContent, find_content
 from webdata_nb.page.content.page_source import ConversionOptions, PageSource
-from webdata_nb.page.content.parsed_page import parse_page
+from webdata_nb.page.content.parsed_page import canonical_url, parse_page, robots_directives
 from webdata_nb.page.content.parser import to_text
 from webdata_nb.page.content.quality import rate_content, visible_text_length
 from webdata_nb.page.content.rights_declarations import find_declarations

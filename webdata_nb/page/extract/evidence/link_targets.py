@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.page.content.class_names import word_set
-from webdata_nb.page.content.image_sources import (
+from webdata_nb.page.content.links import (
     LAZY_ATTRIBUTES,
     SRCSET_ATTRIBUTES,
     parse_srcset,

@@ -11,13 +11,14 @@ import re
 from typing import TYPE_CHECKING, Final, cast
 
 from webdata_nb.page.content.parser import (
+    HEADINGS,
+    NOT_RENDERED,
     Element,
     Text,
     body_of,
     collapse_whitespace,
     element_before,
 )
-from webdata_nb.page.content.tags import HEADINGS, NOT_RENDERED
 from webdata_nb.page.extract.field_names import normalize_short_name
 from webdata_nb.page.extract.visible.element_names import (
     ASIDE,

@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from webdata_nb.page.content.parser import Element, Text, body_of, collapse_whitespace
-from webdata_nb.page.content.tags import NOT_RENDERED
+from webdata_nb.page.content.parser import NOT_RENDERED, Element, Text, body_of, collapse_whitespace
 from webdata_nb.page.extract.visible.element_names import flags_of, name_of
 from webdata_nb.page.extract.visible.wording import RELATED, fold
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from webdata_nb.page.content.image_sources import best_source
+from webdata_nb.page.content.links import best_source
 from webdata_nb.page.content.parser import collapse_whitespace, text_of
 
 if TYPE_CHECKING:
