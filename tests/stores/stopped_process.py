@@ -18,7 +18,7 @@ from webdata_nb.service.encryption import FixedKeys, SecretCipher
 from webdata_nb.service.errors import StoreUnavailable
 from webdata_nb.service.store.postgres.database import PostgresDatabase
 from webdata_nb.service.store.records import CommitBatch, Lease
-from webdata_nb.service.store.sql.batches import write_batch
+from webdata_nb.service.store.sql.batches import write_batches
 from webdata_nb.service.store.sql.connection import Transaction
 from webdata_nb.service.store.sql.store import SqlStore
 
@@ -32,7 +32,7 @@ async def main(url: str, key: str) -> None:
         await store.commit(lease, CommitBatch(entries=(entry(0),)))
 
         def write_and_stop(transaction: Transaction) -> None:
-            write_batch(transaction, lease, CommitBatch(entries=(entry(1),)))
+            write_batches(transaction, lease, [CommitBatch(entries=(entry(1),))])
             transaction.row("job_by_id", id=lease.job_id)
             # Not os.kill: this thread might commit before the process stops.
             signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)

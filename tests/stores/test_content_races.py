@@ -48,9 +48,9 @@ async def other(
         yield connection
 
 
-async def started(store: SqlStore) -> tuple[JobRecord, Lease]:
+async def started(store: SqlStore, worker: str = "w1") -> tuple[JobRecord, Lease]:
     await store.accept(new_job(), now=NOW)
-    return await claimed(store)
+    return await claimed(store, worker)
 
 
 async def commit_page(store: SqlStore, job: JobRecord, lease: Lease) -> None:
@@ -73,7 +73,8 @@ async def test_a_content_that_is_deleted_meanwhile_is_stored_again(
 ) -> None:
     first, lease = await started(store)
     await commit_page(store, first, lease)
-    second, lease = await started(store)
+    # Another worker: the first one would claim its own job again, which has stored this page.
+    second, lease = await started(store, "w2")
     await other.execute(DELETE_ENTRIES, [first.id])
     await other.execute(DELETE_CONTENTS)
     commit = asyncio.create_task(commit_page(store, second, lease))

@@ -116,7 +116,7 @@ async def test_the_proxy_accepts_that_its_client_resets_the_connection(
     assert proxy.round_trips == 1
 
 
-async def test_commits_of_pages_take_one_round_trip_together(
+async def test_commits_of_pages_take_two_round_trips_together(
     postgres_server: PostgresServer,
 ) -> None:
     async with counted_store(postgres_server) as (store, proxy):
@@ -126,11 +126,11 @@ async def test_commits_of_pages_take_one_round_trip_together(
             await store.commit(lease, page_batch(number))
         before = proxy.round_trips
         await store.commit(lease, page_batch(12))
-        assert proxy.round_trips - before == 1
+        assert proxy.round_trips - before == 2  # what is stored, what is written
         before = proxy.round_trips
         await asyncio.gather(*(store.commit(lease, page_batch(number)) for number in range(13, 23)))
         # The first goes alone, the others wait for it and go together.
-        assert proxy.round_trips - before <= 2
+        assert proxy.round_trips - before <= 4
         stored = await store.job(ALICE, job.id)
         assert (stored.published, stored.completed, stored.total) == (23, 23, 100)
         counts = (await store.receipt(job.id, examples=0)).counts
@@ -176,6 +176,7 @@ async def test_starts_and_ends_of_jobs_take_few_round_trips(
             before = proxy.round_trips
             snapshot = await store.finish(lease, JobStatus.COMPLETED, error=None, now=NOW, **end)
             if number > len(ends) - 3:
-                assert proxy.round_trips - before <= 2  # what the end finds, what it writes
+                # What its last batch finds, what the end finds, what it writes.
+                assert proxy.round_trips - before <= 2 + number % 2
             assert snapshot.receipt.counts == ({"duplicate": 1, "fetched": 1} if number % 2 else {})
             assert len(snapshot.rows) == number % 2

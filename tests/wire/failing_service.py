@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from webdata_nb.service import app
-from webdata_nb.service.store.sql import job_finish, job_store
+from webdata_nb.service.store.sql import batches, job_store
 from webdata_nb.service.store.sql.outbox import SqlOutbox
 from webdata_nb.service.store.sqlite.store import SqliteStore
 from webdata_nb.service.webhooks.delivery import Sender
@@ -39,7 +39,7 @@ async def die_after_accepting(store: SqliteStore, *arguments: Any, **named: Any)
 INSTANTS = {
     "accept": (job_store, "remember_key", die),
     "accepted": (SqliteStore, "accept", die_after_accepting),
-    "outbox": (job_finish, "add_end_delivery", die),
+    "outbox": (batches, "add_end_delivery", die),
     "committed": (Sender, "post", die),
     "mark": (SqlOutbox, "record_attempt", die),
 }

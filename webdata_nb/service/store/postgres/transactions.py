@@ -7,12 +7,11 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import psycopg
-from psycopg import errors
 from psycopg.rows import DictRow
 
 from webdata_nb.service.store.postgres.dialect import postgres_statements
+from webdata_nb.service.store.sql.batches import apply_together
 from webdata_nb.service.store.sql.connection import NamedStatement, SqlRow, Transaction
-from webdata_nb.service.store.sql.merged_commits import MergedCommits, merge_commits
 
 Change = Callable[[Transaction], Any]
 Connection = psycopg.Connection[DictRow]
@@ -48,6 +47,11 @@ class PostgresTransaction(Transaction):
     def send(self, statement: str, /, **values: Any) -> None:
         self._connection.execute(STATEMENTS[statement], values)
 
+    def write_rows(self, statement: str, rows: Sequence[Mapping[str, Any]], /) -> None:
+        if rows:
+            columns = {name: [row[name] for row in rows] for name in rows[0]}
+            self._connection.execute(STATEMENTS[statement], columns)
+
     def execute_many(self, statement: str, values: Sequence[Mapping[str, Any]], /) -> int:
         if not values:
             return 0
@@ -74,29 +78,9 @@ class PostgresTransaction(Transaction):
 
 
 def apply_changes(connection: Connection, changes: Sequence[Change]) -> Sequence[Any]:
-    """Apply changes in one transaction: in one or two round trips if they can be merged."""
-    merged = merge_commits(changes)
-    if merged is not None:
-        try:
-            return _apply_merged(connection, merged)
-        except (errors.DivisionByZero, errors.UniqueViolation):
-            pass  # some rows are stored already, or the lease is lost
+    """Apply changes in one transaction."""
     with transaction_block(connection) as transaction:
-        return [change(transaction) for change in changes]
-
-
-def _apply_merged(connection: Connection, merged: MergedCommits) -> Sequence[Any]:
-    if merged.job_finish is not None:
-        with transaction_block(connection) as transaction:
-            snapshot = merged.job_finish.end(
-                transaction, *merged.statements, new_entries=merged.new_entries[-1]
-            )
-        return [*merged.new_entries[:-1], snapshot]
-    with connection.pipeline(), connection.cursor() as cursor:
-        # Without BEGIN: the end of the pipeline commits all of it, or nothing.
-        for name, values in merged.statements:
-            cursor.execute(STATEMENTS[name], values, prepare=True)
-    return merged.new_entries
+        return apply_together(transaction, changes)
 
 
 @contextmanager

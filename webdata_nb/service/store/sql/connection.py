@@ -39,6 +39,12 @@ class Transaction(Protocol):
     def send(self, statement: str, /, **values: Any) -> None:
         """Run a statement without a result; its error may be raised by a later call."""
 
+    def write_rows(self, statement: str, rows: Sequence[Mapping[str, Any]], /) -> None:
+        """Write a set of rows; a statement of PostgreSQL receives each column as an array.
+
+        As with `send`, an error may be raised by a later call.
+        """
+
     def execute_many(self, statement: str, values: Sequence[Mapping[str, Any]], /) -> int:
         """Run a statement for each of `values`; return how many rows changed in total."""
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 from webdata_nb.service.store.page_contents import LARGE_BYTES
-from webdata_nb.service.store.records import JournalEntry, StoredContent, StoredRow
+from webdata_nb.service.store.records import StoredContent, StoredRow
 from webdata_nb.service.store.segments import SegmentSource
 from webdata_nb.service.store.sql.connection import SqlDatabase, SqlRow, Transaction
 from webdata_nb.service.store.sql.segment_texts import with_texts
@@ -19,25 +19,11 @@ T = TypeVar("T")
 SLICE_BYTES: Final = 8 * 1024 * 1024
 
 
-def in_order(entries: Iterable[JournalEntry]) -> list[JournalEntry]:
-    """Return the entries that have a content, in the order of its id.
-
-    Transactions that write the same contents in one order do not wait for each other in a circle.
-    """
-    keyed = [(entry.content.id, entry) for entry in entries if entry.content is not None]
-    return [entry for _, entry in sorted(keyed, key=lambda pair: pair[0])]
-
-
-def content_values(entry: JournalEntry) -> dict[str, Any]:
-    """Return the values of the content of an entry."""
-    if entry.content is None:
-        raise ValueError(f"the entry {entry.ordinal} has no content")
-    return {"id": entry.content.id, "body": entry.content.body, "size": entry.content.size}
-
-
 def delete_unused(transaction: Transaction, content_ids: Iterable[bytes | None]) -> None:
     """Delete contents that no entry uses any more."""
     ids = sorted({each for each in content_ids if each is not None})
+    if not ids:
+        return
     values: list[dict[str, Any]] = [{"id": each} for each in ids]
     transaction.rows_of_each([("lock_content", each) for each in values])
     transaction.execute_many("delete_unused_content", values)

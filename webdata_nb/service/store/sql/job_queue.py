@@ -40,7 +40,7 @@ from webdata_nb.service.store.records import (
     WholeEntry,
 )
 from webdata_nb.service.store.segments import SegmentSource
-from webdata_nb.service.store.sql.batch_commits import BatchCommit
+from webdata_nb.service.store.sql.batches import BatchCommit, JobFinish
 from webdata_nb.service.store.sql.connection import (
     Lane,
     NamedStatement,
@@ -49,7 +49,6 @@ from webdata_nb.service.store.sql.connection import (
     Transaction,
 )
 from webdata_nb.service.store.sql.contents import ContentReader, stored_row
-from webdata_nb.service.store.sql.job_finish import JobFinish
 from webdata_nb.service.store.sql.job_rows import job_of_row, lease_values
 from webdata_nb.service.store.sql.leg_end import LegChange
 from webdata_nb.service.store.sql.outbox import has_page_events
@@ -128,7 +127,7 @@ class SqlJobQueue(JobQueue, IndexSource):
             raise LeaseLost(lease.job_id)
 
     async def commit(self, lease: Lease, batch: CommitBatch) -> None:
-        commit = BatchCommit(lease, batch, self.cipher, self.database.now())
+        commit = BatchCommit(lease, (batch,), self.cipher, self.database.now())
         await self.database.change(commit, lane=Lane(lease.job_id))
 
     async def finish(
@@ -140,7 +139,7 @@ class SqlJobQueue(JobQueue, IndexSource):
         batch: CommitBatch = EMPTY_BATCH,
         now: float,
     ) -> JobSnapshot:
-        commit = BatchCommit(lease, batch, self.cipher, self.database.now())
+        commit = BatchCommit(lease, (batch,), self.cipher, self.database.now())
         job_finish = JobFinish(
             lease, state, error, None if batch == EMPTY_BATCH else commit, self.cipher, now
         )

@@ -8,7 +8,7 @@ from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.credits import tariff
 from webdata_nb.service.errors import LeaseLost
 from webdata_nb.service.store.records import CommitBatch, Lease, LegEnd
-from webdata_nb.service.store.sql.batches import write_batch
+from webdata_nb.service.store.sql.batches import write_batches
 from webdata_nb.service.store.sql.connection import Transaction
 from webdata_nb.service.store.sql.credit_reservations import LockedCredits, settlement_statements
 from webdata_nb.service.store.sql.job_rows import lease_values
@@ -25,7 +25,8 @@ class LegChange:
     def __call__(self, transaction: Transaction) -> bool:
         """Return whether the lease continues."""
         job_id, leg_end = self.lease.job_id, self.leg_end
-        write_batch(transaction, self.lease, CommitBatch(pinned_files=leg_end.pinned_files))
+        batch = CommitBatch(pinned_files=leg_end.pinned_files)
+        write_batches(transaction, self.lease, [batch])
         transaction.send(
             "put_leg_record",
             job_id=job_id,

@@ -74,6 +74,10 @@ class SqliteTransaction(Transaction):
     def send(self, statement: str, /, **values: Any) -> None:
         self._connection.execute(_STATEMENTS[statement], values)
 
+    def write_rows(self, statement: str, rows: Sequence[Mapping[str, Any]], /) -> None:
+        if rows:
+            self._connection.executemany(_STATEMENTS[statement], rows)
+
     def execute_many(self, statement: str, values: Sequence[Mapping[str, Any]], /) -> int:
         if not values:
             return 0

@@ -102,49 +102,84 @@ UPDATE job SET lease_until = :now + :lease_s
 WHERE id = :id AND worker = :worker AND attempt = :attempt AND state = 'running';
 
 -- name: check_lease
--- The fence before every write of an engine: changes no row if the lease is lost. A batch that is
--- repeated after a later one does not decrease `completed`.
-UPDATE job SET total = COALESCE(:total, total),
-  completed = CASE WHEN :completed > completed THEN :completed ELSE completed END,
-  outcome = COALESCE(:outcome, outcome)
-WHERE id = :id AND worker = :worker AND attempt = :attempt AND state = 'running';
+-- The fence before every write of an engine: no row if the lease is lost. Other writes to the job wait
+-- until the transaction ends.
+SELECT account_id, published FROM job
+WHERE id = :id AND worker = :worker AND attempt = :attempt AND state = 'running'
+-- on postgresql: FOR NO KEY UPDATE
+;
 
--- name: put_entry
--- A page that is fetched again after a kill does not replace the stored one.
+-- name: stored_entries
+SELECT ordinal, position, content_id FROM entry
+WHERE job_id = :job_id AND ordinal IN (SELECT value FROM json_each(:ordinals));
+
+-- name: stored_entries on postgresql
+SELECT ordinal, position, content_id FROM entry
+WHERE job_id = :job_id
+  AND ordinal = ANY(ARRAY(SELECT json_array_elements_text(:ordinals::json)::bigint));
+
+-- name: put_entries
+-- Of entries that are not stored.
 INSERT INTO entry (
   job_id, ordinal, position, url, success, page, journal, charged, content_id, visit
 ) VALUES (
   :job_id, :ordinal, :position, :url, :success, :page, :journal, :charged, :content_id, :visit
-)
-ON CONFLICT (job_id, ordinal) DO NOTHING;
+);
 
--- name: update_entry
--- Adds content to a row that is visible already; its position stays.
+-- name: put_entries on postgresql
+INSERT INTO entry (
+  job_id, ordinal, position, url, success, page, journal, charged, content_id, visit
+)
+SELECT * FROM unnest(
+  :job_id::text[], :ordinal::bigint[], :position::bigint[], :url::text[], :success::boolean[],
+  :page::bytea[], :journal::bytea[], :charged::text[], :content_id::bytea[], :visit::text[]
+);
+
+-- name: update_entries
+-- Adds content to rows that may be visible already; their positions stay.
 UPDATE entry SET page = :page, journal = :journal, success = :success, charged = :charged,
   content_id = :content_id
-WHERE job_id = :job_id AND ordinal = :ordinal
-RETURNING ordinal;
+WHERE job_id = :job_id AND ordinal = :ordinal;
+
+-- name: update_entries on postgresql
+UPDATE entry SET page = new.page, journal = new.journal, success = new.success,
+  charged = new.charged, content_id = new.content_id
+FROM unnest(
+  :job_id::text[], :ordinal::bigint[], :page::bytea[], :journal::bytea[], :success::boolean[],
+  :charged::text[], :content_id::bytea[]
+) AS new (job_id, ordinal, page, journal, success, charged, content_id)
+WHERE entry.job_id = new.job_id AND entry.ordinal = new.ordinal;
 
 -- name: publish
--- Makes a stored entry visible at its final position.
-UPDATE entry SET position = :position
-WHERE job_id = :job_id AND ordinal = :ordinal AND position IS NULL;
+-- Makes stored entries visible at their final positions.
+UPDATE entry SET position = :position WHERE job_id = :job_id AND ordinal = :ordinal;
 
--- name: published_at
--- Finds an entry that is visible at this position.
-SELECT 1 FROM entry WHERE job_id = :job_id AND ordinal = :ordinal AND position = :position;
+-- name: publish on postgresql
+UPDATE entry SET position = new.position
+FROM unnest(:job_id::text[], :ordinal::bigint[], :position::bigint[])
+  AS new (job_id, ordinal, position)
+WHERE entry.job_id = new.job_id AND entry.ordinal = new.ordinal;
 
--- name: progressed
--- Adds to the count of visible rows in the transaction that makes them visible.
-UPDATE job SET published = published + :published, attempts_since_progress = 0 WHERE id = :id
-RETURNING published;
+-- name: progress
+-- Adds to the count of visible rows in the transaction that makes them visible. A batch that is
+-- repeated after a later one does not decrease `completed`.
+UPDATE job SET total = COALESCE(:total, total),
+  completed = CASE WHEN :completed > completed THEN :completed ELSE completed END,
+  outcome = COALESCE(:outcome, outcome), published = published + :published,
+  attempts_since_progress = CASE WHEN :is_progress THEN 0 ELSE attempts_since_progress END
+WHERE id = :id;
 
 -- name: job_by_id
 -- Loads a job inside a transaction, whatever its account.
 SELECT * FROM job WHERE id = :id;
 
--- name: put_pinned_file
+-- name: put_pinned_files
 INSERT INTO snapshot (job_id, name, body) VALUES (:job_id, :name, :body)
+ON CONFLICT (job_id, name) DO NOTHING;
+
+-- name: put_pinned_files on postgresql
+INSERT INTO snapshot (job_id, name, body)
+SELECT * FROM unnest(:job_id::text[], :name::text[], :body::bytea[])
 ON CONFLICT (job_id, name) DO NOTHING;
 
 -- name: pinned_files
@@ -288,40 +323,3 @@ SELECT 1 AS locked;
 
 -- name: lock_queue on postgresql
 SELECT 1 AS locked FROM pg_advisory_xact_lock(hashtext(current_schema() || ' queue'));
-
--- name: add_progress only on postgresql
--- The fence and the counts of several batches of one lease. Like `publish_entries`, it divides by zero
--- unless it changes exactly the expected rows: the statements are sent together, and the transaction
--- fails as a whole.
-WITH changed AS (
-  UPDATE job SET total = COALESCE(:total, total),
-    completed = CASE WHEN :completed > completed THEN :completed ELSE completed END,
-    outcome = COALESCE(:outcome, outcome), published = published + :published,
-    attempts_since_progress = CASE WHEN :is_progress THEN 0 ELSE attempts_since_progress END
-  WHERE id = :id AND worker = :worker AND attempt = :attempt AND state = 'running'
-  RETURNING published
-)
-SELECT 1 / (COUNT(*) = 1 AND MAX(published) >= :min_published)::int FROM changed;
-
--- name: put_entries only on postgresql
--- Fails if one of them is stored already.
-INSERT INTO entry (
-  job_id, ordinal, position, url, success, page, journal, charged, content_id, visit
-)
-SELECT :job_id, ordinal, position, url, success, page, journal, charged, content_id, visit
-FROM ROWS FROM (
-  json_to_recordset(:rows::json)
-    AS (ordinal bigint, position bigint, url text, success boolean, charged text, visit text),
-  unnest(:pages::bytea[]),
-  unnest(:journals::bytea[]),
-  unnest(:content_ids::bytea[])
-) AS new (ordinal, position, url, success, charged, visit, page, journal, content_id);
-
--- name: publish_entries only on postgresql
-WITH changed AS (
-  UPDATE entry SET position = new.position
-  FROM json_to_recordset(:rows::json) AS new (ordinal bigint, position bigint)
-  WHERE entry.job_id = :job_id AND entry.ordinal = new.ordinal AND entry.position IS NULL
-  RETURNING 1
-)
-SELECT 1 / (COUNT(*) = :count)::int FROM changed;

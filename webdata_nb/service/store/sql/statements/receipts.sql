@@ -1,11 +1,28 @@
--- name: add_url_outcome
--- The outcome of a URL is decided once.
+-- name: add_url_outcomes
+-- The outcome of a URL is decided once; returns those of the URLs that are new.
 INSERT INTO receipt (job_id, url, outcome, detail)
-VALUES (:job_id, :url, :outcome, :detail) ON CONFLICT (job_id, url) DO NOTHING;
+SELECT
+  :job_id, json_extract(value, '$.url'), json_extract(value, '$.outcome'),
+  json_extract(value, '$.detail')
+FROM json_each(:rows) WHERE TRUE
+ON CONFLICT (job_id, url) DO NOTHING
+RETURNING outcome;
+
+-- name: add_url_outcomes on postgresql
+INSERT INTO receipt (job_id, url, outcome, detail)
+SELECT :job_id, * FROM json_to_recordset(:rows::json) AS new (url text, outcome text, detail text)
+ON CONFLICT (job_id, url) DO NOTHING
+RETURNING outcome;
 
 -- name: count_url_outcomes
--- Adds the number of rows that `add_url_outcome` wrote, in the same transaction.
-INSERT INTO receipt_count (job_id, outcome, n) VALUES (:job_id, :outcome, :n)
+-- Adds the number of rows that `add_url_outcomes` wrote, in the same transaction.
+INSERT INTO receipt_count (job_id, outcome, n)
+SELECT :job_id, key, value FROM json_each(:counts) WHERE TRUE
+ON CONFLICT (job_id, outcome) DO UPDATE SET n = receipt_count.n + excluded.n;
+
+-- name: count_url_outcomes on postgresql
+INSERT INTO receipt_count (job_id, outcome, n)
+SELECT :job_id, key, value::bigint FROM json_each_text(:counts::json)
 ON CONFLICT (job_id, outcome) DO UPDATE SET n = receipt_count.n + excluded.n;
 
 -- name: receipt_counts
@@ -51,13 +68,3 @@ UPDATE job SET packed = TRUE WHERE id = :job_id;
 INSERT INTO receipt_block (job_id, number, first_url, counts, body)
 SELECT CAST(:job_id AS TEXT), COALESCE(MAX(number) + 1, 0), :first_url, :counts, :body
 FROM receipt_block WHERE job_id = :job_id;
-
--- name: add_url_outcomes only on postgresql
--- New entries of the receipt, and their number by outcome; fails if one of them is stored already.
-WITH added AS (
-  INSERT INTO receipt (job_id, url, outcome, detail)
-  SELECT :job_id, * FROM json_to_recordset(:rows::json) AS new (url text, outcome text, detail text)
-)
-INSERT INTO receipt_count (job_id, outcome, n)
-SELECT :job_id, key, value::bigint FROM json_each_text(:counts::json)
-ON CONFLICT (job_id, outcome) DO UPDATE SET n = receipt_count.n + excluded.n;
