@@ -36,9 +36,9 @@ from webdata_nb.service.credits.plans import Terms
 from webdata_nb.service.credits.weights import Charge
 from webdata_nb.service.encryption import FixedKeys, SecretCipher, new_key
 from webdata_nb.service.store.backends import check_store, open_store
-from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.page_contents import share_content
 from webdata_nb.service.store.records import CommitBatch, JobRecord, Lease, NewJob, RowParts
+from webdata_nb.service.store.sql.store import Store
 
 MINUTES: Final = 10.0
 JOBS: Final = 16

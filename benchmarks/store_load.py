@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from webdata_nb.contract.states import JobStatus
-from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.records import (
     CommitBatch,
     JournalEntry,
@@ -27,6 +26,7 @@ from webdata_nb.service.store.records import (
     NewJob,
     UrlOutcome,
 )
+from webdata_nb.service.store.sql.store import Store
 
 JOBS: Final = 16
 WORKERS: Final = 4
@@ -64,9 +64,9 @@ def open_store(folder: Path, url: str | None) -> Store:
         return SqliteStore(folder / "jobs.sqlite")
     from webdata_nb.service.encryption import FixedKeys, SecretCipher, new_key  # noqa: PLC0415
     from webdata_nb.service.store.postgres.database import PostgresDatabase  # noqa: PLC0415
-    from webdata_nb.service.store.sql.store import SqlStore  # noqa: PLC0415
+    from webdata_nb.service.store.sql.store import Store  # noqa: PLC0415
 
-    return SqlStore(PostgresDatabase(url), SecretCipher(FixedKeys((new_key(),))))
+    return Store(PostgresDatabase(url), SecretCipher(FixedKeys((new_key(),))))
 
 
 async def start_jobs(store: Store, count: int, accounts: int) -> None:

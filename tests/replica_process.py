@@ -17,9 +17,8 @@ from tests.ports import free_port
 from webdata_nb.service.api_keys import key_hash
 from webdata_nb.service.credits.plans import Terms
 from webdata_nb.service.encryption import FixedKeys, SecretCipher
-from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.postgres.database import PostgresDatabase
-from webdata_nb.service.store.sql.store import SqlStore
+from webdata_nb.service.store.sql.store import Store
 
 CHECKOUT: Final = Path(__file__).resolve().parents[1]
 HEADERS: Final = {"Authorization": "Bearer wdk_alice"}
@@ -34,7 +33,7 @@ def headers_of(account: str) -> dict[str, str]:
 
 async def add_account(url: str, key: str, *, account: str = "alice", concurrency: int = 50) -> None:
     """Add an account, by default that of Alice, whose key is in `HEADERS`."""
-    async with SqlStore(PostgresDatabase(url), SecretCipher(FixedKeys((key,)))) as store:
+    async with Store(PostgresDatabase(url), SecretCipher(FixedKeys((key,)))) as store:
         await add_account_to(store, account, concurrency=concurrency)
 
 

@@ -90,7 +90,7 @@ VIOLATIONS: Final = {
     "service/work/worker.py": ("import distributed", "know the Dask cluster"),
     "service/routes/jobs.py": (
         "import webdata_nb.service.store.sqlite.store",
-        "Only one module chooses the store",
+        "Only one module chooses the database",
     ),
     "contract/states.py": ("import webdata_nb.contract.events", "No cycles"),
 }

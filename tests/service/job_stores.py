@@ -21,7 +21,7 @@ from tests.postgres import PostgresServer, schema_name
 from webdata_nb.service.encryption import KEY_FILE, FixedKeys, KeyFile, SecretCipher, new_key
 from webdata_nb.service.store.postgres.database import PostgresDatabase
 from webdata_nb.service.store.sql.connection import SqlDatabase
-from webdata_nb.service.store.sql.store import SqlStore
+from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.store.sqlite.database import SqliteDatabase
 
 _KEY: Final = new_key()
@@ -76,9 +76,9 @@ def cipher_of(data_dir: Path) -> SecretCipher:
     return SecretCipher(FixedKeys(keys) if keys else KeyFile(data_dir / KEY_FILE))
 
 
-def store_of(data_dir: Path) -> SqlStore:
+def store_of(data_dir: Path) -> Store:
     """Return the store of a service, to be opened beside it."""
-    return SqlStore(database_of(data_dir), cipher_of(data_dir))
+    return Store(database_of(data_dir), cipher_of(data_dir))
 
 
 def stored_bytes(data_dir: Path) -> dict[str, bytes]:

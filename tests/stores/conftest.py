@@ -12,11 +12,10 @@ import pytest
 from tests.postgres import PostgresServer, schema_name
 from tests.stores.document_index import open_document_index
 from webdata_nb.service.encryption import KEY_FILE, KeyFile, SecretCipher
-from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.postgres.database import PostgresDatabase
-from webdata_nb.service.store.sql.store import SqlStore
+from webdata_nb.service.store.sql.store import Store
+from webdata_nb.service.store.sql.text_index import TextIndex
 from webdata_nb.service.store.sqlite.store import SqliteStore
-from webdata_nb.service.store.text_index import TextIndex
 
 StoreFactory = Callable[[Path], Store]
 
@@ -25,10 +24,10 @@ def _sqlite(folder: Path) -> Store:
     return SqliteStore(folder / "jobs.sqlite")
 
 
-def open_postgres(server: PostgresServer, folder: Path) -> SqlStore:
+def open_postgres(server: PostgresServer, folder: Path) -> Store:
     """Return the store of a folder, in a schema of its own."""
     database = PostgresDatabase(server.url, schema=schema_name(folder))
-    return SqlStore(database, SecretCipher(KeyFile(folder / KEY_FILE)))
+    return Store(database, SecretCipher(KeyFile(folder / KEY_FILE)))
 
 
 # The kinds of stores; add the next one here.

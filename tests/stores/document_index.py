@@ -9,13 +9,12 @@ from pathlib import Path
 from types import MappingProxyType
 
 from webdata_nb.service.store.backends import INDEX_FILE
-from webdata_nb.service.store.indexing import StoredTexts
-from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.postgres.database import PostgresDatabase
 from webdata_nb.service.store.postgres.text_index import PostgresTextIndex
 from webdata_nb.service.store.records import IndexedPage
-from webdata_nb.service.store.sql.store import SqlStore
-from webdata_nb.service.store.sql.text_index import SqlTextIndex
+from webdata_nb.service.store.sql.indexed_text import StoredTexts
+from webdata_nb.service.store.sql.store import Store
+from webdata_nb.service.store.sql.text_index import TextIndex
 from webdata_nb.service.store.sqlite.text_index import SqliteTextIndex
 
 
@@ -34,7 +33,7 @@ class DocumentTexts(StoredTexts):
         ]
 
 
-class DocumentIndex(SqlTextIndex):
+class DocumentIndex(TextIndex):
     """An index that also finds pages of jobs that the store does not have."""
 
     _texts: DocumentTexts
@@ -77,7 +76,7 @@ class PostgresDocumentIndex(DocumentIndex, PostgresTextIndex):
 def open_document_index(data_dir: Path, store: Store) -> DocumentIndex:
     """Return the text index of an open store, which may also have pages without rows."""
     texts = DocumentTexts(store)
-    if isinstance(store, SqlStore) and isinstance(store.database, PostgresDatabase):
+    if isinstance(store, Store) and isinstance(store.database, PostgresDatabase):
         return PostgresDocumentIndex(store.database, texts)
     return SqliteDocumentIndex(data_dir / INDEX_FILE, texts)
 

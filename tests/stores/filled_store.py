@@ -14,7 +14,6 @@ from webdata_nb.service.api_keys import key_hash
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget, encode_entry
 from webdata_nb.service.credits.plans import Terms
 from webdata_nb.service.credits.weights import Charge
-from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.page_contents import share_content
 from webdata_nb.service.store.records import (
     CommitBatch,
@@ -26,6 +25,7 @@ from webdata_nb.service.store.records import (
     RowParts,
     UrlOutcome,
 )
+from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.store.webhook_records import WEBHOOK_CONTEXT
 
 ACCOUNTS: Final = ("alice", "bob")

@@ -7,7 +7,6 @@ from typing import Any
 
 import orjson
 
-from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.page_contents import share_content
 from webdata_nb.service.store.records import (
     JobRecord,
@@ -16,6 +15,7 @@ from webdata_nb.service.store.records import (
     NewJob,
     RowParts,
 )
+from webdata_nb.service.store.sql.store import Store
 
 ALICE, BOB = "alice", "bob"
 NOW = 1_700_000_000.0

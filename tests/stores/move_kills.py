@@ -26,7 +26,7 @@ from webdata_nb.service.store.postgres.database import PostgresDatabase
 from webdata_nb.service.store.records import JobRecord
 from webdata_nb.service.store.sql.connection import SqlDatabase
 from webdata_nb.service.store.sql.segments import segments_with_contents
-from webdata_nb.service.store.sql.store import SqlStore
+from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.store.sqlite.database import SqliteDatabase
 
 STEPS = [("move", step) for step in MOVE_STEPS] + [("sweep", step) for step in SWEEP_STEPS]
@@ -50,11 +50,11 @@ class MoveKills:
         return PostgresDatabase(self.server.url, schema=schema_name(self.folder))
 
     @asynccontextmanager
-    async def opened(self) -> AsyncIterator[tuple[SqlStore, BlobStore]]:
+    async def opened(self) -> AsyncIterator[tuple[Store, BlobStore]]:
         """Open the store as the next process does, without segments in memory."""
         blobs = BlobStore(LocalFolder(self.files), "a folder")
         cipher = SecretCipher(KeyFile(self.folder / KEY_FILE))
-        async with SqlStore(self._database(), cipher, SegmentReader(blobs)) as store:
+        async with Store(self._database(), cipher, SegmentReader(blobs)) as store:
             yield store, blobs
 
     async def prepare(self) -> None:
@@ -80,7 +80,7 @@ class MoveKills:
         jobs = list(self.jobs.values())
         await self.check([*jobs[-4:], *self.random.sample(jobs, min(10, len(jobs)))])
 
-    async def _crawl(self, store: SqlStore, account_id: str) -> JobRecord:
+    async def _crawl(self, store: Store, account_id: str) -> JobRecord:
         """Crawl new pages and some that earlier jobs have."""
         texts = [f"{self.random.random()} " * 60 for _ in range(PAGES)]
         for _, earlier in self.random.sample(list(self.jobs.values()), min(2, len(self.jobs))):
@@ -89,7 +89,7 @@ class MoveKills:
         self.jobs[job.id] = (job, texts)
         return job
 
-    async def _expire(self, store: SqlStore, job: JobRecord) -> None:
+    async def _expire(self, store: Store, job: JobRecord) -> None:
         del self.jobs[job.id]
         await store.retention.mark_expired(job.id, now=NOW)
         await store.retention.delete_rows(job.id, now=NOW)

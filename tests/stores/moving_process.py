@@ -25,7 +25,7 @@ from webdata_nb.service.segments.sweep import SegmentSweep
 from webdata_nb.service.store.postgres.database import PostgresDatabase
 from webdata_nb.service.store.sql.connection import SqlDatabase, Transaction
 from webdata_nb.service.store.sql.segments import _complete
-from webdata_nb.service.store.sql.store import SqlStore
+from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.store.sqlite.database import SqliteDatabase
 
 # Where a kill may come: before and after each write, and in the middle of those that take time.
@@ -90,7 +90,7 @@ def _die_in_transaction(database: SqlDatabase) -> None:
     database.change = change  # type: ignore[method-assign, assignment]
 
 
-def _prepare(store: SqlStore, step: str) -> None:
+def _prepare(store: Store, step: str) -> None:
     segments = store.segments
     method = {
         "before the row": "begin",
@@ -118,7 +118,7 @@ async def main(work: str, step: str, folder: str, files: str, *address: str) -> 
         url, schema = address
         database = PostgresDatabase(url, schema=schema)
     cipher = SecretCipher(KeyFile(Path(folder, KEY_FILE)))
-    async with SqlStore(database, cipher) as store:
+    async with Store(database, cipher) as store:
         place = KillingFolder(Path(files))
         place.step = step
         _prepare(store, step)

@@ -20,14 +20,14 @@ from webdata_nb.service.store.postgres.database import PostgresDatabase
 from webdata_nb.service.store.records import CommitBatch, Lease
 from webdata_nb.service.store.sql.batches import write_batches
 from webdata_nb.service.store.sql.connection import Transaction
-from webdata_nb.service.store.sql.store import SqlStore
+from webdata_nb.service.store.sql.store import Store
 
 LEASE_S = 10.0
 
 
 async def main(url: str, key: str) -> None:
     database = PostgresDatabase(url)
-    async with SqlStore(database, SecretCipher(FixedKeys((key,)))) as store:
+    async with Store(database, SecretCipher(FixedKeys((key,)))) as store:
         [(_, lease)] = await store.claim("stopped", lease_s=LEASE_S, now=store.now())
         await store.commit(lease, CommitBatch(entries=(entry(0),)))
 
@@ -46,7 +46,7 @@ async def main(url: str, key: str) -> None:
         print(result, flush=True)  # noqa: T201
 
 
-async def commit(store: SqlStore, lease: Lease) -> None:
+async def commit(store: Store, lease: Lease) -> None:
     await store.commit(lease, CommitBatch(entries=(entry(2),)))
 
 

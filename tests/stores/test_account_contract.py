@@ -11,8 +11,9 @@ from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.credits.plans import Terms
 from webdata_nb.service.credits.weights import Charge
 from webdata_nb.service.errors import ConcurrencyReached, CreditsUsedUp, NoSuchAccount
-from webdata_nb.service.store.interface import AccountStore, Store
 from webdata_nb.service.store.records import CommitBatch
+from webdata_nb.service.store.sql.accounts import AccountStore
+from webdata_nb.service.store.sql.store import Store
 
 DAY = 86_400.0
 PAGES_5 = (Charge("crawl", "page", 5),)

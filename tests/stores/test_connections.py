@@ -14,18 +14,18 @@ from tests.stores.jobs import ALICE, NOW, accepted, accounts, claimed, entry, ne
 from webdata_nb.service.credits.plans import Terms
 from webdata_nb.service.errors import ConcurrencyReached, LeaseLost
 from webdata_nb.service.store.records import CommitBatch, Lease
-from webdata_nb.service.store.sql.store import SqlStore
+from webdata_nb.service.store.sql.store import Store
 
 
 @pytest.fixture
-async def store(postgres_server: PostgresServer, tmp_path: Path) -> AsyncIterator[SqlStore]:
+async def store(postgres_server: PostgresServer, tmp_path: Path) -> AsyncIterator[Store]:
     async with open_postgres(postgres_server, tmp_path) as opened:
         await accounts(opened)
         yield opened
 
 
 @pytest.fixture
-async def lease(store: SqlStore) -> Lease:
+async def lease(store: Store) -> Lease:
     """Return the lease of a running job."""
     await accepted(store)
     return (await claimed(store))[1]
@@ -34,7 +34,7 @@ async def lease(store: SqlStore) -> Lease:
 class TestRefusedTransactions:
     """Each of few connections runs commits and refused transactions, in every order."""
 
-    async def test_commits_between_lost_leases(self, store: SqlStore, lease: Lease) -> None:
+    async def test_commits_between_lost_leases(self, store: Store, lease: Lease) -> None:
         old = Lease(lease.job_id, "another worker", lease.attempt)
 
         async def refuse() -> None:
@@ -43,7 +43,7 @@ class TestRefusedTransactions:
 
         await commit_between(store, lease, refuse)
 
-    async def test_commits_between_refused_starts(self, store: SqlStore, lease: Lease) -> None:
+    async def test_commits_between_refused_starts(self, store: Store, lease: Lease) -> None:
         await store.accounts.set_terms("Alice", Terms("team", 1000, 1), now=NOW)
 
         async def refuse() -> None:
@@ -53,9 +53,7 @@ class TestRefusedTransactions:
         await commit_between(store, lease, refuse)
 
 
-async def commit_between(
-    store: SqlStore, lease: Lease, refuse: Callable[[], Awaitable[None]]
-) -> None:
+async def commit_between(store: Store, lease: Lease, refuse: Callable[[], Awaitable[None]]) -> None:
     chance = random.Random(1)
     for ordinal in range(30):
         for _ in range(chance.randrange(3)):

@@ -15,7 +15,7 @@ from tests.stores.conftest import open_postgres
 from tests.stores.jobs import ALICE, NOW, accounts, claimed, new_job, row_parts, shared_entry
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.store.records import CommitBatch, JobRecord, Lease
-from webdata_nb.service.store.sql.store import SqlStore
+from webdata_nb.service.store.sql.store import Store
 
 TEXT = "Ein Text, der sich nicht ändert. " * 50
 WAITERS = "SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
@@ -29,7 +29,7 @@ SELECT %s, 7, 'http://x/7', TRUE, '', id FROM content
 
 
 @pytest.fixture
-async def store(postgres_server: PostgresServer, tmp_path: Path) -> AsyncIterator[SqlStore]:
+async def store(postgres_server: PostgresServer, tmp_path: Path) -> AsyncIterator[Store]:
     async with open_postgres(postgres_server, tmp_path) as opened:
         await accounts(opened)
         yield opened
@@ -37,7 +37,7 @@ async def store(postgres_server: PostgresServer, tmp_path: Path) -> AsyncIterato
 
 @pytest.fixture
 async def other(
-    postgres_server: PostgresServer, tmp_path: Path, store: SqlStore
+    postgres_server: PostgresServer, tmp_path: Path, store: Store
 ) -> AsyncIterator[psycopg.AsyncConnection]:
     """Connect another process to the same store, with a transaction that stays open."""
     assert store
@@ -48,12 +48,12 @@ async def other(
         yield connection
 
 
-async def started(store: SqlStore, worker: str = "w1") -> tuple[JobRecord, Lease]:
+async def started(store: Store, worker: str = "w1") -> tuple[JobRecord, Lease]:
     await store.accept(new_job(), now=NOW)
     return await claimed(store, worker)
 
 
-async def commit_page(store: SqlStore, job: JobRecord, lease: Lease) -> None:
+async def commit_page(store: Store, job: JobRecord, lease: Lease) -> None:
     await store.commit(lease, CommitBatch(entries=(await shared_entry(job, 0, TEXT),)))
 
 
@@ -69,7 +69,7 @@ async def wait_for_lock(url: str) -> None:
 
 
 async def test_a_content_that_is_deleted_meanwhile_is_stored_again(
-    store: SqlStore, other: psycopg.AsyncConnection, postgres_server: PostgresServer
+    store: Store, other: psycopg.AsyncConnection, postgres_server: PostgresServer
 ) -> None:
     first, lease = await started(store)
     await commit_page(store, first, lease)
@@ -85,7 +85,7 @@ async def test_a_content_that_is_deleted_meanwhile_is_stored_again(
 
 
 async def test_a_content_that_is_used_meanwhile_stays(
-    store: SqlStore, other: psycopg.AsyncConnection, postgres_server: PostgresServer
+    store: Store, other: psycopg.AsyncConnection, postgres_server: PostgresServer
 ) -> None:
     first, lease = await started(store)
     await commit_page(store, first, lease)
@@ -103,7 +103,7 @@ async def test_a_content_that_is_used_meanwhile_stays(
 
 
 async def test_the_last_uses_of_a_content_are_deleted_together(
-    store: SqlStore, other: psycopg.AsyncConnection, postgres_server: PostgresServer
+    store: Store, other: psycopg.AsyncConnection, postgres_server: PostgresServer
 ) -> None:
     jobs = []
     for _ in range(2):

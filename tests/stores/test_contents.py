@@ -22,22 +22,21 @@ from tests.stores.jobs import (
 )
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.errors import LeaseLost, MissingRows
-from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.page_contents import share_content
 from webdata_nb.service.store.records import CommitBatch, JobRecord, Lease, RowRange, StoredSource
-from webdata_nb.service.store.sql.store import SqlStore
+from webdata_nb.service.store.sql.store import Store
 
 TEXTS = [f"Seite {number}. " * 100 for number in range(4)]
 
 
 @pytest.fixture
-async def filled(store: Store) -> SqlStore:
-    assert isinstance(store, SqlStore)
+async def filled(store: Store) -> Store:
+    assert isinstance(store, Store)
     await accounts(store)
     return store
 
 
-async def content_ids(store: SqlStore) -> list[bytes]:
+async def content_ids(store: Store) -> list[bytes]:
     rows = await store.database.read("contents", after=b"", limit=1000)
     return [bytes(row["id"]) for row in rows]
 
@@ -71,7 +70,7 @@ def expected_rows(texts: Sequence[str] = TEXTS) -> list[bytes]:
     return [row_parts(n, text).json for n, text in enumerate(texts)]
 
 
-async def test_crawls_of_an_account_share_their_contents(filled: SqlStore) -> None:
+async def test_crawls_of_an_account_share_their_contents(filled: Store) -> None:
     jobs = [await crawl(filled) for _ in range(3)]
     assert len(await content_ids(filled)) == len(TEXTS)
     changed = await crawl(filled, [*TEXTS[:-1], "Neu. " * 200])
@@ -90,7 +89,7 @@ async def test_crawls_of_an_account_share_their_contents(filled: SqlStore) -> No
     assert (await rows_of(filled, changed))[-1] == row_parts(3, "Neu. " * 200).json
 
 
-async def test_accounts_and_private_jobs_share_nothing(filled: SqlStore) -> None:
+async def test_accounts_and_private_jobs_share_nothing(filled: Store) -> None:
     private = {"headers": {"X-Key": "k"}}
     jobs = [
         await crawl(filled),
@@ -103,7 +102,7 @@ async def test_accounts_and_private_jobs_share_nothing(filled: SqlStore) -> None
         assert await rows_of(filled, job) == expected_rows()
 
 
-async def test_a_page_with_the_same_text_twice_in_a_job(filled: SqlStore) -> None:
+async def test_a_page_with_the_same_text_twice_in_a_job(filled: Store) -> None:
     job, lease = await started(filled)
     twins = [await shared_entry(job, ordinal, TEXTS[0]) for ordinal in (0, 0)]
     entries = (twins[0], replace(twins[1], ordinal=1, position=1))
@@ -112,7 +111,7 @@ async def test_a_page_with_the_same_text_twice_in_a_job(filled: SqlStore) -> Non
     assert await rows_of(filled, job) == [row_parts(0, TEXTS[0]).json] * 2
 
 
-async def test_contents_go_with_the_last_job_that_uses_them(filled: SqlStore) -> None:
+async def test_contents_go_with_the_last_job_that_uses_them(filled: Store) -> None:
     first, second = await crawl(filled), await crawl(filled, TEXTS[:2])
     other = await crawl(filled, account_id=BOB)
     await filled.retention.mark_expired(first.id, now=NOW + 9)
@@ -127,7 +126,7 @@ async def test_contents_go_with_the_last_job_that_uses_them(filled: SqlStore) ->
 
 
 async def test_a_page_that_is_fetched_again_after_a_kill_leaves_no_content(
-    filled: SqlStore,
+    filled: Store,
 ) -> None:
     job, lease = await started(filled)
     await filled.commit(lease, CommitBatch(entries=(await shared_entry(job, 0, TEXTS[0]),)))
@@ -142,7 +141,7 @@ async def test_a_page_that_is_fetched_again_after_a_kill_leaves_no_content(
     ]
 
 
-async def test_a_commit_that_fails_leaves_no_content(filled: SqlStore) -> None:
+async def test_a_commit_that_fails_leaves_no_content(filled: Store) -> None:
     job, lease = await started(filled)
     late = await shared_entry(job, 5, TEXTS[0])
     with pytest.raises(MissingRows):
@@ -155,7 +154,7 @@ async def test_a_commit_that_fails_leaves_no_content(filled: SqlStore) -> None:
     assert await content_ids(filled) == []
 
 
-async def test_an_update_deletes_the_content_that_it_replaces(filled: SqlStore) -> None:
+async def test_an_update_deletes_the_content_that_it_replaces(filled: Store) -> None:
     shared = await crawl(filled, TEXTS[:1])
     job, lease = await started(filled)
     await filled.commit(lease, CommitBatch(entries=(await shared_entry(job, 0, TEXTS[0]),)))
@@ -166,7 +165,7 @@ async def test_an_update_deletes_the_content_that_it_replaces(filled: SqlStore) 
     assert await rows_of(filled, shared) == expected_rows(TEXTS[:1])
 
 
-async def test_the_last_batch_of_a_job_may_have_contents(filled: SqlStore) -> None:
+async def test_the_last_batch_of_a_job_may_have_contents(filled: Store) -> None:
     job, lease = await started(filled)
     batch = CommitBatch(entries=(await shared_entry(job, 0, TEXTS[0]),))
     snapshot = await filled.finish(lease, JobStatus.COMPLETED, error=None, batch=batch, now=NOW)
@@ -175,14 +174,14 @@ async def test_the_last_batch_of_a_job_may_have_contents(filled: SqlStore) -> No
     assert await rows_of(filled, job) == expected_rows(TEXTS[:1])
 
 
-async def test_large_pages_are_indexed_by_their_fields(filled: SqlStore) -> None:
+async def test_large_pages_are_indexed_by_their_fields(filled: Store) -> None:
     text = "Wörter und Zeichen. " * 5000
     job = await crawl(filled, [text])
     [row] = await filled.unindexed_rows(job.id, start=0, count=9)
     assert (row.url, row.title, row.markdown) == ("http://x/0", "Page", text)
 
 
-async def test_contents_are_used_while_they_are_deleted(filled: SqlStore) -> None:
+async def test_contents_are_used_while_they_are_deleted(filled: Store) -> None:
     """Deletions and uses of the same contents, in turns and at once, lose nothing."""
 
     async def crawl_and_delete(worker: str) -> None:
@@ -208,7 +207,7 @@ async def test_contents_are_used_while_they_are_deleted(filled: SqlStore) -> Non
     assert await content_ids(filled) == []
 
 
-async def test_the_source_of_a_page_is_stored_beside_its_row(filled: SqlStore) -> None:
+async def test_the_source_of_a_page_is_stored_beside_its_row(filled: Store) -> None:
     job, lease = await started(filled)
     sources = ["<p>one</p>\n\u2028", "<p>two</p>" * 500, ""]
     entries = []

@@ -1,4 +1,4 @@
-"""The contract of `JobStore`, `JobQueue` and `IndexSource`, on every store."""
+"""The contract of `JobStore`, `JobQueue` and `JobQueue`, on every store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from webdata_nb.service.errors import (
     MissingRows,
     NoSuchJob,
 )
-from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.records import (
     CommitBatch,
     CrawlState,
@@ -26,7 +25,7 @@ from webdata_nb.service.store.records import (
     UrlOutcome,
 )
 from webdata_nb.service.store.sql.job_start import key_digest
-from webdata_nb.service.store.sql.store import SqlStore
+from webdata_nb.service.store.sql.store import Store
 
 
 class TestJobContract:
@@ -79,7 +78,7 @@ class TestJobContract:
         await accounts(store)
         key = IdempotencyKey("order 4711 of jane@example.org", "body")
         await store.accept(new_job(), key=key, now=NOW)
-        assert isinstance(store, SqlStore)
+        assert isinstance(store, Store)
         query = {"account_id": ALICE, "since": 0.0}
         assert await store.database.read("idempotent", **query, key=key.key) == []
         digest = key_digest(ALICE, key.key)

@@ -15,7 +15,7 @@ from tests.stores.conftest import open_postgres
 from tests.stores.jobs import accounts
 from webdata_nb.service.errors import StoreUnavailable
 from webdata_nb.service.store.postgres.pool import Availability
-from webdata_nb.service.store.sql.store import SqlStore
+from webdata_nb.service.store.sql.store import Store
 
 pytestmark = pytest.mark.slow
 
@@ -28,14 +28,14 @@ def own_server() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture
-async def store(own_server: PostgresServer, tmp_path: Path) -> AsyncIterator[SqlStore]:
+async def store(own_server: PostgresServer, tmp_path: Path) -> AsyncIterator[Store]:
     async with open_postgres(own_server, tmp_path) as opened:
         await accounts(opened)
         yield opened
 
 
 async def test_no_call_waits_for_a_server_that_is_away(
-    own_server: PostgresServer, store: SqlStore
+    own_server: PostgresServer, store: Store
 ) -> None:
     await asyncio.to_thread(own_server.stop)
     calls = [store.active_jobs() for _ in range(100)]
@@ -51,7 +51,7 @@ async def test_no_call_waits_for_a_server_that_is_away(
             await asyncio.sleep(0.05)
 
 
-async def is_away(store: SqlStore) -> bool:
+async def is_away(store: Store) -> bool:
     try:
         await store.active_jobs()
     except StoreUnavailable:
@@ -60,7 +60,7 @@ async def is_away(store: SqlStore) -> bool:
 
 
 async def test_calls_share_connections_if_the_server_allows_no_more(
-    own_server: PostgresServer, store: SqlStore
+    own_server: PostgresServer, store: Store
 ) -> None:
     with psycopg.connect(own_server.url, dbname="template1", autocommit=True) as connection:
         connection.execute("ALTER DATABASE postgres ALLOW_CONNECTIONS false")

@@ -14,10 +14,9 @@ from tests.postgres import schema_name
 from tests.stores.conftest import open_postgres
 from tests.stores.jobs import ALICE, NOW, accounts, claimed, new_job
 from webdata_nb.contract.states import JobStatus
-from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.records import CommitBatch, JobRecord, Lease, UrlOutcome
 from webdata_nb.service.store.sql.consistency import find_contradictions
-from webdata_nb.service.store.sql.store import SqlStore
+from webdata_nb.service.store.sql.store import Store
 
 # Three blocks and a few more; the outcome "rare" is in two of them.
 ENTRIES = tuple(
@@ -28,8 +27,8 @@ ENTRIES = tuple(
 
 
 @pytest.fixture
-async def filled(store: Store) -> SqlStore:
-    assert isinstance(store, SqlStore)
+async def filled(store: Store) -> Store:
+    assert isinstance(store, Store)
     await accounts(store)
     return store
 
@@ -46,7 +45,7 @@ async def ended(store: Store, entries: tuple[UrlOutcome, ...] = ENTRIES) -> JobR
     return (await store.finish(lease, JobStatus.COMPLETED, error=None, now=NOW)).job
 
 
-async def block_count(store: SqlStore, job: JobRecord) -> int:
+async def block_count(store: Store, job: JobRecord) -> int:
     return len(await store.database.read("receipt_blocks", job_id=job.id))
 
 
@@ -81,7 +80,7 @@ async def check_reads(store: Store, job: JobRecord) -> None:
     )
 
 
-async def test_a_receipt_reads_the_same_at_each_step(filled: SqlStore) -> None:
+async def test_a_receipt_reads_the_same_at_each_step(filled: Store) -> None:
     job = await ended(filled)
     for blocks in (0, 1, 2, 3):
         assert await block_count(filled, job) == blocks
@@ -93,7 +92,7 @@ async def test_a_receipt_reads_the_same_at_each_step(filled: SqlStore) -> None:
     assert [check for check in checks if check.problems] == []
 
 
-async def test_running_and_small_receipts_are_not_packed(filled: SqlStore) -> None:
+async def test_running_and_small_receipts_are_not_packed(filled: Store) -> None:
     small = await ended(filled, ENTRIES[:49])
     running, lease = await started(filled, ENTRIES)
     while await filled.retention.pack_receipts():
@@ -104,7 +103,7 @@ async def test_running_and_small_receipts_are_not_packed(filled: SqlStore) -> No
     assert await filled.receipt_page(small.id, start=0, count=99) == list(ENTRIES[:49])
 
 
-async def test_packed_receipts_are_deleted_with_the_rows(filled: SqlStore) -> None:
+async def test_packed_receipts_are_deleted_with_the_rows(filled: Store) -> None:
     first, second = await ended(filled), await ended(filled)
     while await filled.retention.pack_receipts():
         pass
@@ -115,14 +114,14 @@ async def test_packed_receipts_are_deleted_with_the_rows(filled: SqlStore) -> No
     await check_reads(filled, second)
 
 
-async def test_expired_receipts_are_not_packed(filled: SqlStore) -> None:
+async def test_expired_receipts_are_not_packed(filled: Store) -> None:
     job = await ended(filled)
     await filled.retention.mark_expired(job.id, now=NOW)
     assert not await filled.retention.pack_receipts()
     assert await block_count(filled, job) == 0
 
 
-async def test_receipts_are_packed_once_by_several_processes(filled: SqlStore) -> None:
+async def test_receipts_are_packed_once_by_several_processes(filled: Store) -> None:
     jobs = [await ended(filled) for _ in range(3)]
     while any(await asyncio.gather(*(filled.retention.pack_receipts() for _ in range(4)))):
         pass

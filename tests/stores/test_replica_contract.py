@@ -10,9 +10,8 @@ import pytest
 
 from tests.stores.jobs import NOW, entry, new_job
 from webdata_nb.service.errors import LeaseLost
-from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.records import LIVE_S, CommitBatch, Replica
-from webdata_nb.service.store.sql.store import SqlStore
+from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.work import membership
 
 FIRST = Replica("1", "first", 16, 1.0)
@@ -24,7 +23,7 @@ def open_membership(store: Store, name: str, id_file: Path) -> membership.Member
 
 
 @pytest.fixture
-def at(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+def at(store: Store, monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Return what sets the store's clock."""
 
     def set_clock(now: float) -> None:

@@ -24,8 +24,6 @@ from webdata_nb.service.credits.plans import Terms
 from webdata_nb.service.credits.weights import Charge
 from webdata_nb.service.errors import ConcurrencyReached, StoreUnavailable
 from webdata_nb.service.settings import Retention
-from webdata_nb.service.store.indexing import StoredTexts
-from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.postgres.database import PostgresDatabase
 from webdata_nb.service.store.records import (
     CommitBatch,
@@ -36,7 +34,8 @@ from webdata_nb.service.store.records import (
 )
 from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.store.spool import SpoolDirectory
-from webdata_nb.service.store.sql.store import SqlStore
+from webdata_nb.service.store.sql.indexed_text import StoredTexts
+from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.store.sqlite.text_index import SqliteTextIndex
 from webdata_nb.service.store.webhook_records import (
     LANES_PER_ENDPOINT,
@@ -51,9 +50,7 @@ MANY_ACCOUNTS: Final = 16
 
 
 @pytest.fixture
-async def replicas(
-    postgres_server: PostgresServer, tmp_path: Path
-) -> AsyncIterator[list[SqlStore]]:
+async def replicas(postgres_server: PostgresServer, tmp_path: Path) -> AsyncIterator[list[Store]]:
     """Open one store several times, each with its own connections, all at once."""
     async with AsyncExitStack() as stack:
         opened = [open_postgres(postgres_server, tmp_path) for _ in range(REPLICAS)]
@@ -61,7 +58,7 @@ async def replicas(
         yield opened
 
 
-async def start_jobs(stores: list[SqlStore], count: int, **fields: object) -> list[str]:
+async def start_jobs(stores: list[Store], count: int, **fields: object) -> list[str]:
     jobs = [new_job(f"account-{n % MANY_ACCOUNTS}", **fields) for n in range(count)]
     for n in range(MANY_ACCOUNTS):
         await stores[0].accounts.ensure(f"account-{n}", f"Account {n}", now=NOW)
@@ -71,7 +68,7 @@ async def start_jobs(stores: list[SqlStore], count: int, **fields: object) -> li
 
 
 @pytest.mark.parametrize("job_count", [240, pytest.param(2000, marks=pytest.mark.slow)])
-async def test_no_job_is_claimed_twice(replicas: list[SqlStore], job_count: int) -> None:
+async def test_no_job_is_claimed_twice(replicas: list[Store], job_count: int) -> None:
     job_ids = await start_jobs(replicas, job_count)
 
     async def run(number: int) -> list[str]:
@@ -90,7 +87,7 @@ async def test_no_job_is_claimed_twice(replicas: list[SqlStore], job_count: int)
     assert sum(1 for ids in claimed if ids) > 1
 
 
-async def test_a_cancelled_or_renewed_job_is_not_claimed(replicas: list[SqlStore]) -> None:
+async def test_a_cancelled_or_renewed_job_is_not_claimed(replicas: list[Store]) -> None:
     job_ids = await start_jobs(replicas, 60)
     first = await replicas[0].claim("old", max_jobs=60, lease_s=10, now=NOW)
     assert len(first) == len(job_ids)
@@ -119,7 +116,7 @@ async def test_a_cancelled_or_renewed_job_is_not_claimed(replicas: list[SqlStore
     assert len({job.id for job in taken}) == len(taken)
 
 
-async def test_one_idempotency_key_starts_one_job(replicas: list[SqlStore]) -> None:
+async def test_one_idempotency_key_starts_one_job(replicas: list[Store]) -> None:
     await accounts(replicas[0])
     for attempt in range(50):
         key = IdempotencyKey(f"key-{attempt}", "body")
@@ -131,7 +128,7 @@ async def test_one_idempotency_key_starts_one_job(replicas: list[SqlStore]) -> N
     assert len(await replicas[0].jobs(ALICE, limit=1000)) == 50
 
 
-async def test_a_cap_holds_over_replicas(replicas: list[SqlStore]) -> None:
+async def test_a_cap_holds_over_replicas(replicas: list[Store]) -> None:
     await replicas[0].accounts.add("a", "Alice", Terms("team", None, 8), now=NOW)
     for _ in range(5):
         results = await asyncio.gather(
@@ -148,7 +145,7 @@ async def test_a_cap_holds_over_replicas(replicas: list[SqlStore]) -> None:
 
 
 async def test_credits_are_exact_after_jobs_that_end_together(
-    replicas: list[SqlStore],
+    replicas: list[Store],
 ) -> None:
     await replicas[0].accounts.add("a", "Alice", Terms("team", 100_000, 64), now=NOW)
     for _ in range(3):
@@ -174,7 +171,7 @@ async def test_credits_are_exact_after_jobs_that_end_together(
     assert [line.number for line in ledger] == list(range(1, len(ledger) + 1))
 
 
-async def test_commits_of_a_job_are_applied_in_order(replicas: list[SqlStore]) -> None:
+async def test_commits_of_a_job_are_applied_in_order(replicas: list[Store]) -> None:
     await accounts(replicas[0])
     jobs = [new_job() for _ in range(8)]
     for job in jobs:
@@ -203,7 +200,7 @@ async def test_commits_of_a_job_are_applied_in_order(replicas: list[SqlStore]) -
         assert (await replicas[2].receipt(job.id, examples=0)).counts == {"fetched": 60}
 
 
-async def test_jobs_that_commit_at_once_do_not_fail(replicas: list[SqlStore]) -> None:
+async def test_jobs_that_commit_at_once_do_not_fail(replicas: list[Store]) -> None:
     """Starts, commits and ends of 16 jobs at four replicas; accounts and URLs are shared."""
     await start_jobs(replicas, 16)
     claimed = await replicas[0].claim("w", max_jobs=16, lease_s=60, now=NOW)
@@ -232,7 +229,7 @@ async def test_jobs_that_commit_at_once_do_not_fail(replicas: list[SqlStore]) ->
 
 
 async def test_no_lease_is_stolen_by_a_process_with_another_clock(
-    replicas: list[SqlStore], monkeypatch: pytest.MonkeyPatch
+    replicas: list[Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     [job_id] = await start_jobs(replicas, 1)
     [(_, lease)] = await replicas[0].claim("w", lease_s=15, now=replicas[0].now())
@@ -247,7 +244,7 @@ async def test_no_lease_is_stolen_by_a_process_with_another_clock(
     assert (await replicas[0].job("account-0", job_id)).published == 1
 
 
-async def test_a_delivery_is_taken_once(replicas: list[SqlStore]) -> None:
+async def test_a_delivery_is_taken_once(replicas: list[Store]) -> None:
     request = {"url": "http://x/", "webhook_url": "https://hooks.test/secret"}
     await start_jobs(replicas, 60, request=request, context={WEBHOOK_CONTEXT: {"profile": "A"}})
     claimed = await replicas[0].claim("w", max_jobs=60, lease_s=60, now=NOW)
@@ -268,7 +265,7 @@ async def test_a_delivery_is_taken_once(replicas: list[SqlStore]) -> None:
     assert len(ids) == len(set(ids)) == 60
 
 
-async def test_lanes_of_an_endpoint_are_counted_over_replicas(replicas: list[SqlStore]) -> None:
+async def test_lanes_of_an_endpoint_are_counted_over_replicas(replicas: list[Store]) -> None:
     await accounts(replicas[0])
     context = {WEBHOOK_CONTEXT: {"profile": "A"}}
     request = {"url": "http://x/", "webhook_url": "https://hooks.test/secret"}
@@ -284,7 +281,7 @@ async def test_lanes_of_an_endpoint_are_counted_over_replicas(replicas: list[Sql
     assert sum(delivery is not None for delivery in taken) == LANES_PER_ENDPOINT
 
 
-async def test_exclusive_work_is_done_by_one_replica(replicas: list[SqlStore]) -> None:
+async def test_exclusive_work_is_done_by_one_replica(replicas: list[Store]) -> None:
     first, second = replicas[:2]
     async with first.exclusive("sweep") as is_first:
         assert is_first
@@ -295,7 +292,7 @@ async def test_exclusive_work_is_done_by_one_replica(replicas: list[SqlStore]) -
 
 
 async def test_exclusive_work_is_free_when_its_block_ends(
-    replicas: list[SqlStore], monkeypatch: pytest.MonkeyPatch
+    replicas: list[Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server may notice the end of a connection late."""
     open_connections: list[psycopg.Connection[Any]] = []
@@ -327,7 +324,7 @@ async def cancel_while_connecting(database: PostgresDatabase) -> None:
 
 
 async def test_a_caller_that_is_cancelled_holds_no_lock(
-    replicas: list[SqlStore], monkeypatch: pytest.MonkeyPatch
+    replicas: list[Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database = replicas[0].database
     assert isinstance(database, PostgresDatabase)
@@ -367,7 +364,7 @@ async def test_closing_a_store_closes_the_connection_of_a_cancelled_lock(
 
 
 async def test_a_killed_session_releases_its_lock(
-    postgres_server: PostgresServer, replicas: list[SqlStore]
+    postgres_server: PostgresServer, replicas: list[Store]
 ) -> None:
     async with replicas[0].exclusive("work") as is_first:
         assert is_first
@@ -387,7 +384,7 @@ async def test_a_killed_session_releases_its_lock(
 
 
 async def test_one_replica_clears_the_store_at_a_time(
-    replicas: list[SqlStore], tmp_path: Path
+    replicas: list[Store], tmp_path: Path
 ) -> None:
     first, second = replicas[:2]
     await accounts(first)
@@ -408,7 +405,7 @@ async def test_one_replica_clears_the_store_at_a_time(
     assert await first.jobs(ALICE, limit=9) == []
 
 
-async def test_a_name_is_given_to_one_account(replicas: list[SqlStore]) -> None:
+async def test_a_name_is_given_to_one_account(replicas: list[Store]) -> None:
     terms = Terms("team", 10, 2)
     results = await asyncio.gather(
         *(

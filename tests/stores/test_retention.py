@@ -14,7 +14,6 @@ from webdata_nb.contract.states import JobKind
 from webdata_nb.service.errors import NoSuchJob
 from webdata_nb.service.settings import Retention
 from webdata_nb.service.store.indexing import Indexer
-from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.records import (
     IDEMPOTENCY_S,
     CommitBatch,
@@ -25,8 +24,8 @@ from webdata_nb.service.store.records import (
 )
 from webdata_nb.service.store.spool import SpoolDirectory
 from webdata_nb.service.store.sql.job_start import key_digest
-from webdata_nb.service.store.sql.store import SqlStore
-from webdata_nb.service.store.text_index import TextIndex
+from webdata_nb.service.store.sql.store import Store
+from webdata_nb.service.store.sql.text_index import TextIndex
 from webdata_nb.service.work.retention import Janitor
 
 HOUR = 3600.0
@@ -97,7 +96,7 @@ async def test_the_next_sweep_completes_an_interrupted_one(store: Store, sweep: 
     expiry = store.retention
     # As after a kill: the job is marked, and some slices are deleted.
     await expiry.mark_expired(job.id, now=NOW)
-    assert isinstance(store, SqlStore)
+    assert isinstance(store, Store)
     await store.database.write("delete_entries", id=job.id, limit=20)
     assert await rows(store, job) == 25
     # A longer retention does not restore a marked job.
@@ -130,7 +129,7 @@ async def test_jobs_are_deleted_last_and_keys_after_a_day(store: Store, sweep: S
     await store.accept(other, key=key, now=NOW)
     day = (IDEMPOTENCY_S - 1) / HOUR
     await sweep(day - 0.01)
-    assert isinstance(store, SqlStore)
+    assert isinstance(store, Store)
     query = {"account_id": ACCOUNT, "key": key_digest(ACCOUNT, "k"), "since": 0}
     assert len(await store.database.read("idempotent", **query)) == 1
     await sweep(day)

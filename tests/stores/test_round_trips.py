@@ -15,7 +15,7 @@ from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.encryption import FixedKeys, SecretCipher, new_key
 from webdata_nb.service.store.postgres.database import PostgresDatabase
 from webdata_nb.service.store.records import EMPTY_BATCH, CommitBatch, UrlOutcome
-from webdata_nb.service.store.sql.store import SqlStore
+from webdata_nb.service.store.sql.store import Store
 
 # What sends a notification: its statement, and the channel, which a prepared one sends alone.
 NOTIFICATION = re.compile(rb"pg_notify|webdata_test_")
@@ -79,12 +79,12 @@ class CountingProxy:
 
 
 @asynccontextmanager
-async def counted_store(server: PostgresServer) -> AsyncIterator[tuple[SqlStore, CountingProxy]]:
+async def counted_store(server: PostgresServer) -> AsyncIterator[tuple[Store, CountingProxy]]:
     """Open a store behind a proxy."""
     proxy = CountingProxy(server.port)
     async with proxy.running() as port:
         url = server.new_schema().replace(f":{server.port}/", f":{port}/")
-        async with SqlStore(PostgresDatabase(url), SecretCipher(FixedKeys((new_key(),)))) as store:
+        async with Store(PostgresDatabase(url), SecretCipher(FixedKeys((new_key(),)))) as store:
             await accounts(store)
             yield store, proxy
 

@@ -30,7 +30,7 @@ from webdata_nb.service.store.records import CommitBatch, JobRecord, RowRange
 from webdata_nb.service.store.segments import NO_SEGMENTS, StoredSegment
 from webdata_nb.service.store.sql.contents import ContentReader
 from webdata_nb.service.store.sql.segments import segments_with_contents
-from webdata_nb.service.store.sql.store import SqlStore
+from webdata_nb.service.store.sql.store import Store
 
 HOUR = 3600.0
 
@@ -67,7 +67,7 @@ class FaultyFolder(LocalFolder):
 class Setup:
     """A store, its place for files, and what works on both."""
 
-    store: SqlStore
+    store: Store
     root: Path
     place: FaultyFolder
     ahead: float = 0.0
@@ -109,7 +109,7 @@ class Setup:
 @pytest.fixture
 async def setup(store_factory: StoreFactory, tmp_path: Path) -> AsyncIterator[Setup]:
     async with store_factory(tmp_path) as store:
-        assert isinstance(store, SqlStore)
+        assert isinstance(store, Store)
         await accounts(store)
         root = tmp_path / "files"
         setup = Setup(store, root, FaultyFolder(root))

@@ -15,7 +15,7 @@ from tests.stores.jobs import accepted, accounts, entry
 from webdata_nb.service.encryption import FixedKeys, SecretCipher, new_key
 from webdata_nb.service.store.postgres.database import IDLE_TRANSACTION_S, PostgresDatabase
 from webdata_nb.service.store.records import CommitBatch, JobRecord, Lease
-from webdata_nb.service.store.sql.store import SqlStore
+from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.work.worker import LEASE_S, RENEW_S
 
 # Two idle transactions could end in this time.
@@ -26,7 +26,7 @@ def test_transactions_end_before_leases() -> None:
     assert IDLE_TRANSACTION_S <= LEASE_S - RENEW_S
 
 
-async def claim(store: SqlStore) -> tuple[JobRecord, Lease]:
+async def claim(store: Store) -> tuple[JobRecord, Lease]:
     """Wait until the job can be claimed."""
     async with asyncio.timeout(DEADLINE_S):
         while True:
@@ -40,7 +40,7 @@ async def test_a_job_is_taken_from_a_process_stopped_in_a_transaction(
     postgres_server: PostgresServer,
 ) -> None:
     url, key = postgres_server.new_schema(), new_key()
-    async with SqlStore(PostgresDatabase(url), SecretCipher(FixedKeys((key,)))) as store:
+    async with Store(PostgresDatabase(url), SecretCipher(FixedKeys((key,)))) as store:
         await accounts(store)
         job = await accepted(store, now=store.now())
         command = [sys.executable, "-m", "tests.stores.stopped_process", url, key]

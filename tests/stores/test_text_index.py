@@ -17,10 +17,11 @@ import pytest
 from tests.stores.document_index import pages_by_word
 from tests.stores.jobs import ALICE, BOB, NOW, accounts, new_job
 from webdata_nb.service.store.backends import INDEX_FILE, open_text_index
-from webdata_nb.service.store.indexing import Indexer, strip_markdown
-from webdata_nb.service.store.interface import Store
+from webdata_nb.service.store.indexing import Indexer
 from webdata_nb.service.store.records import CommitBatch, IndexedPage, JournalEntry
-from webdata_nb.service.store.text_index import TextIndex
+from webdata_nb.service.store.sql.indexed_text import strip_markdown
+from webdata_nb.service.store.sql.store import Store
+from webdata_nb.service.store.sql.text_index import TextIndex
 
 
 def document(position: int, title: str, text: str) -> IndexedPage:

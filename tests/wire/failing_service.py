@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from webdata_nb.service import app
 from webdata_nb.service.store.sql import batches, job_store
-from webdata_nb.service.store.sql.outbox import SqlOutbox
+from webdata_nb.service.store.sql.outbox import Outbox
 from webdata_nb.service.store.sqlite.store import SqliteStore
 from webdata_nb.service.webhooks.delivery import Sender
 
@@ -41,7 +41,7 @@ INSTANTS = {
     "accepted": (SqliteStore, "accept", die_after_accepting),
     "outbox": (batches, "add_end_delivery", die),
     "committed": (Sender, "post", die),
-    "mark": (SqlOutbox, "record_attempt", die),
+    "mark": (Outbox, "record_attempt", die),
 }
 
 

@@ -28,7 +28,7 @@ from tests.site.graphs import link_tree
 from tests.site.server import Site
 from webdata_nb.service.encryption import FixedKeys, SecretCipher, new_key
 from webdata_nb.service.store.postgres.database import PostgresDatabase
-from webdata_nb.service.store.sql.store import SqlStore
+from webdata_nb.service.store.sql.store import Store
 
 KillKind = Literal["replica", "database", "both"]
 DaskKillKind = Literal["worker", "worker and nanny", "scheduler", "all"]
@@ -469,7 +469,7 @@ def _usage(reply: Mapping[str, Any]) -> tuple[float, float, int]:
 
 async def _ledgers(team: ReplicaTeam) -> dict[str, list[tuple[Any, ...]]]:
     cipher = SecretCipher(FixedKeys((team.key,)))
-    async with SqlStore(PostgresDatabase(team.store_url), cipher) as store:
+    async with Store(PostgresDatabase(team.store_url), cipher) as store:
         return {
             account: sorted(
                 (

@@ -15,7 +15,7 @@ from webdata_nb.errors import InvalidArgument
 if TYPE_CHECKING:
     from webdata_nb.service.credits.plans import Terms
     from webdata_nb.service.store.account_records import AccountUsage
-    from webdata_nb.service.store.interface import AccountStore
+    from webdata_nb.service.store.sql.accounts import AccountStore
 
 # ruff: noqa: PLC0415 - a command imports what it needs: `webdata --help` must not wait for it
 

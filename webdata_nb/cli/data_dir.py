@@ -18,7 +18,7 @@ from webdata_nb.errors import InvalidArgument, WebdataError
 
 if TYPE_CHECKING:
     from webdata_nb.service.settings import Mode
-    from webdata_nb.service.store.interface import AccountStore
+    from webdata_nb.service.store.sql.accounts import AccountStore
     from webdata_nb.settings import Options, Settings
 
 # ruff: noqa: PLC0415 - a command imports what it needs: `webdata --help` must not wait for it

@@ -24,8 +24,8 @@ from webdata_nb.service.crawl import engine as crawl
 from webdata_nb.service.crawl.candidate import Candidate
 from webdata_nb.service.crawl.frontier import DepthFirst
 from webdata_nb.service.errors import JobFailure
-from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.spool import SpoolDirectory
+from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.throttle import HostThrottle
 from webdata_nb.service.work.engines import EgressRoutes

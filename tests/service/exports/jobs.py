@@ -10,8 +10,8 @@ import orjson
 
 from webdata_nb.contract.states import JobKind, JobStatus
 from webdata_nb.service.exports.row_files import ExportRows
-from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.records import CommitBatch, JobRecord, JournalEntry, NewJob
+from webdata_nb.service.store.sql.store import Store
 
 ACCOUNT = "alice"
 NOW = 1_700_000_000.0

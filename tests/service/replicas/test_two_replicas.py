@@ -21,7 +21,7 @@ from webdata_nb.service.credits.plans import Terms
 from webdata_nb.service.encryption import FixedKeys, SecretCipher, new_key
 from webdata_nb.service.errors import OtherKey
 from webdata_nb.service.store.postgres.database import PostgresDatabase
-from webdata_nb.service.store.sql.store import SqlStore
+from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.work import worker
 
 pytestmark = pytest.mark.slow
@@ -37,8 +37,8 @@ class Team:
     url: str
     key: str
 
-    def store(self) -> SqlStore:
-        return SqlStore(PostgresDatabase(self.url), SecretCipher(FixedKeys((self.key,))))
+    def store(self) -> Store:
+        return Store(PostgresDatabase(self.url), SecretCipher(FixedKeys((self.key,))))
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from webdata_nb.service.credits.plans import Terms
 from webdata_nb.service.credits.weights import CREATIVES, Charge
 from webdata_nb.service.errors import ConcurrencyReached
 from webdata_nb.service.routes.charge import charged
-from webdata_nb.service.store.interface import Store
+from webdata_nb.service.store.sql.store import Store
 
 LOOPBACK = ("127.0.0.0/8",)
 DISCOVERY = {"query": "q", "formats": []}

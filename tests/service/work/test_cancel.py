@@ -15,12 +15,12 @@ from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.settings import SLOTS, unreserved_slots
 from webdata_nb.service.store.job_context import JobContext
 from webdata_nb.service.store.records import EMPTY_BATCH, CommitBatch, JobRecord, JobSnapshot, Lease
-from webdata_nb.service.store.sql.store import SqlStore
+from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.work.events import JobEvents
 from webdata_nb.service.work.runner import LocalRunner
 
 
-class Slow(SqlStore):
+class Slow(Store):
     """A store whose claims are noticed late, each once `held` is set."""
 
     claimed: asyncio.Event
@@ -82,7 +82,7 @@ def nothing(_ended: JobSnapshot) -> None:
     pass
 
 
-async def begin_cancel(store: SqlStore, runner: LocalRunner, job_id: str) -> asyncio.Task[None]:
+async def begin_cancel(store: Store, runner: LocalRunner, job_id: str) -> asyncio.Task[None]:
     """Do what the route does, as far as possible during a claim; the task is the rest."""
     await store.cancel(ALICE, job_id, now=time.time())
     cancelling = asyncio.create_task(runner.cancel(job_id))

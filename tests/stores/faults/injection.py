@@ -14,7 +14,7 @@ from tests.stores.faults.simulated import SimulatedLoop
 from webdata_nb.service.encryption import KEY_FILE, KeyFile, SecretCipher
 from webdata_nb.service.store.sql.connection import Lane, Transaction
 from webdata_nb.service.store.sql.named_statements import statements
-from webdata_nb.service.store.sql.store import SqlStore
+from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.store.sqlite.database import SqliteDatabase
 
 T = TypeVar("T")
@@ -128,7 +128,7 @@ class FaultyDatabase(SqliteDatabase):
             loop.thread_ends()
 
 
-class FaultyStore(SqlStore):
+class FaultyStore(Store):
     """A store on a `FaultyDatabase`."""
 
     def __init__(self, path: Path, faults: Faults) -> None:

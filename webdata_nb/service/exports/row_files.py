@@ -22,8 +22,8 @@ from webdata_nb.contract.replies.pages import PageFields
 from webdata_nb.contract.replies.search import SearchItem
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.errors import ResultsExpired
-from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.records import JobRecord
+from webdata_nb.service.store.sql.store import Store
 
 # A row may have several megabytes, so the batch size limits the memory of an export.
 BATCH_SIZE: Final = 4

@@ -12,8 +12,8 @@ from webdata_nb.service.creatives.listing import CreativesListing
 from webdata_nb.service.local_lifetime import LocalLifetime
 from webdata_nb.service.routes.response_cache import ResponseCache
 from webdata_nb.service.settings import Retention
-from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.retry import StoreRetry
+from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.webhooks.delivery import Webhooks
 from webdata_nb.service.work.engines import JobEngines
 from webdata_nb.service.work.events import JobEvents

@@ -20,8 +20,8 @@ from typing import Final
 
 from webdata_nb.service.credits.weights import Charge
 from webdata_nb.service.observability.logs import CALLER, event
-from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.retry import StoreRetry
+from webdata_nb.service.store.sql.store import Store
 
 # A call stays active this long after its timeout; after that its process counts as dead.
 EXPIRY_MARGIN_S: Final = 60.0

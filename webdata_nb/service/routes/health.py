@@ -19,8 +19,8 @@ from webdata_nb.contract.replies import Health
 from webdata_nb.contract.replies.service import DaskHealth
 from webdata_nb.service.errors import DiskFull, StoreUnavailable
 from webdata_nb.service.routes.routing import NO_AUTHENTICATION, open_router
-from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.retry import StoreRetry
+from webdata_nb.service.store.sql.store import Store
 
 # The checks need no key, so a result is reused for this long.
 FRESH_S: Final = 1.0

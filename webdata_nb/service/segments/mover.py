@@ -13,8 +13,8 @@ from webdata_nb.service.blobs.store import BlobStore
 from webdata_nb.service.errors import StoreUnavailable
 from webdata_nb.service.observability.metrics import Metrics
 from webdata_nb.service.segments.writer import PendingSegment, SegmentWriter
-from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.segments import JobToMove
+from webdata_nb.service.store.sql.store import Store
 
 log = logging.getLogger("webdata_nb.service")
 

@@ -13,7 +13,8 @@ from weakref import WeakValueDictionary
 from webdata_nb.service.blobs.store import BlobStore
 from webdata_nb.service.errors import MissingBlobs
 from webdata_nb.service.segments.parquet_file import InvalidSegment, decode_segment
-from webdata_nb.service.store.segments import SegmentSource, SegmentStore
+from webdata_nb.service.store.segments import SegmentSource
+from webdata_nb.service.store.sql.segments import SegmentStore
 
 log = logging.getLogger(__name__)
 

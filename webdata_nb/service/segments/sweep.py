@@ -11,8 +11,8 @@ from webdata_nb.service.observability.metrics import Metrics
 from webdata_nb.service.segments.parquet_file import store_folder
 from webdata_nb.service.segments.reader import SegmentReader
 from webdata_nb.service.segments.writer import SegmentWriter
-from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.segments import StoredSegment
+from webdata_nb.service.store.sql.store import Store
 
 log = logging.getLogger(__name__)
 

@@ -12,10 +12,10 @@ from webdata_nb.service.blobs.store import BlobStore
 from webdata_nb.service.errors import SegmentGivenUp
 from webdata_nb.service.observability.metrics import Metrics
 from webdata_nb.service.segments.parquet_file import encode_segment, segment_name
-from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.page_contents import DamagedContent, content_text
 from webdata_nb.service.store.records import StoredContent
 from webdata_nb.service.store.segments import MovableContent, StoredSegment
+from webdata_nb.service.store.sql.store import Store
 
 log = logging.getLogger(__name__)
 

@@ -12,15 +12,15 @@ from typing import Final
 from webdata_nb.pacing.shared_pacing import IN_PROCESS, SharedPacing
 from webdata_nb.service.encryption import KEY_FILE, FixedKeys, KeyFile, SecretCipher
 from webdata_nb.service.errors import MissingDriver
-from webdata_nb.service.store.indexing import StoredTexts
-from webdata_nb.service.store.interface import AccountStore, Store
 from webdata_nb.service.store.segments import NO_SEGMENTS, SegmentContents, SegmentSource
-from webdata_nb.service.store.sql.accounts import SqlAccountStore
+from webdata_nb.service.store.sql.accounts import AccountStore
 from webdata_nb.service.store.sql.connection import SqlDatabase
 from webdata_nb.service.store.sql.consistency import CheckResult, find_contradictions
+from webdata_nb.service.store.sql.indexed_text import StoredTexts
 from webdata_nb.service.store.sql.named_statements import SCHEMA_VERSION
 from webdata_nb.service.store.sql.segments import segments_with_contents
-from webdata_nb.service.store.sql.store import SqlStore
+from webdata_nb.service.store.sql.store import Store
+from webdata_nb.service.store.sql.text_index import TextIndex
 from webdata_nb.service.store.sqlite.backup import back_up
 from webdata_nb.service.store.sqlite.check import check_database
 from webdata_nb.service.store.sqlite.check import read_segments as read_sqlite_segments
@@ -34,7 +34,6 @@ from webdata_nb.service.store.table_copy import (
     TableChecksum,
     copy_tables,
 )
-from webdata_nb.service.store.text_index import TextIndex
 
 __all__ = [
     "DATABASE_FILE",
@@ -75,7 +74,7 @@ def open_store(
     """
     if url is None:
         return SqliteStore(data_dir / DATABASE_FILE, cipher, segments)
-    return SqlStore(_postgres_database(url), cipher, segments)
+    return Store(_postgres_database(url), cipher, segments)
 
 
 def _postgres_database(url: str) -> SqlDatabase:
@@ -126,7 +125,7 @@ async def open_accounts(data_dir: Path, url: str | None = None) -> AsyncIterator
     """
     database = SqliteDatabase(data_dir / DATABASE_FILE) if url is None else _postgres_database(url)
     async with database:
-        yield SqlAccountStore(database)
+        yield AccountStore(database)
 
 
 def open_text_index(data_dir: Path, store: Store) -> TextIndex:
@@ -143,7 +142,7 @@ def open_text_index(data_dir: Path, store: Store) -> TextIndex:
         PostgresTextIndex,
     )
 
-    if not isinstance(store, SqlStore) or not isinstance(store.database, PostgresDatabase):
+    if not isinstance(store, Store) or not isinstance(store.database, PostgresDatabase):
         raise TypeError("a store of PostgreSQL or SQLite is expected")
     return PostgresTextIndex(store.database, StoredTexts(store))
 

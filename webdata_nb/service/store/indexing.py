@@ -3,36 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Final
 
-from webdata_nb.service.store.interface import IndexSource
 from webdata_nb.service.store.records import IndexedPage, JobRecord, UnindexedRow
-from webdata_nb.service.store.text_index import TextIndex
+from webdata_nb.service.store.sql.indexed_text import indexed_page, origin_of
+from webdata_nb.service.store.sql.job_queue import JobQueue
+from webdata_nb.service.store.sql.text_index import TextIndex
 
 BATCH: Final = 20
-# Characters that one regex call scans: it holds the interpreter's lock meanwhile.
-PIECE_CHARS: Final = 64 * 1024
-# Markup is noise in a snippet: images, link targets, emphasis, fences, tables. No alternative scans
-# far without finding its end, so that a megabyte of brackets takes no longer than prose.
-_MARKS: Final = re.compile(
-    r"""
-      \\ (?P<escaped> [!-/:-@\[-`{-~] )        # an escaped character
-    | ^[^\S\n]* (?: `{3,} | ~{3,} ) [^`\n]*$    # a fence, with the language of its code
-    | !?\[ (?= [^\[\]\n]* \]\( )               # before the text of a link or an image
-    | \[ (?= !\[ )                             # before an image that is a link
-    | \]\( [^()\n]* \)                        # the target behind it
-    | ^[^\S\n]* (?: (?: \#{1,6} | [>*+-] | \d{1,9}\. ) [^\S\n]+ )+   # heading, quote, item
-    | ^-{3,}[^\S\n]*$                          # rule
-    | (?P<stars> (?<! \* ) \*++ )              # emphasis, which our writer never marks with _
-    | [`|~]+
-    """,
-    re.MULTILINE | re.VERBOSE,
-)
-
-
 # Kinds of errors after which a site counts as unreachable. A timeout may concern one page only.
 _UNREACHABLE: Final = frozenset({"dns", "connect"})
 # A host name has at most 253 characters; a search provider may return anything.
@@ -48,7 +28,7 @@ async def _never_busy() -> bool:
 class Indexer:
     """Indexes new rows, one job at a time."""
 
-    def __init__(self, source: IndexSource, index: TextIndex) -> None:
+    def __init__(self, source: JobQueue, index: TextIndex) -> None:
         self._source, self._index = source, index
         self._one_at_a_time = asyncio.Lock()
 
@@ -108,25 +88,8 @@ class Indexer:
         return upto
 
 
-class StoredTexts:
-    """Reads the texts of indexed pages from the rows that were indexed."""
-
-    def __init__(self, source: IndexSource) -> None:
-        self._source = source
-
-    async def read(self, places: Sequence[tuple[str, int]]) -> list[str | None]:
-        """Return the texts of the pages at some jobs' positions; None for those that are gone."""
-        rows = await self._source.indexed_rows(places)
-        return await asyncio.to_thread(_texts, rows)
-
-
-def _texts(rows: Sequence[UnindexedRow | None]) -> list[str | None]:
-    pages = (None if row is None else _indexed_page(row) for row in rows)
-    return [None if page is None else page.text for page in pages]
-
-
 def _indexed_pages(rows: Sequence[UnindexedRow]) -> list[IndexedPage]:
-    return [page for row in rows if (page := _indexed_page(row))]
+    return [page for row in rows if (page := indexed_page(row))]
 
 
 def _reachable_sites(rows: Sequence[UnindexedRow]) -> dict[str, bool]:
@@ -138,17 +101,6 @@ def _reachable_sites(rows: Sequence[UnindexedRow]) -> dict[str, bool]:
     return {origin: each for origin, each in reachable.items() if len(origin) <= _MAX_ORIGIN_CHARS}
 
 
-def origin_of(url: str) -> str:
-    """Return scheme, host and port of a canonical URL.
-
-    Examples
-    --------
-    >>> origin_of("https://a.test:8080/b?c")
-    'https://a.test:8080'
-    """
-    return "/".join(url.split("/", 3)[:3])
-
-
 def _has_pages(request: Mapping[str, Any]) -> bool:
     """Whether a job fetches pages; a search may only list results."""
     return bool(request.get("formats", True))
@@ -157,35 +109,3 @@ def _has_pages(request: Mapping[str, Any]) -> bool:
 def _is_final(row: UnindexedRow) -> bool:
     """Whether a row will not change: a search shows its results before their pages are fetched."""
     return row.journal.get("done") is not False
-
-
-def _indexed_page(row: UnindexedRow) -> IndexedPage | None:
-    text = row.journal.get("text") if row.markdown is None else strip_markdown(row.markdown)
-    if not row.success or not text:
-        return None
-    return IndexedPage(row.position, row.url, row.title or "", text)
-
-
-def strip_markdown(markdown: str) -> str:
-    """Return the text of Markdown without its markup."""
-    return "".join(_MARKS.sub(_text_of_mark, piece) for piece in _pieces(markdown))
-
-
-def _text_of_mark(mark: re.Match[str]) -> str:
-    """Return an escaped character, and stars within a word; nothing for markup."""
-    if mark["stars"]:
-        text, start, end = mark.string, mark.start(), mark.end()
-        is_inside = text[max(0, start - 1) : start].isalnum() and text[end : end + 1].isalnum()
-        return mark["stars"] if is_inside else ""
-    return mark["escaped"] or ""
-
-
-def _pieces(text: str) -> Iterator[str]:
-    """Split a text into pieces at line ends, else at spaces."""
-    start = 0
-    while len(text) - start > PIECE_CHARS:
-        end = start + PIECE_CHARS
-        piece_end = text.rfind("\n", start, end) + 1 or text.rfind(" ", start, end) + 1 or end
-        yield text[start:piece_end]
-        start = piece_end
-    yield text[start:]

@@ -1,4 +1,4 @@
-"""Defines the protocols between the store and the files that contents are moved to.
+"""Defines what the store and the files that contents are moved to exchange.
 
 A segment is a file with contents of one account. Its row in the database is written before the
 file, in the state `writing`; the transaction that points contents to the file makes it `stored`. A
@@ -8,12 +8,11 @@ name.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from webdata_nb.service.errors import BlobsUnavailable
-from webdata_nb.service.store.records import StoredContent
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,61 +83,3 @@ class NoSegments(SegmentSource):
 
 
 NO_SEGMENTS: Final = NoSegments()
-
-
-class SegmentStore(Protocol):
-    """Contents that are in segments, or are to be moved into them."""
-
-    async def store_id(self) -> str:
-        """Return the id of this store; its segments are in a folder of that name."""
-
-    async def newest(self) -> StoredSegment | None:
-        """Return the segment that was stored last; None if there is none."""
-
-    async def jobs_to_move(self, *, limit: int) -> list[JobToMove]:
-        """Return ended jobs whose contents were not moved, oldest first, then running ones."""
-
-    async def movable_contents(
-        self, job: JobToMove, *, start: int, count: int
-    ) -> list[MovableContent]:
-        """Return contents of a job that are in the database, from ordinal `start`."""
-
-    async def contents(self, ids: Sequence[bytes]) -> list[StoredContent]:
-        """Return those of some contents that exist."""
-
-    async def mark_moved(self, job_id: str, *, now: float) -> None:
-        """Note that no content of an ended job is to be moved."""
-
-    async def begin(self, segment: StoredSegment, *, now: float) -> None:
-        """Add the row of a segment that is about to be written."""
-
-    async def complete(self, name: str, ids: Sequence[bytes], *, source: str | None = None) -> int:
-        """Point contents to a written segment, in one transaction; return how many.
-
-        They come from the database, or from the segment `source`. A content that was deleted
-        meanwhile stays deleted.
-
-        Raises
-        ------
-        SegmentGivenUp
-            The row of the segment is older than moves may be, and its file is deleted.
-        """
-
-    async def reduced(self, *, after: str, limit: int) -> list[StoredSegment]:
-        """Return segments, beyond a name, some of whose contents were deleted."""
-
-    async def content_ids(self, name: str) -> list[bytes]:
-        """Return the ids of the contents that are in a segment."""
-
-    async def give_up(self, *, before: float, limit: int) -> list[str]:
-        """Return the names of segments whose files are to be deleted.
-
-        They are given up before: nothing points to them, and those that are not stored began
-        before a time.
-        """
-
-    async def remove(self, name: str) -> None:
-        """Delete the row of a given up segment, after its file."""
-
-    async def names(self) -> set[str]:
-        """Return the names of all segments."""

@@ -33,9 +33,10 @@ from webdata_nb.page.errors import BadInput, FetchError
 from webdata_nb.service.errors import EgressDenied, NameServerTimeout, NoSuchJob, StoreUnavailable
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
 from webdata_nb.service.settings import DIRECT, Upstream
-from webdata_nb.service.store.interface import JobStore, Outbox
 from webdata_nb.service.store.records import JobRecord
 from webdata_nb.service.store.retry import StoreRetry
+from webdata_nb.service.store.sql.job_store import JobStore
+from webdata_nb.service.store.sql.outbox import Outbox
 from webdata_nb.service.store.webhook_records import (
     LANES_PER_ENDPOINT,
     WEBHOOK_CONTEXT,

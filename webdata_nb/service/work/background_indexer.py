@@ -8,7 +8,7 @@ from typing import Final
 
 from webdata_nb.service.errors import StoreUnavailable
 from webdata_nb.service.store.indexing import Indexer
-from webdata_nb.service.store.interface import Store
+from webdata_nb.service.store.sql.store import Store
 
 log = logging.getLogger("webdata_nb.service")
 

@@ -29,12 +29,12 @@ from webdata_nb.service.signing.request_signer import (
 )
 from webdata_nb.service.store.backends import open_pacing, open_store, open_text_index
 from webdata_nb.service.store.indexing import Indexer
-from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.records import JobSnapshot, StoreSignal
 from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.store.segments import NO_SEGMENTS
 from webdata_nb.service.store.spool import SpoolDirectory
-from webdata_nb.service.store.text_index import TextIndex
+from webdata_nb.service.store.sql.store import Store
+from webdata_nb.service.store.sql.text_index import TextIndex
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.throttle import HostThrottle
 from webdata_nb.service.work.background_indexer import BackgroundIndexer

@@ -10,7 +10,6 @@ from math import inf
 
 from webdata_nb.service.errors import MissingRows, StoreUnavailable
 from webdata_nb.service.observability.operations import waiting_for
-from webdata_nb.service.store.interface import JobQueue
 from webdata_nb.service.store.job_context import JobContext
 from webdata_nb.service.store.records import (
     CommitBatch,
@@ -23,6 +22,7 @@ from webdata_nb.service.store.records import (
     WholeEntry,
 )
 from webdata_nb.service.store.retry import StoreRetry
+from webdata_nb.service.store.sql.job_queue import JobQueue
 from webdata_nb.service.work.events import JobEvents
 
 

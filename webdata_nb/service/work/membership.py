@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from webdata_nb.service.store.interface import ReplicaStore
 from webdata_nb.service.store.records import Replica
+from webdata_nb.service.store.sql.replicas import ReplicaStore
 
 log = logging.getLogger(__name__)
 

@@ -10,10 +10,10 @@ from typing import Final
 from webdata_nb.service.errors import StoreUnavailable
 from webdata_nb.service.segments.sweep import SegmentSweep
 from webdata_nb.service.settings import Retention
-from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.records import IDEMPOTENCY_S, JobRecord
 from webdata_nb.service.store.spool import SpoolDirectory
-from webdata_nb.service.store.text_index import TextIndex
+from webdata_nb.service.store.sql.store import Store
+from webdata_nb.service.store.sql.text_index import TextIndex
 
 log = logging.getLogger(__name__)
 

@@ -15,9 +15,9 @@ from webdata_nb.service.errors import StoreUnavailable
 from webdata_nb.service.observability.logs import JOB_ID
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
 from webdata_nb.service.settings import SLOTS, unreserved_slots
-from webdata_nb.service.store.interface import JobQueue
 from webdata_nb.service.store.records import SUSPECT_ATTEMPTS, JobRecord, JobSnapshot, Lease
 from webdata_nb.service.store.retry import StoreRetry
+from webdata_nb.service.store.sql.job_queue import JobQueue
 from webdata_nb.service.work import job_log
 from webdata_nb.service.work.events import JobEvents
 from webdata_nb.service.work.leased_job import LeasedJob

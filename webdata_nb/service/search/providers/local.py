@@ -15,7 +15,7 @@ from webdata_nb.service.search.providers.api import (
 )
 from webdata_nb.service.store.indexing import Indexer
 from webdata_nb.service.store.records import TextMatch
-from webdata_nb.service.store.text_index import TextIndex
+from webdata_nb.service.store.sql.text_index import TextIndex
 
 log = logging.getLogger(__name__)
 

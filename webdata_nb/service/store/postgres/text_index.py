@@ -10,20 +10,20 @@ from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from webdata_nb.service.store.indexing import StoredTexts
 from webdata_nb.service.store.postgres.database import PostgresDatabase
 from webdata_nb.service.store.postgres.page_words import page_words, word_hash
 from webdata_nb.service.store.records import IndexedPage
 from webdata_nb.service.store.snippets import best_snippet
 from webdata_nb.service.store.sql.connection import SqlRow, Transaction
-from webdata_nb.service.store.sql.text_index import SqlTextIndex, query_words
+from webdata_nb.service.store.sql.indexed_text import StoredTexts
+from webdata_nb.service.store.sql.text_index import TextIndex, query_words
 
 T = TypeVar("T")
 # Ranking reads the words of every candidate.
 MAX_CANDIDATES: Final = 2000
 
 
-class PostgresTextIndex(SqlTextIndex):
+class PostgresTextIndex(TextIndex):
     """A `TextIndex` in the database of a store, which opens and closes it."""
 
     def __init__(self, database: PostgresDatabase, texts: StoredTexts) -> None:

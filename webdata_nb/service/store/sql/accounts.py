@@ -18,15 +18,14 @@ from webdata_nb.service.store.account_records import (
     LedgerEntry,
     OperationUsage,
 )
-from webdata_nb.service.store.interface import AccountStore
 from webdata_nb.service.store.sql.connection import SqlDatabase, SqlRow, Transaction
 from webdata_nb.service.store.sql.credit_reservations import LockedCredits, account_of_row
 
 MAX_CACHED_KEYS: Final = 1024
 
 
-class SqlAccountStore(AccountStore):
-    """An `AccountStore` on a database. Valid keys are cached until the next commit."""
+class AccountStore:
+    """Accounts, their API keys and their credits."""
 
     def __init__(self, database: SqlDatabase) -> None:
         self._database = database
@@ -34,11 +33,17 @@ class SqlAccountStore(AccountStore):
         self._cache_version = 0
 
     async def ensure(self, account_id: str, name: str, *, now: float) -> None:
+        """Create an account without limits, unless it exists."""
         await self._database.write(
             "add_account", id=account_id, name=name, now=now, **_terms_values(LOCAL_TERMS)
         )
 
     async def add(self, account_id: str, name: str, terms: Terms, *, now: float) -> None:
+        """Create an account, with its first month's credits.
+
+        Raises `NoSuchAccount` if there is an account of that name.
+        """
+
         def change(transaction: Transaction) -> None:
             values = {"id": account_id, "name": name, "now": now, **_terms_values(terms)}
             if not transaction.execute("add_account", **values):
@@ -51,12 +56,16 @@ class SqlAccountStore(AccountStore):
         await self._database.change(change)
 
     async def all(self, *, now: float) -> list[Account]:
+        """Return every account, oldest first."""
         return [account_of_row(row, now)[0] for row in await self._database.read("accounts")]
 
     async def named(self, name: str, *, now: float) -> Account:
+        """Return the account of that name; raises `NoSuchAccount`."""
         return await self._database.query(lambda transaction: _load_account(transaction, name, now))
 
     async def set_terms(self, name: str, terms: Terms, *, now: float) -> None:
+        """Change an account's terms at once; the credits used this month stay used."""
+
         def change(transaction: Transaction) -> None:
             credits_ = LockedCredits.lock(
                 transaction, _load_account(transaction, name, now).id, now
@@ -68,6 +77,8 @@ class SqlAccountStore(AccountStore):
         await self._database.change(change)
 
     async def top_up(self, name: str, amount: int, *, now: float) -> Account:
+        """Add credits that do not expire."""
+
         def change(transaction: Transaction) -> Account:
             credits_ = LockedCredits.lock(
                 transaction, _load_account(transaction, name, now).id, now
@@ -80,11 +91,13 @@ class SqlAccountStore(AccountStore):
     async def add_key(
         self, key_id: str, account_id: str, name: str, key_hash: str, *, now: float
     ) -> None:
+        """Add an API key, given by its hash."""
         await self._database.write(
             "add_key", id=key_id, account_id=account_id, name=name, hash=key_hash, now=now
         )
 
     async def keys(self, account_id: str | None = None) -> list[ApiKey]:
+        """Return all keys ever made, of one account or of all, oldest first."""
         return [
             ApiKey(
                 row["id"],
@@ -98,6 +111,8 @@ class SqlAccountStore(AccountStore):
         ]
 
     async def end_key(self, key_id: str, *, at: float) -> None:
+        """End a key at a time, or at an earlier one set before; raises `NoSuchAccount`."""
+
         def change(transaction: Transaction) -> None:
             _load_key(transaction, key_id)
             transaction.execute("end_key", id=key_id, at=at)
@@ -107,6 +122,8 @@ class SqlAccountStore(AccountStore):
     async def rotate_key(
         self, key_id: str, new_id: str, key_hash: str, *, ends_at: float, now: float
     ) -> None:
+        """Add a key of the same account and name, and end the old one at `ends_at`."""
+
         def change(transaction: Transaction) -> None:
             old = _load_key(transaction, key_id)
             if old["revoked_at"] is not None and old["revoked_at"] <= now:
@@ -124,6 +141,10 @@ class SqlAccountStore(AccountStore):
         await self._database.change(change)
 
     async def caller(self, key_hash: str, *, now: float) -> Caller | None:
+        """Return the account and the id of a valid key, or None.
+
+        A key that another process ends is refused from then on.
+        """
         version = self._database.data_version()
         if version != self._cache_version or len(self._cached_keys) > MAX_CACHED_KEYS:
             self._cached_keys, self._cache_version = {}, version
@@ -147,6 +168,11 @@ class SqlAccountStore(AccountStore):
         until: float,
         now: float,
     ) -> None:
+        """Count a call as active until `until` and reserve its credits.
+
+        Raises `AccountLimitReached`.
+        """
+
         def change(transaction: Transaction) -> None:
             LockedCredits.lock(transaction, account_id, now).reserve(
                 call_id, max_charges, until=until
@@ -157,15 +183,19 @@ class SqlAccountStore(AccountStore):
     async def close_call(
         self, account_id: str, call_id: str, charges: Sequence[Charge], *, now: float
     ) -> None:
+        """End a call and charge for it."""
+
         def change(transaction: Transaction) -> None:
             LockedCredits.lock(transaction, account_id, now).settle(call_id, charges)
 
         await self._database.change(change)
 
     async def expire_calls(self) -> None:
+        """End the calls of a process that died; only for a process that is alone on the store."""
         await self._database.write("expire_calls")
 
     async def release_expired_calls(self, *, now: float) -> None:
+        """Give back the credits that calls past their time have reserved."""
         for row in await self._database.read("accounts_with_expired_reservations", now=now):
             await self._release_expired_calls(row["account_id"], now)
 
@@ -175,6 +205,7 @@ class SqlAccountStore(AccountStore):
         )
 
     async def usage(self, account_id: str, *, now: float) -> AccountUsage:
+        """Return an account's credits and charges; raises `NoSuchAccount`."""
         if await self._database.read("expired_reservations", account_id=account_id, now=now):
             await self._release_expired_calls(account_id, now)
         return await self._database.query(
@@ -182,6 +213,7 @@ class SqlAccountStore(AccountStore):
         )
 
     async def ledger(self, account_id: str) -> list[LedgerEntry]:
+        """Return an account's whole ledger in order; its sums are the balance."""
         return [
             LedgerEntry(
                 number=row["line"],

@@ -12,7 +12,6 @@ from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.errors import LeaseLost
 from webdata_nb.service.store.fair_share import fair_share
-from webdata_nb.service.store.interface import IndexSource, JobQueue
 from webdata_nb.service.store.page_contents import (
     LARGE_BYTES,
     DamagedContent,
@@ -59,8 +58,8 @@ log = logging.getLogger(__name__)
 QUEUE_LANE: Final = Lane("queue", grouped=False)
 
 
-class SqlJobQueue(JobQueue, IndexSource):
-    """A `JobQueue` and `IndexSource` on a database."""
+class JobQueue:
+    """Jobs as workers see them: claimed under a lease, written behind its fence."""
 
     def __init__(
         self, database: SqlDatabase, cipher: SecretCipher, segments: SegmentSource
@@ -79,6 +78,29 @@ class SqlJobQueue(JobQueue, IndexSource):
         lease_s: float,
         now: float,
     ) -> list[tuple[JobRecord, Lease]]:
+        """Claim jobs that are pending or whose lease ran out, taking turns between accounts.
+
+        An account's first job comes before any account's second, running ones included; within a
+        turn the older job goes first. Fewer than `max_jobs` are all there are for this worker: a
+        replica takes no more than its fair share while others wait for work. Of jobs with several
+        attempts without progress only one runs at a time. A job whose `accept` began before is
+        found.
+
+        Parameters
+        ----------
+        worker
+            The name of the worker, or the id of the replica. Jobs that it holds itself are claimed
+            again, unless they are in `held_jobs`.
+        max_jobs
+            How many jobs to claim.
+        spare_jobs
+            How many more to claim of accounts without a running or claimed job.
+        held_jobs
+            The ids of the jobs that the worker runs now.
+        lease_s, now
+            The lease ends `lease_s` seconds after `now`.
+        """
+
         def change(transaction: Transaction) -> Sequence[SqlRow]:
             transaction.send("lock_queue")
             share = _fair_share(transaction, worker, self.database.now())
@@ -107,6 +129,10 @@ class SqlJobQueue(JobQueue, IndexSource):
         ]
 
     async def release(self, worker: str, *, held_jobs: Collection[str] = ()) -> None:
+        """Return a worker's jobs to the queue, except `held_jobs`; the attempts do not count.
+
+        Other processes are notified. The worker's later writes to these jobs raise `LeaseLost`.
+        """
         # In the lane of the queue: after the worker's claims, and other processes are notified.
         await self.database.change(
             lambda transaction: transaction.execute(
@@ -116,17 +142,30 @@ class SqlJobQueue(JobQueue, IndexSource):
         )
 
     async def expire_leases(self) -> None:
+        """End the leases of all running jobs; only for a process that is alone on the store."""
         await self.database.write("expire_leases")
 
     async def next_lease_end(self, worker: str, *, after: float) -> float | None:
+        """Return the first time after `after` at which another worker's lease ends, or None."""
         [row] = await self.database.read("next_lease_end", worker=worker, now=after)
         return None if row["ends_at"] is None else float(row["ends_at"])
 
     async def renew(self, lease: Lease, *, lease_s: float, now: float) -> None:
+        """Extend a lease; raises `LeaseLost`."""
         if not await self.database.write("renew", **lease_values(lease), lease_s=lease_s, now=now):
             raise LeaseLost(lease.job_id)
 
     async def commit(self, lease: Lease, batch: CommitBatch) -> None:
+        """Write a batch in one transaction; writing the same batch again changes nothing.
+
+        Raises
+        ------
+        LeaseLost
+            Another attempt has begun, or the job is over.
+        MissingRows
+            The batch names rows that are not stored, or makes rows visible before those of lower
+            positions.
+        """
         commit = BatchCommit(lease, (batch,), self.cipher, self.database.now())
         await self.database.change(commit, lane=Lane(lease.job_id))
 
@@ -139,6 +178,13 @@ class SqlJobQueue(JobQueue, IndexSource):
         batch: CommitBatch = EMPTY_BATCH,
         now: float,
     ) -> JobSnapshot:
+        """Write a last batch and end the job in one transaction; raises `LeaseLost`.
+
+        Returns
+        -------
+        JobSnapshot
+            The job and its receipt without examples; its rows only if `batch` has all of them.
+        """
         commit = BatchCommit(lease, (batch,), self.cipher, self.database.now())
         job_finish = JobFinish(
             lease, state, error, None if batch == EMPTY_BATCH else commit, self.cipher, now
@@ -146,10 +192,29 @@ class SqlJobQueue(JobQueue, IndexSource):
         return await self.database.change(job_finish, lane=Lane(lease.job_id))
 
     async def end_leg(self, lease: Lease, leg_end: LegEnd, *, now: float) -> bool:
+        """End a leg of a long crawl in one transaction, and begin the next one.
+
+        Stores the state, charges for the visible rows of the leg, and reserves the credits of the
+        next one. Repeating it changes nothing.
+
+        Returns
+        -------
+        bool
+            Whether the lease continues. If other jobs wait, the job was returned to the queue,
+            behind them.
+
+        Raises
+        ------
+        LeaseLost
+            Another attempt has begun, or the job is over.
+        CreditsUsedUp
+            The account's credits do not suffice for the next leg; nothing was changed.
+        """
         change = LegChange(lease, leg_end, now)
         return await self.database.change(change, lane=Lane(lease.job_id))
 
     async def crawl_state(self, job_id: str) -> CrawlState | None:
+        """Return the state at the end of a long crawl's last leg; None if none has ended."""
         rows = await self.database.read("leg_records", job_id=job_id)
         if not rows:
             return None
@@ -158,6 +223,10 @@ class SqlJobQueue(JobQueue, IndexSource):
     async def journal(
         self, job_id: str, *, start: int = 0, count: int = ALL_ENTRIES
     ) -> Sequence[StoredEntry]:
+        """Return up to `count` entries of a job's journal in order, from ordinal `start`.
+
+        Entries whose content is damaged are left out.
+        """
         rows = await self.database.read("journal", job_id=job_id, start=start, count=count)
         pages = [stored_row(row, journal=row["journal"]) for row in rows]
         journals = await self.contents.convert(pages, _journal_or_none)
@@ -168,14 +237,17 @@ class SqlJobQueue(JobQueue, IndexSource):
         ]
 
     async def earlier_job(self, account_id: str, job_id: str) -> JobRecord | None:
+        """Return an account's job; None if there is none."""
         rows = await self.database.read("job", id=job_id, account_id=account_id)
         return job_of_row(rows[0], self.cipher) if rows else None
 
     async def visits(self, account_id: str, job_id: str) -> Sequence[StoredVisit]:
+        """Return the pages of an account's job that a later crawl may ask the site about."""
         rows = await self.database.read("visits", account_id=account_id, job_id=job_id)
         return [StoredVisit(row["ordinal"], row["url"], row["visit"]) for row in rows]
 
     async def whole_entry(self, account_id: str, job_id: str, ordinal: int) -> WholeEntry | None:
+        """Return a page of an account's job; None if it is deleted or damaged."""
         rows = await self.database.read(
             "whole_entry", account_id=account_id, job_id=job_id, ordinal=ordinal
         )
@@ -187,12 +259,18 @@ class SqlJobQueue(JobQueue, IndexSource):
         return next(iter(await self.contents.convert(pages, _page_or_none)), None)
 
     async def pinned_files(self, job_id: str) -> dict[str, bytes]:
+        """Return the files that earlier attempts pinned, such as robots.txt, by name."""
         rows = await self.database.read("pinned_files", job_id=job_id)
         return {row["name"]: row["body"] for row in rows}
 
     async def jobs_to_index(
         self, account_id: str | None = None, *, cursors: Mapping[str, int] = NO_CURSORS
     ) -> list[JobRecord]:
+        """Return the jobs, of one account or of all, with visible rows beyond their cursor.
+
+        The oldest job comes first. `cursors` has the number of indexed rows by job id.
+        """
+
         def query(transaction: Transaction) -> list[JobRecord]:
             counts = transaction.rows("published_counts", account_id=account_id)
             ids = [row["id"] for row in counts if row["published"] > cursors.get(row["id"], 0)]
@@ -202,6 +280,7 @@ class SqlJobQueue(JobQueue, IndexSource):
         return await self.database.query(query)
 
     async def unindexed_rows(self, job_id: str, *, start: int, count: int) -> list[UnindexedRow]:
+        """Return visible rows with their journal, from position `start`."""
         return await self._indexable_rows(
             await self.database.read(
                 "unindexed_rows", job_id=job_id, start=start, stop=start + count
@@ -209,6 +288,7 @@ class SqlJobQueue(JobQueue, IndexSource):
         )
 
     async def indexed_rows(self, places: Sequence[tuple[str, int]]) -> list[UnindexedRow | None]:
+        """Return the rows at some jobs' positions, in their order; None for those that are gone."""
         statements: list[NamedStatement] = [
             ("unindexed_rows", {"job_id": job_id, "start": position, "stop": position + 1})
             for job_id, position in places
@@ -242,6 +322,7 @@ class SqlJobQueue(JobQueue, IndexSource):
         return fields
 
     async def is_expired(self, job_id: str) -> bool:
+        """Return whether a job's rows are expired or deleted."""
         rows = await self.database.read("job_by_id", id=job_id)
         return not rows or rows[0]["expired_at"] is not None
 

@@ -11,7 +11,6 @@ from webdata_nb.contract.replies import Receipt
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.errors import InvalidJobState, NoSuchJob
-from webdata_nb.service.store.interface import JobStore
 from webdata_nb.service.store.page_contents import DamagedContent, row_of, source_json
 from webdata_nb.service.store.records import (
     IdempotencyKey,
@@ -42,8 +41,8 @@ from webdata_nb.service.store.sql.receipts import ReceiptReader, read_receipt
 NEWEST: Final = (float("inf"), "\U0010ffff")
 
 
-class SqlJobStore(JobStore):
-    """A `JobStore` on a database."""
+class JobStore:
+    """Jobs as clients see them."""
 
     def __init__(
         self, database: SqlDatabase, cipher: SecretCipher, segments: SegmentSource
@@ -55,6 +54,15 @@ class SqlJobStore(JobStore):
     async def accept(
         self, job: NewJob, *, key: IdempotencyKey | None = None, now: float
     ) -> tuple[JobRecord, bool]:
+        """Persist a job, or find the one that the same key started; return whether it is new.
+
+        Raises
+        ------
+        IdempotencyConflict
+            The key came with another body before.
+        AccountLimitReached
+            The account may not start another job now.
+        """
         values = new_job_values(job, self.cipher, now)
 
         def change(transaction: Transaction) -> tuple[JobRecord, bool]:
@@ -70,6 +78,7 @@ class SqlJobStore(JobStore):
         return await self.database.change(change, lane=QUEUE_LANE)
 
     async def job(self, account_id: str, job_id: str) -> JobRecord:
+        """Return an account's job; raises `NoSuchJob`."""
         rows = await self.database.read("job", id=job_id, account_id=account_id)
         if not rows:
             raise NoSuchJob("no such job")
@@ -78,6 +87,7 @@ class SqlJobStore(JobStore):
     async def jobs(
         self, account_id: str, *, limit: int, before: tuple[float, str] | None = None
     ) -> list[JobRecord]:
+        """Return an account's jobs, newest first, older than `before` (created_at, id)."""
         created_at, job_id = before or NEWEST
         rows = await self.database.read(
             "jobs", account_id=account_id, before=created_at, before_id=job_id, limit=limit
@@ -85,6 +95,7 @@ class SqlJobStore(JobStore):
         return [job_of_row(row, self.cipher) for row in rows]
 
     async def rows(self, account_id: str, job_id: str, *, start: int, count: int) -> list[bytes]:
+        """Return the JSON of visible rows from position `start`."""
         rows = await self.database.read(
             "rows", account_id=account_id, job_id=job_id, start=start, stop=start + count
         )
@@ -93,6 +104,11 @@ class SqlJobStore(JobStore):
     async def page_sources(
         self, account_id: str, job_id: str, urls: Sequence[str]
     ) -> list[StoredSource]:
+        """Return the sources of the pages with these URLs, from which values were extracted.
+
+        Nothing is stored for a URL that is no row, and for a page without an extraction.
+        """
+
         def query(transaction: Transaction) -> list[StoredRow]:
             of_job = {"account_id": account_id, "job_id": job_id}
             found = transaction.rows_of_each([("row_of_url", {**of_job, "url": u}) for u in urls])
@@ -104,6 +120,7 @@ class SqlJobStore(JobStore):
         return await self.contents.convert(await self.database.query(query), _readable_source)
 
     async def row_summaries(self, job_id: str, *, start: int, count: int) -> list[RowSummary]:
+        """Return the visible rows from position `start`, without their content."""
         rows = await self.database.read(
             "row_summaries", job_id=job_id, start=start, stop=start + count
         )
@@ -120,6 +137,11 @@ class SqlJobStore(JobStore):
         row_range: Callable[[JobRecord], RowRange | None],
         examples: int,
     ) -> JobSnapshot:
+        """Return an account's job, the rows that `row_range` chooses for it, and its receipt.
+
+        All of it is read in one transaction. Raises `NoSuchJob`.
+        """
+
         def query(transaction: Transaction) -> tuple[JobRecord, list[StoredRow], Receipt]:
             job = load_job(transaction, account_id, job_id, self.cipher)
             pages = _pages_in_range(transaction, job, row_range(job))
@@ -130,6 +152,7 @@ class SqlJobStore(JobStore):
         return JobSnapshot(job, tuple(rows), receipt)
 
     async def receipt(self, job_id: str, *, examples: int) -> Receipt:
+        """Count the outcomes of a job's URLs, with up to `examples` URLs of each."""
         return await self.database.query(
             lambda transaction: read_receipt(transaction, job_id, examples)
         )
@@ -137,6 +160,7 @@ class SqlJobStore(JobStore):
     async def receipt_page(
         self, job_id: str, *, start: int, count: int, outcome: str | None = None
     ) -> list[UrlOutcome]:
+        """Return entries of the receipt by URL, of all outcomes or of one, from entry `start`."""
         return await self.database.query(
             lambda transaction: ReceiptReader(transaction, job_id).page(
                 start=start, count=count, outcome=outcome
@@ -144,11 +168,14 @@ class SqlJobStore(JobStore):
         )
 
     async def receipt_entry(self, job_id: str, url: str) -> UrlOutcome | None:
+        """Return the receipt's entry of a URL; None if the job never saw it."""
         return await self.database.query(
             lambda transaction: ReceiptReader(transaction, job_id).entry(url)
         )
 
     async def cancel(self, account_id: str, job_id: str, *, now: float) -> JobRecord:
+        """Cancel a job that is pending or running; raises `NoSuchJob`, `InvalidJobState`."""
+
         def change(transaction: Transaction) -> None:
             row = transaction.row("cancel", id=job_id, account_id=account_id, now=now)
             if row is not None:
@@ -165,15 +192,23 @@ class SqlJobStore(JobStore):
         return job
 
     async def active_jobs(self) -> int:
+        """Count the pending and running jobs of all accounts."""
         return int((await self.database.read("active_jobs"))[0]["n"])
 
     def data_version(self) -> int:
+        """Return a number that differs from earlier ones after any commit.
+
+        After one of another process, within a second.
+        """
         return self.database.data_version()
 
     def now(self) -> float:
+        """Return the store's time in Unix seconds, by which leases and limits are measured."""
         return self.database.now()
 
     def subscribe(self, on_signal: Callable[[StoreSignal], None]) -> None:
+        """Call `on_signal` on the event loop soon after another process changed something."""
+
         def on_lane(name: str | None) -> None:
             if name == QUEUE_LANE.name:
                 on_signal(StoreSignal(is_queue=True))

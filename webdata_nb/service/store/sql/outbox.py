@@ -14,7 +14,6 @@ from webdata_nb.contract import webhook_payloads
 from webdata_nb.contract.events import Profile
 from webdata_nb.contract.webhook_payloads import WebhookJob, WebhookPayload
 from webdata_nb.service.errors import InvalidJobState, NoSuchDelivery
-from webdata_nb.service.store.interface import Outbox
 from webdata_nb.service.store.records import JobRecord
 from webdata_nb.service.store.sql.connection import SqlDatabase, SqlRow, Transaction
 from webdata_nb.service.store.webhook_records import (
@@ -109,17 +108,22 @@ def _new_delivery(
     }
 
 
-class SqlOutbox(Outbox):
-    """An `Outbox` on a database."""
+class Outbox:
+    """Webhook deliveries, written in the transaction of what they report."""
 
     def __init__(self, database: SqlDatabase) -> None:
         self._database = database
 
     async def due(self, *, now: float, lanes: int = LANES_PER_ENDPOINT) -> list[DueEndpoint]:
+        """Return the endpoints with due deliveries and free lanes, the longest waiting one first.
+
+        Every leased delivery uses one of an endpoint's `lanes`, also those of other processes.
+        """
         rows = await self._database.read("due_endpoints", now=now, lanes=lanes)
         return [DueEndpoint(row["account_id"], row["endpoint"], row["n"]) for row in rows]
 
     async def next_due(self, *, after: float) -> float | None:
+        """Return the first time after `after` at which a delivery is due; None without one."""
         [row] = await self._database.read("next_due", now=after)
         return None if row["due"] is None else float(row["due"])
 
@@ -131,6 +135,7 @@ class SqlOutbox(Outbox):
         now: float,
         lanes: int = LANES_PER_ENDPOINT,
     ) -> Delivery | None:
+        """Lease the oldest due delivery of an endpoint; None without one, or without a lane."""
         place = {"account_id": endpoint.account_id, "endpoint": endpoint.endpoint}
 
         def change(transaction: Transaction) -> SqlRow | None:
@@ -144,6 +149,7 @@ class SqlOutbox(Outbox):
         return None if row is None else _delivery(row)
 
     async def release(self, delivery: Delivery) -> None:
+        """Return a leased delivery without an attempt, if the lease holds."""
         await self._database.write("release_delivery", id=delivery.id, lease=delivery.lease)
 
     async def record_attempt(
@@ -156,6 +162,7 @@ class SqlOutbox(Outbox):
         error: str | None,
         now: float,
     ) -> None:
+        """Write the result of an attempt and the delivery's next state, if the lease holds."""
         await self._database.write(
             "record_attempt",
             id=delivery.id,
@@ -168,9 +175,11 @@ class SqlOutbox(Outbox):
         )
 
     async def expire_leases(self) -> None:
+        """End all leases; only for a process that is alone on the store."""
         await self._database.write("expire_delivery_leases")
 
     async def pending(self) -> int:
+        """Count the pending deliveries of all accounts."""
         return int((await self._database.read("pending_deliveries"))[0]["n"])
 
     async def deliveries(
@@ -181,6 +190,7 @@ class SqlOutbox(Outbox):
         limit: int,
         before: tuple[float, str] | None = None,
     ) -> list[Delivery]:
+        """Return an account's deliveries, newest first, older than `before` (created_at, id)."""
         created_at, delivery_id = before or NEWEST
         rows = await self._database.read(
             "deliveries",
@@ -193,12 +203,22 @@ class SqlOutbox(Outbox):
         return [_delivery(row) for row in rows]
 
     async def counts(self, account_id: str) -> Sequence[DeliveryCount]:
+        """Count an account's deliveries by event and state."""
         rows = await self._database.read("account_delivery_counts", account_id=account_id)
         return [
             DeliveryCount(row["event"], row["state"], row["n"], row["attempts"]) for row in rows
         ]
 
     async def replay(self, account_id: str, delivery_id: str, *, now: float) -> Delivery:
+        """Send an event again as a new delivery with the same event id.
+
+        Raises
+        ------
+        NoSuchDelivery
+            The account has no delivery of that id.
+        InvalidJobState
+            It is pending.
+        """
         old = await self._load(account_id, delivery_id)
         if old.state == "pending":
             raise InvalidJobState(

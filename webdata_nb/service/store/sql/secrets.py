@@ -6,7 +6,6 @@ from typing import Final
 
 from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.errors import OtherKey, UnreadableSecrets
-from webdata_nb.service.store.interface import SecretStore
 from webdata_nb.service.store.sql.connection import SqlDatabase
 
 _SLICE: Final = 200
@@ -30,19 +29,30 @@ def check_canary(cipher: SecretCipher, canary: str) -> None:
         ) from None
 
 
-class SqlSecretStore(SecretStore):
-    """A `SecretStore` on a database."""
+class SecretStore:
+    """The encrypted parts of all jobs."""
 
     def __init__(self, database: SqlDatabase, cipher: SecretCipher) -> None:
         self._database, self._cipher = database, cipher
 
     async def check_key(self) -> None:
+        """Raise `OtherKey` unless the keys decrypt what other processes encrypt.
+
+        The first process leaves an encrypted text for the others.
+        """
         canary = new_canary(self._cipher)
         await self._database.write("add_setting", name=CANARY_NAME, value=canary)
         [row] = await self._database.read("setting", name=CANARY_NAME)
         check_canary(self._cipher, row["value"])
 
     async def reencrypt(self) -> tuple[int, int]:
+        """Encrypt every job's secrets with the newest key.
+
+        Returns
+        -------
+        tuple of int
+            How many jobs were encrypted, and how many no key decrypts: those stay as they are.
+        """
         for row in await self._database.read("setting", name=CANARY_NAME):
             sealed = self._cipher.reencrypt(row["value"])
             await self._database.write(

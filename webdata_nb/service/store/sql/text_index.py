@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from types import MappingProxyType, TracebackType
+from typing import Any, Final, Self, TypeVar
 
-from webdata_nb.service.store.indexing import StoredTexts, origin_of
 from webdata_nb.service.store.records import IndexedPage, TextMatch
 from webdata_nb.service.store.snippets import folded_words
 from webdata_nb.service.store.sql.connection import SqlRow, Transaction
-from webdata_nb.service.store.text_index import TextIndex
+from webdata_nb.service.store.sql.indexed_text import StoredTexts, origin_of
 
 T = TypeVar("T")
 # More words of a query are not looked for.
@@ -21,14 +20,36 @@ MAX_QUERY_WORDS: Final = 64
 _SNIPPETS: Final = 20
 
 
-class SqlTextIndex(TextIndex):
-    """A `TextIndex` on a database; subclasses know how it stores and matches words.
+class TextIndex(ABC):
+    """Full-text search over visible rows, to be used by `async with`.
 
-    It has no texts: `texts` reads those of the pages that are found.
+    The index is derived data: when it is lost or damaged, it starts empty and is filled again.
+    Several processes may fill one index at the same time. Subclasses know how a database stores and
+    matches words. The index has no texts: `texts` reads those of the pages that are found.
+
+    Raises
+    ------
+    StoreUnavailable
+        From every method: the index cannot be used now, or was damaged and is empty.
     """
 
     def __init__(self, texts: StoredTexts) -> None:
         self._texts = texts
+
+    @abstractmethod
+    async def __aenter__(self) -> Self: ...
+
+    @abstractmethod
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+    @abstractmethod
+    async def return_space(self) -> None:
+        """Return the space of deleted pages to the file system, where the database can."""
 
     @abstractmethod
     async def _change(self, change: Callable[[Transaction], T]) -> T:
@@ -51,13 +72,16 @@ class SqlTextIndex(TextIndex):
         """Return the snippet of a page for the words of a query; None if it has none of them."""
 
     async def cursor(self, job_id: str) -> int:
+        """Return the number of a job's rows that are indexed."""
         return _position(await self._read("index_cursor", job_id=job_id))
 
     async def cursors(self, account_id: str | None = None) -> dict[str, int]:
+        """Return the cursors of the jobs of one account or of all, by job id."""
         rows = await self._read("index_cursors", account_id=account_id)
         return {row["job_id"]: row["position"] for row in rows}
 
     async def set_cursors(self, account_id: str, cursors: Mapping[str, int]) -> None:
+        """Mark the rows of some jobs below these positions as indexed, without any text."""
         values = [
             {"job_id": job_id, "account_id": account_id, "position": position}
             for job_id, position in cursors.items()
@@ -74,6 +98,12 @@ class SqlTextIndex(TextIndex):
         upto: int,
         reachable: Mapping[str, bool] = MappingProxyType({}),
     ) -> int:
+        """Index pages of a job, and set its cursor from `start` to `upto`; return the cursor.
+
+        Nothing changes if the cursor is not `start`: another process has indexed these rows. A page
+        replaces the account's page with the same URL. `reachable` says of visited sites, by their
+        origin, whether they could be reached.
+        """
         values = await asyncio.to_thread(self._page_values, account_id, job_id, pages)
 
         def change(transaction: Transaction) -> int:
@@ -109,6 +139,7 @@ class SqlTextIndex(TextIndex):
         ]
 
     async def remove_site(self, account_id: str, origin: str) -> int:
+        """Remove an account's pages of a site; return their number."""
         site = {"account_id": account_id, "origin": origin}
 
         def change(transaction: Transaction) -> int:
@@ -119,6 +150,8 @@ class SqlTextIndex(TextIndex):
         return await self._change(change)
 
     async def delete(self, job_id: str) -> None:
+        """Delete a job's pages and cursor."""
+
         def change(transaction: Transaction) -> None:
             transaction.execute("delete_indexed_job", job_id=job_id)
             transaction.execute("delete_index_cursor", job_id=job_id)
@@ -126,6 +159,11 @@ class SqlTextIndex(TextIndex):
         await self._change(change)
 
     async def find(self, account_id: str, query: str, *, limit: int) -> list[TextMatch]:
+        """Return an account's pages with all words of a query, best first.
+
+        Without a page of a reachable site among them, pages with any of the words. Pages of
+        unreachable sites are last.
+        """
         matches: list[TextMatch] = []
         for require_all in (True, False):
             values = self._query_values(query, require_all=require_all)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from webdata_nb.service.encryption import KEY_FILE, KeyFile, SecretCipher
 from webdata_nb.service.store.segments import NO_SEGMENTS, SegmentSource
-from webdata_nb.service.store.sql.store import SqlStore
+from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.store.sqlite.database import SqliteDatabase
 
 
-class SqliteStore(SqlStore):
+class SqliteStore(Store):
     """A `Store` in one SQLite file, for one service process at a time.
 
     `cipher` encrypts jobs' secrets; by default it uses the key file beside the database.

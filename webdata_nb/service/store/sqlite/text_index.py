@@ -25,11 +25,11 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from webdata_nb.service.errors import BlobsUnavailable, StoreUnavailable
-from webdata_nb.service.store.indexing import StoredTexts
 from webdata_nb.service.store.records import IndexedPage
 from webdata_nb.service.store.snippets import best_snippet, first_snippet
 from webdata_nb.service.store.sql.connection import SqlRow, Transaction
-from webdata_nb.service.store.sql.text_index import SqlTextIndex
+from webdata_nb.service.store.sql.indexed_text import StoredTexts
+from webdata_nb.service.store.sql.text_index import TextIndex
 from webdata_nb.service.store.sqlite.database import SqliteTransaction
 from webdata_nb.service.store.sqlite.errors import is_damaged, translated
 from webdata_nb.service.store.sqlite.free_space import cut_slice
@@ -108,7 +108,7 @@ END;
 """
 
 
-class SqliteTextIndex(SqlTextIndex):
+class SqliteTextIndex(TextIndex):
     """A `TextIndex` in a SQLite file; ranks by bm25."""
 
     def __init__(self, path: Path, texts: StoredTexts) -> None:
