@@ -17,7 +17,6 @@ from typing import Final
 from webdata_nb import __version__
 from webdata_nb.cli import (
     accounts,
-    completion,
     doctor,
     service,
     signing_keys,
@@ -25,8 +24,7 @@ from webdata_nb.cli import (
     tables,
     watch,
 )
-from webdata_nb.cli.command_parser import CommandParser
-from webdata_nb.cli.commands import report
+from webdata_nb.cli.commands import CommandParser, add_completion, report
 from webdata_nb.errors import InvalidArgument, WebdataError
 from webdata_nb.toolkit.terminal_text import make_streams_tolerant
 
@@ -80,7 +78,7 @@ def build_parser() -> argparse.ArgumentParser:
     store.add_commands(commands)
     signing_keys.add_commands(commands)
     doctor.add_commands(commands)
-    completion.add_commands(commands, parser)
+    add_completion(commands, parser)
     return parser
 
 

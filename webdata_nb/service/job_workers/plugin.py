@@ -17,7 +17,6 @@ from webdata_nb.service.job_workers.claim_loop import ClaimLoopThread
 from webdata_nb.service.job_workers.reports import METRIC, LoopReport
 from webdata_nb.service.job_workers.worker_settings import worker_settings
 from webdata_nb.service.server import tune_process
-from webdata_nb.service.settings import ServiceSettings
 from webdata_nb.service.store.backends import SCHEMA_VERSION
 from webdata_nb.service.workers.pool import default_workers
 
@@ -66,9 +65,12 @@ class ClaimLoopPlugin(WorkerPlugin):
         self._refused = self._version_error()
         if self._refused is None:
             tune_process()
-            folder, name = Path(worker.local_directory) / "webdata", _replica_name(worker)
+            folder = Path(worker.local_directory) / "webdata"
+            name = "dask-" + re.sub(r"[^A-Za-z0-9._-]+", "-", str(worker.name))[:59]
             page_workers = min(worker.state.nthreads, default_workers())
-            self._thread = ClaimLoopThread(lambda: self._settings(folder, name, page_workers))
+            self._thread = ClaimLoopThread(
+                lambda: worker_settings(self._options, folder, name, page_workers=page_workers)
+            )
             self._thread.start()
 
     async def teardown(self, worker: Worker) -> None:
@@ -92,14 +94,7 @@ class ClaimLoopPlugin(WorkerPlugin):
                 )
         return None
 
-    def _settings(self, folder: Path, name: str, page_workers: int) -> ServiceSettings:
-        return worker_settings(self._options, folder, name, page_workers=page_workers)
-
     def _metric(self, _worker: Worker) -> dict[str, Any]:
         if self._thread is not None:
             return self._thread.report.to_metric()
         return LoopReport("refused", error=self._refused).to_metric()
-
-
-def _replica_name(worker: Worker) -> str:
-    return "dask-" + re.sub(r"[^A-Za-z0-9._-]+", "-", str(worker.name))[:59]
