@@ -104,7 +104,7 @@ def test_files_of_something_else_are_kept(service: WireService, tmp_path: Path) 
 @pytest.mark.usefixtures("connected")
 def test_a_damaged_manifest_is_refused(service: WireService, tmp_path: Path) -> None:
     (tmp_path / CRAWL_MANIFEST).write_bytes(b"{")
-    with pytest.raises(InvalidArgument, match="cannot be read and written: JSONDecodeError"):
+    with pytest.raises(InvalidArgument, match="cannot be read and written: DecodeError"):
         crawl_df(SITE, max_pages=2000, out=tmp_path)
     assert service.jobs == {}
 

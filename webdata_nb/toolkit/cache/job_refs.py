@@ -25,11 +25,12 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Self
 
 import filelock
+import msgspec
 import orjson
 
 from webdata_nb.contract.states import JobKind
@@ -232,7 +233,7 @@ def write(root: Path, service: str, identity: str, job_ref: JobRef) -> None:
         if not path.parent.is_dir():
             prepare(root)
             storage.make_folder(path.parent, root)
-        data = orjson.dumps(_to_json(job_ref))
+        data = msgspec.json.encode(job_ref)
         storage.write_atomically(path, data, durable=False, owner_only=True)
 
 
@@ -240,23 +241,15 @@ def read(root: Path, service: str, identity: str, job_id: str) -> JobRef | None:
     """Return the reference to a job started here; None where it is missing or invalid."""
     path = _ref_path(root, service, identity, job_id)
     try:
-        fields = orjson.loads(path.read_bytes())
-        columns = fields.pop("shown")
-        ordered = schemas.in_order(fields["op"], columns)
-        job_ref = JobRef(columns=ordered, **fields)
+        job_ref = msgspec.json.decode(path.read_bytes(), type=JobRef)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError) as error:
         log.warning("ignored a damaged job reference, %s: %s", path, error)
         return None
-    return job_ref if job_ref.job_id == job_id and len(ordered) == len(columns) else None
-
-
-def _to_json(job_ref: JobRef) -> dict[str, Any]:
-    """Return the fields of the file, which names the columns `shown`."""
-    fields = asdict(job_ref)
-    fields["shown"] = fields.pop("columns")
-    return fields
+    ordered = schemas.in_order(job_ref.op, job_ref.columns)
+    is_whole = job_ref.job_id == job_id and len(ordered) == len(job_ref.columns)
+    return replace(job_ref, columns=ordered) if is_whole else None
 
 
 def sweep_refs(root: Path) -> None:

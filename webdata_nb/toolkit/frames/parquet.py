@@ -13,11 +13,12 @@ import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 from urllib.parse import quote
 
+import msgspec
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -143,8 +144,8 @@ class PartDataset:
         if data is None:
             return None
         try:
-            return Manifest(**orjson.loads(data))
-        except (ValueError, TypeError):
+            return msgspec.json.decode(data, type=Manifest)
+        except ValueError:
             raise InvalidArgument(
                 f"out: {_MANIFEST} in {format_path(self.target)} is not of this version of "
                 "webdata_nb: name another directory"
@@ -168,7 +169,7 @@ class PartDataset:
                 f"out must be a directory without other parts: {format_path(self.target)} "
                 f"has {foreign[0]} and no {_MANIFEST}; name another one"
             )
-        self._folder.write_exclusive(_MANIFEST, orjson.dumps(asdict(manifest)))
+        self._folder.write_exclusive(_MANIFEST, msgspec.json.encode(manifest))
         return self.read_manifest() or manifest
 
     # ------------------------------------------------------------------------------------- parts
@@ -228,7 +229,6 @@ def _part_name(number: int) -> str:
 
 # Readers of datasets ignore files whose names begin so.
 CRAWL_MANIFEST: Final = "_webdata_crawl.json"
-_CRAWL_VERSION: Final = 1
 _CRAWL_PART: Final = "part-{:05d}.parquet"
 
 
@@ -246,12 +246,15 @@ class CrawlManifest:
         The job, once its start was answered.
     receipt
         The receipt of the finished crawl; None before.
+    version
+        The form of the folder.
     """
 
     digest: str
     idempotency_key: str
     job_id: str | None = None
     receipt: Mapping[str, Any] | None = None
+    version: Literal[1] = 1
 
 
 class CrawlParts:
@@ -265,21 +268,14 @@ class CrawlParts:
         data = self._folder.read_if_exists(CRAWL_MANIFEST)
         if data is None:
             return None
-        values = orjson.loads(data)
-        if values.pop("version") != _CRAWL_VERSION:
+        try:
+            return msgspec.json.decode(data, type=CrawlManifest)
+        except msgspec.ValidationError:
             return None
-        return CrawlManifest(**values)
 
     def write_manifest(self, manifest: CrawlManifest) -> None:
         """Replace the manifest."""
-        values = {
-            "version": _CRAWL_VERSION,
-            "digest": manifest.digest,
-            "idempotency_key": manifest.idempotency_key,
-            "job_id": manifest.job_id,
-            "receipt": manifest.receipt,
-        }
-        self._folder.write(CRAWL_MANIFEST, orjson.dumps(values))
+        self._folder.write(CRAWL_MANIFEST, msgspec.json.encode(manifest))
 
     def is_empty(self) -> bool:
         """Return whether there are no Parquet files."""
