@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 from xml.parsers import expat
 
 from webdata_nb.page.errors import FetchError
@@ -40,11 +40,6 @@ class ParsedSitemap:
     pages: tuple[str, ...] = ()
     sitemaps: tuple[str, ...] = ()
     problem: str = ""
-
-
-def sitemap_from_fields(fields: dict[str, Any]) -> ParsedSitemap:
-    """Build the sitemap from the fields that a page worker returned."""
-    return ParsedSitemap(tuple(fields["pages"]), tuple(fields["sitemaps"]), fields["problem"])
 
 
 def parse_sitemap(body: bytes) -> ParsedSitemap:

@@ -23,9 +23,11 @@ from hypothesis import strategies as st
 from webdata_nb.page.content.json_ld import MAX_DEPTH
 from webdata_nb.page.content.page_source import ConversionOptions, FileSlice, PageSource
 from webdata_nb.page.content.rights_declarations import MAX_DECLARATIONS, MAX_RSL_CHARACTERS
+from webdata_nb.page.extract.evidence.messages import EVIDENCE
 from webdata_nb.page.extract.structured import EXTRACTION, Extraction
 from webdata_nb.page.scrape.page import scrape
 from webdata_nb.page.scrape.scraped import Scraped
+from webdata_nb.page.sitemap import SITEMAP_FORMAT
 from webdata_nb.service.workers.messages import (
     MAX_REPLY_BYTES,
     SIZES,
@@ -185,6 +187,25 @@ def test_malformed_extraction_is_rejected(extraction: Any) -> None:
     message = encode_reply(msgspec.structs.replace(scraped, formats={EXTRACTION: extraction}))
     with pytest.raises(BadMessage, match="extraction"):
         decode_reply(*split_message(message), options)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        (EVIDENCE, {}),
+        (EVIDENCE, [{"pointer": "/a"}]),
+        (EVIDENCE, [{"pointer": "/a", "verdict": "true"}]),
+        (EVIDENCE, [{"pointer": "/a", "verdict": "derived", "start": -1}]),
+        (SITEMAP_FORMAT, []),
+        (SITEMAP_FORMAT, {"pages": "http://a/", "sitemaps": [], "problem": ""}),
+        (SITEMAP_FORMAT, {"pages": [1], "sitemaps": [], "problem": ""}),
+    ],
+)
+def test_malformed_evidence_and_sitemap_are_rejected(name: str, value: Any) -> None:
+    scraped = scrape(source(), ConversionOptions(()))
+    message = encode_reply(msgspec.structs.replace(scraped, formats={name: value}))
+    with pytest.raises(BadMessage, match=name):
+        decode_reply(*split_message(message), ConversionOptions((name,)))
 
 
 class Exploit:

@@ -24,7 +24,7 @@ from webdata_nb.page.errors import FetchError, PageError, ScrapeError
 from webdata_nb.page.extract.evidence.judgement import ValueEvidence
 from webdata_nb.page.extract.evidence.messages import EVIDENCE
 from webdata_nb.page.scrape.scraped import Scraped
-from webdata_nb.page.sitemap import SITEMAP_FORMAT, ParsedSitemap, sitemap_from_fields
+from webdata_nb.page.sitemap import SITEMAP_FORMAT, ParsedSitemap
 from webdata_nb.page.urls import split_url
 from webdata_nb.service.browser.render_request import MOST_PIXELS_HIGH
 from webdata_nb.service.browser.renderer import Browser, RenderedPage, RenderRequest
@@ -306,7 +306,7 @@ class PagePipeline:
             scraped = await self._scraper.scrape(source, options, outlinks=False)
         except ScrapeError as error:
             return ParsedSitemap(problem=str(error))
-        return sitemap_from_fields(scraped.formats[SITEMAP_FORMAT])
+        return msgspec.convert(scraped.formats[SITEMAP_FORMAT], ParsedSitemap)
 
     async def read_llms_txt(self, fetched: FetchedResponse) -> ParsedSitemap:
         """Return the links of an llms.txt, or its problem."""

@@ -23,6 +23,7 @@ from webdata_nb.page.extract.evidence.messages import EVIDENCE
 from webdata_nb.page.extract.structured import EXTRACTION, Extraction
 from webdata_nb.page.scrape.plain_json import dumps
 from webdata_nb.page.scrape.scraped import Scraped
+from webdata_nb.page.sitemap import SITEMAP_FORMAT, ParsedSitemap
 from webdata_nb.service.runtime.steps import Steps, run_to_completion
 
 SIZES: Final = struct.Struct("!II")
@@ -31,7 +32,11 @@ MAX_REPLY_BYTES: Final = 200 * 1024 * 1024
 MAX_FAILURE_CHARS: Final = 500
 OUT_OF_MEMORY: Final = "the page needs more memory than a page may have"
 _WEB: Final = ("http://", "https://")
-_TYPES: Final[dict[str, Any]] = {EXTRACTION: Extraction, EVIDENCE: list[ValueEvidence]}
+_TYPES: Final[dict[str, Any]] = {
+    EXTRACTION: Extraction,
+    EVIDENCE: list[ValueEvidence],
+    SITEMAP_FORMAT: ParsedSitemap,
+}
 """Formats that the service reads itself."""
 
 PageJob = tuple[PageSource, ConversionOptions, bool]
