@@ -87,8 +87,8 @@ class PageSource:
             return self
         return replace(self, body=self.body_slice.read(), body_slice=None)
 
-    def with_body_in(self, body_slice: FileSlice) -> PageSource:
-        """Return the page with its body in a file instead of memory."""
+    def with_body_in(self, body_slice: FileSlice | None) -> PageSource:
+        """Return the page with its body in a file, or elsewhere, instead of memory."""
         return PageSource(
             self.url,
             self.final_url,

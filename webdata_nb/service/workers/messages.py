@@ -78,7 +78,8 @@ _reply_decoder: Final = msgspec.json.Decoder(_Page | _Failure)
 def encode_job(job: PageJob) -> bytes:
     """Encode a page and what is wanted of it."""
     source, options, outlinks = job
-    return _message((replace(source, body=b""), options, outlinks), source.body)
+    head = source.with_body_in(source.body_slice), options, outlinks
+    return _message(head, source.body)
 
 
 def decode_job(head: bytes, body: bytes) -> PageJob:
