@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -23,9 +24,14 @@ from webdata_nb.page.extract.visible.stock import (
     AFTER_TITLE,
     BEFORE_TITLE,
     BUTTON_NAME,
-    DISABLED_NAME,
+    BUTTON_TYPES,
     LABELS_AFTER_TITLE,
-    is_nearer,
+    MAX_BUTTON_LENGTH,
+    MAX_SOLD_OUT_LENGTH,
+    fills_button,
+    is_disabled,
+    is_in_stock_label,
+    outweighs,
 )
 from webdata_nb.page.extract.visible.wording import (
     BUY,
@@ -35,15 +41,12 @@ from webdata_nb.page.extract.visible.wording import (
     PhrasePattern,
 )
 
-_MAX_BUTTON_LENGTH: Final = 60
-_MAX_SOLD_OUT_LENGTH: Final = 90
-_MAX_IN_STOCK_LENGTH: Final = 45
 _MAX_CONTROLS: Final = 500
 _MAX_TITLES: Final = 3
 _CONTROL_LEVELS: Final = 4
 _NAME_LEVELS: Final = 8
+_DISABLED: Final = re.compile(r"\sdisabled(?=[\s=/>])", re.IGNORECASE)
 _LABELS: Final = ("value", "aria-label", "title", "alt")
-_BUTTON_TYPES: Final = frozenset({"submit", "button", "image"})
 _ASIDE: Final = ASIDE | HIDDEN | OVERLAY
 _ASIDE_TAGS: Final = frozenset(
     {"nav", "footer", "aside", "dialog", "select", "template", "noscript"}
@@ -101,7 +104,7 @@ class StockSigns:
             return None
         button = self._first_within(self._purchases, title, BEFORE_TITLE, AFTER_TITLE)
         label = self._first_within(self._sold_out, title, 0, LABELS_AFTER_TITLE)
-        if button is not None and not (label and is_nearer(label[1], button[1])):
+        if button is not None and outweighs(button[1], label and label[1]):
             return StockSign(button[0], is_available=True)
         if label is not None:
             return StockSign(label[0], is_available=False)
@@ -131,7 +134,7 @@ class StockSigns:
             for pattern in (OUT_OF_STOCK, NOTIFY)
             for span in self._shown_phrases(pattern, _ASIDE | CHOICE)
         )
-        return sorted(s for s in spans if len(self._index.text_at(s)) <= _MAX_SOLD_OUT_LENGTH)
+        return sorted(s for s in spans if len(self._index.text_at(s)) <= MAX_SOLD_OUT_LENGTH)
 
     @cached_property
     def _in_stock(self) -> list[Span]:
@@ -139,9 +142,7 @@ class StockSigns:
         return sorted(span for span in spans if self._is_in_label(span))
 
     def _is_in_label(self, span: Span) -> bool:
-        text, length = self._index.text_at(span), span[1] - span[0]
-        is_first = text.startswith(self._index.text[slice(*span)])
-        return len(text) <= _MAX_IN_STOCK_LENGTH and (is_first or 2 * length >= len(text))
+        return is_in_stock_label(self._index.text_at(span), self._index.text[slice(*span)])
 
     @cached_property
     def _title(self) -> int | None:
@@ -168,9 +169,9 @@ class StockSigns:
         element = tree.pieces[index.piece_at(span[0])].element
         for each in tree.ancestors(element)[:_CONTROL_LEVELS]:
             start, end = index.text_span(each)
-            if end - start > 2 * _MAX_BUTTON_LENGTH:
+            if end - start > 2 * MAX_BUTTON_LENGTH:
                 return None
-            if len(index.text_of(each)) > min(_MAX_BUTTON_LENGTH, 2 * (span[1] - span[0])):
+            if len(index.text_of(each)) > min(MAX_BUTTON_LENGTH, 2 * (span[1] - span[0])):
                 return None
             if tree.names[each] == "button" or (
                 tree.names[each] == "a" and BUTTON_NAME.search(self._name(each))
@@ -185,7 +186,7 @@ class StockSigns:
         for element in islice(controls, _MAX_CONTROLS):
             attributes = tree.attributes(element)
             kind = attributes.get("type", "").lower()
-            if tree.names[element] == "input" and kind not in _BUTTON_TYPES:
+            if tree.names[element] == "input" and kind not in BUTTON_TYPES:
                 continue
             for name in _LABELS:
                 label = attributes.get(name, "")
@@ -196,8 +197,9 @@ class StockSigns:
     @staticmethod
     def _is_label(label: str, pattern: PhrasePattern) -> bool:
         text = fold(unescape(label)).strip()
-        found = [phrase for phrase in _folded_phrases(pattern) if phrase in text]
-        return len(text) <= _MAX_BUTTON_LENGTH and any(2 * len(p) >= len(text) for p in found)
+        return any(
+            phrase in text and fills_button(text, phrase) for phrase in _folded_phrases(pattern)
+        )
 
     def _is_own_control(self, element: int) -> bool:
         place = self._index.place_of(element)
@@ -206,9 +208,10 @@ class StockSigns:
         return not self._is_aside(element, _ASIDE)
 
     def _is_disabled(self, element: int) -> bool:
-        opening = self._index.tree.opening(element).lower()
-        is_disabled = " disabled" in opening and 'aria-disabled="false"' not in opening
-        return is_disabled or DISABLED_NAME.search(self._name(element)) is not None
+        tree = self._index.tree
+        has_attribute = _DISABLED.search(tree.opening(element)) is not None
+        aria = tree.attributes(element).get("aria-disabled")
+        return is_disabled(self._name(element), aria, disabled=has_attribute)
 
     def _is_shown(self, span: Span, aside: int) -> bool:
         element = self._index.tree.pieces[self._index.piece_at(span[0])].element

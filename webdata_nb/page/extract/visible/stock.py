@@ -1,4 +1,9 @@
-"""Reads from buttons and labels whether the product of a page can be bought."""
+"""Reads from buttons and labels whether the product of a page can be bought.
+
+The rules are here once: where signs count, what is one, and which of two outweighs the other.
+Extraction applies them to the visible texts of the parser's tree; evidence applies them to places
+of the source (`evidence.stock_signs`).
+"""
 
 from __future__ import annotations
 
@@ -37,17 +42,17 @@ AFTER_TITLE: Final = 250
 LABELS_AFTER_TITLE: Final = 120
 _NEAR_TITLE: Final = 40
 _FAR_FROM_TITLE: Final = 100
-_MAX_LABEL_LENGTH: Final = 60
-_MAX_OUT_LENGTH: Final = 90
-_MAX_IN_LENGTH: Final = 45
+MAX_BUTTON_LENGTH: Final = 60
+MAX_SOLD_OUT_LENGTH: Final = 90
+MAX_IN_STOCK_LENGTH: Final = 45
+BUTTON_TYPES: Final = frozenset({"submit", "button", "image"})
 _MAX_LABEL_TEXTS: Final = 6
 _CELLS: Final = frozenset({"td", "dd"})
-_BUTTON_TYPES: Final = frozenset({"submit", "button", "image"})
 _BUY_NAME: Final = re.compile(
     r"add-?to-?(?:cart|basket|bag|trolley)|(?<![a-z])buy-?(?:now|button|btn|box-?submit)|to-?basket"
     r"|(?:cart|basket|buy)-?(?:button|btn)|(?:button|btn)-?(?:buy|cart|basket)(?![a-z])"
 )
-DISABLED_NAME: Final = re.compile(
+_DISABLED_NAME: Final = re.compile(
     r"(?<![a-z])(?:disabled|inactive|sold-?out|out-?of-?stock)(?![a-z])"
 )
 BUTTON_NAME: Final = re.compile(r"btn|button|cta|cart|buy|basket|bid")
@@ -94,9 +99,7 @@ def find_stock_state(page: PageText) -> StockState | None:
     working = next((each for each in buttons if not each.notifies and not each.disabled), None)
     out = _out_label(page)
     title = page.title or 0
-    if working is not None and (
-        out is None or not is_nearer(out[0] - title, working.index - title)
-    ):
+    if working is not None and outweighs(working.index - title, out and out[0] - title):
         return StockState(IN, "button", working.label, strong=True)
     stopped = [button for button in buttons if button.notifies or button.disabled]
     if out is not None:
@@ -108,9 +111,31 @@ def find_stock_state(page: PageText) -> StockState | None:
     return None if in_stock is None else StockState(IN, "label", in_stock)
 
 
-def is_nearer(label: int, button: int) -> bool:
-    """Return whether a label is at the title and a button far from it, by their distances."""
-    return abs(label) <= _NEAR_TITLE and abs(button) > _FAR_FROM_TITLE
+def outweighs(button: int, label: int | None) -> bool:
+    """Return whether a button that works says more than a sold-out label.
+
+    It does not if the label is at the title and the button far from it. Given are their distances
+    from the title, in texts; None without a label.
+    """
+    return label is None or abs(label) > _NEAR_TITLE or abs(button) <= _FAR_FROM_TITLE
+
+
+def fills_button(label: str, phrase: str) -> bool:
+    """Return whether a phrase is most of the label of a button."""
+    return len(label) <= MAX_BUTTON_LENGTH and 2 * len(phrase) >= len(label)
+
+
+def is_in_stock_label(text: str, phrase: str) -> bool:
+    """Return whether a short text begins with a phrase, or is it for the most part."""
+    is_most = text.startswith(phrase) or 2 * len(phrase) >= len(text)
+    return is_most and len(text) <= MAX_IN_STOCK_LENGTH
+
+
+def is_disabled(name: str, aria_disabled: str | None, *, disabled: bool) -> bool:
+    """Return whether a button is disabled: by its attributes, or by its simplified name."""
+    if disabled or (aria_disabled or "").lower() == "true":
+        return True
+    return _DISABLED_NAME.search(name) is not None
 
 
 def _buttons(page: PageText) -> Iterator[PurchaseButton]:
@@ -123,20 +148,21 @@ def _buttons(page: PageText) -> Iterator[PurchaseButton]:
             label = _label_of(page, index, control)
             kind = _kind_of(control, label) if label else None
             if kind is not None:
-                yield PurchaseButton(index, label, kind == "notify", _is_disabled(control))
+                is_notice = kind == "notify"
+                yield PurchaseButton(index, label, is_notice, _is_disabled_control(control))
 
 
 def _kind_of(control: VisibleText, label: str) -> str | None:
     """Return ``buy`` or ``notify``; None for other controls."""
     is_link = control.element.tag == "a"
-    if len(label) <= _MAX_LABEL_LENGTH:
+    if len(label) <= MAX_BUTTON_LENGTH:
         folded = fold(label)
         if NOTIFY.search(folded):
             return "notify"
         if OUT_OF_STOCK.search(folded):
             return None
         match = BUY.search(folded)
-        is_whole = match is not None and 2 * len(match[0]) >= len(folded)
+        is_whole = match is not None and fills_button(folded, match[0])
         if is_whole and (not is_link or BUTTON_NAME.search(control.names)):
             return "buy"
     own_name = simplify_name(f"{control.element.attr('name') or ''} {control.ancestor_names[0]}")
@@ -147,7 +173,7 @@ def _label_of(page: PageText, index: int, control: VisibleText) -> str:
     """Return the label of a control: its text, value, description or title."""
     element = control.element
     if element.tag == "input":
-        is_button = (element.attr("type") or "").lower() in _BUTTON_TYPES
+        is_button = (element.attr("type") or "").lower() in BUTTON_TYPES
         names: tuple[str, ...] = ("value", "alt", "title", "aria-label") if is_button else ()
     else:
         pieces = []
@@ -162,13 +188,11 @@ def _label_of(page: PageText, index: int, control: VisibleText) -> str:
     return next(filter(None, values), "")
 
 
-def _is_disabled(control: VisibleText) -> bool:
+def _is_disabled_control(control: VisibleText) -> bool:
     element = control.element
-    return (
-        element.attr("disabled") is not None
-        or (element.attr("aria-disabled") or "").lower() == "true"
-        or DISABLED_NAME.search(control.ancestor_names[0]) is not None
-    )
+    has_attribute = element.attr("disabled") is not None
+    aria = element.attr("aria-disabled")
+    return is_disabled(control.ancestor_names[0], aria, disabled=has_attribute)
 
 
 def _has_choices(page: PageText) -> bool:
@@ -182,7 +206,7 @@ def _has_choices(page: PageText) -> bool:
 
 def _out_label(page: PageText) -> tuple[int, str] | None:
     """Return index and text of the first label that says that the product cannot be bought."""
-    for index, text in _labels(page, _MAX_OUT_LENGTH):
+    for index, text in _labels(page, MAX_SOLD_OUT_LENGTH):
         if OUT_OF_STOCK.search(fold(text)) and not _is_other_cell(page, index):
             return index, text
     return None
@@ -197,10 +221,10 @@ def _is_other_cell(page: PageText, index: int) -> bool:
 
 
 def _in_label(page: PageText) -> str | None:
-    for _, text in _labels(page, _MAX_IN_LENGTH):
+    for _, text in _labels(page, MAX_IN_STOCK_LENGTH):
         folded = fold(text)
         match = IN_STOCK.search(folded)
-        if match is not None and (match.start() == 0 or 2 * len(match[0]) >= len(folded)):
+        if match is not None and is_in_stock_label(folded, match[0]):
             return text
     return None
 
