@@ -11,8 +11,8 @@ import pytest
 
 from tests.evidence_pages import answer, make_pages
 from webdata_nb.page.extract.evidence.evidence import find_evidence
-from webdata_nb.page.extract.evidence.folding import FoldedOffsets, fold_source
 from webdata_nb.page.extract.evidence.judgement import ValueEvidence
+from webdata_nb.page.extract.evidence.page_index import FoldedOffsets, fold_source
 
 CARDS = "".join(
     f'<li class="card"><a href="/{name}"><img src="{name}.jpg" alt=""><h3>Kettle {name}</h3></a>'

@@ -11,13 +11,13 @@ import msgspec
 import pytest
 
 from webdata_nb.page.extract.declared_lists import MAX_ITEMS
+from webdata_nb.page.extract.field_filling import MAX_FIELDS_PER_PAGE
 from webdata_nb.page.extract.node_graph import MAX_NODES, MAX_VALUES, DataNode, NodeGraph
 from webdata_nb.page.extract.structured import (
     Extraction,
     extract_from_formats,
     extract_structured,
 )
-from webdata_nb.page.extract.value_lookup import MAX_FIELDS_PER_PAGE
 
 TEXT = {"type": "string"}
 ITEM = {"type": "object", "properties": {"name": TEXT, "price": {"type": "number"}}}

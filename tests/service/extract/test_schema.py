@@ -8,8 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from webdata_nb.page.errors import BadInput
-from webdata_nb.page.extract.schema import MAX_DEPTH, MAX_FIELDS, read_schema
-from webdata_nb.page.extract.validation import find_violations
+from webdata_nb.page.extract.schema import MAX_DEPTH, MAX_FIELDS, find_violations, read_schema
 
 TEXT = {"type": "string"}
 

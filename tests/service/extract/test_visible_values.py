@@ -8,7 +8,7 @@ import pytest
 
 from tests.service.extract.product_pages import extract_page, json_ld, product_page
 from webdata_nb.page.extract.structured import source_formats
-from webdata_nb.page.extract.visible.amounts import parse_amount
+from webdata_nb.page.extract.visible.prices import parse_amount
 from webdata_nb.page.extract.visible.values import VISIBLE
 
 RELATED = (

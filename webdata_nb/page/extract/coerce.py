@@ -9,17 +9,43 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urljoin, urlsplit
 
 from webdata_nb.page.content.class_names import word_set
-from webdata_nb.page.extract.dates import iso_date, iso_datetime
+from webdata_nb.page.content.date_text import parse_date, parse_timestamp
 from webdata_nb.page.extract.field_names import normalize_name
 from webdata_nb.page.extract.node_graph import DataNode
 from webdata_nb.page.extract.numbers import parse_number, uses_decimal_comma
-from webdata_nb.page.extract.validation import satisfies_constraints
-from webdata_nb.page.extract.visible.currencies import CODES_OF_SYMBOL, CURRENCY_OF_SYMBOL
+from webdata_nb.page.extract.schema import satisfies_constraints
+from webdata_nb.page.extract.visible.prices import CODES_OF_SYMBOL, CURRENCY_OF_SYMBOL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from webdata_nb.page.extract.schema import FieldSchema
+
+
+def iso_date(text: str, language: str = "") -> str | None:
+    """Return the day of a date or time as ``YYYY-MM-DD``, in the time zone of the text.
+
+    Parameters
+    ----------
+    text
+        A text with one date and little else. If it does not say which number is the month, as in
+        3/4/2026, the result is None.
+    language
+        The language of the text, a BCP 47 tag, for names of months that differ by language.
+    """
+    time = parse_timestamp(text)
+    day = time.date() if time is not None else parse_date(text, language=language)
+    return day.isoformat() if day is not None else None
+
+
+def iso_datetime(text: str) -> str | None:
+    """Return a time in ISO 8601; None for a day without a time.
+
+    The result has a UTC offset only if the text has one.
+    """
+    time = parse_timestamp(text)
+    return time.isoformat() if time is not None else None
+
 
 _TRUE: Final = frozenset({"true", "yes"})
 _FALSE: Final = frozenset({"false", "no"})

@@ -10,7 +10,7 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final
 
-from webdata_nb.page.extract.dates import iso_date
+from webdata_nb.page.extract.coerce import iso_date
 from webdata_nb.page.extract.field_names import NameReading, name_readings, normalize_name
 from webdata_nb.page.extract.vocabulary import (
     COMMON_PROPERTIES,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.page.extract.node_graph import DataNode
 from webdata_nb.page.extract.numbers import parse_number
-from webdata_nb.page.extract.validation import pointer_step
+from webdata_nb.page.extract.schema import pointer_step
 from webdata_nb.page.extract.vocabulary import (
     ASIDE_PROPERTIES,
     COMMON_PROPERTIES,

@@ -28,8 +28,7 @@ from webdata_nb.page.extract.field_names import (
     singular_forms,
     split_words,
 )
-from webdata_nb.page.extract.node_graph import DataNode
-from webdata_nb.page.extract.root_node import is_of_kind
+from webdata_nb.page.extract.node_graph import DataNode, is_of_kind
 from webdata_nb.page.extract.vocabulary import (
     COMMON_PROPERTIES,
     GENERIC_NAMES,

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 import orjson
 
-from webdata_nb.page.extract.schema import FieldSchema
-from webdata_nb.page.extract.validation import pointer_step
+from webdata_nb.page.extract.schema import FieldSchema, pointer_step
 
 MAX_CONFLICTS: Final = 20
 _MAX_ALTERNATIVES: Final = 5

@@ -19,13 +19,11 @@ from msgspec import Meta, Struct
 
 from webdata_nb.page.extract.coerce import ValueCoercion
 from webdata_nb.page.extract.declared import DeclaredFields
-from webdata_nb.page.extract.field_filling import SchemaFiller, Subject
-from webdata_nb.page.extract.node_graph import NodeGraph
-from webdata_nb.page.extract.root_node import find_root
+from webdata_nb.page.extract.field_filling import SchemaFiller, Subject, asks_for_visible_values
+from webdata_nb.page.extract.node_graph import NodeGraph, find_root
 from webdata_nb.page.extract.schema import FieldSchema, read_schema
 from webdata_nb.page.extract.visible.labels import LABELS
 from webdata_nb.page.extract.visible.values import NOTHING_VISIBLE, VISIBLE, VisibleValues
-from webdata_nb.page.extract.visible_lookup import asks_for_visible_values
 
 STRUCTURED_DATA: Final = "structured_data"
 # Not a public format; only extraction uses it.

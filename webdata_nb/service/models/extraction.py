@@ -26,9 +26,8 @@ from webdata_nb.page.extract.evidence.judgement import ValueEvidence
 from webdata_nb.page.extract.evidence.messages import evidence_metadata
 from webdata_nb.page.extract.field_names import normalize_name
 from webdata_nb.page.extract.merging import MergedAnswers, merge_answers, overlay
-from webdata_nb.page.extract.schema import FieldSchema, Loc, read_schema
+from webdata_nb.page.extract.schema import FieldSchema, Loc, pointer_step, read_schema
 from webdata_nb.page.extract.structured import EXTRACTION, Extraction
-from webdata_nb.page.extract.validation import pointer_step
 from webdata_nb.page.extract.vocabulary import PAGE_TITLE_SOURCES
 from webdata_nb.service.models.chat import (
     STRUCTURED,

@@ -21,8 +21,12 @@ from webdata_nb.foreign_json import MalformedJson, decode_json
 from webdata_nb.page.extract.coerce import ValueCoercion
 from webdata_nb.page.extract.field_names import normalize_short_name
 from webdata_nb.page.extract.node_graph import DataNode
-from webdata_nb.page.extract.schema import MAX_NAME_LENGTH, FieldSchema
-from webdata_nb.page.extract.validation import find_violations, pointer_step
+from webdata_nb.page.extract.schema import (
+    MAX_NAME_LENGTH,
+    FieldSchema,
+    find_violations,
+    pointer_step,
+)
 
 MAX_DEPTH: Final = 32
 MAX_VALUES: Final = 20_000

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from webdata_nb.page.extract.evidence.field_labels import FieldPath
-from webdata_nb.page.extract.validation import pointer_step
+from webdata_nb.page.extract.evidence.labels import FieldPath
+from webdata_nb.page.extract.schema import pointer_step
 
 MAX_VALUES: Final = 5000
 """Values of a page that are looked for."""

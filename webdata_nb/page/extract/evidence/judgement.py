@@ -11,19 +11,19 @@ from msgspec import Meta, Struct
 
 from webdata_nb.page.content.class_names import word_set
 from webdata_nb.page.extract.evidence.claims import Claim
-from webdata_nb.page.extract.evidence.field_labels import (
+from webdata_nb.page.extract.evidence.labels import (
     FieldLabels,
     FieldPath,
+    SpanLabels,
     names_of_field,
+    read_span_labels,
 )
-from webdata_nb.page.extract.evidence.folding import fold
 from webdata_nb.page.extract.evidence.occurrences import Occurrence, currency_of
-from webdata_nb.page.extract.evidence.page_index import PageIndex, Span
+from webdata_nb.page.extract.evidence.page_index import PageIndex, Span, fold
 from webdata_nb.page.extract.evidence.plausibility import is_plausible
 from webdata_nb.page.extract.evidence.records import is_in_menu
-from webdata_nb.page.extract.evidence.span_labels import SpanLabels, read_span_labels
 from webdata_nb.page.extract.field_names import split_words
-from webdata_nb.page.extract.visible.currencies import CURRENCY_CODES, CURRENCY_OF_SYMBOL
+from webdata_nb.page.extract.visible.prices import CURRENCY_CODES, CURRENCY_OF_SYMBOL
 
 Verdict = Literal["verbatim", "derived", "unsupported"]
 

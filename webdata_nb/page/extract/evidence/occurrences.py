@@ -10,14 +10,13 @@ from itertools import islice
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from webdata_nb.page.extract.evidence.folding import WORD, fold
-from webdata_nb.page.extract.evidence.page_index import MAX_MATCHES, PageIndex, Span
+from webdata_nb.page.extract.evidence.page_index import MAX_MATCHES, WORD, PageIndex, Span, fold
 from webdata_nb.page.extract.numbers import parse_number
-from webdata_nb.page.extract.visible.amounts import currency_code
-from webdata_nb.page.extract.visible.currencies import (
+from webdata_nb.page.extract.visible.prices import (
     CODES_OF_SYMBOL,
     CURRENCY_CODES,
     CURRENCY_OF_SYMBOL,
+    currency_code,
 )
 
 _MAX_WORDS: Final = 60

@@ -6,7 +6,7 @@ from typing import Final
 
 from webdata_nb.page.extract.coerce import availability_of
 from webdata_nb.page.extract.evidence.claims import Claim
-from webdata_nb.page.extract.evidence.field_labels import names_of_field
+from webdata_nb.page.extract.evidence.labels import names_of_field
 from webdata_nb.page.extract.evidence.occurrences import currency_of
 from webdata_nb.page.extract.visible.wording import IN_STOCK, OUT_OF_STOCK, fold
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from webdata_nb.page.content.class_names import word_set
-from webdata_nb.page.extract.visible.element_names import (
+from webdata_nb.page.extract.visible.page_text import (
     ASIDE,
     CHOICE,
     HIDDEN,

@@ -20,7 +20,7 @@ from webdata_nb.page.content.parser import (
     element_before,
 )
 from webdata_nb.page.extract.field_names import normalize_short_name
-from webdata_nb.page.extract.visible.element_names import (
+from webdata_nb.page.extract.visible.page_text import (
     ASIDE,
     CHOICE,
     HIDDEN,

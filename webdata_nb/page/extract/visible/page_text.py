@@ -4,15 +4,123 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from webdata_nb.page.content.parser import NOT_RENDERED, Element, Text, body_of, collapse_whitespace
-from webdata_nb.page.extract.visible.element_names import flags_of, name_of
 from webdata_nb.page.extract.visible.wording import RELATED, fold
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from webdata_nb.page.content.parsed_page import ParsedPage
     from webdata_nb.page.content.parser import Node
+
+
+ASIDE: Final = 1
+"""Beside the product: navigation, footer, other products, reviews."""
+HIDDEN: Final = 2
+STRUCK: Final = 4
+"""Crossed out, or named as an old price."""
+LINK: Final = 8
+CHOICE: Final = 16
+"""In a list of sizes, colours or other options."""
+OVERLAY: Final = 32
+"""In a dialog or a tooltip."""
+
+_MAX_NAME_LENGTH: Final = 200
+_MAX_STYLE_LENGTH: Final = 500
+_TAG_FLAGS: Final = {
+    "nav": ASIDE, "footer": ASIDE, "aside": ASIDE, "dialog": OVERLAY,
+    "del": STRUCK, "s": STRUCK, "strike": STRUCK,
+}  # fmt: skip
+_NAME_FLAGS: Final = (
+    (
+        ASIDE,
+        re.compile(
+            r"related|reco(?:mmend|s?(?![a-z]))|similar|up-?sell|cross-?sell|also-?(?:like|bought|view)|sponsor"
+            r"|recent(?:ly)?-?view|(?<![a-z])nav(?:bar|igation)?(?![a-z])|footer|breadcrumb|cookie"
+            r"|(?<![a-z])(?:mega|main|sub|top)?-?menu(?![a-z])|consent|mini-?(?:cart|basket)|comment"
+            r"|(?<![a-z])reviews?(?:-?list|s?-?wrap)|newsletter|(?<![a-z])compar(?:e|ison)(?![a-z])"
+            r"|(?<![a-z])sims|accessor(?:y|ies)|bought-?together|(?<![a-z])fbt(?![a-z])|history"
+            r"|(?<![a-z])(?:product|teaser|item)-?(?:card|tile|teaser)|bestsell"
+        ),
+    ),
+    (
+        OVERLAY,
+        re.compile(
+            r"modal|popover|pop-?up|tooltip|dialog|lightbox|offcanvas|drawer|(?<![a-z])flyout"
+        ),
+    ),
+    (
+        HIDDEN,
+        re.compile(
+            r"(?<![\w-])(?:hidden|hide|d-none|is-hidden|u-hidden|invisible|aok-hidden|js-?hide"
+            r"|ng-hide)(?![\w-])"
+        ),
+    ),
+    (
+        STRUCK,
+        re.compile(
+            r"(?<![a-z])(?:old|was|list|regular|crossed|before|rrp|msrp|original|compare(?:-?at)?|rec)"
+            r"-?(?:price|preis|prix|precio|cena)|(?:price|preis|prix|precio|cena)s?-*(?:old|was|list"
+            r"|rrp|before|crossed|original|msrp|strike|retail|compare|ref)(?![a-z])|line-?through"
+            r"|strike|uvp|streich"
+        ),
+    ),
+    (
+        CHOICE,
+        re.compile(
+            r"swatch|(?<![a-z])sizes?(?![a-z-]*(?:base|small|medium|large|mini))|varia(?:nt|tion)"
+            r"|twister|(?<![a-z])options?(?![a-z])"
+        ),
+    ),
+)
+_ANY_FLAG: Final = re.compile("|".join(pattern.pattern for _, pattern in _NAME_FLAGS))
+_HIDING_STYLES: Final = ("display:none", "visibility:hidden")
+_CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+def name_of(element: Element) -> str:
+    """Return class and id of an element as `simplify_name` writes them."""
+    class_name, identifier = element.attr("class"), element.attr("id")
+    if not class_name and not identifier:
+        return ""
+    return simplify_name(f"{class_name or ''} {identifier or ''}"[:_MAX_NAME_LENGTH])
+
+
+@lru_cache(maxsize=1 << 13)
+def simplify_name(name: str) -> str:
+    """Write a class or an id in lower case with hyphens between its words."""
+    return _CAMEL.sub("-", name).replace("_", "-").lower().strip()
+
+
+def flags_of(element: Element, name: str) -> int:
+    """Return the flags of an element with a simplified name."""
+    tag = element.tag
+    flags = flags_of_name(name) | _TAG_FLAGS.get(tag, 0)
+    if tag == "a" and element.attr("href"):
+        flags |= LINK
+    style = element.attr("style")
+    if style:
+        flags |= _flags_of_style(style)
+    hidden_field = tag == "input" and (element.attr("type") or "").lower() == "hidden"
+    return flags | HIDDEN if hidden_field or element.attr("hidden") is not None else flags
+
+
+@lru_cache(maxsize=1 << 13)
+def flags_of_name(name: str) -> int:
+    """Return the flags of a simplified name."""
+    if not name or not _ANY_FLAG.search(name):
+        return 0
+    return sum(flag for flag, pattern in _NAME_FLAGS if pattern.search(name))
+
+
+def _flags_of_style(style: str) -> int:
+    compact = "".join(style[:_MAX_STYLE_LENGTH].lower().split())
+    hides = any(declaration in compact for declaration in _HIDING_STYLES)
+    return (HIDDEN if hides else 0) | (STRUCK if "line-through" in compact else 0)
+
 
 MAX_NODES: Final = 60_000
 """Nodes of a page that are read; the rest of a larger page is ignored."""
@@ -139,3 +247,84 @@ def find_related(texts: list[VisibleText], start: int) -> int:
         if len(text) <= _MAX_HEADING_LENGTH and RELATED.match(fold(text)):
             return index
     return len(texts)
+
+
+_WORD: Final = re.compile(r"\w+")
+_HEADINGS: Final = frozenset({"h1", "h2", "h3"})
+_TITLE_NAME: Final = re.compile(r"title|headline|(?<![a-z])name(?![a-z])|heading")
+_HEADING_LEVELS: Final = 3
+_MAX_TITLE_NAMES: Final = 4
+_MAX_PIECES: Final = 6
+_MAX_TITLE_LENGTH: Final = 300
+_MIN_SHARE_OF_TEXT: Final = 0.6
+_MIN_SHARE_OF_NAME: Final = 0.1
+_FIRST_LEVEL: Final = 0.5
+_OTHER_LEVEL: Final = 0.1
+_ASIDE: Final = 0.4
+_LINK: Final = 0.3
+
+
+def find_title(texts: Sequence[VisibleText], names: Sequence[str]) -> int | None:
+    """Return the index of the heading that best repeats a declared name, else of the first h1."""
+    word_sets = [set(_WORD.findall(name.casefold())) for name in names[:_MAX_TITLE_NAMES]]
+    best, best_rank, first_heading = None, 0.0, None
+    for index, text in enumerate(texts):
+        if text.flags & (HIDDEN | OVERLAY) or len(text.text) > _MAX_TITLE_LENGTH:
+            continue
+        heading = _heading_of(text.element)
+        if heading is None and not _TITLE_NAME.search(text.names):
+            continue
+        if first_heading is None and not text.flags & ASIDE and _level(heading) == 1:
+            first_heading = index
+        rank = _rank(texts, index, heading, word_sets)
+        if rank > best_rank:
+            best, best_rank = index, rank
+    return first_heading if best is None else best
+
+
+def _rank(
+    texts: Sequence[VisibleText], index: int, heading: Element | None, names: list[set[str]]
+) -> float:
+    """Return how likely a text is the title; 0 if it repeats no name."""
+    words = set(_WORD.findall(_text_of_heading(texts, index, heading).casefold()))
+    likeness = max((_likeness(words, name) for name in names), default=0.0)
+    if not likeness:
+        return 0.0
+    level = _level(heading)
+    weight = _FIRST_LEVEL if level == 1 else _OTHER_LEVEL * bool(level)
+    flags = texts[index].flags
+    return likeness + weight - _ASIDE * bool(flags & ASIDE) - _LINK * bool(flags & LINK)
+
+
+def _likeness(words: set[str], name: set[str]) -> float:
+    """Return how well a text repeats a name, 0 to 1; 0 if many of its words are others."""
+    common = len(words & name)
+    if common < _MIN_SHARE_OF_TEXT * len(words) or common < _MIN_SHARE_OF_NAME * len(name):
+        return 0.0
+    return 2 * common / max(1, len(words) + len(name))
+
+
+def _text_of_heading(texts: Sequence[VisibleText], index: int, heading: Element | None) -> str:
+    """Return a text together with the following texts of the same heading."""
+    pieces = [texts[index].text]
+    for text in texts[index + 1 : index + _MAX_PIECES] if heading is not None else ():
+        if _heading_of(text.element) != heading:
+            break
+        pieces.append(text.text)
+    return " ".join(pieces)
+
+
+def _level(heading: Element | None) -> int:
+    return 0 if heading is None else int(heading.tag[1])
+
+
+def _heading_of(element: Element) -> Element | None:
+    """Return the heading that an element is or is in, at most two levels up."""
+    current: object = element
+    for _ in range(_HEADING_LEVELS):
+        if not isinstance(current, Element):
+            return None
+        if current.tag in _HEADINGS:
+            return current
+        current = current.parent
+    return None

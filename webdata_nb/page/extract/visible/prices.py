@@ -1,28 +1,348 @@
-"""Finds the price of the product that a page shows, among all amounts of money on the page."""
+"""Reads amounts of money, and finds the price of the product among those of a page."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from webdata_nb.page.extract.visible.amounts import MAX_AMOUNT_LENGTH, Amount
-from webdata_nb.page.extract.visible.element_names import (
+from webdata_nb.page.content.class_names import word_set
+from webdata_nb.page.content.parser import Element
+from webdata_nb.page.extract.visible.page_text import (
     ASIDE,
     CHOICE,
     HIDDEN,
     LINK,
     OVERLAY,
     STRUCK,
+    is_within,
 )
-from webdata_nb.page.extract.visible.shown_amounts import read_amount
 from webdata_nb.page.extract.visible.wording import OLD_PRICE, OTHER_AMOUNT, fold
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from webdata_nb.page.extract.visible.page_text import PageText, VisibleText
+
+
+_SYMBOLS: Final = {
+    "EUR": "€ | eur | euro | euros",
+    "GBP": "£",
+    "USD": "$ | us$ | us $",
+    "JPY": "¥ | ￥ | 円",
+    "INR": "₹ | rs | rs.",
+    "RUB": "₽ | руб | руб. | р. | р",
+    "KRW": "₩ | 원 | 원~",
+    "TRY": "₺ | tl",
+    "UAH": "₴ | грн | грн.",
+    "ILS": "₪",
+    "VND": "₫ | đ",
+    "THB": "฿ | บาท",
+    "KZT": "₸ | тг | тг. | тнг",
+    "PHP": "₱",
+    "NGN": "₦",
+    "CRC": "₡",
+    "CAD": "c $ | c$ | ca$ | cad$",
+    "AUD": "au $ | a$ | au$",
+    "NZD": "nz$",
+    "SGD": "s$",
+    "HKD": "hk$",
+    "TWD": "nt$",
+    "MXN": "mx$",
+    "BRL": "r$",
+    "ARS": "ar$",
+    "CZK": "kč",
+    "PLN": "zł | zl",
+    "HUF": "ft",
+    "RON": "lei",
+    "BGN": "лв | лв.",
+    "HRK": "kn",
+    "RSD": "din | rsd | дин",
+    "SEK": "kr",
+    "DKK": "kr.",
+    "CHF": "fr. | sfr",
+    "IDR": "rp",
+    "MYR": "rm",
+    "CNY": "元",
+    "PEN": "s/",
+    "BYN": "br | б.р. | бел. руб.",
+    "KGS": "сом",
+    "UZS": "so'm | сум",
+    "SAR": "ر.س | ريال",
+    "AED": "د.إ",
+    "IRT": "تومان",
+    "ZAR": "r",
+}
+"""The symbols of each currency; of a symbol of several currencies, the most common one."""
+CURRENCY_OF_SYMBOL: Final = {
+    symbol: code for code, symbols in _SYMBOLS.items() for symbol in symbols.split(" | ")
+}
+_DOLLARS: Final = (
+    "USD=us pr gu | CAD=ca | AUD=au | NZD=nz | SGD=sg | HKD=hk | TWD=tw | MXN=mx | ARS=ar | CLP=cl"
+    " | COP=co | UYU=uy | DOP=do | JMD=jm | TTD=tt | BSD=bs | BBD=bb | BZD=bz | FJD=fj | NAD=na"
+)
+_KRONE: Final = "SEK=se -sv | NOK=no -no -nb -nn | DKK=dk gl fo -da -kl -fo | ISK=is -is"
+_YEN: Final = "JPY=jp -ja | CNY=cn -zh"
+_RUPEE: Final = "INR=in -hi | PKR=pk -ur | LKR=lk -si | NPR=np -ne | MUR=mu | SCR=sc"
+_ROUBLE: Final = "RUB=ru su рф xn--p1ai | BYN=by -be"
+_SEVERAL: Final = {
+    "$": _DOLLARS,
+    "kr": _KRONE,
+    "kr.": _KRONE,
+    "¥": _YEN,
+    "￥": _YEN,
+    "元": "CNY=cn -zh | TWD=tw | HKD=hk | MOP=mo",
+    "rs": _RUPEE,
+    "rs.": _RUPEE,
+    "р": _ROUBLE,
+    "р.": _ROUBLE,
+    "br": "BYN=by -be | ETB=et -am",
+    "r": "ZAR=za -af -zu | BRL=br",
+    "fr.": "CHF=ch li",
+}
+"""The currencies of a symbol of several, with their countries and, after a hyphen, languages."""
+CODES_OF_SYMBOL: Final = {
+    symbol: {code: places.split() for code, _, places in (each.partition("=") for each in pairs)}
+    for symbol, codes in _SEVERAL.items()
+    for pairs in (codes.split(" | "),)
+}
+"""For each symbol of several currencies, their codes with the countries and languages of each."""
+_GENERIC_DOMAINS: Final = word_set("co do sc bz gl")
+"""Top-level domains of countries that sites all over the world use."""
+_TRADITIONAL: Final = "hant"
+"""The script of Taiwan and of Hong Kong."""
+_NAMED: Final = re.compile(r"(?<![^\W_])(?:[A-Z]{3}(?![^\W_])|(?:US|AU|CA|NZ|HK|NT|MX|A|C|S) ?\$)")
+_MAX_NAMING_LENGTH: Final = 120
+_ABOUT_PRICES: Final = re.compile(
+    r"\d|\b(?:prices?|currency|preise?|prix|precios?|prezzi|priser|valuta|währung|devise|moneda)\b",
+    re.IGNORECASE,
+)
+CURRENCY_CODES: Final = word_set(
+    "usd eur gbp jpy cny chf cad aud nzd sek nok dkk czk pln huf ron bgn hrk rsd rub uah kzt"
+    " byn try inr krw twd hkd sgd myr thb idr php vnd brl mxn ars clp cop pen uyu zar ngn kes"
+    " egp mad aed sar qar kwd bhd omr jod ils isk gel amd azn mdl all bam mkd pkr bdt lkr"
+)
+
+
+def settle_symbols(
+    texts: Iterable[str], *, host: str, languages: Sequence[str | None]
+) -> dict[str, str]:
+    """Return the ISO 4217 code of each symbol of several currencies that a page settles.
+
+    Parameters
+    ----------
+    texts
+        The texts of the page.
+    host
+        The name of its host.
+    languages
+        The declared languages, BCP 47 tags or locales, best first.
+
+    Examples
+    --------
+    >>> settle_symbols([], host="shop.example", languages=["sv"])
+    {'kr': 'SEK', 'kr.': 'SEK'}
+    >>> settle_symbols(["All prices in AUD"], host="shop.example", languages=["en-US"])
+    {'$': 'AUD'}
+    >>> settle_symbols(["Add to cart"], host="shop.example", languages=["en"])
+    {}
+    """
+    named = frozenset(_named_codes(texts))
+    tags = [language.lower().replace("_", "-").split("-") for language in languages if language]
+    country = host.rpartition(".")[2].lower()
+    places = [] if country in _GENERIC_DOMAINS else [country]
+    places += [part for _, *parts in tags for part in parts]
+    places += [f"-{tag[0]}" for tag in tags if _TRADITIONAL not in tag]
+    codes = {symbol: _settled_code(symbol, named, places) for symbol in CODES_OF_SYMBOL}
+    return {symbol: code for symbol, code in codes.items() if code is not None}
+
+
+def _settled_code(symbol: str, named: frozenset[str], places: Sequence[str]) -> str | None:
+    codes = CODES_OF_SYMBOL[symbol]
+    if own := named & codes.keys():
+        return next(iter(own)) if len(own) == 1 else None
+    return next((code for at in places for code, own in codes.items() if at in own), None)
+
+
+def _named_codes(texts: Iterable[str]) -> Iterator[str]:
+    """Return the currencies that texts about prices name by a code, or by a symbol of one."""
+    for text in texts:
+        names = _NAMED.findall(text) if len(text) <= _MAX_NAMING_LENGTH else ()
+        if names and _ABOUT_PRICES.search(text):
+            for name in names:
+                folded = name.casefold().replace(" ", "")
+                yield CURRENCY_OF_SYMBOL.get(folded) or folded.upper()
+
+
+MAX_AMOUNT_LENGTH: Final = 60
+"""Longer texts are prose."""
+
+_THREE_DECIMALS: Final = frozenset({"KWD", "BHD", "OMR", "JOD", "TND"})
+_INDIAN_GROUPS: Final = r"\d{1,2}(?:,\d{2})+,\d{3}(?:\.\d{1,2})?"
+_GROUPS: Final = r"\d{1,3}(?:[ .,'\u2019\u00a0\u202f]\d{3})+(?:[.,]\d{1,2})?"
+_NUMBER: Final = rf"{_INDIAN_GROUPS}|{_GROUPS}|\d{{1,9}}(?:[.,]\d{{1,3}})?"
+_ENDINGS: Final = r"(?:[.,][-\u2013\u2014]{1,2}|[.,]\u2212)?"
+_CURRENCY: Final = "|".join(
+    re.escape(name)
+    for name in sorted({*CURRENCY_OF_SYMBOL, *CURRENCY_CODES}, key=lambda name: (-len(name), name))
+)
+_AMOUNT: Final = re.compile(
+    rf"(?:(?P<before>(?<!\w)(?:{_CURRENCY}))\s?)?(?P<number>{_NUMBER}){_ENDINGS}"
+    rf"(?:\s?(?P<after>(?:{_CURRENCY})(?!\w)))?"
+)
+_RANGE: Final = re.compile(r"\s?(?:-|\u2013|\u2014|~|to|bis|à|a|do|до)\s?")
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """An amount of money as shown.
+
+    Attributes
+    ----------
+    value
+        The number; of a range, its lower end.
+    currency
+        The ISO 4217 code that its symbol most often means; empty without a symbol.
+    symbol
+        The currency as written.
+    highest
+        The upper end of a range; None otherwise.
+    """
+
+    value: int | float
+    currency: str
+    symbol: str
+    highest: int | float | None = None
+
+
+@lru_cache(maxsize=1 << 12)
+def parse_amount(text: str) -> Amount | None:
+    """Parse a text that is one amount or one range of amounts, with or without a currency.
+
+    A separator before three digits groups thousands: prices have two decimals, except in a few
+    currencies.
+    """
+    folded = text.casefold().strip(" \u00a0:*\u00b9\u00b2")
+    if not 0 < len(folded) <= MAX_AMOUNT_LENGTH or "%" in folded:
+        return None
+    first = _AMOUNT.match(folded)
+    if first is None:
+        return None
+    if first.end() == len(folded):
+        return _amount(first)
+    between = _RANGE.match(folded, first.end())
+    second = _AMOUNT.fullmatch(folded, between.end()) if between else None
+    if second is None:
+        return None
+    low, high = _amount(first), _amount(second)
+    if low is None or high is None or high.value <= low.value:
+        return None
+    symbol = low.symbol or high.symbol
+    return Amount(low.value, low.currency or high.currency, symbol, high.value)
+
+
+def currency_code(symbol: str) -> str:
+    """Return the ISO 4217 code of a currency symbol or code; empty if unknown."""
+    folded = symbol.casefold().strip()
+    return CURRENCY_OF_SYMBOL.get(folded) or (folded.upper() if folded in CURRENCY_CODES else "")
+
+
+def _amount(match: re.Match[str]) -> Amount | None:
+    symbol = match["before"] or match["after"] or ""
+    currency = currency_code(symbol)
+    value = _value(match["number"], three_decimals=currency in _THREE_DECIMALS)
+    return None if value is None else Amount(value, currency, symbol)
+
+
+def _value(number: str, *, three_decimals: bool) -> int | float | None:
+    digits = re.sub(r"[ '\u2019\u00a0\u202f]", "", number)
+    head, separator, tail = digits, "", ""
+    last = max(digits.rfind("."), digits.rfind(","))
+    if last >= 0:
+        tail = digits[last + 1 :]
+        groups = digits.count(digits[last]) > 1 or (len(tail) == 3 and not three_decimals)  # noqa: PLR2004 - digits of a group
+        if not groups or digits.startswith("0"):
+            head, separator = digits[:last], "."
+    head = head.replace(".", "").replace(",", "")
+    try:
+        return float(f"{head}.{tail}") if separator else int(head)
+    except ValueError:
+        return None
+
+
+_MAX_LEVELS: Final = 4
+_MAX_PIECES: Final = 6
+CENTS: Final = re.compile(r"\d\d")
+_CENTS_NAME: Final = re.compile(r"cent|fraction|decimal|(?<![a-z])sup(?![a-z])|small")
+_CENTS_TAGS: Final = frozenset({"sup", "small"})
+
+
+def read_amount(texts: Sequence[VisibleText], index: int) -> tuple[Amount, str] | None:
+    """Return the amount at a text and how it is written; None if there is none.
+
+    It is the amount of the widest element around the text that contains nothing else, or of the
+    text and the one beside it.
+    """
+    text = texts[index].text
+    amount = parse_amount(text)
+    best = None if amount is None else (amount, text)
+    current: object = texts[index].element
+    for _ in range(_MAX_LEVELS):
+        joined = _text_within(texts, index, current) if isinstance(current, Element) else None
+        if joined is None or not isinstance(current, Element):
+            break
+        amount = parse_amount(joined)
+        best = best if amount is None else (amount, joined)
+        current = current.parent
+    if best is not None and best[0].currency:
+        return best
+    return _joined_with_neighbour(texts, index) or best
+
+
+def _joined_with_neighbour(texts: Sequence[VisibleText], index: int) -> tuple[Amount, str] | None:
+    """Return the amount that a number and a currency in the text beside it are together."""
+    for first in (index - 1, index):
+        if not 0 <= first < len(texts) - 1:
+            continue
+        joined = f"{texts[first].text} {texts[first + 1].text}"
+        amount = parse_amount(joined) if len(joined) <= MAX_AMOUNT_LENGTH else None
+        if amount is not None and amount.currency and amount.highest is None:
+            return amount, joined
+    return None
+
+
+def _text_within(texts: Sequence[VisibleText], index: int, element: Element) -> str | None:
+    """Return the text of an element around a text; None if it is longer than any amount."""
+    start, end = index, index + 1
+    while start > 0 and end - start <= _MAX_PIECES and is_within(texts[start - 1], element):
+        start -= 1
+    while end < len(texts) and end - start <= _MAX_PIECES and is_within(texts[end], element):
+        end += 1
+    joined = _join(texts[start:end]) if end - start <= _MAX_PIECES else ""
+    return joined if 0 < len(joined) <= MAX_AMOUNT_LENGTH else None
+
+
+def _join(pieces: Sequence[VisibleText]) -> str:
+    """Join the pieces of an amount; raised or small decimals get the point that they lack."""
+    joined = ""
+    for piece in pieces:
+        if joined[-1:].isdigit() and _is_cents(piece):
+            joined += f".{piece.text}"
+        else:
+            joined += piece.text if piece.text[0] in ".," else f" {piece.text}"
+    return joined.strip()
+
+
+def _is_cents(piece: VisibleText) -> bool:
+    return bool(CENTS.fullmatch(piece.text)) and makes_cents(piece.element.tag, piece.names)
+
+
+def makes_cents(tag: str, names: str) -> bool:
+    """Return whether an element with this tag and these names shows digits as cents."""
+    return tag in _CENTS_TAGS or bool(_CENTS_NAME.search(names))
+
 
 _BEFORE: Final = 250
 """Texts before the title that are looked at: the purchase box may come first in the source."""

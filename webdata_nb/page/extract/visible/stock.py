@@ -2,7 +2,7 @@
 
 The rules are here once: where signs count, what is one, and which of two outweighs the other.
 Extraction applies them to the visible texts of the parser's tree; evidence applies them to places
-of the source (`evidence.stock_signs`).
+of the source (`evidence.stock`).
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from webdata_nb.page.content.parser import nearest_ancestor
-from webdata_nb.page.extract.visible.element_names import (
+from webdata_nb.page.extract.visible.page_text import (
     ASIDE,
     CHOICE,
     HIDDEN,
     OVERLAY,
+    is_within,
     simplify_name,
 )
-from webdata_nb.page.extract.visible.page_text import is_within
 from webdata_nb.page.extract.visible.wording import (
     AVAILABILITY_LABELS,
     BUY,

@@ -7,13 +7,22 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from webdata_nb.page.extract.visible.amounts import MAX_AMOUNT_LENGTH, parse_amount
 from webdata_nb.page.extract.visible.codes import find_codes
-from webdata_nb.page.extract.visible.currencies import CODES_OF_SYMBOL, settle_symbols
-from webdata_nb.page.extract.visible.element_names import STRUCK
-from webdata_nb.page.extract.visible.page_text import PageText, find_related, read_page_text
-from webdata_nb.page.extract.visible.prices import PriceCandidate, find_price
-from webdata_nb.page.extract.visible.product_title import find_title
+from webdata_nb.page.extract.visible.page_text import (
+    STRUCK,
+    PageText,
+    find_related,
+    find_title,
+    read_page_text,
+)
+from webdata_nb.page.extract.visible.prices import (
+    CODES_OF_SYMBOL,
+    MAX_AMOUNT_LENGTH,
+    PriceCandidate,
+    find_price,
+    parse_amount,
+    settle_symbols,
+)
 from webdata_nb.page.extract.visible.stock import find_stock_state
 
 if TYPE_CHECKING:
