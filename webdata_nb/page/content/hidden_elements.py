@@ -68,7 +68,7 @@ def reveal_panels(document: Document) -> None:
     These are hidden elements that a control names by ``aria-controls``, those with the role of a
     panel, and those right after a heading or a ``dt``. Menus, dialogs and lists of links are none.
     """
-    hidden = [element for element in document.select(_HIDDEN_PANELS) if _is_concealed(element)]
+    hidden = [element for element in document.select(_HIDDEN_PANELS) if is_concealed(element)]
     if not hidden:
         return
     controls = document.select("[aria-controls]")
@@ -110,7 +110,8 @@ def _is_hidden(element: Element) -> bool:
     return any(declaration in style for declaration in _HIDING_STYLES)
 
 
-def _is_concealed(element: Element) -> bool:
+def is_concealed(element: Element) -> bool:
+    """Return whether an element is hidden from people or from screen readers."""
     return _is_hidden(element) or element.attr("aria-hidden") == "true"
 
 

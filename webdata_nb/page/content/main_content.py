@@ -35,6 +35,7 @@ from webdata_nb.page.content.class_names import (
     PAGE_CHROME,
     word_set,
 )
+from webdata_nb.page.content.hidden_elements import is_concealed
 from webdata_nb.page.content.page_kind import declared_title, detect_page_kind, find_headline
 from webdata_nb.page.content.parser import (
     Document,
@@ -67,7 +68,6 @@ _CHROME_ROLES = word_set(
 # One selector each: every selector costs a pass over the page.
 _MAY_BE_CHROME = 'nav,footer,dialog,[role],[aria-modal="true"]'
 _MAY_BE_HIDDEN = '[hidden],[aria-hidden="true"],[style]'
-_HIDING_STYLES = ("display:none", "display: none", "visibility:hidden", "visibility: hidden")
 _HEADING_IN_BUTTON = "button h2,button h3,button h4,button h5,button h6"
 _MAX_CHROME_SHARE = 0.4  # of the text; larger navigation may be content
 _MOST_OF_PAGE = 0.9  # of the text
@@ -263,17 +263,10 @@ def _is_page_chrome(element: Element) -> bool:
     )
 
 
-def _is_hidden(element: Element) -> bool:
-    if element.attr("hidden") is not None or element.attr("aria-hidden") == "true":
-        return True
-    style = element.attr("style") or ""
-    return any(declaration in style for declaration in _HIDING_STYLES)
-
-
 def _mark_hidden(body: Element, element_traits: dict[Element, int]) -> None:
     """Add the trait of hidden elements."""
     for element in body.select(_MAY_BE_HIDDEN):
-        if _is_hidden(element):
+        if is_concealed(element):
             element_traits[element] = element_traits.get(element, 0) | HIDDEN
 
 

@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, Final, cast
 
 from webdata_nb.page.content.parser import (
+    BLOCKS,
     HEADINGS,
     NOT_RENDERED,
     Element,
@@ -64,11 +65,7 @@ _NO_CONTENT: Final = frozenset(
 )
 _CONTENT: Final = frozenset({"main", "article"})
 _NO_CONTENT_FLAGS: Final = ASIDE | CHOICE | HIDDEN | OVERLAY
-_BLOCKS: Final = frozenset(
-    {"p", "div", "li", "ul", "ol", "section", "article", "main", "header", "address", "body"}
-    | {"dt", "dd", "td", "th", "tr", "table", "dl", "form", "hr", "details", "summary", "figure"}
-    | {*HEADINGS, "blockquote", "pre", "aside", "footer", "nav"}
-)
+_BLOCKS: Final = BLOCKS | {"pre"}
 _COLONS: Final = frozenset(":\uff1a")
 _SEPARATORS: Final = frozenset("|;\u00b7\u2022\u2013\u2014")
 _VALUE_BLOCKS: Final = frozenset({"p", "div", "li"})
