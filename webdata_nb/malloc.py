@@ -1,4 +1,8 @@
-"""Returns free memory of the C library's allocator to the operating system, with glibc only."""
+"""Returns free memory of the C library's allocator to the operating system, with glibc only.
+
+Large replies and pages leave freed memory in the allocator, which a notebook that stays open for
+days would keep.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Formats errors for notebooks: the message and the place of the call, or the whole traceback."""
+"""Formats errors for notebooks: the message and the place of the call, or the whole traceback.
+
+IPython asks an error for its traceback (`_render_traceback_`); marimo has no such hook, so the
+blocking functions remove the package's frames there. Scripts keep Python's traceback, and so do
+notebooks that a program runs, in which nobody could enter `%tb`.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,9 @@
 
 The keys come from the setting WEBDATA_SECRET_KEY, or from a key file beside the database. The first
 key encrypts, all of them decrypt.
+
+Fernet (AES-128-CBC with HMAC-SHA256) protects what a request keeps secret, in one column that is
+deleted with the job. A job whose key is lost can be read, but neither run nor retried.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""Caches status replies of ended jobs in memory, as the bytes that were sent."""
+"""Caches status replies of ended jobs in memory, as the bytes that were sent.
+
+A reply is cached at its second request: a notebook reads its rows once. It is valid while the
+database has had no transaction, or while the job's record is the same, since rows of an ended job
+are deleted only after its record was changed. Retention by the clock is checked each time, and a
+revoked key is refused at the next request.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Decides when a job's rows expire, and deletes expired rows, jobs, keys and spooled files."""
+"""Decides when a job's rows expire, and deletes expired rows, jobs, keys and spooled files.
+
+Each request decides by the clock whether rows are expired; deleting them only frees space, so its
+delay is invisible. A job is marked before its rows are deleted in small transactions: after a kill
+it answers as expired, also if the setting was raised meanwhile.
+"""
 
 from __future__ import annotations
 
