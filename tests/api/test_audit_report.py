@@ -11,13 +11,13 @@ import pytest
 
 from webdata_nb import audit_report, plot_audit
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.toolkit.sites.issues import KINDS
+from webdata_nb.toolkit.sites.issues import issue_kinds
 
 HOSTILE = "\"><script src=http://x.test/s.js></script><img src=x onerror=alert(1)>\x1b\u202e'"
 
 
 def findings(*rows: tuple[str, str, str, list[str], int]) -> pd.DataFrame:
-    severities = {kind.name: kind.severity for kind in KINDS}
+    severities = {kind.name: kind.severity for kind in issue_kinds().values()}
     frame = pd.DataFrame(
         {
             "issue": [row[0] for row in rows],
@@ -85,7 +85,7 @@ def test_a_report_lists_the_kinds_and_some_findings(tmp_path: Path) -> None:
     assert "1 error, 600 notices about 3 pages" in text
     assert "and 100 more" in text
     assert "and 15 more" in text
-    meaning = next(kind.meaning for kind in KINDS if kind.name == "noindex")
+    meaning = issue_kinds()["noindex"].meaning
     assert text.count(meaning) == 2
     assert [each.name for each in tmp_path.iterdir()] == ["audit.html"]
 
@@ -118,11 +118,11 @@ def test_a_figure_has_a_bar_for_each_kind() -> None:
     assert [label.get_text() for label in axes.get_yticklabels()] == ["broken_page", "noindex"]
     assert figure.alt_text.endswith("3 findings, 3 pages: 2 broken_page, 1 noindex")
     sources: list[str] = []
-    rows = [(kind.name, "http://a.test/", "", sources, 1) for kind in KINDS]
+    rows = [(name, "http://a.test/", "", sources, 1) for name in issue_kinds()]
     many_bars: Any = plot_audit(findings(*rows))
     assert len(many_bars.axes[0].patches) == 25
     assert many_bars.axes[0].get_xlabel() == (
-        f"findings (not shown: {len(KINDS) - 25} of {len(KINDS) - 25} other kinds)"
+        f"findings (not shown: {len(issue_kinds()) - 25} of {len(issue_kinds()) - 25} other kinds)"
     )
 
 

@@ -24,18 +24,17 @@ from webdata_nb.toolkit.sites.pages import (
     target_of,
 )
 
-_LINKS: Final = pa.schema(
-    [
-        ("url", schemas.TEXT),
-        ("position", pa.int32()),
-        ("link", schemas.TEXT),
-        ("internal", pa.bool_()),
-        ("text", schemas.TEXT),
-        ("rel", schemas.TEXT),
-        ("status_code", pa.int32()),
-        ("error", schemas.TEXT),
-    ]
-)
+_FIELDS: Final[list[tuple[str, pa.DataType]]] = [
+    ("url", schemas.TEXT),
+    ("position", pa.int32()),
+    ("link", schemas.TEXT),
+    ("internal", pa.bool_()),
+    ("text", schemas.TEXT),
+    ("rel", schemas.TEXT),
+    ("status_code", pa.int32()),
+    ("error", schemas.TEXT),
+]
+_LINKS: Final = pa.schema(_FIELDS)
 
 
 def links_df(df: pd.DataFrame, *, broken: bool = False) -> pd.DataFrame:
