@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, get_args
+from collections.abc import Mapping
+from typing import Final, Literal, NamedTuple, get_args
 
 Engine = Literal["engine_one", "engine_two", "engine_three"]
 ENGINES: Final[tuple[Engine, ...]] = get_args(Engine)
@@ -18,6 +19,58 @@ Format = Literal[
     "screenshot",
 ]
 FORMATS: Final[tuple[Format, ...]] = get_args(Format)
+
+ValueType = Literal["text", "png", "json", "texts", "items", "integer", "number", "boolean"]
+
+
+class FormatValue(NamedTuple):
+    """What a page has for a format: in replies, in frames and in exports.
+
+    Attributes
+    ----------
+    type
+        `text` (long), `png` (Base64 in replies), `json` (an object), `texts` (a list of them),
+        `items` (a list of objects with `fields`), or a number or truth value.
+    description
+        A sentence for the description of the HTTP interface.
+    meaning
+        A clause for the table of columns in docstrings.
+    fields
+        The names and types of the fields of items.
+    """
+
+    type: ValueType
+    description: str
+    meaning: str = "if asked for"
+    fields: Mapping[str, Literal["text", "int16", "int32"]] = {}
+
+
+FORMAT_VALUES: Final[Mapping[Format, FormatValue]] = {
+    "markdown": FormatValue("text", "The page as Markdown."),
+    "html": FormatValue("text", "The page's cleaned HTML."),
+    "raw_html": FormatValue("text", "The page's HTML as received."),
+    "links": FormatValue(
+        "texts", "Absolute URLs of the page's links.", "list of str, if asked for"
+    ),
+    "images": FormatValue(
+        "items",
+        "The page's pictures: `url`, `alt`, `width`, `height`, `caption`.",
+        "list of dicts, if asked for",
+        {"url": "text", "alt": "text", "width": "int32", "height": "int32", "caption": "text"},
+    ),
+    "headings": FormatValue(
+        "items",
+        "The page's headings: `level`, `text`, `anchor`.",
+        "list of dicts, if asked for",
+        {"level": "int16", "text": "text", "anchor": "text"},
+    ),
+    "structured_data": FormatValue(
+        "json",
+        "`json_ld`, `microdata`, `opengraph`, `rdfa` and `meta` of the page.",
+        "dict, if asked for",
+    ),
+    "screenshot": FormatValue("png", "A PNG of the page, in Base64.", "PNG bytes, if asked for"),
+}
 
 Strategy = Literal["bfs", "dfs", "bff"]
 

@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import Field
+from pydantic import Field, create_model
 
+from webdata_nb.contract.choices import FORMAT_VALUES, ValueType
 from webdata_nb.contract.replies.base import Reply
 
+_TYPES: Final[dict[ValueType, Any]] = {
+    "text": str,
+    "png": str,
+    "json": dict[str, Any],
+    "texts": list[str],
+    "items": list[dict[str, Any]],
+    "integer": int,
+    "number": float,
+    "boolean": bool,
+}
 
-class PageFields(Reply):
+if TYPE_CHECKING:
+    _Formats = Reply
+else:
+    _Formats = create_model(
+        "_Formats",
+        __base__=Reply,
+        **{
+            name: (_TYPES[value.type] | None, Field(default=None, description=value.description))
+            for name, value in FORMAT_VALUES.items()
+        },
+    )
+
+
+class PageFields(_Formats):
     """The content of a scraped page, each field only if its format was requested."""
 
-    markdown: str | None = Field(default=None, description="The page as Markdown.")
-    html: str | None = Field(default=None, description="The page's cleaned HTML.")
-    raw_html: str | None = Field(default=None, description="The page's HTML as received.")
-    links: list[str] | None = Field(default=None, description="Absolute URLs of the page's links.")
-    images: list[dict[str, Any]] | None = Field(
-        default=None, description="The page's pictures: `url`, `alt`, `width`, `height`, `caption`."
-    )
-    headings: list[dict[str, Any]] | None = Field(
-        default=None, description="The page's headings: `level`, `text`, `anchor`."
-    )
-    structured_data: dict[str, Any] | None = Field(
-        default=None,
-        description="`json_ld`, `microdata`, `opengraph`, `rdfa` and `meta` of the page.",
-    )
-    screenshot: str | None = Field(default=None, description="A PNG of the page, in Base64.")
     extract: Any = Field(default=None, description="Result of the requested extraction.")
     metadata: dict[str, Any] | None = Field(
         default=None, description="Title, description, language and further metadata."

@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from webdata_nb.contract.choices import FORMAT_VALUES
 from webdata_nb.service.exports import row_files
 from webdata_nb.service.exports.row_files import ExportRows, is_partial
 from webdata_nb.service.store.records import JobRecord
@@ -177,10 +178,15 @@ def _link(url: str, text: str) -> str:
     return f'<a href="{escape(url)}" rel="noopener noreferrer">{escape(text)}</a>'
 
 
-_TEXT_FILES: Final = {"markdown": "content.md", "html": "html.txt", "raw_html": "raw_html.txt"}
+_TEXT_FILES: Final = {
+    name: "content.md" if name == "markdown" else f"{name}.txt"
+    for name, value in FORMAT_VALUES.items()
+    if value.type == "text"
+}
 _JSON_FILES: Final = {
     name: f"{name}.json"
-    for name in ("links", "images", "headings", "structured_data", "extract", "metadata")
+    for name in (*FORMAT_VALUES, "extract", "metadata")
+    if name not in {*_TEXT_FILES, "screenshot"}
 }
 _SCREENSHOT_FILE: Final = "screenshot.png"
 # The range of years in a ZIP timestamp.

@@ -7,10 +7,12 @@ JSON text the same way.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any, Final, Literal
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import pyarrow as pa
+
+from webdata_nb.contract.choices import FORMAT_VALUES, FormatValue, ValueType
 
 TableName = Literal[
     "search",
@@ -36,18 +38,37 @@ WHEN: Final = pa.timestamp("us", tz="UTC")
 # Parquet names the item field so; with this name a round trip keeps the schema.
 TEXTS: Final = pa.list_(pa.field("element", pa.string()))
 
-
-def _items(**fields: pa.DataType) -> pa.DataType:
-    """Return the type of a list of items; `extra` is the JSON text of what fits no field."""
-    struct = pa.struct([*fields.items(), ("extra", TEXT)])
-    return pa.list_(pa.field("element", struct))
-
-
-# The columns that hold lists of items with fixed fields.
-ITEM_TYPES: Final[dict[str, pa.DataType]] = {
-    "headings": _items(level=pa.int16(), text=TEXT, anchor=TEXT),
-    "images": _items(url=TEXT, alt=TEXT, width=pa.int32(), height=pa.int32(), caption=TEXT),
+# An Arrow type, or the mark of a column that needs decoding.
+ColumnType: TypeAlias = pa.DataType | bytes
+_FORMAT_TYPES: Final[Mapping[ValueType, ColumnType]] = {
+    "text": TEXT,
+    "png": PNG,
+    "json": JSON,
+    "texts": TEXTS,
+    "integer": pa.int32(),
+    "number": pa.float64(),
+    "boolean": pa.bool_(),
 }
+_ITEM_FIELDS: Final[Mapping[str, pa.DataType]] = {
+    "text": TEXT,
+    "int16": pa.int16(),
+    "int32": pa.int32(),
+}
+
+
+def _field(name: str, data_type: ColumnType) -> pa.Field[Any]:
+    if isinstance(data_type, bytes):
+        storage: pa.DataType = TEXT if data_type == JSON else pa.binary()
+        return pa.field(name, storage, metadata={_KIND: data_type})
+    return pa.field(name, data_type)
+
+
+def _format_type(value: FormatValue) -> ColumnType:
+    if value.type != "items":
+        return _FORMAT_TYPES[value.type]
+    # `extra` is the JSON text of what fits no field.
+    fields = [(name, _ITEM_FIELDS[type_]) for name, type_ in value.fields.items()]
+    return pa.list_(pa.field("element", pa.struct([*fields, (EXTRA, TEXT)])))
 
 
 def _plain(data_type: pa.DataType, *names: str) -> list[pa.Field[Any]]:
@@ -58,52 +79,96 @@ def _json(*names: str) -> list[pa.Field[Any]]:
     return [pa.field(name, TEXT, metadata={_KIND: JSON}) for name in names]
 
 
+def _has_item_type(data_type: pa.DataType) -> bool:
+    return pa.types.is_list(data_type) and pa.types.is_struct(data_type.value_type)
+
+
+class _Columns(NamedTuple):
+    """Columns of one type, as one line of the table in a docstring."""
+
+    names: str
+    type: ColumnType
+    meaning: str
+
+    @property
+    def fields(self) -> list[pa.Field[Any]]:
+        return [_field(name, self.type) for name in self.names.split(", ")]
+
+
 _EXTRA: Final = _json(EXTRA)
 # Printed frames are cut in the middle, so the columns are ordered from short values to long texts.
-_SCRAPED: Final = [
-    *_json("metadata", "extract", "structured_data"),
-    *(pa.field(name, data_type) for name, data_type in ITEM_TYPES.items()),
-    *_plain(TEXTS, "links"),
-    pa.field("screenshot", pa.binary(), metadata={_KIND: PNG}),
+_FORMATS: Final = [
+    _Columns(name, _format_type(value), value.meaning)
+    for name, value in reversed(list(FORMAT_VALUES.items()))
 ]
-# Columns of crawls that depend on the request.
-_RIGHTS: Final = _json("rights")
-_DATED: Final = _plain(pa.float64(), "capture_distance_s")
-_PAGE_TEXTS: Final = _plain(TEXT, "raw_html", "html", "markdown")
+# The columns that hold lists of items with fixed fields.
+ITEM_TYPES: Final[dict[str, pa.DataType]] = {
+    each.names: each.type
+    for each in _FORMATS
+    if isinstance(each.type, pa.DataType) and _has_item_type(each.type)
+}
+_SCRAPED: Final = [
+    _Columns("extract", JSON, "if asked for"),
+    *(each for each in _FORMATS if each.type not in {TEXT, PNG}),
+    *(each for each in _FORMATS if each.type == PNG),
+]
+_PAGE_TEXTS: Final = [each for each in _FORMATS if each.type == TEXT]
 # The columns of a crawl with `audit=True`.
 _AUDITED: Final = [
-    *_plain(pa.int32(), "inlinks", "outlinks"),
-    *_plain(pa.float64(), "pagerank"),
-    *_plain(pa.bool_(), "indexable"),
-    *_plain(TEXT, "indexable_reason"),
-    *_plain(pa.int32(), "cluster"),
-    *_json("redirect_chain"),
-    *_plain(TEXTS, "found_on"),
-    *_json("page_facts"),
+    _Columns("inlinks, outlinks", pa.int32(), "pages linking to it, and linked to"),
+    _Columns("pagerank", pa.float64(), "share of a random surfer's visits"),
+    _Columns("indexable", pa.bool_(), "whether search engines may list it"),
+    _Columns("indexable_reason", TEXT, "why not"),
+    _Columns("cluster", pa.int32(), "equal for nearly equal pages"),
+    _Columns("redirect_chain", JSON, "list of dicts"),
+    _Columns("found_on", TEXTS, "list of 20 pages linking to it"),
+    _Columns("page_facts", JSON, "dict, for `audit_df`"),
 ]
-AUDIT_COLUMNS: Final = tuple(field.name for field in _AUDITED)
+AUDIT_COLUMNS: Final = tuple(field.name for each in _AUDITED for field in each.fields)
+# The columns of searches and crawls before and after those of formats. A column that depends on the
+# request is in `frame_columns` too.
+_SEARCH: Final = [
+    _Columns("rank", pa.int32(), "position among the organic results, from 1"),
+    _Columns("url", TEXT, "the result"),
+    _Columns("success, scraped", pa.bool_(), "whether the row is whole; whether a page was read"),
+    _Columns("provider", TEXT, "the provider of the web, or `local`, that found it"),
+    _Columns("error", TEXT, "why the page could not be scraped"),
+    _Columns("id", TEXT, "the service's id of this result"),
+    _Columns(EXTRA, JSON, "dict of fields that this version does not know"),
+]
+_SEARCH_TEXTS: Final = [
+    _Columns("title", TEXT, "of the result"),
+    _Columns("snippet", TEXT, "the engine's extract"),
+]
+_CRAWL: Final = [
+    _Columns("url", TEXT, "the page"),
+    _Columns("status", TEXT, "completed or failed"),
+    _Columns("error", TEXT, "why it failed"),
+    _Columns("status_code", pa.int16(), "of the HTTP answer"),
+    _Columns("depth", pa.int16(), "links away from the start"),
+    _Columns("time_taken", pa.float64(), "seconds"),
+    _Columns("success", pa.bool_(), "whether the page was read"),
+    _Columns("content_hash", TEXT, "equal for equal content"),
+    _Columns("fetched_at", WHEN, "when"),
+    _Columns("quality", JSON, "dict, how good the text is"),
+    _Columns(EXTRA, JSON, "dict of fields unknown to this version"),
+]
+_CRAWL_TEXTS: Final = [_Columns("title", TEXT, "of the page")]
+# The columns of a crawl that depend on the request.
+_REQUESTED: Final = [
+    _Columns("capture_distance_s", pa.float64(), "seconds from `as_of` to the capture"),
+    _Columns("rights", JSON, "dict, with `rights` or `purpose`"),
+]
+
+
+def _fields_of(columns: Iterable[_Columns]) -> list[pa.Field[Any]]:
+    return [field for each in columns for field in each.fields]
+
 
 # The columns that a frame has whatever the request, and those that depend on it.
 _BASE: Final[dict[TableName, list[pa.Field[Any]]]] = {
-    "search": [
-        *_plain(pa.int32(), "rank"),
-        *_plain(TEXT, "url"),
-        *_plain(pa.bool_(), "success", "scraped"),
-        *_plain(TEXT, "provider", "error", "id"),
-        *_EXTRA,
-        *_plain(TEXT, "title", "snippet"),
-    ],
-    "crawl": [
-        *_plain(TEXT, "url", "status", "error"),
-        *_plain(pa.int16(), "status_code", "depth"),
-        *_plain(pa.float64(), "time_taken"),
-        *_plain(pa.bool_(), "success"),
-        *_plain(TEXT, "content_hash"),
-        *_plain(WHEN, "fetched_at"),
-        *_json("quality"),
-        *_EXTRA,
-        *_plain(TEXT, "title"),
-    ],
+    "search": _fields_of([*_SEARCH, *_SEARCH_TEXTS]),
+    "crawl": _fields_of([*_CRAWL, *_CRAWL_TEXTS]),
     "creatives": [
         *_plain(pa.int32(), "position"),
         *_plain(TEXT, "advertiser_id", "creative_id", "format"),
@@ -182,76 +247,64 @@ _ENRICHED: Final[list[tuple[frozenset[str], pa.Field[Any]]]] = [
     for field in fields
 ]
 
+_ALL_SEARCH: Final = [
+    *_SEARCH,
+    _Columns("metadata", JSON, "dict about the page, unless `formats` is `[]`"),
+    *_SCRAPED,
+    *_SEARCH_TEXTS,
+    *_PAGE_TEXTS,
+]
+_ALL_CRAWL: Final = [
+    *_CRAWL,
+    *_REQUESTED,
+    *_AUDITED,
+    _Columns("metadata", JSON, "dict about the page"),
+    *_SCRAPED,
+    *_CRAWL_TEXTS,
+    *_PAGE_TEXTS,
+]
+_WIDEST: Final = 18
+_DTYPES: Final[Mapping[ColumnType, str]] = {
+    TEXT: "str",
+    WHEN: "datetime64[us, UTC]",
+    pa.int16(): "Int16",
+    pa.int32(): "Int32",
+    pa.bool_(): "boolean",
+    pa.float64(): "float64",
+}
+
+
+def _table_of(columns: Sequence[_Columns]) -> str:
+    """Return the table of columns in the docstring of a function that returns frames."""
+    rows = [("column", "dtype", "meaning")]
+    for names, data_type, meaning in columns:
+        row = (names, _DTYPES.get(data_type, "object"), meaning)
+        joined = f"{rows[-1][0]}, {names}"
+        if rows[-1][1:] == row[1:] and len(joined) <= _WIDEST:
+            rows[-1] = (joined, *row[1:])
+        else:
+            rows.append(row)
+    widths = [max(map(len, values)) for values in zip(*rows, strict=True)]
+    rule = " ".join("=" * width for width in widths)
+    lines = [
+        " ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    return "\n".join([rule, lines[0], rule, *lines[1:], rule, ""])
+
+
 # The tables of columns in the docstrings of functions that return frames.
-SEARCH_COLUMNS: Final = """\
-================= ========= ==================================================
-column            dtype     meaning
-================= ========= ==================================================
-rank              Int32     position among the organic results, from 1
-url               str       the result
-success, scraped  boolean   whether the row is whole; whether a page was read
-provider          str       the provider of the web, or `local`, that found it
-error             str       why the page could not be scraped
-id                str       the service's id of this result
-extra             object    dict of fields that this version does not know
-metadata          object    dict about the page, unless `formats` is `[]`
-extract           object    if asked for
-structured_data   object    dict, if asked for
-headings, images  object    lists of dicts, if asked for
-links             object    list of str, if asked for
-screenshot        object    PNG bytes, if asked for
-title             str       of the result
-snippet           str       the engine's extract
-html, markdown    str       if asked for, as is `raw_html`
-================= ========= ==================================================
-"""
-CRAWL_COLUMNS: Final = """\
-================== ====================== ===================================
-column             dtype                  meaning
-================== ====================== ===================================
-url                str                    the page
-status             str                    completed or failed
-error              str                    why it failed
-status_code        Int16                  of the HTTP answer
-depth              Int16                  links away from the start
-time_taken         float64                seconds
-success            boolean                whether the page was read
-content_hash       str                    equal for equal content
-fetched_at         datetime64[us, UTC]    when
-quality            object                 dict, how good the text is
-extra              object                 dict of fields unknown to this version
-capture_distance_s float64                seconds from `as_of` to the capture
-rights             object                 dict, with `rights` or `purpose`
-inlinks, outlinks  Int32                  pages linking to it, and linked to
-pagerank           float64                share of a random surfer's visits
-indexable          boolean                whether search engines may list it
-indexable_reason   str                    why not
-cluster            Int32                  equal for nearly equal pages
-redirect_chain     object                 list of dicts
-found_on           object                 list of 20 pages linking to it
-page_facts         object                 dict, for `audit_df`
-metadata           object                 dict about the page
-extract            object                 if asked for
-structured_data    object                 dict, if asked for
-headings, images   object                 lists of dicts, if asked for
-links              object                 list of str, if asked for
-screenshot         object                 PNG bytes, if asked for
-title              str                    of the page
-html, markdown     str                    if asked for, as is `raw_html`
-================== ====================== ===================================
-"""
+SEARCH_COLUMNS: Final = _table_of(_ALL_SEARCH)
+CRAWL_COLUMNS: Final = _table_of(_ALL_CRAWL)
 
 
 def _fields(table: TableName) -> list[pa.Field[Any]]:
-    base = _BASE[table]
-    if table == "creatives":
-        return [*base, *(field for _, field in _ENRICHED)]
-    if table not in _SCRAPING:
-        return base
-    texts = base.index(_EXTRA[0]) + 1
-    audited = _AUDITED if table == "crawl" else []
-    requested = (*_DATED, *_RIGHTS) if table == "crawl" else ()
-    return [*base[:texts], *requested, *audited, *_SCRAPED, *base[texts:], *_PAGE_TEXTS]
+    if table == "search":
+        return _fields_of(_ALL_SEARCH)
+    if table == "crawl":
+        return _fields_of(_ALL_CRAWL)
+    enriched = [field for _, field in _ENRICHED] if table == "creatives" else []
+    return [*_BASE[table], *enriched]
 
 
 SCHEMAS: Final[dict[TableName, pa.Schema]] = {name: pa.schema(_fields(name)) for name in _BASE}
@@ -280,7 +333,7 @@ def kind(field: pa.Field[Any]) -> bytes | None:
 
 def has_items(field: pa.Field[Any]) -> bool:
     """Return whether a column holds lists of structs."""
-    return pa.types.is_list(field.type) and pa.types.is_struct(field.type.value_type)
+    return _has_item_type(field.type)
 
 
 def holds_objects(field: pa.Field[Any]) -> bool:

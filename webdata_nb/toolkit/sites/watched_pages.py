@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 import orjson
 
 from webdata_nb.contract import outcomes
+from webdata_nb.contract.choices import FORMAT_VALUES
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
 from webdata_nb.toolkit.frames import frame, receipt
@@ -29,8 +30,10 @@ _DESCRIPTION: Final = "description"
 _EXTRACT: Final = "extract"
 # What every page has, whatever the request.
 _OF_EVERY_PAGE: Final = ("title", _DESCRIPTION, _CONTENT_HASH)
-# Formats, in the order of their fields. A screenshot differs in each run.
-_FORMATS: Final = ("markdown", "html", "raw_html", "links", "headings", "images", "structured_data")
+# A screenshot differs in each run.
+_FORMATS: Final[tuple[str, ...]] = tuple(
+    name for name, value in FORMAT_VALUES.items() if value.type != "png"
+)
 # Often different although nothing visible changed: watched only where it is named.
 _NOISY: Final = frozenset({"raw_html"})
 
