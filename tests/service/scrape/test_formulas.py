@@ -14,8 +14,7 @@ from mdit_py_plugins.dollarmath import dollarmath_plugin
 
 from tests.service.scrape.pages import scrape_markdown, scrape_page
 from webdata_nb.page.content.parser import parse
-from webdata_nb.page.markdown.latex import clean_latex
-from webdata_nb.page.markdown.mathml import mathml_to_latex
+from webdata_nb.page.markdown.latex import clean_latex, mathml_to_latex
 from webdata_nb.service.workers.pool import CPU_SECONDS
 
 PARSER = MarkdownIt("commonmark").enable("table").use(dollarmath_plugin)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.service.scrape.pages import page_source
-from webdata_nb.page.scrape.formats.tables import MAX_CELL_CHARACTERS, MAX_CELLS, MAX_TABLES
 from webdata_nb.page.scrape.page import ConversionOptions, scrape
+from webdata_nb.page.scrape.tables import MAX_CELL_CHARACTERS, MAX_CELLS, MAX_TABLES
 
 
 def read_tables(page: str, *formats: str) -> list[dict[str, Any]]:

@@ -10,29 +10,112 @@ from webdata_nb.page.content.formulas import LATEX
 from webdata_nb.page.content.parser import HEADINGS, LISTS, PREFORMATTED, Element
 from webdata_nb.page.content.tables import (
     child_elements,
+    header_text,
     line_number_cells,
     read_table,
     table_rows,
 )
-from webdata_nb.page.markdown.code_blocks import write_code_block
-from webdata_nb.page.markdown.emphasis import Delimiter
+from webdata_nb.page.markdown.code_blocks import text_of_lines, write_code_block
 from webdata_nb.page.markdown.escaping import (
     BLOCK_SIGNS,
     BREAK,
     CODE_SPACE,
+    code_span,
     escape_block_sign,
     resolve_dollars,
     squeeze,
 )
-from webdata_nb.page.markdown.inline import InlineWriter, skip
-from webdata_nb.page.markdown.latex import clean_latex, display_formula
-from webdata_nb.page.markdown.mathml import mathml_to_latex
-from webdata_nb.page.markdown.tables import CellWriter, write_table
+from webdata_nb.page.markdown.inline import Delimiter, InlineWriter, skip
+from webdata_nb.page.markdown.latex import (
+    clean_latex,
+    display_formula,
+    mathml_to_latex,
+    without_bars,
+)
 
 if TYPE_CHECKING:
     from webdata_nb.page.content.links import AnchorTable, LinkResolver
+    from webdata_nb.page.content.page_content import PageContent
     from webdata_nb.page.content.tables import PageTable
     from webdata_nb.page.markdown.inline import End, Handler
+
+
+def write_table(table: PageTable, cells: CellWriter) -> str:
+    """Write a table; one without a header has an empty one, which Markdown requires."""
+    texts: dict[Element | None, str] = {None: ""}
+    for cell in table.cells():
+        if cell not in texts:
+            texts[cell] = cells.write(cell)
+    columns = table.width
+    header = [header_text([texts[cell] for cell in names]) for names in table.header]
+    header += [""] * (columns - len(header))
+    lines = [_line(header), f"|{' --- |' * columns}"]
+    lines += (_line([texts[cell] for cell in row]) for row in table.rows)
+    return "\n".join(lines)
+
+
+def _line(texts: list[str]) -> str:
+    return f"| {' | '.join(texts)} |"
+
+
+class CellWriter(InlineWriter):
+    """Writes the cells of a table, with breaks and lists as HTML."""
+
+    def write(self, element: Element) -> str:
+        """Write the content of a cell."""
+        text = super().write(element)
+        return text.replace("|", "\\|") if "|" in text else text
+
+    def _append_formula(self, latex: str, element: Element) -> None:
+        super()._append_formula(without_bars(latex) if "|" in latex else latex, element)
+
+    def _write_break(self, _: Element) -> None:
+        if self._pieces:
+            self._pieces.append("<br>")
+
+    def _write_preformatted(self, node: Element) -> End:
+        """Write the lines of code."""
+        lines = [line.rstrip() for line in text_of_lines(node).splitlines()]
+        for line in filter(None, lines):
+            self._write_break(node)
+            self._append_code(code_span(line))
+        return skip
+
+    def _open_row(self, row: Element) -> None:
+        """Begin a row of a table in the cell on a new line."""
+        self._write_break(row)
+
+    def _open_ul(self, _: Element) -> End:
+        self._pieces.append("<ul>")
+        return CellWriter._close_ul
+
+    def _close_ul(self) -> None:
+        self._pieces.append("</ul>")
+
+    def _open_ol(self, _: Element) -> End:
+        self._pieces.append("<ol>")
+        return CellWriter._close_ol
+
+    def _close_ol(self) -> None:
+        self._pieces.append("</ol>")
+
+    def _open_li(self, _: Element) -> End:
+        self._pieces.append("<li>")
+        return CellWriter._close_li
+
+    def _close_li(self) -> None:
+        self._pieces.append("</li>")
+
+    handlers: ClassVar[dict[str, Handler]] = {
+        **InlineWriter.handlers,
+        **dict.fromkeys(PREFORMATTED, _write_preformatted),
+        "br": _write_break,
+        "li": _open_li,
+        "ol": _open_ol,
+        "tr": _open_row,
+        "ul": _open_ul,
+    }
+
 
 MAX_NESTED_CONTAINERS: Final = 20
 """Maximum nesting of lists and quotations; deeper levels are not written."""
@@ -353,3 +436,27 @@ def _number(element: Element, attribute: str, default: int | None = None) -> int
     """Return the number in an attribute, if Markdown can write it."""
     match = _NUMBER.match(element.attr(attribute) or "")
     return int(match[1]) if match is not None else default
+
+
+_LINE_START: Final = re.compile(r"\n(?=[^\n])")
+# Text that continues the line of the mark; other blocks begin below it.
+_NO_PARAGRAPH: Final = re.compile(r"[-*+#]+\s|[>|]|```|~~~|\d+[.)]\s|\$\$|<")
+
+
+def write_with_footnotes(content: PageContent, links: LinkResolver) -> str:
+    """Write the content of a page as Markdown, its footnotes as definitions at the end."""
+    footnotes = content.footnotes
+    notes = footnotes.notes if footnotes is not None else {}
+    names = frozenset(notes)
+    if footnotes is not None:
+        footnotes.section.extract()
+    blocks = [MarkdownWriter(links, content.anchors, names).write(content.element)]
+    for name, note in notes.items():
+        # A link without text gets no label here: the table of labels would be built for each note.
+        blocks.append(_definition(name, MarkdownWriter(links, None, names).write(note)))
+    return "\n\n".join(filter(None, blocks))
+
+
+def _definition(name: str, text: str) -> str:
+    separator = "\n    " if _NO_PARAGRAPH.match(text) else " "
+    return f"[^{name}]:{separator}{_LINE_START.sub(chr(10) + '    ', text)}".rstrip()

@@ -1,15 +1,16 @@
-"""The result of scraping a page."""
+"""The result of scraping a page, and its JSON."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
+import orjson
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from webdata_nb.foreign_json import well_formed
 from webdata_nb.page.content.links import Outlink
 from webdata_nb.page.content.rights_declarations import MAX_DECLARATIONS, PageDeclaration
-from webdata_nb.page.scrape.plain_json import dumps
 
 MAX_TITLE_CHARS: Final = 20_000
 MAX_URL_CHARS: Final = 64 * 1024
@@ -91,3 +92,39 @@ class Scraped(Struct, frozen=True):
                 omitted[name] = "it nests too deeply"
         note = {"formats_omitted": omitted} if omitted else {}
         return encoded, {**self.metadata, **note}
+
+
+def dumps(value: Any) -> bytes:
+    """Return a value from a page as JSON.
+
+    orjson refuses two kinds of values that pages contain: lone surrogates, which become U+FFFD,
+    and integers beyond 64 bits, which become floats.
+
+    Raises
+    ------
+    TypeError
+        The value is nested too deeply, or is no JSON at all.
+    """
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        return orjson.dumps(_plain(value))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        return well_formed(value)
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        return _as_float(value)
+    if isinstance(value, dict):
+        return {_plain(str(name)): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _as_float(number: int) -> float | None:
+    try:
+        return float(number)
+    except OverflowError:
+        return None

@@ -21,8 +21,7 @@ from webdata_nb.page.content.page_source import ConversionOptions, PageSource
 from webdata_nb.page.extract.evidence.judgement import ValueEvidence
 from webdata_nb.page.extract.evidence.messages import EVIDENCE
 from webdata_nb.page.extract.structured import EXTRACTION, Extraction
-from webdata_nb.page.scrape.plain_json import dumps
-from webdata_nb.page.scrape.scraped import Scraped
+from webdata_nb.page.scrape.scraped import Scraped, dumps
 from webdata_nb.page.sitemap import SITEMAP_FORMAT, ParsedSitemap
 from webdata_nb.service.runtime.steps import Steps, run_to_completion
 
