@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from tests.api.receipts import receipt_of
+from tests.page.documents.test_pdf import drawn_pdf
 from tests.service.archives.warc_files import response, write_warc
-from tests.service.documents.test_pdf import drawn_pdf
 from tests.site.document import document, prose
 from tests.site.server import Site
 from webdata_nb.toolkit.api import connect, crawl_df, crawl_job, scrape_df

@@ -6,7 +6,7 @@ import pytest
 
 from tests.browser import png
 from tests.browser.conftest import POLICY, look_up
-from tests.service.scrape.pages import scrape_format
+from tests.page.pages import scrape_format
 from tests.site.server import Site
 from webdata_nb.demo.server import SampleSite
 from webdata_nb.page.errors import BadInput, ScrapeError

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from tests.page.pages import page_source
 from tests.requirements import require
-from tests.service.scrape.pages import page_source
 from webdata_nb.page.scrape.page import ConversionOptions, scrape
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from markdown_it import MarkdownIt
 
+from tests.page.pages import page_source
 from tests.requirements import require
-from tests.service.scrape.pages import page_source
 from webdata_nb.page.content.links import LinkResolver
 from webdata_nb.page.content.parser import Element, Node, parse, remove_all
 from webdata_nb.page.scrape.page import ConversionOptions, scrape

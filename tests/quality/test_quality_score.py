@@ -12,8 +12,8 @@ from typing import Final
 import pytest
 from pandas import Series
 
+from tests.page.pages import page_source
 from tests.requirements import require
-from tests.service.scrape.pages import page_source
 from webdata_nb.page.scrape.page import ConversionOptions, scrape
 
 FLOOR: Final = 0.5

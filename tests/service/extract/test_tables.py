@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.service.scrape.pages import page_source
+from tests.page.pages import page_source
 from webdata_nb.page.extract.structured import extract_structured
 from webdata_nb.page.scrape.page import ConversionOptions, scrape
 

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from tests.service.conftest import Api
-from tests.service.scrape.test_pool import workers
+from tests.service.workers.test_pool import workers
 from tests.site.graphs import link_tree
 from tests.site.server import Site
 from webdata_nb.contract.states import TERMINAL

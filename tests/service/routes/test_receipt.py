@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests.page.documents.test_pdf import drawn_pdf
 from tests.ports import free_port
 from tests.service.conftest import Api
-from tests.service.documents.test_pdf import drawn_pdf
 from tests.site.server import Site
 from webdata_nb.contract import outcomes
 from webdata_nb.contract.outcomes import low_confidence_kind

@@ -50,11 +50,18 @@ def audit_facts(
         `contract.replies.PageAudit` describes the fields. `anchors` and `rels` belong to the
         outlinks: a text for each, and the `rel` attributes that are not empty by the index.
     """
+    elements = page.elements_by_tag.get("title", ())
+    titles = (_cut(each.text) for each in elements if each.namespace is Namespace.HTML)
+    by_url: dict[str, str] = {}  # the `rel` of the first link to each page
+    for url, element in zip(anchors.pages, anchors.elements, strict=True):
+        if url is not None and url not in by_url:
+            by_url[url] = " ".join((element.attr("rel") or "").lower().split())
+    rels = ((index, by_url.get(link.url)) for index, link in enumerate(outlinks))
     return {
         "is_html": is_html,
         "bytes": len(page.source.body),
         "language": _language(page),
-        "titles": _titles(page),
+        "titles": list(islice(titles, MAX_DECLARED)),
         "h1s": _headings(page),
         **_metas(page),
         "x_robots": [_cut(value) for value in page.source.header("x-robots-tag")],
@@ -63,7 +70,7 @@ def audit_facts(
         "insecure": _insecure(page) if page.source.final_url.startswith("https:") else [],
         "structured_data_errors": _structured_data_errors(page.head.json_ld.texts),
         "anchors": _link_texts(anchors, outlinks),
-        "rels": _rels(anchors, outlinks),
+        "rels": {str(index): rel for index, rel in rels if rel},
     }
 
 
@@ -78,12 +85,6 @@ def _language(page: ParsedPage) -> str | None:
         if text := _cut(element.attr("lang") or (is_xml and element.attr("xml:lang")) or ""):
             return text
     return None
-
-
-def _titles(page: ParsedPage) -> list[str]:
-    elements = page.elements_by_tag.get("title", ())
-    titles = (_cut(each.text) for each in elements if each.namespace is Namespace.HTML)
-    return list(islice(titles, MAX_DECLARED))
 
 
 def _headings(page: ParsedPage) -> list[str]:
@@ -200,13 +201,3 @@ def _link_texts(anchors: AnchorTable, outlinks: Sequence[Outlink]) -> list[str]:
                 label = element.attr("aria-label") or element.attr("title") or ""
                 texts[url] = _cut(label)[:MAX_ANCHOR_TEXT_LENGTH]
     return list(texts.values())
-
-
-def _rels(anchors: AnchorTable, outlinks: Sequence[Outlink]) -> dict[str, str]:
-    """Return the `rel` of the first link to each outlink, if there is one, by its index."""
-    by_url: dict[str, str] = {}
-    for url, element in zip(anchors.pages, anchors.elements, strict=True):
-        if url is not None and url not in by_url:
-            by_url[url] = " ".join((element.attr("rel") or "").lower().split())
-    rels = ((index, by_url.get(link.url)) for index, link in enumerate(outlinks))
-    return {str(index): rel for index, rel in rels if rel}

@@ -158,13 +158,11 @@ def _move(note: Note, name: str) -> Element:
     _remove_mark(item, note.mark)
     for reference in note.references:
         if reference.parent is not None:
-            reference.replace_with(_reference(note.mark, name))
+            link = make_element(
+                "a", [Text(note.mark or name)], href=f"#fn-{name}", role="doc-noteref"
+            )
+            reference.replace_with(make_element("sup", [link], **{REFERENCE: name}))
     return item
-
-
-def _reference(mark: str, name: str) -> Element:
-    link = make_element("a", [Text(mark or name)], href=f"#fn-{name}", role="doc-noteref")
-    return make_element("sup", [link], **{REFERENCE: name})
 
 
 def _reference_ids(note: Note) -> Iterator[str]:
@@ -429,12 +427,8 @@ def _is_note(note: Note, target: Element, block: Element, text: str) -> bool:
         or (leading is not None and leading[0] == note.mark)
         or declares_reference(target)
         or declares_reference(block)
-        or _leads_back(block)
+        or any(is_back_link(link, link.text) for link in block.select("a[href]"))
     )
-
-
-def _leads_back(block: Element) -> bool:
-    return any(is_back_link(link, link.text) for link in block.select("a[href]"))
 
 
 def _is_at_start(target: Element, block: Element) -> bool:

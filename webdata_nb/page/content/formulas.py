@@ -94,16 +94,15 @@ def _replace_script(script: Element) -> None:
     if "mml" in kind:
         formula = parse(source).select_one("math")
     elif source and "asciimath" not in kind:
-        formula = formula_element(_without_cdata(source), display="display" in kind)
+        formula = formula_element(
+            re.sub(r"^(?:%\s*)?<!\[CDATA\[|(?:%\s*)?\]\]>$", "", source).strip(),
+            display="display" in kind,
+        )
     if formula is None or script.parent is None:
         return
     for rendered in list(_rendered_before(script)):
         rendered.decompose()
     script.replace_with(formula)
-
-
-def _without_cdata(source: str) -> str:
-    return re.sub(r"^(?:%\s*)?<!\[CDATA\[|(?:%\s*)?\]\]>$", "", source).strip()
 
 
 def _rendered_before(script: Element) -> Iterator[Element]:

@@ -120,7 +120,9 @@ def extract_main_content(document: Document, json_ld: JsonLd) -> MainContent:
     _remove_site_name(body)
     _remove_buttons(body)
     element_traits = _remove_page_chrome(body)
-    _mark_hidden(body, element_traits)
+    for element in body.select(_MAY_BE_HIDDEN):
+        if is_concealed(element):
+            element_traits[element] = element_traits.get(element, 0) | HIDDEN
     try:
         tree = BlockTree(body, element_traits)
     except TooManyBlocksError:
@@ -263,13 +265,6 @@ def _is_page_chrome(element: Element) -> bool:
     )
 
 
-def _mark_hidden(body: Element, element_traits: dict[Element, int]) -> None:
-    """Add the trait of hidden elements."""
-    for element in body.select(_MAY_BE_HIDDEN):
-        if is_concealed(element):
-            element_traits[element] = element_traits.get(element, 0) | HIDDEN
-
-
 def _ignore_prose_above(headline: TextRun | None, tree: BlockTree) -> None:
     """Do not count prose above the headline when enough follows it."""
     if headline is None:
@@ -336,14 +331,10 @@ def _prune(tree: BlockTree, region: Block) -> None:
             index = block.end
             continue
         if block.traits & HIDDEN:
-            _unhide(block.element)
+            for name in ("hidden", "style", "aria-hidden"):
+                if block.element.attr(name) is not None:
+                    del block.element.attrs[name]
         index += 1
-
-
-def _unhide(hidden: Element) -> None:
-    for name in ("hidden", "style", "aria-hidden"):
-        if hidden.attr(name) is not None:
-            del hidden.attrs[name]
 
 
 ContentRung: TypeAlias = Literal["article", "main", "full"]
@@ -399,7 +390,8 @@ def find_region(
     region = ContentRegion(tree.root, "full") if content_hidden else _main_region(tree, headline)
     body = find_body(tree, region.block, headline)
     if kind == "article":
-        is_article = _holds_article(body, region.block)
+        min_share = 0.25 if body.traits & ARTICLE_BODY else 0.6
+        is_article = body.prose > _MIN_BODY_PROSE and body.prose > min_share * region.block.prose
     else:
         is_article = kind == "other" and _is_undeclared_article(body, region.block)
     if not is_article:
@@ -450,11 +442,6 @@ def _outermost_articles(tree: BlockTree, top: Block) -> Iterable[Block]:
         if block.index >= skip:
             yield block
             skip = block.end
-
-
-def _holds_article(body: Block, region: Block) -> bool:
-    min_share = 0.25 if body.traits & ARTICLE_BODY else 0.6
-    return body.prose > _MIN_BODY_PROSE and body.prose > min_share * region.prose
 
 
 def _is_undeclared_article(body: Block, region: Block) -> bool:

@@ -46,7 +46,7 @@ def compute_sketch(sample: str) -> bytes:
 
     A text of less than two words has an empty sketch, which is similar to none.
     """
-    return _bottom_k(_words(sample))
+    return _bottom_k(sample.encode("utf-8", "replace").split())
 
 
 def compute_masked_sketch(sample: str) -> bytes:
@@ -71,10 +71,6 @@ def _shorten(text: str) -> str:
         text = f"{text[:_SAMPLE_LENGTH]}\n{text[-_SAMPLE_LENGTH:]}"
     text = _LINK_TARGET.sub("]", text)
     return _BARE_URL.sub("]", text) if "://" in text else text
-
-
-def _words(text: str) -> list[bytes]:
-    return text.encode("utf-8", "replace").split()
 
 
 def _bottom_k(words: list[bytes]) -> bytes:

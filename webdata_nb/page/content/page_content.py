@@ -13,7 +13,7 @@ from webdata_nb.page.content.hidden_elements import (
     remove_hidden_elements,
     reveal_panels,
 )
-from webdata_nb.page.content.links import AnchorTable, LinkResolver, read_anchors
+from webdata_nb.page.content.links import AnchorTable, read_anchors
 from webdata_nb.page.content.main_content import extract_main_content
 from webdata_nb.page.content.parser import (
     INDEXED,
@@ -101,14 +101,10 @@ def find_content(
     if document is page.document and rung == "page" and footnotes is None:  # already indexed
         content = PageContent(element, rung, page.elements_by_tag, page.anchors)
     else:
-        content = _index(element, rung, page.link_resolver)
+        elements_by_tag = group_by_tag(element, INDEXED)
+        anchors = read_anchors(elements_by_tag.get("a", ()), page.link_resolver)
+        content = PageContent(element, rung, elements_by_tag, anchors)
     return _clean(replace(content, is_fallback=is_fallback, footnotes=footnotes))
-
-
-def _index(element: Element, rung: str, link_resolver: LinkResolver) -> PageContent:
-    elements_by_tag = group_by_tag(element, INDEXED)
-    anchors = read_anchors(elements_by_tag.get("a", ()), link_resolver)
-    return PageContent(element, rung, elements_by_tag, anchors)
 
 
 def _clean(content: PageContent) -> PageContent:

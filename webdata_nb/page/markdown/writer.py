@@ -453,10 +453,7 @@ def write_with_footnotes(content: PageContent, links: LinkResolver) -> str:
     blocks = [MarkdownWriter(links, content.anchors, names).write(content.element)]
     for name, note in notes.items():
         # A link without text gets no label here: the table of labels would be built for each note.
-        blocks.append(_definition(name, MarkdownWriter(links, None, names).write(note)))
+        text = MarkdownWriter(links, None, names).write(note)
+        separator = "\n    " if _NO_PARAGRAPH.match(text) else " "
+        blocks.append(f"[^{name}]:{separator}{_LINE_START.sub(chr(10) + '    ', text)}".rstrip())
     return "\n\n".join(filter(None, blocks))
-
-
-def _definition(name: str, text: str) -> str:
-    separator = "\n    " if _NO_PARAGRAPH.match(text) else " "
-    return f"[^{name}]:{separator}{_LINE_START.sub(chr(10) + '    ', text)}".rstrip()

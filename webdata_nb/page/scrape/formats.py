@@ -117,12 +117,16 @@ def images(page: ParsedPage, content: PageContent) -> list[dict[str, Any]]:
         source = best_source(image)
         url = page.link_resolver[source] if source is not None else None
         if url is not None and url not in rows:
+            figure = image.closest("figure")
+            caption = figure.select_one("figcaption") if figure is not None else None
             rows[url] = {
                 "url": url,
                 "alt": collapse_whitespace(image.attr("alt") or "") or None,
                 "width": _pixels(image.attr("width")),
                 "height": _pixels(image.attr("height")),
-                "caption": _caption(image),
+                "caption": (
+                    text_of(caption)[:CAPTION_LIMIT] or None if caption is not None else None
+                ),
             }
     return list(rows.values())
 
@@ -130,12 +134,6 @@ def images(page: ParsedPage, content: PageContent) -> list[dict[str, Any]]:
 def _pixels(value: str | None) -> int | None:
     digits = (value or "").strip().lower().removesuffix("px")
     return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) <= 6 else None  # noqa: PLR2004 - no picture is a million pixels wide
-
-
-def _caption(image: Element) -> str | None:
-    figure = image.closest("figure")
-    caption = figure.select_one("figcaption") if figure is not None else None
-    return text_of(caption)[:CAPTION_LIMIT] or None if caption is not None else None
 
 
 def links(page: ParsedPage, content: PageContent) -> list[str]:

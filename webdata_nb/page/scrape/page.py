@@ -63,7 +63,9 @@ def scrape(source: PageSource, options: ConversionOptions, *, outlinks: bool = T
     """
     if options.formats == (SITEMAP_FORMAT,):
         return _scrape_sitemap(source.load_body())
-    _check_formats(options)
+    for name in options.formats:
+        if name not in PAGE_FORMATS and name not in CONTENT_FORMATS:
+            raise ScrapeError("parse", f"no such format: {name}")
     source = source.load_body()
     kind = detect_document_type(source)
     if kind == "html":
@@ -77,12 +79,6 @@ def _scrape_sitemap(source: PageSource) -> Scraped:
     """Return the entries of a sitemap as the only format."""
     listing = asdict(parse_sitemap(source.body))
     return Scraped(None, {SITEMAP_FORMAT: listing}, {}, {}, (), None, frozenset(), "", "")
-
-
-def _check_formats(options: ConversionOptions) -> None:
-    for name in options.formats:
-        if name not in PAGE_FORMATS and name not in CONTENT_FORMATS:
-            raise ScrapeError("parse", f"no such format: {name}")
 
 
 def _scrape_html(
