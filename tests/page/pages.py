@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from webdata_nb.page.errors import ScrapeError
 from webdata_nb.page.scrape.page import ConversionOptions, PageSource, Scraped, scrape
+from webdata_nb.service.workers.pool import PagePool
 
 URL = "http://site.test/dir/page.html"
 FETCHED_AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -22,6 +25,27 @@ def page_source(
     """Build a page source."""
     data = body if isinstance(body, bytes) else body.encode()
     return PageSource(url, url, 200, content_type, data, (), FETCHED_AT, headers)
+
+
+async def scrape_in_worker(
+    sources: Mapping[str, PageSource], options: ConversionOptions
+) -> dict[str, Scraped]:
+    """Scrape pages in a page worker, which ends those that exceed its limits.
+
+    Raises
+    ------
+    ScrapeError
+        For the first page that exceeds them, with its name as a note.
+    """
+    scraped = {}
+    async with PagePool(1) as pool:
+        for name, source in sources.items():
+            try:
+                scraped[name] = await pool.scrape(source, options)
+            except ScrapeError as error:
+                error.add_note(name)
+                raise
+    return scraped
 
 
 def scrape_page(body: str | bytes, *formats: str, **options: Any) -> Scraped:

@@ -18,14 +18,14 @@ def audit_of(
     return scrape(PageSource(url, url, 200, content_type, body.encode(), (), at), OPTIONS).audit
 
 
-def test_the_language_of_xhtml_counts_where_it_has_an_effect() -> None:
+def test_xml_lang_counts_only_in_xhtml() -> None:
     page = '<html xmlns="http://www.w3.org/1999/xhtml" xml:lang="en"><title>x</title></html>'
     assert audit_of(page)["language"] is None
     assert audit_of(page, content_type="application/xhtml+xml")["language"] == "en"
     assert audit_of('<html lang=" de "><title>x</title>')["language"] == "de"
 
 
-def test_what_a_page_with_tls_loads_without() -> None:
+def test_insecure_resources_are_listed_in_order() -> None:
     body = """<link rel=stylesheet href=http://b.test/s.css><link rel=next href=http://b.test/2>
 <img src=http://b.test/i.png><img src=http://b.test/i.png><img src=/own.png><img>
 <script src=//b.test/inherited.js></script><script>1</script>
@@ -46,7 +46,7 @@ def test_rel_is_that_of_the_first_link() -> None:
     assert facts["rels"] == {"1": "nofollow ugc"}
 
 
-def test_a_label_is_the_text_of_a_link_that_has_none() -> None:
+def test_aria_label_is_the_text_of_an_empty_link() -> None:
     """Such as a link with an icon alone; WCAG's technique ARIA8."""
     facts = audit_of(
         "<a href=/a aria-label=' On  GitHub '><svg></svg></a><a href=/b title=Next></a>"
@@ -65,7 +65,7 @@ def test_lists_are_bounded() -> None:
     assert len(facts["titles"][0]) == 500
 
 
-def test_a_page_that_declares_too_much_has_small_facts() -> None:
+def test_audit_facts_of_long_declarations_are_bounded() -> None:
     """A relative URL of few bytes becomes one of thousands by the page's base."""
     alternate = "<link rel=alternate hreflang=x href=b>"
     elements = f"{alternate}<meta name=description content=x><meta name=robots content=x><h1>x</h1>"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
 
-from tests.page.pages import WHOLE_PAGE, page_source
+from tests.page.pages import WHOLE_PAGE, page_source, scrape_in_worker
 from webdata_nb.page.scrape.page import ConversionOptions, scrape
-from webdata_nb.service.workers.pool import CPU_SECONDS
 
 PROSE = "<p>" + "The council met again and talked about many things at length. " * 5 + "</p>"
 
@@ -75,7 +73,7 @@ def test_dates_in_urls(path: str, published: str | None) -> None:
     assert found == (published, "url" if published else None)
 
 
-def test_the_url_decides_on_the_day_and_the_declaration_on_the_time() -> None:
+def test_url_gives_the_day_and_metadata_the_time() -> None:
     url = "http://site.test/2024/05/06/budget"
     same_day = '<meta property="article:published_time" content="2024-05-06T07:08:09Z">'
     assert dates_of(same_day, url)[0] == "2024-05-06T07:08:09+00:00"
@@ -105,7 +103,7 @@ def test_the_url_decides_on_the_day_and_the_declaration_on_the_time() -> None:
         ),
     ],
 )
-def test_a_time_in_utc_is_read_in_the_page_s_time_zone(
+def test_utc_times_are_moved_to_the_time_zone_of_the_page(
     other: str, published: str, source: str
 ) -> None:
     declared = '<meta property="article:published_time" content="2024-05-07T03:08:09Z">'
@@ -210,7 +208,9 @@ def test_pages_without_a_headline(body: str, source: str) -> None:
         (article("<p>6 May 2024</p>"), None, None),
     ],
 )
-def test_the_date_of_the_last_change(page: str, modified: str | None, source: str | None) -> None:
+def test_modified_date_comes_from_declarations_or_the_headline(
+    page: str, modified: str | None, source: str | None
+) -> None:
     found = scrape(page_source(page), WHOLE_PAGE).metadata
     assert found["modified"] == modified
     assert found["sources"].get("modified", ":").partition(":")[0] == (source or "")
@@ -236,9 +236,9 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_pages_take_linear_time(name: str) -> None:
-    page = page_source("<h1>Budget raised</h1>" + HOSTILE[name] * 20_000 + "<h1>x</h1>")
-    start = time.process_time()
-    scrape(page, ConversionOptions(formats=("raw_html",)))
-    assert time.process_time() - start < CPU_SECONDS
+async def test_hostile_pages_stay_within_worker_limits() -> None:
+    sources = {
+        name: page_source("<h1>Budget raised</h1>" + unit * 20_000 + "<h1>x</h1>")
+        for name, unit in HOSTILE.items()
+    }
+    await scrape_in_worker(sources, ConversionOptions(formats=("raw_html",)))

@@ -102,7 +102,7 @@ PICTURE = '<p><img src="/a.png" alt="A chart of tides"></p>'
         ('<meta http-equiv="refresh" content="9; url=b">', "refreshes to http://site.test/dir/b"),
     ],
 )
-def test_pages_without_words_say_why(body: str, reason: str | None) -> None:
+def test_wordless_pages_report_a_reason(body: str, reason: str | None) -> None:
     for options in ({}, {"only_main_content": True}, {"markdown_mode": "full"}):
         found = scrape_page(body, "markdown", **options).quality
         if reason is None:
@@ -111,7 +111,7 @@ def test_pages_without_words_say_why(body: str, reason: str | None) -> None:
             assert (found["low_confidence"], found["reason"]) == (True, reason)
 
 
-def test_content_that_is_a_small_part_says_so() -> None:
+def test_small_share_of_the_text_reports_low_confidence() -> None:
     rest = f"<div class=comments>{f'<div class=comment><p>{SENTENCE * 5}</p></div>' * 40}</div>"
     found = rate(f"{ARTICLE}<main><article><h1>Harbour</h1><p>{SENTENCE * 9}</p></article>{rest}")
     assert found["text_coverage"] < 0.1

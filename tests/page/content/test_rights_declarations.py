@@ -41,7 +41,7 @@ def licenses(count: int) -> str:
     )
 
 
-def test_a_meta_tag_counts_beside_any_number_of_licences() -> None:
+def test_meta_tags_are_read_beyond_the_licence_limit() -> None:
     assert (
         refusal(licenses(1000) + NOAI, "ai-train") == f'<meta name="robots" content="noai"> ({URL})'
     )
@@ -58,7 +58,7 @@ def test_a_meta_tag_counts_beside_any_number_of_licences() -> None:
         ),
     ],
 )
-def test_more_declarations_than_are_read_refuse(body: str) -> None:
+def test_declarations_beyond_the_limit_count_as_refusal(body: str) -> None:
     assert refusal(body, "search") == f"more declarations than are read ({URL})"
     assert len(declarations_of(body)) <= MAX_DECLARATIONS
 
@@ -71,5 +71,5 @@ def test_more_declarations_than_are_read_refuse(body: str) -> None:
         licenses(1) * (MAX_DECLARATIONS + 1),
     ],
 )
-def test_bounds_are_of_different_declarations_that_may_refuse(body: str) -> None:
+def test_repeated_or_permissive_declarations_do_not_count_toward_the_limit(body: str) -> None:
     assert refusal(body, "search") is None

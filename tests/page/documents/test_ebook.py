@@ -85,7 +85,7 @@ def test_protected_books_are_failures_but_obfuscated_fonts_are_not() -> None:
     assert raised.value.kind == "parse"
 
 
-def test_a_book_of_pictures_says_so() -> None:
+def test_picture_only_ebook_reports_low_confidence() -> None:
     pages = {"one.xhtml": chapter('<p><img src="a.png" alt="A scanned page"/></p>')}
     found = scrape_file(ebook_file(pages), "application/epub+zip").quality
     assert (found["low_confidence"], found["reason"]) == (True, "pictures only")

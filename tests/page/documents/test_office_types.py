@@ -47,7 +47,7 @@ def failure(body: bytes, content_type: str | None) -> tuple[str, str]:
         "application/epub+zip",
     ],
 )
-def test_content_decides_whatever_the_server_declares(content_type: str | None) -> None:
+def test_archive_members_decide_over_the_content_type(content_type: str | None) -> None:
     found = scrape_file(WORD, content_type)
     assert (found.formats["markdown"], found.metadata["rung"]) == ("x", "docx")
 
@@ -97,7 +97,7 @@ def test_types_of_archives(body: bytes, kind: str) -> None:
         (b"\x89PNG\r\n\x1a\n\x00", None, "unsupported_type", "binary"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_read_is_named(
+def test_unsupported_documents_fail_with_a_reason(
     body: bytes, content_type: str | None, kind: str, message: str
 ) -> None:
     found_kind, text = failure(body, content_type)
@@ -129,7 +129,9 @@ def test_encrypted_members_are_failures() -> None:
 
 
 @pytest.mark.parametrize("body", [WORD, ebook_file({}), open_file("text", ""), workbook("")])
-def test_without_the_extra_the_row_names_it(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_is_named_in_the_failure(
+    body: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "lxml", None)
     assert failure(body, None) == (
         "unsupported_type",

@@ -174,7 +174,7 @@ def letters(column: int) -> str:
     return name
 
 
-def test_large_workbooks_are_cut_off_and_say_so() -> None:
+def test_large_workbooks_are_truncated() -> None:
     row = f"<row>{'<c><v>1</v></c>' * 100}</row>"
     found = scrape_file(workbook(f"<sheetData>{row * 1001}</sheetData>"))
     assert found.formats["markdown"].count("| 1 ") == MAX_CELLS

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from tests.page.pages import scrape_markdown
-from webdata_nb.service.workers.pool import CPU_SECONDS
+from tests.page.pages import page_source, scrape_in_worker, scrape_markdown
+from webdata_nb.page.scrape.page import ConversionOptions
 
 PARSER = MarkdownIt("commonmark").enable("table")
 PROSE = "<p>" + "Words of the manual that explain the program in the block. " * 10 + "</p>"
@@ -140,7 +138,7 @@ def test_a_block_keeps_its_language_and_text(name: str, *, main: bool) -> None:
         ('<pre lang="python">x</pre>', "python"),
     ],
 )
-def test_names_of_languages(block: str, language: str) -> None:
+def test_class_names_give_the_language_of_code(block: str, language: str) -> None:
     assert blocks(scrape_markdown(block)) == [(language, "x")]
 
 
@@ -196,8 +194,6 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_code_costs_linear_time(name: str) -> None:
-    start = time.process_time()
-    scrape_markdown(HOSTILE[name])
-    assert time.process_time() - start < CPU_SECONDS
+async def test_hostile_code_stays_within_worker_limits() -> None:
+    sources = {name: page_source(body) for name, body in HOSTILE.items()}
+    await scrape_in_worker(sources, ConversionOptions(only_main_content=False))

@@ -39,12 +39,12 @@ def test_spans_are_expanded_over_rows_and_columns() -> None:
     ]
 
 
-def test_a_cell_stands_in_every_column_that_it_covers() -> None:
+def test_spanning_cells_are_repeated_in_each_column() -> None:
     table = "<table><tr><th>a<th>b<tr><td colspan=2>Section<tr><td>1<td>2</table>"
     assert rows(scrape_markdown(table))[2] == "| Section | Section |"
 
 
-def test_a_span_ends_with_its_section_and_rowspan_0_lasts_until_there() -> None:
+def test_rowspan_ends_with_its_table_section() -> None:
     table = (
         "<table><tbody><tr><td rowspan=0>x<td>1<tr><td>2</tbody>"
         "<tbody><tr><td>y<td>3</tbody></table>"
@@ -52,7 +52,7 @@ def test_a_span_ends_with_its_section_and_rowspan_0_lasts_until_there() -> None:
     assert rows(scrape_markdown(table))[2:] == ["| x | 1 |", "| x | 2 |", "| y | 3 |"]
 
 
-def test_cells_flow_around_those_that_reach_down() -> None:
+def test_cells_shift_right_of_rowspans() -> None:
     table = "<table><tr><td rowspan=2>a<td>b<td rowspan=3>c<tr><td>d<tr><td>e<td>f</table>"
     assert rows(scrape_markdown(table))[2:] == ["| a | b | c |", "| a | d | c |", "| e | f | c |"]
 
@@ -67,7 +67,7 @@ def test_rows_of_different_length_are_filled_up() -> None:
 
 
 @pytest.mark.parametrize("span", ["1000000000", "-1", "x", "", "٣", "1e3", "0"])
-def test_a_span_of_any_kind_leaves_a_table(span: str) -> None:
+def test_invalid_spans_still_give_a_table(span: str) -> None:
     table = f'<table><tr><td colspan="{span}" rowspan="{span}">a<td>b<tr><td>c<td>d</table>'
     assert "a" in rows(scrape_markdown(table))[2]
 
@@ -96,7 +96,7 @@ def test_line_breaks_in_a_row_set_paragraphs_apart(page: str, written: str) -> N
     assert scrape_markdown(page) == written
 
 
-def test_a_link_that_is_drawn_has_the_name_of_its_drawing() -> None:
+def test_svg_links_are_labelled_by_the_svg_title() -> None:
     drawn = "<a href=/x><svg><title>Home</title></svg></a>"
     assert scrape_markdown(drawn) == "[Home](http://site.test/x)"
     assert scrape_markdown(f"{drawn}<p>text") == "[Home](http://site.test/x)\n\ntext"
@@ -147,7 +147,7 @@ def test_a_code_block_of_sphinx_has_its_language_and_its_links_as_text() -> None
         ("<pre>x</pre>", ""),
     ],
 )
-def test_the_language_of_a_fence(block: str, language: str) -> None:
+def test_fences_name_the_declared_language(block: str, language: str) -> None:
     assert scrape_markdown(block).splitlines()[0] == f"```{language}"
 
 
@@ -177,17 +177,17 @@ def test_nested_lists_keep_their_levels_and_numbers() -> None:
         ("<ul><li>u<ol><li>a<li value=7>b</ol></ul>", "- u\n  1. a\n  2. b"),
     ],
 )
-def test_lists_are_lists_whatever_their_numbers_say(page: str, written: str) -> None:
+def test_ordered_list_start_numbers_are_written_or_replaced(page: str, written: str) -> None:
     assert scrape_markdown(page) == written
 
 
-def test_a_link_around_an_item_is_a_link_in_it() -> None:
+def test_link_around_a_list_item_moves_into_the_item() -> None:
     assert scrape_markdown("<ul><a href=/x><li>a</li></a><a href=/y><li>b</li></a></ul>") == (
         "- [a](http://site.test/x)\n- [b](http://site.test/y)"
     )
 
 
-def test_a_list_between_the_items_of_another_is_nested() -> None:
+def test_list_between_list_items_is_nested() -> None:
     assert scrape_markdown("<ul><li>a</li><ul><li>b</ul></ul>") == "- a\n  - b"
     assert scrape_markdown("<ul><ol><li>b</ol></ul>") == "- 1. b"
 
@@ -205,7 +205,7 @@ def test_links_and_pictures_are_absolute_also_by_base() -> None:
     )
 
 
-def test_a_link_that_cannot_be_opened_is_text() -> None:
+def test_links_with_unsupported_schemes_become_text() -> None:
     page = (
         '<a href="javascript:x()">js</a> <a href="http://[bad">bad</a> <a name="n">n</a>'
         ' <a href="mailto:a@site.test">mail</a> <a href="">here</a>'
@@ -215,7 +215,7 @@ def test_a_link_that_cannot_be_opened_is_text() -> None:
     )
 
 
-def test_a_link_without_text_has_its_label_or_goes() -> None:
+def test_links_without_text_use_their_label_or_are_dropped() -> None:
     page = '<p><a href="/f" aria-label="Find us"><i></i></a> <a href="/g"> </a>end</p>'
     assert scrape_markdown(page) == "[Find us](http://site.test/f) end"
 
@@ -272,7 +272,7 @@ def test_readings_stand_in_parentheses(ruby: str, text: str) -> None:
     assert scrape_markdown(f"<p>{ruby}</p>") == text
 
 
-def test_what_nobody_sees_is_left_out() -> None:
+def test_invisible_elements_are_left_out() -> None:
     page = (
         "<p>seen<span hidden>A</span><span style='DISPLAY : none'>B</span><svg><text>C</text></svg>"
         "<button>D</button><select><option>E</select><textarea>F</textarea><noscript>G</noscript>"
@@ -282,7 +282,7 @@ def test_what_nobody_sees_is_left_out() -> None:
     assert scrape_markdown(page) == "seen"
 
 
-def test_a_part_that_a_click_opens_stays() -> None:
+def test_collapsed_lists_and_sections_are_kept() -> None:
     items = "".join(f'<li><a href="/{n}">Part {n}</a></li>' for n in range(9))
     assert "Part 8" in scrape_markdown(f'<p>Page</p><ul style="display:none">{items}</ul>')
     assert "word" in scrape_markdown(f"<p>Page</p><div hidden>{'word ' * 40}</div>")
@@ -320,16 +320,16 @@ SHADOW = "<template shadowrootmode=open>"
         ("<div><template shadowrootmode=no>no</template>yes</div>", "yes"),
     ],
 )
-def test_a_declarative_shadow_root_is_read_where_it_is_shown(page: str, shown: str) -> None:
+def test_declarative_shadow_roots_are_flattened_into_their_host(page: str, shown: str) -> None:
     assert scrape_markdown(page) == shown
 
 
-def test_shadow_roots_without_end_are_read_to_some_depth() -> None:
+def test_nested_shadow_roots_are_read_to_a_limit() -> None:
     page = f"<div>{SHADOW}<p>word</p>" * 3000
     assert scrape_markdown(page).count("word") >= 10
 
 
-def test_marks_by_which_headings_are_linked_are_left_out() -> None:
+def test_permalink_signs_of_headings_are_left_out() -> None:
     page = (
         '<h2 id="a">One<a class="headerlink" href="#a">¶</a></h2>'
         '<h3><a href="#b"></a>Two <a href="#b">#</a></h3><p>see <a href="#a">#1</a></p>'
@@ -339,7 +339,7 @@ def test_marks_by_which_headings_are_linked_are_left_out() -> None:
     )
 
 
-def test_a_button_is_text_only_where_it_is_a_heading_of_its_own() -> None:
+def test_buttons_are_kept_only_as_headings() -> None:
     page = (
         "<h2><button>Question?</button></h2><h3>Title <button>Edit</button></h3><button>Go</button>"
     )
@@ -355,7 +355,7 @@ def test_a_task_list_keeps_its_boxes() -> None:
     assert scrape_markdown(page.replace("done", "<b>é</b> x")) == "- [x] **é** x\n- [ ] open"
 
 
-def test_a_box_that_opens_a_menu_is_no_task() -> None:
+def test_menu_checkboxes_are_not_task_items() -> None:
     assert scrape_markdown("<ul><li><input type=checkbox id=nav><a href='/m'>Menu</a></ul>") == (
         "- [Menu](http://site.test/m)"
     )
@@ -374,7 +374,7 @@ def test_a_box_that_opens_a_menu_is_no_task() -> None:
         "<table><tr><th>a<th><b>é|x</b><tr><td><i>ö</i> q<td>2</table>",
     ],
 )
-def test_emphasis_is_never_written_as_tags(html: str) -> None:
+def test_emphasis_is_written_without_html_tags(html: str) -> None:
     written = scrape_markdown(html)
     assert "<" not in written
     rendered = MarkdownIt("commonmark").enable("table").render(written)
@@ -503,7 +503,7 @@ def test_a_caption_may_hold_blocks() -> None:
 
 
 @pytest.mark.parametrize("tag", ["div", "blockquote", "ul><li", "span", "b", "q", "a href=x"])
-def test_elements_may_nest_without_end(tag: str) -> None:
+def test_deeply_nested_elements_are_written(tag: str) -> None:
     assert scrape_markdown(f"<{tag}>" * 50_000 + "x").strip('>-*" \n').startswith(("x", "[x]"))
 
 
@@ -527,7 +527,7 @@ def test_a_fragment_and_an_empty_page_are_pages() -> None:
     assert scrape_markdown("") == ""
 
 
-def test_a_single_row_of_lists_is_layout_whatever_empty_rows_stand_beside_it() -> None:
+def test_table_with_one_row_of_lists_is_layout() -> None:
     lists = "<tr><td><ul><li>a<li>b</ul><td>x"
     assert scrape_markdown(f"<table><tr></tr>{lists}</table>") == scrape_markdown(
         f"<table>{lists}</table>"
@@ -550,7 +550,7 @@ def test_cells_of_formulas_are_not_those_of_a_table() -> None:
         ("H<sub>2</sub>O", "H2O"),
     ],
 )
-def test_a_raised_number_does_not_change_the_one_before_it(html: str, markdown: str) -> None:
+def test_superscript_numbers_are_written_as_exponents(html: str, markdown: str) -> None:
     assert scrape_markdown(f"<p>{html}</p>") == markdown
 
 

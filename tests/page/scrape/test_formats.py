@@ -210,7 +210,7 @@ def test_unknown_format_is_rejected(name: str) -> None:
         scrape(page_source("<p>x"), ConversionOptions(("markdown", name)))
 
 
-def test_the_items_of_an_array_are_json_ld_like_others() -> None:
+def test_json_ld_arrays_are_flattened() -> None:
     block = '<script type="application/ld+json">%s</script>'
     page = block % '[{"name": "a"}, {"name": "b"}]' + block % '{"name": "c"}'
     assert [item["name"] for item in scrape_format(page, "structured_data")["json_ld"]] == [

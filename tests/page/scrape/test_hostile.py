@@ -82,7 +82,7 @@ HOSTILE = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("main", [False, True], ids=["page", "main"])
-async def test_each_is_a_row_within_a_page_s_limits(main: bool) -> None:
+async def test_hostile_pages_are_rows_within_worker_limits(main: bool) -> None:
     options = ConversionOptions(EVERY, only_main_content=main)
     async with PagePool(1) as pages:
         for name, body in HOSTILE.items():
@@ -92,7 +92,7 @@ async def test_each_is_a_row_within_a_page_s_limits(main: bool) -> None:
 
 
 @pytest.mark.slow
-async def test_a_list_of_links_without_end_is_given_whole() -> None:
+async def test_links_beyond_the_outlink_limit_stay_in_the_formats() -> None:
     body = numbered('<a href="/p@">t@</a> ', 100_001) + "<footer>the end</footer>"
     async with PagePool(1) as pages:
         scraped = await pages.scrape(page_source(body), ConversionOptions(("links", "markdown")))

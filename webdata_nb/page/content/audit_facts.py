@@ -57,6 +57,9 @@ def audit_facts(
         if url is not None and url not in by_url:
             by_url[url] = " ".join((element.attr("rel") or "").lower().split())
     rels = ((index, by_url.get(link.url)) for index, link in enumerate(outlinks))
+    images = page.elements_by_tag.get("img", ())
+    bare = [image for image in images if image.attr("alt") is None and not _is_hidden(image)]
+    sources = (image.attr("src") or "" for image in bare[:MAX_LISTED])
     return {
         "is_html": is_html,
         "bytes": len(page.source.body),
@@ -66,7 +69,9 @@ def audit_facts(
         **_metas(page),
         "x_robots": [_cut(value) for value in page.source.header("x-robots-tag")],
         **_head_links(page),
-        **_images(page),
+        "images": len(images),
+        "images_without_alt": len(bare),
+        "examples_without_alt": [page.link_resolver[src] or _cut(src) for src in sources],
         "insecure": _insecure(page) if page.source.final_url.startswith("https:") else [],
         "structured_data_errors": _structured_data_errors(page.head.json_ld.texts),
         "anchors": _link_texts(anchors, outlinks),
@@ -136,17 +141,6 @@ def _head_links(page: ParsedPage) -> dict[str, Any]:
         "canonicals": canonicals[:MAX_LISTED],
         "malformed_canonicals": malformed[:MAX_LISTED],
         "hreflang": hreflang,
-    }
-
-
-def _images(page: ParsedPage) -> dict[str, Any]:
-    images = page.elements_by_tag.get("img", ())
-    bare = [image for image in images if image.attr("alt") is None and not _is_hidden(image)]
-    sources = (image.attr("src") or "" for image in bare[:MAX_LISTED])
-    return {
-        "images": len(images),
-        "images_without_alt": len(bare),
-        "examples_without_alt": [page.link_resolver[src] or _cut(src) for src in sources],
     }
 
 

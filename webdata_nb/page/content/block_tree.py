@@ -154,7 +154,13 @@ class BlockTree:
         for run in self.all_text_runs:
             if run.words >= _MIN_SENTENCE_WORDS:
                 run.prose = _is_prose(run)
-        _set_subtree_ends(self.all_blocks)
+        for block in reversed(self.all_blocks):
+            parent = block.parent
+            if parent is not None:
+                if block.end > parent.end:  # noqa: PLR1730 - a call per block costs more
+                    parent.end = block.end
+                if block.has_h1:
+                    parent.has_h1 = True
         self._keep_all()
 
     def mark_data_tables(self) -> None:
@@ -341,16 +347,6 @@ def _is_plain_code(code: Element) -> bool:
         part = inner
     structure = _PRE_WITH_STRUCTURE if code.tag == "pre" else _CODE_WITH_STRUCTURE
     return code.select_one(structure) is None
-
-
-def _set_subtree_ends(blocks: list[Block]) -> None:
-    for block in reversed(blocks):
-        parent = block.parent
-        if parent is not None:
-            if block.end > parent.end:  # noqa: PLR1730 - a call per block costs more
-                parent.end = block.end
-            if block.has_h1:
-                parent.has_h1 = True
 
 
 def _is_prose(run: TextRun) -> bool:

@@ -200,7 +200,14 @@ def flatten_shadow_roots(document: Document) -> bool:
         if not templates:
             break
         for template, host in templates:
-            _flatten(template, host)
+            children_by_slot = _group_by_slot(template, host)
+            for content in children_of(template):
+                slots = group_by_tag(content, {"slot"}).get("slot", [])
+                for slot in slots:
+                    _fill(slot, children_by_slot.pop(slot.attr("name") or "", []))
+                for child in children_of(content):
+                    template.insert_before(child)
+            template.decompose()
     return bool(hosts)
 
 
@@ -219,18 +226,6 @@ def _find_shadow_roots(root: Element, hosts: set[Element]) -> list[tuple[Element
 
 def _may_host(element: Element) -> bool:
     return element.tag in _HOST_TAGS or "-" in element.tag
-
-
-def _flatten(template: Element, host: Element) -> None:
-    """Replace a template by its content and its slots by the children of the host."""
-    children_by_slot = _group_by_slot(template, host)
-    for content in children_of(template):
-        slots = group_by_tag(content, {"slot"}).get("slot", [])
-        for slot in slots:
-            _fill(slot, children_by_slot.pop(slot.attr("name") or "", []))
-        for child in children_of(content):
-            template.insert_before(child)
-    template.decompose()
 
 
 def _group_by_slot(template: Element, host: Element) -> dict[str, list[Node]]:

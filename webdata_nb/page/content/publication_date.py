@@ -154,7 +154,12 @@ class PageDates:
     def _undeclared(self) -> Iterator[PageDate]:
         """Return dates of sources that are less certain, the best first."""
         if self._visible:
-            yield from self._near_headline()
+            yield from _each(self._tree.in_microdata(), "microdata:datePublished")
+            if not self._tree.has_headline:
+                # Without the headline, the date next to the first heading may be that of today.
+                yield from self._in_metas(_DATE)
+            yield from (_page_date(each, "headline") for each in self._beside_headline)
+            yield from _each(self._tree.in_published_time(), "time")
         yield from self._in_metas(_DATE)
         yield from self._in_works("uploadDate", "dateCreated")
         yield from self._in_metas(_CREATED)
@@ -164,14 +169,6 @@ class PageDates:
         yield from self._declared_modified()
         if self._visible:
             yield from _each(self._tree.in_text, "text")
-
-    def _near_headline(self) -> Iterator[PageDate]:
-        yield from _each(self._tree.in_microdata(), "microdata:datePublished")
-        if not self._tree.has_headline:
-            # Without the headline, the date next to the first heading may be that of today.
-            yield from self._in_metas(_DATE)
-        yield from (_page_date(each, "headline") for each in self._beside_headline)
-        yield from _each(self._tree.in_published_time(), "time")
 
     @cached_property
     def _tree(self) -> VisibleDates:

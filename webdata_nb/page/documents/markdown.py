@@ -179,20 +179,16 @@ def _with_links(tokens: list[Token]) -> Iterator[Token]:
             links += (tag in {"<a ", "<a>", "<a\n"}) - (tag == "</a")
         links += (token.type == "link_open") - (token.type == "link_close")
         if token.type == "text" and links <= 0 and "://" in token.content:
-            yield from _split_text(token)
+            position, text = 0, token.content
+            for start, end in find_urls(text):
+                yield _text(text[position:start])
+                yield Token("link_open", "a", 1, attrs={"href": text[start:end]})
+                yield _text(text[start:end])
+                yield Token("link_close", "a", -1)
+                position = end
+            yield _text(text[position:])
         else:
             yield token
-
-
-def _split_text(token: Token) -> Iterator[Token]:
-    position, text = 0, token.content
-    for start, end in find_urls(text):
-        yield _text(text[position:start])
-        yield Token("link_open", "a", 1, attrs={"href": text[start:end]})
-        yield _text(text[start:end])
-        yield Token("link_close", "a", -1)
-        position = end
-    yield _text(text[position:])
 
 
 def _text(content: str) -> Token:

@@ -60,22 +60,24 @@ def convert_open_document(body: bytes) -> ConvertedDocument:
         `kind` is ``parse``: damaged, or encrypted.
     """
     archive = DocumentArchive(body)
-    _refuse_encryption(archive)
+    manifest = read_part(archive, "META-INF/manifest.xml")
+    if next(descendants(manifest, "encryption-data"), None) is not None:
+        raise ScrapeError("parse", "the document is encrypted with a password")
     content = read_part(archive, _CONTENT)
     if content is None:
         raise ScrapeError("parse", f"the document has no part {_CONTENT}")
     styles = OpenDocumentStyles(content, read_part(archive, "styles.xml"))
     text = TextReader(archive, styles)
     sheets = SheetReader(text)
-    body = next(
+    content_body = next(
         iter(children(child(content, "body"), "text", "spreadsheet", "presentation", "drawing")),
         None,
     )
     limit = OutputLimit()
-    blocks = _blocks(body, text, sheets)
+    blocks = _blocks(content_body, text, sheets)
     html = write_blocks(limit.take(blocks)) + text.write_notes()
     meta = child(read_part(archive, "meta.xml"), "meta")
-    metadata = _counts(body, meta)
+    metadata = _counts(content_body, meta)
     if limit.is_reached or sheets.is_truncated:
         metadata["truncated"] = True
     return ConvertedDocument(_properties(meta).to_html(html), metadata=metadata)
@@ -88,29 +90,26 @@ def _blocks(body: XmlElement | None, text: TextReader, sheets: SheetReader) -> I
             yield from sheets.blocks(table)
     elif kind in {"presentation", "drawing"}:
         for number, page in enumerate(children(body, "page"), 1):
-            yield from _slide(page, number, text)
+            shapes = [
+                shape
+                for shape in page.iterchildren()
+                if attribute(shape, "class") not in _FURNITURE and local_name(shape) != "notes"
+            ]
+            title = next((shape for shape in shapes if attribute(shape, "class") == "title"), None)
+            yield f"<h2>{escape(text_below(title) or f'Slide {number}')}</h2>"
+            for shape in shapes:
+                if shape is not title:
+                    yield from text.shape(shape)
+            notes = child(page, "notes")
+            frames = (
+                frame for frame in children(notes, "frame") if attribute(frame, "class") == "notes"
+            )
+            for frame in frames:
+                if text_below(frame):
+                    yield "<h3>Notes</h3>"
+                    yield from text.shape(frame)
     else:
         yield from text.blocks(body)
-
-
-def _slide(page: XmlElement, number: int, text: TextReader) -> Iterator[Block]:
-    """Yield a slide: its title, the texts of its shapes, and its notes."""
-    shapes = [
-        shape
-        for shape in page.iterchildren()
-        if attribute(shape, "class") not in _FURNITURE and local_name(shape) != "notes"
-    ]
-    title = next((shape for shape in shapes if attribute(shape, "class") == "title"), None)
-    yield f"<h2>{escape(text_below(title) or f'Slide {number}')}</h2>"
-    for shape in shapes:
-        if shape is not title:
-            yield from text.shape(shape)
-    notes = child(page, "notes")
-    frames = (frame for frame in children(notes, "frame") if attribute(frame, "class") == "notes")
-    for frame in frames:
-        if text_below(frame):
-            yield "<h3>Notes</h3>"
-            yield from text.shape(frame)
 
 
 def _counts(body: XmlElement | None, meta: XmlElement | None) -> dict[str, Any]:
@@ -132,12 +131,6 @@ def _properties(meta: XmlElement | None) -> DocumentProperties:
         created=text_below(child(meta, "creation-date")),
         modified=text_below(child(meta, "date")),
     )
-
-
-def _refuse_encryption(archive: DocumentArchive) -> None:
-    manifest = read_part(archive, "META-INF/manifest.xml")
-    if next(descendants(manifest, "encryption-data"), None) is not None:
-        raise ScrapeError("parse", "the document is encrypted with a password")
 
 
 class SheetReader:

@@ -266,7 +266,7 @@ class _Characters:
     """The edges and font sizes of the characters of a page. Lookups share their buffers."""
 
     def __init__(self, text: Any) -> None:
-        from pypdfium2 import raw  # type: ignore[import-untyped]  # noqa: PLC0415 - as in `convert_pdf`
+        from pypdfium2 import raw  # noqa: PLC0415 - as in `convert_pdf`
 
         self._text = text
         self._read_box, self._read_size = raw.FPDFText_GetCharBox, raw.FPDFText_GetFontSize
@@ -467,7 +467,7 @@ def _rulings(segments: list[_Segment]) -> tuple[list[_Ruling], list[_Ruling]]:
 
 def _segments(page: Any) -> Iterator[_Segment]:
     """Yield the straight lines of the paths of a page."""
-    from pypdfium2 import raw  # type: ignore[import-untyped]  # noqa: PLC0415 - as in `convert_pdf`
+    from pypdfium2 import raw  # noqa: PLC0415 - as in `convert_pdf`
 
     for number in range(min(MAX_OBJECTS, raw.FPDFPage_CountObjects(page))):
         path = raw.FPDFPage_GetObject(page, number)

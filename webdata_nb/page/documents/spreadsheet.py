@@ -273,19 +273,16 @@ class NumberFormats:
             decimals = min(len(match[1]), _DIGITS) if match is not None else 0
             return f"{value * 100:.{decimals}f}%"
         if kind != "number" and 0 <= value < _MAX_SERIAL:
-            return self._moment(value, kind)
+            if kind == "duration":
+                minutes, seconds = divmod(round(value * 86400), 60)
+                return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
+            if self._epoch is _EPOCH and value < _LEAP_BUG_DAY and kind != "time":
+                value += 1
+            moment = self._epoch + timedelta(seconds=round(value * 86400))
+            if kind == "time" or (value < 1 and kind != "date"):
+                return moment.strftime("%H:%M:%S")
+            return moment.date().isoformat() if kind == "date" else moment.isoformat(sep=" ")
         return _plain(text)
-
-    def _moment(self, serial: float, kind: NumberKind) -> str:
-        if kind == "duration":
-            minutes, seconds = divmod(round(serial * 86400), 60)
-            return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
-        if self._epoch is _EPOCH and serial < _LEAP_BUG_DAY and kind != "time":
-            serial += 1
-        moment = self._epoch + timedelta(seconds=round(serial * 86400))
-        if kind == "time" or (serial < 1 and kind != "date"):
-            return moment.strftime("%H:%M:%S")
-        return moment.date().isoformat() if kind == "date" else moment.isoformat(sep=" ")
 
 
 def number_kind(code: str) -> NumberKind:

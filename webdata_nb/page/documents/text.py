@@ -96,11 +96,6 @@ _URL_VALUE = re.compile(
 def convert_json(text: str, _url: str) -> ConvertedDocument:
     """Convert a JSON document, also JSON Lines or invalid JSON."""
     head = text[:MAX_CODE_CHARACTERS]
-    return convert_code(text, "json", head=_head(text), body=_link_values(head))
-
-
-def _head(text: str) -> str:
-    """Return the title and the description that an object declares about itself."""
     data = _parse(text)
     title = next(filter(None, (_line(data.get(key)) for key in ("title", "name"))), None)
     info = data.get("info")  # OpenAPI
@@ -110,7 +105,7 @@ def _head(text: str) -> str:
     parts = [f"<title>{escape(title)}</title>"] if title else []
     if description:
         parts.append(f'<meta name="description" content="{escape(description)}">')
-    return "".join(parts)
+    return convert_code(text, "json", head="".join(parts), body=_link_values(head))
 
 
 def _parse(text: str) -> dict[str, Any]:
