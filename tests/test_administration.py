@@ -145,6 +145,22 @@ def test_key_is_created_before_first_start(tmp_path: Path) -> None:
     assert (directory / "jobs.sqlite").stat().st_mode & 0o077 == 0
 
 
+def test_accounts_move_to_another_data_directory(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    old, new, file = (str(tmp_path / name) for name in ("old", "new", "accounts.json"))
+    key = shell.call("keys", "create", "--name", "ci", "--data-dir", old).stdout.strip()
+    exported = shell.call("keys", "export", "--data-dir", old, file)
+    assert "wrote 1 accounts" in exported.stderr
+    assert key not in Path(file).read_text("utf-8")
+    for added in (1, 0):
+        imported = shell.call("keys", "import", "--data-dir", new, file)
+        assert f"added {added} of 1 accounts" in imported.stderr
+    keys = [shell.call("keys", "list", "--data-dir", each).stdout for each in (old, new)]
+    assert keys[0] == keys[1]
+    again = shell.call("keys", "export", "--data-dir", new, file)
+    assert (again.returncode, "exists already" in again.stderr) == (1, True)
+
+
 def test_secrets_rotate_while_service_runs(team: TeamService) -> None:
     result = team.run("secrets", "rotate")
     assert (result.returncode, result.stdout) == (0, "")

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from tests.api.receipts import receipt_of
-from tests.service.documents.test_pdf import drawn_pdf
+from tests.page.documents.test_pdf import drawn_pdf
 from tests.site.document import document, prose
 from tests.site.server import Site
 from webdata_nb.toolkit.api import Session, connect, jobs_df, record, replay, scrape_df

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from webdata_nb.cli.commands import Commands, add_group, report
@@ -172,6 +173,12 @@ def _add_keys(group: Commands) -> None:
     topup = add_accounts_command(group, "topup", _top_up, text)
     topup.add_argument("--account", metavar="NAME", required=True, help="the account's name")
     topup.add_argument("credits", type=int, metavar="CREDITS")
+    text = "Write all accounts, hashes of keys and credits to a new file, for another database."
+    export = add_accounts_command(group, "export", _export_accounts, text)
+    export.add_argument("file", type=Path, metavar="FILE", help="a file that does not exist yet")
+    text = "Add the accounts, keys and credits of such a file; a second time changes nothing."
+    import_ = add_accounts_command(group, "import", _import_accounts, text, create=True)
+    import_.add_argument("file", type=Path, metavar="FILE", help="a file of `webdata keys export`")
 
 
 async def _create_key(accounts: AccountStore, args: argparse.Namespace) -> None:
@@ -242,6 +249,27 @@ async def _top_up(accounts: AccountStore, args: argparse.Namespace) -> None:
         raise InvalidArgument(f"CREDITS is a whole number from 1 to {MAX_CREDITS}")
     account = await accounts.top_up(args.account, args.credits, now=time.time())
     report(f"{args.account!r} has {account.balance.topup_left} credits that do not expire")
+
+
+async def _export_accounts(accounts: AccountStore, args: argparse.Namespace) -> None:
+    from webdata_nb.service.store.account_file import write_account_file
+
+    export = await accounts.export()
+    write_account_file(args.file, export)
+    report(f"wrote {len(export.accounts)} accounts to {args.file}, which only its owner can read")
+    if reserved := sum(len(account.reservations) for account in export.accounts):
+        report(
+            f"{reserved} jobs or calls are under way: the import gives their credits back, so stop "
+            "the service before you export"
+        )
+
+
+async def _import_accounts(accounts: AccountStore, args: argparse.Namespace) -> None:
+    from webdata_nb.service.store.account_file import read_account_file
+
+    export = read_account_file(args.file)
+    added = await accounts.import_accounts(export, now=time.time())
+    report(f"added {added} of {len(export.accounts)} accounts; the others were there already")
 
 
 # Output

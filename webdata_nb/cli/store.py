@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import argparse
 import functools
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webdata_nb.cli.commands import Commands, add_command, add_group, report
-from webdata_nb.cli.copy_progress import CopyProgressLines
-from webdata_nb.cli.data_dir import StorePlace, add_store_command, service_errors
-from webdata_nb.errors import InvalidArgument, WebdataError
+from webdata_nb.cli.data_dir import StorePlace, add_store_command
+from webdata_nb.errors import WebdataError
 
 if TYPE_CHECKING:
     from webdata_nb.service.store.backends import CheckResult
 
 # ruff: noqa: PLC0415 - a command imports what it needs: `webdata --help` must not wait for it
 
-_SQLITE: Final = "sqlite:"
-
 
 def add_commands(commands: Commands) -> None:
     """Add the commands `secrets` and `store`."""
     _add_secrets(add_group(commands, "secrets", "Manage the keys that encrypt jobs' secrets."))
-    _add_store(add_group(commands, "store", "Check or copy the database of a service."))
+    _add_store(add_group(commands, "store", "Check or back up the database of a service."))
 
 
 # Secrets
@@ -97,17 +92,6 @@ def _add_store(group: Commands) -> None:
     text = "Copy the database to a new file; the service may run meanwhile."
     backup = add_store_command(group, "backup", _back_up_store, text)
     backup.add_argument("file", type=Path, metavar="FILE", help="a file that does not exist yet")
-    text = "Copy the data of a stopped service to PostgreSQL, or continue a copy."
-    copy = add_command(group, "copy", _copy_store, text)
-    copy.add_argument("source", metavar="sqlite:DIR", help="data directory of the stopped service")
-    copy.add_argument(
-        "target", metavar="URL", help="empty database, postgresql://USER:PASSWORD@HOST/DATABASE"
-    )
-    copy.add_argument(
-        "--keep-unreadable",
-        action="store_true",
-        help="copy secrets as they are if their key is lost",
-    )
 
 
 def _check_store(place: StorePlace, args: argparse.Namespace) -> int:
@@ -149,95 +133,3 @@ def _back_up_store(place: StorePlace, args: argparse.Namespace) -> None:
     report(f"wrote {args.file}, {size} bytes")
     if (key_file := directory / KEY_FILE).exists():
         report(f"its encrypted values open with the key in {key_file}; store that file elsewhere")
-
-
-# Copy
-
-
-def _copy_store(args: argparse.Namespace) -> None:
-    from webdata_nb.service.settings import SECRET_KEY, secret_keys, team_store_url
-    from webdata_nb.service.store.backends import copy_store
-
-    with service_errors():
-        url, keys = team_store_url(args.target), secret_keys()
-        if url is None:
-            raise InvalidArgument(
-                "the target is a database such as postgresql://USER:PASSWORD@HOST/DATABASE"
-            )
-        if not keys:
-            raise InvalidArgument(
-                f"{SECRET_KEY} must have the key of the new service: `webdata secrets new-key` "
-                "prints one"
-            )
-        directory = _source_directory(args.source)
-        with _stopped_service(directory), CopyProgressLines() as progress:
-            checksums = copy_store(
-                directory,
-                url,
-                keys,
-                keep_unreadable=args.keep_unreadable,
-                on_progress=progress.show,
-            )
-    if checksums is None:
-        report("this copy was completed before; nothing was changed")
-        return
-    for table, checksum in checksums.items():
-        print(f"{table}: {checksum.row_count} rows, checksum {checksum.text}")
-    report(f"copied and verified; do not start a service on {directory} again without --store")
-    _report_files(directory)
-    _report_segments(directory)
-
-
-def _source_directory(source: str) -> Path:
-    from webdata_nb.service.store.backends import DATABASE_FILE
-
-    name = source.removeprefix(_SQLITE)
-    if name in {source, ""}:
-        raise InvalidArgument("the source is sqlite:DIR with the data directory of a service")
-    directory = Path(name).absolute()
-    if not (directory / DATABASE_FILE).exists():
-        raise WebdataError(f"no service has its data in {directory}")
-    return directory
-
-
-@contextmanager
-def _stopped_service(directory: Path) -> Iterator[None]:
-    """Keep services away from a data directory; raise if one runs on it."""
-    from webdata_nb import __version__
-    from webdata_nb.service.local_lifetime import DataDirInUse, LocalLifetime
-    from webdata_nb.service.store.backends import SCHEMA_VERSION
-
-    lifetime = LocalLifetime(directory, version=__version__, schema=SCHEMA_VERSION, managed=False)
-    try:
-        lifetime.acquire()
-    except DataDirInUse:
-        raise WebdataError(
-            f"a service runs on {directory}: stop it before its data is copied"
-        ) from None
-    try:
-        yield
-    finally:
-        lifetime.close()
-
-
-def _report_files(directory: Path) -> None:
-    """Say what stays behind."""
-    files = [path for path in (directory / "creatives").rglob("*") if path.is_file()]
-    if files:
-        report(
-            f"{len(files)} downloaded files of creatives stay in {directory / 'creatives'}: start "
-            f"the processes with --blobs {directory.as_uri()} to serve them until they expire"
-        )
-
-
-def _report_segments(directory: Path) -> None:
-    """Say that the copy points to the same files of stored pages."""
-    import asyncio
-
-    from webdata_nb.service.store.backends import read_segments
-
-    if segments := asyncio.run(read_segments(directory)):
-        report(
-            f"{len(segments)} files of stored pages stay where they are: start the processes with "
-            "the --blobs of the old service, and keep the old service off"
-        )

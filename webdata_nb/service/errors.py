@@ -36,8 +36,7 @@ Those that the reading of a page raises too are in `webdata_nb.page.errors`.
     ├── StoreForbidden          -    the role lacks rights in the store's database
     ├── OtherKey                -    the store's secrets are encrypted with another key
     ├── OtherSchema             -    another version wrote the database
-    ├── StoreCopyError          -    a store cannot be copied, or the copy differs
-    ├── UnfinishedCopy          -    the database is the target of a copy that is not complete
+    ├── AccountImportRefused    -    exported accounts do not fit the file or the database
     ├── NoSuchAccount           -    no such account or key (operator commands)
     ├── JobFailure              -    the whole job failed; the text becomes its `error`
     ├── JobStalled              -    an attempt made no progress; another attempt continues the job
@@ -238,12 +237,8 @@ class OtherSchema(ApplicationError):
     """A version with another schema wrote the database; the message says what to do."""
 
 
-class StoreCopyError(ApplicationError):
-    """A store cannot be copied, or its copy differs; the message says what to do."""
-
-
-class UnfinishedCopy(ApplicationError):
-    """The database is the target of a copy that is not complete; no service may use it."""
+class AccountImportRefused(ApplicationError):
+    """Exported accounts do not fit a file or a database; the message says why."""
 
 
 class JobFailure(ApplicationError):

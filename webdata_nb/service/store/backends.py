@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from webdata_nb.pacing.shared_pacing import IN_PROCESS, SharedPacing
-from webdata_nb.service.encryption import KEY_FILE, FixedKeys, KeyFile, SecretCipher
+from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.errors import MissingDriver
 from webdata_nb.service.store.segments import NO_SEGMENTS, SegmentContents, SegmentSource
 from webdata_nb.service.store.sql.accounts import AccountStore
@@ -26,23 +26,14 @@ from webdata_nb.service.store.sqlite.check import check_database
 from webdata_nb.service.store.sqlite.check import read_segments as read_sqlite_segments
 from webdata_nb.service.store.sqlite.database import SqliteDatabase
 from webdata_nb.service.store.sqlite.store import SqliteStore
-from webdata_nb.service.store.sqlite.table_source import SqliteTableSource
 from webdata_nb.service.store.sqlite.text_index import SqliteTextIndex
-from webdata_nb.service.store.table_copy import (
-    CopyProgress,
-    SecretConverter,
-    TableChecksum,
-    copy_tables,
-)
 
 __all__ = [
     "DATABASE_FILE",
     "SCHEMA_VERSION",
     "CheckResult",
-    "CopyProgress",
     "back_up_store",
     "check_store",
-    "copy_store",
     "open_accounts",
     "open_pacing",
     "open_store",
@@ -190,50 +181,3 @@ async def read_segments(data_dir: Path, url: str | None = None) -> list[SegmentC
 def back_up_store(data_dir: Path, target: Path) -> int:
     """Copy a data directory's store to a new file; return its bytes; see `back_up`."""
     return back_up(data_dir / DATABASE_FILE, target)
-
-
-def copy_store(
-    data_dir: Path,
-    url: str,
-    keys: tuple[str, ...],
-    *,
-    keep_unreadable: bool,
-    on_progress: Callable[[CopyProgress], None],
-) -> Mapping[str, TableChecksum] | None:
-    """Copy the store of a stopped service to an empty PostgreSQL database, or continue a copy.
-
-    Parameters
-    ----------
-    keys
-        The encryption keys of the setting. The first encrypts the copy. They and those of the
-        directory's key file decrypt.
-    keep_unreadable
-        Whether to copy secrets that no key decrypts as they are.
-
-    Returns
-    -------
-    mapping or None
-        The checksums by table, equal on both sides; None if the copy was complete before.
-
-    Raises
-    ------
-    StoreCopyError
-        The directory cannot be copied to this database; the message says why.
-    OtherSchema, OtherKey, StoreForbidden, StoreUnavailable, MissingDriver
-        One of both stores cannot be opened.
-    """
-    with _driver():
-        from webdata_nb.service.store.postgres.table_target import (  # noqa: PLC0415 - an extra
-            PostgresTableTarget,
-        )
-    source_keys = (*KeyFile(data_dir / KEY_FILE).read(), *keys)
-    secrets = SecretConverter(
-        SecretCipher(FixedKeys(source_keys)), SecretCipher(FixedKeys(keys)), keep_unreadable
-    )
-    path = data_dir / DATABASE_FILE
-    with PostgresTableTarget.open(url) as target, SqliteTableSource.open(path) as source:
-        secrets.check(source.secrets())
-        target.begin(source.id, source.tables(), secrets.target)
-        if target.is_finished:
-            return None
-        return copy_tables(source, target, secrets, on_progress)

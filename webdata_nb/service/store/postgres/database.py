@@ -40,7 +40,6 @@ from webdata_nb.service.store.postgres.transactions import (
 from webdata_nb.service.store.sql.applied import wait_applied
 from webdata_nb.service.store.sql.connection import Lane, SqlDatabase, Transaction
 from webdata_nb.service.store.sql.named_statements import SCHEMA_VERSION, check_schema
-from webdata_nb.service.store.sql.unfinished_copy import COPY_TARGET, check_finished
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -215,7 +214,6 @@ class PostgresDatabase(SqlDatabase):
                 check_version(connection)
                 check_signals(self._connect)
                 open_schema(connection, self._schema)
-                _check_copy(connection)
             self._pool.open(wait=True, timeout=POOL_WAIT_S)
             with self._pool.connection() as connection:
                 self._clock.synchronize(connection)
@@ -287,12 +285,6 @@ def open_schema(connection: psycopg.Connection[Any], schema: str | None = None) 
         _create_schema(connection, schema)
     except (errors.InsufficientPrivilege, errors.InvalidSchemaName) as error:
         raise StoreForbidden(_missing_rights(connection)) from error
-
-
-def _check_copy(connection: psycopg.Connection[Any]) -> None:
-    query = "SELECT value FROM setting WHERE name = %s"
-    for row in connection.execute(query, [COPY_TARGET]):
-        check_finished(row[0])
 
 
 def _missing_rights(connection: psycopg.Connection[Any]) -> str:

@@ -9,12 +9,11 @@ from typing import Any, Final
 import psycopg
 from psycopg import sql
 
-from webdata_nb.service.errors import OtherSchema, StoreForbidden, StoreUnavailable, UnfinishedCopy
+from webdata_nb.service.errors import OtherSchema, StoreForbidden, StoreUnavailable
 from webdata_nb.service.store.postgres.connections import CONNECTION, CONNECTIONS_PER_PROCESS
 from webdata_nb.service.store.postgres.errors import translated
 from webdata_nb.service.store.sql.consistency import CheckResult
 from webdata_nb.service.store.sql.named_statements import SCHEMA_VERSION, check_schema
-from webdata_nb.service.store.sql.unfinished_copy import COPY_TARGET, check_finished
 
 Connection = psycopg.Connection[Any]
 
@@ -176,18 +175,8 @@ def _check_schema(connection: Connection) -> CheckResult:
         check_schema(present, ANOTHER)
     except OtherSchema as error:
         return CheckResult("schema", (str(error),))
-    return CheckResult("schema", _copy_problems(connection), _schema_detail(present))
+    return CheckResult("schema", detail=_schema_detail(present))
 
 
 def _schema_detail(version: int) -> str:
     return f"version {version}"
-
-
-def _copy_problems(connection: Connection) -> tuple[str, ...]:
-    rows = connection.execute("SELECT value FROM setting WHERE name = %s", [COPY_TARGET])
-    try:
-        for row in rows:
-            check_finished(row[0])
-    except UnfinishedCopy as error:
-        return (str(error),)
-    return ()

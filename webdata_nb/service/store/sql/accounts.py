@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+from pydantic import BaseModel
 
 from webdata_nb.service.credits import ledger
 from webdata_nb.service.credits.ledger import LedgerLine
 from webdata_nb.service.credits.plans import LOCAL_TERMS, Terms
 from webdata_nb.service.credits.weights import Charge
-from webdata_nb.service.errors import NoSuchAccount
+from webdata_nb.service.errors import AccountImportRefused, NoSuchAccount
 from webdata_nb.service.observability.logs import Caller
+from webdata_nb.service.store.account_file import (
+    AccountExport,
+    ExportedAccount,
+    ExportedKey,
+    ExportedLine,
+    ExportedReservation,
+)
 from webdata_nb.service.store.account_records import (
     Account,
     AccountUsage,
@@ -21,7 +30,12 @@ from webdata_nb.service.store.account_records import (
 from webdata_nb.service.store.sql.connection import SqlDatabase, SqlRow, Transaction
 from webdata_nb.service.store.sql.credit_reservations import LockedCredits, account_of_row
 
+R = TypeVar("R", bound=BaseModel)
 MAX_CACHED_KEYS: Final = 1024
+_ACCOUNT_COLUMNS: Final = (
+    *("id", "name", "created_at", "plan", "monthly", "concurrency"),
+    *("monthly_left", "topup_left", "period_start"),
+)
 
 
 class AccountStore:
@@ -229,6 +243,98 @@ class AccountStore:
             )
             for row in await self._database.read("ledger", account_id=account_id)
         ]
+
+    async def export(self) -> AccountExport:
+        """Return all accounts with their keys and ledgers, as of one moment."""
+        return await self._database.query(_export)
+
+    async def import_accounts(self, export: AccountExport, *, now: float) -> int:
+        """Add exported accounts and keys, all or none; return how many accounts are new.
+
+        An account that was imported before stays as it is, with what it has used since; keys that
+        it lacks are added. Credits that jobs and calls had reserved are given back: those stay in
+        the other store.
+
+        Raises
+        ------
+        AccountImportRefused
+            The database has another account or key of a name or an id, or the account of an
+            earlier state.
+        """
+
+        def change(transaction: Transaction) -> int:
+            return sum(_import(transaction, account, now) for account in export.accounts)
+
+        return await self._database.change(change)
+
+
+def _export(transaction: Transaction) -> AccountExport:
+    keys = transaction.rows("all_keys")
+    accounts = []
+    for row in transaction.rows("accounts"):
+        owner = {"account_id": row["id"]}
+        accounts.append(
+            ExportedAccount(
+                **{name: row[name] for name in _ACCOUNT_COLUMNS},
+                keys=[_record(ExportedKey, key) for key in keys if key["account_id"] == row["id"]],
+                ledger=[
+                    _record(ExportedLine, each) for each in transaction.rows("ledger", **owner)
+                ],
+                reservations=[
+                    _record(ExportedReservation, each)
+                    for each in transaction.rows("reservations", **owner)
+                ],
+            )
+        )
+    return AccountExport(accounts=accounts)
+
+
+def _record(kind: type[R], row: SqlRow) -> R:
+    return kind(**{name: row[name] for name in kind.model_fields})
+
+
+def _import(transaction: Transaction, account: ExportedAccount, now: float) -> bool:
+    """Add an account and its keys; return whether the account is new."""
+    present = transaction.rows("account_with", id=account.id, name=account.name)
+    if not present:
+        values = {name: getattr(account, name) for name in _ACCOUNT_COLUMNS}
+        transaction.send("import_account", **values, lines=len(account.ledger))
+        for each in account.ledger:
+            transaction.send("add_ledger_line", account_id=account.id, **each.model_dump())
+        held = [each.model_dump() for each in account.reservations]
+        LockedCredits.lock(transaction, account.id, now).charge(held, ())
+    else:
+        _check_same(transaction, account, present)
+    for key in account.keys:
+        _import_key(transaction, account, key)
+    return not present
+
+
+def _check_same(
+    transaction: Transaction, account: ExportedAccount, present: Sequence[SqlRow]
+) -> None:
+    """Raise `AccountImportRefused` unless an account was imported from this state of it."""
+    if [(row["id"], row["created_at"]) for row in present] != [(account.id, account.created_at)]:
+        raise AccountImportRefused(
+            f"the database has another account named {account.name!r}, or of its id: import into a "
+            "database without accounts"
+        )
+    stored = transaction.rows("ledger", account_id=account.id)[: len(account.ledger)]
+    if [_record(ExportedLine, row) for row in stored] != account.ledger:
+        raise AccountImportRefused(
+            f"the database has the account {account.name!r} with other credits than the file: "
+            "credits of two states are not merged"
+        )
+
+
+def _import_key(transaction: Transaction, account: ExportedAccount, key: ExportedKey) -> None:
+    present = transaction.rows("key_with_hash", id=key.id, hash=key.hash)
+    if not present:
+        transaction.send("import_key", account_id=account.id, **key.model_dump())
+    elif [(row["id"], row["account_id"], row["hash"]) for row in present] != [
+        (key.id, account.id, key.hash)
+    ]:
+        raise AccountImportRefused(f"the database has another key of the id or hash of {key.id}")
 
 
 def _load_account(transaction: Transaction, name: str, now: float) -> Account:

@@ -34,3 +34,25 @@ SELECT * FROM api_key WHERE id = :id;
 -- name: end_key
 -- A key ends once, at the earliest of the times given.
 UPDATE api_key SET revoked_at = :at WHERE id = :id AND (revoked_at IS NULL OR revoked_at > :at);
+
+-- name: all_keys
+SELECT * FROM api_key ORDER BY created_at, id;
+
+-- name: key_with_hash
+SELECT * FROM api_key WHERE id = :id OR hash = :hash;
+
+-- name: account_with
+-- The accounts that an imported one could be, or collide with.
+SELECT * FROM account WHERE id = :id OR name = :name;
+
+-- name: import_account
+INSERT INTO account (
+  id, name, created_at, plan, monthly, concurrency, monthly_left, topup_left, period_start, lines
+) VALUES (
+  :id, :name, :created_at, :plan, :monthly, :concurrency, :monthly_left, :topup_left, :period_start,
+  :lines
+);
+
+-- name: import_key
+INSERT INTO api_key (id, account_id, name, hash, created_at, revoked_at)
+VALUES (:id, :account_id, :name, :hash, :created_at, :revoked_at);

@@ -64,3 +64,7 @@ GROUP BY platform, operation ORDER BY platform, operation;
 -- name: ledger
 -- An account's ledger in order; its sums are the balance.
 SELECT * FROM ledger WHERE account_id = :account_id ORDER BY line;
+
+-- name: reservations
+-- All reservations of an account, of jobs and of calls.
+SELECT * FROM hold WHERE account_id = :account_id ORDER BY id;
