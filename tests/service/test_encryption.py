@@ -22,7 +22,7 @@ from webdata_nb.contract.paths import LEASE_HEADER
 from webdata_nb.service.encryption import FixedKeys, KeyFile, SecretCipher, check_keys, new_key
 from webdata_nb.service.errors import UnreadableSecrets
 from webdata_nb.service.settings import InvalidSetting, secret_keys
-from webdata_nb.service.store.sql.sealed_fields import merge_secrets, split_secrets
+from webdata_nb.service.store.sql.job_rows import merge_secrets, split_secrets
 from webdata_nb.service.store.sqlite.store import SqliteStore
 
 CANARIES = ("canary-header", "canary-cookie", "canary-webhook", "canary-key", "canary-proxy")

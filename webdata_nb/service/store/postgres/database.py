@@ -22,11 +22,16 @@ from psycopg.types.numeric import IntLoader
 from webdata_nb.pacing.retry_policies import TRANSACTION
 from webdata_nb.service.errors import StoreForbidden
 from webdata_nb.service.store.postgres.clock import ServerClock
-from webdata_nb.service.store.postgres.connections import CONNECTION, POOL_SIZE, READERS
 from webdata_nb.service.store.postgres.dialect import postgres_schema
 from webdata_nb.service.store.postgres.errors import is_retryable, translated
 from webdata_nb.service.store.postgres.lanes import OrderedLanes
-from webdata_nb.service.store.postgres.pool import POOL_WAIT_S, FailFastPool
+from webdata_nb.service.store.postgres.pool import (
+    CONNECTION,
+    POOL_SIZE,
+    POOL_WAIT_S,
+    READERS,
+    FailFastPool,
+)
 from webdata_nb.service.store.postgres.server_check import ANOTHER, check_signals, check_version
 from webdata_nb.service.store.postgres.signals import Signals
 from webdata_nb.service.store.postgres.transactions import (
@@ -37,8 +42,7 @@ from webdata_nb.service.store.postgres.transactions import (
     apply_changes,
     transaction_block,
 )
-from webdata_nb.service.store.sql.applied import wait_applied
-from webdata_nb.service.store.sql.connection import Lane, SqlDatabase, Transaction
+from webdata_nb.service.store.sql.connection import Lane, SqlDatabase, Transaction, wait_applied
 from webdata_nb.service.store.sql.named_statements import SCHEMA_VERSION, check_schema
 
 S = TypeVar("S")

@@ -7,8 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
-from webdata_nb.service.store.sql.applied import wait_applied
-from webdata_nb.service.store.sql.connection import Lane
+from webdata_nb.service.store.sql.connection import Lane, wait_applied
 
 Change = TypeVar("Change")
 _MAX_GROUP: Final = 32

@@ -15,6 +15,7 @@ import orjson
 
 from webdata_nb.contract.replies import Receipt
 from webdata_nb.contract.states import JobStatus
+from webdata_nb.service.credits import tariff
 from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.errors import LeaseLost, MissingRows
 from webdata_nb.service.store.records import (
@@ -23,11 +24,16 @@ from webdata_nb.service.store.records import (
     JobSnapshot,
     JournalEntry,
     Lease,
+    LegEnd,
     UrlOutcome,
 )
 from webdata_nb.service.store.sql.connection import SqlRow, Transaction
 from webdata_nb.service.store.sql.contents import delete_unused
-from webdata_nb.service.store.sql.credit_reservations import settle_job, settlement_statements
+from webdata_nb.service.store.sql.credit_reservations import (
+    LockedCredits,
+    settle_job,
+    settlement_statements,
+)
 from webdata_nb.service.store.sql.job_rows import job_of_row, lease_values
 from webdata_nb.service.store.sql.outbox import add_end_delivery, add_page_deliveries
 from webdata_nb.service.store.sql.receipts import receipt_counts
@@ -323,3 +329,45 @@ def _entry_values(job_id: str, entry: JournalEntry) -> dict[str, Any]:
 def _json(value: object) -> str:
     """Return values as one JSON text: a set of rows in one parameter on both databases."""
     return orjson.dumps(value).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class LegChange:
+    """A change that ends a leg behind the fence of its lease, and begins the next one."""
+
+    lease: Lease
+    leg_end: LegEnd
+    now: float
+
+    def __call__(self, transaction: Transaction) -> bool:
+        """Return whether the lease continues."""
+        job_id, leg_end = self.lease.job_id, self.leg_end
+        batch = CommitBatch(pinned_files=leg_end.pinned_files)
+        write_batches(transaction, self.lease, [batch])
+        transaction.send(
+            "put_leg_record",
+            job_id=job_id,
+            next_ordinal=leg_end.next_ordinal,
+            record=leg_end.record,
+        )
+        if leg_end.is_whole:
+            transaction.send(
+                "delete_earlier_leg_records", job_id=job_id, next_ordinal=leg_end.next_ordinal
+            )
+        credits_, reserved = self._settle(transaction)
+        values = {**lease_values(self.lease), "now": self.now}
+        rows = transaction.rows("end_leg", **values, credits=credits_, reserved=reserved)
+        if not rows:
+            raise LeaseLost(job_id)
+        return JobStatus(rows[0]["state"]) is JobStatus.RUNNING
+
+    def _settle(self, transaction: Transaction) -> tuple[int, int | None]:
+        """Charge for the leg and reserve the next one; return the credits of both."""
+        job_id = self.lease.job_id
+        charged_rows, [account_row], ended = transaction.rows_of_each(settlement_statements(job_id))
+        row_counts = {row["charged"]: row["n"] for row in charged_rows}
+        charges = tariff.final_charges("crawl", JobStatus.RUNNING, row_counts, any_row=True)
+        account = LockedCredits(transaction, account_row, self.now)
+        account.charge(ended, charges)
+        reserved = account.reserve(job_id, self.leg_end.max_charges, is_renewal=True)
+        return sum(charge.credits for charge in charges), reserved

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -116,3 +117,18 @@ class SqlDatabase(Protocol):
 
     async def return_space(self) -> None:
         """Return free space of the database's files to the file system, in slices."""
+
+
+async def wait_applied(change: asyncio.Future[T]) -> T:
+    """Return the value of a change; a cancellation ends the wait, not the change."""
+    try:
+        return await asyncio.shield(change)
+    except asyncio.CancelledError:
+        change.add_done_callback(_mark_retrieved)
+        raise
+
+
+def _mark_retrieved(change: asyncio.Future[T]) -> None:
+    """Keep asyncio from logging the error of a change whose caller was cancelled."""
+    if not change.cancelled():
+        change.exception()

@@ -11,7 +11,6 @@ import orjson
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.errors import LeaseLost
-from webdata_nb.service.store.fair_share import fair_share
 from webdata_nb.service.store.page_contents import (
     LARGE_BYTES,
     DamagedContent,
@@ -39,7 +38,7 @@ from webdata_nb.service.store.records import (
     WholeEntry,
 )
 from webdata_nb.service.store.segments import SegmentSource
-from webdata_nb.service.store.sql.batches import BatchCommit, JobFinish
+from webdata_nb.service.store.sql.batches import BatchCommit, JobFinish, LegChange
 from webdata_nb.service.store.sql.connection import (
     Lane,
     NamedStatement,
@@ -49,7 +48,6 @@ from webdata_nb.service.store.sql.connection import (
 )
 from webdata_nb.service.store.sql.contents import ContentReader, stored_row
 from webdata_nb.service.store.sql.job_rows import job_of_row, lease_values
-from webdata_nb.service.store.sql.leg_end import LegChange
 from webdata_nb.service.store.sql.outbox import has_page_events
 
 log = logging.getLogger(__name__)
@@ -356,3 +354,32 @@ def _fair_share(transaction: Transaction, worker: str, now: float) -> int | None
         return None
     share = fair_share(replicas[0]["active_jobs"], [row["slots"] for row in replicas])
     return share if share < own_slots else None
+
+
+def fair_share(active_jobs: int, slots: Sequence[int]) -> int:
+    """Return how many jobs a replica may run at most, within its own slots.
+
+    It is the smallest number with which the replicas together run all active jobs, so that none
+    has more while another one waits for work.
+
+    Parameters
+    ----------
+    active_jobs
+        The jobs that wait or run.
+    slots
+        The slots of each replica.
+
+    Examples
+    --------
+    >>> fair_share(10, [16, 16])
+    5
+    >>> fair_share(10, [16, 2])
+    8
+    >>> fair_share(100, [16, 16])
+    16
+    """
+    most = max(slots)
+    for share in range(1, most):
+        if sum(min(count, share) for count in slots) >= active_jobs:
+            return share
+    return most

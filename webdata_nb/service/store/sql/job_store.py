@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
 
 import orjson
 
 from webdata_nb.contract.replies import Receipt
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.encryption import SecretCipher
-from webdata_nb.service.errors import InvalidJobState, NoSuchJob
+from webdata_nb.service.errors import IdempotencyConflict, InvalidJobState, NoSuchJob
 from webdata_nb.service.store.page_contents import DamagedContent, row_of, source_json
 from webdata_nb.service.store.records import (
+    IDEMPOTENCY_S,
     IdempotencyKey,
     JobRecord,
     JobSnapshot,
@@ -31,11 +34,11 @@ from webdata_nb.service.store.sql.contents import ContentReader, stored_row
 from webdata_nb.service.store.sql.credit_reservations import LockedCredits, settlement_statements
 from webdata_nb.service.store.sql.job_queue import QUEUE_LANE
 from webdata_nb.service.store.sql.job_rows import (
+    accepted_job,
     job_of_row,
     load_job,
     new_job_values,
 )
-from webdata_nb.service.store.sql.job_start import add_job, remember_key, replayed_id
 from webdata_nb.service.store.sql.receipts import ReceiptReader, read_receipt
 
 NEWEST: Final = (float("inf"), "\U0010ffff")
@@ -243,3 +246,53 @@ def _readable_source(page: StoredRow) -> StoredSource:
 
 def _row_with_page(row: SqlRow) -> StoredRow:
     return stored_row(row, page=row["page"])
+
+
+def add_job(
+    transaction: Transaction,
+    account_credits: LockedCredits,
+    job: NewJob,
+    values: Mapping[str, Any],
+    now: float,
+) -> JobRecord:
+    """Reserve the credits of a job and add it; `values` are those of `new_job_values`."""
+    reserved = account_credits.reserve(job.id, job.max_charges)
+    reservation: dict[str, Any] = {"reserved": reserved, "unlimited": reserved is None}
+    transaction.send("add_job", **values, **reservation)
+    return replace(accepted_job(job, now), **reservation)
+
+
+def replayed_id(
+    transaction: Transaction, account_id: str, key: IdempotencyKey, now: float
+) -> str | None:
+    """Return the id that the same key started within its day."""
+    row = transaction.row(
+        "idempotent",
+        account_id=account_id,
+        key=key_digest(account_id, key.key),
+        since=now - IDEMPOTENCY_S,
+    )
+    if row is None:
+        return None
+    if row["fingerprint"] != key.fingerprint:
+        raise IdempotencyConflict("this Idempotency-Key was used with another body; send a new key")
+    return str(row["job_id"])
+
+
+def key_digest(account_id: str, key: str) -> str:
+    """Return what is stored of a key, which callers may have built from their own data."""
+    return hashlib.sha256(f"{account_id}\0{key}".encode()).hexdigest()
+
+
+def remember_key(
+    transaction: Transaction, account_id: str, key: IdempotencyKey, started_id: str, now: float
+) -> None:
+    """Store which id a key started."""
+    transaction.send(
+        "remember_key",
+        account_id=account_id,
+        key=key_digest(account_id, key.key),
+        fingerprint=key.fingerprint,
+        job_id=started_id,
+        now=now,
+    )

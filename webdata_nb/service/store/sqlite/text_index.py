@@ -30,9 +30,8 @@ from webdata_nb.service.store.snippets import best_snippet, first_snippet
 from webdata_nb.service.store.sql.connection import SqlRow, Transaction
 from webdata_nb.service.store.sql.indexed_text import StoredTexts
 from webdata_nb.service.store.sql.text_index import TextIndex
-from webdata_nb.service.store.sqlite.database import SqliteTransaction
+from webdata_nb.service.store.sqlite.database import SqliteTransaction, cut_slice
 from webdata_nb.service.store.sqlite.errors import is_damaged, translated
-from webdata_nb.service.store.sqlite.free_space import cut_slice
 
 log = logging.getLogger(__name__)
 

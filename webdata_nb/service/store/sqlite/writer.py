@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
-from webdata_nb.service.store.sql.applied import wait_applied
+from webdata_nb.service.store.sql.connection import wait_applied
 from webdata_nb.service.store.sqlite.errors import is_busy
 
 T = TypeVar("T")
