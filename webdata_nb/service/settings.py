@@ -784,26 +784,19 @@ def options_of(command: Command) -> list[Option]:
 
 
 def takes_options(
-    command: Command, _settings: Callable[P, ServiceSettings]
+    command: Command, settings: Callable[P, ServiceSettings]
 ) -> Callable[[Callable[..., int]], Callable[P, int]]:
     """Decorate a function that takes the options of a command as `**options`.
 
-    It gets their signature and, in its docstring, their descriptions.
+    It gets their part of the signature of `settings` and, in its docstring, their descriptions.
     """
     options = options_of(command)
-    parameters = [
-        inspect.Parameter(
-            each.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if each.name == "data_dir" else each.default,
-            annotation=each.annotation,
-        )
-        for each in options
-    ]
+    declared = inspect.signature(settings).parameters
+    signature = inspect.Signature(
+        [declared[each.name] for each in options], return_annotation="int"
+    )
 
     def decorate(function: Callable[..., int]) -> Callable[P, int]:
-        signature = inspect.Signature(parameters, return_annotation="int")
-
         @functools.wraps(function)
         def complete(*args: P.args, **given: P.kwargs) -> int:
             signature.bind(*args, **given)
