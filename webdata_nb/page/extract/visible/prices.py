@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from webdata_nb.page.content.class_names import word_set
 from webdata_nb.page.content.parser import Element
+from webdata_nb.page.extract.data import read_data
 from webdata_nb.page.extract.visible.page_text import (
     ASIDE,
     CHOICE,
@@ -27,88 +28,14 @@ if TYPE_CHECKING:
     from webdata_nb.page.extract.visible.page_text import PageText, VisibleText
 
 
-_SYMBOLS: Final = {
-    "EUR": "€ | eur | euro | euros",
-    "GBP": "£",
-    "USD": "$ | us$ | us $",
-    "JPY": "¥ | ￥ | 円",
-    "INR": "₹ | rs | rs.",
-    "RUB": "₽ | руб | руб. | р. | р",
-    "KRW": "₩ | 원 | 원~",
-    "TRY": "₺ | tl",
-    "UAH": "₴ | грн | грн.",
-    "ILS": "₪",
-    "VND": "₫ | đ",
-    "THB": "฿ | บาท",
-    "KZT": "₸ | тг | тг. | тнг",
-    "PHP": "₱",
-    "NGN": "₦",
-    "CRC": "₡",
-    "CAD": "c $ | c$ | ca$ | cad$",
-    "AUD": "au $ | a$ | au$",
-    "NZD": "nz$",
-    "SGD": "s$",
-    "HKD": "hk$",
-    "TWD": "nt$",
-    "MXN": "mx$",
-    "BRL": "r$",
-    "ARS": "ar$",
-    "CZK": "kč",
-    "PLN": "zł | zl",
-    "HUF": "ft",
-    "RON": "lei",
-    "BGN": "лв | лв.",
-    "HRK": "kn",
-    "RSD": "din | rsd | дин",
-    "SEK": "kr",
-    "DKK": "kr.",
-    "CHF": "fr. | sfr",
-    "IDR": "rp",
-    "MYR": "rm",
-    "CNY": "元",
-    "PEN": "s/",
-    "BYN": "br | б.р. | бел. руб.",
-    "KGS": "сом",
-    "UZS": "so'm | сум",
-    "SAR": "ر.س | ريال",
-    "AED": "د.إ",
-    "IRT": "تومان",
-    "ZAR": "r",
+_CURRENCIES: Final = read_data("currencies.json")
+CURRENCY_OF_SYMBOL: Final[dict[str, str]] = {
+    symbol: code for code, symbols in _CURRENCIES["symbols"].items() for symbol in symbols
 }
-"""The symbols of each currency; of a symbol of several currencies, the most common one."""
-CURRENCY_OF_SYMBOL: Final = {
-    symbol: code for code, symbols in _SYMBOLS.items() for symbol in symbols.split(" | ")
-}
-_DOLLARS: Final = (
-    "USD=us pr gu | CAD=ca | AUD=au | NZD=nz | SGD=sg | HKD=hk | TWD=tw | MXN=mx | ARS=ar | CLP=cl"
-    " | COP=co | UYU=uy | DOP=do | JMD=jm | TTD=tt | BSD=bs | BBD=bb | BZD=bz | FJD=fj | NAD=na"
-)
-_KRONE: Final = "SEK=se -sv | NOK=no -no -nb -nn | DKK=dk gl fo -da -kl -fo | ISK=is -is"
-_YEN: Final = "JPY=jp -ja | CNY=cn -zh"
-_RUPEE: Final = "INR=in -hi | PKR=pk -ur | LKR=lk -si | NPR=np -ne | MUR=mu | SCR=sc"
-_ROUBLE: Final = "RUB=ru su рф xn--p1ai | BYN=by -be"
-_SEVERAL: Final = {
-    "$": _DOLLARS,
-    "kr": _KRONE,
-    "kr.": _KRONE,
-    "¥": _YEN,
-    "￥": _YEN,
-    "元": "CNY=cn -zh | TWD=tw | HKD=hk | MOP=mo",
-    "rs": _RUPEE,
-    "rs.": _RUPEE,
-    "р": _ROUBLE,
-    "р.": _ROUBLE,
-    "br": "BYN=by -be | ETB=et -am",
-    "r": "ZAR=za -af -zu | BRL=br",
-    "fr.": "CHF=ch li",
-}
-"""The currencies of a symbol of several, with their countries and, after a hyphen, languages."""
-CODES_OF_SYMBOL: Final = {
-    symbol: {code: places.split() for code, _, places in (each.partition("=") for each in pairs)}
-    for symbol, codes in _SEVERAL.items()
-    for pairs in (codes.split(" | "),)
-}
-"""For each symbol of several currencies, their codes with the countries and languages of each."""
+"""The currency of each symbol; of a symbol of several currencies, the most common one."""
+CODES_OF_SYMBOL: Final[dict[str, dict[str, list[str]]]] = _CURRENCIES["ambiguous_symbols"]
+"""For each symbol of several currencies, their codes with the countries of each and, after a
+hyphen, its languages."""
 _GENERIC_DOMAINS: Final = word_set("co do sc bz gl")
 """Top-level domains of countries that sites all over the world use."""
 _TRADITIONAL: Final = "hant"
@@ -119,11 +46,7 @@ _ABOUT_PRICES: Final = re.compile(
     r"\d|\b(?:prices?|currency|preise?|prix|precios?|prezzi|priser|valuta|währung|devise|moneda)\b",
     re.IGNORECASE,
 )
-CURRENCY_CODES: Final = word_set(
-    "usd eur gbp jpy cny chf cad aud nzd sek nok dkk czk pln huf ron bgn hrk rsd rub uah kzt"
-    " byn try inr krw twd hkd sgd myr thb idr php vnd brl mxn ars clp cop pen uyu zar ngn kes"
-    " egp mad aed sar qar kwd bhd omr jod ils isk gel amd azn mdl all bam mkd pkr bdt lkr"
-)
+CURRENCY_CODES: Final = frozenset[str](_CURRENCIES["codes"])
 
 
 def settle_symbols(
