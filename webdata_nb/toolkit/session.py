@@ -387,12 +387,10 @@ def _apply_log_level(level: str | None) -> None:
         raise InvalidArgument(
             "log (WEBDATA_LOG) must be debug, info, warning, error or critical"
         ) from None
-    if not logging.getLogger().handlers and not _streams():
+    if not logging.getLogger().handlers and not any(
+        isinstance(handler, logging.StreamHandler) for handler in log.handlers
+    ):
         log.addHandler(logging.StreamHandler(sys.stderr))
-
-
-def _streams() -> list[logging.Handler]:
-    return [handler for handler in log.handlers if isinstance(handler, logging.StreamHandler)]
 
 
 @dataclass(slots=True)

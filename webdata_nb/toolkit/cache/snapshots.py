@@ -360,7 +360,7 @@ class PartialListing:
 
     def append(self, page: dict[str, Any]) -> None:
         """Store one more page; the listing continues where that fails."""
-        self._write("ab", _line(page))
+        self._write("ab", orjson.dumps(page, option=orjson.OPT_APPEND_NEWLINE))
 
     def delete(self) -> None:
         """Delete the pages: the listing is complete."""
@@ -377,7 +377,3 @@ class PartialListing:
                 os.fsync(file.fileno())
         except OSError as error:
             log.info("an unfinished listing cannot be stored: %s", error)
-
-
-def _line(page: dict[str, Any]) -> bytes:
-    return orjson.dumps(page, option=orjson.OPT_APPEND_NEWLINE)

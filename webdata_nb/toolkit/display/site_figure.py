@@ -222,7 +222,8 @@ def category_colors(values: Sequence[str | None]) -> dict[str, str]:
 def site_figure(pages: Sequence[SitePage], subject: str, colors: SiteColors) -> Figure:
     """Draw the folders of a site, and its pages by clicks from the start."""
     root = tree(pages)
-    height = _height(root)
+    # A line for each page of a small site.
+    height = max(_LOWEST, min(_HIGHEST, _MARGINS + 0.3 * root.pages))
     figure = plots.new_figure(_WIDTH, height)
     tree_axes, depth_axes = figure.subplots(1, 2, width_ratios=(3.6, 1.1))
     title = f"{subject}: {_counted(len(pages))}"
@@ -239,11 +240,6 @@ def site_figure(pages: Sequence[SitePage], subject: str, colors: SiteColors) -> 
 
 def _counted(pages: int) -> str:
     return f"{pages:,} page{'s' * (pages != 1)}"
-
-
-def _height(root: SiteNode) -> float:
-    """Return a height that has a line for each page of a small site."""
-    return max(_LOWEST, min(_HIGHEST, _MARGINS + 0.3 * root.pages))
 
 
 @dataclass(frozen=True, slots=True)

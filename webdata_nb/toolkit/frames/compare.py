@@ -291,7 +291,11 @@ def diff(
     compared = _compared_columns(old, new, keys, columns)
     before, after = _KeyedRows.of(old, keys, compared), _KeyedRows.of(new, keys, compared)
     changes = [_change_of(key, before, after) for key in before.indices]
-    changes += [_addition(key, after) for key in after.indices if key not in before.indices]
+    changes += [
+        _RowChange("added", key, [], {}, after.row(key))
+        for key in after.indices
+        if key not in before.indices
+    ]
     return _to_frame([change for change in changes if change is not None], keys, old)
 
 
@@ -345,10 +349,6 @@ def _changed_part(name: str, value: Any, other: Any) -> Any:
     return {
         entry: value[entry] for entry in value if entry not in other or value[entry] != other[entry]
     }
-
-
-def _addition(key: Key, after: _KeyedRows) -> _RowChange:
-    return _RowChange("added", key, [], {}, after.row(key))
 
 
 def _to_frame(changes: list[_RowChange], keys: list[str], old: pd.DataFrame) -> pd.DataFrame:

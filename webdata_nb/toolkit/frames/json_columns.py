@@ -157,7 +157,11 @@ def json_values(field: pa.Field[Any], column: pa.ChunkedArray[Any]) -> list[Any]
     JSON text is a fragment, which orjson writes as it is.
     """
     if pa.types.is_timestamp(field.type):
-        return [text and f"{text.replace(' ', 'T')}Z" for text in _without_zone(column).to_pylist()]
+        # As text without the zone: Arrow has years that datetime lacks.
+        return [
+            text and f"{text.replace(' ', 'T')}Z"
+            for text in column.cast(pa.timestamp("us")).cast(pa.string()).to_pylist()
+        ]
     if schemas.has_items(field):
         return decode_items(column)
     values: list[Any] = column.to_pylist()
@@ -167,8 +171,3 @@ def json_values(field: pa.Field[Any], column: pa.ChunkedArray[Any]) -> list[Any]
         case schemas.PNG:
             return [None if data is None else base64.b64encode(data).decode() for data in values]
     return values
-
-
-def _without_zone(column: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
-    """Write UTC times as text; Arrow has years that datetime lacks."""
-    return column.cast(pa.timestamp("us")).cast(pa.string())

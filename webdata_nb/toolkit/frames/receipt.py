@@ -54,14 +54,6 @@ def _distance_texts(distances: Distances | None) -> list[str]:
 _COUNTED: Final = ("calls", "prompt_tokens", "completion_tokens")
 
 
-def _extractions_of_rows(rows: Sequence[Row]) -> dict[str, Any]:
-    """Return the number of rows by provider, failures by kind, and used tokens.
-
-    The result is empty if no row has metadata about an extraction.
-    """
-    return _summary(row.get("metadata") for row in rows)
-
-
 def extractions_of_table(rows: pa.Table) -> dict[str, Any]:
     """Return the same as `of_rows` for a table, whose metadata is JSON text."""
     if "metadata" not in rows.column_names:
@@ -225,7 +217,7 @@ def of_search(reply: SearchStatus, rows: Sequence[Row], *, query: str = "") -> J
         unlimited=reply.credits_unlimited,
         failure_reason=reply.error or "",
         signature_agent=reply.signature_agent,
-        extraction=_extractions_of_rows(rows),
+        extraction=_summary(row.get("metadata") for row in rows),
         engines={
             "engine_requested": reply.engine_requested,
             "engine_used": reply.engine_used,

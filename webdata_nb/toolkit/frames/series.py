@@ -20,7 +20,7 @@ _FEW_VALUES: Final = 7
 def pages(df: pd.DataFrame) -> list[tuple[tuple[str, ...], int | None]]:
     """Return the path and the depth of each page of a crawl; a query string is no part of it."""
     _require(df, "url", "depth", "status_code", "success", what="crawl_df")
-    urls = [urlsplit(_text(url)) for url in df["url"].tolist()]
+    urls = [urlsplit("" if _is_missing(url) else str(url)) for url in df["url"].tolist()]
     has_several_hosts = len({parts.netloc for parts in urls}) > 1
     return [
         (_path(parts, has_several_hosts=has_several_hosts), _integer_or_none(depth))
@@ -32,7 +32,7 @@ def statuses(df: pd.DataFrame) -> list[tuple[int | None, bool]]:
     """Return the status code and the success of each page of a crawl."""
     codes, successes = df["status_code"].tolist(), df["success"].tolist()
     return [
-        (_integer_or_none(code), _is_true(success))
+        (_integer_or_none(code), success is not pd.NA and bool(success))
         for code, success in zip(codes, successes, strict=True)
     ]
 
@@ -141,11 +141,3 @@ def _is_missing(value: Any) -> bool:
 
 def _integer_or_none(value: Any) -> int | None:
     return None if _is_missing(value) else int(value)
-
-
-def _text(value: Any) -> str:
-    return "" if _is_missing(value) else str(value)
-
-
-def _is_true(value: Any) -> bool:
-    return value is not pd.NA and bool(value)
