@@ -11,7 +11,7 @@ from html import escape, unescape
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import yaml
+import yaml  # type: ignore[import-untyped]
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline import html_inline, image, link
 from markdown_it.token import Token
