@@ -161,6 +161,7 @@ def test_what_is_imported_for_annotations_stays_at_that(
     assert importers
     owners = (
         "webdata_nb.toolkit.frames.",
+        "webdata_nb.toolkit.sites.",
         "webdata_nb.toolkit.cache.",
         "webdata_nb.toolkit.recording.",
         "webdata_nb.toolkit.sites.",
