@@ -164,7 +164,6 @@ def test_what_is_imported_for_annotations_stays_at_that(
         "webdata_nb.toolkit.sites.",
         "webdata_nb.toolkit.cache.",
         "webdata_nb.toolkit.recording.",
-        "webdata_nb.toolkit.sites.",
         "webdata_nb.service.segments.parquet_file",
     )
     assert {name for name in importers if not name.startswith(owners)} == set()
