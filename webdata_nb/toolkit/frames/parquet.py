@@ -42,11 +42,13 @@ def encode(table: pa.Table, *, own: Mapping[str, Any], attrs: Mapping[str, Any])
     metadata = {_OWN: orjson.dumps(own), _ATTRS: orjson.dumps({"webdata": attrs})}
     images = any(schemas.kind(field) == schemas.PNG for field in _non_empty_fields(table))
     sink = pa.BufferOutputStream()
+    # For a single row, the set-up of zstd takes longer than everything else.
+    is_single = table.num_rows == 1
     pq.write_table(
         table.replace_schema_metadata(metadata),
         sink,
-        compression="zstd",
-        compression_level=3,
+        compression="snappy" if is_single else "zstd",
+        compression_level=None if is_single else 3,
         write_page_index=True,
         row_group_size=_ROWS_PER_GROUP_WITH_IMAGES if images else _ROWS_PER_GROUP,
     )

@@ -39,9 +39,15 @@ def make_folder(path: Path, root: Path) -> None:
     OSError
         A folder cannot be made.
     """
-    missing = [path, *path.parents]
-    for folder in reversed(missing[: missing.index(root) + 1]):
-        folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+    try:
+        path.mkdir(mode=FOLDER_MODE)
+    except FileExistsError:
+        if not path.is_dir():
+            raise
+    except FileNotFoundError:
+        missing = [path, *path.parents]
+        for folder in reversed(missing[: missing.index(root) + 1]):
+            folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
 
 
 def write_atomically(
