@@ -136,6 +136,14 @@ class _UvicornServer(uvicorn.Server):
         await asyncio.sleep(0)  # the loop closes aborted sockets in its next round
 
 
+def _rows_of(job: Job) -> list[dict[str, Any]]:
+    """Return the rows of a crawl; of a list, one for each page."""
+    urls = job.body.get("urls")
+    if urls is None:
+        return job.script.rows
+    return [{**job.script.rows[0], "url": url} for url in urls]
+
+
 class WireService:
     """The service, served while the context is open; `requests` logs every request,
     `polled` tells that somebody waits for a job."""
@@ -339,7 +347,7 @@ class WireService:
         script = job.script
         page = 1 if script.ignores_page else int(request.query_params.get("page", "1"))
         per_page = int(request.query_params.get("per_page", "100"))
-        published = script.rows[: job.body.get("max_pages")]
+        published = _rows_of(job)[: job.body.get("max_pages")]
         rows = published[(page - 1) * per_page : page * per_page]
         total = len(published) if script.total is None else script.total
         reply = {
@@ -363,7 +371,7 @@ class WireService:
             raise KeyError(request.path_params["job_id"])
         job_id, job = self._job(request, "crawl")
         url = request.query_params.get("url")
-        rows = [row for row in job.script.rows if url in {None, row["url"]}]
+        rows = [row for row in _rows_of(job) if url in {None, row["url"]}]
         entries = [{"url": row["url"], "outcome": "fetched"} for row in rows]
         return JSONResponse(
             {

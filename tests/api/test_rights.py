@@ -68,8 +68,11 @@ def test_calls_without_these_options_are_as_before(service: WireService) -> None
     [
         ({"purpose": "training"}, "purpose must be 'search', 'ai-input', 'ai-train' or 'research'"),
         ({"rights": "yes"}, "rights must be True or False"),
-        ({"purpose": "search", "respect_robots_txt": False}, "purpose needs respect_robots_txt"),
-        ({"purpose": "search", "since": "last"}, "since cannot be combined with rights or purpose"),
+        (
+            {"purpose": "search", "respect_robots_txt": False},
+            "purpose and respect_robots_txt=False cannot be combined",
+        ),
+        ({"purpose": "search", "since": "last"}, "since and purpose cannot be combined"),
     ],
 )
 def test_wrong_options_are_refused_in_one_sentence(options: dict[str, Any], message: str) -> None:

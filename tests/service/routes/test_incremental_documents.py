@@ -17,10 +17,11 @@ PAGES = 25
 @pytest.mark.slow
 async def test_bytes_are_those_of_the_changed_pages(api: Api, tmp_path: Path) -> None:
     with changing_docs(tmp_path) as docs:
-        body = {"url": docs.url, "max_pages": PAGES, "recheck": 0}
+        body = {"url": docs.url, "max_pages": PAGES}
 
         async def crawl(since: str | None) -> tuple[dict[str, Any], dict[str, int]]:
-            done = await whole(api, await api.start_job(INCREMENTAL, {**body, "since": since}))
+            base = None if since is None else {"job_id": since, "recheck": 0}
+            done = await whole(api, await api.start_job(INCREMENTAL, {**body, "base": base}))
             return done, docs.sent()
 
         last, _ = await crawl(None)

@@ -242,7 +242,7 @@ async def test_the_agent_of_the_job_selects_its_group(api: Api, site: Site) -> N
         (
             {"purpose": "search", "respect_robots_txt": False},
             ["body"],
-            "purpose needs respect_robots_txt true",
+            "purpose and respect_robots_txt=False cannot be combined",
         ),
     ],
 )

@@ -8,8 +8,6 @@ from functools import cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
-from markdown_it import MarkdownIt
-
 from webdata_nb.page.content.page_content import find_content
 from webdata_nb.page.content.page_source import ConversionOptions, PageSource
 from webdata_nb.page.content.parsed_page import parse_converted_page
@@ -24,6 +22,8 @@ from webdata_nb.page.content.tables import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from markdown_it import MarkdownIt
 
     from webdata_nb.page.content.parsed_page import ParsedPage
     from webdata_nb.page.content.tables import PageTable
@@ -148,6 +148,9 @@ def markdown_tables(text: str) -> list[TableTexts]:
 
 @cache
 def _parser() -> MarkdownIt:
+    # Page workers read HTML, and load no parser of Markdown for it.
+    from markdown_it import MarkdownIt  # noqa: PLC0415
+
     return MarkdownIt("commonmark").enable(["table", "strikethrough"])
 
 

@@ -19,7 +19,7 @@ from webdata_nb.contract.replies import ReceiptEntry
 from webdata_nb.contract.requests import CrawlRequest
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.contract.url_keys import canonical_key
-from webdata_nb.errors import JobFailed, NotSupported, WebdataError
+from webdata_nb.errors import BadAnswer, JobFailed, NotSupported, WebdataError
 from webdata_nb.foreign_json import decode_json
 from webdata_nb.page.urls import canonical_url
 from webdata_nb.toolkit.cache.result_cache import CallResult, ResultCache
@@ -162,8 +162,7 @@ class PageList:
             row = rows.get(key)
             if row is None:
                 entry = became.get(key)
-                error = outcome.error() if entry is None else _error_of(outcome, entry)
-                pages.append(error)  # None where an interrupt left it out
+                pages.append(_error_of(outcome, spec, entry))
                 continue
             table = result.table.slice(row, 1)
             page = _page_outcome(outcome, table, spec.subject, became.get(key))
@@ -225,8 +224,15 @@ def _rows_by_key(
     return found
 
 
-def _error_of(outcome: JobOutcome, entry: ReceiptEntry) -> JobFailed:
-    """Return the error of a page that is no row."""
+def _error_of(
+    outcome: JobOutcome, spec: JobSpec, entry: ReceiptEntry | None
+) -> WebdataError | None:
+    """Return the error of a page that is no row; None where an interrupt left it out."""
+    if entry is None:
+        error = outcome.error()
+        if error is None and not outcome.interrupted:
+            return BadAnswer(f"the service does not say what became of {spec.subject}")
+        return error
     meaning = MEANINGS.get(entry.outcome, entry.outcome)
     detail = f" ({entry.detail})" if entry.detail else ""
     return JobFailed(outcome.job_id or "", f"{entry.url} was not fetched: {meaning}{detail}")
