@@ -95,10 +95,16 @@ def _indexed_pages(rows: Sequence[UnindexedRow]) -> list[IndexedPage]:
 def _reachable_sites(rows: Sequence[UnindexedRow]) -> dict[str, bool]:
     """Return whether each visited site was reachable at the last visit, by origin."""
     reachable = {
-        origin_of(row.url): row.success or row.journal.get("reason") not in _UNREACHABLE
+        origin_of(row.url): row.success or _reason_of(row) not in _UNREACHABLE
         for row in rows
     }
     return {origin: each for origin, each in reachable.items() if len(origin) <= _MAX_ORIGIN_CHARS}
+
+
+def _reason_of(row: UnindexedRow) -> str | None:
+    """Return why a row failed; the entry of a crawl has it in its result."""
+    reason: str | None = row.journal.get("result", row.journal).get("reason")
+    return reason
 
 
 def _has_pages(request: Mapping[str, Any]) -> bool:
