@@ -95,8 +95,7 @@ def _indexed_pages(rows: Sequence[UnindexedRow]) -> list[IndexedPage]:
 def _reachable_sites(rows: Sequence[UnindexedRow]) -> dict[str, bool]:
     """Return whether each visited site was reachable at the last visit, by origin."""
     reachable = {
-        origin_of(row.url): row.success or _reason_of(row) not in _UNREACHABLE
-        for row in rows
+        origin_of(row.url): row.success or _reason_of(row) not in _UNREACHABLE for row in rows
     }
     return {origin: each for origin, each in reachable.items() if len(origin) <= _MAX_ORIGIN_CHARS}
 

@@ -40,10 +40,12 @@ _MIN_BYTES_FOR_THREADS: Final = 1024 * 1024
 def encode(table: pa.Table, *, own: Mapping[str, Any], attrs: Mapping[str, Any]) -> pa.Buffer:
     """Encode `table` as a Parquet file with both mappings as JSON in its metadata."""
     metadata = {_OWN: orjson.dumps(own), _ATTRS: orjson.dumps({"webdata": attrs})}
-    images = any(schemas.kind(field) == schemas.PNG for field in _non_empty_fields(table))
     sink = pa.BufferOutputStream()
     # For a single row, the set-up of zstd takes longer than everything else.
     is_single = table.num_rows == 1
+    images = not is_single and any(
+        schemas.kind(field) == schemas.PNG for field in _non_empty_fields(table)
+    )
     pq.write_table(
         table.replace_schema_metadata(metadata),
         sink,
