@@ -220,6 +220,7 @@ def limited_file_size(size: int) -> Iterator[None]:
         ({"out": "missing/a.warc.gz"}, "out must be in a directory that exists"),
         ({"url": [URL]}, "a WARC file as out and a list cannot be combined"),
         ({"stream": True}, "a WARC file as out and stream cannot be combined"),
+        ({"batch_rows": 3}, "a WARC file as out and batch_rows cannot be combined"),
         ({"lazy": True}, "a WARC file as out and lazy cannot be combined"),
         ({"max_pages": 1001}, "a WARC file as out and more than 1,000 pages cannot be combined"),
         ({"purpose": "ai-train"}, "a WARC file as out and purpose cannot be combined"),

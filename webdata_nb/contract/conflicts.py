@@ -48,7 +48,8 @@ CONFLICTS: Final = (
         ("urls",),
         (
             *("max_pages", "max_depth", "crawl_strategy", "include_paths", "exclude_paths"),
-            *("sitemap", "llms_txt", "audit", "check_links"),
+            *("sitemap", "llms_txt", "audit", "check_links", "filter_faceted_urls"),
+            *("allow_external_links", "respect_nofollow"),
         ),
         "the pages of a list are read as they are, and no link is followed",
     ),
@@ -71,7 +72,7 @@ CONFLICTS: Final = (
     ),
     Conflict(
         ("a WARC file as out",),
-        ("stream", "more than 1,000 pages"),
+        ("stream", "batch_rows", "more than 1,000 pages"),
         "the rows are in one frame, when the file is complete",
     ),
 )
