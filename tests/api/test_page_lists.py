@@ -9,11 +9,13 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from pydantic import ValidationError
 
 from tests.api.receipts import receipt_of
 from tests.page.documents.test_pdf import drawn_pdf
 from tests.site.document import document, prose
 from tests.site.server import Site
+from webdata_nb.contract.requests import ExtendedCrawlRequest
 from webdata_nb.toolkit.api import Session, connect, jobs_df, record, replay, scrape_df
 
 PAGES = 30
@@ -159,3 +161,36 @@ def test_an_error_ends_the_call_where_it_is_asked_to(site: Site, session: Sessio
         Exception, match=r"/refused was not fetched: its robots\.txt could not be read"
     ):
         session.scrape_df(urls, on_error="raise", cache=False)
+
+
+def test_an_older_answer_replaces_a_page_that_fails(session: Session) -> None:
+    with Site() as site:
+        for name in ("a", "b"):
+            site.page(f"/{name}", document(name, text=prose(name, 150)))
+        urls = [site.at("/a"), site.at("/b")]
+        first = session.scrape_df(urls)
+    with pytest.warns(UserWarning, match="using a cached result"):
+        again = session.scrape_df(urls, refresh=True, stale_if_error=True)
+    assert again["markdown"].tolist() == first["markdown"].tolist()
+    with pytest.warns(UserWarning, match="no row succeeded"):
+        gone = session.scrape_df(urls, refresh=True)
+    assert gone["success"].tolist() == [False, False]
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"max_pages": 5},
+        {"max_depth": 2},
+        {"crawl_strategy": "dfs"},
+        {"include_paths": ["/a"]},
+        {"sitemap": True},
+        {"audit": True},
+        {"filter_faceted_urls": True},
+        {"allow_external_links": True},
+        {"respect_nofollow": True},
+    ],
+)
+def test_a_list_refuses_what_is_about_links(option: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match=f"urls and {next(iter(option))} cannot be combined"):
+        ExtendedCrawlRequest.model_validate({"urls": ["http://a.test/"], **option})

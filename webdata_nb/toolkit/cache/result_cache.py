@@ -510,7 +510,7 @@ class ResultCache:
         """Add the receipt to a fetched result, cache it if it is good, and select its columns.
 
         One `of_list` is one of the results of a job; after all of them the caller calls
-        `listed`.
+        `finish_list`.
         """
         outcome, finished_at = result.outcome, datetime.now(UTC)
         if outcome is None:
@@ -540,8 +540,8 @@ class ResultCache:
             receipt_entries=None,
         )
 
-    def listed(self) -> None:
-        """Note that the results of a list are stored."""
+    def finish_list(self) -> None:
+        """Do once for all results of a list what follows the storing of one."""
         self._mark_crawl()
         if self.options.cache:
             with suppress(OSError):

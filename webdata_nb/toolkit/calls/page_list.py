@@ -7,11 +7,11 @@ the cache, which answers for it in other lists and calls.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from webdata_nb.contract import limits
 from webdata_nb.contract.outcomes import MEANINGS, is_row, low_confidence_kind
@@ -47,6 +47,15 @@ class NotOffered(Exception):
     """The service reads no lists of pages; nothing was started."""
 
 
+class Counts(NamedTuple):
+    """The number of inputs with a result, their rows, failed rows and errors."""
+
+    inputs: int
+    rows: int
+    failed_rows: int
+    errors: int
+
+
 class PageList:
     """The pages of one call, and their results."""
 
@@ -56,7 +65,8 @@ class PageList:
         settings = replace(options.settings, progress=False)
         self._options = replace(options, out=None, settings=settings, also=self._report)
         self._results: list[InputResult | None] = [item.error for item in inputs]
-        self._rows = self._failed_rows = 0
+        # Of the results so far: inputs, rows, failed rows and errors.
+        self._counted = Counts(0, 0, 0, 0)
 
     @property
     def is_one_job(self) -> bool:
@@ -81,9 +91,9 @@ class PageList:
             if result is not None:
                 await check(result)
         await asyncio.to_thread(self._look_up)
-        pages = iter(self._missing().values())
-        while numbers := list(islice(pages, PAGES_PER_JOB)):
-            if await self._fetch(numbers, check):
+        missing = iter(self._missing().items())
+        while pages := dict(islice(missing, PAGES_PER_JOB)):
+            if await self._fetch(pages, check):
                 return self._results, True
         return self._results, False
 
@@ -93,7 +103,7 @@ class PageList:
             if item.error is None:
                 cache = ResultCache.of_spec(item.spec, self._options)
                 self._results[number] = cache.look_up(item.spec.columns)
-        self._report(View("", None))
+        self._count()
 
     def _missing(self) -> Mapping[str, list[int]]:
         """Return the inputs without a result, by the key of their page: equal pages are one."""
@@ -104,33 +114,32 @@ class PageList:
         return missing
 
     async def _fetch(
-        self, pages: Sequence[Sequence[int]], check: Callable[[InputResult], Awaitable[None]]
+        self, pages: Mapping[str, Sequence[int]], check: Callable[[InputResult], Awaitable[None]]
     ) -> bool:
         """Read pages in one job; returns whether the call was interrupted meanwhile."""
-        specs = [self._inputs[numbers[0]].spec for numbers in pages]
+        specs = {key: self._inputs[numbers[0]].spec for key, numbers in pages.items()}
         started_at = datetime.now(UTC)
         results: Sequence[InputResult | None]
         interrupted = False
         try:
-            result = await self._run(JobSpec.pages(specs))
+            result = await self._run(JobSpec.pages(list(specs.values())))
         except NotSupported as error:
             raise NotOffered from error
         except WebdataError as error:
-            results = [await self._instead_of(error, spec) for spec in specs]
+            results = [error] * len(specs)
         else:
             interrupted = result.outcome is not None and result.outcome.interrupted
             results = await asyncio.to_thread(self._split, specs, result, started_at)
-        for numbers, page in zip(pages, results, strict=True):
+        for numbers, spec, read in zip(pages.values(), specs.values(), results, strict=True):
+            page = await self._or_stale(spec, read)
             for number in numbers:
                 self._results[number] = page
             if page is not None:
-                await check(_not_fetched(page) or page)
-        folder = self._options.settings.record
-        if folder is not None:
-            for spec, page in zip(specs, results, strict=True):
-                if isinstance(page, CallResult) and page.complete:
-                    await cassette.record_call(folder, spec, page)
-        self._report(View("", None))
+                await check(_error_in(page) or page)
+            folder = self._options.settings.record
+            if folder is not None and isinstance(page, CallResult) and page.complete:
+                await cassette.record_call(folder, spec, page)
+        self._count()
         return interrupted
 
     async def _run(self, spec: JobSpec) -> CallResult:
@@ -138,36 +147,35 @@ class PageList:
         async with cache.single_flight(), cache.claim_job(spec) as claim:
             return await single_call.run_job(spec, self._options, cache, claim)
 
-    async def _instead_of(self, error: WebdataError, spec: JobSpec) -> InputResult:
-        """Return the older result that may replace an error, or the error."""
+    async def _or_stale(self, spec: JobSpec, page: InputResult | None) -> InputResult | None:
+        """Return the older result that may replace a page that was not read, or the page."""
+        error = None if page is None else _error_in(page)
         if not isinstance(error, TRANSIENT_ERRORS):
-            return error
+            return page
         try:
             return await stale_result(spec, ResultCache.of_spec(spec, self._options), error)
-        except WebdataError as still:
-            return still
+        except WebdataError:
+            return page
 
     def _split(
-        self, specs: Sequence[JobSpec], result: CallResult, started_at: datetime
+        self, specs: Mapping[str, JobSpec], result: CallResult, started_at: datetime
     ) -> list[InputResult | None]:
         """Return the result of each page of a job; None for those that an interrupt left out."""
         outcome = result.outcome
         if outcome is None:
             raise TypeError("the result of a job has its outcome")
-        keys = [_key_of(spec) for spec in specs]
         became = {canonical_key(entry.url): entry for entry in result.receipt_entries or ()}
-        rows = _rows_by_key(result.table, keys, became)
+        rows = _rows_by_key(result.table, specs, became)
         pages: list[InputResult | None] = []
-        for key, spec in zip(keys, specs, strict=True):
-            row = rows.get(key)
+        for key, spec in specs.items():
+            row, entry = rows.get(key), became.get(key)
             if row is None:
-                entry = became.get(key)
                 pages.append(_error_of(outcome, spec, entry))
                 continue
             table = result.table.slice(row, 1)
-            page = _page_outcome(outcome, table, spec.subject, became.get(key))
+            page = _page_outcome(outcome, table, spec.subject, entry)
             pages.append(self._store(spec, CallResult(table, outcome=page), started_at))
-        ResultCache.of_spec(specs[0], self._options).listed()
+        ResultCache.of_spec(next(iter(specs.values())), self._options).finish_list()
         return pages
 
     def _store(self, spec: JobSpec, page: CallResult, started_at: datetime) -> CallResult:
@@ -179,24 +187,32 @@ class PageList:
             of_list=True,
         )
 
-    def _report(self, view: View) -> None:
-        """Show the progress of the call: that of the running job, and the results so far."""
+    def _count(self) -> None:
+        """Count the results, and show them."""
         done = [result for result in self._results if result is not None]
         tables = [result.table for result in done if isinstance(result, CallResult)]
-        failed = len(done) - len(tables) + sum(map(receipt.count_failed_rows, tables))
-        completed = sum(table.num_rows for table in tables) + view.completed
-        total = len(self._inputs)
+        self._counted = Counts(
+            len(done),
+            sum(table.num_rows for table in tables),
+            sum(map(receipt.count_failed_rows, tables)),
+            len(done) - len(tables),
+        )
+        self._report(View("", None))
+
+    def _report(self, view: View) -> None:
+        """Show the progress of the call: that of the running job, and the results so far."""
+        counted, total = self._counted, len(self._inputs)
         self._bar.update(
             total=total,
-            completed=completed,
-            failed=failed + view.failed,
+            completed=counted.rows + view.completed,
+            failed=counted.errors + counted.failed_rows + view.failed,
             failures=view.failures,
             credits=view.credits,
             reserved=view.reserved,
             unlimited=view.unlimited,
             phase=view.phase,
             notice=view.notice or self._bar.view.notice,
-            inputs=Inputs(total, min(total, len(done) + view.completed), len(done) - len(tables)),
+            inputs=Inputs(total, min(total, counted.inputs + view.completed), counted.errors),
         )
 
 
@@ -209,7 +225,7 @@ def _key_of(spec: JobSpec) -> str:
 
 
 def _rows_by_key(
-    table: pa.Table, keys: Sequence[str], became: Mapping[str, ReceiptEntry]
+    table: pa.Table, keys: Iterable[str], became: Mapping[str, ReceiptEntry]
 ) -> dict[str, int]:
     """Return the row of each page by the key of its URL; rows are in the order of the pages."""
     fetched = [key for key in keys if key in became and is_row(became[key].outcome)]
@@ -238,9 +254,11 @@ def _error_of(
     return JobFailed(outcome.job_id or "", f"{entry.url} was not fetched: {meaning}{detail}")
 
 
-def _not_fetched(result: InputResult) -> JobFailed | None:
-    """Return the error of a page that gave no response, which has a row nevertheless."""
-    if not isinstance(result, CallResult) or not result.table.num_rows:
+def _error_in(result: InputResult) -> WebdataError | None:
+    """Return the error of a page that gave no response; it may have a row nevertheless."""
+    if isinstance(result, WebdataError):
+        return result
+    if not result.table.num_rows:
         return None
     error, status = result.table["error"][0].as_py(), result.table["status_code"][0].as_py()
     if error is None or status is not None:
@@ -251,20 +269,19 @@ def _not_fetched(result: InputResult) -> JobFailed | None:
 def _page_outcome(
     outcome: JobOutcome, table: pa.Table, subject: str, entry: ReceiptEntry | None
 ) -> JobOutcome:
-    """Return the outcome of one page of a job, whose rows are `table`."""
+    """Return the outcome of one page of a job, whose row is `table`."""
     failed = receipt.count_failed_rows(table)
-    doubt = ""
-    if table.num_rows and (text := table["quality"][0].as_py()) is not None:
-        doubt = low_confidence_kind(decode_json(text).get("reason"))
+    quality = table["quality"][0].as_py()
+    doubt = "" if quality is None else low_confidence_kind(decode_json(quality).get("reason"))
     share = None if outcome.credits is None else outcome.credits / max(1, outcome.ok)
     return replace(
         outcome,
         subject=subject,
         status=JobStatus.COMPLETED.value,
-        rows=table.num_rows,
+        rows=1,
         failed=failed,
-        total=table.num_rows,
-        credits=share if share is None or table.num_rows > failed else 0.0,
+        total=1,
+        credits=0.0 if failed and share is not None else share,
         reserved=None,
         counts={} if entry is None else {entry.outcome: 1},
         examples={} if entry is None else {entry.outcome: [subject]},
