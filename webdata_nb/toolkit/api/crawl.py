@@ -8,7 +8,8 @@ from webdata_nb.toolkit.api.frame_functions import frame_or_stream
 from webdata_nb.toolkit.bridge import blocking
 from webdata_nb.toolkit.calls import crawl_files
 from webdata_nb.toolkit.frames.schemas import CRAWL_COLUMNS
-from webdata_nb.toolkit.requests.crawls import checked_target, crawl_inputs, is_long, writes_warc
+from webdata_nb.toolkit.requests.crawls import crawl_inputs
+from webdata_nb.toolkit.requests.job_spec import is_long
 from webdata_nb.toolkit.requests.options import CrawlDfOptions
 from webdata_nb.toolkit.requests.signatures import with_options
 
@@ -115,8 +116,8 @@ async def _acrawl_df(
     """
     forms = {"stream": stream, "batch_rows": batch_rows}
     inputs = crawl_inputs(url, options, archive=archive, lazy=lazy, forms=forms)
-    if writes_warc(options):
-        return await crawl_files.to_warc(inputs[0].spec, checked_target(options["out"]), options)
+    if (path := inputs[0].spec.warc) is not None:
+        return await crawl_files.to_warc(inputs[0].spec, path, options)
     if is_long(options) and not (stream or options["audit"]):
         return await crawl_files.to_parts(inputs[0].spec, options)
     return await frame_or_stream(inputs, options, stream=stream, batch_rows=batch_rows, lazy=lazy)

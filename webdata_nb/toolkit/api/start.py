@@ -17,9 +17,8 @@ from webdata_nb.toolkit.jobs.job import Job, checked_id, started_job
 from webdata_nb.toolkit.recording import cassette
 from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.requests.call_options import CallOptions, within
-from webdata_nb.toolkit.requests.crawls import is_long
 from webdata_nb.toolkit.requests.inputs import request_values
-from webdata_nb.toolkit.requests.job_spec import JobSpec
+from webdata_nb.toolkit.requests.job_spec import JobSpec, is_long
 from webdata_nb.toolkit.requests.options import (
     ConnectionOptions,
     CrawlJobOptions,

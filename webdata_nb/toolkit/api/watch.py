@@ -14,8 +14,9 @@ from webdata_nb.toolkit.calls.watch import Watch
 from webdata_nb.toolkit.frames import storage
 from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.requests.call_options import CallOptions
-from webdata_nb.toolkit.requests.crawls import crawl_inputs, is_long
+from webdata_nb.toolkit.requests.crawls import crawl_inputs
 from webdata_nb.toolkit.requests.inputs import request_values
+from webdata_nb.toolkit.requests.job_spec import is_long
 from webdata_nb.toolkit.requests.options import CrawlDfOptions, CrawlOptions, WatchDfOptions
 from webdata_nb.toolkit.requests.signatures import with_options
 from webdata_nb.toolkit.requests.since import LAST

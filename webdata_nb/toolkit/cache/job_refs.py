@@ -44,7 +44,7 @@ from webdata_nb.errors import (
     WebdataError,
 )
 from webdata_nb.pacing.retry_policies import FILE_LOCK
-from webdata_nb.toolkit.cache.snapshots import CacheKey, prepare
+from webdata_nb.toolkit.cache.snapshots import CacheKey, prepare, remove_older
 from webdata_nb.toolkit.frames import schemas, storage
 from webdata_nb.toolkit.frames.schemas import TableName
 
@@ -131,14 +131,6 @@ async def _acquire(file_lock: filelock.BaseFileLock) -> None:
         await asyncio.sleep(FILE_LOCK.delay_s(attempt))
 
 
-def sweep_locks(root: Path) -> None:
-    """Remove lock files that were last used more than a day ago."""
-    for path in (root / _LOCKS).glob("*.lock"):
-        with suppress(OSError):
-            if time.time() - path.stat().st_mtime > _LOCK_EXPIRES_S:
-                path.unlink()
-
-
 _TOKENS: Final = Path("v1", "demands")
 _TOKEN_EXPIRES_S: Final = 30 * 86_400.0
 
@@ -178,14 +170,6 @@ class CancelToken:
     def visible(self) -> bool:
         """Whether this machine can see the file while it exists."""
         return self.path.exists() or platform.node() == self.node
-
-
-def sweep_tokens(root: Path) -> None:
-    """Remove the tokens of killed calls."""
-    for path in (root / _TOKENS).glob("*"):
-        with suppress(OSError):
-            if time.time() - path.stat().st_mtime > _TOKEN_EXPIRES_S:
-                path.unlink()
 
 
 _REFS: Final = Path("v1", "jobs")
@@ -250,14 +234,6 @@ def read(root: Path, service: str, identity: str, job_id: str) -> JobRef | None:
     ordered = schemas.in_order(job_ref.op, job_ref.columns)
     is_whole = job_ref.job_id == job_id and len(ordered) == len(job_ref.columns)
     return replace(job_ref, columns=ordered) if is_whole else None
-
-
-def sweep_refs(root: Path) -> None:
-    """Remove references to jobs that no service keeps any more."""
-    for path in (root / _REFS).glob("*.json"):
-        with suppress(OSError):
-            if time.time() - path.stat().st_mtime > _REF_EXPIRES_S:
-                path.unlink()
 
 
 def _ref_path(root: Path, service: str, identity: str, job_id: str) -> Path:
@@ -432,3 +408,10 @@ def _age_s(path: Path) -> float:
 
 def _lock_file(path: Path) -> Path:
     return path.with_suffix(_LOCK_SUFFIX)
+
+
+def sweep(root: Path) -> None:
+    """Remove unused locks, the tokens of killed calls, and references that no service knows."""
+    remove_older((root / _LOCKS).glob("*.lock"), _LOCK_EXPIRES_S)
+    remove_older((root / _TOKENS).glob("*"), _TOKEN_EXPIRES_S)
+    remove_older((root / _REFS).glob("*.json"), _REF_EXPIRES_S)

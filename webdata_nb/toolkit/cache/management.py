@@ -111,9 +111,7 @@ def clear(
         )
     origin = None if site is None else _origin_of(site)
     snapshots.sweep(path())
-    job_refs.sweep_refs(path())
-    job_refs.sweep_locks(path())
-    job_refs.sweep_tokens(path())
+    job_refs.sweep(path())
     claimed_op = "crawl" if site is not None and op is None else op
     job_refs.remove_abandoned_claims(path(), claimed_op, older_than_s=older_than or 0.0)
     removed = sum(

@@ -251,10 +251,15 @@ def prepare(root: Path) -> None:
 
 def sweep(root: Path, *, older_than_s: float = _ORPHAN_S) -> int:
     """Remove temporary files of killed writers; return how many there were."""
+    return remove_older((root / _LAYOUT).glob(f"*/*/.*{storage.TEMPORARY}"), older_than_s)
+
+
+def remove_older(paths: Iterable[Path], age_s: float) -> int:
+    """Remove files that were last changed more than `age_s` seconds ago; return how many."""
     removed = 0
-    for path in (root / _LAYOUT).glob(f"*/*/.*{storage.TEMPORARY}"):
+    for path in paths:
         with suppress(OSError):
-            if time.time() - path.stat().st_mtime > older_than_s:
+            if time.time() - path.stat().st_mtime > age_s:
                 path.unlink()
                 removed += 1
     return removed

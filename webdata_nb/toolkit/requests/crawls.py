@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from webdata_nb.contract import limits
 from webdata_nb.contract.archives import SUFFIXES, WRITTEN_SUFFIX
 from webdata_nb.contract.conflicts import conflict_of
 from webdata_nb.errors import InvalidArgument
@@ -17,7 +16,7 @@ from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.requests.call_options import CallOptions
 from webdata_nb.toolkit.requests.dated import dated_options
 from webdata_nb.toolkit.requests.inputs import Input, request_values, url_inputs
-from webdata_nb.toolkit.requests.job_spec import JobSpec
+from webdata_nb.toolkit.requests.job_spec import JobSpec, is_long
 from webdata_nb.toolkit.requests.options import CrawlOptions
 from webdata_nb.toolkit.requests.since import Since
 
@@ -55,7 +54,7 @@ def crawl_inputs(
         "archive": reads_file,
         "as_of": dated,
         "since": since,
-        _WARC: writes_warc(options),
+        _WARC: _writes_warc(options),
         "audit": options.get("audit"),
         "more than 1,000 pages": is_long(options) and not options.get("audit"),
         "a list": arguments.list_items("url", url),
@@ -69,7 +68,7 @@ def crawl_inputs(
         raise InvalidArgument(conflict)
     values = {**request_values(options, CrawlOptions), **(dated or {})}
     if used[_WARC]:
-        values["warc"] = checked_target(options["out"])
+        values["warc"] = _checked_target(options["out"])
     if reads_file:
         inputs: Sequence[Input] = _archive_inputs(url, archive, values)
     else:
@@ -82,16 +81,7 @@ def crawl_inputs(
     return [replace(item, spec=replace(item.spec, since=since)) for item in inputs]
 
 
-def is_long(options: Mapping[str, Any] | CrawlDfOptions) -> bool:
-    """Return whether a call wants more pages than a crawl of the contract may have."""
-    max_pages = options.get("max_pages")
-    if not isinstance(max_pages, int) or isinstance(max_pages, bool):
-        return False  # a request refuses other types
-    return max_pages > limits.MAX_PAGES[1]
-
-
-def writes_warc(options: CrawlDfOptions) -> bool:
-    """Return whether a call wants a WARC file."""
+def _writes_warc(options: CrawlDfOptions) -> bool:
     out = options.get("out")
     return isinstance(out, str | Path) and str(out).lower().endswith(SUFFIXES)
 
@@ -150,8 +140,7 @@ def _checked_path(archive: object) -> Path:
     return path
 
 
-def checked_target(out: object) -> Path:
-    """Return the path of a WARC file to write; raises `InvalidArgument`."""
+def _checked_target(out: object) -> Path:
     path = arguments.check_file_path("out", out)
     if not path.name.lower().endswith(WRITTEN_SUFFIX):
         raise InvalidArgument(f"an archive is written as {WRITTEN_SUFFIX}; out is {path}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 import orjson
@@ -34,9 +35,8 @@ from webdata_nb.toolkit.requests.options import (
 from webdata_nb.toolkit.requests.since import Since
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from webdata_nb.toolkit.frames.schemas import TableName
+    from webdata_nb.toolkit.requests.options import CrawlDfOptions
 
 _MODELS: Final[Mapping[str, type[SearchRequest | CrawlRequest | CreativesRequest]]] = {
     "search": SearchRequest,
@@ -95,6 +95,13 @@ class JobSpec:
     def urls(self) -> tuple[str, ...]:
         """The pages of a list; none of another request."""
         return self.request.urls if isinstance(self.request, ExtendedCrawlRequest) else ()
+
+    @property
+    def warc(self) -> Path | None:
+        """The WARC file that a crawl writes; None of another request."""
+        request = self.request
+        warc = request.sink.warc if isinstance(request, ExtendedCrawlRequest) else None
+        return None if warc is None else Path(warc)
 
     @property
     def audits(self) -> bool:
@@ -157,7 +164,7 @@ class JobSpec:
             values["source"] = source
         if warc is not None:
             values["sink"] = {"warc": str(warc)}
-        is_extended = source or warc is not None or values.get("audit") or _is_long(values)
+        is_extended = source or warc is not None or values.get("audit") or is_long(values)
         return cls._crawl(ExtendedCrawlRequest if is_extended else CrawlRequest, values)
 
     @classmethod
@@ -239,7 +246,7 @@ class JobSpec:
         return params if self.max_rows is None else {**params, "max_rows": self.max_rows}
 
 
-def _is_long(values: Mapping[str, Any]) -> bool:
+def is_long(values: Mapping[str, Any] | CrawlDfOptions) -> bool:
     """Return whether a crawl may have more pages than one of the contract."""
     max_pages = values.get("max_pages")
     if not isinstance(max_pages, int) or isinstance(max_pages, bool):
