@@ -10,7 +10,6 @@ import random
 import struct
 import subprocess
 import sys
-import time
 import tracemalloc
 import zipfile
 import zlib
@@ -21,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cpu_deadline import cpu_deadline
 from tests.service.archives.warc_files import (
     compressed,
     http_response,
@@ -313,10 +313,9 @@ class TestDamage:
         line_breaks = compressor.compress(b"\n" * 30_000_000) + compressor.flush()
         path = write_warc(tmp_path / "a.warc.gz", self.RECORDS[0])
         path.write_bytes(path.read_bytes() + member * 40 + b"\0" + line_breaks + bytes(8))
-        started_at = time.process_time()
-        problem = open_archive(path).index.problems[0]
+        with cpu_deadline():
+            problem = open_archive(path).index.problems[0]
         assert problem.endswith("a head has no end")
-        assert time.process_time() - started_at < 5.0
 
     def test_damage_is_limited_for_the_whole_archive(self, tmp_path: Path) -> None:
         members = {f"archive/{n}.warc": b"x" * 10 + response(URL, b"a") for n in range(150)}

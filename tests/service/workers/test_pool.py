@@ -8,7 +8,6 @@ import os
 import random
 import signal
 import sys
-import time
 import zlib
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -23,6 +22,7 @@ from tests.processes import arguments_of
 from tests.wire.waiting import until
 from webdata_nb.page.content.page_source import ConversionOptions, FileSlice, PageSource
 from webdata_nb.page.errors import ScrapeError
+from webdata_nb.page.extract import structured
 from webdata_nb.page.extract.structured import EXTRACTION, Extraction
 from webdata_nb.page.scrape.scraped import Scraped
 from webdata_nb.service.observability.operations import record_operations
@@ -177,7 +177,9 @@ async def test_closed_pool_starts_no_worker() -> None:
     assert workers() == []
 
 
-async def test_extraction_runs_in_worker() -> None:
+async def test_extraction_runs_in_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A worker is an interpreter of its own, which this does not reach.
+    monkeypatch.setattr(structured, "extract_structured", pytest.fail)
     item = {"type": "object", "properties": {f"f{n}": {"type": "string"} for n in range(480)}}
     items = {"type": "array", "items": item}
     schema = json.dumps({"type": "object", "properties": {"headline": {}, "items": items}})
@@ -185,9 +187,7 @@ async def test_extraction_runs_in_worker() -> None:
     page = f'<title>T</title><script type="application/ld+json">{nodes}</script>'
     options = ConversionOptions(formats=(EXTRACTION,), schema=schema)
     async with PagePool(1) as pages:
-        start_s = time.process_time()
         scraped = await pages.scrape(source(page.encode()), options)
-        assert time.process_time() - start_s < 1
         assert msgspec.convert(scraped.formats[EXTRACTION], Extraction).data["headline"] == "p0"
 
 
