@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Final
 
+import msgspec
+
 from webdata_nb.page.errors import BadInput
 from webdata_nb.service.web.fetch import FetchedResponse
 
@@ -20,27 +22,32 @@ _PHONES: Final = ("Pixel 10", "Pixel 9", "Pixel 8", "Pixel 7")
 _SUGGESTIONS: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceScreen:
-    """The screen for which a page is laid out.
+class Viewport(msgspec.Struct, frozen=True):
+    """The size of a page's window, in CSS pixels."""
+
+    width: int = DESKTOP_WIDTH
+    height: int = DESKTOP_HEIGHT
+
+
+class DeviceScreen(msgspec.Struct, frozen=True):
+    """The screen for which a page is laid out; the fields are those of Playwright's presets.
 
     Attributes
     ----------
-    width, height : int
-        The viewport, in CSS pixels.
-    scale : float
+    viewport : Viewport
+        The size of the window.
+    device_scale_factor : float
         Device pixels per CSS pixel.
-    mobile, touch : bool
+    is_mobile, has_touch : bool
         Whether the viewport follows ``<meta name=viewport>``, and whether it supports touch.
     user_agent : str, optional
         The device's user agent; by default the browser's.
     """
 
-    width: int = DESKTOP_WIDTH
-    height: int = DESKTOP_HEIGHT
-    scale: float = 1.0
-    mobile: bool = False
-    touch: bool = False
+    viewport: Viewport = Viewport()
+    device_scale_factor: float = 1.0
+    is_mobile: bool = False
+    has_touch: bool = False
     user_agent: str | None = None
 
 
@@ -71,15 +78,7 @@ def find_screen(name: str | None, presets: Mapping[str, Any], *, mobile: bool) -
     if name is None:
         name = next(phone for phone in _PHONES if phone in presets)
     check_name(name, presets)
-    preset = presets[name]
-    return DeviceScreen(
-        width=preset["viewport"]["width"],
-        height=preset["viewport"]["height"],
-        scale=preset["device_scale_factor"],
-        mobile=preset["is_mobile"],
-        touch=preset["has_touch"],
-        user_agent=preset["user_agent"],
-    )
+    return msgspec.convert(presets[name], DeviceScreen)
 
 
 def _unknown(name: str, presets: Mapping[str, Any]) -> str:
@@ -153,19 +152,26 @@ class RenderRequest:
     def context_options(self, screen: DeviceScreen) -> dict[str, Any]:
         """Return the options of the browser context; a size of the screenshot has precedence."""
         shot = self.screenshot or ScreenshotRequest()
-        size = {"width": shot.width or screen.width, "height": shot.height or screen.height}
+        viewport = Viewport(
+            shot.width or screen.viewport.width, shot.height or screen.viewport.height
+        )
         headers = {name.lower(): value for name, value in self.headers.items()}
-        agent = headers.get("user-agent", screen.user_agent)
+        options: dict[str, Any] = msgspec.to_builtins(
+            msgspec.structs.replace(
+                screen,
+                viewport=viewport,
+                user_agent=headers.get("user-agent", screen.user_agent),
+            )
+        )
+        if options["user_agent"] is None:
+            del options["user_agent"]
         return {
-            "viewport": size,
-            "screen": size,
-            "device_scale_factor": screen.scale,
-            "is_mobile": screen.mobile,
-            "has_touch": screen.touch,
+            **options,
+            "screen": options["viewport"],
             "service_workers": "block",
             "accept_downloads": False,
             "permissions": [],
-        } | ({} if agent is None else {"user_agent": agent})
+        }
 
 
 @dataclass(frozen=True, slots=True)

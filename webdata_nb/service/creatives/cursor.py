@@ -13,10 +13,11 @@ import hmac
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import orjson
 
 from webdata_nb.page.errors import BadInput
@@ -36,8 +37,7 @@ class BadCursor(BadInput):
         super().__init__(f"{reason}: list from the first page again", loc=("body", "cursor"))
 
 
-@dataclass(frozen=True, slots=True)
-class ListingPosition:
+class ListingPosition(msgspec.Struct, frozen=True):
     """A position in a listing: the source's cursor, the count of earlier rows, and its days.
 
     The days are those of the first request, so that "last 7 days" means the same on every page.
@@ -64,7 +64,7 @@ class ListingPosition:
     def advance(self, source_cursor: str, count: int) -> ListingPosition:
         """Return the position after a page of `count` rows, which ended with `source_cursor`."""
         hashes = self.cursor_hashes + _cursor_hash(self.source_cursor)
-        return replace(
+        return msgspec.structs.replace(
             self,
             source_cursor=source_cursor,
             rows_before=self.rows_before + count,
@@ -101,15 +101,7 @@ class CursorSealer:
         self, position: ListingPosition, *, account_id: str, filters: Mapping[str, Any]
     ) -> str:
         """Return the cursor that leads to `position`."""
-        payload = {
-            "c": position.source_cursor,
-            "p": position.rows_before,
-            "f": position.first_day,
-            "l": position.last_day,
-            "e": position.expires_at,
-        }
-        hash_count = len(position.cursor_hashes) // _CURSOR_HASH_BYTES
-        body = bytes([hash_count]) + position.cursor_hashes + orjson.dumps(payload)
+        body = msgspec.msgpack.encode(position)
         mac = self._mac(body, account_id, filters)
         return base64.urlsafe_b64encode(mac + body).rstrip(b"=").decode()
 
@@ -124,7 +116,7 @@ class CursorSealer:
                 "this cursor was altered, or belongs to another listing (advertiser, region and "
                 "date_range must stay the same), account or service"
             )
-        position = _parse_body(body)
+        position = msgspec.msgpack.decode(body, type=ListingPosition)
         if now >= position.expires_at:
             raise BadCursor("this cursor has expired")
         if position.is_repeated:
@@ -145,12 +137,3 @@ def _decode(cursor: str) -> bytes:
     if len(decoded) <= _MAC_BYTES:
         raise BadCursor("this is not a cursor of this service")
     return decoded
-
-
-def _parse_body(body: bytes) -> ListingPosition:
-    """Parse a body whose signature is valid."""
-    end = 1 + body[0] * _CURSOR_HASH_BYTES
-    payload = orjson.loads(body[end:])  # noqa: TID251 - our own record
-    return ListingPosition(
-        payload["c"], payload["p"], payload["f"], payload["l"], payload["e"], body[1:end]
-    )

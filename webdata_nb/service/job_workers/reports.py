@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final, Literal
+
+import msgspec
 
 # The name of the reports among the metrics that a Dask worker sends with its heartbeat.
 METRIC: Final = "webdata"
@@ -14,8 +16,7 @@ LoopState = Literal["starting", "running", "waiting", "refused", "stopped"]
 WorkerState = Literal["running", "starting", "failed", "other_store", "no_loop"]
 
 
-@dataclass(frozen=True, slots=True)
-class LoopReport:
+class LoopReport(msgspec.Struct, frozen=True):
     """The state of the claim loop of a worker.
 
     Attributes
@@ -34,14 +35,16 @@ class LoopReport:
 
     def to_metric(self) -> dict[str, Any]:
         """Return the report as a value that Dask can send."""
-        return asdict(self)
+        metric: dict[str, Any] = msgspec.to_builtins(self)
+        return metric
 
     @classmethod
     def from_metric(cls, value: object) -> LoopReport | None:
         """Return the report in what a worker has sent; None if there is none."""
-        if not isinstance(value, Mapping) or not {"state", "replica", "error"} <= set(value):
+        try:
+            return msgspec.convert(value, cls)
+        except msgspec.ValidationError:
             return None
-        return cls(value["state"], value["replica"], value["error"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from webdata_nb.contract.local import NO_CREATIVES, Creatives, SessionSettings
 from webdata_nb.service.creatives.listing import CreativesListing
@@ -22,14 +22,29 @@ from webdata_nb.service.work.runner import Runner
 MAX_CACHED_SESSIONS = 64
 
 
-class SessionContexts(Protocol):
-    """Looks up the settings of the session that makes a request."""
+class LeasedSessions:
+    """Reads the settings that sessions bound to their leases of the local service."""
+
+    def __init__(self, lifetime: LocalLifetime, creatives: Creatives = NO_CREATIVES) -> None:
+        self._lifetime, self._creatives = lifetime, creatives
+        self._contexts: dict[str | None, tuple[SessionSettings, Mapping[str, Any]]] = {}
 
     def context_of(self, lease_id: str | None) -> Mapping[str, Any]:
         """Return the settings that a job inherits from its session; empty without a session."""
+        settings = self._lifetime.settings_of(lease_id)
+        cached = self._contexts.get(lease_id)
+        if cached is None or cached[0] is not settings:
+            # Creatives calls are not jobs, and their token must not reach the database.
+            context = settings.model_dump(mode="json", exclude_defaults=True, exclude={"creatives"})
+            cached = self._contexts[lease_id] = settings, context
+            while len(self._contexts) > MAX_CACHED_SESSIONS:
+                del self._contexts[next(iter(self._contexts))]
+        return cached[1]
 
     def creatives_of(self, lease_id: str | None) -> Creatives:
         """Return the creatives source of the session, or that of the service."""
+        creatives = self._lifetime.settings_of(lease_id).creatives
+        return self._creatives if creatives == NO_CREATIVES else creatives
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,31 +57,8 @@ class AppState:
     events: JobEvents
     webhooks: Webhooks
     creatives: CreativesListing
-    sessions: SessionContexts
+    sessions: LeasedSessions
     retry: StoreRetry
     retention: Retention
     clock: Callable[[], float] = time.time
     response_cache: ResponseCache = field(default_factory=ResponseCache)
-
-
-class LeasedSessions(SessionContexts):
-    """Reads the settings that sessions bound to their leases of the local service."""
-
-    def __init__(self, lifetime: LocalLifetime, creatives: Creatives = NO_CREATIVES) -> None:
-        self._lifetime, self._creatives = lifetime, creatives
-        self._contexts: dict[str | None, tuple[SessionSettings, Mapping[str, Any]]] = {}
-
-    def context_of(self, lease_id: str | None) -> Mapping[str, Any]:
-        settings = self._lifetime.settings_of(lease_id)
-        cached = self._contexts.get(lease_id)
-        if cached is None or cached[0] is not settings:
-            # Creatives calls are not jobs, and their token must not reach the database.
-            context = settings.model_dump(mode="json", exclude_defaults=True, exclude={"creatives"})
-            cached = self._contexts[lease_id] = settings, context
-            while len(self._contexts) > MAX_CACHED_SESSIONS:
-                del self._contexts[next(iter(self._contexts))]
-        return cached[1]
-
-    def creatives_of(self, lease_id: str | None) -> Creatives:
-        creatives = self._lifetime.settings_of(lease_id).creatives
-        return self._creatives if creatives == NO_CREATIVES else creatives

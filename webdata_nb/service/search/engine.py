@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import msgspec
 import orjson
 
 from webdata_nb.contract.requests import SearchRequest
@@ -60,6 +61,15 @@ class SearchResources:
     signature_agent: str | None = None
 
 
+class StoredResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The journal of a result; statements of the store read `done` and `success`."""
+
+    done: bool
+    success: bool
+    found: SearchResult
+    reason: str = ""
+
+
 async def run(
     context: JobContext, request: SearchRequest, resources: SearchResources
 ) -> CommitBatch:
@@ -102,9 +112,9 @@ class _SearchRun:
             return await self._search()
         self._total = len(entries)
         for entry in entries:
-            journal = orjson.loads(entry.journal)  # noqa: TID251 - our own record
-            if not journal["done"]:
-                self._unscraped[entry.ordinal] = SearchResult(**journal["found"])
+            stored = msgspec.json.decode(entry.journal, type=StoredResult)
+            if not stored.done:
+                self._unscraped[entry.ordinal] = stored.found
         return EMPTY_BATCH
 
     async def scrape_pages(self) -> None:
@@ -225,16 +235,13 @@ class _SearchRun:
         reason: str = "",
     ) -> JournalEntry:
         """Return the journal entry of a result, without its row."""
-        summary = {"url": result.url, "title": result.title, "snippet": result.snippet}
-        journal = {"done": done, "success": content["success"], "found": summary}
-        if reason:
-            journal["reason"] = reason
+        stored = StoredResult(done, content["success"], result, reason)
         is_extracted = bool(content.get("extract"))
         return JournalEntry(
             ordinal,
             result.url,
             content["success"] or content["scraped"],
-            orjson.dumps(journal),
+            msgspec.json.encode(stored),
             position=ordinal,
             charged=result_operations(extracted=is_extracted) if content["scraped"] else (),
         )

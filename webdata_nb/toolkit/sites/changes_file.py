@@ -11,11 +11,12 @@ import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import filelock
+import msgspec
 import orjson
 import pyarrow as pa
 
@@ -24,8 +25,7 @@ from webdata_nb.errors import InvalidArgument
 from webdata_nb.suggestions import format_path
 from webdata_nb.toolkit.frames import parquet, schemas, storage
 from webdata_nb.toolkit.frames.json_columns import dumps
-from webdata_nb.toolkit.sites.comparison import KnownSite, PageChange, UnreadKind
-from webdata_nb.toolkit.sites.watched_pages import PageVersion
+from webdata_nb.toolkit.sites.comparison import KnownSite, PageChange
 
 _KNOWN_SITE: Final = "known site/1"
 _TEXTS: Final = ("url", "unread", "final_url", "content_hash", "job_id", "values")
@@ -38,14 +38,12 @@ _KNOWN_SITE_SCHEMA: Final = pa.schema(_KNOWN_SITE_FIELDS)
 
 def encode_known_site(known: KnownSite) -> pa.Buffer:
     """Return the bytes of the file."""
-    rows = [_row_of_page(url, page) for url, page in known.pages.items()]
+    rows = [
+        {**asdict(page), "url": url, "values": dumps(dict(page.values))}
+        for url, page in known.pages.items()
+    ]
     rows += [{"url": url, "unread": kind} for url, kind in known.unread.items()]
-    own = {
-        "kind": _KNOWN_SITE,
-        "job_id": known.job_id,
-        "at": known.at.isoformat(),
-        "is_whole": known.is_whole,
-    }
+    own = {"kind": _KNOWN_SITE, **msgspec.to_builtins(replace(known, pages={}, unread={}))}
     return parquet.encode(pa.Table.from_pylist(rows, schema=_KNOWN_SITE_SCHEMA), own=own, attrs={})
 
 
@@ -61,38 +59,13 @@ def decode_known_site(data: bytes) -> KnownSite:
     if document.own.get("kind") != _KNOWN_SITE:
         raise ValueError("it is a file of something else")
     rows = document.read(_KNOWN_SITE_SCHEMA.names).to_pylist()
-    return KnownSite(
-        document.own["job_id"],
-        datetime.fromisoformat(document.own["at"]),
-        document.own["is_whole"],
-        {row["url"]: _page_of_row(row) for row in rows if row["unread"] is None},
-        {row["url"]: cast("UnreadKind", row["unread"]) for row in rows if row["unread"]},
-    )
-
-
-def _row_of_page(url: str, page: PageVersion) -> dict[str, Any]:
-    return {
-        "url": url,
-        "final_url": page.final_url,
-        "content_hash": page.content_hash,
-        "fetched_at": page.fetched_at,
-        "job_id": page.job_id,
-        "values": dumps(dict(page.values)),
+    pages = {
+        row["url"]: {**row, "values": orjson.loads(row["values"])}
+        for row in rows
+        if row["unread"] is None
     }
-
-
-def _page_of_row(row: dict[str, Any]) -> PageVersion:
-    values = orjson.loads(row["values"])
-    if not isinstance(values, dict):
-        raise TypeError(f"the values of {row['url']} are not a mapping")
-    return PageVersion(
-        row["url"],
-        row["final_url"],
-        row["content_hash"],
-        row["fetched_at"],
-        row["job_id"],
-        values,
-    )
+    unread = {row["url"]: row["unread"] for row in rows if row["unread"]}
+    return msgspec.convert({**document.own, "pages": pages, "unread": unread}, KnownSite)
 
 
 _TIMES: Final = frozenset({"old_at", "new_at"})
