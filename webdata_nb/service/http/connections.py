@@ -1,6 +1,9 @@
 """Limits the number of connections, the time for request headers and the time for unread replies.
 
-uvicorn limits none of these, so slow clients could occupy all connections.
+uvicorn limits none of these, so slow clients could occupy all connections. `LimitedHttpProtocol`
+is a subclass of its protocol, which `uvicorn.Config` takes as `http`. What is overridden is no
+documented interface: `tests/test_private_members.py` says when a release changes it, and
+`pyproject.toml` has an upper bound.
 
 A connection that waits for a request is idle. At a limit, the connection that has been idle longest
 is closed, first among those of the same address. If every connection is busy, a new one takes a
@@ -21,7 +24,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from webdata_nb.contract.paths import HEALTH, READY
 from webdata_nb.service.http.client_limits import (
@@ -281,71 +284,61 @@ def _closing(send: Send) -> Send:
     return closing
 
 
-class LimitedHttpProtocol(asyncio.Protocol):
-    """Wraps uvicorn's HTTP protocol with limits and timeouts; one for each connection."""
+class LimitedHttpProtocol(HttpToolsProtocol):
+    """uvicorn's HTTP protocol with limits and timeouts; one for each connection."""
 
-    def __init__(self, connections: ConnectionLimiter, **options: Any) -> None:
-        self._connections = connections
+    def __init__(self, limiter: ConnectionLimiter, **options: Any) -> None:
+        super().__init__(**options)
+        self._limiter = limiter
         self.peer, self.address = ("", 0), ""
-        self._inner: Any = AutoHTTPProtocol(**options)
-        vars(self._inner)["send_400_response"] = self._send_invalid_request
+        self._admitted = False
         self._timer: asyncio.TimerHandle | None = None
-        self._transport: asyncio.Transport | None = None
         self._header_bytes = 0
         self._unsent_bytes = 0
         self._unread_since: float | None = None
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accept a connection, or refuse it at a limit."""
-        if not isinstance(transport, asyncio.Transport):
-            raise TypeError(transport)
         host, port, *_ = transport.get_extra_info("peername") or ("", 0)
         self.peer = (str(host), int(port))
-        if (reason := self._connections.admit(self)) is not None:
-            self._connections.refuse(reason)
+        if (reason := self._limiter.admit(self)) is not None:
+            self._limiter.refuse(reason)
             status, fields = _status(reason)
-            headers = _limit_headers(status, self._connections.limits.per_address)
+            headers = _limit_headers(status, self._limiter.limits.per_address)
             extra = "".join(f"{name}: {value}\r\n" for name, value in headers)
             _send_and_close(transport, _raw_reply(status, reason, _RETRY_HEADER + extra, **fields))
             return
-        self._transport = transport
-        self._inner.connection_made(transport)
+        self._admitted = True
+        super().connection_made(transport)
         self._update_timer()
 
     def data_received(self, data: bytes) -> None:
-        """Pass data on, and check the size and time of the headers."""
-        if self._transport is None:
+        """Process data, and check the size and time of the headers."""
+        if not self._admitted:
             return
-        self._inner.data_received(data)
-        self._connections.mark_used(self)
+        super().data_received(data)
+        self._limiter.mark_used(self)
         self._update_timer()
         self._header_bytes = self._header_bytes + len(data) if self._awaits_request else 0
-        if self._header_bytes > MAX_HEADER_BYTES and not self._transport.is_closing():
-            _send_and_close(self._transport, _HEADERS_TOO_LARGE)
+        if self._header_bytes > MAX_HEADER_BYTES and not self.transport.is_closing():
+            _send_and_close(self.transport, _HEADERS_TOO_LARGE)
 
     @property
     def _awaits_request(self) -> bool:
         """Whether the last request was read and answered completely."""
-        cycle = self._inner.cycle
-        return cycle is None or (cycle.response_complete and not cycle.more_body)
-
-    def eof_received(self) -> None:
-        """Pass on."""
-        if self._transport is not None:
-            self._inner.eof_received()
+        return self.idle and (self.cycle is None or not self.cycle.more_body)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Remove the connection."""
         self._cancel_timer()
-        self._connections.remove(self)
-        if self._transport is not None:
-            self._inner.connection_lost(exc)
+        self._limiter.remove(self)
+        if self._admitted:
+            super().connection_lost(exc)
 
     @property
     def idle(self) -> bool:
         """Whether no request is active."""
-        cycle = self._inner.cycle
-        return cycle is None or cycle.response_complete
+        return self.cycle is None or self.cycle.response_complete
 
     def close(self) -> None:
         """Close an idle connection at once.
@@ -353,37 +346,41 @@ class LimitedHttpProtocol(asyncio.Protocol):
         `Transport.close` would wait for a client that does not read its reply.
         """
         self._cancel_timer()
-        if self._transport is None:
+        if not self._admitted:
             return
-        if self._transport.get_write_buffer_size():
-            self._transport.abort()
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
         else:
-            self._transport.close()
+            self.transport.close()
 
     def abort_if_unread(self, now: float) -> None:
         """Abort the connection if its client read nothing for `UNREAD_TIMEOUT_S`."""
-        unsent = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        unsent = self.transport.get_write_buffer_size() if self._admitted else 0
         if not unsent or unsent < self._unsent_bytes or self._unread_since is None:
             self._unread_since = now if unsent else None
-        elif now - self._unread_since >= UNREAD_TIMEOUT_S and self._transport is not None:
-            self._transport.abort()
+        elif now - self._unread_since >= UNREAD_TIMEOUT_S:
+            self.transport.abort()
         self._unsent_bytes = unsent
 
     def pause_writing(self) -> None:
-        """Pass on."""
-        if self._transport is not None:
-            self._inner.pause_writing()
+        """Pause the reply; a refusal has none."""
+        if self._admitted:
+            super().pause_writing()
 
     def resume_writing(self) -> None:
-        """Pass on."""
+        """Resume the reply."""
         self._unread_since = None
-        if self._transport is not None:
-            self._inner.resume_writing()
+        if self._admitted:
+            super().resume_writing()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP request; with JSON, like every other error."""
+        del msg  # uvicorn's sentence
+        _send_and_close(self.transport, _INVALID_REQUEST)
 
     def _update_timer(self) -> None:
         """Run the timer only while the connection waits for request headers."""
-        cycle = self._inner.cycle
-        if cycle is not None and not cycle.response_complete:
+        if not self.idle:
             self._cancel_timer()
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(
@@ -396,12 +393,8 @@ class LimitedHttpProtocol(asyncio.Protocol):
             self._timer = None
 
     def _on_headers_timeout(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            _send_and_close(self._transport, _HEADERS_TIMEOUT)
-
-    def _send_invalid_request(self, _message: str) -> None:
-        if self._transport is not None:
-            _send_and_close(self._transport, _INVALID_REQUEST)
+        if not self.transport.is_closing():
+            _send_and_close(self.transport, _HEADERS_TIMEOUT)
 
 
 def _send_and_close(transport: asyncio.Transport, answer: bytes) -> None:

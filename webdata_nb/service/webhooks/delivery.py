@@ -11,7 +11,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from pathlib import Path
@@ -32,6 +32,7 @@ from webdata_nb.contract.webhook_payloads import WebhookPayload
 from webdata_nb.page.errors import BadInput, FetchError
 from webdata_nb.service.errors import EgressDenied, NameServerTimeout, NoSuchJob, StoreUnavailable
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
+from webdata_nb.service.runtime.open_contexts import OpenContexts
 from webdata_nb.service.settings import DIRECT, Upstream
 from webdata_nb.service.store.records import JobRecord
 from webdata_nb.service.store.retry import StoreRetry
@@ -78,9 +79,7 @@ class Sender:
     ) -> None:
         self._policy, self._user_agent, self._loopback = policy, user_agent, loopback
         self._upstream = upstream
-        self._open: dict[tuple[str | None, str | None], Fetcher] = {}
-        self._stack = AsyncExitStack()
-        self._lock = asyncio.Lock()
+        self._fetchers = OpenContexts(self._new_fetcher)
 
     async def __aenter__(self) -> Self:
         return self
@@ -91,7 +90,7 @@ class Sender:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._stack.aclose()
+        await self._fetchers.aclose()
 
     async def check(self, url: str, context: Mapping[str, Any]) -> None:
         """Check an endpoint before its job is stored.
@@ -143,17 +142,16 @@ class Sender:
     async def _fetcher(self, url: str, context: Mapping[str, Any]) -> Fetcher:
         """Return the fetcher of a job with this context; loopback needs no proxy."""
         proxy, ca_bundle = self._upstream.of(context)
-        proxy = None if _is_loopback(url) else proxy
-        async with self._lock:
-            if (proxy, ca_bundle) not in self._open:
-                fetcher = Fetcher(
-                    self._policy,
-                    user_agent=self._user_agent,
-                    proxy=proxy,
-                    ca_bundle=Path(ca_bundle) if ca_bundle else None,
-                )
-                self._open[proxy, ca_bundle] = await self._stack.enter_async_context(fetcher)
-        return self._open[proxy, ca_bundle]
+        return await self._fetchers.get((None if _is_loopback(url) else proxy, ca_bundle))
+
+    def _new_fetcher(self, upstream: tuple[str | None, str | None]) -> Fetcher:
+        proxy, ca_bundle = upstream
+        return Fetcher(
+            self._policy,
+            user_agent=self._user_agent,
+            proxy=proxy,
+            ca_bundle=Path(ca_bundle) if ca_bundle else None,
+        )
 
 
 def _headers(notice: WebhookPayload, event_id: str, secret: str | None) -> dict[str, str]:

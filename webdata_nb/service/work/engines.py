@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -31,6 +30,7 @@ from webdata_nb.service.errors import JobFailure, MissingSetting
 from webdata_nb.service.models.extraction import Extractor, ExtractorFactory, model_access
 from webdata_nb.service.pages.page_pipeline import PagePipeline, PageScraper, find_evidence
 from webdata_nb.service.runtime.fair_scheduler import current_account
+from webdata_nb.service.runtime.open_contexts import OpenContexts
 from webdata_nb.service.search import engine as search
 from webdata_nb.service.search.breaker import ProviderBreakers
 from webdata_nb.service.search.catalog import (
@@ -51,6 +51,9 @@ from webdata_nb.service.web.fetch import Fetcher
 from webdata_nb.service.web.polite_fetcher import PoliteFetcher
 from webdata_nb.service.web.throttle import HostThrottle
 from webdata_nb.service.work.stored_requests import crawl_request, search_request
+
+# Proxy, CA bundle and user agent.
+RouteKey = tuple[str | None, str | None, str]
 
 # Sessions whose search providers stay open between their searches.
 _MAX_OPEN_SESSIONS: Final = 32
@@ -108,10 +111,8 @@ class EgressRoutes:
         self.policy, self.signer = policy, signer
         self._user_agent, self._upstream = user_agent, upstream
         self.throttle, self.pages = throttle, pages
-        self._open: dict[tuple[str | None, str | None, str], EgressRoute] = {}
-        self._public_links: dict[tuple[str | None, str | None, str], LinkSource] = {}
-        self._stack = AsyncExitStack()
-        self._lock = asyncio.Lock()
+        self._routes = OpenContexts(self._open_route)
+        self._public_links = OpenContexts(self._open_public_links)
 
     async def __aenter__(self) -> Self:
         return self
@@ -122,16 +123,13 @@ class EgressRoutes:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._stack.aclose()
+        await self._public_links.aclose()
+        await self._routes.aclose()
 
     async def route_for(self, context: Mapping[str, Any]) -> EgressRoute:
         """Return the route of a job with this context."""
         user_agent = context.get("user_agent") or self._user_agent
-        key = (*self._upstream.of(context), user_agent)
-        async with self._lock:
-            if key not in self._open:
-                self._open[key] = await self._open_route(*key)
-        return self._open[key]
+        return await self._routes.get((*self._upstream.of(context), user_agent))
 
     @property
     def signature_agent(self) -> str | None:
@@ -148,11 +146,7 @@ class EgressRoutes:
         """
         if self.policy.mode == "team" or await _is_private(route.fetcher, start):
             return LinkSource(route.polite, route.robots)
-        key = (*self._upstream.of(context), route.user_agent)
-        async with self._lock:
-            if key not in self._public_links:
-                self._public_links[key] = await self._open_public_links(*key)
-        return self._public_links[key]
+        return await self._public_links.get((*self._upstream.of(context), route.user_agent))
 
     async def check_device(self, name: str) -> None:
         """Check the name of a device preset; raises `BadInput` with the closest names."""
@@ -162,59 +156,51 @@ class EgressRoutes:
         """Raise `ScrapeError` of kind ``browser_missing`` if no browser is installed."""
         await (await self.route_for({})).browser.check_installed()
 
-    async def _open_route(
-        self, proxy: str | None, ca_bundle: str | None, user_agent: str
-    ) -> EgressRoute:
+    @asynccontextmanager
+    async def _open_route(self, key: RouteKey) -> AsyncIterator[EgressRoute]:
+        proxy, ca_bundle, user_agent = key
         bundle = Path(ca_bundle) if ca_bundle else None
-        fetcher = await self._open_fetcher(self.policy, proxy, bundle, user_agent)
-        browser = await self._stack.enter_async_context(
-            Browser(
-                self.policy,
-                fetcher,
-                upstream=proxy,
-                ca_bundle=bundle,
-                user_agent=user_agent,
-                throttle=self.throttle,
+        new_fetcher = partial(Fetcher, user_agent=user_agent, ca_bundle=bundle)
+        async with AsyncExitStack() as stack:
+            fetcher = await stack.enter_async_context(new_fetcher(self.policy, proxy=proxy))
+            browser = await stack.enter_async_context(
+                Browser(
+                    self.policy,
+                    fetcher,
+                    upstream=proxy,
+                    ca_bundle=bundle,
+                    user_agent=user_agent,
+                    throttle=self.throttle,
+                )
             )
-        )
-        # Local mode admits private addresses, such as those of one's own SearXNG.
-        local_policy = replace(self.policy, mode="local")
-        if self.policy.mode == "local":
-            api_fetcher = fetcher
-        else:
-            api_fetcher = await self._open_fetcher(local_policy, proxy, bundle, user_agent)
-        if proxy is None:
-            nearby_api_fetcher = api_fetcher
-        else:
-            nearby_api_fetcher = await self._open_fetcher(local_policy, None, bundle, user_agent)
-        polite = PoliteFetcher(fetcher, self.throttle, signer=self.signer)
-        return EgressRoute(
-            fetcher,
-            polite,
-            api_fetcher,
-            nearby_api_fetcher,
-            PagePipeline(polite, self.pages, browser),
-            browser,
-            RobotsCache(polite),
-            user_agent,
-        )
+            # Local mode admits private addresses, such as those of one's own SearXNG.
+            api_policy = replace(self.policy, mode="local")
+            api_fetcher = nearby_api_fetcher = fetcher
+            if self.policy.mode != "local":
+                api_fetcher = await stack.enter_async_context(new_fetcher(api_policy, proxy=proxy))
+                nearby_api_fetcher = api_fetcher
+            if proxy is not None:
+                nearby_api_fetcher = await stack.enter_async_context(new_fetcher(api_policy))
+            polite = PoliteFetcher(fetcher, self.throttle, signer=self.signer)
+            yield EgressRoute(
+                fetcher,
+                polite,
+                api_fetcher,
+                nearby_api_fetcher,
+                PagePipeline(polite, self.pages, browser),
+                browser,
+                RobotsCache(polite),
+                user_agent,
+            )
 
-    async def _open_public_links(
-        self, proxy: str | None, ca_bundle: str | None, user_agent: str
-    ) -> LinkSource:
-        """Return where links at public addresses alone are requested."""
-        bundle = Path(ca_bundle) if ca_bundle else None
-        policy = replace(self.policy, mode="team")
-        fetcher = await self._open_fetcher(policy, proxy, bundle, user_agent)
-        polite = PoliteFetcher(fetcher, self.throttle, signer=self.signer)
-        return LinkSource(polite, RobotsCache(polite))
-
-    async def _open_fetcher(
-        self, policy: EgressPolicy, proxy: str | None, bundle: Path | None, user_agent: str
-    ) -> Fetcher:
-        return await self._stack.enter_async_context(
-            Fetcher(policy, user_agent=user_agent, proxy=proxy, ca_bundle=bundle)
-        )
+    @asynccontextmanager
+    async def _open_public_links(self, key: RouteKey) -> AsyncIterator[LinkSource]:
+        """Open where links at public addresses alone are requested."""
+        proxy, ca_bundle, user_agent = key
+        policy, bundle = replace(self.policy, mode="team"), Path(ca_bundle) if ca_bundle else None
+        async with Fetcher(policy, user_agent=user_agent, proxy=proxy, ca_bundle=bundle) as fetcher:
+            polite = PoliteFetcher(fetcher, self.throttle, signer=self.signer)
+            yield LinkSource(polite, RobotsCache(polite))
 
 
 @dataclass(frozen=True, slots=True)
