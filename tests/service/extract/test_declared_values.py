@@ -6,7 +6,7 @@ import pytest
 
 from tests.cpu_deadline import cpu_deadline
 from tests.service.extract.product_pages import extract_page, json_ld, product_page
-from webdata_nb.page.content.json_ld import repair_json
+from webdata_nb.page.content.structured_data import repair_json
 from webdata_nb.page.extract.structured import extract_structured
 
 TEXT = {"type": "string"}

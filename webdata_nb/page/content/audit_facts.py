@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from webdata_nb.page.content.json_ld import strip_wrapping
 from webdata_nb.page.content.links import MAX_ANCHOR_TEXT_LENGTH
 from webdata_nb.page.content.parser import Namespace, collapse_whitespace, text_of
 
@@ -73,7 +71,9 @@ def audit_facts(
         "images_without_alt": len(bare),
         "examples_without_alt": [page.link_resolver[src] or _cut(src) for src in sources],
         "insecure": _insecure(page) if page.source.final_url.startswith("https:") else [],
-        "structured_data_errors": _structured_data_errors(page.head.json_ld.texts),
+        "structured_data_errors": [
+            _cut(error) for error in islice(page.head.json_ld.strict_errors(), MAX_LISTED)
+        ],
         "anchors": _link_texts(anchors, outlinks),
         "rels": {str(index): rel for index, rel in rels if rel},
     }
@@ -169,21 +169,6 @@ def _loaded(page: ParsedPage) -> Iterator[str | None]:
             href = element.attr(_URL_ATTRIBUTES.get(element.tag, "src"))
             if href and page.link_resolver[href]:
                 yield href
-
-
-def _structured_data_errors(blocks: Sequence[str]) -> list[str]:
-    """Return why JSON-LD blocks cannot be read, or say of nothing what it is."""
-    errors = []
-    for number, block in enumerate(blocks, 1):
-        try:
-            value = json.loads(strip_wrapping(block))  # noqa: TID251 - reports what strict readers refuse
-        except (ValueError, RecursionError) as error:
-            errors.append(f"block {number}: {_cut(str(error))}")
-            continue
-        items = value if isinstance(value, list) else [value]
-        if not all(isinstance(item, dict) and {"@type", "@graph"} & item.keys() for item in items):
-            errors.append(f"block {number}: an item has no @type")
-    return errors[:MAX_LISTED]
 
 
 def _link_texts(anchors: AnchorTable, outlinks: Sequence[Outlink]) -> list[str]:

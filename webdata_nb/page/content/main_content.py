@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from webdata_nb.page.content.block_tree import Block, TextRun
-    from webdata_nb.page.content.json_ld import JsonLd
     from webdata_nb.page.content.page_kind import PageKind
+    from webdata_nb.page.content.structured_data import JsonLd
 
 __all__ = ["MainContent", "clean_page", "extract_main_content"]
 

@@ -9,9 +9,9 @@ from webdata_nb.page.content.parser import text_of
 from webdata_nb.page.content.publication_date import PageDates
 
 if TYPE_CHECKING:
-    from webdata_nb.page.content.json_ld import JsonLd
     from webdata_nb.page.content.page_source import PageSource
     from webdata_nb.page.content.parsed_page import PageHead, ParsedPage
+    from webdata_nb.page.content.structured_data import JsonLd
 
 MAX_TEXT_LENGTH = 2000
 """Characters kept of a title, description or author."""

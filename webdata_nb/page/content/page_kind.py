@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from webdata_nb.page.content.block_tree import HEADINGS
 from webdata_nb.page.content.class_names import TITLE, word_set
 from webdata_nb.page.content.parser import letters_and_digits
+from webdata_nb.page.content.structured_data import microdata_types
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from webdata_nb.page.content.block_tree import TextRun
-    from webdata_nb.page.content.json_ld import JsonLd
     from webdata_nb.page.content.parser import Document
+    from webdata_nb.page.content.structured_data import JsonLd
 
 PageKind: TypeAlias = Literal["article", "forum", "product", "other"]
 
@@ -26,7 +27,6 @@ _ARTICLE: Final = re.compile(
     r"(?:NewsArticle|Article|BlogPosting|Posting)"
 )
 _ARTICLE_ITEMS: Final = ("NewsArticle", "BlogPosting")
-_ITEMS = '[itemtype],[itemprop="articleBody"]'
 _SEPARATOR: Final = re.compile(r"\s[-–—|·•:»]+\s|\s*[|»]\s*|:\s")  # noqa: RUF001 - a dash
 _WORD: Final = re.compile(r"\w+")
 _MAX_HEADLINE_WORDS = 30
@@ -40,8 +40,7 @@ def detect_page_kind(document: Document, json_ld: JsonLd) -> PageKind:
     """Return the page type by generator, JSON-LD, microdata and og:type."""
     is_article = any(map(_ARTICLE.fullmatch, json_ld.types))
     software = _software(document).lower()
-    items = document.select(_ITEMS)
-    types = [item.attr("itemtype") or "" for item in items]
+    types = microdata_types(document)
     if (
         any(name in software for name in _FORUM_SOFTWARE)
         or not _FORUM_TYPES.isdisjoint(json_ld.types)
@@ -55,7 +54,7 @@ def detect_page_kind(document: Document, json_ld: JsonLd) -> PageKind:
         declared == "article"
         or is_article
         or _any_contains(_ARTICLE_ITEMS, types)
-        or any(item.attr("itemprop") == "articleBody" for item in items)
+        or document.select_one('[itemprop="articleBody"]') is not None
     ):
         return "article"
     if "product" in declared or any(name.endswith("/Product") for name in types):

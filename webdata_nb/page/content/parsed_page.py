@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 
 from webdata_nb.page.charset import decode_text, sniff_charset
 from webdata_nb.page.content.hidden_elements import find_permalinks
-from webdata_nb.page.content.json_ld import JsonLd, is_json_ld
 from webdata_nb.page.content.links import (
     AnchorTable,
     LinkResolver,
@@ -36,6 +35,7 @@ from webdata_nb.page.content.parser import (
     text_of,
     unwrap_all,
 )
+from webdata_nb.page.content.structured_data import JsonLd, is_json_ld
 from webdata_nb.page.link_header import parse_link_header
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from webdata_nb.page.content.parser import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from webdata_nb.page.content.json_ld import JsonLd
     from webdata_nb.page.content.parsed_page import ParsedPage
+    from webdata_nb.page.content.structured_data import JsonLd
 
 EARLIEST: Final = date(1995, 1, 1)
 """Earlier dates are events or errors: hardly any page is older."""

@@ -13,7 +13,7 @@ from functools import lru_cache
 from html import unescape
 from typing import TYPE_CHECKING, Any, Final
 
-from webdata_nb.page.content.json_ld import local_name
+from webdata_nb.page.content.structured_data import flatten, local_name, read_node, top_objects
 from webdata_nb.page.extract.field_names import (
     kind_of_name,
     name_readings,
@@ -46,7 +46,6 @@ MAX_REACHABLE: Final = 400
 MAX_TEXT_LENGTH: Final = 100_000
 _MAX_DISTANCE: Final = 3
 _MAX_SIBLINGS: Final = 20
-_TEXT_KEYS: Final = ("@value", "@list", "@set")
 
 
 @dataclass(eq=False, slots=True)
@@ -124,38 +123,25 @@ class NodeGraph:
     def __init__(self, structured: Mapping[str, Any]) -> None:
         self.nodes: list[DataNode] = []
         self._ids: dict[str, DataNode] = {}
-        self._queue: deque[tuple[DataNode, Any]] = deque()
+        self._queue: deque[tuple[DataNode, Mapping[Any, Any]]] = deque()
         self._value_count = 0
-        for origin in ("json_ld", "microdata", "rdfa"):
-            blocks = structured.get(origin)
-            for block in _flatten(blocks if isinstance(blocks, list) else []):
-                self._add_block(block, origin)
+        for syntax, data in top_objects(structured):
+            self._add_node(data, syntax, main=True)
         while self._queue:
             self._read_properties(*self._queue.popleft())
         self._merge_same_nodes()
 
-    def _add_block(self, block: Any, origin: str) -> None:
-        members = block.get("@graph") if isinstance(block, dict) else None
-        if members is not None:
-            for member in _flatten([members]):
-                self._add_node(member, origin, main=True)
-        if members is None or "@type" in block:
-            self._add_node(block, origin, main=True)
-
     def _add_node(self, data: Any, origin: str, *, main: bool) -> DataNode | None:
         if not isinstance(data, dict) or len(self.nodes) >= MAX_NODES:
             return None
-        key = {"json_ld": "@id", "microdata": "id", "rdfa": "resource"}[origin]
-        node_id = data.get(key, data.get("id") if origin == "json_ld" else None)
-        types = data.get("@type" if origin == "json_ld" else "type", data.get("type"))
-        node = DataNode(origin, _types(types), node_id if isinstance(node_id, str) else None, main)
+        types, node_id, properties = read_node(data, origin)
+        node = DataNode(origin, types, node_id, main)
         self.nodes.append(node)
-        self._queue.append((node, data))
+        self._queue.append((node, properties))
         return node
 
-    def _read_properties(self, node: DataNode, data: dict[str, Any]) -> None:
-        properties = data if node.origin == "json_ld" else data.get("properties")
-        for label, value in properties.items() if isinstance(properties, dict) else ():
+    def _read_properties(self, node: DataNode, properties: Mapping[Any, Any]) -> None:
+        for label, value in properties.items():
             if not isinstance(label, str) or label.startswith("@"):
                 continue
             local = local_name(label)
@@ -173,7 +159,7 @@ class NodeGraph:
                 node.properties[name] = (local[:100], values)
 
     def _read_values(self, value: Any, node: DataNode, name: str, *, main: bool) -> Iterator[Any]:
-        for item in _flatten([value]):
+        for item in flatten([value]):
             self._value_count += 1
             if self._value_count > MAX_VALUES:
                 return
@@ -263,28 +249,6 @@ def _have_ending(types: tuple[str, ...], endings: tuple[str, ...]) -> bool:
 
 def _has_node(node: DataNode, name: str) -> bool:
     return any(isinstance(value, DataNode) for value in node.values(name))
-
-
-def _flatten(values: list[Any]) -> Iterator[Any]:
-    """Yield the values of nested lists and of JSON-LD's value, list and set objects."""
-    stack = list(reversed(values[:MAX_VALUES]))
-    while stack:
-        item = stack.pop()
-        if isinstance(item, dict):
-            key = next((name for name in _TEXT_KEYS if name in item), None)
-            if key is None:
-                yield item
-            else:
-                stack.append(item[key])
-        elif isinstance(item, list):
-            stack += reversed(item)
-        else:
-            yield item
-
-
-def _types(value: Any) -> tuple[str, ...]:
-    names = value if isinstance(value, list) else str(value or "").split()
-    return tuple(local_name(name)[:100] for name in names[:10] if isinstance(name, str) and name)
 
 
 def _reachable_values(node: DataNode) -> dict[str, list[ReachableValues]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from webdata_nb.page.charset import decode_text
+from webdata_nb.page.content import structured_data as declared
 from webdata_nb.page.content.links import best_source
 from webdata_nb.page.content.page_source import SOURCE
 from webdata_nb.page.content.parser import (
@@ -17,7 +18,6 @@ from webdata_nb.page.content.parser import (
     text_of,
     unwrap_all,
 )
-from webdata_nb.page.content.structured_data import structured_data
 from webdata_nb.page.extract.visible.labels import LABELS, read_labels
 from webdata_nb.page.extract.visible.values import VISIBLE, read_visible_values
 from webdata_nb.page.markdown.writer import MarkdownWriter, write_with_footnotes
@@ -163,6 +163,12 @@ def markdown(page: ParsedPage, content: PageContent) -> str:
 def raw_html(page: ParsedPage) -> str:
     """Return the body as received, decoded to text; '' if the body is not text."""
     return decode_text(page.source.body, page.charset) if page.charset is not None else ""
+
+
+def structured_data(page: ParsedPage) -> dict[str, Any]:
+    """Return what the page declares for programs, each syntax under its own key."""
+    head, base = page.head, page.link_resolver.base
+    return declared.structured_data(page.document, base, json_ld=head.json_ld, metas=head.metas)
 
 
 PAGE_FORMATS: dict[str, Callable[[ParsedPage], Any]] = {

@@ -4,8 +4,7 @@ The parser's tokenizer reads the markup. The parser's tree does not serve: it ha
 elements but of no text, and it moves elements out of tables and repeats those that are nested
 wrongly, whereas a piece of the source is in one place.
 
-Blocks of JSON-LD are scanned for objects, arrays and scalars. Their errors of syntax are ignored,
-since a value is evidence wherever it stands.
+The objects, arrays and scalars of JSON-LD are part of it.
 """
 
 from __future__ import annotations
@@ -14,11 +13,12 @@ import re
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from html import unescape
+from itertools import islice
 from typing import Final, NamedTuple
 
 from webdata_nb.page.content.class_names import word_set
-from webdata_nb.page.content.json_ld import is_json_ld
 from webdata_nb.page.content.parser import read_markup
+from webdata_nb.page.content.structured_data import is_json_ld, scan_json
 
 ROOT: Final = -1
 """The parent of elements without one."""
@@ -76,7 +76,7 @@ class PageTree:
     labels
         The key of each JSON element that has one.
     types
-        The `@type` of each JSON object that has one.
+        The type of each JSON object that has one.
     comments
         The place of each comment.
     """
@@ -180,7 +180,7 @@ class PageTree:
         return name[:_MAX_NAME_LENGTH]
 
     def signature(self, element: int) -> str:
-        """Return what repeated elements have in common: tag and first class, or the `@type`."""
+        """Return what repeated elements have in common: tag and first class, or the type."""
         if element not in self._signatures:
             own = self.types.get(element) if self.is_json(element) else self.class_name(element)
             self._signatures[element] = f"{self.names[element]}.{own or ''}"
@@ -196,75 +196,33 @@ class PageTree:
 
 
 MAX_PIECES: Final = 50_000
-_TOKEN: Final = re.compile(
-    r"\"(?:[^\"\\]++|\\.)*+(?:\"|\\?\Z)|[{}\[\],:]|[^\s{}\[\],:\"]++", re.DOTALL
-)
 _MAX_KEYS: Final = 3
-_OPENING: Final = {"{": JSON_OBJECT, "[": JSON_ARRAY}
-_CLOSING: Final = {",": False, "}": True, "]": True}
-"""Characters that end a value, and whether they end an object or an array."""
-_COLON: Final = ":"
-_NULL: Final = "null"
 
 
-def scan_json(tree: PageTree, script: int, end: int) -> None:
-    """Add the content of a script, which ends at `end`, to a tree."""
-    _JsonScanner(tree, script).scan(tree.opening_ends[script], end)
-
-
-class _JsonScanner:
-    def __init__(self, tree: PageTree, script: int) -> None:
-        self._tree = tree
-        self._stack = [script]
-        self._key = ""
-        self._token: tuple[str, int] | None = None
-
-    def scan(self, start: int, end: int) -> None:
-        for match in _TOKEN.finditer(self._tree.source, start, end):
-            token, at = match[0], match.start()
-            if token in _OPENING:
-                self._open(_OPENING[token], at)
-            elif token == _COLON:
-                self._key, self._token = (self._token or ("", 0))[0].strip('"'), None
-            elif token in _CLOSING:
-                self._add_scalar()
-                if _CLOSING[token] and len(self._stack) > 1:
-                    self._tree.close(self._stack.pop(), match.end())
-            else:
-                self._token = token, at
-        for element in reversed(self._stack[1:]):
-            self._tree.close(element, end)
-
-    def _open(self, kind: str, at: int) -> None:
-        if len(self._stack) < MAX_DEPTH:
-            element = self._tree.add(kind, at, at + 1, self._stack[-1])
-            if self._key:
-                self._tree.labels[element] = self._key
-            self._stack.append(element)
-        self._key, self._token = "", None
-
-    def _add_scalar(self) -> None:
-        if self._token is not None and len(self._tree.pieces) < MAX_PIECES:
-            token, at = self._token
-            is_text = token.startswith('"')
-            start, end = (at + 1, at + len(token) - 1) if is_text else (at, at + len(token))
-            element = self._stack[-1]
-            if self._key in {"@type", "type"} and is_text:
-                self._tree.types.setdefault(element, token.strip('"'))
-            elif start < end and token != _NULL:
-                label = self._label()
-                self._tree.pieces.append(TextPiece(start, end, element, label, is_json=True))
-        self._key, self._token = "", None
-
-    def _label(self) -> str:
-        """Return the last keys of the path to a value."""
-        keys = [self._key] if self._key else []
-        for parent in reversed(self._stack):
-            if len(keys) >= _MAX_KEYS:
-                break
-            if parent in self._tree.labels:
-                keys.append(self._tree.labels[parent])
-        return "/".join(reversed(keys)) or "json"
+def _add_json(tree: PageTree, script: int, end: int) -> None:
+    """Add the content of a script of JSON-LD, which ends at `end`, to a tree."""
+    stack = [script]
+    for kind, key, at, after in scan_json(tree.source, tree.opening_ends[script], end):
+        if kind == "end":
+            if len(stack) > 1:
+                tree.close(stack.pop(), after)
+        elif kind in {"object", "array"}:
+            if len(stack) < MAX_DEPTH:
+                name = JSON_OBJECT if kind == "object" else JSON_ARRAY
+                stack.append(tree.add(name, at, after, stack[-1]))
+                if key:
+                    tree.labels[stack[-1]] = key
+        elif len(tree.pieces) < MAX_PIECES:
+            if kind == "type":
+                tree.types.setdefault(stack[-1], tree.source[at:after])
+                continue
+            # The label of a value is the last keys of the path to it.
+            above = (tree.labels[each] for each in reversed(stack) if each in tree.labels)
+            keys = [*((key,) if key else ()), *islice(above, _MAX_KEYS - bool(key))]
+            label = "/".join(reversed(keys)) or "json"
+            tree.pieces.append(TextPiece(at, after, stack[-1], label, is_json=True))
+    for element in reversed(stack[1:]):
+        tree.close(element, end)
 
 
 MAX_ELEMENTS: Final = 200_000
@@ -376,7 +334,7 @@ class _HtmlScanner:
         """Close an element without elements in it, and add its text if it is one for people."""
         tree, start = self._tree, self._tree.opening_ends[number]
         if tree.names[number] == "script" and is_json_ld(tree.attributes(number).get("type")):
-            scan_json(tree, number, end)
+            _add_json(tree, number, end)
         if tree.names[number] in {"title", "textarea"} and end > start:
             tree.pieces.append(TextPiece(start, end, number))
         tree.close(number, end)
