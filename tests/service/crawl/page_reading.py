@@ -9,7 +9,7 @@ from typing import Final
 from webdata_nb.page.content.page_source import ConversionOptions, PageSource
 from webdata_nb.page.scrape.page import scrape
 from webdata_nb.page.scrape.scraped import Scraped
-from webdata_nb.service.crawl.anchor_grading import anchor_grades
+from webdata_nb.service.crawl.frontier import anchor_grades
 from webdata_nb.service.crawl.journal import CrawlResult
 
 _OPTIONS: Final = ConversionOptions(facts=frozenset({"metadata", "sketch", "shape"}))

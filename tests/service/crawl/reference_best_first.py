@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Final
 
-from webdata_nb.service.crawl.anchor_grading import url_prior
-from webdata_nb.service.crawl.candidate import Candidate
-from webdata_nb.service.crawl.frontier import DAMPING, LinkWeights
+from msgspec.structs import replace
+
+from webdata_nb.service.crawl.frontier import DAMPING, Candidate, LinkWeights, url_prior
 
 MIN_CASH: Final = 1e-9
 

@@ -10,12 +10,12 @@ from typing import Final
 from msgspec.structs import replace
 
 from webdata_nb.contract.url_keys import canonical_key, site_of
+from webdata_nb.service.crawl.checkpoint import decode_state, encode_state
 from webdata_nb.service.crawl.facets import FacetDetector
 from webdata_nb.service.crawl.frontier import BreadthFirst, Frontier
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget, decode_entry, encode_entry
-from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan, SettledTarget
+from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan, PlanState, SettledTarget
 from webdata_nb.service.crawl.scope import CrawlScope
-from webdata_nb.service.crawl.state_record import RecordChain, decode_records, encode_record
 from webdata_nb.service.runtime.steps import run_to_completion
 
 NOT_FOUND: Final = CrawlResult("failed", "", reason="http_404")
@@ -37,7 +37,7 @@ class SimulatedCrawl:
     low_confidence: dict[str, int] = field(default_factory=dict)
     fetched: list[str] = field(default_factory=list)
     scores: list[float | None] = field(default_factory=list)
-    records: list[bytes] = field(default_factory=list)
+    states: list[bytes] = field(default_factory=list)
 
     def record(self, settled: list[SettledTarget]) -> None:
         """Record settled targets."""
@@ -71,7 +71,7 @@ def simulate_crawl(
 
     `stored` has the results of an earlier attempt by ordinal: they are not fetched again. With
     `leg_rows`, the crawl runs in legs of so many rows: each is a new plan, which continues from
-    the records of the ones before, or only with the probability `restart`.
+    the state of the one before, or only with the probability `restart`.
     """
     rng = random.Random(seed)
     read = site if callable(site) else lambda url: site.get(url, NOT_FOUND)
@@ -86,23 +86,15 @@ def simulate_crawl(
     plan = new_plan(facets)
     plan.set_seeds(seeds)
     done, in_flight = SimulatedCrawl(), list[CrawlTarget]()
-    chain, records = RecordChain(), list[bytes]()
     if leg_rows is not None:
         plan.begin_leg(leg_rows)
 
     while not plan.is_over or plan.is_leg_over:
         if leg_rows is not None and plan.is_leg_over:
-            whole = chain.needs_whole_state or rng.random() < 0.2
-            after = 0 if whole else chain.checksum
-            record = run_to_completion(encode_record(plan.state(whole=whole), after=after))
-            records = [record] if whole else [*records, record]
-            chain = chain.followed_by(record, whole=whole)
-            done.records.append(record)
+            done.states.append(encode_state(run_to_completion(plan.state())))
             if restart is None or rng.random() < restart:
                 plan = new_plan(None if facets is None else FacetDetector())
-                parts, restored_chain = decode_records(records)
-                assert restored_chain == chain
-                run_to_completion(plan.restore(parts))
+                run_to_completion(plan.restore(decode_state(done.states[-1], PlanState)))
             plan.begin_leg(plan.rows + leg_rows)
         while len(in_flight) < concurrency and (target := plan.next_target()) is not None:
             in_flight.append(target)

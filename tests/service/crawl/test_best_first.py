@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.service.crawl.simulated_crawl import simulate_crawl
-from webdata_nb.service.crawl.anchor_grading import anchor_grade, url_prior
-from webdata_nb.service.crawl.frontier import BestFirst
+from webdata_nb.service.crawl.frontier import BestFirst, anchor_grade, url_prior
 from webdata_nb.service.crawl.journal import CrawlResult
 
 

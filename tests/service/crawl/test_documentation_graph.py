@@ -11,9 +11,8 @@ from tests.requirements import require
 from tests.service.crawl.page_reading import scraped_result
 from tests.service.crawl.simulated_crawl import simulate_crawl
 from tests.site.link_graph import BASE, LinkGraph, link_graph
-from webdata_nb.service.crawl.anchor_grading import anchor_grades
 from webdata_nb.service.crawl.facets import FacetDetector
-from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, Frontier
+from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, Frontier, anchor_grades
 from webdata_nb.service.crawl.journal import CrawlResult
 from webdata_nb.service.crawl.plan import CrawlLimits
 

@@ -10,17 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.service.crawl.reference_best_first import ReferenceBestFirst
-from webdata_nb.service.crawl import candidate_queue, frontier
-from webdata_nb.service.crawl.candidate import Candidate
-from webdata_nb.service.crawl.candidate_queue import CandidateQueue
-from webdata_nb.service.crawl.frontier import BestFirst
-from webdata_nb.service.crawl.recorded_dict import REMOVED, RecordedDict
+from webdata_nb.service.crawl import frontier
+from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, Candidate
+from webdata_nb.service.runtime.steps import run_to_completion
 
 
 def _candidates(numbers: range) -> list[Candidate]:
     urls = (f"http://x.test/{number}é" for number in numbers)
     return [
-        Candidate(url, number % 7, url if number % 3 else f"key of {url}")
+        Candidate(url, number % 7, None if number % 3 else f"key of {url}")
         for number, url in zip(numbers, urls, strict=True)
     ]
 
@@ -32,23 +30,24 @@ def _candidates(numbers: range) -> list[Candidate]:
 )
 def test_compressed_queue_is_a_queue(chunk: int, steps: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(candidate_queue, "CHUNK", chunk)
-        queue, expected, added = CandidateQueue(), deque[Candidate](), 0
+        patch.setattr(frontier, "CHUNK", chunk)
+        queue, expected, added = BreadthFirst(), deque[Candidate](), 0
         for step in steps:
             if step >= 0:
                 new = _candidates(range(added, added + step))
                 added += step
-                queue.extend(new)
+                queue.add(new)
                 expected.extend(new)
             for _ in range(min(-step, len(expected))):
-                assert queue.popleft() == expected.popleft()
+                assert queue.pop() == expected.popleft()
             assert (len(queue), list(queue)) == (len(expected), list(expected))
-            for count in {0, min(1, len(expected)), len(expected) // 2, len(expected)}:
-                newest = list(expected)[len(expected) - count :]
-                assert list(queue.newest(count)) == newest
-        assert [queue.popleft() for _ in range(len(expected))] == list(expected)
+            again = BreadthFirst()
+            run_to_completion(again.restore(run_to_completion(queue.state())))
+            assert (len(again), list(again)) == (len(expected), list(expected))
+            queue = again
+        assert [queue.pop() for _ in range(len(expected))] == list(expected)
         with pytest.raises(IndexError):
-            queue.popleft()
+            queue.pop()
 
 
 @settings(max_examples=40, deadline=None)
@@ -87,38 +86,3 @@ def test_best_first_has_the_order_of_its_definition(
             in_flight.clear()
             assert list(queue) == list(expected.waiting.values())
     assert len(queue) == 0
-
-
-@settings(max_examples=100, deadline=None)
-@given(
-    steps=st.lists(
-        st.tuples(
-            st.sampled_from(["set", "default", "pop", "last", "touch", "record"]),
-            st.integers(0, 9),
-        ),
-        max_size=60,
-    )
-)
-def test_changes_lead_to_the_same_dictionary(steps: list[tuple[str, int]]) -> None:
-    source, copy = RecordedDict[int, int](), RecordedDict[int, int]()
-    for number, (step, key) in enumerate([*steps, ("record", 0)]):
-        if step == "set":
-            source.pop(key, None)
-            source[key] = number
-        elif step == "default":
-            assert source.setdefault(key, number) == source[key]
-        elif step == "pop":
-            source.pop(key, None)
-        elif step == "last" and source:
-            source.popitem()
-        elif step == "touch" and key in source:
-            source.touch(key)
-        elif step == "record":
-            for name, items in source.changes("x", lambda *item: item, whole=False):
-                if name == f"x{REMOVED}":
-                    copy.restore_removals(items)
-                else:
-                    copy.restore(items)
-            assert list(copy.items()) == list(source.items())
-    assert list(copy.changes("x", lambda *item: item, whole=False)) == []
-    assert list(source.changes("x", lambda *item: item, whole=False)) == []

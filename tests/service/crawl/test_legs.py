@@ -1,10 +1,9 @@
-"""A crawl in legs, each continued from a record, is the same crawl as one without legs."""
+"""A crawl in legs, each continued from a state, is the same crawl as one without legs."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,21 +12,23 @@ from hypothesis import strategies as st
 from tests.service.crawl.page_reading import page_reader
 from tests.service.crawl.simulated_crawl import simulate_crawl
 from tests.site.shops import Boutique, Warenhaus
-from webdata_nb.service.crawl import candidate_queue
+from webdata_nb.service.crawl import checkpoint
+from webdata_nb.service.crawl import frontier as frontier_module
 from webdata_nb.service.crawl import plan as plan_module
-from webdata_nb.service.crawl.anchor_grading import anchor_grades
+from webdata_nb.service.crawl.checkpoint import UnusableState, decode_state
 from webdata_nb.service.crawl.facets import FacetDetector
-from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, DepthFirst, Frontier
-from webdata_nb.service.crawl.journal import CrawlResult
-from webdata_nb.service.crawl.plan import CrawlLimits
-from webdata_nb.service.crawl.scope import CrawlScope
-from webdata_nb.service.crawl.state_record import (
-    RecordChain,
-    UnusableRecord,
-    decode_records,
-    sections_of,
+from webdata_nb.service.crawl.fingerprints import UrlHashes
+from webdata_nb.service.crawl.frontier import (
+    BestFirst,
+    BreadthFirst,
+    DepthFirst,
+    Frontier,
+    anchor_grades,
 )
-from webdata_nb.service.crawl.url_hashes import UrlHashes, hashes_of
+from webdata_nb.service.crawl.journal import CrawlResult
+from webdata_nb.service.crawl.plan import CrawlLimits, PlanState
+from webdata_nb.service.crawl.scope import CrawlScope
+from webdata_nb.service.runtime.steps import run_to_completion
 
 BASE = "http://x.test"
 STRATEGIES = [BreadthFirst, DepthFirst, BestFirst]
@@ -107,7 +108,7 @@ def _web(seed: int) -> dict[str, CrawlResult]:
     ),
     seeds=st.booleans(),
     restart=st.sampled_from([None, 0.3]),
-    chunk=st.sampled_from([3, candidate_queue.CHUNK]),
+    chunk=st.sampled_from([3, frontier_module.CHUNK]),
 )
 def test_rows_order_and_receipt_do_not_depend_on_legs(
     *,
@@ -138,7 +139,8 @@ def test_rows_order_and_receipt_do_not_depend_on_legs(
 
     whole = crawl(None, 1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(candidate_queue, "CHUNK", chunk)
+        patch.setattr(frontier_module, "CHUNK", chunk)
+        patch.setattr(checkpoint, "ITEMS_PER_CHUNK", chunk)
         assert crawl(leg_rows, concurrency) == whole
 
 
@@ -158,7 +160,7 @@ def test_shops_in_legs(kind: type[Boutique | Warenhaus], strategy: Callable[[], 
         )
         for shop, leg_rows in ((kind(), None), (kind(), 20))
     )
-    assert in_legs.records
+    assert in_legs.states
     assert (in_legs.rows, in_legs.receipt) == (whole.rows, whole.receipt)
     assert in_legs.details == whole.details
 
@@ -184,11 +186,6 @@ def test_limit_of_known_urls_in_legs(
     assert "over_urls" in whole.receipt.values()
 
 
-def _sections_of(record: bytes) -> list[tuple[str, list[Any]]]:
-    """Return the sections of one record, also one of changes."""
-    return list(sections_of(record))
-
-
 def _chain_of(length: int) -> dict[str, CrawlResult]:
     urls = [f"{BASE}/{n}" for n in range(length)]
     return {
@@ -206,71 +203,38 @@ def test_a_leg_has_no_more_rows_than_it_may(strategy: Callable[[], Frontier]) ->
         {f"{BASE}/": start, **leaves}, f"{BASE}/", frontier=strategy, leg_rows=25,
         limits=CrawlLimits(90, 3), concurrency=10,
     )  # fmt: skip
-    rows = [next(items for name, items in _sections_of(record) if name == "plan")[2]
-            for record in done.records]  # fmt: skip
+    rows = [decode_state(state, PlanState).rows for state in done.states]
     steps = [after - before for before, after in zip([0, *rows], rows, strict=False)]
     assert all(17 < step <= 25 for step in steps), steps
     assert len(done.rows) == 90
 
 
-def test_unusable_records() -> None:
+def test_unusable_states() -> None:
     site = _chain_of(30)
     limits = CrawlLimits(30, 40)
-    record = simulate_crawl(site, f"{BASE}/0", limits=limits, leg_rows=20).records[0]
-    assert dict(decode_records([record])[0])
-    damaged = [
-        b"", record[:10], record[:-1], record + b"x", bytes([*record[:-1], record[-1] ^ 1]),
-        b"x" * 30, record.replace(b"webdata crawl\x00\x03", b"webdata crawl\x00\x02"),
-    ]  # fmt: skip
+    state = simulate_crawl(site, f"{BASE}/0", limits=limits, leg_rows=20).states[0]
+    assert decode_state(state, PlanState).rows == 20
+    damaged = [b"", state[:3], state[:10], state[:-1], state + b"x", b"x" * 30]
+    damaged += [bytes([*state[:at], state[at] ^ 1, *state[at + 1 :]]) for at in (0, 5, 40, -1)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoint, "VERSION", checkpoint.VERSION + 1)
+        damaged.append(simulate_crawl(site, f"{BASE}/0", limits=limits, leg_rows=20).states[0])
     for other in damaged:
-        with pytest.raises(UnusableRecord, match="record of the crawl"):
-            decode_records([other])
-
-
-def test_a_missing_record_is_noticed() -> None:
-    def plan(leg_rows: int) -> list[bytes]:
-        done = simulate_crawl(
-            _chain_of(30), f"{BASE}/0", limits=CrawlLimits(30, 40), leg_rows=leg_rows, seed=3
-        )
-        return done.records
-
-    first, second, third = plan(8)[:3]
-    assert decode_records([first, second])[1].whole_bytes == len(first)
-    parts, chain = decode_records([first, second, third])
-    assert [name for name, _ in parts].count("plan") == 3
-    assert chain.change_bytes == len(second) + len(third)
-    for damaged in ([first, third], [second, third], [first, second, second]):
-        with pytest.raises(UnusableRecord, match="a record of the crawl is missing"):
-            decode_records(damaged)
-
-
-def test_records_are_bounded_by_a_whole_state() -> None:
-    chain = RecordChain().followed_by(b"x" * 5_000_000, whole=True)
-    assert not chain.needs_whole_state
-    for number in range(11):
-        assert not chain.needs_whole_state, number
-        chain = chain.followed_by(b"y" * 1_000_000, whole=False)
-    assert chain.needs_whole_state
-    assert not chain.followed_by(b"z", whole=True).needs_whole_state
+        with pytest.raises(UnusableState, match="state of the crawl"):
+            decode_state(other, PlanState)
 
 
 def test_url_hashes() -> None:
-    hashes = UrlHashes()
+    hashes, again = UrlHashes(), UrlHashes()
     urls = [f"{BASE}/{n}" for n in range(5000)]
     for url in urls[:3000] * 2:
         hashes.add(url)
     assert len(hashes) == 3000
-    again = hashes_of(hashes.changes(whole=True, block=8))
+    again.restore(hashes.state())
     for known in (hashes, again):
         assert [url in known for url in urls] == [True] * 3000 + [False] * 2000
     again.add(urls[-1])
     assert (len(again), urls[-1] in again, urls[-1] in hashes) == (3001, True, False)
-    assert len(list(again.changes(whole=False, block=8))) == 1
-    assert list(again.changes(whole=False, block=8)) == []
-    hashes.add(urls[-2])
-    [change] = hashes.changes(whole=False, block=8)
-    again.restore(change)
-    assert (len(again), urls[-2] in again) == (3002, True)
 
 
 def test_state_is_refused_while_pages_are_in_flight() -> None:
@@ -281,6 +245,6 @@ def test_state_is_refused_while_pages_are_in_flight() -> None:
     target = plan.next_target()
     assert target is not None
     with pytest.raises(RuntimeError, match="in flight"):
-        next(plan.state())
+        run_to_completion(plan.state())
     plan.settle(0, site[target.url])
-    assert next(plan.state())
+    assert run_to_completion(plan.state()).next_ordinal == 1

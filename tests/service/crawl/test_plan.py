@@ -15,9 +15,14 @@ from msgspec.structs import replace
 from tests.service.crawl.simulated_crawl import journaled, simulate_crawl
 from webdata_nb.page.urls import dedupe_key
 from webdata_nb.service.crawl import plan as plan_module
-from webdata_nb.service.crawl.anchor_grading import anchor_grades
 from webdata_nb.service.crawl.discovery import URLS_PER_STEP
-from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, DepthFirst, Frontier
+from webdata_nb.service.crawl.frontier import (
+    BestFirst,
+    BreadthFirst,
+    DepthFirst,
+    Frontier,
+    anchor_grades,
+)
 from webdata_nb.service.crawl.journal import (
     CrawlResult,
     CrawlTarget,

@@ -21,8 +21,7 @@ from webdata_nb.page.content.page_source import ConversionOptions, PageSource
 from webdata_nb.page.scrape.page import scrape
 from webdata_nb.page.scrape.scraped import Scraped
 from webdata_nb.service.crawl import engine as crawl
-from webdata_nb.service.crawl.candidate import Candidate
-from webdata_nb.service.crawl.frontier import DepthFirst
+from webdata_nb.service.crawl.frontier import Candidate, DepthFirst
 from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.store.spool import SpoolDirectory
 from webdata_nb.service.store.sql.store import Store

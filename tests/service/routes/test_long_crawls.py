@@ -21,7 +21,7 @@ from tests.site.graphs import link_tree
 from tests.site.server import Site
 from webdata_nb.contract import limits, paths
 from webdata_nb.contract.states import TERMINAL
-from webdata_nb.service.crawl import state_record
+from webdata_nb.service.crawl import checkpoint
 
 LOOPBACK = ("127.0.0.0/8",)
 LEG_PAGES = 12
@@ -130,7 +130,7 @@ async def test_an_unusable_state_is_replaced_by_a_replay_of_the_journal(
     async with open_service(tmp_path) as api:
         job_id = await start(api, body)
         await wait_for_rows(api, job_id, 3 * LEG_PAGES + 1)
-    monkeypatch.setattr(state_record, "VERSION", state_record.VERSION + 1)
+    monkeypatch.setattr(checkpoint, "VERSION", checkpoint.VERSION + 1)
     async with open_service(tmp_path) as api:
         again = await read(api, job_id)
         whole = await read(api, await start(api, body))

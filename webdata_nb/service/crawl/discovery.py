@@ -4,32 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
+
+from msgspec import Struct
 
 from webdata_nb.contract.url_keys import site_of
-from webdata_nb.service.crawl.anchor_grading import LINK_WEIGHTS
-from webdata_nb.service.crawl.candidate import Candidate, decode_candidate, encode_candidate
-from webdata_nb.service.crawl.facets import FACETS, FacetDetector, PageFingerprint, UrlVariant
-from webdata_nb.service.crawl.frontier import Frontier
+from webdata_nb.service.crawl.checkpoint import Packed, pack, unpack
+from webdata_nb.service.crawl.facets import (
+    FacetDetector,
+    FacetState,
+    PageFingerprint,
+    UrlVariant,
+)
+from webdata_nb.service.crawl.fingerprints import UrlHashes
+from webdata_nb.service.crawl.frontier import LINK_WEIGHTS, Candidate, Frontier
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
-from webdata_nb.service.crawl.recorded_dict import REMOVED, RecordedDict
 from webdata_nb.service.crawl.scope import CrawlScope
-from webdata_nb.service.crawl.state_record import Section, sections
-from webdata_nb.service.crawl.traps import MAX_LINKS_PER_PAGE, TRAPS, TrapDetector
-from webdata_nb.service.crawl.url_hashes import UrlHashes
+from webdata_nb.service.crawl.traps import MAX_LINKS_PER_PAGE, TrapDetector, TrapState
 from webdata_nb.service.runtime.steps import Steps
 from webdata_nb.service.store.records import UrlOutcome
 
 # URLs that are classified in one step: some milliseconds.
 URLS_PER_STEP: Final = 100
-# Hashes of known URLs in one item of a state.
-HASHES_PER_ITEM: Final = 8
-# Sections of a state.
-_SCOPE: Final = "discovery"
-_KNOWN: Final = "known"
-_TOO_DEEP: Final = "too deep"
-_NOFOLLOW: Final = "nofollow"
-_UNDECIDED: Final = "undecided"
+
+
+class DiscoveryState(Struct, array_like=True):
+    """The state of a `UrlDiscovery`: all but the cache of links, which fills again."""
+
+    sites: list[str]
+    is_full: bool
+    facets_version: int
+    known: list[bytes]
+    too_deep: Packed
+    nofollow: Packed
+    undecided: Packed
+    traps: TrapState
+    facets: FacetState | None
 
 
 @dataclass(slots=True)
@@ -87,10 +97,10 @@ class UrlDiscovery:
         # where the frontier needs it again.
         self._key_by_link: dict[str, str] = {}
         # Not final, by key: a shorter path, or a link without nofollow, may still be discovered.
-        self._too_deep = RecordedDict[str, str]()
-        self._nofollow = RecordedDict[str, tuple[str, str]]()
+        self._too_deep = dict[str, str]()
+        self._nofollow = dict[str, tuple[str, str]]()
         # Possible variants of pages, by key, until the site's parameters are known.
-        self._undecided = RecordedDict[str, Candidate]()
+        self._undecided = dict[str, Candidate]()
         self._facets_version = 0
         # Set for good when `max_known_urls` is reached.
         self._is_full = False
@@ -102,7 +112,7 @@ class UrlDiscovery:
         self._key_by_link[url] = key
         if self._facets is not None:
             self._facets.accept(key)
-        return Candidate(url, 0, key)
+        return Candidate(url, 0, None if key == url else key)
 
     def widen_scope(self, final_url: str) -> None:
         """Add the site that the start page redirects to."""
@@ -166,19 +176,16 @@ class UrlDiscovery:
             if number % URLS_PER_STEP == 0:
                 yield
             key = self._key_by_link.get(url) or self._key_of(url)
-            if key == url:
-                key = url  # one object in memory
+            candidate = Candidate(url, page.depth + 1, None if key == url else key)
             if key in self._known:
-                self._key_by_link[url] = key if requeues else ""
+                self._key_by_link[url] = candidate.key if requeues else ""
                 if self._frontier.can_move(key):
-                    discovered.candidates.append(Candidate(url, page.depth + 1, key))
+                    discovered.candidates.append(candidate)
                     discovered.requeued += 1
             elif self._check_size() and not self._is_tracked(key):
                 discovered.outcomes.append(UrlOutcome(url, "over_urls"))
             else:
-                self._add_link(
-                    Candidate(url, page.depth + 1, key), page, discovered, max_candidates
-                )
+                self._add_link(candidate, page, discovered, max_candidates)
 
     @property
     def must_reclassify(self) -> bool:
@@ -241,47 +248,35 @@ class UrlDiscovery:
             if index not in nofollow and (key := self._key_of(url)) in self._known
         ]
 
-    def state(self, *, whole: bool) -> Iterator[Section]:
-        """Yield the state or its changes: all but the cache of links, which fills again."""
-        yield _SCOPE, [sorted(self.scope.sites), self._is_full, self._facets_version]
-        blocks = self._known.changes(whole=whole, block=HASHES_PER_ITEM)
-        yield from sections(_KNOWN, (block.decode("latin-1") for block in blocks))
-        yield from self._too_deep.changes(_TOO_DEEP, lambda *item: item, whole=whole)
-        yield from self._nofollow.changes(_NOFOLLOW, lambda key, link: (key, *link), whole=whole)
-        yield from self._undecided.changes(
-            _UNDECIDED, lambda _, candidate: encode_candidate(candidate), whole=whole
+    def state(self) -> Steps[DiscoveryState]:
+        """Return the state."""
+        return DiscoveryState(
+            sorted(self.scope.sites),
+            self._is_full,
+            self._facets_version,
+            self._known.state(),
+            (yield from pack(self._too_deep.items())),
+            (yield from pack(self._nofollow.items())),
+            (yield from pack(self._undecided.values())),
+            (yield from self._traps.state()),
+            None if self._facets is None else (yield from self._facets.state()),
         )
-        yield from self._traps.state(whole=whole)
-        if self._facets is not None:
-            yield from self._facets.state(whole=whole)
 
-    def restore(self, parts: Iterable[Section]) -> Iterator[Section]:
-        """Restore an earlier state instead of `start`; yield the sections of other parts."""
-        deferred: dict[str, RecordedDict[str, Any]] = {
-            _TOO_DEEP + REMOVED: self._too_deep,
-            _NOFOLLOW + REMOVED: self._nofollow,
-            _UNDECIDED + REMOVED: self._undecided,
-        }
-        for name, items in parts:
-            if name == _SCOPE:
-                sites, self._is_full, self._facets_version = items
-                self.scope = replace(self.scope, sites=frozenset(sites))
-            elif name == _KNOWN:
-                self._known.restore(b"".join(item.encode("latin-1") for item in items))
-            elif name in deferred:
-                deferred[name].restore_removals(items)
-            elif name == _TOO_DEEP:
-                self._too_deep.restore(items)
-            elif name == _NOFOLLOW:
-                self._nofollow.restore((key, (url, detail)) for key, url, detail in items)
-            elif name == _UNDECIDED:
-                self._undecided.restore((each.key, each) for each in map(decode_candidate, items))
-            elif name.startswith(TRAPS):
-                self._traps.restore(name, items)
-            elif name.startswith(FACETS) and self._facets is not None:
-                self._facets.restore(name, items)
-            else:
-                yield name, items
+    def restore(self, state: DiscoveryState) -> Steps[None]:
+        """Continue from an earlier state instead of `start`."""
+        self.scope = replace(self.scope, sites=frozenset(state.sites))
+        self._is_full, self._facets_version = state.is_full, state.facets_version
+        self._known.restore(state.known)
+        yield from unpack(state.too_deep, tuple[str, str], self._too_deep.update)
+        yield from unpack(state.nofollow, tuple[str, tuple[str, str]], self._nofollow.update)
+        yield from unpack(
+            state.undecided,
+            Candidate,
+            lambda chunk: self._undecided.update((one.key, one) for one in chunk),
+        )
+        yield from self._traps.restore(state.traps)
+        if self._facets is not None and state.facets is not None:
+            yield from self._facets.restore(state.facets)
 
     def forget_links(self) -> None:
         """Empty the cache of links, to bound its memory."""

@@ -17,6 +17,7 @@ from webdata_nb.contract.outcomes import LINK_OUTCOMES, ROBOTS, ROBOTS_UNREACHAB
 from webdata_nb.contract.requests import ExtendedCrawlRequest
 from webdata_nb.page.scrape.scraped import Scraped
 from webdata_nb.service.crawl import spooled_page
+from webdata_nb.service.crawl.checkpoint import UnusableState, decode_state, encode_state
 from webdata_nb.service.crawl.discovery import URLS_PER_STEP
 from webdata_nb.service.crawl.earlier_pages import EarlierPages, UnchangedPage
 from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, DepthFirst, Frontier
@@ -34,19 +35,13 @@ from webdata_nb.service.crawl.page_result import (
     unchanged_result,
     with_distance,
 )
-from webdata_nb.service.crawl.plan import SettledTarget
+from webdata_nb.service.crawl.plan import PlanState, SettledTarget
 from webdata_nb.service.crawl.prefetch import PrefetchedPage, Prefetcher
 from webdata_nb.service.crawl.rights.job_rights import JobRights
 from webdata_nb.service.crawl.robots import JobRobots, RobotsCache
 from webdata_nb.service.crawl.robots_rules import product_token
 from webdata_nb.service.crawl.scope import OUT_OF_SCOPE
 from webdata_nb.service.crawl.sitemaps import SitemapReader, SitemapSeeds
-from webdata_nb.service.crawl.state_record import (
-    RecordChain,
-    UnusableRecord,
-    decode_records,
-    encode_record,
-)
 from webdata_nb.service.crawl.visit_record import VisitRecord
 from webdata_nb.service.credits import tariff
 from webdata_nb.service.errors import CreditsUsedUp, JobFailure, JobRequeued
@@ -61,7 +56,13 @@ from webdata_nb.service.runtime.cooperative import run_cooperatively
 from webdata_nb.service.runtime.steps import Steps
 from webdata_nb.service.store.job_context import JobContext, PageSpool
 from webdata_nb.service.store.page_contents import share_content
-from webdata_nb.service.store.records import CommitBatch, JournalEntry, LegEnd, UrlOutcome
+from webdata_nb.service.store.records import (
+    CommitBatch,
+    CrawlState,
+    JournalEntry,
+    LegEnd,
+    UrlOutcome,
+)
 from webdata_nb.service.store.spool import ClosedSpool
 from webdata_nb.service.web.polite_fetcher import ResponseSource
 from webdata_nb.service.web.redirects import may_identify_user
@@ -77,6 +78,9 @@ FRONTIERS: Final[dict[str, Callable[[], Frontier]]] = {
 MAX_INDEXED_CHARACTERS: Final = 100_000
 # Fetched pages that wait in the spool to be scraped and stored.
 MAX_UNSTORED_PAGES: Final = 32
+# The state is stored again when the crawl has grown by this share: an attempt after a kill replays
+# no more, and all states of a crawl together take ten times the last one.
+STATE_SHARE: Final = 0.1
 # Leftover URLs that one transaction stores.
 OUTCOMES_PER_BATCH: Final = 5000
 
@@ -197,7 +201,8 @@ class _CrawlRun:
         # What the job states beside its counts.
         self._outcome: dict[str, Any] = dict(context.job.outcome)
         self._plan_changed = asyncio.Event()
-        self._records = RecordChain()
+        # The rows of the state that is stored.
+        self._stored_rows = 0
         self._checked_links = CheckedLinks()
 
     async def load(self) -> None:
@@ -225,20 +230,18 @@ class _CrawlRun:
             await self._context.commit(CommitBatch(outcome=self._outcome))
 
     async def _load_state(self) -> int:
-        """Continue from the state after the last leg; return the ordinal of the next entry.
-
-        If its records cannot be used, the next one has the whole state, and replaces them.
-        """
-        state = await self._context.crawl_state()
-        if state is None:
+        """Continue from the state that is stored; return the ordinal of the next entry."""
+        stored = await self._context.crawl_state()
+        if stored is None:
             return 0
         try:
-            parts, self._records = decode_records(state.records)
-        except UnusableRecord as error:
+            state = decode_state(stored.state, PlanState)
+        except UnusableState as error:
             log.warning("job %s: %s; its journal is replayed", self._context.job.id, error)
             return 0
-        await run_cooperatively(self._plan.restore(parts))
-        return state.next_ordinal
+        await run_cooperatively(self._plan.restore(state))
+        self._stored_rows = self._plan.rows
+        return stored.next_ordinal
 
     async def work(self) -> None:
         """Run the workers until the plan is over, leg by leg."""
@@ -252,19 +255,15 @@ class _CrawlRun:
             leg_start = self._plan.rows
 
     async def _end_leg(self) -> None:
-        """Store the changes of the state; raises `JobRequeued` if other jobs wait."""
+        """Store the state where it is due; raises `JobRequeued` if other jobs wait."""
         rows, max_pages = self._plan.rows, self._request.row_limit
-        whole = self._records.needs_whole_state
-        record = await run_cooperatively(
-            encode_record(
-                self._plan.state(whole=whole), after=0 if whole else self._records.checksum
-            )
-        )
-        self._records = self._records.followed_by(record, whole=whole)
+        state = None
+        if rows - self._stored_rows >= STATE_SHARE * rows:
+            plan_state = await run_cooperatively(self._plan.state())
+            state = CrawlState(encode_state(plan_state), self._plan.next_ordinal)
+            self._stored_rows = rows
         leg_end = LegEnd(
-            record,
-            self._plan.next_ordinal,
-            is_whole=whole,
+            state,
             max_charges=tariff.leg_charges(self._request, max_pages - rows),
             pinned_files=self._robots.pop_unsaved() + self._rights.pop_unsaved(),
         )

@@ -9,18 +9,17 @@ several pages with it turn out equal to their siblings without it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, Final, Literal
+from typing import Final
 
+from msgspec import Struct
+
+from webdata_nb.service.crawl.checkpoint import Packed, pack, unpack
+from webdata_nb.service.crawl.fingerprints import HASH_BYTES, similarity
 from webdata_nb.service.crawl.query_string import QueryParameter, normalized_url, split_query
-from webdata_nb.service.crawl.recorded_dict import RecordedDict
-from webdata_nb.service.crawl.similarity import HASH_BYTES, similarity
-from webdata_nb.service.crawl.state_record import Section, sections
-
-# The sections of a state whose names start so belong to the detector.
-FACETS: Final = "facets"
+from webdata_nb.service.runtime.steps import Steps
 
 # Texts at least this similar are one text.
 DUPLICATE_SIMILARITY: Final = 0.95
@@ -65,8 +64,7 @@ class ParameterKind(Enum):
     CONTENT = auto()
 
 
-@dataclass(slots=True)
-class ParameterEvidence:
+class ParameterEvidence(Struct, array_like=True):
     """What the pages read so far show about one parameter name of one site.
 
     `probes` counts the URLs let through to decide a suspected name, `probe_pages` those read, and
@@ -81,8 +79,7 @@ class ParameterEvidence:
     matches: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class PageFingerprint:
+class PageFingerprint(Struct, frozen=True, array_like=True):
     """What a page is compared by; `canonical` is the key of the URL that it declares canonical."""
 
     url: str
@@ -90,15 +87,29 @@ class PageFingerprint:
     canonical: str | None
 
 
-@dataclass(slots=True)
-class StoredPage:
-    """A page that was learnt, and by what the detector finds it again."""
+class LearntPage(Struct, array_like=True):
+    """A page that was learnt, and by what the detector finds it again.
+
+    `siblings` are its keys there; an empty URL stands for the page's own.
+    """
 
     page: PageFingerprint
-    siblings: list[tuple[str, str]] = field(default_factory=list)
+    siblings: list[tuple[str, str]] = []
     by_path: bool = False
     by_text: bool = False
     is_read: bool = False
+
+
+class FacetState(Struct, array_like=True):
+    """The state of a `FacetDetector`.
+
+    `originals` are the items of its dictionary; an empty URL stands for the key.
+    """
+
+    version: int
+    evidence: Packed
+    originals: Packed
+    pages: Packed
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,72 +148,68 @@ class FacetDetector:
     """
 
     def __init__(self) -> None:
-        self._evidence = RecordedDict[tuple[str, str], ParameterEvidence]()
+        self._evidence = dict[tuple[str, str], ParameterEvidence]()
         # The URL that represents each page, by its URL without ignored parameters.
-        self._originals = RecordedDict[str, str]()
+        self._originals = dict[str, str]()
         # Pages that siblings are compared with, by URL without one parameter and that name.
         self._siblings: dict[tuple[str, str], PageFingerprint] = {}
         self._pages_by_path: dict[str, tuple[PageFingerprint, ...]] = {}
         self._pages_by_text: dict[bytes, PageFingerprint] = {}
         self._pages_read: dict[str, PageFingerprint] = {}
-        # Learnt since the last record.
-        self._new_pages: list[StoredPage] = []
         self.version = 0
         """Incremented whenever a parameter is decided: undecided URLs are then classified anew."""
 
-    def state(self, *, whole: bool) -> Iterator[Section]:
-        """Yield the state or its changes as sections, whose names start with `FACETS`."""
-        new_pages, self._new_pages = self._new_pages, []
-        yield f"{FACETS} version", [self.version]
-        yield from self._evidence.changes(f"{FACETS} evidence", _encode_evidence, whole=whole)
-        yield from self._originals.changes(
-            f"{FACETS} originals", lambda key, url: (key, None if url == key else url), whole=whole
+    def state(self) -> Steps[FacetState]:
+        """Return the state."""
+        originals = ((key, "" if url == key else url) for key, url in self._originals.items())
+        return FacetState(
+            self.version,
+            (yield from pack(self._evidence.items())),
+            (yield from pack(originals)),
+            (yield from pack(self._learnt_pages())),
         )
-        pages = self._stored_pages() if whole else new_pages
-        yield from sections(f"{FACETS} pages", map(_encode_page, pages))
 
-    def restore(self, name: str, items: list[Any]) -> None:
-        """Add a section of an earlier state; those of `state` in their order."""
-        match name.removeprefix(FACETS).strip():
-            case "version":
-                [self.version] = items
-            case "evidence":
-                self._evidence.restore(
-                    ((site, parameter), _decode_evidence(*rest)) for site, parameter, *rest in items
-                )
-            case "originals":
-                self._originals.restore((key, url or key) for key, url in items)
-            case "pages":
-                for item in items:
-                    self._restore_page(_decode_page(*item))
+    def restore(self, state: FacetState) -> Steps[None]:
+        """Continue from an earlier state."""
+        self.version = state.version
+        yield from unpack(
+            state.evidence, tuple[tuple[str, str], ParameterEvidence], self._evidence.update
+        )
+        yield from unpack(
+            state.originals,
+            tuple[str, str],
+            lambda chunk: self._originals.update((key, url or key) for key, url in chunk),
+        )
+        yield from unpack(state.pages, LearntPage, self._restore_pages)
 
-    def _restore_page(self, stored: StoredPage) -> None:
-        page = stored.page
-        self._siblings.update(((base, name), page) for base, name in stored.siblings)
-        if stored.by_path:
-            self._append_to_path(_relevant(page.url)[0], page)
-        if stored.by_text:
-            self._pages_by_text[page.sketch] = page
-        if stored.is_read:
-            self._pages_read[page.url] = page
+    def _restore_pages(self, pages: list[LearntPage]) -> None:
+        for learnt in pages:
+            page = learnt.page
+            self._siblings.update(((url or page.url, name), page) for url, name in learnt.siblings)
+            if learnt.by_path:
+                self._append_to_path(_relevant(page.url)[0], page)
+            if learnt.by_text:
+                self._pages_by_text[page.sketch] = page
+            if learnt.is_read:
+                self._pages_read[page.url] = page
 
-    def _stored_pages(self) -> Iterable[StoredPage]:
-        """Return the pages that are stored anywhere, those of one path in their order."""
-        stored: dict[int, StoredPage] = {}
+    def _learnt_pages(self) -> Iterable[LearntPage]:
+        """Return the pages that are found anywhere, those of one path in their order."""
+        learnt: dict[int, LearntPage] = {}
 
-        def entry(page: PageFingerprint) -> StoredPage:
-            return stored.setdefault(id(page), StoredPage(page))
+        def entry(page: PageFingerprint) -> LearntPage:
+            return learnt.setdefault(id(page), LearntPage(page))
 
         for same_path in self._pages_by_path.values():
             for page in same_path:
                 entry(page).by_path = True
-        for key, page in self._siblings.items():
-            entry(page).siblings.append(key)
+        for (url, name), page in self._siblings.items():
+            entry(page).siblings.append(("" if url == page.url else url, name))
         for page in self._pages_by_text.values():
             entry(page).by_text = True
         for page in self._pages_read.values():
             entry(page).is_read = True
-        return stored.values()
+        return learnt.values()
 
     def classify(self, url: str) -> UrlVariant | Undecided | None:
         """Classify a URL; None means a page of its own, which then represents its variants."""
@@ -260,23 +267,17 @@ class FacetDetector:
         None when it is a page of its own.
         """
         path, parameters = _relevant(page.url)
-        stored = StoredPage(page)
-        self._new_pages.append(stored)
         for parameter in parameters:
             base = normalized_url(
                 path, [sibling for sibling in parameters if sibling is not parameter]
             )
-            self._compare_with_sibling(path, parameter.name, base, stored)
-        own_key = normalized_url(path, parameters), ""
-        if own_key not in self._siblings:
-            self._siblings[own_key] = page
-            stored.siblings.append(own_key)
+            self._compare_with_sibling(path, parameter.name, base, page)
+        self._siblings.setdefault((normalized_url(path, parameters), ""), page)
         if (canonical := self._canonical_page(path, page)) is not None:
             return "canonical", canonical.url
-        if (duplicate := self._duplicate_page(path, stored)) is not None:
+        if (duplicate := self._duplicate_page(path, page)) is not None:
             return "duplicate", f"the text of {duplicate.url}"
         self._pages_read[page.url] = page
-        stored.is_read = True
         return None
 
     def _canonical_page(self, path: str, page: PageFingerprint) -> PageFingerprint | None:
@@ -295,12 +296,10 @@ class FacetDetector:
         similar = similarity(canonical.sketch, page.sketch) >= CANONICAL_SIMILARITY
         return canonical if similar else None
 
-    def _compare_with_sibling(self, path: str, name: str, base: str, stored: StoredPage) -> None:
+    def _compare_with_sibling(self, path: str, name: str, base: str, page: PageFingerprint) -> None:
         """Update the evidence for one parameter of a page; `base` is the URL without it."""
-        evidence, page = self._evidence_of(path, name), stored.page
+        evidence = self._evidence_of(path, name)
         sibling = self._siblings.get((base, "")) or self._siblings.setdefault((base, name), page)
-        if sibling is page:
-            stored.siblings.append((base, name))
         if evidence.kind is ParameterKind.SUSPECTED:
             evidence.probe_pages += 1
             evidence.own_canonicals += page.canonical == page.url
@@ -321,18 +320,15 @@ class FacetDetector:
         evidence.kind = kind
         self.version += 1
 
-    def _duplicate_page(self, path: str, stored: StoredPage) -> PageFingerprint | None:
+    def _duplicate_page(self, path: str, page: PageFingerprint) -> PageFingerprint | None:
         """Find an earlier page with the same text: similar at the same path, equal at any."""
-        page = stored.page
         is_long = len(page.sketch) >= _MIN_HASHES * HASH_BYTES
         same_sketch = self._pages_by_text.setdefault(page.sketch, page) if is_long else page
-        stored.by_text = is_long and same_sketch is page
         same_path = self._pages_by_path.get(path, ())
         for earlier in (same_sketch, *same_path):
             if earlier is not page and _is_duplicate(earlier, page):
                 return earlier
         self._append_to_path(path, page)
-        stored.by_path = True
         return None
 
     def _append_to_path(self, path: str, page: PageFingerprint) -> None:
@@ -362,40 +358,7 @@ class FacetDetector:
             suspected = _SUSPECTED_NAMES.fullmatch(name) is not None
             kind = ParameterKind.SUSPECTED if suspected else ParameterKind.UNKNOWN
             evidence = self._evidence[key] = ParameterEvidence(kind)
-        else:
-            self._evidence.touch(key)
         return evidence
-
-
-def _encode_evidence(key: tuple[str, str], evidence: ParameterEvidence) -> list[Any]:
-    counts = evidence.probes, evidence.probe_pages, evidence.own_canonicals, evidence.matches
-    return [*key, evidence.kind.name, *counts]
-
-
-def _decode_evidence(kind: str, *counts: int) -> ParameterEvidence:
-    return ParameterEvidence(ParameterKind[kind], *counts)
-
-
-def _encode_page(stored: StoredPage) -> list[Any]:
-    page = stored.page
-    canonical = 0 if page.canonical == page.url else page.canonical
-    # 0 is the most frequent sibling: the page's own URL.
-    siblings = [0 if key == (page.url, "") else key for key in stored.siblings]
-    flags = int(stored.by_path) + 2 * stored.by_text + 4 * stored.is_read
-    return [page.url, page.sketch.decode("latin-1"), canonical, siblings, flags]
-
-
-def _decode_page(
-    url: str,
-    sketch: str,
-    canonical: str | Literal[0] | None,
-    siblings: list[Literal[0] | tuple[str, str]],
-    flags: int,
-) -> StoredPage:
-    page = PageFingerprint(url, sketch.encode("latin-1"), url if canonical == 0 else canonical)
-    keys = [(url, "") if key == 0 else (key[0], key[1]) for key in siblings]
-    by_path, by_text, is_read = (bool(flags & bit) for bit in (1, 2, 4))
-    return StoredPage(page, keys, by_path=by_path, by_text=by_text, is_read=is_read)
 
 
 def _is_tracking(parameter: QueryParameter) -> bool:

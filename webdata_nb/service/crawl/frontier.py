@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import heapq
 from array import array
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Final, Protocol, TypeAlias
 
-from webdata_nb.service.crawl.anchor_grading import url_prior
-from webdata_nb.service.crawl.candidate import Candidate, decode_candidate, encode_candidate
-from webdata_nb.service.crawl.candidate_queue import CandidateQueue
-from webdata_nb.service.crawl.recorded_dict import REMOVED, RecordedDict
-from webdata_nb.service.crawl.state_record import Section, sections
+from msgspec import Struct
+from msgspec.structs import replace
+
+from webdata_nb.service.crawl.checkpoint import Packed, pack, pack_chunk, unpack, unpack_chunk
+from webdata_nb.service.runtime.steps import Steps
 
 # URLs that best first pops before it considers their links. A constant, so that the order does
 # not depend on `concurrency`.
@@ -22,18 +24,79 @@ ROUND_SIZE: Final = 8
 DAMPING: Final = 0.85
 # Less cash than this is not worth distributing.
 _MIN_CASH: Final = 1e-9
-# Sections of a state.
-_QUEUE: Final = "frontier queue"
-_POPPED: Final = "frontier popped"
-_COUNT: Final = "frontier count"
-_KEYS: Final = "frontier keys"
-_WEIGHTS: Final = "frontier weights"
-_OUTLINKS: Final = "frontier outlinks"
 # A heap is built anew when it has more stale entries than others, and than this.
 _MIN_STALE: Final = 1000
 
+# Waiting candidates of breadth first that are compressed in one step: a millisecond.
+CHUNK: Final = 500
+# The weight of a link by the grade of its anchor text: no text; a navigation word or a number;
+# descriptive words.
+LINK_WEIGHTS: Final = {"0": 0.6, "1": 0.8, "2": 1.0}
+_FACTOR_PER_FOLDER: Final = 0.97
+_FACTOR_FOR_QUERY: Final = 0.8
+_NAVIGATION_WORDS: Final = frozenset(
+    (
+        *("back", "first", "here", "home", "index", "last", "less", "link", "more", "next"),
+        *("prev", "previous", "read", "skip", "top", "up"),
+    )
+)
+
 LinkWeights = Sequence[tuple[str, float]]
 """The keys that the links of a page lead to, each with the weight of its link."""
+
+
+class Candidate(Struct, frozen=True, array_like=True):
+    """A URL that may be fetched.
+
+    Attributes
+    ----------
+    url, depth
+        The URL, and its link depth from the start page.
+    other_key
+        The key of the URL where it is not the URL itself.
+    score
+        The importance that best first gave it.
+    """
+
+    url: str
+    depth: int
+    other_key: str | None = None
+    score: float | None = None
+
+    @property
+    def key(self) -> str:
+        """URLs with equal keys are spellings of one URL."""
+        return self.other_key or self.url
+
+
+class BreadthFirstState(Struct, array_like=True, tag=True):
+    """The queue in chunks, and its length."""
+
+    chunks: Packed
+    count: int
+
+
+class DepthFirstState(Struct, array_like=True, tag=True):
+    """The stack, its bottom first."""
+
+    stack: Packed
+
+
+class BestFirstState(Struct, array_like=True, tag=True):
+    """The keys with their weights, the queue, and the links of the pages read.
+
+    The heaps follow from them.
+    """
+
+    added_count: int
+    keys: Packed
+    cash: bytes
+    inlink_weight: bytes
+    waiting: Packed
+    outlinks: Packed
+
+
+FrontierState: TypeAlias = BreadthFirstState | DepthFirstState | BestFirstState
 
 
 class Frontier(Protocol):
@@ -71,36 +134,52 @@ class Frontier(Protocol):
     def __iter__(self) -> Iterator[Candidate]:
         """Iterate over the queued candidates, in the order of `pop` if that is known."""
 
-    def state(self, *, whole: bool) -> Iterator[Section]:
-        """Yield the state, or what changed since the last call, as sections.
+    def state(self) -> Steps[FrontierState]:
+        """Return the state."""
 
-        Their names start with `frontier`.
+    def restore(self, state: Any) -> Steps[None]:
+        """Continue from the state of a frontier of this strategy.
+
+        This one is new, and the start pages were popped from it.
         """
-
-    def restore(self, name: str, items: list[Any]) -> None:
-        """Add a section of an earlier state; the frontier is new, and its start page popped."""
 
 
 class BreadthFirst:
-    """First in, first out. Later candidates never change the order of earlier ones."""
+    """First in, first out. Later candidates never change the order of earlier ones.
+
+    What waits between both ends of a long queue is compressed: some 15 bytes instead of 250 for a
+    candidate.
+    """
 
     round_size: int | None = None
     uses_link_weights = False
     requeues = False
 
     def __init__(self) -> None:
-        self._queue = CandidateQueue()
-        # At the last record: its length; and what was popped since.
-        self._recorded = self._popped = 0
+        self._head = deque[Candidate]()
+        self._chunks = deque[bytes]()
+        self._tail = list[Candidate]()
+        self._count = 0
 
     def add(self, candidates: Iterable[Candidate]) -> None:
         """Append in document order."""
-        self._queue.extend(candidates)
+        for candidate in candidates:
+            self._tail.append(candidate)
+            self._count += 1
+            if len(self._tail) == CHUNK:
+                self._chunks.append(pack_chunk(self._tail))
+                self._tail = []
 
     def pop(self) -> Candidate:
         """Remove and return the oldest candidate."""
-        candidate = self._queue.popleft()
-        self._popped += 1
+        if not self._head:
+            if self._chunks:
+                self._head.extend(unpack_chunk(self._chunks.popleft(), Candidate))
+            else:
+                self._head.extend(self._tail)
+                self._tail = []
+        candidate = self._head.popleft()
+        self._count -= 1
         return candidate
 
     def record_links(self, page: str, links: LinkWeights) -> None:
@@ -111,29 +190,23 @@ class BreadthFirst:
         return False
 
     def __len__(self) -> int:
-        return len(self._queue)
+        return self._count
 
     def __iter__(self) -> Iterator[Candidate]:
-        return iter(self._queue)
+        chunks = (unpack_chunk(chunk, Candidate) for chunk in self._chunks)
+        return chain(self._head, chain.from_iterable(chunks), self._tail)
 
-    def state(self, *, whole: bool) -> Iterator[Section]:
-        """Yield how many of the recorded candidates were popped, and those added since."""
-        popped = min(self._popped, self._recorded)
-        added = len(self._queue) - (self._recorded - popped)
-        self._recorded, self._popped = len(self._queue), 0
-        if whole:
-            popped, added = 0, len(self._queue)
-        yield _POPPED, [popped]
-        yield from sections(_QUEUE, map(encode_candidate, self._queue.newest(added)))
+    def state(self) -> Steps[BreadthFirstState]:
+        """Return the queue; the chunks are copied as they are."""
+        yield
+        ends = [pack_chunk(list(part)) if part else None for part in (self._head, self._tail)]
+        chunks = [chunk for chunk in (ends[0], *self._chunks, ends[1]) if chunk is not None]
+        return BreadthFirstState(chunks, self._count)
 
-    def restore(self, name: str, items: list[Any]) -> None:
-        """Append to the queue, or remove its oldest candidates."""
-        if name == _POPPED:
-            for _ in range(items[0]):
-                self._queue.popleft()
-        else:
-            self._queue.extend(map(decode_candidate, items))
-        self._recorded, self._popped = len(self._queue), 0
+    def restore(self, state: BreadthFirstState) -> Steps[None]:
+        """Continue with another queue."""
+        self._chunks, self._count = deque(state.chunks), state.count
+        yield
 
 
 class DepthFirst:
@@ -150,7 +223,7 @@ class DepthFirst:
 
     def __init__(self) -> None:
         # By key; a dictionary keeps the order of insertion, so the top of the stack is last.
-        self._stack = RecordedDict[str, Candidate]()
+        self._stack: dict[str, Candidate] = {}
 
     def add(self, candidates: Iterable[Candidate]) -> None:
         """Push in reverse, so that the page's first link is popped first; move waiting URLs up."""
@@ -180,18 +253,17 @@ class DepthFirst:
     def __iter__(self) -> Iterator[Candidate]:
         return reversed(self._stack.values())
 
-    def state(self, *, whole: bool) -> Iterator[Section]:
-        """Yield the stack from the bottom; a URL that was moved is one removed and pushed."""
-        return self._stack.changes(
-            _QUEUE, lambda _, candidate: encode_candidate(candidate), whole=whole
-        )
+    def state(self) -> Steps[DepthFirstState]:
+        """Return the stack."""
+        return DepthFirstState((yield from pack(self._stack.values())))
 
-    def restore(self, name: str, items: list[Any]) -> None:
-        """Push to the stack, or remove URLs from it."""
-        if name == _QUEUE + REMOVED:
-            self._stack.restore_removals(items)
-        else:
-            self._stack.restore((each.key, each) for each in map(decode_candidate, items))
+    def restore(self, state: DepthFirstState) -> Steps[None]:
+        """Continue with another stack."""
+        yield from unpack(
+            state.stack,
+            Candidate,
+            lambda chunk: self._stack.update((one.key, one) for one in chunk),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +273,10 @@ class WeightedLinks:
     numbers: array[int]
     weights: array[float]
     total_weight: float
+
+    def encode(self) -> tuple[bytes, bytes, float]:
+        """Return the fields, the arrays in the byte order of this machine."""
+        return self.numbers.tobytes(), self.weights.tobytes(), self.total_weight
 
 
 class BestFirst:
@@ -223,16 +299,14 @@ class BestFirst:
         # Keys have numbers, in the order in which they were first met.
         self._keys: list[str] = []
         self._number_by_key: dict[str, int] = {}
-        self._recorded_keys = 0
         # By the number of a key.
         self._cash = array("d")
         self._inlink_weight = array("d")
-        self._changed_weights: set[int] = set()
-        self._waiting = RecordedDict[int, Candidate]()
+        self._waiting: dict[int, Candidate] = {}
         self._insertion_order: dict[int, int] = {}
         self._prior: dict[int, float] = {}
         # The pages read, in their order.
-        self._outlinks = RecordedDict[int, WeightedLinks]()
+        self._outlinks: dict[int, WeightedLinks] = {}
         self._reading_order: dict[int, int] = {}
         # Entries are not removed when a score or cash changes: such an entry is stale.
         self._heap: list[tuple[float, int, int]] = []
@@ -254,8 +328,7 @@ class BestFirst:
             negative_score, _, number = heapq.heappop(self._heap)
             if number in self._waiting and -negative_score == self._score(number):
                 del self._insertion_order[number], self._prior[number]
-                candidate: Candidate = self._waiting.pop(number)
-                return replace(candidate, score=-negative_score)
+                return replace(self._waiting.pop(number), score=-negative_score)
 
     def record_links(self, page: str, links: LinkWeights) -> None:
         """Distribute the cash of the page just read, then that of the richest page read before."""
@@ -310,7 +383,6 @@ class BestFirst:
 
     def _set_cash(self, number: int, cash: float) -> None:
         self._cash[number] = cash
-        self._changed_weights.add(number)
         self._push(number)
 
     def _score(self, number: int) -> float:
@@ -350,61 +422,55 @@ class BestFirst:
     def __iter__(self) -> Iterator[Candidate]:
         return iter(self._waiting.values())
 
-    def state(self, *, whole: bool) -> Iterator[Section]:
-        """Yield the keys, their weights, the queue, and the links of the pages read.
-
-        The heaps follow from them.
-        """
-        keys = self._keys if whole else self._keys[self._recorded_keys :]
-        self._recorded_keys = len(self._keys)
-        numbers = range(len(self._keys)) if whole else sorted(self._changed_weights)
-        self._changed_weights = set()
-        yield _COUNT, [self._added_count]
-        yield from sections(_KEYS, keys)
-        yield from sections(
-            _WEIGHTS, ((each, self._cash[each], self._inlink_weight[each]) for each in numbers)
+    def state(self) -> Steps[BestFirstState]:
+        """Return all that the heaps follow from."""
+        orders = self._insertion_order
+        return BestFirstState(
+            self._added_count,
+            (yield from pack(self._keys)),
+            self._cash.tobytes(),
+            self._inlink_weight.tobytes(),
+            (yield from pack((each, orders[each], one) for each, one in self._waiting.items())),
+            (yield from pack((each, *links.encode()) for each, links in self._outlinks.items())),
         )
-        yield from self._waiting.changes(
-            _QUEUE,
-            lambda number, each: [number, self._insertion_order[number], *encode_candidate(each)],
-            whole=whole,
-        )
-        yield from self._outlinks.changes(_OUTLINKS, _encode_links, whole=whole)
 
-    def restore(self, name: str, items: list[Any]) -> None:
-        """Add a section; those of `state` in their order."""
-        if name == _COUNT:
-            [self._added_count] = items
-        elif name == _KEYS:
-            for key in items:
-                self._number_of(key)
-            self._recorded_keys = len(self._keys)
-        elif name == _WEIGHTS:
-            for number, cash, inlink_weight in items:
-                self._cash[number], self._inlink_weight[number] = cash, inlink_weight
-                self._push(number)
-        elif name == _OUTLINKS:
-            for number, numbers, weights, total_weight in items:
+    def restore(self, state: BestFirstState) -> Steps[None]:
+        """Continue with another state, whose keys begin with those of the start pages."""
+        self._added_count = state.added_count
+        yield from unpack(state.keys, str, lambda keys: [self._number_of(key) for key in keys])
+        self._cash = array("d", state.cash)
+        self._inlink_weight = array("d", state.inlink_weight)
+
+        def add_read(chunk: list[tuple[int, bytes, bytes, float]]) -> None:
+            for number, numbers, weights, total_weight in chunk:
                 links = WeightedLinks(array("I", numbers), array("d", weights), total_weight)
-                self._reading_order[number] = len(self._reading_order)
-                self._outlinks.restore([(number, links)])
+                self._read(number, links)
                 self._push(number)
-        elif name == _QUEUE + REMOVED:
-            self._waiting.restore_removals(items)
-            for number in items:
-                self._insertion_order.pop(number, None)
-                self._prior.pop(number, None)
-        else:
-            self._restore_queue(items)
 
-    def _restore_queue(self, items: list[Any]) -> None:
-        for number, insertion_order, *encoded in items:
-            candidate = decode_candidate(encoded)
-            self._waiting.restore([(number, candidate)])
-            self._insertion_order[number] = insertion_order
-            self._prior[number] = url_prior(candidate.url)
-            self._push(number)
+        def add_waiting(chunk: list[tuple[int, int, Candidate]]) -> None:
+            for number, insertion_order, candidate in chunk:
+                self._wait(number, candidate, insertion_order)
+
+        yield from unpack(state.outlinks, tuple[int, bytes, bytes, float], add_read)
+        yield from unpack(state.waiting, tuple[int, int, Candidate], add_waiting)
 
 
-def _encode_links(number: int, links: WeightedLinks) -> list[Any]:
-    return [number, links.numbers.tolist(), links.weights.tolist(), links.total_weight]
+def anchor_grade(anchor: str) -> str:
+    """Grade an anchor text from "0" (empty) to "2" (descriptive)."""
+    words = anchor.lower().split()
+    if not words:
+        return "0"
+    descriptive = any(len(w) > 1 and w.isalpha() and w not in _NAVIGATION_WORDS for w in words)
+    return "2" if descriptive else "1"
+
+
+def anchor_grades(anchors: Iterable[str]) -> str:
+    """Return one digit for each anchor text, the form that the journal stores."""
+    return "".join(map(anchor_grade, anchors))
+
+
+def url_prior(url: str) -> float:
+    """Return a factor of at most 1: deep paths and queries make an important page less likely."""
+    path, _, query = url.partition("?")
+    folder_factor = _FACTOR_PER_FOLDER ** max(0, path.count("/") - 3)
+    return float(folder_factor) * (_FACTOR_FOR_QUERY if query else 1.0)

@@ -51,7 +51,7 @@ class CrawlResult(Struct, frozen=True, omit_defaults=True):
     links
         The canonical URLs that the page links to.
     anchor_grades
-        One digit for each link, where the strategy weighs links (`anchor_grading`).
+        One digit for each link, where the strategy weighs links (`frontier.anchor_grades`).
     nofollow_links
         The indices of the links marked `rel=nofollow`.
     nofollow_page

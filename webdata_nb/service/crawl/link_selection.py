@@ -8,9 +8,9 @@ from typing import Final
 
 from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.page.urls import host_and_port
+from webdata_nb.service.crawl.fingerprints import UrlHashes
 from webdata_nb.service.crawl.journal import decode_entry
 from webdata_nb.service.crawl.scope import OUT_OF_SCOPE, CrawlScope
-from webdata_nb.service.crawl.url_hashes import UrlHashes
 from webdata_nb.service.store.records import StoredEntry, UrlOutcome
 
 # Links that a crawl checks, and those of one host: a page may list any number of them.

@@ -12,8 +12,8 @@ import orjson
 
 from webdata_nb.contract import outcomes
 from webdata_nb.contract.archives import distance_text
-from webdata_nb.service.crawl.anchor_grading import anchor_grades
 from webdata_nb.service.crawl.earlier_pages import UnchangedPage
+from webdata_nb.service.crawl.frontier import anchor_grades
 from webdata_nb.service.crawl.journal import ClaimCheck, CrawlResult, CrawlTarget
 from webdata_nb.service.errors import NotIndexed
 from webdata_nb.service.pages.page_pipeline import PageVisit, end_of_row

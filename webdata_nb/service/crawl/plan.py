@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final, NamedTuple
 
+from msgspec import Struct
+
 from webdata_nb.contract.outcomes import (
     FETCHED,
     OVER_MAX_PAGES,
@@ -22,16 +24,14 @@ from webdata_nb.contract.outcomes import (
     is_row,
 )
 from webdata_nb.contract.url_keys import site_of
-from webdata_nb.service.crawl.candidate import Candidate
-from webdata_nb.service.crawl.discovery import DiscoveredUrls, UrlDiscovery
+from webdata_nb.service.crawl.checkpoint import Packed, pack, unpack
+from webdata_nb.service.crawl.discovery import DiscoveredUrls, DiscoveryState, UrlDiscovery
 from webdata_nb.service.crawl.facets import FacetDetector
-from webdata_nb.service.crawl.frontier import Frontier
+from webdata_nb.service.crawl.fingerprints import hash64
+from webdata_nb.service.crawl.frontier import Candidate, Frontier, FrontierState
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
-from webdata_nb.service.crawl.recorded_dict import RecordedDict
 from webdata_nb.service.crawl.scope import CrawlScope
-from webdata_nb.service.crawl.state_record import Section
 from webdata_nb.service.crawl.traps import MAX_LINKS_PER_PAGE
-from webdata_nb.service.crawl.url_hashes import hash64
 from webdata_nb.service.runtime.steps import Steps, run_to_completion
 from webdata_nb.service.store.records import UrlOutcome
 
@@ -49,11 +49,6 @@ EXTRA_TARGETS: Final = 100
 KNOWN_URLS_PER_ROW: Final = 100
 EXTRA_KNOWN_URLS: Final = 50_000
 MAX_KNOWN_URLS: Final = 500_000
-# Sections of a state.
-_PLAN: Final = "plan"
-_CONTENT: Final = "content"
-_LOW_CONFIDENCE: Final = "low_confidence"
-_NOT_INDEXED: Final = "not_indexed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +102,19 @@ class SettledTarget:
     target: CrawlTarget
     position: int | None
     outcomes: tuple[UrlOutcome, ...]
+
+
+class PlanState(Struct, array_like=True):
+    """All from which a plan continues when no page is in flight."""
+
+    next_ordinal: int
+    requests: int
+    rows: int
+    not_indexed: int
+    low_confidence: dict[str, int]
+    url_by_content: Packed
+    discovery: DiscoveryState
+    frontier: FrontierState
 
 
 class CrawlPlan:
@@ -171,7 +179,7 @@ class CrawlPlan:
         # Results of URLs that the index of an archive rejected.
         self._not_indexed = 0
         # By a hash of 8 bytes of the content's hash, to save memory.
-        self._url_by_content = RecordedDict[int, str]()
+        self._url_by_content = dict[int, str]()
         self._seeds: tuple[str, ...] = ()
         # The rows at the begin of the leg in progress, and those after which it ends.
         self._leg_start, self._leg_end = 0, limits.max_pages
@@ -214,39 +222,31 @@ class CrawlPlan:
         self._leg_start, self._leg_end = self.rows, end
         self._discovery.forget_links()
 
-    def state(self, *, whole: bool = True) -> Iterator[Section]:
-        """Yield the state as sections when a leg is over, or what changed since the last call."""
+    def state(self) -> Steps[PlanState]:
+        """Return the state; only while no page is in flight."""
         if self._outstanding or self._round or self._results:
             raise RuntimeError("pages are in flight")
-        yield _PLAN, [self._next_ordinal, self._requests, self.rows]
-        if self._not_indexed:
-            yield _NOT_INDEXED, [self._not_indexed]
-        if self.low_confidence:
-            yield _LOW_CONFIDENCE, list(self.low_confidence.items())
-        yield from self._url_by_content.changes(_CONTENT, lambda *item: item, whole=whole)
-        yield from self._discovery.state(whole=whole)
-        yield from self._frontier.state(whole=whole)
+        return PlanState(
+            self._next_ordinal,
+            self._requests,
+            self.rows,
+            self._not_indexed,
+            self.low_confidence,
+            (yield from pack(self._url_by_content.items())),
+            (yield from self._discovery.state()),
+            (yield from self._frontier.state()),
+        )
 
-    def restore(self, parts: Iterable[Section]) -> Steps[None]:
-        """Continue from an earlier state; called before anything else, and once.
-
-        The parts are those of a whole state, and of the changes after it in their order.
-        """
+    def restore(self, state: PlanState) -> Steps[None]:
+        """Continue from an earlier state; called before anything else, and once."""
         while len(self._frontier):  # what the constructor added
             self._frontier.pop()
-        for name, items in self._discovery.restore(parts):
-            yield
-            if name == _PLAN:
-                self._next_ordinal, self._requests, self.rows = items
-                self._next_to_settle = self._next_ordinal
-            elif name == _NOT_INDEXED:
-                [self._not_indexed] = items
-            elif name == _LOW_CONFIDENCE:
-                self.low_confidence = Counter(dict(items))
-            elif name == _CONTENT:
-                self._url_by_content.restore(items)
-            else:
-                self._frontier.restore(name, items)
+        self._next_ordinal = self._next_to_settle = state.next_ordinal
+        self._requests, self.rows = state.requests, state.rows
+        self._not_indexed, self.low_confidence = state.not_indexed, Counter(state.low_confidence)
+        yield from unpack(state.url_by_content, tuple[int, str], self._url_by_content.update)
+        yield from self._discovery.restore(state.discovery)
+        yield from self._frontier.restore(state.frontier)
 
     def set_seeds(self, urls: Iterable[str]) -> None:
         """Set pages to add behind the start page's links; called before the start page settles."""

@@ -9,18 +9,15 @@ thread links on but has new text on each page.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from typing import Final
 
+from msgspec import Struct
+
+from webdata_nb.service.crawl.checkpoint import Packed, pack, unpack
+from webdata_nb.service.crawl.fingerprints import hash64, similarity
 from webdata_nb.service.crawl.query_string import split_query
-from webdata_nb.service.crawl.recorded_dict import RecordedDict
-from webdata_nb.service.crawl.similarity import similarity
-from webdata_nb.service.crawl.state_record import Section
-from webdata_nb.service.crawl.url_hashes import hash64
-
-# The sections of a state whose names start so belong to the detector.
-TRAPS: Final = "traps"
+from webdata_nb.service.runtime.steps import Steps
 
 MAX_URL_CHARACTERS: Final = 2000
 MAX_SEGMENTS: Final = 30
@@ -67,8 +64,7 @@ def without_session(url: str) -> str:
     return _SESSION_ID.sub("", url).rstrip("?&")
 
 
-@dataclass(slots=True)
-class SimilarPages:
+class SimilarPages(Struct, array_like=True):
     """A series of similar pages: the first, their number, and how many linked to new URLs.
 
     `shape` is that of the first page, where later pages are compared with it.
@@ -86,34 +82,40 @@ class SimilarPages:
         return self.count >= MAX_SIMILAR_PAGES and 2 * self.with_new_links >= suspicious
 
 
+class TrapState(Struct, array_like=True):
+    """The state of a `TrapDetector`: the items of its dictionaries."""
+
+    sessions: Packed
+    patterns: Packed
+    shapes: Packed
+    closed: Packed
+
+
 class TrapDetector:
     """Learns the traps of a crawl's sites, in the order of the crawl."""
 
     def __init__(self) -> None:
-        self._urls_by_session = RecordedDict[str, str]()
-        self._series_by_pattern = RecordedDict[str, SimilarPages]()
+        self._urls_by_session = dict[str, str]()
+        self._series_by_pattern = dict[str, SimilarPages]()
         # By the hash of the shape: most pages of a large site begin a series of their own.
-        self._series_by_shape = RecordedDict[int, SimilarPages]()
-        self._closed_patterns = RecordedDict[str, str]()
+        self._series_by_shape = dict[int, SimilarPages]()
+        self._closed_patterns = dict[str, str]()
 
-    def state(self, *, whole: bool) -> Iterator[Section]:
-        """Yield the state or its changes as sections, whose names start with `TRAPS`."""
-        for name, urls in (("sessions", self._urls_by_session), ("closed", self._closed_patterns)):
-            yield from urls.changes(f"{TRAPS} {name}", lambda *item: item, whole=whole)
-        yield from self._series_by_pattern.changes(f"{TRAPS} patterns", _encode_series, whole=whole)
-        yield from self._series_by_shape.changes(f"{TRAPS} shapes", _encode_series, whole=whole)
+    def state(self) -> Steps[TrapState]:
+        """Return the state."""
+        return TrapState(
+            (yield from pack(self._urls_by_session.items())),
+            (yield from pack(self._series_by_pattern.items())),
+            (yield from pack(self._series_by_shape.items())),
+            (yield from pack(self._closed_patterns.items())),
+        )
 
-    def restore(self, name: str, items: list[Any]) -> None:
-        """Add a section of an earlier state."""
-        match name.removeprefix(TRAPS).strip():
-            case "sessions":
-                self._urls_by_session.restore(items)
-            case "closed":
-                self._closed_patterns.restore(items)
-            case "patterns":
-                self._series_by_pattern.restore((key, _decode_series(*one)) for key, *one in items)
-            case "shapes":
-                self._series_by_shape.restore((key, _decode_series(*one)) for key, *one in items)
+    def restore(self, state: TrapState) -> Steps[None]:
+        """Continue from an earlier state."""
+        yield from unpack(state.sessions, tuple[str, str], self._urls_by_session.update)
+        yield from unpack(state.patterns, tuple[str, SimilarPages], self._series_by_pattern.update)
+        yield from unpack(state.shapes, tuple[int, SimilarPages], self._series_by_shape.update)
+        yield from unpack(state.closed, tuple[str, str], self._closed_patterns.update)
 
     def trap_of_url(self, url: str, is_known: Callable[[str], bool]) -> str | None:
         """Describe the trap that a new URL belongs to, or return None.
@@ -152,10 +154,7 @@ class TrapDetector:
         same_pattern = self._series_by_pattern.get(pattern)
         if same_pattern is None or similarity(same_pattern.shape, shape) < TRAP_SIMILARITY:
             same_pattern = self._series_by_pattern[pattern] = SimilarPages(url, shape)
-        shape_hash = hash64(shape)
-        same_shape = self._series_by_shape.setdefault(shape_hash, SimilarPages(url))
-        self._series_by_pattern.touch(pattern)
-        self._series_by_shape.touch(shape_hash)
+        same_shape = self._series_by_shape.setdefault(hash64(shape), SimilarPages(url))
         trapped = same_pattern.is_endless or same_shape.is_endless
         suspicious = max(same_pattern.count, same_shape.count) >= _SUSPICIOUS_PAGES
         links = list(new_links()) if suspicious else []
@@ -170,15 +169,6 @@ class TrapDetector:
         if not trapped:
             return None
         return self._closed_patterns.get(pattern) or f"soft 404: the text of {same_shape.url}"
-
-
-def _encode_series(key: str | int, series: SimilarPages) -> list[Any]:
-    counts = series.count, series.with_new_links
-    return [key, series.url, series.shape.decode("latin-1"), *counts]
-
-
-def _decode_series(url: str, shape: str, count: int, with_new_links: int) -> SimilarPages:
-    return SimilarPages(url, shape.encode("latin-1"), count, with_new_links)
 
 
 def _trap_in_path(url: str) -> str | None:

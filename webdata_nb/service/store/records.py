@@ -306,40 +306,30 @@ class CommitBatch:
 
 
 @dataclass(frozen=True, slots=True)
+class CrawlState:
+    """The state from which a long crawl continues, and the ordinal of its next journal entry."""
+
+    state: bytes = field(repr=False)
+    next_ordinal: int
+
+
+@dataclass(frozen=True, slots=True)
 class LegEnd:
     """The end of a leg of a long crawl.
 
     Attributes
     ----------
-    record
-        The state of the crawl, from which the next leg continues, or what has changed in it since
-        the record before.
-    next_ordinal
-        The ordinal of the next journal entry.
-    is_whole
-        Whether the record has the whole state. It then replaces the records before it.
+    state
+        The state of the crawl, which replaces the one before; None keeps that one.
     max_charges
         What the next leg may cost at most.
     pinned_files
         As in a batch.
     """
 
-    record: bytes = field(repr=False)
-    next_ordinal: int
-    is_whole: bool = False
+    state: CrawlState | None
     max_charges: tuple[Charge, ...] = ()
     pinned_files: tuple[tuple[str, bytes], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class CrawlState:
-    """The state of a long crawl at the end of its last leg.
-
-    The first record has a whole state; each later one has what has changed since the one before.
-    """
-
-    records: tuple[bytes, ...] = field(repr=False)
-    next_ordinal: int
 
 
 EMPTY_BATCH: Final = CommitBatch()

@@ -111,7 +111,7 @@ def settle_end(
     job = job_of_row(row, cipher)
     cost = settle_job(transaction, row, settlement, now)
     if job.settled_rows:
-        transaction.send("delete_leg_records", job_id=job.id)
+        transaction.send("delete_crawl_state", job_id=job.id)
     add_end_delivery(transaction, job, now)
     return replace(job, credits=cost)
 
@@ -344,15 +344,12 @@ class LegChange:
         job_id, leg_end = self.lease.job_id, self.leg_end
         batch = CommitBatch(pinned_files=leg_end.pinned_files)
         write_batches(transaction, self.lease, [batch])
-        transaction.send(
-            "put_leg_record",
-            job_id=job_id,
-            next_ordinal=leg_end.next_ordinal,
-            record=leg_end.record,
-        )
-        if leg_end.is_whole:
+        if (state := leg_end.state) is not None:
             transaction.send(
-                "delete_earlier_leg_records", job_id=job_id, next_ordinal=leg_end.next_ordinal
+                "put_crawl_state",
+                job_id=job_id,
+                next_ordinal=state.next_ordinal,
+                state=state.state,
             )
         credits_, reserved = self._settle(transaction)
         values = {**lease_values(self.lease), "now": self.now}

@@ -212,11 +212,9 @@ class JobQueue:
         return await self.database.change(change, lane=Lane(lease.job_id))
 
     async def crawl_state(self, job_id: str) -> CrawlState | None:
-        """Return the state at the end of a long crawl's last leg; None if none has ended."""
-        rows = await self.database.read("leg_records", job_id=job_id)
-        if not rows:
-            return None
-        return CrawlState(tuple(bytes(row["record"]) for row in rows), rows[-1]["next_ordinal"])
+        """Return the state from which a long crawl continues; None if none is stored."""
+        rows = await self.database.read("crawl_state", job_id=job_id)
+        return CrawlState(bytes(rows[0]["state"]), rows[0]["next_ordinal"]) if rows else None
 
     async def journal(
         self, job_id: str, *, start: int = 0, count: int = ALL_ENTRIES

@@ -167,13 +167,12 @@ CREATE TABLE snapshot (
   PRIMARY KEY (job_id, name)
 );
 
--- The state of a long crawl: each leg adds a record with what has changed. A record of the whole state
--- replaces those before it. It follows from the journal, which is replayed where it cannot be used.
-CREATE TABLE leg_record (
-  job_id TEXT NOT NULL REFERENCES job (id) ON DELETE CASCADE,
+-- The state from which a long crawl continues. It follows from the journal, which is replayed where it
+-- cannot be used.
+CREATE TABLE crawl_state (
+  job_id TEXT PRIMARY KEY REFERENCES job (id) ON DELETE CASCADE,
   next_ordinal BIGINT NOT NULL,
-  record BLOB NOT NULL,
-  PRIMARY KEY (job_id, next_ordinal)
+  state BLOB NOT NULL
 );
 
 -- First answers to starts, replayed for a day under the same key.

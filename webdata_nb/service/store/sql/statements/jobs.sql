@@ -185,20 +185,16 @@ ON CONFLICT (job_id, name) DO NOTHING;
 -- name: pinned_files
 SELECT name, body FROM snapshot WHERE job_id = :job_id;
 
--- name: put_leg_record
-INSERT INTO leg_record (job_id, next_ordinal, record) VALUES (:job_id, :next_ordinal, :record)
-ON CONFLICT (job_id, next_ordinal) DO UPDATE SET record = excluded.record;
+-- name: put_crawl_state
+INSERT INTO crawl_state (job_id, next_ordinal, state) VALUES (:job_id, :next_ordinal, :state)
+ON CONFLICT (job_id) DO UPDATE SET next_ordinal = excluded.next_ordinal, state = excluded.state;
 
--- name: delete_earlier_leg_records
--- A record of the whole state replaces them.
-DELETE FROM leg_record WHERE job_id = :job_id AND next_ordinal <> :next_ordinal;
+-- name: crawl_state
+SELECT next_ordinal, state FROM crawl_state WHERE job_id = :job_id;
 
--- name: leg_records
-SELECT next_ordinal, record FROM leg_record WHERE job_id = :job_id ORDER BY next_ordinal;
-
--- name: delete_leg_records
+-- name: delete_crawl_state
 -- Of a job that has ended: nothing continues it.
-DELETE FROM leg_record WHERE job_id = :job_id;
+DELETE FROM crawl_state WHERE job_id = :job_id;
 
 -- name: end_leg
 -- If another job waits, the job returns to the queue, behind it.
