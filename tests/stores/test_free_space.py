@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.stores.document_index import open_document_index
 from tests.stores.jobs import ALICE, NOW, accounts, claimed, new_job, row_parts, shared_entry
 from webdata_nb.contract.states import JobStatus
-from webdata_nb.service.store.backends import INDEX_FILE
+from webdata_nb.service.store.backends import INDEX_FILE, open_text_index
 from webdata_nb.service.store.records import CommitBatch, IndexedPage, JobRecord
 from webdata_nb.service.store.sqlite.store import SqliteStore
 
@@ -69,44 +68,19 @@ async def test_the_file_shrinks_after_retention(tmp_path: Path) -> None:
 @pytest.mark.slow
 async def test_the_text_index_shrinks_after_retention(tmp_path: Path) -> None:
     path = tmp_path / INDEX_FILE
-    pages = [IndexedPage(n, f"http://x/{n}", "Page", random_text(n)) for n in range(PAGES)]
+    pages = [IndexedPage(f"http://x/{n}", "Page", random_text(n)) for n in range(PAGES)]
     async with (
         SqliteStore(tmp_path / "jobs.sqlite") as store,
-        open_document_index(tmp_path, store) as index,
+        open_text_index(tmp_path, store) as index,
     ):
         await index.add(ALICE, "old", pages, upto=PAGES)
-        recent = IndexedPage(0, "http://x/recent", "Page", "aurora " + random_text(1))
+        recent = IndexedPage("http://x/recent", "Page", "aurora " + random_text(1))
         await index.add(ALICE, "recent", [recent], upto=1)
         await index.return_space()
         full = file_bytes(path)
         await index.delete("old")
         await index.return_space()
         assert file_bytes(path) < full
-        [match] = await index.find(ALICE, "aurora", limit=9)
-        assert match.url == "http://x/recent"
-    assert file_bytes(path) < full / 3
-
-
-@pytest.mark.slow
-async def test_an_index_with_words_of_lost_texts_is_built_anew(tmp_path: Path) -> None:
-    path = tmp_path / INDEX_FILE
-    pages = [IndexedPage(n, f"http://x/{n}", "Page", random_text(n)) for n in range(PAGES)]
-    async with (
-        SqliteStore(tmp_path / "jobs.sqlite") as store,
-        open_document_index(tmp_path, store) as index,
-    ):
-        await index.add(ALICE, "old", pages, upto=PAGES)
-        recent = IndexedPage(0, "http://x/recent", "Page", "aurora")
-        await index.add(ALICE, "recent", [recent], upto=1)
-        await index.return_space()
-        full = file_bytes(path)
-        for page in pages:
-            index.set_text("old", page.position, None)
-        await index.delete("old")
-        assert await index.cursors() == {"recent": 1}
-        await index.return_space()
-        assert await index.cursors() == {}  # so that the indexer adds all rows again
-        await index.add(ALICE, "recent", [recent], upto=1)
         [match] = await index.find(ALICE, "aurora", limit=9)
         assert match.url == "http://x/recent"
     assert file_bytes(path) < full / 3

@@ -472,15 +472,13 @@ class TestJobContract:
         await accounts(store)
         job = await accepted(store)
         _, lease = await claimed(store)
-        assert await store.jobs_to_index() == []
+        assert await store.published_counts() == {}
         page = b'{"url":"http://x/1","title":"One","markdown":"# One","html":"\\u0000<h1>One</h1>"}'
         rows = (entry(0, position=0), entry(1, position=1, success=False, page=page))
         await store.commit(lease, CommitBatch(entries=rows))
-        assert [each.id for each in await store.jobs_to_index(ALICE)] == [job.id]
-        assert await store.jobs_to_index(BOB) == []
-        for known, more in ((0, [job.id]), (1, [job.id]), (2, []), (3, [])):
-            jobs = await store.jobs_to_index(ALICE, cursors={job.id: known, "another": 9})
-            assert [each.id for each in jobs] == more
+        assert await store.published_counts(ALICE) == {job.id: 2}
+        assert await store.published_counts(BOB) == {}
+        assert [each.id for each in await store.jobs_by_id([job.id, "another"])] == [job.id]
         found = await store.unindexed_rows(job.id, start=1, count=5)
         assert found == [UnindexedRow(1, "http://x/1", "One", "# One", {}, success=False)]
 

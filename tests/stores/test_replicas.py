@@ -34,7 +34,6 @@ from webdata_nb.service.store.records import (
 )
 from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.store.spool import SpoolDirectory
-from webdata_nb.service.store.sql.indexed_text import StoredTexts
 from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.store.sqlite.text_index import SqliteTextIndex
 from webdata_nb.service.store.webhook_records import (
@@ -392,7 +391,7 @@ async def test_one_replica_clears_the_store_at_a_time(
     await first.cancel(ALICE, job.id, now=NOW)
     spool = SpoolDirectory(tmp_path / "spool")
     (tmp_path / "spool" / job.id).mkdir(parents=True)
-    async with SqliteTextIndex(tmp_path / "index.sqlite", StoredTexts(first)) as index:
+    async with SqliteTextIndex(tmp_path / "index.sqlite") as index:
         late = NOW + 1e9
         janitor = Janitor(
             second, index, spool, retention=Retention(48, 720, 2160), clock=lambda: late

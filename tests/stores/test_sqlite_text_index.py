@@ -1,38 +1,46 @@
-"""The text index of SQLite deletes the words of texts that it does not store."""
+"""The text index of SQLite deletes the words of a page with the page."""
 
 from __future__ import annotations
 
 import asyncio
 import random
+import sqlite3
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from tests.stores.document_index import DocumentIndex, open_document_index, pages_by_word
 from tests.stores.jobs import ALICE, BOB
-from webdata_nb.service.errors import BlobsUnavailable
+from webdata_nb.service.errors import StoreUnavailable
 from webdata_nb.service.store.backends import INDEX_FILE
 from webdata_nb.service.store.records import IndexedPage
-from webdata_nb.service.store.sqlite.store import SqliteStore
+from webdata_nb.service.store.sql.text_index import TextIndex, decompressed
+from webdata_nb.service.store.sqlite.text_index import SqliteTextIndex
 
 WORDS = ("moss", "stone", "fern", "birch", "aurora", "petrel", "tide", "fox", "hedgehog", "rain")
 SITES = ("http://a", "http://b", "http://c")
 
 
 @pytest.fixture
-async def index(tmp_path: Path) -> AsyncIterator[DocumentIndex]:
-    async with (
-        SqliteStore(tmp_path / "jobs.sqlite") as store,
-        open_document_index(tmp_path, store) as opened,
-    ):
+async def index(path: Path) -> AsyncIterator[TextIndex]:
+    async with SqliteTextIndex(path) as opened:
         yield opened
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / INDEX_FILE
+
+
+def pages_by_word(path: Path) -> dict[str, int]:
+    """Return in how many pages each word of the index is, found or not."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.create_function("decompressed", 1, decompressed)
+        connection.execute("INSERT INTO page_text (page_text, rank) VALUES ('integrity-check', 1)")
+        connection.execute("CREATE VIRTUAL TABLE temp.word USING fts5vocab (main, page_text, row)")
+        return dict(connection.execute("SELECT term, doc FROM temp.word"))
 
 
 def words_of(pages: Iterable[IndexedPage]) -> dict[str, int]:
@@ -42,12 +50,12 @@ def words_of(pages: Iterable[IndexedPage]) -> dict[str, int]:
 
 
 def document(position: int, text: str) -> IndexedPage:
-    return IndexedPage(position, f"http://x/{position}", "page", text)
+    return IndexedPage(f"http://x/{position}", "page", text)
 
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_words_are_those_of_the_pages_that_are_found(
-    index: DocumentIndex, path: Path, seed: int
+    index: TextIndex, path: Path, seed: int
 ) -> None:
     chance = random.Random(seed)
     found: dict[tuple[str, str], tuple[str, IndexedPage]] = {}
@@ -60,8 +68,8 @@ async def test_words_are_those_of_the_pages_that_are_found(
                 jobs.append(job)
                 urls = [f"{site}/{page}" for site in SITES for page in range(4)]
                 pages = [
-                    IndexedPage(position, url, "page", " ".join(chance.sample(WORDS, 2)))
-                    for position, url in enumerate(chance.sample(urls, 6))
+                    IndexedPage(url, "page", " ".join(chance.sample(WORDS, 2)))
+                    for url in chance.sample(urls, 6)
                 ]
                 await index.add(account, job, pages, upto=len(pages))
                 found |= {(account, page.url): (job, page) for page in pages}
@@ -88,7 +96,7 @@ async def test_words_are_those_of_the_pages_that_are_found(
             }
 
 
-async def test_concurrent_deletions_delete_words_once(index: DocumentIndex, path: Path) -> None:
+async def test_concurrent_deletions_delete_words_once(index: TextIndex, path: Path) -> None:
     kept = [document(n, f"moss w{n}") for n in range(100)]
     await index.add(ALICE, "kept", kept, upto=100)
     for number in range(5):
@@ -98,45 +106,8 @@ async def test_concurrent_deletions_delete_words_once(index: DocumentIndex, path
     assert pages_by_word(path) == words_of(kept)
 
 
-@pytest.mark.parametrize("text", [None, "another text"])
-async def test_words_of_a_lost_text_are_of_no_page(
-    index: DocumentIndex, path: Path, text: str | None
-) -> None:
-    await index.add(ALICE, "j1", [document(0, "moss"), document(1, "moss stone")], upto=2)
-    index.set_text("j1", 0, text)
-    await index.add(ALICE, "j2", [document(0, "fern")], upto=1)
-    assert pages_by_word(path) == {"page": 3, "moss": 2, "stone": 1, "fern": 1}
-    [match] = await index.find(ALICE, "moss", limit=9)
-    assert match.url == "http://x/1"
-    await index.delete("j2")
-    await index.add(BOB, "j3", [document(7, "tide")], upto=1)  # its id must be a new one
-    assert await index.find(BOB, "moss", limit=9) == []
-    assert pages_by_word(path) == {"page": 3, "moss": 2, "stone": 1, "tide": 1}
-
-
-async def test_words_are_deleted_once_files_answer_again(
-    index: DocumentIndex, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await index.add(ALICE, "j1", [document(n, f"moss w{n}") for n in range(50)], upto=50)
-    await index.add(ALICE, "j2", [document(50, "stone")], upto=1)
-
-    async def fail(_: Sequence[tuple[str, int]]) -> list[str | None]:
-        raise BlobsUnavailable("the place of the files does not answer")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(index.texts, "read", fail)
-        await index.delete("j1")
-        assert await index.cursors() == {"j2": 1}
-        await index.add(ALICE, "j3", [document(51, "fern")], upto=1)
-        await index.return_space()
-        assert len(pages_by_word(path)) == 54
-    assert await index.find(ALICE, "moss", limit=99) == []
-    await index.return_space()
-    assert pages_by_word(path) == {"page": 2, "stone": 1, "fern": 1}
-
-
 async def test_a_page_without_a_folded_word_of_the_query_has_its_first_passage(
-    index: DocumentIndex,
+    index: TextIndex,
 ) -> None:
     # FTS5 folds the long s, and the words of passages do not.
     text = "Wa\u017f\u017fer in old print " + "word " * 100
@@ -144,3 +115,17 @@ async def test_a_page_without_a_folded_word_of_the_query_has_its_first_passage(
     [match] = await index.find(ALICE, "wasser", limit=9)
     assert match.snippet.startswith("Wa\u017f\u017fer in old print")
     assert len(match.snippet) < 400
+
+
+@pytest.mark.parametrize("change", ["find", "delete"])
+async def test_an_index_with_a_damaged_text_is_built_anew(
+    index: TextIndex, path: Path, change: str
+) -> None:
+    await index.add(ALICE, "j", [document(0, "moss"), document(1, "fern")], upto=2)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE indexed_page SET text = x'00' WHERE url = 'http://x/0'")
+        connection.commit()
+    with pytest.raises(StoreUnavailable, match="is built anew"):
+        await (index.delete("j") if change == "delete" else index.find(ALICE, "moss", limit=9))
+    assert await index.cursors() == {}
+    assert pages_by_word(path) == {}

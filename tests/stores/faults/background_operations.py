@@ -32,7 +32,7 @@ async def _clients(fleet: Fleet, job_id: str) -> None:
         lambda: store.receipt_page(job_id, start=0, count=9),
         lambda: store.receipt_page(job_id, start=0, count=9, outcome="fetched"),
         lambda: store.receipt_entry(job_id, "http://x/0"),
-        lambda: store.jobs_to_index(ALICE),
+        lambda: store.published_counts(ALICE),
         lambda: store.unindexed_rows(job_id, start=0, count=9),
         lambda: outbox.deliveries(ALICE, job_id=job_id, limit=9),
         lambda: outbox.counts(ALICE),

@@ -16,7 +16,6 @@ from webdata_nb.service.store.segments import NO_SEGMENTS, SegmentContents, Segm
 from webdata_nb.service.store.sql.accounts import AccountStore
 from webdata_nb.service.store.sql.connection import SqlDatabase
 from webdata_nb.service.store.sql.consistency import CheckResult, find_contradictions
-from webdata_nb.service.store.sql.indexed_text import StoredTexts
 from webdata_nb.service.store.sql.named_statements import SCHEMA_VERSION
 from webdata_nb.service.store.sql.segments import segments_with_contents
 from webdata_nb.service.store.sql.store import Store
@@ -125,7 +124,7 @@ def open_text_index(data_dir: Path, store: Store) -> TextIndex:
     It is in the database on PostgreSQL, and in a file of the data directory otherwise.
     """
     if isinstance(store, SqliteStore):
-        return SqliteTextIndex(data_dir / INDEX_FILE, StoredTexts(store))
+        return SqliteTextIndex(data_dir / INDEX_FILE)
     from webdata_nb.service.store.postgres.database import (  # noqa: PLC0415 - an extra
         PostgresDatabase,
     )
@@ -135,7 +134,7 @@ def open_text_index(data_dir: Path, store: Store) -> TextIndex:
 
     if not isinstance(store, Store) or not isinstance(store.database, PostgresDatabase):
         raise TypeError("a store of PostgreSQL or SQLite is expected")
-    return PostgresTextIndex(store.database, StoredTexts(store))
+    return PostgresTextIndex(store.database)
 
 
 async def check_store(

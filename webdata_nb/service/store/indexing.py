@@ -37,13 +37,19 @@ class Indexer:
     ) -> bool:
         """Index every visible row of an account, or of all, that is not indexed yet.
 
+        Jobs whose rows are gone leave the index, also if the database is a backup of an older one.
         Stops between batches when `is_busy` returns True; returns whether all rows are indexed.
         """
         async with self._one_at_a_time:
             if await is_busy():
                 return False
             cursors = await self._index.cursors(account_id)
-            jobs = await self._source.jobs_to_index(account_id, cursors=cursors)
+            published = await self._source.published_counts(account_id)
+            for job_id in cursors.keys() - published.keys():
+                await self._index.delete(job_id)
+            jobs = await self._source.jobs_by_id(
+                job_id for job_id, count in published.items() if count > cursors.get(job_id, 0)
+            )
             cursors |= await self._skip_jobs([job for job in jobs if not _has_pages(job.request)])
             for job in jobs:
                 start, upto = -1, cursors.get(job.id, 0)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Final
 
 from webdata_nb.contract.replies import Receipt
@@ -335,7 +334,6 @@ class LegEnd:
 EMPTY_BATCH: Final = CommitBatch()
 # More than any job has.
 ALL_ENTRIES: Final = 2**31 - 1
-NO_CURSORS: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -430,7 +428,6 @@ class UnindexedRow:
 class IndexedPage:
     """The text of a visible row for the text index."""
 
-    position: int
     url: str
     title: str
     text: str

@@ -15,8 +15,7 @@ from webdata_nb.service.store.postgres.page_words import page_words, word_hash
 from webdata_nb.service.store.records import IndexedPage
 from webdata_nb.service.store.snippets import best_snippet
 from webdata_nb.service.store.sql.connection import SqlRow, Transaction
-from webdata_nb.service.store.sql.indexed_text import StoredTexts
-from webdata_nb.service.store.sql.text_index import TextIndex, query_words
+from webdata_nb.service.store.sql.text_index import TextIndex, decompressed, query_words
 
 T = TypeVar("T")
 # Ranking reads the words of every candidate.
@@ -26,8 +25,7 @@ MAX_CANDIDATES: Final = 2000
 class PostgresTextIndex(TextIndex):
     """A `TextIndex` in the database of a store, which opens and closes it."""
 
-    def __init__(self, database: PostgresDatabase, texts: StoredTexts) -> None:
-        super().__init__(texts)
+    def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
 
     async def __aenter__(self) -> Self:
@@ -50,7 +48,7 @@ class PostgresTextIndex(TextIndex):
     async def _read(self, statement: str, /, **values: Any) -> Sequence[SqlRow]:
         return await self._database.read(statement, **values)
 
-    def _text_values(self, page: IndexedPage) -> dict[str, Any]:
+    def _word_values(self, page: IndexedPage) -> dict[str, Any]:
         words = page_words(page.title, page.text)
         return {
             "title": _without_nul(page.title),
@@ -68,9 +66,9 @@ class PostgresTextIndex(TextIndex):
             "max_candidates": MAX_CANDIDATES,
         }
 
-    def _snippet(self, title: str, text: str, words: Collection[str]) -> str | None:
+    def _snippet(self, row: SqlRow, words: Collection[str]) -> str | None:
         """Return None for a page that has only other words with the same hashes."""
-        return best_snippet(title, text, words)
+        return best_snippet(row["title"], decompressed(row["text"]), words)
 
 
 def _without_nul(text: str) -> str:

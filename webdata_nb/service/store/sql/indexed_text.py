@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from webdata_nb.service.store.records import IndexedPage, UnindexedRow
-from webdata_nb.service.store.sql.job_queue import JobQueue
 
 # Characters that one regex call scans: it holds the interpreter's lock meanwhile.
 PIECE_CHARS: Final = 64 * 1024
@@ -30,23 +28,6 @@ _MARKS: Final = re.compile(
 )
 
 
-class StoredTexts:
-    """Reads the texts of indexed pages from the rows that were indexed."""
-
-    def __init__(self, source: JobQueue) -> None:
-        self._source = source
-
-    async def read(self, places: Sequence[tuple[str, int]]) -> list[str | None]:
-        """Return the texts of the pages at some jobs' positions; None for those that are gone."""
-        rows = await self._source.indexed_rows(places)
-        return await asyncio.to_thread(_texts, rows)
-
-
-def _texts(rows: Sequence[UnindexedRow | None]) -> list[str | None]:
-    pages = (None if row is None else indexed_page(row) for row in rows)
-    return [None if page is None else page.text for page in pages]
-
-
 def origin_of(url: str) -> str:
     """Return scheme, host and port of a canonical URL.
 
@@ -63,7 +44,7 @@ def indexed_page(row: UnindexedRow) -> IndexedPage | None:
     text = row.journal.get("text") if row.markdown is None else strip_markdown(row.markdown)
     if not row.success or not text:
         return None
-    return IndexedPage(row.position, row.url, row.title or "", text)
+    return IndexedPage(row.url, row.title or "", text)
 
 
 def strip_markdown(markdown: str) -> str:

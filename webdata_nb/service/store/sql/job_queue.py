@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -23,7 +23,6 @@ from webdata_nb.service.store.records import (
     ALL_ENTRIES,
     EMPTY_BATCH,
     LIVE_S,
-    NO_CURSORS,
     SUSPECT_ATTEMPTS,
     CommitBatch,
     CrawlState,
@@ -41,7 +40,6 @@ from webdata_nb.service.store.segments import SegmentSource
 from webdata_nb.service.store.sql.batches import BatchCommit, JobFinish, LegChange
 from webdata_nb.service.store.sql.connection import (
     Lane,
-    NamedStatement,
     SqlDatabase,
     SqlRow,
     Transaction,
@@ -259,41 +257,28 @@ class JobQueue:
         rows = await self.database.read("pinned_files", job_id=job_id)
         return {row["name"]: row["body"] for row in rows}
 
-    async def jobs_to_index(
-        self, account_id: str | None = None, *, cursors: Mapping[str, int] = NO_CURSORS
-    ) -> list[JobRecord]:
-        """Return the jobs, of one account or of all, with visible rows beyond their cursor.
+    async def published_counts(self, account_id: str | None = None) -> dict[str, int]:
+        """Return how many rows are visible of each job, of one account or of all, by its id.
 
-        The oldest job comes first. `cursors` has the number of indexed rows by job id.
+        The oldest job comes first. Jobs whose rows are expired are left out.
         """
+        rows = await self.database.read("published_counts", account_id=account_id)
+        return {row["id"]: row["published"] for row in rows}
+
+    async def jobs_by_id(self, job_ids: Iterable[str]) -> list[JobRecord]:
+        """Return jobs, in the order of their ids; those that are deleted are left out."""
 
         def query(transaction: Transaction) -> list[JobRecord]:
-            counts = transaction.rows("published_counts", account_id=account_id)
-            ids = [row["id"] for row in counts if row["published"] > cursors.get(row["id"], 0)]
-            rows = (transaction.row("job_by_id", id=job_id) for job_id in ids)
+            rows = (transaction.row("job_by_id", id=job_id) for job_id in job_ids)
             return [job_of_row(row, self.cipher) for row in rows if row is not None]
 
         return await self.database.query(query)
 
     async def unindexed_rows(self, job_id: str, *, start: int, count: int) -> list[UnindexedRow]:
         """Return visible rows with their journal, from position `start`."""
-        return await self._indexable_rows(
-            await self.database.read(
-                "unindexed_rows", job_id=job_id, start=start, stop=start + count
-            )
+        rows = await self.database.read(
+            "unindexed_rows", job_id=job_id, start=start, stop=start + count
         )
-
-    async def indexed_rows(self, places: Sequence[tuple[str, int]]) -> list[UnindexedRow | None]:
-        """Return the rows at some jobs' positions, in their order; None for those that are gone."""
-        statements: list[NamedStatement] = [
-            ("unindexed_rows", {"job_id": job_id, "start": position, "stop": position + 1})
-            for job_id, position in places
-        ]
-        found = await self.database.query(lambda transaction: transaction.rows_of_each(statements))
-        rows = iter(await self._indexable_rows([row for [row] in filter(None, found)]))
-        return [next(rows) if each else None for each in found]
-
-    async def _indexable_rows(self, rows: Sequence[SqlRow]) -> list[UnindexedRow]:
         pages = [stored_row(row, page=row["page"], journal=row["journal"]) for row in rows]
         decoded = await self.contents.convert(pages, _decoded_row)
         return [

@@ -8,33 +8,31 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self, TypeVar
 
+from webdata_nb.service.compression import zstd
 from webdata_nb.service.store.records import IndexedPage, TextMatch
 from webdata_nb.service.store.snippets import folded_words
 from webdata_nb.service.store.sql.connection import SqlRow, Transaction
-from webdata_nb.service.store.sql.indexed_text import StoredTexts, origin_of
+from webdata_nb.service.store.sql.indexed_text import origin_of
 
 T = TypeVar("T")
 # More words of a query are not looked for.
 MAX_QUERY_WORDS: Final = 64
-# Pages whose texts are in memory at one time.
-_SNIPPETS: Final = 20
+_LEVEL: Final = 3
 
 
 class TextIndex(ABC):
     """Full-text search over visible rows, to be used by `async with`.
 
     The index is derived data: when it is lost or damaged, it starts empty and is filled again.
-    Several processes may fill one index at the same time. Subclasses know how a database stores and
-    matches words. The index has no texts: `texts` reads those of the pages that are found.
+    Several processes may fill one index at the same time. It has a row for each page, with the
+    compressed text, and the database's own index of the words follows these rows. Subclasses know
+    how a database stores and matches words.
 
     Raises
     ------
     StoreUnavailable
         From every method: the index cannot be used now, or was damaged and is empty.
     """
-
-    def __init__(self, texts: StoredTexts) -> None:
-        self._texts = texts
 
     @abstractmethod
     async def __aenter__(self) -> Self: ...
@@ -60,16 +58,16 @@ class TextIndex(ABC):
         """Return the rows of one statement."""
 
     @abstractmethod
-    def _text_values(self, page: IndexedPage) -> dict[str, Any]:
-        """Return the values of `add_indexed_page` for the title and text of a page."""
+    def _word_values(self, page: IndexedPage) -> dict[str, Any]:
+        """Return the title of a page, and what `add_indexed_page` stores of its words."""
 
     @abstractmethod
     def _query_values(self, query: str, *, require_all: bool) -> dict[str, Any] | None:
         """Return the values of `find_pages` for all or any words of a query; None without words."""
 
     @abstractmethod
-    def _snippet(self, title: str, text: str, words: Collection[str]) -> str | None:
-        """Return the snippet of a page for the words of a query; None if it has none of them."""
+    def _snippet(self, row: SqlRow, words: Collection[str]) -> str | None:
+        """Return the snippet of a row of `find_pages`; None if it has no word of the query."""
 
     async def cursor(self, job_id: str) -> int:
         """Return the number of a job's rows that are indexed."""
@@ -130,10 +128,10 @@ class TextIndex(ABC):
             {
                 "account_id": account_id,
                 "job_id": job_id,
-                "position": page.position,
                 "url": page.url,
                 "origin": origin_of(page.url),
-                **self._text_values(page),
+                "text": compressed(page.text),
+                **self._word_values(page),
             }
             for page in pages
         ]
@@ -170,33 +168,28 @@ class TextIndex(ABC):
             if values is None:
                 break
             rows = await self._read("find_pages", account_id=account_id, limit=limit, **values)
-            matches = await self._matches(rows, query)
+            matches = await asyncio.to_thread(self._matches, rows, query_words(query))
             if any(not match.unreachable for match in matches):
                 break
         return matches
 
-    async def _matches(self, rows: Sequence[SqlRow], query: str) -> list[TextMatch]:
-        """Return the pages in rows of `find_pages` that still have their text."""
-        words = query_words(query)
-        matches: list[TextMatch] = []
-        for start in range(0, len(rows), _SNIPPETS):
-            some = rows[start : start + _SNIPPETS]
-            texts = await self._texts.read([(row["job_id"], row["position"]) for row in some])
-            matches += await asyncio.to_thread(self._with_snippets, some, texts, words)
-        return matches
-
-    def _with_snippets(
-        self, rows: Sequence[SqlRow], texts: Sequence[str | None], words: Collection[str]
-    ) -> list[TextMatch]:
-        snippets = [
-            None if text is None else self._snippet(row["title"], text, words)
-            for row, text in zip(rows, texts, strict=True)
-        ]
+    def _matches(self, rows: Sequence[SqlRow], words: Collection[str]) -> list[TextMatch]:
+        """Return the pages in rows of `find_pages`, with their snippets."""
         return [
             TextMatch(row["url"], row["title"], snippet, bool(row["unreachable"]))
-            for row, snippet in zip(rows, snippets, strict=True)
-            if snippet is not None
+            for row in rows
+            if (snippet := self._snippet(row, words)) is not None
         ]
+
+
+def compressed(text: str) -> bytes:
+    """Return a text as the index stores it, with replacements for what UTF-8 cannot encode."""
+    return zstd.compress(text.encode(errors="replace"), _LEVEL)
+
+
+def decompressed(text: bytes) -> str:
+    """Return a text that the index has stored."""
+    return zstd.decompress(text).decode()
 
 
 def query_words(query: str) -> list[str]:

@@ -3,10 +3,8 @@
 The index is derived data: it can be deleted, and is then built again. Writing to it does not block
 the transactions of jobs. A damaged index is replaced by an empty one.
 
-The index has the words and the hash of each text, but not the text. FTS5 needs the text of a page
-to delete its words: a removed page waits in `removed_page` until its text was read from the stored
-row. If the row is gone or its text has changed, the words stay in the index, and belong to no page.
-The index is built anew when it has many of them.
+The index is an FTS5 table with external content: the compressed texts in `indexed_page`, whose
+triggers add and delete the words of a page together with its row.
 """
 
 from __future__ import annotations
@@ -18,18 +16,15 @@ import sqlite3
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
-from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from webdata_nb.service.errors import BlobsUnavailable, StoreUnavailable
+from webdata_nb.service.errors import StoreUnavailable
 from webdata_nb.service.store.records import IndexedPage
 from webdata_nb.service.store.snippets import best_snippet, first_snippet
 from webdata_nb.service.store.sql.connection import SqlRow, Transaction
-from webdata_nb.service.store.sql.indexed_text import StoredTexts
-from webdata_nb.service.store.sql.text_index import TextIndex
+from webdata_nb.service.store.sql.text_index import TextIndex, decompressed
 from webdata_nb.service.store.sqlite.database import SqliteTransaction, cut_slice
 from webdata_nb.service.store.sqlite.errors import is_damaged, translated
 
@@ -37,72 +32,51 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 # An index of another version is built anew. So is one whose texts are made in another way.
-VERSION: Final = 6
+VERSION: Final = 7
 # A title names its page: a match there weighs as much as several in the text.
 _TITLE_WEIGHT: Final = 4.0
-_HASH_BYTES: Final = 16
 _WORD: Final = re.compile(r"\w+")
-_TABLES: Final = (
-    *("index_cursor", "indexed_page", "removed_page", "unreachable_site"),
-    *("index_state", "page_text"),
-)
-# Removed pages whose texts are in memory at one time.
-_REMOVED_PAGES: Final = 20
+_TABLES: Final = ("index_cursor", "indexed_page", "unreachable_site", "index_state", "page_text")
 # The index is merged when as many pages were deleted since as it has.
 _MIN_DELETED: Final = 100
 _MERGED_PAGES: Final = 200
 # A merge that changes fewer rows has nothing left to do.
 _MIN_CHANGES: Final = 2
 _LOG_BYTES: Final = 16 * 1024 * 1024
+# How SQLite reports an error of `decompressed`.
+_DAMAGED_TEXT: Final = "user-defined function raised exception"
 _MERGE: Final = "INSERT INTO page_text (page_text, rank) VALUES ('merge', ?)"
-_STATE: Final = "SELECT deleted, orphaned, (SELECT COUNT(*) FROM indexed_page) FROM index_state"
-_REMOVED: Final = "SELECT * FROM removed_page ORDER BY id LIMIT ?"
-_FORGET_REMOVED: Final = "DELETE FROM removed_page WHERE id = ?"
-_DELETE_WORDS: Final = (
-    "INSERT INTO page_text (page_text, rowid, title, text) VALUES ('delete', ?, ?, ?)"
-)
-_COUNT_DELETED: Final = "UPDATE index_state SET deleted = deleted + 1"
-_COUNT_ORPHANED: Final = "UPDATE index_state SET orphaned = orphaned + 1"
+_STATE: Final = "SELECT deleted, (SELECT COUNT(*) FROM indexed_page) FROM index_state"
 _SCHEMA: Final = """
 CREATE TABLE index_cursor (
   job_id TEXT PRIMARY KEY, account_id TEXT NOT NULL, position INTEGER NOT NULL
 );
 CREATE INDEX index_cursor_account ON index_cursor (account_id);
--- The id of a deleted page is not used again: its words may still be in the index.
 CREATE TABLE indexed_page (
-  id INTEGER PRIMARY KEY AUTOINCREMENT, account_id TEXT NOT NULL, job_id TEXT NOT NULL,
-  position INTEGER NOT NULL, url TEXT NOT NULL, origin TEXT NOT NULL, title TEXT NOT NULL,
-  text_hash BLOB NOT NULL
+  id INTEGER PRIMARY KEY, account_id TEXT NOT NULL, job_id TEXT NOT NULL, url TEXT NOT NULL,
+  origin TEXT NOT NULL, title TEXT NOT NULL, text BLOB NOT NULL
 );
 CREATE INDEX indexed_page_job ON indexed_page (job_id);
 CREATE UNIQUE INDEX indexed_page_url ON indexed_page (account_id, url);
 CREATE INDEX indexed_page_site ON indexed_page (account_id, origin);
--- Pages that are not found any more, and whose words are still in the index.
-CREATE TABLE removed_page (
-  id INTEGER PRIMARY KEY, job_id TEXT NOT NULL, position INTEGER NOT NULL, title TEXT NOT NULL,
-  text_hash BLOB NOT NULL
-);
 CREATE TABLE unreachable_site (
   account_id TEXT, origin TEXT, PRIMARY KEY (account_id, origin)
 ) WITHOUT ROWID;
--- How many pages were deleted since their words were merged out of the index, and of how many the
--- words cannot be deleted.
-CREATE TABLE index_state (deleted INTEGER NOT NULL, orphaned INTEGER NOT NULL);
-INSERT INTO index_state VALUES (0, 0);
+-- How many pages were deleted since their words were merged out of the index.
+CREATE TABLE index_state (deleted INTEGER NOT NULL);
+INSERT INTO index_state VALUES (0);
+CREATE VIEW page_source AS SELECT id, title, decompressed(text) AS text FROM indexed_page;
 CREATE VIRTUAL TABLE page_text USING fts5 (
-  title, text, content = '', tokenize = 'unicode61 remove_diacritics 2'
+  title, text, content = 'page_source', content_rowid = 'id',
+  tokenize = 'unicode61 remove_diacritics 2'
 );
-CREATE VIEW page_to_index AS
-SELECT account_id, job_id, position, url, origin, title, text_hash, NULL AS text FROM indexed_page;
-CREATE TRIGGER page_added INSTEAD OF INSERT ON page_to_index BEGIN
-  INSERT INTO indexed_page (account_id, job_id, position, url, origin, title, text_hash)
-  VALUES (
-    new.account_id, new.job_id, new.position, new.url, new.origin, new.title, new.text_hash
-  );
-  INSERT INTO page_text (rowid, title, text) VALUES (last_insert_rowid(), new.title, new.text);
+CREATE TRIGGER page_added AFTER INSERT ON indexed_page BEGIN
+  INSERT INTO page_text (rowid, title, text) VALUES (new.id, new.title, decompressed(new.text));
 END;
-CREATE TRIGGER page_removed AFTER DELETE ON indexed_page BEGIN
-  INSERT INTO removed_page VALUES (old.id, old.job_id, old.position, old.title, old.text_hash);
+CREATE TRIGGER page_deleted AFTER DELETE ON indexed_page BEGIN
+  INSERT INTO page_text (page_text, rowid, title, text)
+  VALUES ('delete', old.id, old.title, decompressed(old.text));
+  UPDATE index_state SET deleted = deleted + 1;
 END;
 """
 
@@ -110,8 +84,7 @@ END;
 class SqliteTextIndex(TextIndex):
     """A `TextIndex` in a SQLite file; ranks by bm25."""
 
-    def __init__(self, path: Path, texts: StoredTexts) -> None:
-        super().__init__(texts)
+    def __init__(self, path: Path) -> None:
         self._path = path
         self._connection: sqlite3.Connection | None = None
         self._merges = False
@@ -135,51 +108,10 @@ class SqliteTextIndex(TextIndex):
         await asyncio.to_thread(self._thread.shutdown)
 
     async def return_space(self) -> None:
-        await self._delete_words()
-        await self._run(self._rebuild_if_orphaned)
         while await self._run(self._merge_slice):
             pass
         while await self._run(self._cut_slice):
             pass
-
-    async def _delete_words(self) -> None:
-        """Delete the words of removed pages from the index.
-
-        If the files with their texts are unavailable, a later call does it.
-        """
-        while removed := await self._run(self._removed_pages):
-            places = [(page["job_id"], page["position"]) for page in removed]
-            try:
-                texts = await self._texts.read(places)
-            except BlobsUnavailable as error:
-                log.warning("the words of removed pages stay in the index for now: %s", error)
-                return
-            pages = list(zip(removed, texts, strict=True))
-            await self._run(partial(self._delete_words_of, pages))
-
-    def _removed_pages(self) -> list[sqlite3.Row]:
-        return self._open_connection().execute(_REMOVED, [_REMOVED_PAGES]).fetchall()
-
-    def _delete_words_of(self, pages: Sequence[tuple[sqlite3.Row, str | None]]) -> None:
-        with self._open_connection() as connection:
-            connection.execute("BEGIN")
-            for page, text in pages:
-                if not connection.execute(_FORGET_REMOVED, [page["id"]]).rowcount:
-                    continue  # another call has done it
-                # FTS5 would damage its index with another text than the one that was added.
-                indexed = None if text is None else _encodable(text)
-                if indexed is not None and _text_hash(indexed) == page["text_hash"]:
-                    connection.execute(_DELETE_WORDS, [page["id"], page["title"], indexed])
-                    connection.execute(_COUNT_DELETED)
-                else:
-                    connection.execute(_COUNT_ORPHANED)
-
-    def _rebuild_if_orphaned(self) -> None:
-        """Start with an empty index if most of its words are of pages that are gone."""
-        _, orphaned, pages = self._open_connection().execute(_STATE).fetchone()
-        if orphaned >= max(_MIN_DELETED, pages):
-            log.info("the index of local search has words of %s old pages: built anew", orphaned)
-            self._replace()
 
     def _merge_slice(self) -> bool:
         """Merge a part of the index if most pages were deleted; return whether there is more.
@@ -187,7 +119,7 @@ class SqliteTextIndex(TextIndex):
         The words of deleted pages stay in the index until it is merged.
         """
         connection = self._open_connection()
-        deleted, _, pages = connection.execute(_STATE).fetchone()
+        deleted, pages = connection.execute(_STATE).fetchone()
         if not self._merges and deleted < max(_MIN_DELETED, pages):
             return False
         # A negative number begins a merge of all segments; see FTS5's command `merge`.
@@ -212,18 +144,15 @@ class SqliteTextIndex(TextIndex):
                 connection.execute("BEGIN")
                 return change(SqliteTransaction(connection))
 
-        result = await self._run(in_transaction)
-        await self._delete_words()
-        return result
+        return await self._run(in_transaction)
 
     async def _read(self, statement: str, /, **values: Any) -> Sequence[SqlRow]:
         return await self._run(
             lambda: SqliteTransaction(self._open_connection()).rows(statement, **values)
         )
 
-    def _text_values(self, page: IndexedPage) -> dict[str, Any]:
-        text = _encodable(page.text)
-        return {"title": page.title, "text": text, "text_hash": _text_hash(text)}
+    def _word_values(self, page: IndexedPage) -> dict[str, Any]:
+        return {"title": page.title}
 
     def _query_values(self, query: str, *, require_all: bool) -> dict[str, Any] | None:
         words = [f'"{word}"' for word in _WORD.findall(query)]
@@ -232,9 +161,9 @@ class SqliteTextIndex(TextIndex):
         match = (" AND " if require_all else " OR ").join(words)
         return {"match": match, "title_weight": _TITLE_WEIGHT}
 
-    def _snippet(self, title: str, text: str, words: Collection[str]) -> str | None:
+    def _snippet(self, row: SqlRow, words: Collection[str]) -> str:
         """Return the first snippet if FTS5 has folded a word in another way."""
-        return best_snippet(title, text, words) or first_snippet(text)
+        return best_snippet(row["title"], row["text"], words) or first_snippet(row["text"])
 
     def _open_connection(self) -> sqlite3.Connection:
         if self._connection is None:  # it could not be opened again after damage
@@ -248,7 +177,7 @@ class SqliteTextIndex(TextIndex):
             try:
                 return work()
             except sqlite3.DatabaseError as error:
-                if not is_damaged(error):
+                if not is_damaged(error) and _DAMAGED_TEXT not in str(error):
                     raise
                 self._replace_damaged(error)
                 # Not repeated here: the caller must start from empty cursors.
@@ -281,11 +210,8 @@ class SqliteTextIndex(TextIndex):
         return self._empty()
 
     def _replace_damaged(self, error: sqlite3.DatabaseError) -> None:
-        log.warning("the index of local search is damaged (%s) and is built anew", error)
-        self._replace()
-
-    def _replace(self) -> None:
         """Start with an empty index, which the indexer fills again."""
+        log.warning("the index of local search is damaged (%s) and is built anew", error)
         connection, self._connection = self._connection, None
         if connection is not None:
             with suppress(sqlite3.Error):
@@ -308,16 +234,10 @@ class SqliteTextIndex(TextIndex):
             connection.execute("PRAGMA journal_mode=wal")
             connection.execute(f"PRAGMA journal_size_limit={_LOG_BYTES}")
             connection.execute("PRAGMA synchronous=normal")
+            # The view and the triggers call a function that is not part of SQLite.
+            connection.execute("PRAGMA trusted_schema=on")
+            connection.create_function("decompressed", 1, decompressed, deterministic=True)
         except BaseException:
             connection.close()
             raise
         return connection
-
-
-def _encodable(text: str) -> str:
-    """Return a text with replacements for what UTF-8 cannot encode."""
-    return text.encode(errors="replace").decode()
-
-
-def _text_hash(text: str) -> bytes:
-    return blake2b(text.encode(), digest_size=_HASH_BYTES).digest()

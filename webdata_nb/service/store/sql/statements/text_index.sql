@@ -24,27 +24,19 @@ DELETE FROM index_cursor WHERE job_id = :job_id;
 
 -- name: keep_indexed_page
 -- A page with the same text as before goes to the job that visited it last; its words stay.
-UPDATE indexed_page SET job_id = :job_id, position = :position
-WHERE url = :url AND account_id = :account_id AND title = :title AND text_hash = :text_hash;
-
--- name: keep_indexed_page on postgresql
-UPDATE indexed_page SET job_id = :job_id, position = :position
-WHERE url = :url AND account_id = :account_id AND title = :title
-  AND hashes = :hashes::integer[] AND weights = :weights;
+UPDATE indexed_page SET job_id = :job_id
+WHERE url = :url AND account_id = :account_id AND title = :title AND text = :text;
 
 -- name: delete_indexed_page
 DELETE FROM indexed_page WHERE url = :url AND account_id = :account_id;
 
 -- name: add_indexed_page
--- A trigger of this view stores the page and the words of its text.
-INSERT INTO page_to_index (account_id, job_id, position, url, origin, title, text_hash, text)
-VALUES (:account_id, :job_id, :position, :url, :origin, :title, :text_hash, :text);
+INSERT INTO indexed_page (account_id, job_id, url, origin, title, text)
+VALUES (:account_id, :job_id, :url, :origin, :title, :text);
 
 -- name: add_indexed_page on postgresql
-INSERT INTO indexed_page (account_id, job_id, position, url, origin, title, hashes, weights)
-VALUES (
-  :account_id, :job_id, :position, :url, :origin, :title, :hashes::integer[], :weights
-);
+INSERT INTO indexed_page (account_id, job_id, url, origin, title, text, hashes, weights)
+VALUES (:account_id, :job_id, :url, :origin, :title, :text, :hashes::integer[], :weights);
 
 -- name: delete_indexed_job
 DELETE FROM indexed_page WHERE job_id = :job_id;
@@ -60,14 +52,18 @@ ON CONFLICT (account_id, origin) DO NOTHING;
 DELETE FROM unreachable_site WHERE account_id = :account_id AND origin = :origin;
 
 -- name: find_pages
--- Words of removed pages may still be in the index; their pages are not.
-SELECT page.url, page.title, page.job_id, page.position,
-  unreachable_site.origin IS NOT NULL AS unreachable
-FROM page_text JOIN indexed_page AS page ON page.id = page_text.rowid
-LEFT JOIN unreachable_site ON unreachable_site.account_id = page.account_id
-  AND unreachable_site.origin = page.origin
-WHERE page_text MATCH :match AND page.account_id = :account_id
-ORDER BY unreachable, bm25(page_text, :title_weight, 1.0), page.id LIMIT :limit;
+-- The texts of the best pages alone are decompressed.
+WITH ranked AS MATERIALIZED (
+  SELECT page.id, unreachable_site.origin IS NOT NULL AS unreachable,
+    bm25(page_text, :title_weight, 1.0) AS score
+  FROM page_text JOIN indexed_page AS page ON page.id = page_text.rowid
+  LEFT JOIN unreachable_site ON unreachable_site.account_id = page.account_id
+    AND unreachable_site.origin = page.origin
+  WHERE page_text MATCH :match AND page.account_id = :account_id
+  ORDER BY unreachable, score, page.id LIMIT :limit
+)
+SELECT url, title, decompressed(text) AS text, unreachable
+FROM ranked JOIN indexed_page USING (id) ORDER BY unreachable, score, id;
 
 -- name: find_pages on postgresql
 -- A page's score is BM25: the sum over the words of their weight in it times the word's inverse
@@ -95,5 +91,5 @@ WITH candidate AS MATERIALIZED (
   FROM candidate JOIN score USING (id) LEFT JOIN unreachable_site USING (account_id, origin)
   ORDER BY 2, 3 DESC, 1 LIMIT :limit
 )
-SELECT url, title, job_id, position, unreachable
+SELECT url, title, text, unreachable
 FROM ranked JOIN indexed_page USING (id) ORDER BY unreachable, score DESC, id;
