@@ -10,11 +10,11 @@ from typing import Final
 from msgspec.structs import replace
 
 from webdata_nb.contract.url_keys import canonical_key, site_of
-from webdata_nb.service.crawl.checkpoint import decode_state, encode_state
+from webdata_nb.service.crawl.checkpoint import StateReader
 from webdata_nb.service.crawl.facets import FacetDetector
 from webdata_nb.service.crawl.frontier import BreadthFirst, Frontier
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget, decode_entry, encode_entry
-from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan, PlanState, SettledTarget
+from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan, SettledTarget
 from webdata_nb.service.crawl.scope import CrawlScope
 from webdata_nb.service.runtime.steps import run_to_completion
 
@@ -91,10 +91,10 @@ def simulate_crawl(
 
     while not plan.is_over or plan.is_leg_over:
         if leg_rows is not None and plan.is_leg_over:
-            done.states.append(encode_state(run_to_completion(plan.state())))
+            done.states.append(bytes(run_to_completion(plan.encode_state())))
             if restart is None or rng.random() < restart:
                 plan = new_plan(None if facets is None else FacetDetector())
-                run_to_completion(plan.restore(decode_state(done.states[-1], PlanState)))
+                run_to_completion(plan.restore(StateReader(done.states[-1])))
             plan.begin_leg(plan.rows + leg_rows)
         while len(in_flight) < concurrency and (target := plan.next_target()) is not None:
             in_flight.append(target)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.service.crawl.reference_best_first import ReferenceBestFirst
 from webdata_nb.service.crawl import frontier
+from webdata_nb.service.crawl.checkpoint import StateReader, StateWriter
 from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, Candidate
 from webdata_nb.service.runtime.steps import run_to_completion
 
@@ -41,8 +42,9 @@ def test_compressed_queue_is_a_queue(chunk: int, steps: list[int]) -> None:
             for _ in range(min(-step, len(expected))):
                 assert queue.pop() == expected.popleft()
             assert (len(queue), list(queue)) == (len(expected), list(expected))
-            again = BreadthFirst()
-            run_to_completion(again.restore(run_to_completion(queue.state())))
+            again, writer = BreadthFirst(), StateWriter()
+            state = run_to_completion(queue.state(writer))
+            run_to_completion(again.restore(StateReader(writer.end(None)), state))
             assert (len(again), list(again)) == (len(expected), list(expected))
             queue = again
         assert [queue.pop() for _ in range(len(expected))] == list(expected)

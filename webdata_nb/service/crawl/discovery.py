@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from webdata_nb.contract.url_keys import site_of
-from webdata_nb.service.crawl.checkpoint import Packed, pack, unpack
+from webdata_nb.service.crawl.checkpoint import Packed, StateReader, StateWriter
 from webdata_nb.service.crawl.facets import (
     FacetDetector,
     FacetState,
@@ -248,35 +248,35 @@ class UrlDiscovery:
             if index not in nofollow and (key := self._key_of(url)) in self._known
         ]
 
-    def state(self) -> Steps[DiscoveryState]:
+    def state(self, writer: StateWriter) -> Steps[DiscoveryState]:
         """Return the state."""
         return DiscoveryState(
             sorted(self.scope.sites),
             self._is_full,
             self._facets_version,
             self._known.state(),
-            (yield from pack(self._too_deep.items())),
-            (yield from pack(self._nofollow.items())),
-            (yield from pack(self._undecided.values())),
-            (yield from self._traps.state()),
-            None if self._facets is None else (yield from self._facets.state()),
+            (yield from writer.pack(self._too_deep.items())),
+            (yield from writer.pack(self._nofollow.items())),
+            (yield from writer.pack(self._undecided.values())),
+            (yield from self._traps.state(writer)),
+            None if self._facets is None else (yield from self._facets.state(writer)),
         )
 
-    def restore(self, state: DiscoveryState) -> Steps[None]:
+    def restore(self, reader: StateReader, state: DiscoveryState) -> Steps[None]:
         """Continue from an earlier state instead of `start`."""
         self.scope = replace(self.scope, sites=frozenset(state.sites))
         self._is_full, self._facets_version = state.is_full, state.facets_version
         self._known.restore(state.known)
-        yield from unpack(state.too_deep, tuple[str, str], self._too_deep.update)
-        yield from unpack(state.nofollow, tuple[str, tuple[str, str]], self._nofollow.update)
-        yield from unpack(
+        yield from reader.unpack(state.too_deep, tuple[str, str], self._too_deep.update)
+        yield from reader.unpack(state.nofollow, tuple[str, tuple[str, str]], self._nofollow.update)
+        yield from reader.unpack(
             state.undecided,
             Candidate,
             lambda chunk: self._undecided.update((one.key, one) for one in chunk),
         )
-        yield from self._traps.restore(state.traps)
+        yield from self._traps.restore(reader, state.traps)
         if self._facets is not None and state.facets is not None:
-            yield from self._facets.restore(state.facets)
+            yield from self._facets.restore(reader, state.facets)
 
     def forget_links(self) -> None:
         """Empty the cache of links, to bound its memory."""

@@ -17,7 +17,7 @@ from webdata_nb.contract.outcomes import LINK_OUTCOMES, ROBOTS, ROBOTS_UNREACHAB
 from webdata_nb.contract.requests import ExtendedCrawlRequest
 from webdata_nb.page.scrape.scraped import Scraped
 from webdata_nb.service.crawl import spooled_page
-from webdata_nb.service.crawl.checkpoint import UnusableState, decode_state, encode_state
+from webdata_nb.service.crawl.checkpoint import StateReader, UnusableState
 from webdata_nb.service.crawl.discovery import URLS_PER_STEP
 from webdata_nb.service.crawl.earlier_pages import EarlierPages, UnchangedPage
 from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, DepthFirst, Frontier
@@ -35,7 +35,7 @@ from webdata_nb.service.crawl.page_result import (
     unchanged_result,
     with_distance,
 )
-from webdata_nb.service.crawl.plan import PlanState, SettledTarget
+from webdata_nb.service.crawl.plan import SettledTarget
 from webdata_nb.service.crawl.prefetch import PrefetchedPage, Prefetcher
 from webdata_nb.service.crawl.rights.job_rights import JobRights
 from webdata_nb.service.crawl.robots import JobRobots, RobotsCache
@@ -78,9 +78,10 @@ FRONTIERS: Final[dict[str, Callable[[], Frontier]]] = {
 MAX_INDEXED_CHARACTERS: Final = 100_000
 # Fetched pages that wait in the spool to be scraped and stored.
 MAX_UNSTORED_PAGES: Final = 32
-# The state is stored again when the crawl has grown by this share: an attempt after a kill replays
-# no more, and all states of a crawl together take ten times the last one.
-STATE_SHARE: Final = 0.1
+# The state is stored again after so many pages, and earlier when the crawl has grown by this share:
+# an attempt after a kill replays no more.
+STATE_PAGES: Final = 10_000
+STATE_SHARE: Final = 0.2
 # Leftover URLs that one transaction stores.
 OUTCOMES_PER_BATCH: Final = 5000
 
@@ -235,11 +236,10 @@ class _CrawlRun:
         if stored is None:
             return 0
         try:
-            state = decode_state(stored.state, PlanState)
+            await run_cooperatively(self._plan.restore(StateReader(stored.state)))
         except UnusableState as error:
             log.warning("job %s: %s; its journal is replayed", self._context.job.id, error)
             return 0
-        await run_cooperatively(self._plan.restore(state))
         self._stored_rows = self._plan.rows
         return stored.next_ordinal
 
@@ -258,9 +258,9 @@ class _CrawlRun:
         """Store the state where it is due; raises `JobRequeued` if other jobs wait."""
         rows, max_pages = self._plan.rows, self._request.row_limit
         state = None
-        if rows - self._stored_rows >= STATE_SHARE * rows:
-            plan_state = await run_cooperatively(self._plan.state())
-            state = CrawlState(encode_state(plan_state), self._plan.next_ordinal)
+        if rows - self._stored_rows >= min(STATE_PAGES, STATE_SHARE * rows):
+            record = await run_cooperatively(self._plan.encode_state())
+            state = CrawlState(record, self._plan.next_ordinal)
             self._stored_rows = rows
         leg_end = LegEnd(
             state,

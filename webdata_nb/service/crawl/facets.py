@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from webdata_nb.service.crawl.checkpoint import Packed, pack, unpack
+from webdata_nb.service.crawl.checkpoint import Packed, StateReader, StateWriter
 from webdata_nb.service.crawl.fingerprints import HASH_BYTES, similarity
 from webdata_nb.service.crawl.query_string import QueryParameter, normalized_url, split_query
 from webdata_nb.service.runtime.steps import Steps
@@ -159,28 +159,28 @@ class FacetDetector:
         self.version = 0
         """Incremented whenever a parameter is decided: undecided URLs are then classified anew."""
 
-    def state(self) -> Steps[FacetState]:
+    def state(self, writer: StateWriter) -> Steps[FacetState]:
         """Return the state."""
         originals = ((key, "" if url == key else url) for key, url in self._originals.items())
         return FacetState(
             self.version,
-            (yield from pack(self._evidence.items())),
-            (yield from pack(originals)),
-            (yield from pack(self._learnt_pages())),
+            (yield from writer.pack(self._evidence.items())),
+            (yield from writer.pack(originals)),
+            (yield from writer.pack(self._learnt_pages())),
         )
 
-    def restore(self, state: FacetState) -> Steps[None]:
+    def restore(self, reader: StateReader, state: FacetState) -> Steps[None]:
         """Continue from an earlier state."""
         self.version = state.version
-        yield from unpack(
+        yield from reader.unpack(
             state.evidence, tuple[tuple[str, str], ParameterEvidence], self._evidence.update
         )
-        yield from unpack(
+        yield from reader.unpack(
             state.originals,
             tuple[str, str],
             lambda chunk: self._originals.update((key, url or key) for key, url in chunk),
         )
-        yield from unpack(state.pages, LearntPage, self._restore_pages)
+        yield from reader.unpack(state.pages, LearntPage, self._restore_pages)
 
     def _restore_pages(self, pages: list[LearntPage]) -> None:
         for learnt in pages:

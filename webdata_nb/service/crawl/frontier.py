@@ -13,7 +13,13 @@ from typing import Any, Final, Protocol, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from webdata_nb.service.crawl.checkpoint import Packed, pack, pack_chunk, unpack, unpack_chunk
+from webdata_nb.service.crawl.checkpoint import (
+    Packed,
+    StateReader,
+    StateWriter,
+    pack_chunk,
+    unpack_chunk,
+)
 from webdata_nb.service.runtime.steps import Steps
 
 # URLs that best first pops before it considers their links. A constant, so that the order does
@@ -134,10 +140,10 @@ class Frontier(Protocol):
     def __iter__(self) -> Iterator[Candidate]:
         """Iterate over the queued candidates, in the order of `pop` if that is known."""
 
-    def state(self) -> Steps[FrontierState]:
+    def state(self, writer: StateWriter) -> Steps[FrontierState]:
         """Return the state."""
 
-    def restore(self, state: Any) -> Steps[None]:
+    def restore(self, reader: StateReader, state: Any) -> Steps[None]:
         """Continue from the state of a frontier of this strategy.
 
         This one is new, and the start pages were popped from it.
@@ -196,16 +202,16 @@ class BreadthFirst:
         chunks = (unpack_chunk(chunk, Candidate) for chunk in self._chunks)
         return chain(self._head, chain.from_iterable(chunks), self._tail)
 
-    def state(self) -> Steps[BreadthFirstState]:
+    def state(self, writer: StateWriter) -> Steps[BreadthFirstState]:
         """Return the queue; the chunks are copied as they are."""
         yield
-        ends = [pack_chunk(list(part)) if part else None for part in (self._head, self._tail)]
-        chunks = [chunk for chunk in (ends[0], *self._chunks, ends[1]) if chunk is not None]
+        head, tail = ([pack_chunk(list(end))] if end else [] for end in (self._head, self._tail))
+        chunks = [writer.write(chunk) for chunk in (*head, *self._chunks, *tail)]
         return BreadthFirstState(chunks, self._count)
 
-    def restore(self, state: BreadthFirstState) -> Steps[None]:
+    def restore(self, reader: StateReader, state: BreadthFirstState) -> Steps[None]:
         """Continue with another queue."""
-        self._chunks, self._count = deque(state.chunks), state.count
+        self._chunks, self._count = deque(map(reader.read, state.chunks)), state.count
         yield
 
 
@@ -253,13 +259,13 @@ class DepthFirst:
     def __iter__(self) -> Iterator[Candidate]:
         return reversed(self._stack.values())
 
-    def state(self) -> Steps[DepthFirstState]:
+    def state(self, writer: StateWriter) -> Steps[DepthFirstState]:
         """Return the stack."""
-        return DepthFirstState((yield from pack(self._stack.values())))
+        return DepthFirstState((yield from writer.pack(self._stack.values())))
 
-    def restore(self, state: DepthFirstState) -> Steps[None]:
+    def restore(self, reader: StateReader, state: DepthFirstState) -> Steps[None]:
         """Continue with another stack."""
-        yield from unpack(
+        yield from reader.unpack(
             state.stack,
             Candidate,
             lambda chunk: self._stack.update((one.key, one) for one in chunk),
@@ -422,22 +428,32 @@ class BestFirst:
     def __iter__(self) -> Iterator[Candidate]:
         return iter(self._waiting.values())
 
-    def state(self) -> Steps[BestFirstState]:
+    def state(self, writer: StateWriter) -> Steps[BestFirstState]:
         """Return all that the heaps follow from."""
         orders = self._insertion_order
         return BestFirstState(
             self._added_count,
-            (yield from pack(self._keys)),
+            (yield from writer.pack(self._keys)),
             self._cash.tobytes(),
             self._inlink_weight.tobytes(),
-            (yield from pack((each, orders[each], one) for each, one in self._waiting.items())),
-            (yield from pack((each, *links.encode()) for each, links in self._outlinks.items())),
+            (
+                yield from writer.pack(
+                    (each, orders[each], one) for each, one in self._waiting.items()
+                )
+            ),
+            (
+                yield from writer.pack(
+                    (each, *links.encode()) for each, links in self._outlinks.items()
+                )
+            ),
         )
 
-    def restore(self, state: BestFirstState) -> Steps[None]:
+    def restore(self, reader: StateReader, state: BestFirstState) -> Steps[None]:
         """Continue with another state, whose keys begin with those of the start pages."""
         self._added_count = state.added_count
-        yield from unpack(state.keys, str, lambda keys: [self._number_of(key) for key in keys])
+        yield from reader.unpack(
+            state.keys, str, lambda keys: [self._number_of(key) for key in keys]
+        )
         self._cash = array("d", state.cash)
         self._inlink_weight = array("d", state.inlink_weight)
 
@@ -451,8 +467,8 @@ class BestFirst:
             for number, insertion_order, candidate in chunk:
                 self._wait(number, candidate, insertion_order)
 
-        yield from unpack(state.outlinks, tuple[int, bytes, bytes, float], add_read)
-        yield from unpack(state.waiting, tuple[int, int, Candidate], add_waiting)
+        yield from reader.unpack(state.outlinks, tuple[int, bytes, bytes, float], add_read)
+        yield from reader.unpack(state.waiting, tuple[int, int, Candidate], add_waiting)
 
 
 def anchor_grade(anchor: str) -> str:

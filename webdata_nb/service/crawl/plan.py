@@ -24,7 +24,7 @@ from webdata_nb.contract.outcomes import (
     is_row,
 )
 from webdata_nb.contract.url_keys import site_of
-from webdata_nb.service.crawl.checkpoint import Packed, pack, unpack
+from webdata_nb.service.crawl.checkpoint import Packed, StateReader, StateWriter
 from webdata_nb.service.crawl.discovery import DiscoveredUrls, DiscoveryState, UrlDiscovery
 from webdata_nb.service.crawl.facets import FacetDetector
 from webdata_nb.service.crawl.fingerprints import hash64
@@ -222,31 +222,37 @@ class CrawlPlan:
         self._leg_start, self._leg_end = self.rows, end
         self._discovery.forget_links()
 
-    def state(self) -> Steps[PlanState]:
-        """Return the state; only while no page is in flight."""
+    def encode_state(self) -> Steps[bytearray]:
+        """Return the state as a record; only while no page is in flight."""
         if self._outstanding or self._round or self._results:
             raise RuntimeError("pages are in flight")
-        return PlanState(
+        writer = StateWriter()
+        state = PlanState(
             self._next_ordinal,
             self._requests,
             self.rows,
             self._not_indexed,
             self.low_confidence,
-            (yield from pack(self._url_by_content.items())),
-            (yield from self._discovery.state()),
-            (yield from self._frontier.state()),
+            (yield from writer.pack(self._url_by_content.items())),
+            (yield from self._discovery.state(writer)),
+            (yield from self._frontier.state(writer)),
         )
+        return writer.end(state)
 
-    def restore(self, state: PlanState) -> Steps[None]:
-        """Continue from an earlier state; called before anything else, and once."""
+    def restore(self, reader: StateReader) -> Steps[None]:
+        """Continue from an earlier state; called before anything else, and once.
+
+        Raises `UnusableState` before anything has changed.
+        """
+        state = reader.state(PlanState)
         while len(self._frontier):  # what the constructor added
             self._frontier.pop()
         self._next_ordinal = self._next_to_settle = state.next_ordinal
         self._requests, self.rows = state.requests, state.rows
         self._not_indexed, self.low_confidence = state.not_indexed, Counter(state.low_confidence)
-        yield from unpack(state.url_by_content, tuple[int, str], self._url_by_content.update)
-        yield from self._discovery.restore(state.discovery)
-        yield from self._frontier.restore(state.frontier)
+        yield from reader.unpack(state.url_by_content, tuple[int, str], self._url_by_content.update)
+        yield from self._discovery.restore(reader, state.discovery)
+        yield from self._frontier.restore(reader, state.frontier)
 
     def set_seeds(self, urls: Iterable[str]) -> None:
         """Set pages to add behind the start page's links; called before the start page settles."""

@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from webdata_nb.service.crawl.checkpoint import Packed, pack, unpack
+from webdata_nb.service.crawl.checkpoint import Packed, StateReader, StateWriter
 from webdata_nb.service.crawl.fingerprints import hash64, similarity
 from webdata_nb.service.crawl.query_string import split_query
 from webdata_nb.service.runtime.steps import Steps
@@ -101,21 +101,25 @@ class TrapDetector:
         self._series_by_shape = dict[int, SimilarPages]()
         self._closed_patterns = dict[str, str]()
 
-    def state(self) -> Steps[TrapState]:
+    def state(self, writer: StateWriter) -> Steps[TrapState]:
         """Return the state."""
         return TrapState(
-            (yield from pack(self._urls_by_session.items())),
-            (yield from pack(self._series_by_pattern.items())),
-            (yield from pack(self._series_by_shape.items())),
-            (yield from pack(self._closed_patterns.items())),
+            (yield from writer.pack(self._urls_by_session.items())),
+            (yield from writer.pack(self._series_by_pattern.items())),
+            (yield from writer.pack(self._series_by_shape.items())),
+            (yield from writer.pack(self._closed_patterns.items())),
         )
 
-    def restore(self, state: TrapState) -> Steps[None]:
+    def restore(self, reader: StateReader, state: TrapState) -> Steps[None]:
         """Continue from an earlier state."""
-        yield from unpack(state.sessions, tuple[str, str], self._urls_by_session.update)
-        yield from unpack(state.patterns, tuple[str, SimilarPages], self._series_by_pattern.update)
-        yield from unpack(state.shapes, tuple[int, SimilarPages], self._series_by_shape.update)
-        yield from unpack(state.closed, tuple[str, str], self._closed_patterns.update)
+        yield from reader.unpack(state.sessions, tuple[str, str], self._urls_by_session.update)
+        yield from reader.unpack(
+            state.patterns, tuple[str, SimilarPages], self._series_by_pattern.update
+        )
+        yield from reader.unpack(
+            state.shapes, tuple[int, SimilarPages], self._series_by_shape.update
+        )
+        yield from reader.unpack(state.closed, tuple[str, str], self._closed_patterns.update)
 
     def trap_of_url(self, url: str, is_known: Callable[[str], bool]) -> str | None:
         """Describe the trap that a new URL belongs to, or return None.

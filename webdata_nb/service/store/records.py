@@ -308,7 +308,7 @@ class CommitBatch:
 class CrawlState:
     """The state from which a long crawl continues, and the ordinal of its next journal entry."""
 
-    state: bytes = field(repr=False)
+    state: bytes | bytearray = field(repr=False)
     next_ordinal: int
 
 
