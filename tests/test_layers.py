@@ -81,7 +81,7 @@ VIOLATIONS: Final = {
     "service/search/breaker.py": ("import time", "Decisions are pure"),
     "pacing/retry_policies.py": ("import random", "Decisions are pure"),
     "toolkit/client/paging.py": ("import pandas", "know DataFrames"),
-    "toolkit/calls/partitioned.py": ("import distributed", "know the Dask cluster"),
+    "toolkit/calls/partitions.py": ("import distributed", "know the Dask cluster"),
     "toolkit/frames/receipt.py": ("import dask", "Only lazy frames and the cluster know Dask"),
     "toolkit/frames/rows.py": ("import ipywidgets", "Only display knows bars and widgets"),
     "page/scrape/page.py": ("import aiohttp", "One way out"),

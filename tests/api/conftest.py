@@ -13,7 +13,7 @@ from webdata_nb import settings
 from webdata_nb.settings import Options
 from webdata_nb.toolkit import bridge
 from webdata_nb.toolkit.api import Session, connect
-from webdata_nb.toolkit.calls import executor
+from webdata_nb.toolkit.calls import lists
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def _long_clean_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait longer after Ctrl-C than a user would: a loaded machine cancels jobs more slowly."""
     monkeypatch.setattr(bridge, "CLEANUP_S", 60.0)
-    monkeypatch.setattr(executor, "PARTIAL_RESULT_S", 50.0)
+    monkeypatch.setattr(lists, "PARTIAL_RESULT_S", 50.0)
 
 
 @pytest.fixture

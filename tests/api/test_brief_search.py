@@ -15,7 +15,7 @@ from aiohttp import web
 from tests.site.server import Site
 from webdata_nb.contract.choices import ENGINES
 from webdata_nb.toolkit.api import search_df
-from webdata_nb.toolkit.jobs import runner
+from webdata_nb.toolkit.jobs import sources
 
 
 class Wire:
@@ -57,7 +57,7 @@ def answer(request: web.BaseRequest) -> web.Response:
 def test_brief_search_needs_one_request(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     site.under("/search", answer)
     # As long as a machine under load may take: how long is not the matter here.
-    monkeypatch.setattr(runner, "START_WAIT_S", 30)
+    monkeypatch.setattr(sources, "START_WAIT_S", 30)
     wire = Wire(monkeypatch)
     one = search_df("one", formats=[], num_results=2, cache=False, progress=False)
     assert list(one["url"]) == ["https://x.test/one/a", "https://x.test/one/b"]
@@ -79,11 +79,11 @@ def test_longer_search_needs_second_request(site: Site, monkeypatch: pytest.Monk
 
     site.under("/search", slow)
     # Longer than any machine takes to answer once it is asked again.
-    monkeypatch.setattr(runner, "_LONG_POLL_S", 30)
+    monkeypatch.setattr(sources, "_LONG_POLL_S", 30)
     one = search_df("one", formats=[], num_results=2, cache=False, progress=False)
     assert len(one) == 2
     [start, status] = wire.sent
-    assert start == ("POST", f"/v1/search?wait={runner.START_WAIT_S}")
+    assert start == ("POST", f"/v1/search?wait={sources.START_WAIT_S}")
     assert status[0] == "GET"
     assert status[1].startswith("/v1/search/")
     assert "wait=30" in status[1]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.wire_service import JobScript, WireService, crawl_rows
 from webdata_nb.toolkit.api import Session
-from webdata_nb.toolkit.calls.combined_progress import CombinedProgress
+from webdata_nb.toolkit.calls.lists import CombinedProgress
 from webdata_nb.toolkit.display import progress as display
 from webdata_nb.toolkit.display.progress_view import Inputs, Painter, View, status_line
 

@@ -27,7 +27,7 @@ from tests.client.fake import (
 from webdata_nb import connect
 from webdata_nb.errors import IncompleteResult
 from webdata_nb.toolkit.api import Session
-from webdata_nb.toolkit.jobs import runner
+from webdata_nb.toolkit.jobs import sources
 
 FAULTS: dict[str, Callable[[], Fault]] = {
     "500": lambda: status(500),
@@ -90,8 +90,8 @@ async def test_polling_downloads_each_row_once(faulty: Service, session: Session
     assert len(df) == 1000
     queries = [each.query for each in faulty.requests("GET crawl")]
     assert [query for query in queries if query.get("include_data") == "false"]
-    pages = [query["page"] for query in queries if query.get("per_page") == f"{runner.ROWS}"]
-    assert pages == [str(page) for page in range(1, 1000 // runner.ROWS + 1)]
+    pages = [query["page"] for query in queries if query.get("per_page") == f"{sources.ROWS}"]
+    assert pages == [str(page) for page in range(1, 1000 // sources.ROWS + 1)]
 
 
 WRITER = """

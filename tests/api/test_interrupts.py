@@ -15,7 +15,7 @@ import webdata_nb
 from tests.api.receipts import SITE, receipt_of
 from tests.wire_service import JobScript, WireService, crawl_rows, search_rows
 from webdata_nb.toolkit.api import Session, crawl_df
-from webdata_nb.toolkit.jobs import runner
+from webdata_nb.toolkit.jobs import sources
 
 
 def interrupt_when_running(service: WireService) -> threading.Thread:
@@ -58,14 +58,14 @@ async def test_cancellation_right_after_start_cancels_job(
     service: WireService, connected: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service.crawl = JobScript(crawl_rows(2), running=True)
-    start = runner.start_call
+    start = sources.start
 
-    async def start_and_cancel(*arguments: Any) -> Any:
-        reply = await start(*arguments)
+    async def start_and_cancel(*arguments: Any, **options: Any) -> Any:
+        reply = await start(*arguments, **options)
         asyncio.get_running_loop().call_soon(task.cancel)
         return reply
 
-    monkeypatch.setattr(runner, "start_call", start_and_cancel)
+    monkeypatch.setattr(sources, "start", start_and_cancel)
     task = asyncio.create_task(connected.acrawl_df(SITE))
     with pytest.raises(asyncio.CancelledError):
         await task

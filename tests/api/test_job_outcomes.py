@@ -24,7 +24,7 @@ from webdata_nb.errors import (
     WebdataWarning,
 )
 from webdata_nb.toolkit.api import crawl_df, creatives_df, jobs_df, search_df, weights_df
-from webdata_nb.toolkit.jobs import runner
+from webdata_nb.toolkit.jobs import sources
 
 
 @pytest.mark.usefixtures("connected")
@@ -65,7 +65,7 @@ def test_service_that_ignores_paging_is_detected(service: WireService) -> None:
     service.crawl = JobScript(crawl_rows(150), ignores_page=True)
     with pytest.raises(IncompleteResult, match="ignores `page`") as raised:
         crawl_df(SITE)
-    assert len(raised.value.frame) == runner.ROWS
+    assert len(raised.value.frame) == sources.ROWS
 
 
 @pytest.mark.usefixtures("connected")

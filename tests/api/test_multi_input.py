@@ -26,7 +26,7 @@ from webdata_nb.contract import paths
 from webdata_nb.errors import AuthError, InvalidArgument, JobFailed, ServiceFault, WorkerLost
 from webdata_nb.toolkit.api import Session, connect, crawl_df, creatives_df, search_df
 from webdata_nb.toolkit.bridge import CLEANUP_S, PARTIAL_RESULT_S, PORTAL
-from webdata_nb.toolkit.calls import executor as executor_module
+from webdata_nb.toolkit.calls import lists
 
 
 @pytest.mark.usefixtures("connected")
@@ -343,7 +343,7 @@ def test_worker_that_does_not_end_costs_no_rows_of_others(
     service: WireService, connected: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert PARTIAL_RESULT_S < CLEANUP_S  # after which an interrupted call has no result
-    monkeypatch.setattr(executor_module, "PARTIAL_RESULT_S", 5.0)
+    monkeypatch.setattr(lists, "PARTIAL_RESULT_S", 5.0)
     service.crawl = JobScript(crawl_rows(2), running=True)
     with BlockingExecutor() as executor:
         thread = interrupt_when_running(service)

@@ -148,7 +148,7 @@ def test_a_list_is_recorded_page_by_page(site: Site, session: Session, tmp_path:
 def test_a_longer_list_than_one_job_reads(
     site: Site, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("webdata_nb.toolkit.calls.page_list.PAGES_PER_JOB", 7)
+    monkeypatch.setattr("webdata_nb.toolkit.calls.lists.PAGES_PER_JOB", 7)
     urls, before = urls_of(site), len(jobs_df())
     df = session.scrape_df(urls, cache=False)
     assert df["start_url"].tolist() == urls

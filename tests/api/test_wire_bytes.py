@@ -15,7 +15,7 @@ from tests.site.document import document
 from tests.site.server import Site
 from webdata_nb import settings
 from webdata_nb.toolkit.api import crawl_df
-from webdata_nb.toolkit.jobs import runner
+from webdata_nb.toolkit.jobs import sources
 
 PAGES = 330
 RUN = re.compile(r"/v1/crawl/[0-9a-f-]{36}")
@@ -80,7 +80,7 @@ def test_each_row_is_transferred_once(monkeypatch: pytest.MonkeyPatch) -> None:
         wire = Wire(monkeypatch)
         pages = crawl_df(site.at("/0"), max_pages=1000, concurrency=10, progress=False)
     assert len(pages) == PAGES
-    full, rest = divmod(PAGES, runner.ROWS)
+    full, rest = divmod(PAGES, sources.ROWS)
     assert rest
     assert wire.pages == {str(n): 1 for n in range(1, full + 2)}
     # What the rows are made of, in the form in which they are sent.

@@ -16,7 +16,7 @@ from tests.wire_service import KEY, JobScript, WireService, search_rows
 from webdata_nb.errors import ConnectionFailed, InvalidArgument, WorkerLost
 from webdata_nb.toolkit import dask_executor
 from webdata_nb.toolkit.api import Session
-from webdata_nb.toolkit.calls import partitioned
+from webdata_nb.toolkit.calls import partitions
 
 pytestmark = [
     pytest.mark.slow,
@@ -161,7 +161,7 @@ def test_other_release_of_the_package_is_refused_before_work(
     service: WireService,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(partitioned, "__version__", "99.0")
+    monkeypatch.setattr(partitions, "__version__", "99.0")
     with pytest.raises(InvalidArgument, match=r"has webdata_nb .* and this process 99\.0"):
         session.search_df(QUERIES, executor=cluster, out=out)
     assert not service.jobs

@@ -30,8 +30,8 @@ from webdata_nb.toolkit.api.table_display import gallery, show
 from webdata_nb.toolkit.api.url_outcome import Why, awhy, why
 from webdata_nb.toolkit.api.verification import averify, verify
 from webdata_nb.toolkit.api.watch import awatch_df, watch_df
-from webdata_nb.toolkit.calls.batches import FrameStream
 from webdata_nb.toolkit.calls.budget import Estimate
+from webdata_nb.toolkit.calls.frame_stream import FrameStream
 from webdata_nb.toolkit.frames.compare import diff
 from webdata_nb.toolkit.frames.derive import headings_df, images_df, rights_df, tables
 from webdata_nb.toolkit.frames.exports import to_parquet

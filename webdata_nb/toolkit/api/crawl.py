@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dask.dataframe import DataFrame as DaskFrame
 
     from webdata_nb.toolkit.api.frame_functions import AsyncCrawlDf, CrawlDf
-    from webdata_nb.toolkit.calls.batches import FrameStream
+    from webdata_nb.toolkit.calls.frame_stream import FrameStream
 
 
 @with_options(CrawlDfOptions, columns=CRAWL_COLUMNS)

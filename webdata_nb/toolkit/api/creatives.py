@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from webdata_nb.toolkit.api.frame_functions import AsyncCreativesDf, CreativesDf
-    from webdata_nb.toolkit.calls.batches import FrameStream
+    from webdata_nb.toolkit.calls.frame_stream import FrameStream
 
 
 @with_options(CreativesDfOptions)

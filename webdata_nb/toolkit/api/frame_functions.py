@@ -6,8 +6,8 @@ from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, Unpack, overload
 
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.toolkit.calls import budget, multi_input, partitioned, single_call
-from webdata_nb.toolkit.calls.batches import FrameStream, open_stream
+from webdata_nb.toolkit.calls import budget, lists, partitions, pipeline
+from webdata_nb.toolkit.calls.frame_stream import FrameStream, open_stream
 from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.requests.call_options import CallOptions, FanOutOptions
 from webdata_nb.toolkit.requests.inputs import valid_specs
@@ -55,8 +55,8 @@ async def frame_or_stream(
         if fan_out.budget is not None:
             await budget.check(valid_specs(inputs), call, fan_out.budget)
         if inputs[0].labels:
-            return await multi_input.run(inputs, call, fan_out)
-        return await single_call.run(inputs[0].spec, call)
+            return await lists.run(inputs, call, fan_out)
+        return await pipeline.run(inputs[0].spec, call)
     stream_options: TableOptions = {**options, "out": None}
     call = CallOptions.check(stream_options, options["on_incomplete"])
     return await open_stream(inputs, call, fan_out, out=options["out"], batch_rows=batch_rows)
@@ -79,7 +79,7 @@ async def run_partitions(
         raise InvalidArgument(f"{cause} needs out=: a directory or fsspec URL for the parts")
     call_arguments: CallArguments = {**options, "out": None}
     call = CallOptions.check(call_arguments, on_incomplete)
-    return await partitioned.run(inputs, call, fan_out, out=out, lazy=lazy)
+    return await partitions.run(inputs, call, fan_out, out=out, lazy=lazy)
 
 
 class SearchFunction(Protocol[FrameT_co, StreamT_co, LazyT_co]):

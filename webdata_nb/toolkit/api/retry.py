@@ -11,7 +11,7 @@ from webdata_nb.suggestions import format_value
 from webdata_nb.toolkit.api.scrape import scrape_pages
 from webdata_nb.toolkit.bridge import blocking
 from webdata_nb.toolkit.calls import budget as budgets
-from webdata_nb.toolkit.calls import multi_input
+from webdata_nb.toolkit.calls import lists
 from webdata_nb.toolkit.frames import frame, input_rows, receipt
 from webdata_nb.toolkit.frames.frame import CallReceipt
 from webdata_nb.toolkit.requests.call_options import CallOptions, FanOutOptions
@@ -217,7 +217,7 @@ class _Retry:
         self, df: pd.DataFrame, places: Sequence[int], inputs: Sequence[Input]
     ) -> pd.DataFrame:
         fan_out = FanOutOptions(executor=self._fan_out.executor, warns=False)
-        retried = await multi_input.run(inputs, self._call, fan_out)
+        retried = await lists.run(inputs, self._call, fan_out)
         pieces = {}
         for place, each in zip(places, inputs, strict=True):
             pieces[place] = input_rows.rows_of_input(retried, each.labels)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Unpack, cast
 
 from webdata_nb.toolkit.api.frame_functions import run_partitions
 from webdata_nb.toolkit.bridge import blocking
-from webdata_nb.toolkit.calls import budget, multi_input
+from webdata_nb.toolkit.calls import budget, lists
 from webdata_nb.toolkit.requests.call_options import CallOptions, FanOutOptions
 from webdata_nb.toolkit.requests.inputs import page_inputs, valid_specs
 from webdata_nb.toolkit.requests.options import ScrapeDfOptions, SinglePageOptions
@@ -77,4 +77,4 @@ async def scrape_pages(
     """Return one row for each URL, in their order."""
     inputs = page_inputs(urls, options)
     await budget.check(valid_specs(inputs), call, fan_out.budget)
-    return await multi_input.run(inputs, call, replace(fan_out, row_each=True))
+    return await lists.run(inputs, call, replace(fan_out, row_each=True))

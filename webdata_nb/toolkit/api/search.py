@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dask.dataframe import DataFrame as DaskFrame
 
     from webdata_nb.toolkit.api.frame_functions import AsyncSearchDf, SearchDf
-    from webdata_nb.toolkit.calls.batches import FrameStream
+    from webdata_nb.toolkit.calls.frame_stream import FrameStream
 
 
 @with_options(SearchDfOptions, columns=SEARCH_COLUMNS)

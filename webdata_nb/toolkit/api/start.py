@@ -12,7 +12,7 @@ from webdata_nb.toolkit.bridge import blocking, synced
 from webdata_nb.toolkit.cache.job_refs import JobRef
 from webdata_nb.toolkit.cache.result_cache import ResultCache, find_job_ref
 from webdata_nb.toolkit.client import job_wait
-from webdata_nb.toolkit.jobs import runner
+from webdata_nb.toolkit.jobs import sources
 from webdata_nb.toolkit.jobs.job import Job, checked_id, started_job
 from webdata_nb.toolkit.recording import cassette
 from webdata_nb.toolkit.requests import arguments
@@ -131,7 +131,7 @@ async def _start(spec: JobSpec, options: _JobOptions) -> Job:
         job_id = await cassette.replay_job_start(replay, spec)
     else:
         async with call.connection.client(call.settings) as client:
-            job_id = (await within(call.timeout_s, runner.start(client, spec))).job_id
+            job_id = (await sources.start(client, spec, call)).job_id
     if call.settings.record is not None:
         await cassette.record_job_start(call.settings.record, spec, job_id)
     job_ref = ResultCache.of_spec(spec, call).job_ref_of(spec, job_id)

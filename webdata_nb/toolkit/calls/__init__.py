@@ -1,1 +1,1 @@
-"""Runs the calls of the table functions: cached, for several inputs, in batches, on executors."""
+"""Runs calls: a source of batches and a sink, in one pipeline."""

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from webdata_nb.contract import limits
-from webdata_nb.contract.events import Progress
-from webdata_nb.contract.replies import CrawlStatus, StartReply
 from webdata_nb.errors import (
     IncompleteResult,
     InvalidArgument,
@@ -28,20 +25,16 @@ from webdata_nb.errors import (
     OfflineError,
 )
 from webdata_nb.suggestions import format_value
-from webdata_nb.toolkit.cache.result_cache import CallResult, ResultCache, deliver
-from webdata_nb.toolkit.calls import budget, single_call
-from webdata_nb.toolkit.client import job_wait
-from webdata_nb.toolkit.client.client import Client
-from webdata_nb.toolkit.display.progress import Listener
-from webdata_nb.toolkit.display.progress_view import UNITS
-from webdata_nb.toolkit.frames import receipt, rows, schemas, warc
+from webdata_nb.toolkit.cache.result_cache import CallResult, deliver
+from webdata_nb.toolkit.calls import budget
+from webdata_nb.toolkit.calls.pipeline import Call, fetch_result
+from webdata_nb.toolkit.frames import input_rows, rows, schemas, warc
 from webdata_nb.toolkit.frames.parquet import CrawlManifest, CrawlParts
 from webdata_nb.toolkit.frames.rows import TableBatch
 from webdata_nb.toolkit.frames.storage import folder_errors
-from webdata_nb.toolkit.jobs import runner
-from webdata_nb.toolkit.jobs.progress_scope import show_progress
+from webdata_nb.toolkit.jobs.sources import RowSource
 from webdata_nb.toolkit.requests import arguments
-from webdata_nb.toolkit.requests.call_options import CallOptions, FanOutOptions, within
+from webdata_nb.toolkit.requests.call_options import CallOptions, FanOutOptions
 from webdata_nb.toolkit.requests.job_spec import JobSpec
 from webdata_nb.toolkit.requests.options import CrawlDfOptions
 
@@ -49,9 +42,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-# Rows of one file, and of one request: a request takes memory as bytes, objects and columns.
+# Rows of one file; a multiple of the rows of one request.
 PART_ROWS: Final = 500
-PAGE_ROWS: Final = 50
 _NEW_CRAWL: Final = "refresh=True starts the crawl anew"
 
 
@@ -72,7 +64,7 @@ async def to_warc(spec: JobSpec, path: Path, options: CrawlDfOptions) -> pd.Data
             "replay()"
         )
     await budget.check([spec], call, FanOutOptions.check(options).budget)
-    result = await single_call.fetch_result(spec, call)
+    result = await fetch_result(spec, call)
     if result.complete and result.error() is None:
         await asyncio.to_thread(warc.append_receipt, path, result.attrs)
     return await deliver(result, call)
@@ -102,25 +94,17 @@ async def to_parts(spec: JobSpec, options: CrawlDfOptions) -> pd.DataFrame:
     fan_out = FanOutOptions.check(options)
     call = replace(CallOptions.check_without_out(options), cache=False)
     await budget.check([spec], call, fan_out.budget)
-    cache = ResultCache.of_spec(spec, call)
-    async with cache.single_flight():
-        crawl = _LongCrawl(spec, call, cache, CrawlParts(out), out)
-        return await deliver(await crawl.result(), call)
+    one = Call.of(spec, call)
+    async with one.cache.single_flight():
+        return await deliver(await _LongCrawl(one, CrawlParts(out), out).result(), call)
 
 
 class _LongCrawl:
     """One crawl: its job and its files, and the columns without the content of pages."""
 
-    def __init__(
-        self,
-        spec: JobSpec,
-        options: CallOptions,
-        cache: ResultCache,
-        parts: CrawlParts,
-        out: Path | str,
-    ) -> None:
-        self._spec, self._options, self._cache = spec, options, cache
-        self._parts, self._out = parts, out
+    def __init__(self, call: Call, parts: CrawlParts, out: Path | str) -> None:
+        self._call, self._parts, self._out = call, parts, out
+        spec = call.spec
         names = schemas.frame_columns("crawl", rights="rights" in spec.columns)
         self._columns = [name for name in names if name in spec.columns]
 
@@ -129,8 +113,9 @@ class _LongCrawl:
         with folder_errors(self._out):
             manifest = await asyncio.to_thread(self._manifest)
         if manifest.receipt is not None:
-            return await asyncio.to_thread(self._finished, manifest.receipt)
-        if self._options.settings.offline:
+            table = await asyncio.to_thread(self._parts.read, self._columns)
+            return CallResult(table, {**manifest.receipt, "cache": "hit"})
+        if self._call.options.settings.offline:
             raise OfflineError(f"offline, and the crawl in {self._out} is not complete")
         return await self._fetch(manifest)
 
@@ -144,7 +129,7 @@ class _LongCrawl:
         InvalidArgument
             The folder has the rows of another call, or other Parquet files.
         """
-        digest = self._cache.key.digest
+        digest, options = self._call.cache.key.digest, self._call.options
         manifest = self._parts.manifest()
         if manifest is None and not self._parts.is_empty():
             raise InvalidArgument(
@@ -155,160 +140,89 @@ class _LongCrawl:
                 f"out has the rows of another call: {self._out}; choose another folder, or repeat "
                 "that call with the same arguments and the same service"
             )
-        if manifest is not None and not self._options.refresh:
+        if manifest is not None and not options.refresh:
             return manifest
-        if self._options.settings.offline:
+        if options.settings.offline:
             raise OfflineError(f"offline, and there is no crawl in {self._out}")
         self._parts.clear()
         manifest = CrawlManifest(digest, secrets.token_hex(16))
         self._parts.write_manifest(manifest)
         return manifest
 
-    def _finished(self, attrs: Mapping[str, Any]) -> CallResult:
-        return CallResult(self._parts.read(self._columns), {**attrs, "cache": "hit"})
-
     async def _fetch(self, manifest: CrawlManifest) -> CallResult:
-        spec, options, started_at = self._spec, self._options, datetime.now(UTC)
-        description = f"{spec.op} {receipt.shorten(spec.subject)}"
-        async with show_progress(description, spec.total, options, unit=UNITS[spec.op]) as listener:
-            connected = options.connection.client(
-                options.settings, seen_s=options.seen_s, on_start=listener.starting_service
-            )
-            async with connected as client:
-                job_id = manifest.job_id
-                is_new = job_id is None
-                if job_id is None:
-                    job_id = await self._start(client, manifest)
-                status = await self._follow(client, job_id, listener)
-            result = await asyncio.to_thread(self._ended, status, manifest, started_at)
+        """Start the job unless an earlier call did, and write its rows as they arrive."""
+        started_at, call = datetime.now(UTC), self._call
+        is_new = manifest.job_id is None
+        if is_new:
+            call = await call.with_earlier_crawl()
+        first_part = await asyncio.to_thread(self._parts.count)
+        async with call.source(
+            None,
+            as_they_arrive=True,
+            job_id=manifest.job_id or "",
+            run_id=manifest.idempotency_key,
+            first_row=first_part * PART_ROWS,
+        ) as source:
+            if is_new:
+                manifest = await self._start(source, manifest)
+            try:
+                await self._write_parts(source, first_part)
+            except NotFound as error:
+                error.add_note(f"the rows in {self._out} are kept; {_NEW_CRAWL}")
+                raise
+            result = await asyncio.to_thread(self._ended, source, manifest, started_at)
             if result.outcome is not None:
-                line = receipt.summary(result.outcome, listener.elapsed_s)
-                listener.ended(result.outcome.status, line)
-        error = result.error()
-        if isinstance(error, JobFailed | JobCancelled) and not is_new:
-            error.add_note(f"the rows in {self._out} are kept; {_NEW_CRAWL}")
+                source.ended(result.outcome)
+        job_error = result.error()
+        if isinstance(job_error, JobFailed | JobCancelled) and not is_new:
+            job_error.add_note(f"the rows in {self._out} are kept; {_NEW_CRAWL}")
         return result
 
-    async def _start(self, client: Client, manifest: CrawlManifest) -> str:
-        async def start(spec: JobSpec) -> StartReply:
-            key = spec.idempotency_key(manifest.idempotency_key)
-            return await runner.start(client, spec, idempotency_key=key)
-
+    async def _start(self, source: RowSource, manifest: CrawlManifest) -> CrawlManifest:
+        """Start the job under the key of the manifest, which then has its id."""
         try:
-            spec, reply = await within(
-                self._options.timeout_s, single_call.start_since(self._spec, self._cache, start)
-            )
+            await source.start()
         except NotSupported:
             await asyncio.to_thread(self._parts.clear)
             raise
-        self._spec = spec
-        started = replace(manifest, job_id=reply.job_id)
-        await asyncio.to_thread(self._parts.write_manifest, started)
-        return reply.job_id
+        manifest = replace(manifest, job_id=source.job_id)
+        await asyncio.to_thread(self._parts.write_manifest, manifest)
+        return manifest
 
-    async def _follow(self, client: Client, job_id: str, listener: Listener) -> CrawlStatus:
-        """Write the rows until the job has ended and all of them are in files."""
-        listener.job_id = job_id
-        listener.update(phase="")
-        first = await asyncio.to_thread(self._parts.count)
-        writer = _PartWriter(client, job_id, self._parts, self._spec, first)
+    async def _write_parts(self, source: RowSource, first_part: int) -> None:
+        """Write full parts, and at last the remaining rows where all of them arrived."""
+        number, columns = first_part, list(self._call.spec.columns)
+        waiting = rows.concat("crawl", ()).table.select(columns)
 
-        def report(progress: Progress) -> None:
-            listener.report(progress)
-            writer.published(progress.completed)
+        def write(count: int) -> pa.Table:
+            attrs = {"kind": "crawl", "job_id": source.job_id, "first_row": number * PART_ROWS}
+            self._parts.write(number, waiting.slice(0, count), attrs)
+            return waiting.slice(count)
 
-        try:
-            async with writer.running():
-                await job_wait.wait(
-                    client, "crawl", job_id, report=report, deadline_s=self._options.timeout_s
-                )
-        except NotFound as error:
-            error.add_note(f"the rows in {self._out} are kept; {_NEW_CRAWL}")
-            raise
-        status = await client.crawl_state(job_id)
-        await writer.finish(status.total_results)
-        return status
+        async with aclosing(source.batches()) as batches:
+            async for batch in batches:
+                waiting = input_rows.concat_tables([waiting, batch.table.select(columns)])
+                while waiting.num_rows >= PART_ROWS:
+                    waiting = await asyncio.to_thread(write, PART_ROWS)
+                    number += 1
+        if waiting.num_rows and source.shortfall is None:
+            await asyncio.to_thread(write, PART_ROWS)
 
     def _ended(
-        self, status: CrawlStatus, manifest: CrawlManifest, started_at: datetime
+        self, source: RowSource, manifest: CrawlManifest, started_at: datetime
     ) -> CallResult:
         """Return the rows with their receipt; a complete crawl is marked in the manifest."""
         table = self._parts.read(self._columns)
-        outcome = receipt.of_crawl(status, table, url=self._spec.subject)
-        outcome = single_call.with_since(outcome, self._spec)
-        missing = status.total_results - table.num_rows
-        if missing:
-            shortfall = IncompleteResult(status.total_results, table.num_rows)
-            outcome = replace(outcome, shortfall=shortfall)
-        result = self._cache.store(
+        outcome, total = source.outcome(table), source.total or 0
+        if total != table.num_rows:
+            outcome = replace(outcome, shortfall=IncompleteResult(total, table.num_rows))
+        result = self._call.cache.store(
             CallResult.from_batch(TableBatch(table, {}), outcome),
             columns=self._columns,
-            request=self._spec.public_request,
+            request=self._call.spec.public_request,
             started_at=started_at,
         )
         attrs = {**result.attrs, "file": str(self._out)}
         if outcome.complete:
-            done = replace(manifest, job_id=status.job_id, receipt=attrs)
-            self._parts.write_manifest(done)
+            self._parts.write_manifest(replace(manifest, receipt=attrs))
         return replace(result, attrs=attrs)
-
-
-class _PartWriter:
-    """Writes the rows of a running job to files of `PART_ROWS` rows."""
-
-    def __init__(
-        self, client: Client, job_id: str, parts: CrawlParts, spec: JobSpec, first: int
-    ) -> None:
-        self._client, self._job_id, self._parts, self._spec = client, job_id, parts, spec
-        self._next_part, self._published = first, 0
-        self._progressed = asyncio.Event()
-        self._is_over = False
-
-    def published(self, count: int) -> None:
-        """Note how many rows the service has."""
-        self._published = max(self._published, count)
-        self._progressed.set()
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Write files while the block runs; raises what writing them raises."""
-        try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._write_full_parts())
-                try:
-                    yield
-                finally:
-                    self._is_over = True
-                    self._progressed.set()
-        except* Exception as failures:  # noqa: BLE001 - one failure of one call, raised bare
-            raise failures.exceptions[0] from None
-
-    async def finish(self, total: int) -> None:
-        """Write the remaining rows."""
-        while self._next_part * PART_ROWS < total:
-            await self._write_part(min(PART_ROWS, total - self._next_part * PART_ROWS))
-
-    async def _write_full_parts(self) -> None:
-        while not self._is_over:
-            await self._progressed.wait()
-            self._progressed.clear()
-            while self._published >= (self._next_part + 1) * PART_ROWS and not self._is_over:
-                await self._write_part(PART_ROWS)
-
-    async def _write_part(self, count: int) -> None:
-        number, batches = self._next_part, list[TableBatch]()
-        first_page = number * PART_ROWS // PAGE_ROWS + 1
-        pages = -(-count // PAGE_ROWS)
-        for page in range(first_page, first_page + pages):
-            reply = await self._client.crawl_status(self._job_id, page=page, per_page=PAGE_ROWS)
-            batches.append(await asyncio.to_thread(rows.trimmed_batch, "crawl", reply.data))
-        row_count = sum(batch.table.num_rows for batch in batches)
-        if row_count != count:
-            raise IncompleteResult(number * PART_ROWS + count, number * PART_ROWS + row_count)
-        attrs = {"kind": "crawl", "job_id": self._job_id, "first_row": number * PART_ROWS}
-        await asyncio.to_thread(self._write, number, batches, attrs)
-        self._next_part += 1
-
-    def _write(self, number: int, batches: list[TableBatch], attrs: Mapping[str, Any]) -> None:
-        table: pa.Table = rows.concat("crawl", batches).table.select(list(self._spec.columns))
-        self._parts.write(number, table, attrs)

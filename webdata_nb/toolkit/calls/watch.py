@@ -17,7 +17,7 @@ from webdata_nb.contract.states import JobStatus
 from webdata_nb.errors import InvalidArgument, JobCancelled, OfflineError, WatchRunning
 from webdata_nb.toolkit.cache import job_refs, snapshots
 from webdata_nb.toolkit.cache.result_cache import ResultCache
-from webdata_nb.toolkit.calls import single_call
+from webdata_nb.toolkit.calls import pipeline
 from webdata_nb.toolkit.frames import frame
 from webdata_nb.toolkit.requests.call_options import CallOptions
 from webdata_nb.toolkit.requests.job_spec import JobSpec
@@ -88,7 +88,7 @@ class Watch:
         """
         async with self._lock():
             known = await asyncio.to_thread(self._known)
-            crawl = await single_call.run(self.spec, self.options)
+            crawl = await pipeline.run(self.spec, self.options)
             attrs = crawl.attrs[frame.ATTRS]
             if attrs["status"] != JobStatus.COMPLETED:
                 raise JobCancelled(attrs["job_id"] or "")

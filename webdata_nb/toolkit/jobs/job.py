@@ -27,8 +27,8 @@ from webdata_nb.toolkit.display import bars
 from webdata_nb.toolkit.display.progress import Listener
 from webdata_nb.toolkit.display.progress_view import UNITS
 from webdata_nb.toolkit.frames import exports, frame, receipt
-from webdata_nb.toolkit.jobs import runner
 from webdata_nb.toolkit.jobs.progress_scope import LivePanel, can_show_panel, show_progress
+from webdata_nb.toolkit.jobs.sources import JobSource, collect
 from webdata_nb.toolkit.recording import cassette
 from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.requests.call_options import CallOptions
@@ -440,20 +440,21 @@ class Job:
         started_at = datetime.now(UTC)
         async with self._show_progress(options) as listener:
             async with self._connection.client(options.settings) as client:
-                result = await runner.follow(
-                    client,
-                    self.kind,
-                    self.job_id,
-                    self.subject,
+                source = JobSource(
+                    client=client,
+                    listener=listener,
+                    op=self._job_ref.op,
+                    subject=self.subject,
                     options=options,
+                    job_id=self.job_id,
                     report=partial(self._report, listener),
-                    cancel_remote=False,
+                    cancels=False,
                     audits=PAGE_FACTS in self._job_ref.columns,
                 )
+                result = await collect(source)
             if result.outcome is not None:
-                line = receipt.summary(result.outcome, listener.elapsed_s)
-                listener.ended(result.outcome.status, line)
-                self._end_was_shown, self._end_summary = True, line
+                source.ended(result.outcome)
+                self._end_was_shown, self._end_summary = True, listener.view.summary
         if options.cache:
             cache.write_job_ref(self._job_ref)
         return await asyncio.to_thread(

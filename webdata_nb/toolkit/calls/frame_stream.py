@@ -1,9 +1,10 @@
-"""Streams the rows of a call as frames, one batch at a time."""
+"""The sink of streams: the rows of a call as frames, one batch at a time."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+import secrets
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -13,27 +14,26 @@ from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb import caller
 from webdata_nb.contract import limits
+from webdata_nb.contract.states import JobStatus
 from webdata_nb.errors import (
     AuthError,
     IncompleteResult,
-    InvalidRequest,
     JobCancelled,
+    JobTimeout,
     LocalServiceError,
-    OfflineError,
     WebdataError,
 )
-from webdata_nb.toolkit.cache.result_cache import CallResult, ResultCache, warn_of_shortcoming
-from webdata_nb.toolkit.calls import budget, single_call
-from webdata_nb.toolkit.calls.combined_progress import CombinedProgress
-from webdata_nb.toolkit.calls.multi_input import MAX_CONCURRENT_INPUTS
-from webdata_nb.toolkit.calls.provider_notice import announce_providers
-from webdata_nb.toolkit.calls.single_call import TRANSIENT_ERRORS, stale_result
+from webdata_nb.toolkit.cache.result_cache import CallResult, warn_of_shortcoming
+from webdata_nb.toolkit.calls import budget
+from webdata_nb.toolkit.calls.lists import MAX_CONCURRENT_INPUTS, CombinedProgress
+from webdata_nb.toolkit.calls.pipeline import TRANSIENT_ERRORS, Call
 from webdata_nb.toolkit.display.progress_view import UNITS
 from webdata_nb.toolkit.frames import frame, input_rows, parquet, receipt, rows
 from webdata_nb.toolkit.frames.input_rows import InputRows
+from webdata_nb.toolkit.frames.receipt import InputRun, JobOutcome
 from webdata_nb.toolkit.frames.rows import TableBatch
 from webdata_nb.toolkit.jobs.progress_scope import show_progress
-from webdata_nb.toolkit.recording import cassette
+from webdata_nb.toolkit.jobs.sources import RowSource
 from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.requests.call_options import PARTITION_NEEDS, CallOptions, FanOutOptions
 from webdata_nb.toolkit.requests.inputs import (
@@ -42,21 +42,13 @@ from webdata_nb.toolkit.requests.inputs import (
     representative,
     valid_specs,
 )
-from webdata_nb.toolkit.requests.job_spec import JobSpec
 from webdata_nb.toolkit.stream import Stream, merged
-from webdata_nb.toolkit.streams import creatives_listing, job_stream
-from webdata_nb.toolkit.streams.job_stream import StreamContext, StreamStats
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
 BATCH_ROWS: Final = 20
-_SOURCES: Final[Mapping[str, Callable[[StreamContext], AsyncGenerator[TableBatch, None]]]] = {
-    "search": job_stream.search,
-    "crawl": job_stream.crawl,
-    "creatives": creatives_listing.stream,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +60,104 @@ class StreamOptions:
     batch_rows: int
     has_labels: bool
     out: Path | str | None
+
+
+class StreamStats:
+    """The state of one input of a stream.
+
+    Attributes
+    ----------
+    outcome : JobOutcome or None
+        How the job ended, as the service reports it.
+    cached_receipt : dict or None
+        The receipt of a cached or recorded result, which is this input's as well.
+    error_message : str or None
+        Why the input failed, where it is one of several.
+    source : RowSource or None
+        Where its rows come from; None where the cache or a recording has them.
+    """
+
+    def __init__(self, request_input: Input, service: str) -> None:
+        self.input = request_input
+        self.outcome: JobOutcome | None = None
+        self.cached_receipt: dict[str, Any] | None = None
+        self.error_message: str | None = None
+        self.source: RowSource | None = None
+        self._job_left_running = False
+        self.rows = self.batches = 0
+        self._failed_rows = 0
+        self._service = service
+        self._started_at: datetime | None = None
+        self._finished_at: datetime | None = None
+        self._extraction: dict[str, Any] = {}
+        self._listing_name = f"{request_input.spec.op}-{secrets.token_hex(6)}"
+
+    @property
+    def job_id(self) -> str:
+        """The job at the service; empty before its start."""
+        return "" if self.source is None else self.source.job_id
+
+    @property
+    def partition(self) -> str:
+        """The name of its rows in a dataset: the job's id, or a random name for a listing."""
+        cached_receipt = self.cached_receipt or {}
+        return str(self.job_id or cached_receipt.get("job_id") or self._listing_name)
+
+    def start(self) -> None:
+        """Note the time of the start."""
+        self._started_at = datetime.now(UTC)
+
+    def finish(self) -> None:
+        """Note the time of the end."""
+        self._finished_at = datetime.now(UTC)
+
+    def fail(self, error: WebdataError) -> None:
+        """Note the error that ended the input; after a timeout, its job continues."""
+        self.error_message = f"{type(error).__name__}: {error}"
+        self._job_left_running = isinstance(error, JobTimeout) and self.outcome is None
+
+    def add_batch(self, table: pa.Table) -> None:
+        """Count a batch that is about to be yielded."""
+        self.rows += table.num_rows
+        self.batches += 1
+        self._failed_rows += receipt.count_failed_rows(table)
+        self._extraction = receipt.summed_extractions(
+            self._extraction, receipt.extractions_of_table(table)
+        )
+
+    def receipt(self) -> dict[str, Any] | None:
+        """Return the receipt of the rows so far; None where the input was not started."""
+        if self._started_at is None:
+            return None
+        if self.cached_receipt is not None:
+            return self.cached_receipt
+        attrs = receipt.build(
+            self.outcome_so_far(),
+            request=self.input.spec.public_request,
+            service=self._service,
+            started_at=self._started_at,
+            finished_at=self._finished_at or datetime.now(UTC),
+        )
+        return {**attrs, "cache": "off", "file": None}
+
+    def outcome_so_far(self) -> JobOutcome:
+        """Return the outcome with the counts of the rows that were yielded."""
+        spec = self.input.spec
+        counts: dict[str, Any] = {
+            "rows": self.rows,
+            "failed": self._failed_rows,
+            "extraction": self._extraction,
+        }
+        if self.outcome is not None:
+            return replace(self.outcome, **counts)
+        unfinished = JobStatus.CANCELLED if self.error_message is None else JobStatus.FAILED
+        status = JobStatus.RUNNING if self._job_left_running else unfinished
+        job_id = self.job_id or None
+        return JobOutcome(spec.op, spec.subject, status.value, job_id, total=None, **counts)
+
+    def input_run(self) -> InputRun:
+        """Return the entry of this input in the receipt of several inputs."""
+        return InputRun(dict(self.input.labels), self.receipt(), self.error_message)
 
 
 class FrameStream(Stream["pd.DataFrame"]):
@@ -210,10 +300,8 @@ class _StreamLoop:
         The reader's task is not cancelled: it ends with its jobs.
         """
         self._cancelled.set()
-        job_ids = [stats.job_id for stats in self._inputs if stats.has_running_job]
-        if job_ids:
-            async with self._call.connection.client(self._call.settings) as client:
-                await asyncio.gather(*map(client.cancel_quietly, job_ids))
+        sources = [stats.source for stats in self._inputs if stats.source is not None]
+        await asyncio.gather(*(source.cancel() for source in sources))
 
     async def _frames_of(
         self, stats: StreamStats, options: CallOptions
@@ -227,7 +315,7 @@ class _StreamLoop:
                 async for batch in batches:
                     yield await asyncio.to_thread(self._build_frame, stats, batch)
         except WebdataError as error:
-            stats.error_message = f"{type(error).__name__}: {error}"
+            stats.fail(error)
             if self._ends_loop(error):
                 raise
             yield self._error_frame(stats)
@@ -245,52 +333,46 @@ class _StreamLoop:
         self, stats: StreamStats, options: CallOptions
     ) -> AsyncGenerator[TableBatch, None]:
         """Yield the rows of a recording, or record the rows, where the settings ask for it."""
-        spec = stats.input.spec
         if stats.input.error is not None:
             raise stats.input.error
-        if options.settings.replay is not None:
-            result = await cassette.replay_call(options.settings.replay, spec)
-            for batch in self._split_result(stats, result):
+        call = Call.of(stats.input.spec, options)
+        replayed = await call.replayed()
+        if replayed is not None:
+            for batch in self._split_result(stats, replayed):
                 yield batch
             return
-        folder = options.settings.record
+        spec = call.spec
         tables: list[pa.Table] = [rows.concat(spec.op, ()).table.select(list(spec.columns))]
-        async with aclosing(self._cached_or_fetched_batches(stats, options)) as batches:
+        async with aclosing(self._cached_or_fetched_batches(stats, call)) as batches:
             async for batch in batches:
-                if folder is not None:
+                if options.settings.record is not None:
                     tables.append(batch.table)
                 yield batch
-        complete = stats.outcome is None or stats.outcome.error() is None
-        if folder is not None and complete:
-            result = CallResult(input_rows.concat_tables(tables), stats.receipt() or {})
-            await cassette.record_call(folder, spec, result)
+        if options.settings.record is not None:
+            table = input_rows.concat_tables(tables)
+            await call.record(CallResult(table, stats.receipt() or {}, outcome=stats.outcome))
 
     async def _cached_or_fetched_batches(
-        self, stats: StreamStats, options: CallOptions
+        self, stats: StreamStats, call: Call
     ) -> AsyncGenerator[TableBatch, None]:
-        spec = stats.input.spec
-        cache = ResultCache.of_spec(spec, options)
-        known_ids: set[object] = set()
-        if spec.only_new:
-            earlier = await asyncio.to_thread(cache.newest_snapshot, ("creative_id",))
-            if earlier is not None:
-                known_ids = set(earlier.table["creative_id"].to_pylist())
-        elif spec.since is None:
-            cached = await asyncio.to_thread(cache.look_up, spec.columns)
-            if cached is not None:
-                for batch in self._split_result(stats, cached):
-                    yield batch
-                return
+        earlier = await call.earlier_listing()
+        known_ids = set() if earlier is None else set(earlier.table["creative_id"].to_pylist())
+        cached = await call.cached()
+        if cached is not None:
+            for batch in self._split_result(stats, cached):
+                yield batch
+            return
         try:
-            async with aclosing(self._fetch_since(stats, options, cache)) as batches:
+            async with aclosing(self._fetch(stats, await call.with_earlier_crawl())) as batches:
                 async for batch in batches:
-                    selected = TableBatch(batch.table.select(list(spec.columns)), batch.objects)
+                    selected = TableBatch(
+                        batch.table.select(list(call.spec.columns)), batch.objects
+                    )
                     yield _without_creatives(selected, known_ids)
         except TRANSIENT_ERRORS as error:
             if stats.rows:
                 raise
-            stale = await stale_result(spec, cache, error)
-            for batch in self._split_result(stats, stale):
+            for batch in self._split_result(stats, await call.stale(error)):
                 yield batch
 
     def _split_result(self, stats: StreamStats, result: CallResult) -> list[TableBatch]:
@@ -300,52 +382,26 @@ class _StreamLoop:
         firsts = range(0, result.table.num_rows, size)
         return [TableBatch(result.table.slice(first, size), {}) for first in firsts]
 
-    async def _fetch_since(
-        self, stats: StreamStats, options: CallOptions, cache: ResultCache
-    ) -> AsyncGenerator[TableBatch, None]:
-        """Yield the rows of a job, with the earlier crawl that the call and the service allow."""
-        spec = stats.input.spec
-        if spec.since is not None and options.settings.offline:
-            raise OfflineError("offline mode is on, and since asks the site anew")
-        spec = await single_call.with_earlier_crawl(spec, cache)
-        try:
-            async with aclosing(self._fetch(spec, stats, options, cache)) as batches:
-                async for batch in batches:
-                    yield batch
-        except InvalidRequest as error:  # of the start, before any row
-            spec = single_call.without_earlier_crawl(spec, error)
-            async with aclosing(self._fetch(spec, stats, options, cache)) as batches:
-                async for batch in batches:
-                    yield batch
-
-    async def _fetch(
-        self, spec: JobSpec, stats: StreamStats, options: CallOptions, cache: ResultCache
-    ) -> AsyncGenerator[TableBatch, None]:
-        size = self._options.batch_rows
-        description = f"{spec.op} {receipt.shorten(spec.subject)}"
-        unit = UNITS[spec.op]
+    async def _fetch(self, stats: StreamStats, call: Call) -> AsyncGenerator[TableBatch, None]:
+        """Yield the rows of a job or a listing as they arrive."""
         async with (
-            cache.claim_job(spec) as claim,
-            show_progress(
-                description, spec.total, options, unit=unit, on_cancel=self._cancel
-            ) as listener,
-            options.connection.client(
-                options.settings, on_start=listener.starting_service
-            ) as client,
+            call.cache.claim_job(call.spec) as claim,
+            call.source(
+                claim,
+                on_cancel=self._cancel,
+                batch_rows=self._options.batch_rows,
+                as_they_arrive=True,
+                cancelled=self._cancelled,
+            ) as source,
         ):
-            await announce_providers(client, spec, options, listener)
-            listener.update(phase="")
-            context = StreamContext(
-                client, spec, options, size, listener, stats, self._cancelled, claim
-            )
-            async with aclosing(_SOURCES[spec.op](context)) as batches:
+            stats.source = source
+            async with aclosing(source.batches()) as batches:
                 async for batch in batches:
                     yield batch
-            if stats.outcome is not None:
-                stats.outcome = single_call.with_since(stats.outcome, spec)
-                line = receipt.summary(stats.outcome_so_far(), listener.elapsed_s)
-                listener.ended(stats.outcome.status, line)
-        _raise_or_warn(stats, options)
+            # The rows were given away: their counts are those of the batches.
+            stats.outcome = source.outcome(rows.concat(call.spec.op, ()).table)
+            source.ended(stats.outcome_so_far())
+        _raise_or_warn(stats, call.options)
 
     # ------------------------------------------------------------------------------------- frames
 

@@ -1,4 +1,8 @@
-"""Runs many inputs in partitions, here or on a Dask cluster; each one leaves a Parquet part."""
+"""Lists in partitions, here or on a Dask cluster; each partition leaves a Parquet part.
+
+A partition may run more than once, at the same time even: its jobs are found by their idempotency
+keys, and its part is replaced by an equal one. Parts that are there are not run again.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,10 @@ import ipaddress
 import logging
 import platform
 import secrets
+import threading
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,18 +25,24 @@ from urllib.parse import urlsplit
 import orjson
 
 from webdata_nb import __version__
-from webdata_nb.errors import InvalidArgument, OfflineError, WebdataError
+from webdata_nb.errors import InvalidArgument, JobCancelled, OfflineError, WebdataError
+from webdata_nb.settings import Options
 from webdata_nb.suggestions import format_path
-from webdata_nb.toolkit.bridge import set_partial_result
+from webdata_nb.toolkit.bridge import PORTAL, set_partial_result
 from webdata_nb.toolkit.cache.result_cache import CallResult, deliver
-from webdata_nb.toolkit.calls import budget, multi_input, partition_task
-from webdata_nb.toolkit.calls.multi_input import MAX_CONCURRENT_INPUTS
-from webdata_nb.toolkit.calls.partition_task import Partition, PartitionCall, PartitionOutcome
+from webdata_nb.toolkit.calls import budget
+from webdata_nb.toolkit.calls.lists import (
+    MAX_CONCURRENT_INPUTS,
+    ListRun,
+    cancel_and_wait,
+    stack,
+)
 from webdata_nb.toolkit.dask_executor import DaskExecutor
 from webdata_nb.toolkit.display.progress import Listener
 from webdata_nb.toolkit.display.progress_view import Inputs
 from webdata_nb.toolkit.frames import input_rows, lazy_frame, parquet, receipt
 from webdata_nb.toolkit.frames.parquet import Manifest, PartDataset
+from webdata_nb.toolkit.frames.receipt import MAX_LISTED_RUNS
 from webdata_nb.toolkit.frames.storage import folder_errors
 from webdata_nb.toolkit.jobs.progress_scope import show_progress
 from webdata_nb.toolkit.requests.call_options import CallOptions, FanOutOptions
@@ -42,6 +54,8 @@ from webdata_nb.toolkit.requests.inputs import (
     valid_specs,
 )
 from webdata_nb.toolkit.requests.job_spec import JobSpec
+from webdata_nb.toolkit.requests.options import OnError, OnIncomplete
+from webdata_nb.toolkit.session import Connection
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,6 +73,200 @@ _LISTINGS: Final = 5
 _SHARE_PER_COPY: Final = 0.2
 _MIN_PARTS_PER_COPY: Final = 50
 _SECRET_OPTIONS: Final = ("headers", "cookies")
+# A local service that was seen alive less than this many seconds ago is not looked for again.
+_SEEN_S: Final = 1.0
+_CHECK_CHARS: Final = 8
+
+
+# -------------------------------------------------------------------------------- one partition
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionCall:
+    """What all partitions of a call have in common; it pickles, and contains no key.
+
+    `settings_check` is a few characters of a salted hash of the key and the local settings: it
+    tells whether a worker has those of the notebook, and nothing about them.
+    """
+
+    run_id: str
+    target: Path | str
+    base_url: str | None
+    settings_check: str
+    timeout_s: float | None
+    on_incomplete: OnIncomplete
+    on_error: OnError
+    row_each: bool
+
+    @property
+    def fan_out(self) -> FanOutOptions:
+        """How the inputs of a partition are run."""
+        return FanOutOptions(self.on_error, row_each=self.row_each)
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Some inputs of a call; `first` is the number of the first one, from 0."""
+
+    number: int
+    first: int
+    inputs: tuple[Input, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionOutcome:
+    """How a partition ended: the receipt of its part, or the error that ends the whole call."""
+
+    number: int
+    figures: dict[str, Any] | None = None
+    error: WebdataError | OSError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerState:
+    """What a worker says of itself before the call."""
+
+    version: str
+    node: str
+    problem: str | None
+
+
+class _Connections:
+    """The connections of this process: those that a notebook lends, and those of a worker."""
+
+    def __init__(self) -> None:
+        self.lent: weakref.WeakValueDictionary[str, Connection] = weakref.WeakValueDictionary()
+        self._lock = threading.Lock()
+        self._own: dict[str | None, Connection] = {}
+
+    def of_call(self, call: PartitionCall) -> Connection:
+        lent = self.lent.get(call.run_id)
+        if lent is not None:
+            return lent
+        with self._lock:
+            if call.base_url not in self._own:
+                self._own[call.base_url] = Connection(base_url=call.base_url)
+            return self._own[call.base_url]
+
+
+_CONNECTIONS: Final = _Connections()
+
+
+def lend_connection(call: PartitionCall, connection: Connection) -> None:
+    """Let workers that are threads of this process use the connection of the call."""
+    _CONNECTIONS.lent[call.run_id] = connection
+
+
+def settings_check(connection: Connection, run_id: str) -> str:
+    """Return the characters that tell whether a worker has the settings of the notebook."""
+    scope = connection.scope(connection.settings())
+    text = f"{run_id} {scope.service} {scope.identity}"
+    return hashlib.sha256(text.encode()).hexdigest()[:_CHECK_CHARS]
+
+
+def worker_state(call: PartitionCall) -> WorkerState:
+    """Check this worker: its version, its settings, and that it sees the directory of the call."""
+    return WorkerState(__version__, platform.node(), _problem(call))
+
+
+def _problem(call: PartitionCall) -> str | None:
+    try:
+        connection = _CONNECTIONS.of_call(call)
+        settings = connection.settings()
+        check = settings_check(connection, call.run_id)
+        manifest = PartDataset(call.target).read_manifest()
+    except (WebdataError, OSError, ImportError) as error:
+        return f"{type(error).__name__}: {error}"
+    if check != call.settings_check and call.base_url is not None:
+        if settings.api_key is None:
+            return "it has no API key: set WEBDATA_API_KEY in the environment of the workers"
+        return "its WEBDATA_API_KEY is another one than that of this call"
+    if check != call.settings_check:
+        return (
+            "its WEBDATA_* variables name another service or other settings than this process has: "
+            "set them before the workers start"
+        )
+    if manifest is None or manifest.run_id != call.run_id:
+        return "it does not see the files in out: name a shared folder or an object store"
+    return None
+
+
+def run_on_worker(
+    call: PartitionCall,
+    partition: Partition,
+    concurrency: int,
+    is_cancelled: Callable[[], bool],
+) -> PartitionOutcome:
+    """Run a partition in a thread of a worker; every error is part of the outcome."""
+    if problem := _problem(call):
+        message = f"executor: a Dask worker on {platform.node()} cannot run partitions: {problem}"
+        return PartitionOutcome(partition.number, error=InvalidArgument(message))
+    connection = _CONNECTIONS.of_call(call)
+    running = run_here(call, partition, concurrency, connection)
+    return PORTAL.run(_run_unless_cancelled(running, partition.number, is_cancelled))
+
+
+async def run_here(
+    call: PartitionCall, partition: Partition, concurrency: int, connection: Connection
+) -> PartitionOutcome:
+    """Run a partition, and write its part unless it is there."""
+    dataset = PartDataset(call.target)
+    try:
+        if await asyncio.to_thread(dataset.has_part, partition.number):
+            stored = await asyncio.to_thread(dataset.figures_of, partition.number)
+            return PartitionOutcome(partition.number, stored)
+        figures = await _run_inputs(call, partition, concurrency, connection, dataset)
+    except (WebdataError, OSError) as error:
+        return PartitionOutcome(partition.number, error=error)
+    return PartitionOutcome(partition.number, figures)
+
+
+async def _run_inputs(
+    call: PartitionCall,
+    partition: Partition,
+    concurrency: int,
+    connection: Connection,
+    dataset: PartDataset,
+) -> dict[str, Any]:
+    options = CallOptions(
+        connection,
+        connection.settings(Options(progress=False)),
+        timeout_s=call.timeout_s,
+        on_incomplete=call.on_incomplete,
+        seen_s=_SEEN_S,
+    )
+    started_at = datetime.now(UTC)
+    inputs = partition.inputs
+    run = ListRun(inputs, options, call.fan_out, None, concurrency, call.run_id)
+    results, _ = await run.results()
+    combined = await asyncio.to_thread(stack, inputs, results, options, call.fan_out, started_at)
+    listed = max(0, MAX_LISTED_RUNS - partition.first)
+    figures = {**combined.attrs, "runs": combined.attrs["runs"][:listed]}
+    await asyncio.to_thread(
+        dataset.write_part, partition.number, combined.table, figures, call.run_id
+    )
+    return figures
+
+
+async def _run_unless_cancelled(
+    running: Coroutine[Any, Any, PartitionOutcome],
+    number: int,
+    is_cancelled: Callable[[], bool],
+) -> PartitionOutcome:
+    """Wait for a partition, and cancel it once the call is cancelled; its jobs end then."""
+    task = asyncio.create_task(running)
+    cancel_check: asyncio.Task[bool] | None = None
+    while not task.done():
+        cancel_check = asyncio.create_task(asyncio.to_thread(is_cancelled))
+        await asyncio.wait([task, cancel_check], return_when=asyncio.FIRST_COMPLETED)
+        if cancel_check.done() and cancel_check.result() and not task.done():
+            await cancel_and_wait([task])
+    if cancel_check is not None:
+        cancel_check.cancel()
+    return PartitionOutcome(number, error=JobCancelled("")) if task.cancelled() else task.result()
+
+
+# ----------------------------------------------------------------------------- the whole call
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +287,7 @@ class PartitionedCall:
             run_id=self.manifest.run_id,
             target=self.dataset.target,
             base_url=self.options.settings.base_url,
-            settings_check=partition_task.settings_check(connection, self.manifest.run_id),
+            settings_check=settings_check(connection, self.manifest.run_id),
             timeout_s=self.options.timeout_s,
             on_incomplete=self.options.on_incomplete,
             on_error=self.fan_out.on_error,
@@ -245,8 +453,8 @@ def _refuse_secrets(batch: PartitionedCall) -> None:
 def _check_cluster(batch: PartitionedCall, executor: DaskExecutor) -> None:
     executor.check()
     call = batch.call
-    partition_task.lend_connection(call, batch.options.connection)
-    states = executor.run_on_each_worker(partition_task.worker_state, call)
+    lend_connection(call, batch.options.connection)
+    states = executor.run_on_each_worker(worker_state, call)
     base_url = batch.options.settings.base_url
     for address, state in states.items():
         if state.version != __version__:
@@ -378,10 +586,8 @@ class _PartitionRun:
     async def _run_one(self, partition: Partition, share: int) -> PartitionOutcome:
         if self._executor is None:
             connection = self._batch.options.connection
-            return await partition_task.run(self._call, partition, share, connection)
-        return await self._executor.submit(
-            partition_task.run_on_worker, self._call, partition, share
-        )
+            return await run_here(self._call, partition, share, connection)
+        return await self._executor.submit(run_on_worker, self._call, partition, share)
 
     async def _finish(self, outcome: PartitionOutcome) -> None:
         if outcome.error is not None:
@@ -402,7 +608,7 @@ class _PartitionRun:
                 await asyncio.to_thread(self._executor.cancel)
             except WebdataError as error:
                 log.warning("the partitions on the workers could not be cancelled: %s", error)
-        await multi_input.cancel_and_wait(self._running)
+        await cancel_and_wait(self._running)
 
 
 # ----------------------------------------------------------------------------------------- results

@@ -1,0 +1,802 @@
+"""The source of a call's rows: a job that is started or joined, and followed to its end.
+
+A source gives its rows in batches, and says how it ended. Whoever reads it is the sink: `collect`
+makes one result of all batches, a stream yields each as a frame, a long crawl writes them to files.
+Listings of creatives, which have no job, are the other source (`jobs.creatives`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterator,
+    Sequence,
+)
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+from webdata_nb.contract import paths
+from webdata_nb.contract.events import Progress
+from webdata_nb.contract.problem_types import EARLIER_CRAWL_UNUSABLE
+from webdata_nb.contract.replies import (
+    CrawlStatus,
+    ReceiptEntry,
+    SearchStart,
+    SearchStatus,
+    StartReply,
+)
+from webdata_nb.contract.requests import ExtendedCrawlRequest, SearchRequest
+from webdata_nb.contract.states import JobKind, JobStatus
+from webdata_nb.errors import (
+    Expired,
+    IncompleteResult,
+    InvalidRequest,
+    JobCancelled,
+    JobTimeout,
+    NotFound,
+    NotSupported,
+    WebdataError,
+)
+from webdata_nb.toolkit.cache.job_refs import JobClaim
+from webdata_nb.toolkit.cache.result_cache import CallResult, ResultCache
+from webdata_nb.toolkit.client import job_wait, paging
+from webdata_nb.toolkit.client.client import Client
+from webdata_nb.toolkit.display.progress import Listener
+from webdata_nb.toolkit.frames import receipt, rows
+from webdata_nb.toolkit.frames.receipt import JobOutcome
+from webdata_nb.toolkit.frames.rows import Row, TableBatch
+from webdata_nb.toolkit.requests.call_options import CallOptions, within
+from webdata_nb.toolkit.requests.job_spec import JobSpec
+from webdata_nb.toolkit.sites.audit_columns import with_audit_columns
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from webdata_nb.toolkit.frames.schemas import TableName
+
+# A page takes memory as bytes, objects and columns; one emoji makes a text four times as wide.
+ROWS: Final = 50
+# Short, so that a call that is interrupted during the start still learns its job's id: the client
+# waits for the reply of a cancelled start for `LATE_REPLY_S`.
+START_WAIT_S: Final = 1
+# A search that visits no page ends sooner, unless its providers are slow.
+_LONG_POLL_S: Final = 5
+# Together with the cancel request before it, this stays within the 3 s that the bridge waits.
+_SO_FAR_S: Final = 2.0
+# A search's reply holds all its rows, so it is read again only when half as many more are
+# finished; finished rows that then wait for a slow page wait no longer than this.
+_MAX_WAIT_S: Final = 2.0
+# Jobs of one idempotency key that were cancelled or deleted before another call found them.
+_MAX_JOBS_OF_KEY: Final = 20
+_MAX_REFUSAL_CHARS: Final = 200
+
+log = logging.getLogger("webdata_nb")
+
+
+# ------------------------------------------------------------------------------------------ starts
+
+
+async def start(
+    client: Client, spec: JobSpec, options: CallOptions, *, wait_s: int = 0
+) -> StartReply:
+    """Start the job of a request; the reply to a search may hold its result, for `wait_s` seconds.
+
+    Raises
+    ------
+    ConnectionFailed
+        The service gave no answer within the timeout of the call.
+    """
+    return await within(options.timeout_s, _start(client, spec, options.idempotency_key, wait_s))
+
+
+async def _start(client: Client, spec: JobSpec, key: str | None, wait_s: int) -> StartReply:
+    if spec.op == "search":
+        return await client.start_search(spec.body, wait_s=wait_s, idempotency_key=key)
+    purpose = _purpose_of_extension(spec)
+    if not purpose:
+        return await client.start_crawl(spec.body, idempotency_key=key)
+    body = spec.body if spec.since is None else spec.body | spec.since.fields
+    try:
+        return await client.start_extended_crawl(body, idempotency_key=key)
+    except (NotFound, NotSupported) as error:
+        raise NotSupported(
+            f"the service at {client.base_url} does not offer POST {paths.EXTENDED_CRAWLS}, which "
+            f"{purpose} needs; nothing was started",
+            status=error.status,
+        ) from None
+
+
+def _purpose_of_extension(spec: JobSpec) -> str:
+    """Return what a crawl of the contract does not have; "" where it has everything.
+
+    Another service may ignore an option that it does not know, so that an audit is such a crawl.
+    """
+    request = spec.request
+    if spec.since is not None:
+        return "since"
+    if not isinstance(request, ExtendedCrawlRequest):
+        return ""
+    wanted = {
+        "archive": request.source.file,
+        "as_of": request.source.web_archive,
+        "a WARC file as out": request.sink.warc,
+        "a list of pages": request.urls,
+        "audit": request.audit,
+    }
+    named = next((name for name, value in wanted.items() if value), None)
+    return named or f"max_pages={request.max_pages}"
+
+
+async def with_earlier_crawl(spec: JobSpec, cache: ResultCache) -> JobSpec:
+    """Return an incremental crawl with the earlier crawl that the cache has for it."""
+    since = spec.since
+    if since is None or since.is_exact:
+        return spec
+    job_id = await asyncio.to_thread(cache.last_job_id, since.before)
+    return replace(spec, since=replace(since, job_id=job_id))
+
+
+def _without_earlier_crawl(spec: JobSpec, error: InvalidRequest) -> JobSpec:
+    """Return a crawl without the earlier crawl that the service refuses; raises other errors."""
+    since = spec.since
+    problems = list(zip(error.fields, error.types, strict=False))
+    unusable = ("base.job_id", EARLIER_CRAWL_UNUSABLE)
+    reasons = [text for (name, text), kind in problems if (name, kind) == unusable]
+    is_refused = bool(reasons) and len(reasons) == len(error.fields)
+    if since is None or since.is_exact or since.job_id is None or not is_refused:
+        raise error
+    return replace(spec, since=replace(since, job_id=None, refusal=reasons[0]))
+
+
+# ----------------------------------------------------------------------------------------- sources
+
+
+@dataclass(kw_only=True)
+class RowSource(ABC):
+    """The rows of one request, in batches.
+
+    Attributes
+    ----------
+    batch_rows
+        Rows of a batch at most.
+    as_they_arrive
+        Whether the results of a search are given in the order in which their pages are read, and
+        the rows of a running crawl by any service; otherwise rows are given in their final order.
+    cancelled
+        Set by a click on Cancel, where the reader's task must not be cancelled.
+    job_id
+        The job at the service; empty before its start, and for a listing.
+    shortfall
+        Says how many rows are missing, once the last batch was given.
+    """
+
+    client: Client
+    listener: Listener
+    op: TableName
+    subject: str
+    options: CallOptions
+    batch_rows: int = ROWS
+    as_they_arrive: bool = False
+    cancelled: asyncio.Event | None = None
+    job_id: str = ""
+    shortfall: IncompleteResult | None = field(default=None, init=False)
+
+    @abstractmethod
+    async def start(self) -> None:
+        """Start the job, which the reading of its batches does otherwise; a listing has none."""
+
+    @abstractmethod
+    def batches(self) -> AsyncGenerator[TableBatch, None]:
+        """Yield the rows; closing the generator early cancels the job."""
+
+    @abstractmethod
+    def batches_so_far(self) -> AsyncGenerator[TableBatch, None]:
+        """Yield the rows beyond those that were given before the reading was left."""
+
+    @property
+    @abstractmethod
+    def has_more(self) -> bool:
+        """Whether the reading was left before the job's end, so that it may have more rows."""
+
+    @property
+    def total(self) -> int | None:
+        """The number of rows, where the ended job states it."""
+        return None
+
+    @abstractmethod
+    def outcome(self, table: pa.Table) -> JobOutcome:
+        """Return how the job ended, whose rows are `table`."""
+
+    def ended(self, outcome: JobOutcome) -> None:
+        """Show how the job ended."""
+        self.listener.ended(outcome.status, receipt.summary(outcome, self.listener.elapsed_s))
+
+    async def completed(self, result: CallResult) -> CallResult:
+        """Return the whole result with what the call needs beside its rows."""
+        return result
+
+    async def cancel(self) -> None:
+        """End the reading after a click, where `cancelled` says so."""
+        if self.cancelled is not None:
+            self.cancelled.set()
+
+
+@dataclass(kw_only=True)
+class JobSource(RowSource):
+    """The rows of a job: of `spec`, which is started, or of `job_id`, which exists.
+
+    Attributes
+    ----------
+    report
+        Receives the progress of the job, instead of the listener.
+    on_start
+        Receives the job once it has started, before the wait for it.
+    claim
+        The claim of the call to the job, which an earlier call may have left.
+    run_id
+        The key of the start derives from it, as from that of a claim; None for a new key.
+    first_row
+        The first row to read, a multiple of `batch_rows`.
+    cancels
+        Whether leaving the job before its end cancels it at the service.
+    audits
+        Whether the rows of a crawl have the columns of an audit.
+    status
+        The status reply of the ended job; None before.
+    """
+
+    report: job_wait.Report | None = None
+    spec: JobSpec | None = None
+    on_start: Callable[[JobSource], object] = lambda _: None
+    claim: JobClaim | None = None
+    run_id: str | None = None
+    first_row: int = 0
+    cancels: bool = True
+    audits: bool = False
+    status: SearchStatus | CrawlStatus | None = field(default=None, init=False)
+    was_active: bool = field(default=False, init=False)
+    # Texts that lists of all batches share, where the batches stay together.
+    _texts: dict[str, str] = field(default_factory=dict, init=False)
+    _reply: StartReply | None = field(default=None, init=False)
+    _page: int = field(default=1, init=False)
+
+    def __post_init__(self) -> None:
+        self._page += self.first_row // self.batch_rows
+
+    @property
+    def joined(self) -> bool:
+        """Whether an earlier call had started the job, and ended without its rows."""
+        return self.claim is not None and self.claim.joined
+
+    @property
+    def kind(self) -> JobKind:
+        """The kind of the job."""
+        return "search" if self.op == "search" else "crawl"
+
+    @property
+    def has_more(self) -> bool:
+        """Whether the job has started, and was left before its end."""
+        return bool(self.job_id) and self.status is None
+
+    @property
+    def total(self) -> int | None:
+        """The number of rows that the ended job states."""
+        return None if self.status is None else self.status.stated("total_results")
+
+    def renew(self, idempotency_key: str | None) -> None:
+        """Forget the job, before another one of this key is started or found."""
+        self.options = replace(self.options, idempotency_key=idempotency_key)
+        self.job_id, self.status, self.shortfall = "", None, None
+        self.was_active, self._reply = False, None
+        self._page = 1 + self.first_row // self.batch_rows
+
+    # -------------------------------------------------------------------------------------- starts
+
+    async def start(self) -> None:
+        """Start the job, or join that of an abandoned claim; does nothing where it is known.
+
+        Where the cache chose the earlier crawl of an incremental one, and the service cannot use
+        it, all pages are fetched, and the receipt says why.
+        """
+        if self.spec is None or self.job_id:
+            return
+        try:
+            reply = await self._start_or_join(self.spec)
+        except InvalidRequest as error:
+            self.spec = _without_earlier_crawl(self.spec, error)
+            if self.claim is not None and self.spec.since is not None:
+                self.claim.renew(self.spec.since.fields)
+            reply = await self._start_or_join(self.spec)
+        await self._started(reply)
+
+    async def _started(self, reply: StartReply) -> None:
+        self._reply, self.job_id = reply, reply.job_id
+        self.on_start(self)
+        if self.cancelled is not None and self.cancelled.is_set():
+            await self.cancel()  # the click came before there was a job to cancel
+
+    async def _start_or_join(self, spec: JobSpec) -> StartReply:
+        claim, options = self.claim, self.options
+        if claim is None:
+            if self.run_id is not None:
+                options = replace(options, idempotency_key=spec.idempotency_key(self.run_id))
+            return await start(self.client, spec, options, wait_s=self._wait_s)
+        if claim.abandoned:
+            is_known = claim.job_id is not None
+            try:
+                may_join = await within(self.options.timeout_s, self._may_join(spec, claim))
+            except asyncio.CancelledError:
+                if claim.job_id is not None:
+                    cancelling = self.client.cancel_quietly(claim.job_id)
+                    await asyncio.shield(asyncio.ensure_future(cancelling))
+                raise
+            if may_join:
+                claim.joined = is_known
+                started = JobStatus.STARTED.value
+                return StartReply(success=True, job_id=claim.job_id or "", status=started)
+        return await self._start_claimed(spec, claim)
+
+    async def _may_join(self, spec: JobSpec, claim: JobClaim) -> bool:
+        """Whether the job of an abandoned claim answers this call, as the service reports it."""
+        if claim.job_id is None:
+            # Its key finds a job whose start was not answered, or else starts one.
+            key = spec.idempotency_key(claim.run_id)
+            claim.start((await _start(self.client, spec, key, 0)).job_id)
+        try:
+            status = await self.client.status(self.kind, claim.job_id or "")
+        except (Expired, NotFound):
+            return False
+        return ResultCache.of_spec(spec, self.options).may_join(claim, status)
+
+    async def _start_claimed(self, spec: JobSpec, claim: JobClaim) -> StartReply:
+        """Start the job of a claim, another one than that of an abandoned claim."""
+        if claim.abandoned:
+            claim.renew(None if spec.since is None else spec.since.fields)
+        keyed = replace(self.options, idempotency_key=spec.idempotency_key(claim.run_id))
+        reply = await start(self.client, spec, keyed, wait_s=self._wait_s)
+        claim.start(reply.job_id)
+        return reply
+
+    @property
+    def _wait_s(self) -> int:
+        """The seconds for which the service may wait for the result of a brief search."""
+        # The timeout bounds the whole job: a short one leaves no time to wait within the start.
+        timeout_s = self.options.timeout_s
+        has_time = timeout_s is None or timeout_s > _LONG_POLL_S
+        return START_WAIT_S if self._is_brief and has_time else 0
+
+    @property
+    def _is_brief(self) -> bool:
+        return self.spec is not None and self.spec.brief and not self.as_they_arrive
+
+    # ---------------------------------------------------------------------------------------- rows
+
+    async def batches(self) -> AsyncGenerator[TableBatch, None]:
+        """Yield the rows, after the start of the job.
+
+        Raises
+        ------
+        JobTimeout
+            The call's own timeout passed; the job continues.
+        WebdataError
+            The job cannot be started, or its state or its rows cannot be read.
+        """
+        await self.start()
+        has_rows = False
+        try:
+            async with aclosing(self._batches()) as batches:
+                async for batch in batches:
+                    has_rows = True
+                    yield batch
+        except (Expired, NotFound):
+            if has_rows or self.spec is None or self.claim is None or not self.claim.joined:
+                raise
+        else:
+            return
+        # The rows of the joined job have just been deleted.
+        self.claim.joined = False
+        await self._started(await self._start_claimed(self.spec, self.claim))
+        async with aclosing(self._batches()) as batches:
+            async for batch in batches:
+                yield batch
+
+    async def batches_so_far(self) -> AsyncGenerator[TableBatch, None]:
+        """Yield what the service has beyond the batches that were given."""
+        if self.kind == "search":
+            self.status = await self.client.search_status(self.job_id)
+            yield await self._search_batch(self.status)
+            return
+        self.status = await self.client.crawl_state(self.job_id)
+        async with aclosing(self._remaining_pages(self.status)) as batches:
+            async for batch in batches:
+                yield batch
+
+    def _batches(self) -> AsyncGenerator[TableBatch, None]:
+        if self.kind == "crawl":
+            return self._crawl()
+        return self._arriving_results() if self.as_they_arrive else self._ranked_results()
+
+    async def _crawl(self) -> AsyncGenerator[TableBatch, None]:
+        """Yield the pages of a crawl in their order, full batches while it runs.
+
+        Of a service with an event stream, ours, rows are read early for every sink: published rows
+        keep their positions.
+        """
+        reads_early = True
+        async with self._followed() as job:
+            if not self.as_they_arrive:
+                # Memory of a frame that the caller has dropped since the last crawl.
+                await asyncio.to_thread(rows.trim_memory)
+            while not job.ended:
+                await job.changed()
+                while (
+                    reads_early
+                    and (self.as_they_arrive or self.client.offers_events)
+                    and not job.ended
+                    and job.published >= self._page * self.batch_rows
+                ):
+                    try:
+                        data = await self._read_early(job)
+                    except WebdataError:  # is met again and raised where all rows must be there
+                        reads_early = False
+                        break
+                    if data is None:
+                        # Another service may choose the size of its pages. Ours may count rows
+                        # before they are published.
+                        reads_early = self.client.offers_events
+                        break
+                    self._page += 1
+                    yield await self._page_batch(data)
+        reply = job.end.reply
+        status = reply if isinstance(reply, CrawlStatus) else None
+        self.status = status or await self.client.crawl_state(self.job_id)
+        async with aclosing(self._remaining_pages(self.status)) as batches:
+            async for batch in batches:
+                yield batch
+
+    async def _read_early(self, job: _FollowedJob) -> Sequence[Row] | None:
+        """Return the next page of rows; None where it is not the full page that was requested."""
+        page, size = self._page, self.batch_rows
+        reply = await self.client.crawl_status(self.job_id, page=page, per_page=size)
+        if len(reply.data) == size and (reply.stated("page") or page) == page:
+            return reply.data
+        job.published = len(reply.data) + (page - 1) * size
+        return None
+
+    async def _remaining_pages(self, status: CrawlStatus) -> AsyncGenerator[TableBatch, None]:
+        """Yield the remaining rows of an ended crawl; the rows in its status are not read again."""
+        pages = paging.crawl_rows(
+            self.client,
+            self.job_id,
+            per_page=self.batch_rows,
+            total=status.stated("total_results"),
+            first_page=self._page,
+            # A single row may be the only one of a page of the size that was requested.
+            known=status if self._page == 1 and len(status.data) > 1 else None,
+        )
+        try:
+            async with aclosing(pages):
+                async for data in pages:
+                    for chunk in _chunks(data, self.batch_rows):
+                        yield await self._page_batch(chunk)
+        except IncompleteResult as error:
+            self.shortfall = error
+
+    async def _page_batch(self, data: Sequence[Row]) -> TableBatch:
+        texts = None if self.as_they_arrive else self._texts
+        return await asyncio.to_thread(rows.trimmed_batch, "crawl", data, texts=texts)
+
+    async def _ranked_results(self) -> AsyncGenerator[TableBatch, None]:
+        """Yield all results of a search once it has ended, at once where the start held them.
+
+        The wait for a brief search begins with a long poll.
+        """
+        result = self._reply.result if isinstance(self._reply, SearchStart) else None
+        if result is not None and result.status.terminal:
+            self._report(job_wait.progress_of("search", result, elapsed_s=0.0))
+        else:
+            end = await job_wait.wait(
+                self.client,
+                self.kind,
+                self.job_id,
+                report=self._report,
+                deadline_s=self.options.timeout_s,
+                cancel_remote=self.cancels,
+                long_poll_s=_LONG_POLL_S if self._is_brief else 0,
+            )
+            result = end.result or await self.client.search_status(self.job_id)
+        self.status = result
+        yield await self._search_batch(result)
+
+    async def _search_batch(self, status: SearchStatus) -> TableBatch:
+        _refuse_expired(status)
+        self.shortfall = _shortfall_of(status)
+        data = _rows_of_search(status)
+        # A few short rows take less time than a switch of threads.
+        if self._is_brief:
+            return rows.batch("search", data)
+        return await asyncio.to_thread(rows.trimmed_batch, "search", data)
+
+    async def _arriving_results(self) -> AsyncGenerator[TableBatch, None]:
+        """Yield each result of a search once its page is read."""
+        spec_request = None if self.spec is None else self.spec.request
+        visits_pages = isinstance(spec_request, SearchRequest) and bool(spec_request.formats)
+        yielded: set[object] = set()
+        async with self._followed() as job:
+            while not job.ended:
+                next_count = len(yielded) + max(1, len(yielded) // 2)
+                while not job.ended and job.published < next_count:
+                    timeout_s = _MAX_WAIT_S if job.published > len(yielded) else None
+                    if not await job.changed(timeout_s):
+                        break
+                if job.ended:
+                    break
+                found = _rows_of_search(await self.client.search_status(self.job_id))
+                final = [row for row in found if _is_final(row, visits_pages=visits_pages)]
+                for chunk in _chunks(_take_new(final, yielded), self.batch_rows):
+                    yield await asyncio.to_thread(rows.trimmed_batch, "search", chunk)
+                job.published = len(yielded)
+        _ = job.end  # raises what ended the wait
+        status = self.status = await self.client.search_status(self.job_id)
+        _refuse_expired(status)
+        for chunk in _chunks(_take_new(_rows_of_search(status), yielded), self.batch_rows):
+            yield await asyncio.to_thread(rows.trimmed_batch, "search", chunk)
+        self.shortfall = _shortfall_of(status)
+
+    # ---------------------------------------------------------------------------------------- ends
+
+    @asynccontextmanager
+    async def _followed(self) -> AsyncIterator[_FollowedJob]:
+        """Wait for the end of the job while the block reads its rows."""
+        job = _FollowedJob(self._report)
+        job.follow(
+            job_wait.wait(
+                self.client,
+                self.kind,
+                self.job_id,
+                report=job.report,
+                deadline_s=self.options.timeout_s,
+                cancel_remote=self.cancels,
+            )
+        )
+        try:
+            await asyncio.sleep(0)  # only a wait that has begun cancels its job
+            yield job
+        finally:
+            await job.leave()
+
+    def _report(self, progress: Progress) -> None:
+        self.was_active |= progress.status != JobStatus.CANCELLED
+        (self.report or self.listener.report)(progress)
+
+    async def cancel(self) -> None:
+        """Cancel the job after a click, unless it has ended."""
+        await super().cancel()
+        if self.has_more:
+            await self.client.cancel_quietly(self.job_id)
+
+    def outcome(self, table: pa.Table) -> JobOutcome:
+        """Return how the ended job ended, with the earlier crawl of an incremental one."""
+        if isinstance(self.status, SearchStatus):
+            outcome = receipt.of_search(self.status, self.status.data, query=self.subject)
+        elif isinstance(self.status, CrawlStatus):
+            outcome = receipt.of_crawl(self.status, table, url=self.subject)
+        else:
+            raise TypeError("the job has not ended")
+        outcome = replace(outcome, shortfall=self.shortfall, joined=self.joined)
+        since = None if self.spec is None else self.spec.since
+        if since is None:
+            return outcome
+        refusal = receipt.shorten(since.refusal, _MAX_REFUSAL_CHARS)
+        return replace(outcome, since=since.job_id or "", since_refusal=refusal)
+
+    async def completed(self, result: CallResult) -> CallResult:
+        """Return a crawl with the columns of an audit, and with its full receipt.
+
+        The receipt is for the cache, and says what became of each page of a list.
+        """
+        outcome = result.outcome
+        if self.kind != "crawl" or outcome is None:
+            return result
+        if self.audits and outcome.shortfall is None:
+            facts = await paging.page_facts(self.client, self.job_id)
+            table = await asyncio.to_thread(with_audit_columns, result.table, facts)
+            result = replace(result, table=table)
+        lists_pages = self.spec is not None and bool(self.spec.urls)
+        if lists_pages or (self.options.cache and outcome.cacheable):
+            return replace(result, receipt_entries=await self._receipt_entries())
+        return result
+
+    async def _receipt_entries(self) -> list[ReceiptEntry] | None:
+        """Return the full receipt; the rows are worth having without it."""
+        try:
+            return await paging.receipt_entries(self.client, self.job_id)
+        except (NotFound, NotSupported):
+            return None  # an extra of ours, which another service may lack
+        except WebdataError as error:
+            log.warning("the receipt of job %s did not arrive: %s", self.job_id, error)
+            return None
+
+
+class _FollowedJob:
+    """The wait for a job's end in a task of its own; `published` counts the rows so far."""
+
+    def __init__(self, report: job_wait.Report) -> None:
+        self._report = report
+        self._changed = asyncio.Event()
+        self._wait: asyncio.Task[job_wait.JobEnd] | None = None
+        self.published = 0
+
+    def follow(self, wait: Coroutine[object, object, job_wait.JobEnd]) -> None:
+        """Start the wait."""
+        self._wait = asyncio.create_task(wait)
+        self._wait.add_done_callback(lambda _: self._changed.set())
+
+    def report(self, progress: Progress) -> None:
+        """Note the progress of the job, and pass it on."""
+        self._report(progress)
+        self.published = max(self.published, progress.completed)
+        self._changed.set()
+
+    @property
+    def ended(self) -> bool:
+        """Whether the wait is over."""
+        return self._wait is not None and self._wait.done()
+
+    @property
+    def end(self) -> job_wait.JobEnd:
+        """The end of the job; raises what ended the wait for it."""
+        assert self._wait is not None  # noqa: S101 - `follow` comes first
+        return self._wait.result()
+
+    async def changed(self, timeout_s: float | None = None) -> bool:
+        """Wait for progress or the end; returns False where `timeout_s` passed before."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._changed.wait()
+        except TimeoutError:
+            return False
+        self._changed.clear()
+        return True
+
+    async def leave(self) -> None:
+        """End the wait; one before the job's end cancels the job."""
+        if self._wait is not None:
+            self._wait.cancel()
+            # A second cancellation ends this wait, and not the clean-up of the first one.
+            await asyncio.wait([self._wait])
+            if not self._wait.cancelled():
+                self._wait.exception()  # else asyncio would log it
+
+
+def _chunks(data: Sequence[Row], size: int) -> Iterator[Sequence[Row]]:
+    for first in range(0, len(data), size):
+        yield data[first : first + size]
+
+
+def _rows_of_search(status: SearchStatus) -> list[Row]:
+    """Return the rows of a search, each with the provider that found it."""
+    if status.provider_used is None:
+        return list(status.data)
+    return [{"provider": status.provider_used, **row} for row in status.data]
+
+
+def _is_final(row: Row, *, visits_pages: bool) -> bool:
+    """Whether a result of a running search will not change any more."""
+    if not visits_pages:
+        return True
+    return bool(row.get("scraped") or row.get("error")) or row.get("success") is False
+
+
+def _take_new(results: list[Row], yielded: set[object]) -> list[Row]:
+    """Return the results that were not yielded before, and add their keys to `yielded`."""
+    new = []
+    for position, row in enumerate(results):
+        key = row.get("url") or ("", row.get("rank", position))
+        if key not in yielded:
+            yielded.add(key)
+            new.append(row)
+    return new
+
+
+def _refuse_expired(status: SearchStatus) -> None:
+    """Raise `Expired` where the service has deleted the results."""
+    if not status.result_expired:
+        return
+    hours = status.retention_hours
+    retention = "a while" if hours is None else f"{hours:g} hours"
+    raise Expired(
+        f"the service keeps raw results for {retention}, and these are gone: start a new job",
+        status=HTTPStatus.GONE,
+    )
+
+
+def _shortfall_of(status: SearchStatus) -> IncompleteResult | None:
+    """Return an error where fewer rows came than the service counts; None where all did."""
+    expected, row_count = status.total_results, len(status.data)
+    return IncompleteResult(expected, row_count) if row_count < expected else None
+
+
+# ------------------------------------------------------------------------------- the sink of frames
+
+
+async def collect(source: RowSource) -> CallResult:
+    """Return all rows of a source as one result, and how it ended.
+
+    A job that is left before its end, by an interrupt with `on_cancel="partial"` or at the timeout,
+    has the rows so far. An unreadable page of rows costs the later rows, not the earlier ones.
+
+    With an idempotency key, the job may be one that an earlier call started. If that call
+    cancelled it, or the service has deleted its rows, another job is started.
+    """
+    key = source.options.idempotency_key
+    if key is None or not isinstance(source, JobSource):
+        return await _collect(source)
+    for attempt in range(_MAX_JOBS_OF_KEY):
+        source.renew(f"{key}-{attempt}")
+        try:
+            result = await _collect(source)
+        except (Expired, NotFound):
+            if not source.job_id:
+                raise
+            continue
+        outcome = result.outcome
+        is_cancelled = outcome is not None and isinstance(outcome.error(), JobCancelled)
+        if source.was_active or not is_cancelled:
+            return result
+    source.renew(None)
+    return await _collect(source)
+
+
+async def _collect(source: RowSource) -> CallResult:
+    batches: list[TableBatch] = []
+    interrupted, timeout = False, None
+    try:
+        await _append(source.batches(), batches)
+    except asyncio.CancelledError:
+        # The source has cancelled its job by now; the rows so far are still there.
+        interrupted = source.options.on_cancel == "partial"
+        if not (interrupted and await _append_so_far(source, batches)):
+            raise
+    except JobTimeout as error:
+        timeout = error
+        if not await _append_so_far(source, batches):
+            raise
+    except WebdataError as error:
+        if source.has_more or not batches:
+            raise
+        row_count = sum(batch.table.num_rows for batch in batches)
+        source.shortfall = IncompleteResult(source.total, row_count, why=str(error))
+        source.shortfall.__cause__ = error
+    whole = rows.concat(source.op, batches)
+    outcome = source.outcome(whole.table)
+    if interrupted or timeout is not None:
+        outcome = replace(outcome, shortfall=None, interrupted=interrupted, timeout=timeout)
+        return CallResult.from_batch(whole, outcome)
+    return await source.completed(CallResult.from_batch(whole, outcome))
+
+
+async def _append(stream: AsyncGenerator[TableBatch, None], batches: list[TableBatch]) -> None:
+    async with aclosing(stream):
+        async for batch in stream:
+            batches.append(batch)  # noqa: PERF401 - keeps those before an error
+
+
+async def _append_so_far(source: RowSource, batches: list[TableBatch]) -> bool:
+    """Read the rows of a job that is no longer waited for; returns whether they came in time."""
+    if not source.has_more:
+        return False
+    try:
+        async with asyncio.timeout(_SO_FAR_S):
+            await _append(source.batches_so_far(), batches)
+    except (WebdataError, TimeoutError):
+        return False
+    return True

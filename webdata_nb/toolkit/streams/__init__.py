@@ -1,1 +1,0 @@
-"""Reads the rows of a job or a listing while they arrive."""
