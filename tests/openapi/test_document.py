@@ -20,7 +20,7 @@ from tests.shell import Shell
 from webdata_nb.contract import paths, webhook_payloads
 from webdata_nb.contract.events import Profile
 from webdata_nb.contract.states import JobStatus
-from webdata_nb.service.routes.error_responses import STATUS
+from webdata_nb.service.routes.application import STATUS
 
 # The local service's control calls are between it and the toolkit, and no part of the contract.
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.service.conftest import Api
-from webdata_nb.service.http.json_bodies import (
+from webdata_nb.service.routes.routing import (
     MAX_DEPTH,
     MAX_VALUES,
     InvalidJson,

@@ -35,7 +35,7 @@ from webdata_nb.service.job_workers.command import dask_cluster
 from webdata_nb.service.local_lifetime import LocalLifetime
 from webdata_nb.service.observability.logs import Caller, configure_logging
 from webdata_nb.service.observability.metrics import Metrics, StoreCollector, StoreReport
-from webdata_nb.service.routes import health, local
+from webdata_nb.service.routes import local, open_endpoints
 from webdata_nb.service.routes.app_state import AppState, LeasedSessions
 from webdata_nb.service.routes.application import Application
 from webdata_nb.service.runtime.background import cancel, run_in_background
@@ -241,7 +241,7 @@ def _running_service(
     control = local.routes(lifetime, state.store.active_jobs, stop, SCHEMA_VERSION, remove_site)
     app = Application(control if is_local else ())
     app.state.app_state = state
-    app.state.readiness = health.Readiness(
+    app.state.readiness = open_endpoints.Readiness(
         state.store,
         settings.data_dir,
         state.retry,

@@ -27,7 +27,7 @@ from tests.small_disk import SmallDisk, small_disk
 from webdata_nb.contract import paths
 from webdata_nb.pacing.retry_policies import BackoffPolicy
 from webdata_nb.service.encryption import new_key
-from webdata_nb.service.routes import health
+from webdata_nb.service.routes import open_endpoints
 from webdata_nb.service.store import retry
 
 pytestmark = pytest.mark.slow
@@ -37,7 +37,7 @@ CRAWLS: Final = 2
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "FRESH_S", 0.0)
+    monkeypatch.setattr(open_endpoints, "FRESH_S", 0.0)
     monkeypatch.setattr(retry, "STORE", BackoffPolicy(0.1, 0.2))
 
 

@@ -17,7 +17,7 @@ from tests.site.server import Site
 from webdata_nb.service.credits.plans import Terms
 from webdata_nb.service.credits.weights import CREATIVES, Charge
 from webdata_nb.service.errors import ConcurrencyReached
-from webdata_nb.service.routes.charge import charged
+from webdata_nb.service.routes.credits import charged
 from webdata_nb.service.store.sql.store import Store
 
 LOOPBACK = ("127.0.0.0/8",)

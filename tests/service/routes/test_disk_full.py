@@ -19,7 +19,7 @@ from tests.site.server import Site
 from tests.small_disk import small_disk
 from webdata_nb.contract import paths
 from webdata_nb.pacing.retry_policies import BackoffPolicy
-from webdata_nb.service.routes import health
+from webdata_nb.service.routes import open_endpoints
 from webdata_nb.service.store import retry
 from webdata_nb.service.store.sqlite.check import check_database
 from webdata_nb.service.store.sqlite.database import SqliteDatabase
@@ -77,7 +77,7 @@ class SizeLimitedConnection(sqlite3.Connection):
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "FRESH_S", 0.0)
+    monkeypatch.setattr(open_endpoints, "FRESH_S", 0.0)
     monkeypatch.setattr(retry, "STORE", BackoffPolicy(0.1, 0.2))
 
 

@@ -9,13 +9,13 @@ import pytest
 
 from tests.service.conftest import open_service
 from webdata_nb.contract import paths
-from webdata_nb.service.routes import health
+from webdata_nb.service.routes import open_endpoints
 
 
 async def test_full_disk_is_not_ready(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(health, "FRESH_S", 0.0)
+    monkeypatch.setattr(open_endpoints, "FRESH_S", 0.0)
     async with open_service(tmp_path / "data") as api:
         assert await api.get(paths.READY) == {"status": "ok"}
         (tmp_path / "data").rename(tmp_path / "away")

@@ -1,60 +1,69 @@
-"""Builds the FastAPI application and its OpenAPI document from all routers."""
+"""Builds the FastAPI application and its OpenAPI document, and maps exceptions to error replies."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import logging
+import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Literal
 
 import orjson
 from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute
 
 from webdata_nb import __version__
+from webdata_nb.contract.error_messages import plain_message
 from webdata_nb.contract.events import STREAMED
+from webdata_nb.contract.problem_types import REFUSED
 from webdata_nb.contract.replies import Refusal
+from webdata_nb.page.errors import ApplicationError, BadInput
+from webdata_nb.service.errors import (
+    AccountLimitReached,
+    IdempotencyConflict,
+    InvalidJobState,
+    MissingSetting,
+    NoSuchDelivery,
+    NoSuchJob,
+    NothingToExport,
+    ResultsExpired,
+    SourceAccessDenied,
+    SourceBusy,
+    SourceError,
+    SourceRefused,
+    SourceTimeout,
+    StoreUnavailable,
+    UnreadableSecrets,
+)
+from webdata_nb.service.http.unavailable import SERVICE_UNAVAILABLE, store_unavailable
 from webdata_nb.service.routes import (
-    captures,
     crawl,
     creatives,
-    docs,
-    engines,
     events,
     exports,
-    health,
     jobs,
-    openapi_route,
-    page_facts,
-    receipt,
+    open_endpoints,
     search,
-    signature_directory,
-    verification,
-    webhook_operations,
     webhooks,
 )
 from webdata_nb.service.routes import credits as credit
-from webdata_nb.service.routes.error_responses import HANDLERS
-from webdata_nb.service.routes.routing import ERROR_BODIES, REF
+from webdata_nb.service.routes.routing import ERROR_BODIES, REF, UnprocessableRequest, field_problem
 
 ROUTERS: Final = (
     search.router,
     crawl.router,
-    captures.router,
     jobs.router,
-    verification.router,
     exports.router,
     events.router,
-    receipt.router,
-    page_facts.router,
-    health.router,
+    open_endpoints.router,
     creatives.router,
     webhooks.router,
     credit.router,
-    engines.router,
-    openapi_route.router,
-    docs.router,
-    signature_directory.router,
 )
 _TEXT: Final = """\
 Search, crawl and advertiser creatives as jobs over HTTP. Start a job, read its status until it is
@@ -92,7 +101,7 @@ class Application(FastAPI):
             servers=[{"url": "/"}],
             # Not included as routers: FastAPI would match each request twice.
             routes=[*routes, *extra_routes],
-            webhooks=webhook_operations.router,
+            webhooks=webhooks.operations,
             exception_handlers=HANDLERS,
             # A redirect would trust the Host header, and the contract has none.
             redirect_slashes=False,
@@ -182,3 +191,120 @@ def _describe_defaults(body: dict[str, Any], schemas: dict[str, Any]) -> None:
 def openapi() -> dict[str, Any]:
     """Return the document without a running service."""
     return Application().openapi()
+
+
+log = logging.getLogger(__name__)
+
+# nginx's status for a client that disconnected; only the log and metrics show it.
+CLIENT_DISCONNECTED: Final = 499
+
+# Entries of a 422; one further entry counts those left out.
+MAX_FIELD_PROBLEMS: Final = 100
+
+STATUS: Final[dict[type[ApplicationError], int]] = {
+    BadInput: 422,
+    NoSuchJob: 404,
+    NoSuchDelivery: 404,
+    NothingToExport: 404,
+    ResultsExpired: 410,
+    InvalidJobState: 400,
+    IdempotencyConflict: 409,
+    AccountLimitReached: 429,
+    UnreadableSecrets: 409,
+    StoreUnavailable: SERVICE_UNAVAILABLE,
+    MissingSetting: 501,
+    SourceBusy: SERVICE_UNAVAILABLE,
+    SourceTimeout: 504,
+    SourceError: 502,  # the first match counts, so the base class comes last
+}
+
+
+def _field_problems(errors: Sequence[Any]) -> list[dict[str, Any]]:
+    """Convert pydantic's errors to entries of a 422; values are never echoed."""
+    entries = [
+        field_problem(
+            tuple(part for part in error["loc"] if not _is_union_branch(part)),
+            plain_message(error),
+            error["type"],
+        )
+        for error in errors[:MAX_FIELD_PROBLEMS]
+    ]
+    if (omitted_count := len(errors) - MAX_FIELD_PROBLEMS) > 0:
+        entries.append(
+            field_problem(("body",), f"has {omitted_count} more problems", "too_many_problems")
+        )
+    return entries
+
+
+def _is_union_branch(part: str | int) -> bool:
+    """Whether a part of a location is pydantic's name for a union branch, not a field name."""
+    return isinstance(part, str) and ("[" in part or part in {"str", "int", "bool"})
+
+
+async def on_service_error(request: Request, error: Exception) -> JSONResponse:
+    """Convert an `ApplicationError`; its class name is stored for the request log."""
+    request.scope.setdefault("state", {})["refusal"] = type(error).__name__
+    if isinstance(error, StoreUnavailable):
+        return store_unavailable(error)
+    status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
+    if isinstance(error, BadInput):
+        return JSONResponse(
+            {"detail": [field_problem(error.loc, str(error), error.problem_type)]}, status
+        )
+    code = {"code": error.code} if isinstance(error, AccountLimitReached) else {}
+    if isinstance(error, SourceAccessDenied | SourceRefused):
+        code = {"code": REFUSED}
+    return JSONResponse({"detail": str(error), **code}, status, _headers(error))
+
+
+def _headers(error: Exception) -> dict[str, str] | None:
+    if isinstance(error, SourceBusy):
+        return {"Retry-After": str(math.ceil(error.retry_after_s))}
+    return _limit_headers(error) if isinstance(error, AccountLimitReached) else None
+
+
+def _limit_headers(error: AccountLimitReached) -> dict[str, str]:
+    """Return the headers of a 429; an account without a limit gets its active count plus one."""
+    limit = error.active + 1 if error.limit is None else error.limit
+    return {
+        "Retry-After": str(error.retry_after),
+        "X-Concurrency-Limit": str(limit),
+        "X-Concurrency-Active": str(error.active),
+    }
+
+
+async def on_http_exception(_request: Request, error: Exception) -> JSONResponse:
+    """Convert Starlette's errors, such as unknown paths and methods."""
+    if not isinstance(error, HTTPException):
+        raise TypeError(error)
+    return JSONResponse({"detail": error.detail}, error.status_code, error.headers)
+
+
+async def on_validation_error(_request: Request, error: Exception) -> JSONResponse:
+    """Convert validation errors of parameters and bodies."""
+    if isinstance(error, RequestValidationError):
+        return JSONResponse({"detail": _field_problems(error.errors())}, 422)
+    if not isinstance(error, UnprocessableRequest):
+        raise TypeError(error)
+    return JSONResponse({"detail": error.fields}, 422)
+
+
+async def on_disconnect(_request: Request, _error: Exception) -> Response:
+    """Return a reply for the log; the client disconnected before it sent the whole request."""
+    return Response(status_code=CLIENT_DISCONNECTED)
+
+
+async def on_unexpected_error(_request: Request, error: Exception) -> JSONResponse:
+    """Log an unexpected exception with its traceback and return a generic 500."""
+    log.error("unhandled error", exc_info=error)
+    return JSONResponse({"detail": "the service made an error; its log has the details"}, 500)
+
+
+HANDLERS: Final[dict[Any, Callable[..., Any]]] = {
+    ApplicationError: on_service_error,
+    UnprocessableRequest: on_validation_error,
+    RequestValidationError: on_validation_error,
+    HTTPException: on_http_exception,
+    ClientDisconnect: on_disconnect,
+    Exception: on_unexpected_error,
+}

@@ -1,25 +1,41 @@
-"""Starts crawls and reads their status: POST /v1/crawl, POST /v1/crawls, GET /v1/crawl/{job_id}."""
+"""Starts crawls; reads their status, receipt and page facts; lists captures of web archives."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
+import orjson
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from webdata_nb.contract import limits, outcomes, paths
 from webdata_nb.contract.archives import WRITTEN_SUFFIX
-from webdata_nb.contract.replies import CrawlStatus, Revalidation, StartReply
-from webdata_nb.contract.requests import CrawlRequest, ExtendedCrawlRequest
+from webdata_nb.contract.replies import (
+    CapturesReply,
+    CrawlStatus,
+    PageFactsPage,
+    ReceiptEntry,
+    ReceiptPage,
+    Revalidation,
+    StartReply,
+)
+from webdata_nb.contract.requests import CapturesRequest, CrawlRequest, ExtendedCrawlRequest
 from webdata_nb.contract.states import JobStatus
+from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.page.content.page_source import check_selectors
-from webdata_nb.page.errors import BadInput
+from webdata_nb.page.errors import BadInput, FetchError
+from webdata_nb.page.urls import canonical_url
+from webdata_nb.service.archives import CdxCapture, CdxQuery, IndexPage, InvalidCursor, WebArchive
 from webdata_nb.service.crawl.earlier_request import difference
-from webdata_nb.service.errors import EarlierCrawlUnusable, NoSuchJob
-from webdata_nb.service.routes.app_state import AppState
-from webdata_nb.service.routes.expiry import expiry_of
-from webdata_nb.service.routes.job_start import (
+from webdata_nb.service.crawl.page_facts import page_facts
+from webdata_nb.service.crawl.sitemaps import SitemapSeeds
+from webdata_nb.service.errors import EarlierCrawlUnusable, NoSuchJob, SourceError
+from webdata_nb.service.routes.app_state import AppState, ResponseKey
+from webdata_nb.service.routes.jobs import (
     account_of,
     check_extract,
     check_headers,
@@ -27,18 +43,27 @@ from webdata_nb.service.routes.job_start import (
     check_url,
     start,
 )
-from webdata_nb.service.routes.parameters import (
-    IdempotencyKey,
-    IncludeData,
-    JobId,
-    PageNumber,
-    PerPage,
+from webdata_nb.service.routes.replies import (
+    StatusRoute,
+    check_not_expired,
+    expiry_of,
+    job_of,
+    seconds_taken,
+    status_of,
 )
-from webdata_nb.service.routes.replies import StatusRoute, seconds_taken, status_of
-from webdata_nb.service.routes.response_cache import ResponseKey
 from webdata_nb.service.routes.routing import (
     CONDITION,
     AccountId,
+    Cursor,
+    EntriesPerPage,
+    EntryUrl,
+    FactsPerPage,
+    IdempotencyKeyHeader,
+    IncludeData,
+    JobId,
+    Outcome,
+    PageNumber,
+    PerPage,
     StateDep,
     conditional,
     error_responses,
@@ -46,7 +71,13 @@ from webdata_nb.service.routes.routing import (
     links,
     strict_router,
 )
-from webdata_nb.service.store.records import JobSnapshot, RowRange
+from webdata_nb.service.store.records import (
+    JobRecord,
+    JobSnapshot,
+    RowRange,
+    StoredEntry,
+    UrlOutcome,
+)
 
 _SELECTOR_FIELDS = ("include_tags", "exclude_tags")
 CRAWL_LINKS = links(
@@ -74,7 +105,7 @@ async def start_crawl(
     request: Request,
     state: StateDep,
     crawl_request: Annotated[CrawlRequest, examples("startCrawl")],
-    idempotency_key: IdempotencyKey = None,
+    idempotency_key: IdempotencyKeyHeader = None,
 ) -> Response:
     """Start a crawl of a site from one page, following its links.
 
@@ -94,7 +125,7 @@ async def start_extended_crawl(
     request: Request,
     state: StateDep,
     crawl_request: Annotated[ExtendedCrawlRequest, examples("startExtendedCrawl")],
-    idempotency_key: IdempotencyKey = None,
+    idempotency_key: IdempotencyKeyHeader = None,
 ) -> Response:
     """Start a crawl of up to 100,000 pages, of a list of pages, of an archive or since another one.
 
@@ -242,3 +273,202 @@ def _envelope(snapshot: JobSnapshot, page: int, per_page: int, now: float) -> di
         "error": job.error,
         "receipt": snapshot.receipt.model_copy(update=extensions).model_dump(),
     }
+
+
+# Clients repeat a call after the Retry-After of its reply.
+_PATIENCE_S: Final = 10.0
+
+
+@router.post(
+    paths.CAPTURES,
+    summary="List the captures that a web archive has of a URL (ours)",
+    response_model=CapturesReply,
+    responses=error_responses(501, 502, 504),
+)
+async def list_captures(
+    request: Request,
+    state: StateDep,
+    captures_request: Annotated[CapturesRequest, examples("listCaptures")],
+) -> Response:
+    """List a page of the index of the Wayback Machine, or of one crawl of Common Crawl.
+
+    The reply is immediate, without a job, and nothing is charged. A reply may be empty and have a
+    `cursor`: the next one is of another crawl. All accounts share the pace that the archive allows.
+    If it asks to wait, the status is 503 with a Retry-After.
+    """
+    archive = await _archive(request, state, captures_request)
+    query = CdxQuery(
+        captures_request.url,
+        captures_request.match,
+        _captured_at(captures_request.start),
+        _captured_at(captures_request.end),
+        distinct=True,
+    )
+    try:
+        page = await archive.list_captures(
+            query, limit=captures_request.limit, cursor=captures_request.cursor
+        )
+    except InvalidCursor:
+        raise BadInput("not a cursor of this listing", loc=("body", "cursor")) from None
+    except FetchError as error:
+        raise SourceError(f"{archive.name}: {error}") from None
+    return JSONResponse(_captures_reply(archive, page))
+
+
+async def _archive(
+    request: Request, state: AppState, captures_request: CapturesRequest
+) -> WebArchive:
+    session = state.sessions.context_of(request.headers.get(paths.LEASE_HEADER))
+    return await state.engines.open_archive(
+        captures_request.source, session, patience_s=_PATIENCE_S
+    )
+
+
+def _captured_at(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
+
+
+def _captures_reply(archive: WebArchive, page: IndexPage) -> dict[str, Any]:
+    index = {
+        "index": page.index,
+        "outcome": page.outcome,
+        "detail": page.detail,
+        "captures": len(page.captures),
+    }
+    return {
+        "success": True,
+        "captures": [_entry(archive, capture) for capture in page.captures],
+        "indexes": [index],
+        "cursor": page.cursor,
+    }
+
+
+def _entry(archive: WebArchive, capture: CdxCapture) -> dict[str, Any]:
+    return {
+        "url": capture.url,
+        "captured_at": capture.captured_at.isoformat(),
+        "status_code": capture.status,
+        "mime_type": capture.mime_type,
+        "digest": capture.digest,
+        "length": capture.length,
+        "archive_url": archive.archive_url(capture),
+        "index": capture.index,
+        "offset": capture.offset,
+    }
+
+
+@router.get(
+    paths.CRAWL_RECEIPT,
+    summary="Read the outcome of every URL that a crawl saw (ours)",
+    response_model=ReceiptPage,
+    responses={**conditional(), **error_responses(404)},
+    openapi_extra=CONDITION,
+)
+async def get_crawl_receipt(
+    state: StateDep,
+    account_id: AccountId,
+    job_id: JobId,
+    *,
+    page: PageNumber = 1,
+    per_page: EntriesPerPage = limits.RECEIPT_PER_PAGE_DEFAULT,
+    outcome: Outcome = None,
+    url: EntryUrl = None,
+) -> Response:
+    """Read the receipt's entries by URL: all, those of one outcome, or that of one URL."""
+    job = await job_of(state, account_id, job_id, "crawl")
+    if url is not None:
+        return await _read_one(state, job, url, outcome)
+    counts = (await state.store.receipt(job.id, examples=0)).counts
+    total = sum(counts.values()) if outcome is None else counts.get(outcome, 0)
+    start = (page - 1) * per_page
+    entries = await state.store.receipt_page(job.id, start=start, count=per_page, outcome=outcome)
+    return _receipt_reply(job, entries, total=total, page=page, per_page=per_page)
+
+
+async def _read_one(state: AppState, job: JobRecord, url: str, outcome: str | None) -> Response:
+    """Look up a URL as it is, then in canonical form."""
+    entry = await state.store.receipt_entry(job.id, url)
+    if entry is None:
+        try:
+            url = canonical_url(url)
+        except FetchError as error:
+            raise BadInput(str(error), loc=("query", "url")) from None
+        entry = await state.store.receipt_entry(job.id, url)
+    entries = [entry] if entry is not None and outcome in {None, entry.outcome} else []
+    return _receipt_reply(job, entries, total=len(entries), page=1, per_page=1, url=url)
+
+
+def _receipt_reply(
+    job: JobRecord,
+    url_outcomes: list[UrlOutcome],
+    *,
+    total: int,
+    page: int,
+    per_page: int,
+    url: str | None = None,
+) -> Response:
+    entries = [ReceiptEntry(url=s.url, outcome=s.outcome, detail=s.detail) for s in url_outcomes]
+    reply = ReceiptPage(
+        job_id=job.id,
+        status=job.state,
+        total_results=total,
+        page=page,
+        per_page=per_page,
+        url=url,
+        data=entries,
+    )
+    return JSONResponse(reply.model_dump(mode="json", exclude_none=True))
+
+
+@router.get(
+    paths.CRAWL_PAGE_FACTS,
+    summary="Read the facts of a crawl's pages for an audit (ours)",
+    response_model=PageFactsPage,
+    responses={**conditional(), **error_responses(404, 410)},
+    openapi_extra=CONDITION,
+)
+async def get_crawl_page_facts(
+    state: StateDep,
+    account_id: AccountId,
+    job_id: JobId,
+    *,
+    per_page: FactsPerPage = limits.PAGE_FACTS_DEFAULT,
+    cursor: Cursor = None,
+) -> Response:
+    """Read links, redirects and declarations of each URL that the crawl decided on.
+
+    The listing has failed pages and those without a row too. Links and canonical URLs are there
+    for every crawl, the other facts for those that were started with `audit`.
+    """
+    job = await job_of(state, account_id, job_id, "crawl")
+    check_not_expired(state, job)
+    start = _facts_cursor(cursor)
+    entries = await state.store.journal(job.id, start=start, count=per_page)
+    seeds = SitemapSeeds.from_snapshots(await state.store.pinned_files(job.id))
+    pages = None if seeds is None else seeds.pages
+    body = await asyncio.to_thread(_facts_body, job, entries, pages)
+    return Response(body, media_type="application/json")
+
+
+def _facts_body(
+    job: JobRecord, entries: Sequence[StoredEntry], pages: Sequence[str] | None
+) -> bytes:
+    seeds = None if pages is None else frozenset(map(canonical_key, pages))
+    reply: dict[str, Any] = {
+        "success": True,
+        "job_id": job.id,
+        "status": job.state.value,
+        "data": [page_facts(entry, seeds) for entry in entries],
+    }
+    # A page may be short, since damaged entries are left out, so the last one is empty.
+    if entries:
+        reply["cursor"] = str(entries[-1].ordinal + 1)
+    return orjson.dumps(reply)
+
+
+def _facts_cursor(text: str | None) -> int:
+    if text is None:
+        return 0
+    if not (text.isascii() and text.isdecimal()) or len(text) > len(str(2**31)):
+        raise BadInput("not a cursor of this listing", loc=("query", "cursor"))
+    return int(text)

@@ -20,16 +20,14 @@ from webdata_nb.service.creatives.source import SourceFetchers
 from webdata_nb.service.credits.weights import CREATIVES, Charge
 from webdata_nb.service.errors import NoSuchJob
 from webdata_nb.service.routes.app_state import AppState
-from webdata_nb.service.routes.charge import charged
-from webdata_nb.service.routes.parameters import (
+from webdata_nb.service.routes.credits import charged
+from webdata_nb.service.routes.routing import (
+    AccountId,
     AdvertiserLimit,
     AdvertiserQuery,
     Sha256,
-    TimeoutMs,
-)
-from webdata_nb.service.routes.routing import (
-    AccountId,
     StateDep,
+    TimeoutMs,
     error_responses,
     examples,
     strict_router,

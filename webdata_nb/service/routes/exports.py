@@ -17,12 +17,12 @@ from webdata_nb.service.exports.row_files import ExportRows, StoredRows
 from webdata_nb.service.exports.zip_export import export_file_name
 from webdata_nb.service.http.etags import etag_matches, etag_of
 from webdata_nb.service.routes.app_state import AppState
-from webdata_nb.service.routes.expiry import check_not_expired
-from webdata_nb.service.routes.parameters import ExportFormat, JobId
-from webdata_nb.service.routes.replies import job_of
+from webdata_nb.service.routes.replies import check_not_expired, job_of
 from webdata_nb.service.routes.routing import (
     CONDITION,
     AccountId,
+    ExportFormat,
+    JobId,
     StateDep,
     conditional,
     error_responses,

@@ -1,43 +1,176 @@
-"""Lists, cancels and retries jobs."""
+"""Starts, lists, cancels and retries jobs of either kind, and verifies extracted values."""
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import uuid
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
+import msgspec
 import orjson
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from webdata_nb.contract import limits, paths
-from webdata_nb.contract.replies import CancelReply, JobList, RetryReply
-from webdata_nb.contract.requests import NoParameters
-from webdata_nb.contract.states import may_retry
-from webdata_nb.page.errors import BadInput
-from webdata_nb.service.credits import tariff
-from webdata_nb.service.errors import InvalidJobState, JobFailure, UnreadableSecrets
-from webdata_nb.service.routes.app_state import AppState
-from webdata_nb.service.routes.job_start import caller_key_id, idempotency_key_of
-from webdata_nb.service.routes.parameters import (
-    Cursor,
-    IdempotencyKey,
-    JobId,
-    ListLimit,
-    list_cursor,
-    read_list_cursor,
+from webdata_nb.contract.paths import LEASE_HEADER
+from webdata_nb.contract.replies import CancelReply, JobList, PageVerdict, RetryReply, VerifyReply
+from webdata_nb.contract.requests import (
+    CrawlRequest,
+    Extract,
+    NoParameters,
+    PageToVerify,
+    ScrapeOptions,
+    SearchRequest,
+    VerifyRequest,
 )
+from webdata_nb.contract.states import may_retry
+from webdata_nb.page.content.page_source import check_selectors
+from webdata_nb.page.errors import BadInput, PageError, ScrapeError
+from webdata_nb.page.extract.evidence.messages import page_digest
+from webdata_nb.service.credits import tariff
+from webdata_nb.service.errors import InvalidJobState, JobFailure, NoSuchJob, UnreadableSecrets
+from webdata_nb.service.observability.logs import CALLER
+from webdata_nb.service.routes.app_state import AppState
+from webdata_nb.service.routes.replies import expiry_of
 from webdata_nb.service.routes.routing import (
     CONDITION,
     AccountId,
+    Cursor,
+    IdempotencyKeyHeader,
+    JobId,
+    ListLimit,
     StateDep,
     conditional,
     error_responses,
     examples,
+    list_cursor,
+    read_list_cursor,
     strict_router,
 )
-from webdata_nb.service.store.records import JobRecord, NewJob
+from webdata_nb.service.signing.request_signer import SIGNATURE_HEADERS
+from webdata_nb.service.store.records import (
+    IdempotencyKey,
+    JobRecord,
+    NewJob,
+    StoredSource,
+)
+from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.work import job_log
 from webdata_nb.service.work.stored_requests import crawl_request, search_request
+
+
+def account_of(request: Request) -> str:
+    """Return the account of the request's key."""
+    return str(request.state.account_id)
+
+
+def caller_key_id() -> str | None:
+    """Return the id of the request's key; None in a local service."""
+    caller = CALLER.get()
+    return None if caller is None else caller.key_id
+
+
+def check_url(policy: EgressPolicy, url: str, *loc: str | int) -> None:
+    """Raise `BadInput` for a URL of a body that the egress policy forbids."""
+    try:
+        policy.check_url(url)
+    except PageError as error:
+        raise BadInput(str(error), loc=("body", *loc)) from None
+
+
+async def check_rendering(
+    state: AppState, job_request: SearchRequest | ScrapeOptions, *loc: str
+) -> None:
+    """Raise `BadInput` for unknown devices, and for options that need a missing browser."""
+    mobile_device, wait_for = job_request.mobile_device, getattr(job_request, "wait_for", None)
+    if (field := _needs_browser(job_request)) is not None:
+        try:
+            await state.engines.egress.check_browser()
+        except ScrapeError as error:
+            raise BadInput(str(error), loc=(*loc, field)) from None
+    if isinstance(wait_for, str):
+        check_selectors((wait_for,), loc=(*loc, "wait_for"))
+    if mobile_device is not None:
+        try:
+            await state.engines.egress.check_device(mobile_device)
+        except BadInput as error:
+            raise BadInput(str(error), loc=(*loc, "mobile_device")) from None
+
+
+def _needs_browser(job_request: SearchRequest | ScrapeOptions) -> str | None:
+    """Return the option that loads every page in a browser; None if there is none."""
+    if not job_request.formats and isinstance(job_request, SearchRequest):
+        return None  # no page is visited
+    render = getattr(job_request, "render", None)
+    if "screenshot" in job_request.formats:
+        return "formats"
+    if render is False:
+        return None
+    fields = ("render", "wait_for", "mobile", "mobile_device")
+    needed = (
+        name for name in fields if getattr(job_request, name, None) not in (None, False, "auto")
+    )
+    return next(needed, None)
+
+
+def check_headers(state: AppState, headers: Mapping[str, str] | None, *loc: str) -> None:
+    """Raise `BadInput` for headers that a service which signs its requests sets itself."""
+    if state.engines.egress.signer is None:
+        return
+    taken = next((name for name in headers or {} if name.lower() in SIGNATURE_HEADERS), None)
+    if taken is not None:
+        raise BadInput(
+            f"the header {taken!r} cannot be set at a service that signs its requests",
+            loc=(*loc, "headers"),
+        )
+
+
+def check_extract(
+    state: AppState, request: Request, job_request: Extract | None, *loc: str
+) -> None:
+    """Raise `BadInput` for an extraction that this service or session cannot perform."""
+    session = state.sessions.context_of(request.headers.get(LEASE_HEADER))
+    state.engines.check_extract(job_request, session, loc)
+
+
+async def start(
+    state: AppState,
+    request: Request,
+    job_request: SearchRequest | CrawlRequest,
+    idempotency_key: str | None,
+) -> tuple[JobRecord, bool]:
+    """Store a job and wake the runner; a repeated idempotency key returns the first job.
+
+    Raises `StoreUnavailable` while running jobs wait for disk space.
+    """
+    if (pending_error := state.retry.pending_error) is not None:
+        raise pending_error
+    body = await request.json()  # without defaults, which may change before a retry
+    context = state.sessions.context_of(request.headers.get(LEASE_HEADER))
+    job = NewJob(
+        id=str(uuid.uuid4()),
+        account_id=account_of(request),
+        kind="crawl" if isinstance(job_request, CrawlRequest) else "search",
+        subject=job_request.subject if isinstance(job_request, CrawlRequest) else job_request.query,
+        request=body,
+        context=await state.webhooks.add_options(job_request, context),
+        max_charges=tariff.max_charges(job_request),
+        key_id=caller_key_id(),
+    )
+    key = None if idempotency_key is None else idempotency_key_of(idempotency_key, job.kind, body)
+    state.runner.wake()  # before `accept`, so that the claim shares its transaction
+    return await state.store.accept(job, key=key, now=state.store.now())
+
+
+def idempotency_key_of(key: str, operation: str, body: Mapping[str, Any] | str) -> IdempotencyKey:
+    """Return a key with the hash of its request: the body of a start, or a job's id."""
+    canonical = orjson.dumps([operation, body], option=orjson.OPT_SORT_KEYS)
+    return IdempotencyKey(key, hashlib.sha256(canonical).hexdigest())
+
 
 _NO_PARAMETERS: Final = NoParameters()
 
@@ -104,7 +237,7 @@ async def retry_job(
     account_id: AccountId,
     job_id: JobId,
     _body: Annotated[NoParameters, examples("retryJob")] = _NO_PARAMETERS,
-    idempotency_key: IdempotencyKey = None,
+    idempotency_key: IdempotencyKeyHeader = None,
 ) -> Response:
     """Start a new job with the configuration of one that failed or was cancelled.
 
@@ -166,3 +299,88 @@ def _summary(job: JobRecord) -> dict[str, Any]:
 
 def _time(at: float | None) -> datetime | None:
     return None if at is None else datetime.fromtimestamp(at, UTC)
+
+
+@router.post(
+    paths.VERIFY,
+    summary="Compare extracted values with the stored pages (ours)",
+    response_model=VerifyReply,
+)
+async def verify_values(
+    state: StateDep,
+    account_id: AccountId,
+    verify_request: Annotated[VerifyRequest, examples("verifyValues")],
+) -> Response:
+    """Say of each value whether the page from which it was extracted contains it.
+
+    The service keeps the source of pages from which values are extracted, as long as the rows. It
+    is read again, and each value gets its place, a quote and a verdict. Nothing is fetched, and
+    nothing is charged.
+    """
+    pages = await _compare_all(state, account_id, verify_request.pages)
+    return JSONResponse({"success": True, "pages": pages})
+
+
+async def _compare_all(
+    state: AppState, account_id: str, pages: Sequence[PageToVerify]
+) -> list[dict[str, object]]:
+    urls: dict[str, list[str]] = defaultdict(list)
+    for page in pages:
+        urls[page.job_id].append(page.url)
+    sources: dict[tuple[str, str], StoredSource] = {}
+    reasons: dict[str, str] = {}
+    for job_id, of_job in urls.items():
+        found, reasons[job_id] = await _sources(state, account_id, job_id, of_job)
+        keys = ((job_id, url) for url in of_job)
+        sources.update(zip(keys, found, strict=True))
+    compared = (
+        _compare(state, page, sources[page.job_id, page.url], reasons[page.job_id])
+        for page in pages
+    )
+    return list(await asyncio.gather(*compared))
+
+
+async def _sources(
+    state: AppState, account_id: str, job_id: str, urls: Sequence[str]
+) -> tuple[Sequence[StoredSource], str]:
+    """Return the sources of pages of a job, and why one that is missing is."""
+    no_sources = [StoredSource()] * len(urls)
+    try:
+        job = await state.store.job(account_id, job_id)
+    except NoSuchJob:
+        return no_sources, "the service has no such job, or not any more"
+    if expiry_of(state, job) is not None:
+        return no_sources, "the rows of the job are past their retention"
+    reason = "the job has no row with this URL, or extracted nothing from it"
+    return await state.store.page_sources(account_id, job_id, urls), reason
+
+
+async def _compare(
+    state: AppState, page: PageToVerify, source: StoredSource, reason: str
+) -> dict[str, object]:
+    if source.text is None:
+        outcome: PageVerdict = "failed" if source.damage else "gone"
+        return _verdict(page, outcome, detail=source.damage or reason)
+    digest = page_digest(source.text)
+    if page.digest not in {None, digest}:
+        detail = "the stored page is not the one of the digest"
+        return _verdict(page, "changed", digest=digest, detail=detail)
+    try:
+        evidence = await state.engines.find_evidence(source.text, page.url, page.extract)
+    except PageError as error:
+        return _verdict(page, "failed", digest=digest, detail=str(error))
+    return _verdict(page, "compared", digest=digest) | {"values": msgspec.to_builtins(evidence)}
+
+
+def _verdict(
+    page: PageToVerify, outcome: PageVerdict, *, digest: str | None = None, detail: str = ""
+) -> dict[str, object]:
+    values: list[object] = []
+    return {
+        "job_id": page.job_id,
+        "url": page.url,
+        "outcome": outcome,
+        "digest": digest,
+        "detail": detail,
+        "values": values,
+    }

@@ -1,8 +1,13 @@
-"""Builds status replies from a job's envelope and its stored rows, without decoding the rows."""
+"""Builds status replies from a job's envelope and its stored rows, without decoding the rows.
+
+Rows that are past their retention are left out, whether they are deleted yet or not.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import orjson
@@ -10,14 +15,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from webdata_nb.contract import paths
 from webdata_nb.contract.states import JobKind
-from webdata_nb.service.errors import NoSuchJob
+from webdata_nb.service.errors import NoSuchJob, ResultsExpired
 from webdata_nb.service.http.etags import etag_of
-from webdata_nb.service.routes.app_state import AppState
-from webdata_nb.service.routes.expiry import expiry_of
-from webdata_nb.service.routes.response_cache import ResponseKey, without_secrets
+from webdata_nb.service.routes.app_state import AppState, ResponseKey, without_secrets
 from webdata_nb.service.routes.routing import StrictRoute
 from webdata_nb.service.store.records import JobRecord, JobSnapshot, RowRange
+from webdata_nb.service.work.retention import expired_at, retention_hours
 
 # Large enough for few writes, small enough for the processor's cache.
 _PART_BYTES: Final = 96 * 1024
@@ -105,7 +110,7 @@ async def cached_response(state: AppState, key: ResponseKey) -> Response | None:
 
 
 class StatusRoute(StrictRoute):
-    """A route that answers repeated status requests from the response cache.
+    """A route; that of a status answers repeated requests from the response cache.
 
     Parsing the same parameters again in FastAPI would take twice the time of the rest.
     """
@@ -113,7 +118,7 @@ class StatusRoute(StrictRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return a handler that first looks in the cache."""
         handle = super().get_route_handler()
-        if "GET" not in (self.methods or ()):
+        if self.path not in {paths.CRAWL_JOB, paths.SEARCH_JOB}:
             return handle
 
         async def from_cache(request: Request) -> Response:
@@ -181,3 +186,37 @@ def seconds_taken(job: JobRecord, now: float) -> float | None:
     """Return the processing time of the job so far."""
     elapsed = job.elapsed(now)
     return None if elapsed is None else round(elapsed, 6)
+
+
+@dataclass(frozen=True, slots=True)
+class ResultExpiry:
+    """When the rows of a job expired, and their retention."""
+
+    hours: float
+    at: datetime
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of a status reply (contract, 2.2)."""
+        hours = int(self.hours) if float(self.hours).is_integer() else self.hours
+        return {
+            "result_expired": True,
+            "retention_hours": hours,
+            "expired_at": self.at.isoformat().replace("+00:00", "Z"),
+        }
+
+
+def expiry_of(state: AppState, job: JobRecord) -> ResultExpiry | None:
+    """Return the expiry of a job's rows by the clock, deleted or not; None before it."""
+    at = expired_at(state.retention, job, state.clock())
+    if at is None:
+        return None
+    return ResultExpiry(retention_hours(state.retention, job), datetime.fromtimestamp(at, UTC))
+
+
+def check_not_expired(state: AppState, job: JobRecord) -> None:
+    """Raise `ResultsExpired` if the rows are past their retention."""
+    if (expiry := expiry_of(state, job)) is not None:
+        until = f"{expiry.at:%Y-%m-%d %H:%M} UTC"
+        raise ResultsExpired(
+            f"the results were kept for {expiry.hours:g} hours, until {until}; start a new job"
+        )

@@ -9,7 +9,8 @@ A module of routes creates a `router`, and each of its functions is one operatio
         ...
 
 The function's name becomes the operation id (`listJobs`), and its docstring the description.
-Parameters that it does not declare (see `parameters.py`) are a 422. It returns a `Response`;
+Parameters that it does not declare are a 422; numbers are parsed here, because pydantic accepts
+" 1", "+1" and "1.0". It returns a `Response`;
 `response_model` is only used in the document, and `responses=error_responses(404)` adds statuses
 to those of `ALWAYS`. A body is a parameter of its model, annotated with `examples`.
 `application.ROUTERS` lists the routers.
@@ -17,19 +18,25 @@ to those of `ALWAYS`. A body is a parameter of its model, annotated with `exampl
 
 from __future__ import annotations
 
+import base64
+import binascii
+import json
+import re
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal, Protocol
 
-from fastapi import APIRouter, Body, Depends
+import orjson
+from fastapi import APIRouter, Body, Depends, Header, Path, Query
 from fastapi.dependencies.models import Dependant
 from fastapi.openapi.models import Example
 from fastapi.routing import APIRoute
+from pydantic import BeforeValidator, WithJsonSchema
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match
 from starlette.types import Receive, Scope, Send
 
-from webdata_nb.contract import limits
+from webdata_nb.contract import limits, outcomes, paths
 from webdata_nb.contract.examples import EXAMPLES
 from webdata_nb.contract.replies import (
     LimitReached,
@@ -38,12 +45,269 @@ from webdata_nb.contract.replies import (
     SourceFailure,
     ValidationErrorReply,
 )
+from webdata_nb.page.errors import ApplicationError, BadInput
+from webdata_nb.service.errors import NoSuchDelivery, NoSuchJob
 from webdata_nb.service.routes.app_state import AppState
-from webdata_nb.service.routes.error_responses import (
-    UnprocessableRequest,
-    field_problem,
-    json_object,
-)
+
+MAX_DEPTH: Final = limits.BODY_DEPTH
+MAX_VALUES: Final = limits.BODY_VALUES
+_TOKENS: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{},]', re.DOTALL)
+
+
+class InvalidJson(ValueError):
+    """The body is not valid or not unambiguous JSON; the message does not quote it."""
+
+
+def parse_strict_json(raw: bytes) -> Any:
+    """Parse a JSON body.
+
+    Raises
+    ------
+    InvalidJson
+        Invalid JSON, NaN or Infinity, nesting deeper than `MAX_DEPTH`, more than `MAX_VALUES`
+        entries and fields in all, or a duplicate name, which parsers resolve differently.
+    """
+    try:
+        value = orjson.loads(raw)  # noqa: TID251 - strict on purpose
+    except orjson.JSONDecodeError as error:
+        raise InvalidJson(f"not valid JSON: {error.msg}") from None
+    # After the parser: on invalid JSON the search for strings could take quadratic time.
+    _check_shape(raw)
+    json.loads(  # noqa: TID251 - strict on purpose
+        raw, object_pairs_hook=_refuse_duplicates, parse_int=_skip_number, parse_float=_skip_number
+    )
+    return value
+
+
+def _skip_number(_digits: str) -> int:
+    """Replace a number, because Python parses very long ones slowly."""
+    return 0
+
+
+def _check_shape(raw: bytes) -> None:
+    """Limit the nesting and the number of values."""
+    depth = values = 0
+    for token in _TOKENS.finditer(raw):
+        mark = token[0]
+        if mark in b"[{,":
+            values += 1
+            if values > MAX_VALUES:
+                raise InvalidJson(f"more than {MAX_VALUES} list entries and fields in all")
+        if mark == b",":
+            continue
+        if mark in b"[{":
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise InvalidJson(f"nested deeper than {MAX_DEPTH} levels")
+        elif mark in b"]}":
+            depth -= 1
+
+
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> None:
+    if len({name for name, _ in pairs}) != len(pairs):
+        raise InvalidJson("an object has the same name twice")
+
+
+PAGES: Final = (1, 10**9)
+_KEY: Final = re.compile(limits.IDEMPOTENCY_KEY_FORM)
+_FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
+_FORMATS: Final = ("json", "csv", "zip")
+# A NUL, which PostgreSQL does not store, and halves of surrogate pairs, which UTF-8 does not have.
+_UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
+
+
+def number(bounds: tuple[int, int]) -> tuple[BeforeValidator, WithJsonSchema]:
+    """Return the validator and the schema of a whole number in digits within `bounds`."""
+    low, high = bounds
+
+    def check(text: Any) -> int:
+        digits = isinstance(text, str) and text.isascii() and text.isdecimal()
+        if not digits or not low <= int(text[:12]) <= high:
+            raise ValueError(f"must be a whole number from {low} to {high}")
+        return int(text)
+
+    return BeforeValidator(check), WithJsonSchema(
+        {"type": "integer", "minimum": low, "maximum": high}
+    )
+
+
+def one_of(*allowed: str) -> BeforeValidator:
+    """Return the validator of a choice."""
+
+    def check(text: Any) -> Any:
+        if text not in allowed:
+            raise ValueError(f"must be one of {', '.join(allowed)}")
+        return text
+
+    return BeforeValidator(check)
+
+
+def _flag(text: Any) -> bool:
+    if not isinstance(text, str) or text.lower() not in _FLAGS:
+        raise ValueError("must be true or false")
+    return _FLAGS[text.lower()]
+
+
+def _key(text: str) -> str:
+    if len(text) > limits.IDEMPOTENCY_KEY_LENGTH or not _KEY.fullmatch(text):
+        raise ValueError(f"must be 1 to {limits.IDEMPOTENCY_KEY_LENGTH} printable ASCII characters")
+    return text
+
+
+def _storable(text: str) -> str:
+    """Refuse what no store takes, and what it would fail to look for."""
+    if _UNSTORABLE.search(text):
+        raise ValueError("must not contain NUL characters or lone surrogates")
+    return text
+
+
+def _id_or(error: type[ApplicationError], message: str) -> BeforeValidator:
+    """Return the validator of an id in a path; one that nothing can have is as unknown as any."""
+
+    def check(text: str) -> str:
+        if _UNSTORABLE.search(text):
+            raise error(message)
+        return text
+
+    return BeforeValidator(check)
+
+
+class Listed(Protocol):
+    """An entry of a listing, newest first."""
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+
+    @property
+    def created_at(self) -> float:
+        """When it was created, in seconds since the epoch."""
+
+
+def list_cursor(last: Listed) -> str:
+    """Return the cursor of the page after an entry."""
+    return base64.urlsafe_b64encode(orjson.dumps([last.created_at, last.id])).decode()
+
+
+def read_list_cursor(text: str | None) -> tuple[float, str] | None:
+    """Return the time and the id in the cursor of a listing; raises `BadInput`."""
+    if text is None:
+        return None
+    try:
+        at, entry_id = orjson.loads(base64.urlsafe_b64decode(text))  # noqa: TID251 - ours, else refused
+        return float(at), _storable(str(entry_id))
+    except (ValueError, TypeError, binascii.Error):
+        raise BadInput("not a cursor of this listing", loc=("query", "cursor")) from None
+
+
+def _outcome(text: str) -> str:
+    text = _storable(text)
+    if text not in outcomes.MEANINGS and not text.startswith(outcomes.FAILED):
+        allowed = ", ".join([*outcomes.MEANINGS, f"{outcomes.FAILED}<kind>"])
+        raise ValueError(f"must be one of {allowed}")
+    return text
+
+
+def _advertiser(text: str) -> str:
+    name = text.strip()
+    if not name or len(name) > limits.ADVERTISER_QUERY_LENGTH or not name.isprintable():
+        max_length = limits.ADVERTISER_QUERY_LENGTH
+        raise ValueError(f"must be a name or a domain of 1 to {max_length} characters")
+    return name
+
+
+def text_parameter(
+    check: Callable[[str], Any], **schema: Any
+) -> tuple[BeforeValidator, WithJsonSchema]:
+    """Return the validator and the schema of a text."""
+    return BeforeValidator(check), WithJsonSchema({"type": "string", **schema})
+
+
+_STORABLE: Final = text_parameter(_storable)
+
+JobId = Annotated[
+    str,
+    _id_or(NoSuchJob, "no such job"),
+    Path(
+        description="Id of the job, from the reply to its start.",
+        json_schema_extra={"format": "uuid"},
+    ),
+]
+DeliveryId = Annotated[
+    str,
+    _id_or(NoSuchDelivery, "no such delivery"),
+    Path(
+        description="Id of the delivery, from the list of deliveries.",
+        json_schema_extra={"format": "uuid"},
+    ),
+]
+Sha256 = Annotated[
+    str,
+    Path(
+        description="SHA-256 of the file's bytes, in hexadecimal, as the creative has it.",
+        json_schema_extra={"pattern": "^[0-9a-f]{64}$"},
+    ),
+]
+IncludeData = Annotated[
+    bool,
+    BeforeValidator(_flag),
+    Query(description="Whether the reply contains the rows; if false, `data` is empty."),
+]
+Wait = Annotated[
+    int,
+    *number((0, limits.STATUS_WAIT_S)),
+    Query(description="Seconds to wait for the job's end before the reply (ours)."),
+]
+PageNumber = Annotated[int, *number(PAGES), Query(description="Page of the rows, from 1.")]
+PerPage = Annotated[int, *number(limits.PER_PAGE), Query(description="Rows per page.")]
+EntriesPerPage = Annotated[
+    int, *number(limits.RECEIPT_PER_PAGE), Query(description="Entries per page.")
+]
+FactsPerPage = Annotated[int, *number(limits.PAGE_FACTS), Query(description="Entries per page.")]
+ListLimit = Annotated[
+    int, *number(limits.JOBS_LISTED), Query(description="Entries per page, newest first.")
+]
+Cursor = Annotated[str | None, *_STORABLE, Query(description="The `cursor` of the previous page.")]
+ExportFormat = Annotated[
+    Literal["json", "csv", "zip"],
+    one_of(*_FORMATS),
+    Query(description="File format."),
+]
+Outcome = Annotated[
+    str | None,
+    *text_parameter(_outcome),
+    Query(description="Only entries with this outcome, such as `fetched` or `failed:http_404`."),
+]
+EntryUrl = Annotated[str | None, *_STORABLE, Query(description="Only the entry of this URL.")]
+JobFilter = Annotated[str | None, *_STORABLE, Query(description="Only deliveries of this job.")]
+AdvertiserQuery = Annotated[
+    str,
+    *text_parameter(_advertiser, minLength=1, maxLength=limits.ADVERTISER_QUERY_LENGTH),
+    Query(description="A part of an advertiser's name, or its domain."),
+]
+AdvertiserLimit = Annotated[
+    int, *number(limits.ADVERTISERS), Query(description="Most advertisers, best match first.")
+]
+TimeoutMs = Annotated[
+    int,
+    *number(limits.TIMEOUT_MS),
+    Query(description="Timeout of the source, in milliseconds."),
+]
+IdempotencyKeyHeader = Annotated[
+    str | None,
+    *text_parameter(
+        _key,
+        minLength=1,
+        maxLength=limits.IDEMPOTENCY_KEY_LENGTH,
+        pattern=f"^{limits.IDEMPOTENCY_KEY_FORM}$",
+    ),
+    Header(
+        alias=paths.IDEMPOTENCY_KEY,
+        description="For 24 hours, a request with the same key and body returns the first job; "
+        "with another body it is a 409.",
+    ),
+]
+
 
 JSON: Final = "application/json"
 REF: Final = "#/components/schemas/{model}"
@@ -160,6 +424,19 @@ def examples(operation: str) -> Any:
     return Body(openapi_examples=by_name)
 
 
+class UnprocessableRequest(Exception):
+    """A request that fails validation; `fields` are the entries of the 422."""
+
+    def __init__(self, fields: list[dict[str, Any]]) -> None:
+        super().__init__("invalid request")
+        self.fields = fields
+
+
+def field_problem(loc: tuple[str | int, ...], message: str, kind: str) -> dict[str, Any]:
+    """Return one entry of a 422; the message must not contain the value."""
+    return {"loc": list(loc), "msg": message, "type": kind}
+
+
 class OpenRoute(APIRoute):
     """A route that answers HEAD like GET; FastAPI's routes answer 405."""
 
@@ -216,6 +493,17 @@ class _JsonRequest(Request):
             raw = await self.body()
             self._json = json_object(raw) if raw.strip() else {}
         return self._json
+
+
+def json_object(raw: bytes) -> dict[str, Any]:
+    """Parse a JSON object; raises `UnprocessableRequest`."""
+    try:
+        body = parse_strict_json(raw)
+    except InvalidJson as error:
+        raise UnprocessableRequest([field_problem(("body",), str(error), "json_invalid")]) from None
+    if not isinstance(body, dict):
+        raise UnprocessableRequest([field_problem(("body",), "must be a JSON object", "dict_type")])
+    return body
 
 
 def _query_names(dependant: Dependant) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Starts searches and reads their status: POST /v1/search, GET /v1/search/{job_id}."""
+"""Starts searches, reads their status, and lists the providers of each engine."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from webdata_nb.contract import limits, paths
-from webdata_nb.contract.replies import SearchStart, SearchStatus
+from webdata_nb.contract.paths import LEASE_HEADER
+from webdata_nb.contract.replies import EngineList, SearchStart, SearchStatus
 from webdata_nb.contract.requests import SearchRequest
-from webdata_nb.service.routes.app_state import AppState
-from webdata_nb.service.routes.job_start import check_extract, check_headers, check_rendering, start
-from webdata_nb.service.routes.parameters import IdempotencyKey, IncludeData, JobId, Wait
+from webdata_nb.page.errors import BadInput
+from webdata_nb.service.errors import JobFailure
+from webdata_nb.service.routes.app_state import AppState, ResponseKey
+from webdata_nb.service.routes.jobs import check_extract, check_headers, check_rendering, start
 from webdata_nb.service.routes.replies import (
     StatusRoute,
     job_of,
@@ -22,11 +24,14 @@ from webdata_nb.service.routes.replies import (
     status_of,
     with_rows,
 )
-from webdata_nb.service.routes.response_cache import ResponseKey
 from webdata_nb.service.routes.routing import (
     CONDITION,
     AccountId,
+    IdempotencyKeyHeader,
+    IncludeData,
+    JobId,
     StateDep,
+    Wait,
     conditional,
     error_responses,
     examples,
@@ -62,7 +67,7 @@ async def start_search(
     state: StateDep,
     search_request: Annotated[SearchRequest, examples("startSearch")],
     *,
-    idempotency_key: IdempotencyKey = None,
+    idempotency_key: IdempotencyKeyHeader = None,
     wait: Wait = 0,
     include_data: IncludeData = True,
 ) -> Response:
@@ -183,3 +188,16 @@ def _envelope(job: JobRecord, now: float) -> dict[str, object]:
         **job.credit_fields,
         "error": job.error,
     }
+
+
+@router.get(
+    paths.ENGINES, summary="List the providers of each engine (ours)", response_model=EngineList
+)
+async def list_engines(request: Request, state: StateDep) -> Response:
+    """List the providers of each engine in the order of requests."""
+    session = state.sessions.context_of(request.headers.get(LEASE_HEADER))
+    try:
+        entries = state.engines.list_providers(session)
+    except JobFailure as error:
+        raise BadInput(str(error), loc=("settings", "engines")) from None
+    return JSONResponse(EngineList(engines=entries).model_dump(mode="json"))

@@ -1,4 +1,8 @@
-"""Answers health and readiness checks: GET /healthz, GET /readyz."""
+"""Answers requests that need no key: health checks, the OpenAPI document, and public files.
+
+The files are those of Swagger UI at `/docs`, and the directory of the keys with which sites verify
+the service's requests, as in draft-ietf-webbotauth-httpsig-protocol.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +15,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+import orjson
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import FileResponse, JSONResponse, Response
 
 from webdata_nb.contract import paths
+from webdata_nb.contract.paths import DOCS, DOCS_FILES, SIGNATURE_DIRECTORY
 from webdata_nb.contract.replies import Health
 from webdata_nb.contract.replies.service import DaskHealth
 from webdata_nb.service.errors import DiskFull, StoreUnavailable
-from webdata_nb.service.routes.routing import NO_AUTHENTICATION, open_router
+from webdata_nb.service.routes.routing import JSON, NO_AUTHENTICATION, StateDep, open_router
+from webdata_nb.service.signing.message_signature import directory_body, directory_headers
 from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.store.sql.store import Store
 
@@ -127,3 +135,57 @@ async def get_readiness(request: Request) -> Response:
     if reason is None:
         return JSONResponse({"status": "ok"} | details)
     return JSONResponse({"status": "unavailable", "reason": reason} | details, 503)
+
+
+_FILES: Final = Path(__file__).with_name("swagger_ui")
+_TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".png": "image/png"}
+# The page loads nothing from other origins; Swagger UI uses inline styles.
+_HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data:; object-src 'none'; base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+
+
+@router.get(DOCS, include_in_schema=False)
+async def show_docs() -> Response:
+    """Show the OpenAPI document. The page needs no key; trying an operation does."""
+    return FileResponse(_FILES / "index.html", media_type="text/html", headers=_HEADERS)
+
+
+@router.get(DOCS + "/{name}", include_in_schema=False)
+async def get_docs_file(name: str) -> Response:
+    """Return a file of the page."""
+    if name not in DOCS_FILES:
+        raise HTTPException(404)
+    return FileResponse(_FILES / name, media_type=_TYPES[Path(name).suffix], headers=_HEADERS)
+
+
+@router.get(paths.OPENAPI, summary="Read the OpenAPI document", openapi_extra=NO_AUTHENTICATION)
+async def get_document(request: Request) -> Response:
+    """Read this document. It needs no key."""
+    app = request.app
+    if not hasattr(app.state, "document"):
+        app.state.document = orjson.dumps(app.openapi())
+    return Response(app.state.document, media_type=JSON)
+
+
+MEDIA_TYPE: Final = "application/http-message-signatures-directory+json"
+# Shorter than the time for which a new key is published before it signs.
+_CACHE: Final = "public, max-age=3600"
+
+
+@router.get(SIGNATURE_DIRECTORY, include_in_schema=False)
+async def get_signature_directory(state: StateDep) -> Response:
+    """Return the public keys of a service that signs its requests. It needs no key."""
+    signer = state.engines.egress.signer
+    if signer is None:
+        raise HTTPException(404, "this service does not sign its requests")
+    keys, now = signer.key_set, time.time()
+    body = directory_body(keys, now)
+    headers = directory_headers(keys, body, now) | {
+        "Cache-Control": _CACHE,
+        "X-Content-Type-Options": "nosniff",
+    }
+    return Response(body, media_type=MEDIA_TYPE, headers=headers)
