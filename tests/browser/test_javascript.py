@@ -9,7 +9,7 @@ import pytest
 from tests.cpu_deadline import cpu_deadline
 from tests.site.document import document, prose
 from webdata_nb.demo.server import SampleSite
-from webdata_nb.service.pages.render_options import is_empty_without_javascript
+from webdata_nb.page.content.quality import is_empty_without_javascript
 
 pytestmark = pytest.mark.slow
 

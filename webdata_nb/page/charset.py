@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import codecs
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import turbohtml
 from turbohtml.detect import detect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-CharsetSource = Literal["bom", "http", "meta", "detected", "default"]
 
 _PRESCAN_BYTES: Final = 1024
 _LATE_META_BYTES: Final = 64 * 1024
@@ -36,54 +33,22 @@ _SAFE_CUTS: Final = (b"\n", b" ", b"<")
 _MAX_CHARACTER_BYTES: Final = 4
 _MULTIBYTE: Final = frozenset(("Big5", "EUC-JP", "EUC-KR", "GBK", "gb18030", "Shift_JIS"))
 
-_COMMENT: Final = b"<!--"
-_META: Final = re.compile(rb"(?i)<meta(?=[\t\n\f\r /])")
-_TAG: Final = re.compile(rb"</?[A-Za-z][^\t\n\f\r >]*")
-_BOGUS: Final = re.compile(rb"<[!/?][^>]*>?")
-_ATTRIBUTE: Final = re.compile(
-    rb"""
-    [\t\n\f\r\x20/]*
-    (?: (?P<end>>)
-      | (?P<name>=?[^\t\n\f\r\x20/=>]+|=)
-        (?: [\t\n\f\r\x20]* = [\t\n\f\r\x20]*
-            (?: "(?P<double>[^"]*)"
-              | '(?P<single>[^']*)'
-              | (?P<open>["'])
-              | (?P<bare>[^\t\n\f\r\x20>]*)
-            )
-        )?
-    )
-    """,
-    re.VERBOSE,
-)
-_CONTENT_CHARSET: Final = re.compile(
-    rb"""(?ix) charset [\t\n\f\r\x20]* = [\t\n\f\r\x20]*
-    (?: "([^"]*)" | '([^']*)' | ([^\t\n\f\r\x20;"'][^\t\n\f\r\x20;]*) )"""
-)
 _XML_ENCODING: Final = re.compile(
     rb"""<\?xml[^>]*?encoding[\x00-\x20]*=[\x00-\x20]*(?:"([^"'>]*)"|'([^"'>]*)')"""
 )
 _UTF16_XML: Final = ((b"<\0?\0x\0", "UTF-16LE"), (b"\0<\0?\0x", "UTF-16BE"))
+# A declaration that is readable as ASCII is not in UTF-16 (HTML standard, prescan).
+_MEANT: Final[dict[str | None, str]] = {
+    **dict.fromkeys(("UTF-16LE", "UTF-16BE"), "UTF-8"),
+    "x-user-defined": "windows-1252",
+}
+# Bytes as ASCII, and one more that no encoding explains: of these only a declaration is certain.
+_TO_ASCII: Final = bytes(range(128)) + b"?" * 128
+_UNCERTAIN: Final = b"\x80"
 
 
-@dataclass(frozen=True, slots=True)
-class Charset:
-    """An encoding, and how it was determined.
-
-    Attributes
-    ----------
-    name : str
-        Its WHATWG name: ``UTF-8``, ``windows-1252``, ``Shift_JIS``.
-    source : {"bom", "http", "meta", "detected", "default"}
-        ``meta`` includes XML declarations.
-    """
-
-    name: str
-    source: CharsetSource
-
-
-def sniff_charset(body: bytes, content_type: str | None = None) -> Charset:
-    """Detect the encoding of a body.
+def sniff_charset(body: bytes, content_type: str | None = None) -> str:
+    """Return the WHATWG name of the encoding of a body: ``UTF-8``, ``windows-1252``, ``Shift_JIS``.
 
     Parameters
     ----------
@@ -92,57 +57,49 @@ def sniff_charset(body: bytes, content_type: str | None = None) -> Charset:
     content_type : str, optional
         The Content-Type header. Declarations inside the body count only for HTML and XML.
 
-    Returns
-    -------
-    Charset
-        A body without any sign has windows-1252, as in browsers.
-
     Notes
     -----
     The order is that of the HTML standard ("encoding sniffing algorithm"), except that bytes which
     are valid UTF-8 and not only ASCII are UTF-8 whatever the document declares: text in another
     encoding is hardly ever valid UTF-8, and templates with a wrong declaration are common. A
     declaration beyond the first 1,024 bytes counts if a parser would obey it. Without one,
-    character frequencies decide.
+    character frequencies decide. A body without any sign is windows-1252, as in browsers.
 
     Examples
     --------
     >>> sniff_charset(b"<meta charset=latin1>")
-    Charset(name='windows-1252', source='meta')
+    'windows-1252'
     >>> sniff_charset("é".encode(), "text/html; charset=utf8")
-    Charset(name='UTF-8', source='http')
+    'UTF-8'
     """
     for mark, name in _BYTE_ORDER_MARKS:
         if body.startswith(mark):
-            return Charset(name, "bom")
+            return name
     if (by_http := _charset_from_http(content_type)) is not None:
-        return Charset(by_http, "http")
+        return by_http
     if _NON_ASCII.search(body) is not None and _is_utf8(body):
-        return Charset("UTF-8", "detected")
+        return "UTF-8"
+    by_markup = None
     if content_type is None or _MARKUP.search(content_type):
-        by_markup = _charset_from_declaration(body[:_PRESCAN_BYTES]) or _charset_from_late_meta(
-            body
-        )
-        if by_markup is not None:
-            return Charset(by_markup, "meta")
-    return _charset_from_content(body)
+        by_markup = _declared_charset(body) or _charset_from_late_meta(body)
+    return by_markup or _charset_from_content(body)
 
 
-def decode_text(body: bytes, charset: Charset) -> str:
+def decode_text(body: bytes, charset: str) -> str:
     """Decode a body, without its byte order mark; malformed bytes become U+FFFD.
 
     Examples
     --------
-    >>> decode_text(bytes([0x80, 0x35]), Charset("windows-1252", "default"))
+    >>> decode_text(bytes([0x80, 0x35]), "windows-1252")
     '€5'
     """
     for mark, name in _BYTE_ORDER_MARKS:
-        if name == charset.name and body.startswith(mark):
+        if name == charset and body.startswith(mark):
             body = body[len(mark) :]
-    if charset.name == "UTF-8":
+    if charset == "UTF-8":
         return body.decode("utf-8", "replace")
     # Python's codecs of the same names differ from the standard. turbohtml registers the latter.
-    return body.decode(f"whatwg-{charset.name.lower()}")
+    return body.decode(f"whatwg-{charset.lower()}")
 
 
 @lru_cache(maxsize=1024)
@@ -167,20 +124,26 @@ def _charset_from_http(content_type: str | None) -> str | None:
     return encoding_for_label(match[1] if match[1] is not None else match[2]) if match else None
 
 
-def _charset_from_declaration(head: bytes) -> str | None:
-    if (utf16 := _utf16_from_xml(head)) is not None:
-        return utf16
-    name = next(filter(None, map(encoding_for_label, _declared_labels(head))), None)
-    # A declaration that is readable as ASCII is not in UTF-16 (HTML standard, prescan).
-    if name in {"UTF-16LE", "UTF-16BE"}:
-        return "UTF-8"
-    return "windows-1252" if name == "x-user-defined" else name
+def _declared_charset(body: bytes) -> str | None:
+    """Return what the start of a body declares: by the parser's own prescan, or as XML does."""
+    head = body[:_PRESCAN_BYTES]
+    for start, name in _UTF16_XML:  # without a byte order mark
+        if head.startswith(start):
+            return name
+    declared = detect(head.translate(_TO_ASCII) + _UNCERTAIN)
+    if declared.confidence == 1:
+        return declared.encoding
+    if (xml := _XML_ENCODING.match(head)) is None:
+        return None
+    label = (xml[1] or xml[2] or b"").decode("latin-1")
+    found = encoding_for_label(label)
+    return _MEANT.get(found, found)
 
 
 def _charset_from_late_meta(body: bytes) -> str | None:
     for start in islice(_late_meta_positions(body), _MAX_LATE_METAS):
         end = start + _PRESCAN_BYTES
-        name = _charset_from_declaration(body[start:end])
+        name = _declared_charset(body[start:end])
         # The parser decides whether it is inside a comment or a script, where it does not count.
         if name is not None and turbohtml.parse(body[:end]).encoding == name:
             return name
@@ -195,24 +158,16 @@ def _late_meta_positions(body: bytes) -> Iterator[int]:
         position = late_head.find(b"<meta", position + 1)
 
 
-def _charset_from_content(body: bytes) -> Charset:
+def _charset_from_content(body: bytes) -> str:
     first = _NON_ASCII.search(body)
     if first is None:
-        return _charset_from_escapes(body)
+        # ISO-2022-JP uses only ASCII bytes.
+        sample = body[:_SAMPLE_BYTES]
+        is_japanese = b"\x1b" in sample and detect(sample).encoding == "ISO-2022-JP"
+        return "ISO-2022-JP" if is_japanese else "windows-1252"
     matches = [detect(sample) for sample in _samples(body, first.start())]
     match = next((match for match in matches if match.encoding in _MULTIBYTE), matches[0])
-    if match.encoding is None or match.confidence == 0:
-        return Charset("windows-1252", "default")
-    return Charset(match.encoding, "detected")
-
-
-def _charset_from_escapes(body: bytes) -> Charset:
-    """Distinguish ISO-2022-JP, which uses only ASCII bytes, from plain ASCII."""
-    if b"\x1b" in body[:_SAMPLE_BYTES]:
-        name = detect(body[:_SAMPLE_BYTES]).encoding
-        if name == "ISO-2022-JP":
-            return Charset(name, "detected")
-    return Charset("windows-1252", "default")
+    return match.encoding if match.encoding and match.confidence > 0 else "windows-1252"
 
 
 def _is_utf8(body: bytes) -> bool:
@@ -237,59 +192,3 @@ def _samples(body: bytes, first_high: int) -> list[bytes]:
     if cut_position > 0:
         return [body[start:cut_position]]
     return [body[start : end - cut] for cut in range(_MAX_CHARACTER_BYTES)]
-
-
-def _utf16_from_xml(head: bytes) -> str | None:
-    """Detect UTF-16 without a byte order mark by its XML declaration."""
-    return next((name for start, name in _UTF16_XML if head.startswith(start)), None)
-
-
-def _declared_labels(head: bytes) -> Iterator[str]:
-    """Yield the labels of `<meta>` elements in their order, then that of an XML declaration.
-
-    This is the prescan of the HTML standard. A tag that is cut off at the end is ignored.
-    """
-    yield from _meta_labels(head)
-    if (xml := _XML_ENCODING.match(head)) is not None:
-        yield (xml[1] or xml[2] or b"").decode("latin-1")
-
-
-def _meta_labels(head: bytes) -> Iterator[str]:
-    position = head.find(b"<")
-    while 0 <= position < len(head):
-        if head.startswith(_COMMENT, position):
-            close = head.find(b"-->", position + len(b"<!"))
-            end = len(head) if close < 0 else close + len(b"-->")
-        elif (meta := _META.match(head, position)) is not None:
-            attributes, end = _attributes(head, meta.end())
-            if (label := _label(attributes)) is not None:
-                yield label.decode("latin-1")
-        elif (tag := _TAG.match(head, position)) is not None:
-            _, end = _attributes(head, tag.end())
-        else:
-            bogus = _BOGUS.match(head, position)
-            end = position + 1 if bogus is None else bogus.end()
-        position = head.find(b"<", end)
-
-
-def _attributes(head: bytes, position: int) -> tuple[dict[bytes, bytes], int]:
-    """Return a tag's attributes, the first of each name, and its end; a cut tag has none."""
-    attributes: dict[bytes, bytes] = {}
-    while (match := _ATTRIBUTE.match(head, position)) is not None:
-        if match["end"]:
-            return attributes, match.end()
-        if match["open"]:
-            break
-        position = match.end()
-        value = match["double"] or match["single"] or match["bare"] or b""
-        attributes.setdefault(match["name"].lower(), value.lower())
-    return {}, len(head)
-
-
-def _label(attributes: dict[bytes, bytes]) -> bytes | None:
-    if (charset := attributes.get(b"charset")) is not None:
-        return charset
-    if attributes.get(b"http-equiv") != b"content-type":
-        return None
-    match = _CONTENT_CHARSET.search(attributes.get(b"content", b""))
-    return None if match is None else match[match.lastindex or 0]

@@ -55,7 +55,7 @@ def build_metadata(page: ParsedPage, *, visible_dates: bool) -> dict[str, Any]:
         **{name: str(value) if value else None for name, value in found.items()},
         "sources": {name: value.source for name, value in found.items() if value},
         "site_name": _truncate(head.meta(*_SITE) or next(iter(data.names("publisher")), None)),
-        "charset": page.charset.name if page.charset is not None else None,
+        "charset": page.charset,
         "content_hash": page.content_hash,
         **transfer_metadata(page.source),
     }

@@ -41,7 +41,6 @@ from webdata_nb.page.link_header import parse_link_header
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from webdata_nb.page.charset import Charset
     from webdata_nb.page.content.page_source import PageSource
     from webdata_nb.page.content.parser import Document, Node
 
@@ -259,7 +258,7 @@ class ParsedPage:
     source
         The page as fetched.
     charset
-        Its character encoding and how that was detected; None for binary documents.
+        The WHATWG name of its character encoding; None for binary documents.
     document
         The tree.
     elements_by_tag
@@ -273,7 +272,7 @@ class ParsedPage:
     """
 
     source: PageSource
-    charset: Charset | None
+    charset: str | None
     document: Document
     elements_by_tag: dict[str, list[Element]]
     anchors: AnchorTable
@@ -293,7 +292,7 @@ def parse_page(source: PageSource) -> ParsedPage:
     return _parsed_page(source, parse(decode_text(source.body, charset), xhtml=xhtml), charset)
 
 
-def parse_converted_page(source: PageSource, html: str, charset: Charset | None) -> ParsedPage:
+def parse_converted_page(source: PageSource, html: str, charset: str | None) -> ParsedPage:
     """Parse a document that was converted to HTML.
 
     Parameters
@@ -308,7 +307,7 @@ def parse_converted_page(source: PageSource, html: str, charset: Charset | None)
     return _parsed_page(source, parse(html), charset)
 
 
-def _parsed_page(source: PageSource, document: Document, charset: Charset | None) -> ParsedPage:
+def _parsed_page(source: PageSource, document: Document, charset: str | None) -> ParsedPage:
     elements_by_tag = group_by_tag(document, INDEXED)
     changes = (
         "template" in elements_by_tag and flatten_shadow_roots(document),

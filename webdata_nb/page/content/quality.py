@@ -1,7 +1,7 @@
 """Rates the content of a page: text coverage, link density, language, score.
 
-Fields
-------
+Fields of a rating
+------------------
 word_count
     Words of the content, counted by the spaces between them.
 text_coverage
@@ -29,9 +29,12 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.page.content.parser import (
+    Element,
+    Text,
     detached,
     detect_language_code,
     elements_with_tags,
+    parse,
 )
 from webdata_nb.page.declared_refresh import parse_refresh
 
@@ -161,3 +164,59 @@ def _prose_share(text: str) -> float:
 
 def _ratio(part: int, total: int) -> float:
     return round(min(1.0, part / max(1, total)), 3)
+
+
+_FIRST_BYTES: Final = 1 << 16
+_ENOUGH_LETTERS: Final = 400
+_FEW_LETTERS: Final = 100
+# Bytes of UTF-8, so that a sign of Chinese counts as three letters; no space without a break.
+_LETTER: Final = re.compile(r"[0-9A-Za-z\x80-\x9f\xa1-\xff]")
+
+
+def is_empty_without_javascript(html: bytes) -> bool:
+    """Return whether a page has almost no text until its scripts have run.
+
+    True for a page with scripts and little text when there is hardly any text at all, an empty
+    element for scripts to fill, or a notice in ``<noscript>`` that asks for JavaScript. What
+    ``<noscript>`` says counts as text.
+
+    Parameters
+    ----------
+    html : bytes
+        The document as fetched, in any encoding that writes tags as ASCII does.
+
+    Examples
+    --------
+    >>> is_empty_without_javascript(b'<div id="root"></div><script src="app.js"></script>')
+    True
+    >>> is_empty_without_javascript(b"<h1>Hello</h1>")
+    False
+    """
+    for part in (html[:_FIRST_BYTES], html):  # the start of most pages has enough text
+        document = parse(part.decode("latin-1"))
+        has_scripts = document.select_one("script") is not None
+        notices = document.select("noscript")
+        has_notice = any("javascript" in notice.text.lower() for notice in notices)
+        document.remove("script,style,template,title,svg")
+        letters = len(_LETTER.findall(document.text))
+        if letters >= _ENOUGH_LETTERS:
+            return False
+        if len(part) == len(html):
+            break
+    if not has_scripts:
+        return False
+    if has_notice or any(_waits_for_script(each) for each in document.iter_elements()):
+        return True
+    has_picture = document.select_one("img,picture,video,object,embed") is not None
+    return letters < _FEW_LETTERS and not has_picture
+
+
+def _waits_for_script(element: Element) -> bool:
+    """Return whether scripts fill an element: ``<div id="root">``, or one of a framework's own."""
+    is_empty = not len(element) or (
+        len(element) == 1 and type(element[0]) is Text and element[0].data.isspace()
+    )
+    return is_empty and (
+        "-" in element.tag
+        or (element.tag in {"div", "main", "section"} and element.attr("id") is not None)
+    )

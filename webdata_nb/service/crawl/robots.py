@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from webdata_nb.contract import outcomes
-from webdata_nb.page.charset import Charset, decode_text
+from webdata_nb.page.charset import decode_text
 from webdata_nb.page.errors import FetchError
 from webdata_nb.page.urls import url_origin
 from webdata_nb.service.crawl.robots_rules import RobotsRules
@@ -31,8 +31,6 @@ MAX_DELAY_S: Final = 30.0
 MAX_CACHE_S: Final = 24 * 3600.0
 UNREACHABLE_CACHE_S: Final = 60.0
 MAX_CACHE_BYTES: Final = 16 * 1024 * 1024
-# The RFC fixes the encoding, whatever the headers say.
-UTF_8: Final = Charset("UTF-8", "default")
 # Five redirects (2.3.1.2). A file that unpacks to more than this is no robots.txt.
 LIMITS: Final = FetchLimits(
     wire_bytes=10 * MAX_PARSED_BYTES, decoded_bytes=10 * MAX_PARSED_BYTES, redirects=5
@@ -190,7 +188,8 @@ class RobotsCache:
             status = _UNAVAILABLE.get(error.kind, 0)
             reply = RobotsReply(status, "", str(error), _now(), request_failure_kind(error))
             return RobotsAttempt(reply, error_kind=error.kind)
-        body = decode_text(fetched.body[:MAX_PARSED_BYTES], UTF_8)
+        # The RFC fixes the encoding, whatever the headers say.
+        body = decode_text(fetched.body[:MAX_PARSED_BYTES], "UTF-8")
         return RobotsAttempt(
             RobotsReply(fetched.status, body, read_at=_now()),
             retry_after_s=fetched.retry_after_s,
