@@ -18,9 +18,8 @@ from tests.stores.jobs import ALICE, BOB, NOW, accounts, new_job
 from webdata_nb.service.store.backends import open_text_index
 from webdata_nb.service.store.indexing import Indexer
 from webdata_nb.service.store.records import CommitBatch, IndexedPage, JournalEntry
-from webdata_nb.service.store.sql.indexed_text import strip_markdown
 from webdata_nb.service.store.sql.store import Store
-from webdata_nb.service.store.sql.text_index import TextIndex
+from webdata_nb.service.store.sql.text_index import TextIndex, strip_markdown
 
 
 def document(position: int, title: str, text: str) -> IndexedPage:

@@ -61,9 +61,8 @@ from webdata_nb.service.store.backends import (
 from webdata_nb.service.store.indexing import Indexer
 from webdata_nb.service.store.records import JobSnapshot
 from webdata_nb.service.store.retry import StoreRetry
-from webdata_nb.service.store.sql.indexed_text import origin_of
 from webdata_nb.service.store.sql.store import Store
-from webdata_nb.service.store.sql.text_index import TextIndex
+from webdata_nb.service.store.sql.text_index import TextIndex, origin_of
 from webdata_nb.service.web.throttle import HostThrottle
 from webdata_nb.service.webhooks.delivery import Deliverer, Sender, Webhooks, webhook_policy
 from webdata_nb.service.work.job_processor import JobProcessor, open_job_processor

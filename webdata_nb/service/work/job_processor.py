@@ -28,7 +28,7 @@ from webdata_nb.service.signing.request_signer import (
     SigningKeyFile,
 )
 from webdata_nb.service.store.backends import open_pacing, open_store, open_text_index
-from webdata_nb.service.store.indexing import Indexer
+from webdata_nb.service.store.indexing import BackgroundIndexer, Indexer
 from webdata_nb.service.store.records import JobSnapshot, StoreSignal
 from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.store.segments import NO_SEGMENTS
@@ -37,7 +37,6 @@ from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.store.sql.text_index import TextIndex
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.throttle import HostThrottle
-from webdata_nb.service.work.background_indexer import BackgroundIndexer
 from webdata_nb.service.work.engines import EgressRoutes, JobEngines
 from webdata_nb.service.work.events import JobEvents
 from webdata_nb.service.work.membership import Membership

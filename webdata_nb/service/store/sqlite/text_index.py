@@ -22,9 +22,13 @@ from typing import Any, Final, Self, TypeVar
 
 from webdata_nb.service.errors import StoreUnavailable
 from webdata_nb.service.store.records import IndexedPage
-from webdata_nb.service.store.snippets import best_snippet, first_snippet
 from webdata_nb.service.store.sql.connection import SqlRow, Transaction
-from webdata_nb.service.store.sql.text_index import TextIndex, decompressed
+from webdata_nb.service.store.sql.text_index import (
+    TextIndex,
+    best_snippet,
+    decompressed,
+    first_snippet,
+)
 from webdata_nb.service.store.sqlite.database import SqliteTransaction, cut_slice
 from webdata_nb.service.store.sqlite.errors import is_damaged, translated
 
