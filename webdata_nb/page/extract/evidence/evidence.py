@@ -212,7 +212,7 @@ class _EvidenceFinder:
 
     def __init__(self, index: PageIndex, url: str) -> None:
         self._index, self._records = index, PageRecords(index)
-        self._shown = ShownPage(index.tree.source, url)
+        self._shown = ShownPage(index.tree.source)
         self._link_targets = LinkTargets(index, url)
 
     def find(self, groups: Sequence[ClaimGroup]) -> Iterator[ValueEvidence]:

@@ -13,8 +13,7 @@ from webdata_nb.page.extract.visible.wording import RELATED, fold
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from webdata_nb.page.content.parsed_page import ParsedPage
-    from webdata_nb.page.content.parser import Node
+    from webdata_nb.page.content.parser import Document, Node
 
 
 ASIDE: Final = 1
@@ -77,7 +76,7 @@ _NAME_FLAGS: Final = (
     ),
 )
 _ANY_FLAG: Final = re.compile("|".join(pattern.pattern for _, pattern in _NAME_FLAGS))
-_HIDING_STYLES: Final = ("display:none", "visibility:hidden")
+_HIDING_STYLE: Final = re.compile(r"(?<![\w-])(?:display:none|visibility:hidden)")
 _CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -118,8 +117,9 @@ def flags_of_name(name: str) -> int:
 
 def _flags_of_style(style: str) -> int:
     compact = "".join(style[:_MAX_STYLE_LENGTH].lower().split())
-    hides = any(declaration in compact for declaration in _HIDING_STYLES)
-    return (HIDDEN if hides else 0) | (STRUCK if "line-through" in compact else 0)
+    return (HIDDEN if _HIDING_STYLE.search(compact) else 0) | (
+        STRUCK if "line-through" in compact else 0
+    )
 
 
 MAX_NODES: Final = 60_000
@@ -148,7 +148,7 @@ class VisibleText:
     text
         The text with collapsed white space, at most 400 characters; empty for a control.
     flags
-        What its ancestors say of it, as in `element_names`.
+        What its ancestors say of it: `ASIDE`, `HIDDEN` and the others.
     ancestor_names
         Class and id of its six nearest ancestors, nearest first.
     has_digit
@@ -199,10 +199,16 @@ class PageText:
         return text.flags & ~title_flags
 
 
-def read_page_text(page: ParsedPage) -> PageText:
-    """Read the texts and controls of a page; `title` and `related` are not set."""
+def read_page_text(document: Document, names: Sequence[str]) -> PageText:
+    """Read the texts and controls of a page, whose subject has one of some declared names."""
     result = PageText()
-    body = body_of(page.document)
+    _read_nodes(body_of(document), result)
+    result.title = find_title(result.texts, names)
+    result.related = find_related(result.texts, (result.title or 0) + 1)
+    return result
+
+
+def _read_nodes(body: Element | None, result: PageText) -> None:
     pending: list[tuple[Node, int, tuple[str, ...]]] = [] if body is None else [(body, 0, ())]
     for _ in range(MAX_NODES):
         if not pending or len(result.texts) >= MAX_TEXTS:
@@ -217,7 +223,6 @@ def read_page_text(page: ParsedPage) -> PageText:
             if node.tag in _CONTROLS and len(result.controls) < MAX_CONTROLS:
                 result.controls.append((len(result.texts), VisibleText(node, "", flags, names)))
             pending += [(child, flags, names) for child in reversed(node.children)]
-    return result
 
 
 def _add_text(result: PageText, node: Text, flags: int, names: tuple[str, ...]) -> None:

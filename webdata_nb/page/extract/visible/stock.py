@@ -1,8 +1,7 @@
 """Reads from buttons and labels whether the product of a page can be bought.
 
-The rules are here once: where signs count, what is one, and which of two outweighs the other.
-Extraction applies them to the visible texts of the parser's tree; evidence applies them to places
-of the source (`evidence.stock`).
+Extraction reads the state at the title of the product; evidence also asks what the rest of the page
+shows, and looks for the texts in the source.
 """
 
 from __future__ import annotations
@@ -95,10 +94,13 @@ def find_stock_state(page: PageText) -> StockState | None:
 
     A button that works says more than a label, which may be about a size or a branch.
     """
-    buttons = list(_buttons(page))
+    title = page.title
+    if title is None:
+        return None
+    last = min(page.related, title + AFTER_TITLE)
+    buttons = list(_buttons(page, title - BEFORE_TITLE, last))
     working = next((each for each in buttons if not each.notifies and not each.disabled), None)
     out = _out_label(page)
-    title = page.title or 0
     if working is not None and outweighs(working.index - title, out and out[0] - title):
         return StockState(IN, "button", working.label, strong=True)
     stopped = [button for button in buttons if button.notifies or button.disabled]
@@ -109,6 +111,33 @@ def find_stock_state(page: PageText) -> StockState | None:
             return StockState(OUT, "button", button.label, strong=True)
     in_stock = _in_label(page)
     return None if in_stock is None else StockState(IN, "label", in_stock)
+
+
+@dataclass(frozen=True, slots=True)
+class StockSigns:
+    """What the buttons and labels anywhere on a page say, but those beside its subject.
+
+    Attributes
+    ----------
+    buys
+        The label of the first button that works; None without one.
+    sold_out
+        Whether a label or button says that something cannot be bought, or a button is disabled.
+    """
+
+    buys: str | None
+    sold_out: bool
+
+
+def read_stock_signs(page: PageText) -> StockSigns:
+    """Read the signs of a whole page; other products come after its title, if it has one."""
+    last = len(page.texts) if page.title is None else page.related
+    buttons = list(_buttons(page, 0, last))
+    working = (each.label for each in buttons if not each.notifies and not each.disabled)
+    stopped = any(each.notifies or each.disabled for each in buttons)
+    labels = (fold(text) for _, text in _labels(page, MAX_SOLD_OUT_LENGTH, 0, last))
+    is_out = stopped or any(OUT_OF_STOCK.search(text) or NOTIFY.search(text) for text in labels)
+    return StockSigns(next(working, None), is_out)
 
 
 def outweighs(button: int, label: int | None) -> bool:
@@ -138,13 +167,10 @@ def is_disabled(name: str, aria_disabled: str | None, *, disabled: bool) -> bool
     return _DISABLED_NAME.search(name) is not None
 
 
-def _buttons(page: PageText) -> Iterator[PurchaseButton]:
-    title = page.title
-    for index, control in page.controls if title is not None else ():
-        in_range = (
-            (title or 0) - BEFORE_TITLE <= index <= min(page.related, (title or 0) + AFTER_TITLE)
-        )
-        if in_range and not page.own_flags(control) & (ASIDE | HIDDEN | OVERLAY):
+def _buttons(page: PageText, first: int, last: int) -> Iterator[PurchaseButton]:
+    """Return the buttons between two texts that buy, or offer a message."""
+    for index, control in page.controls:
+        if first <= index <= last and not page.own_flags(control) & (ASIDE | HIDDEN | OVERLAY):
             label = _label_of(page, index, control)
             kind = _kind_of(control, label) if label else None
             if kind is not None:
@@ -206,7 +232,7 @@ def _has_choices(page: PageText) -> bool:
 
 def _out_label(page: PageText) -> tuple[int, str] | None:
     """Return index and text of the first label that says that the product cannot be bought."""
-    for index, text in _labels(page, MAX_SOLD_OUT_LENGTH):
+    for index, text in _labels_after_title(page, MAX_SOLD_OUT_LENGTH):
         if OUT_OF_STOCK.search(fold(text)) and not _is_other_cell(page, index):
             return index, text
     return None
@@ -221,7 +247,7 @@ def _is_other_cell(page: PageText, index: int) -> bool:
 
 
 def _in_label(page: PageText) -> str | None:
-    for _, text in _labels(page, MAX_IN_STOCK_LENGTH):
+    for _, text in _labels_after_title(page, MAX_IN_STOCK_LENGTH):
         folded = fold(text)
         match = IN_STOCK.search(folded)
         if match is not None and is_in_stock_label(folded, match[0]):
@@ -229,11 +255,14 @@ def _in_label(page: PageText) -> str | None:
     return None
 
 
-def _labels(page: PageText, max_length: int) -> Iterator[tuple[int, str]]:
-    """Return the short texts between the title and other products, except options."""
-    if page.title is None:
-        return
-    for index in range(page.title + 1, min(page.related, page.title + LABELS_AFTER_TITLE)):
+def _labels_after_title(page: PageText, max_length: int) -> Iterator[tuple[int, str]]:
+    title = page.title or 0
+    return _labels(page, max_length, title + 1, min(page.related, title + LABELS_AFTER_TITLE))
+
+
+def _labels(page: PageText, max_length: int, first: int, last: int) -> Iterator[tuple[int, str]]:
+    """Return the short texts between two places, except options and what is beside the product."""
+    for index in range(first, last):
         text = page.texts[index]
         hidden = page.own_flags(text) & (ASIDE | HIDDEN | OVERLAY | CHOICE)
         if len(text.text) <= max_length and not hidden:

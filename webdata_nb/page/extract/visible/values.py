@@ -11,8 +11,6 @@ from webdata_nb.page.extract.visible.codes import find_codes
 from webdata_nb.page.extract.visible.page_text import (
     STRUCK,
     PageText,
-    find_related,
-    find_title,
     read_page_text,
 )
 from webdata_nb.page.extract.visible.prices import (
@@ -103,9 +101,7 @@ NOTHING_VISIBLE: Final = VisibleValues()
 def read_visible_values(page: ParsedPage) -> VisibleValues:
     """Read a page before its tree is pruned."""
     names = [name for name in (page.head.meta("og:title"), page.head.title) if name]
-    text = read_page_text(page)
-    text.title = find_title(text.texts, names)
-    text.related = find_related(text.texts, (text.title or 0) + 1)
+    text = read_page_text(page.document, names)
     values: dict[str, VisibleValue] = {}
     currencies = settle_symbols(
         (each.text for each in text.texts),
