@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from tests.wire.waiting import until
 from webdata_nb.service import server
 from webdata_nb.service.http.connections import ConnectionLimiter
-from webdata_nb.service.http.request_log import RequestLogMiddleware
+from webdata_nb.service.http.middleware import RequestLogMiddleware
 from webdata_nb.service.observability.metrics import Metrics
 from webdata_nb.service.server import Server, listen
 

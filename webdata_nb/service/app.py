@@ -28,8 +28,12 @@ from webdata_nb.service.creatives.ocr import OcrPool
 from webdata_nb.service.errors import BlobsUnavailable
 from webdata_nb.service.http.compression import CompressionMiddleware
 from webdata_nb.service.http.connections import ConnectionLimiter, max_connections
-from webdata_nb.service.http.gate import CallerLookup, Gate, local_callers
-from webdata_nb.service.http.request_log import RequestLogMiddleware
+from webdata_nb.service.http.middleware import (
+    CallerLookup,
+    Gate,
+    RequestLogMiddleware,
+    local_callers,
+)
 from webdata_nb.service.job_workers.cluster_monitor import ClusterMonitor
 from webdata_nb.service.job_workers.command import dask_cluster
 from webdata_nb.service.local_lifetime import LocalLifetime

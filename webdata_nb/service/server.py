@@ -19,7 +19,7 @@ from starlette.types import ASGIApp
 
 from webdata_nb import malloc
 from webdata_nb.service.http.connections import AdmissionMiddleware, ConnectionLimiter
-from webdata_nb.service.http.unavailable import CancelledRequestMiddleware
+from webdata_nb.service.http.middleware import CancelledRequestMiddleware
 from webdata_nb.service.runtime import gc_tuning
 
 log = logging.getLogger("webdata_nb.service")

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from webdata_nb.service.archives.cdx import (
+from webdata_nb.service.archives.web_archives import (
     MAX_VALUES,
     CdxQuery,
     UnreadableIndex,

@@ -9,11 +9,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from webdata_nb.page.errors import FetchError
-from webdata_nb.service.archives import archive_fetcher
-from webdata_nb.service.archives.archive_fetcher import CaptureLists, DatedCaptures
-from webdata_nb.service.archives.cdx import CdxCapture, CdxQuery
+from webdata_nb.service.archives import archive as archives
+from webdata_nb.service.archives.archive import CaptureLists, DatedCaptures
 from webdata_nb.service.archives.warc import ArchivedResponse
-from webdata_nb.service.archives.web_archives import IndexPage, WebArchive
+from webdata_nb.service.archives.web_archives import CdxCapture, CdxQuery, IndexPage, WebArchive
 from webdata_nb.service.errors import NotIndexed
 from webdata_nb.service.web.request import FetchLimits
 
@@ -122,7 +121,7 @@ async def test_what_the_list_of_a_host_lacks_costs_nothing() -> None:
 
 
 async def test_a_reply_with_too_many_captures_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive_fetcher, "MAX_CAPTURES_LISTED", 10)
+    monkeypatch.setattr(archives, "MAX_CAPTURES_LISTED", 10)
 
     def reply(query: CdxQuery, _: str | None) -> IndexPage:
         count = 11 if query.match == "host" else 1
@@ -134,7 +133,7 @@ async def test_a_reply_with_too_many_captures_is_not_kept(monkeypatch: pytest.Mo
 
 
 async def test_what_is_kept_of_many_hosts_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive_fetcher, "MAX_CAPTURES_KEPT", 100)
+    monkeypatch.setattr(archives, "MAX_CAPTURES_KEPT", 100)
 
     def reply(query: CdxQuery, _: str | None) -> IndexPage:
         # Many captures of each of ten pages.

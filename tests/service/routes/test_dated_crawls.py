@@ -331,7 +331,7 @@ async def test_a_host_with_more_captures_than_one_reply_holds(
 async def test_a_host_with_too_many_captures_is_asked_for_each_url(
     dated: Api, archive: WebArchiveStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("webdata_nb.service.archives.archive_fetcher.MAX_CAPTURES_LISTED", 4)
+    monkeypatch.setattr("webdata_nb.service.archives.archive.MAX_CAPTURES_LISTED", 4)
     archive.max_lines = 2
     archive.add(URL, DAY, document("Front", links=["/a", "/often"]))
     archive.add(f"{URL}a", "2024-05-31", document("A"))

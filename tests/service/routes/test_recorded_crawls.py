@@ -17,8 +17,13 @@ from tests.service.routes.test_archive_crawls import crawl, linked_pages, withou
 from tests.site.document import document
 from tests.site.server import Answer, Site
 from webdata_nb.contract import paths
-from webdata_nb.service.archives.warc import WarcFile, WarcRecord, read_record
-from webdata_nb.service.archives.warc_writer import WarcWriter, partial_path
+from webdata_nb.service.archives.warc import (
+    WarcFile,
+    WarcRecord,
+    WarcWriter,
+    partial_path,
+    read_record,
+)
 from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.runtime.work_threads import WorkThreads
 

@@ -7,11 +7,17 @@ writer of WARC files (`WarcWriter`).
 
 from __future__ import annotations
 
-from webdata_nb.service.archives.archive import Archive, Archives, UnusableArchive
-from webdata_nb.service.archives.archive_fetcher import ArchiveFetcher, DatedCaptures
-from webdata_nb.service.archives.cdx import CdxCapture, CdxQuery
-from webdata_nb.service.archives.warc_writer import RecordingSource, WarcWriter, partial_path
+from webdata_nb.service.archives.archive import (
+    Archive,
+    ArchiveFetcher,
+    Archives,
+    DatedCaptures,
+    UnusableArchive,
+)
+from webdata_nb.service.archives.warc import RecordingSource, WarcWriter, partial_path
 from webdata_nb.service.archives.web_archives import (
+    CdxCapture,
+    CdxQuery,
     IndexPage,
     InvalidCursor,
     WebArchive,

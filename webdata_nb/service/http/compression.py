@@ -4,8 +4,9 @@ Event streams and compressed types (ZIP, PNG) are not changed. Compression and h
 longer than a millisecond run on another thread; zlib and hashlib release the GIL.
 
 Clients on loopback get plain replies: a megabyte takes a millisecond to send and 60 ms to compress.
-Tags of ended jobs come from their records, whose rows never change. `no-store` applies to tagged
-replies too, so that no client writes private pages to disk.
+All tags are weak (RFC 9110, 8.8.3), because compressed and plain replies share them and there are
+no byte ranges. Tags of ended jobs come from their records, whose rows never change. `no-store`
+applies to tagged replies too, so that no client writes private pages to disk.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections.abc import Iterator
+from hashlib import blake2b
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -20,7 +22,6 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from webdata_nb.service.http.client_limits import address_of
-from webdata_nb.service.http.etags import etag_matches, etag_of
 
 MIN_BYTES: Final = 4096
 """Smaller replies are neither compressed nor hashed: they fit into three packets."""
@@ -189,3 +190,34 @@ def _parts(body: bytes) -> Iterator[memoryview]:
     view = memoryview(body)
     for begin in range(0, len(view), _PART_BYTES):
         yield view[begin : begin + _PART_BYTES]
+
+
+_DIGEST_BYTES: Final = 16
+
+
+def etag_of(*parts: bytes) -> str:
+    """Return the weak entity tag of these bytes.
+
+    Examples
+    --------
+    >>> etag_of(b"rows")
+    'W/"f2305e3ea413d261c40604673f9fbe7d"'
+    """
+    digest = blake2b(digest_size=_DIGEST_BYTES)
+    for part in parts:
+        digest.update(part)
+    return f'W/"{digest.hexdigest()}"'
+
+
+def etag_matches(if_none_match: str | None, etag: str) -> bool:
+    """Whether an If-None-Match header contains this tag, strong or weak.
+
+    Examples
+    --------
+    >>> etag_matches('"b", W/"a"', 'W/"a"'), etag_matches("*", '"a"'), etag_matches("a", '"a"')
+    (True, True, False)
+    """
+    if if_none_match is None:
+        return False
+    tags = {tag.strip().removeprefix("W/") for tag in if_none_match.split(",")}
+    return "*" in tags or etag.removeprefix("W/") in tags

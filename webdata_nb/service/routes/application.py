@@ -40,7 +40,7 @@ from webdata_nb.service.errors import (
     StoreUnavailable,
     UnreadableSecrets,
 )
-from webdata_nb.service.http.unavailable import SERVICE_UNAVAILABLE, store_unavailable
+from webdata_nb.service.http.middleware import SERVICE_UNAVAILABLE, store_unavailable
 from webdata_nb.service.routes import (
     crawl,
     creatives,

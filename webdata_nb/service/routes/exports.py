@@ -15,7 +15,7 @@ from webdata_nb.service.errors import NothingToExport
 from webdata_nb.service.exports import row_files, zip_export
 from webdata_nb.service.exports.row_files import ExportRows, StoredRows
 from webdata_nb.service.exports.zip_export import export_file_name
-from webdata_nb.service.http.etags import etag_matches, etag_of
+from webdata_nb.service.http.compression import etag_matches, etag_of
 from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.routes.replies import check_not_expired, job_of
 from webdata_nb.service.routes.routing import (

@@ -13,31 +13,15 @@ from webdata_nb.contract.local import Access, SessionSettings
 from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.search.chain import LOCAL, ChainLink
 from webdata_nb.service.search.providers.api import SearchApi, SearchProvider
-from webdata_nb.service.search.providers.brave import Brave
 from webdata_nb.service.search.providers.ddgs import BACKENDS, DdgsApi, DdgsProvider
-from webdata_nb.service.search.providers.exa import Exa
 from webdata_nb.service.search.providers.http_provider import HttpProvider, ProviderQueues
-from webdata_nb.service.search.providers.marginalia import Marginalia
-from webdata_nb.service.search.providers.mediawiki import Mediawiki
-from webdata_nb.service.search.providers.mojeek import Mojeek
-from webdata_nb.service.search.providers.searxng import Searxng
-from webdata_nb.service.search.providers.serper import Serper
-from webdata_nb.service.search.providers.tavily import Tavily
+from webdata_nb.service.search.providers.web_apis import WEB_APIS
 from webdata_nb.service.web.egress_policy import is_local_host
 from webdata_nb.service.web.fetch import Fetcher
 
-_SEARCH_APIS: Final[tuple[SearchApi, ...]] = (
-    Searxng(),
-    Serper(),
-    Brave(),
-    Tavily(),
-    Exa(),
-    Mojeek(),
-    Marginalia(),
-    Mediawiki(),
-    *(DdgsApi(backend) for backend in BACKENDS),
-)
-APIS: Final = {api.name: api for api in _SEARCH_APIS}
+APIS: Final[dict[str, SearchApi]] = {
+    api.name: api for api in (*WEB_APIS, *(DdgsApi(backend) for backend in BACKENDS))
+}
 # Each engine prefers one index: Google's, those of Brave and Bing, or independent ones. Several
 # general providers of each engine need no key. An encyclopaedia follows them.
 DEFAULT_ENGINES: Final[dict[str, tuple[str, ...]]] = {

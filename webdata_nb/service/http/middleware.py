@@ -1,18 +1,26 @@
-"""Checks host, origin, bearer token and body size before a request reaches its route."""
+"""ASGI middleware: the gate, the request log, and replies while the service is unavailable.
+
+The gate checks host, origin, bearer token and body size before a request reaches its route. The
+log gives every request an id and counts it in the metrics. Requests that fail because the store is
+unreachable or the process shuts down are answered with 503.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+import re
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -22,16 +30,95 @@ from webdata_nb.contract.paths import (
     DOCS,
     DOCS_FILES,
     HEALTH,
+    IDEMPOTENCY_KEY,
     LOCAL_PREFIX,
     OPENAPI,
     READY,
     SIGNATURE_DIRECTORY,
 )
-from webdata_nb.service.errors import StoreUnavailable
+from webdata_nb.service.errors import STORE_RETRY_S, StoreUnavailable
 from webdata_nb.service.http.client_limits import PER_ACCOUNT, RequestCounter, TooManyRequests
-from webdata_nb.service.http.unavailable import store_unavailable
-from webdata_nb.service.observability.logs import CALLER, Caller
+from webdata_nb.service.observability.logs import CALLER, REQUEST_ID, Caller, EventThrottle
+from webdata_nb.service.observability.metrics import METHODS, OTHER, Metrics
 from webdata_nb.service.runtime.fair_scheduler import SERVICE_ACCOUNT, on_behalf_of
+
+HEADER: Final = "X-Request-ID"
+_NO_REPLY: Final = 500
+# Ids of proxies have this form; other values could be secrets or forge log lines.
+_VALID_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+# Statuses that are logged as warnings: credentials, credits, limits and overload. Invalid requests
+# are the mistake of the caller.
+WARNING_STATUSES: Final = frozenset({401, 402, 403, 408, 413, 429, 503})
+
+log = logging.getLogger("webdata_nb.service.requests")
+
+
+class RequestLogMiddleware:
+    """The outermost ASGI middleware; `routes` maps endpoints to their path templates."""
+
+    def __init__(self, app: ASGIApp, routes: Mapping[Any, str], metrics: Metrics) -> None:
+        self._app, self._routes, self._metrics = app, routes, metrics
+        self._warnings = EventThrottle()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request with its id."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        client_id = Headers(scope=scope).get(HEADER, "")
+        request_id = client_id if _VALID_ID.fullmatch(client_id) else uuid.uuid4().hex
+        status: int | None = None
+        started_at = time.perf_counter()
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                headers[HEADER] = request_id
+                # Replies belong to one account; cacheable ones set the header themselves.
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        token = REQUEST_ID.set(request_id)
+        try:
+            await self._app(scope, receive, send_with_id)
+        except asyncio.CancelledError:  # by the server, which stops
+            status = status or SERVICE_UNAVAILABLE
+            raise
+        finally:
+            self._record(scope, status or _NO_REPLY, time.perf_counter() - started_at)
+            REQUEST_ID.reset(token)
+
+    def _record(self, scope: Scope, status: int, seconds: float) -> None:
+        # Only the template, because paths and queries may be private.
+        route = self._routes.get(scope.get("endpoint"), OTHER)
+        method = scope["method"] if scope["method"] in METHODS else OTHER
+        self._metrics.count_request(method, route, status, seconds)
+        fields = {"method": method, "route": route, "status": status, "seconds": round(seconds, 6)}
+        caller = _caller(scope)
+        log.info("%s %s: %d", method, route, status, extra={"fields": {**fields, **caller}})
+        if status in WARNING_STATUSES:
+            self._warnings.event(
+                "request_refused",
+                logging.WARNING,
+                **caller,
+                status=status,
+                reason=scope.get("state", {}).get("refusal"),
+                method=method,
+                route=route,
+            )
+
+
+def _caller(scope: Scope) -> dict[str, Any]:
+    """Return the account and key of a request, if the gate has authenticated it."""
+    caller = scope.get("state", {}).get("caller")
+    if caller is None:
+        return {}
+    key = {} if caller.key_id is None else {"key": caller.key_id}
+    return {"account": caller.account_id, **key}
+
 
 MAX_BODY_BYTES: Final = limits.BODY_BYTES
 BODY_TIMEOUT_S: Final = 10.0
@@ -241,3 +328,55 @@ def _error_reply(rejection: _Rejection) -> JSONResponse:
     }
     status = HTTPStatus(rejection.status)
     return JSONResponse({"detail": rejection.detail}, status, headers.get(status))
+
+
+SERVICE_UNAVAILABLE: Final = 503
+_STOP_RETRY_S: Final = 1
+_STOPPING: Final = "this process stops before it could answer; send the request again"
+_MAY_BE_DONE: Final = (
+    "this process stops before it could answer; the request may have taken effect, so look before "
+    "you send it again"
+)
+_SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+def store_unavailable(error: StoreUnavailable) -> JSONResponse:
+    """Return the reply to a request that needs the store while it is unavailable."""
+    headers = {"Retry-After": str(STORE_RETRY_S)}
+    return JSONResponse({"detail": str(error)}, SERVICE_UNAVAILABLE, headers)
+
+
+class CancelledRequestMiddleware:
+    """ASGI middleware that answers requests which the stopping server cancels.
+
+    uvicorn would answer 500, which proxies do not repeat at another replica. Only requests that can
+    be repeated without harm have a `Retry-After`.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request; if it is cancelled, end its reply, or refuse it."""
+        has_started = False
+
+        async def send_and_note(message: Message) -> None:
+            nonlocal has_started
+            has_started = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_and_note)
+        except asyncio.CancelledError:
+            # Nobody waits for the task of a request, so that it may end as if it were complete.
+            if scope["type"] == "http" and not has_started:
+                await _stop_reply(scope)(scope, receive, send)
+
+
+def _stop_reply(scope: Scope) -> JSONResponse:
+    is_repeatable = scope["method"] in _SAFE_METHODS or IDEMPOTENCY_KEY in Headers(scope=scope)
+    headers = {"Connection": "close"}
+    if is_repeatable:
+        headers["Retry-After"] = str(_STOP_RETRY_S)
+    detail = _STOPPING if is_repeatable else _MAY_BE_DONE
+    return JSONResponse({"detail": detail}, SERVICE_UNAVAILABLE, headers)
