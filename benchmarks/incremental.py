@@ -81,7 +81,7 @@ def measure_documents(folder: Path, pages: int) -> None:
             docs.change(urls, share, seed=number)
             full, full_bytes, full_s = crawls.crawl(refresh=True)
             for recheck in RECHECKS:
-                frame, sent, seconds = crawls.crawl(since=last, recheck=recheck)
+                frame, sent, seconds = crawls.crawl(since={"base": last, "recheck": recheck})
                 is_equal = frame.drop(columns=_TIMES).equals(full.drop(columns=_TIMES))
                 print(
                     f"{share:4.0%} changed, recheck {recheck:.0%}: {sent / full_bytes:6.2%} of "
@@ -103,7 +103,7 @@ def measure_claims(runs: int) -> None:
             versions.change(path, text_page(1000 + number, *paths), honest=False)
         found = below = 0
         for _ in range(runs):
-            frame = crawl_df(site.url, since=first, recheck=CLAIM_RECHECK)
+            frame = crawl_df(site.url, since={"base": first, "recheck": CLAIM_RECHECK})
             stated = frame.attrs["webdata"]["revalidation"]
             found += stated["contradicted"] > 0
             below += (stated["bound"] or 1.0) < WRONG_PAGES / CLAIM_PAGES

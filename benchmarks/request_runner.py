@@ -8,6 +8,7 @@ and of that only the public names, so that it runs with any version.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import sys
 import time
@@ -25,7 +26,7 @@ def run(function: str, arguments: dict[str, Any]) -> dict[str, Any]:
     if function == "sleep":  # such as until the pages of a crawl are indexed
         time.sleep(arguments["seconds"])
         return {}
-    options = {"cache": False, "progress": False, **arguments}
+    options = {"cache": False, "progress": False, **_in_its_form(function, arguments)}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -35,6 +36,25 @@ def run(function: str, arguments: dict[str, Any]) -> dict[str, Any]:
             answer = {"error": type(error).__name__, "message": str(error)}
     answer["warnings"] = [str(warning.message) for warning in caught]
     return answer
+
+
+def _in_its_form(function: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments for the version at hand; earlier ones had an argument for each entry."""
+    names = inspect.signature(getattr(webdata_nb, function)).parameters
+    if "batch_rows" not in names and "purpose" not in names:
+        return arguments
+    earlier = dict(arguments)
+    earlier |= dict.fromkeys(earlier.pop("seeds", ()), True)
+    if isinstance(earlier.get("rights"), str):
+        earlier["purpose"] = earlier.pop("rights")
+    if isinstance(earlier.get("as_of"), dict):
+        earlier["archive"] = earlier.pop("as_of")["source"]
+    if isinstance(earlier.get("since"), dict):
+        since = earlier["since"]
+        earlier |= {"since": since["base"], "recheck": since["recheck"]}
+    if not isinstance(earlier.get("stream", True), bool):
+        earlier |= {"stream": True, "batch_rows": earlier["stream"]}
+    return earlier
 
 
 def _frame(frame: pd.DataFrame) -> dict[str, Any]:

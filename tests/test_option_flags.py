@@ -13,7 +13,8 @@ from webdata_nb.toolkit.requests.flags import add_flags, passed_options
 
 GROUPS = (
     options.SingleSearchInputOptions,
-    options.CrawlOptions,
+    options.SiteOptions,
+    options.PageOptions,
     options.CreativesOptions,
     options.CommandOptions,
 )
@@ -34,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
     [
         ("", {}),
         ("--max-pages 5 --ttl 1.5", {"max_pages": 5, "ttl": 1.5}),
-        ("--sitemap --no-mobile", {"sitemap": True, "mobile": False}),
+        ("--seeds sitemap --no-mobile", {"seeds": ("sitemap",), "mobile": False}),
         ("--refresh --offline --only-new", {"refresh": True, "offline": True, "only_new": True}),
         ("--no-cache", {"cache": False}),
         ("--crawl-strategy bff", {"crawl_strategy": "bff"}),

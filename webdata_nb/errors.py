@@ -46,7 +46,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 from webdata_nb import short_traceback
 from webdata_nb.caller import WebdataWarning as WebdataWarning  # noqa: PLC0414 - a public name
-from webdata_nb.suggestions import closest, did_you_mean, quoted
+from webdata_nb.suggestions import unknown_argument
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -93,8 +93,7 @@ class InvalidCall(InvalidArgument, TypeError):
         """Return the error of a call that Python refuses."""
         names = list(signature.parameters)
         if unknown := [each for each in keywords if each not in names]:
-            suggestion = closest(unknown[0], names)
-            ending = did_you_mean(quoted(suggestion)) if suggestion else f": see help({name})"
+            ending = unknown_argument(unknown[0], names) or f": see help({name})"
             return cls(f"{name}() got an unexpected keyword argument {unknown[0]!r}{ending}")
         try:
             signature.bind(*positional, **keywords)

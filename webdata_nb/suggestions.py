@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -86,6 +86,44 @@ _SYNONYMS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
     (("engine_two",), "engine2 engine_2 two 2 second"),
     (("engine_three",), "engine3 engine_3 three 3 third"),
 )
+
+
+# Arguments of other calls and other versions, by the argument of `crawl_df` that has them.
+_GROUPED: Final[Mapping[str, str]] = {
+    **{
+        name: f'scrape_options={{"{name}": ...}}'
+        for name in (
+            *("headers", "cookies", "mobile", "mobile_device", "wait_for", "include_tags"),
+            *("exclude_tags", "format_options"),
+        )
+    },
+    "page_timeout": 'scrape_options={"timeout": ...}',
+    "sitemap": 'seeds=["sitemap"]',
+    "llms_txt": 'seeds=["llms_txt"]',
+    "purpose": 'rights="..."',
+    "source": 'as_of={"date": ..., "source": ...}',
+    "max_distance": 'as_of={"date": ..., "max_distance": ...}',
+    "archive": 'as_of={"source": ...}',
+    "recheck": 'since={"base": ..., "recheck": ...}',
+    "batch_rows": "stream=500",
+}
+
+
+def unknown_argument(name: str, names: Sequence[str]) -> str:
+    """Return what to give instead of an argument that a function does not have; "" if unknown.
+
+    Examples
+    --------
+    >>> unknown_argument("header", ["url", "scrape_options"])
+    ': give it as scrape_options={"headers": ...}'
+    >>> unknown_argument("max_page", ["url", "max_pages"])
+    ": did you mean 'max_pages'?"
+    """
+    grouped = [each for each, form in _GROUPED.items() if form.partition("=")[0] in names]
+    suggestion = name if name in grouped else closest(name, [*names, *grouped])
+    if suggestion in grouped and suggestion not in names:
+        return f": give it as {_GROUPED[suggestion]}"
+    return did_you_mean(quoted(suggestion))
 
 
 def _normalized(name: str) -> str:

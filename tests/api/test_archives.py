@@ -67,20 +67,20 @@ def test_a_path_is_crawled_from_its_first_page_and_cached_until_it_changes(tmp_p
     small_archive(path, "New front")
     assert crawl_df(path)["title"].tolist() == ["New front", "Page A"]
 
-    from_a = crawl_df(f"{URL}a", archive=path)
+    from_a = crawl_df(f"{URL}a", as_of={"source": path})
     assert from_a["url"].tolist() == [f"{URL}a"]
 
-    batches = list(crawl_df(path, stream=True, batch_rows=1, cache=False))
+    batches = list(crawl_df(path, stream=1, cache=False))
     assert [batch["title"][0] for batch in batches] == ["New front", "Page A"]
 
     failing = write_warc(tmp_path / "b.warc", response(URL, b"", status="404 Not Found"))
     with pytest.warns(UserWarning, match="no page could be read"):
-        failed = crawl_df(URL, archive=failing)
+        failed = crawl_df(URL, as_of={"source": failing})
     with pytest.raises(InvalidArgument, match="the frame is of an archive"):
         retry_failed(failed)
 
     with pytest.raises(JobFailed, match="the start page is not in the archive"):
-        crawl_df(f"{URL}missing", archive=path)
+        crawl_df(f"{URL}missing", as_of={"source": path})
 
 
 @pytest.mark.slow
@@ -92,7 +92,7 @@ def test_a_list_of_archives_is_one_frame(tmp_path: Path) -> None:
     assert frame["title"].tolist() == ["Second", "Page A", "First", "Page A"]
     assert frame["start_url"].tolist() == [str(second)] * 2 + [str(first)] * 2
     assert receipt_of(crawl_df([str(second), first]))["cache"] == "hit"
-    batches = crawl_df([first, second], stream=True, batch_rows=9, cache=False)
+    batches = crawl_df([first, second], stream=9, cache=False)
     assert [batch["title"][0] for batch in batches] == ["First", "Second"]
 
 
@@ -106,18 +106,25 @@ def test_a_list_of_archives_is_one_frame(tmp_path: Path) -> None:
         ({"url": ["a.warc"], "as_of": "2024-03-01"}, "archive and as_of cannot"),
         ({"url": []}, "url must have at least one entry"),
         ({"url": "missing.warc.gz"}, "there is no archive /.*missing.warc.gz$"),
-        ({"url": URL, "archive": "a.zip"}, r"an archive is a file .warc, .warc.gz, .wacz; it is"),
-        ({"url": URL, "archive": 3}, "archive must be a path, as a string"),
-        ({"url": [URL], "archive": "a.warc"}, "with archive, url must be one URL"),
-        ({"url": "a.warc", "archive": "a.warc"}, "url"),
+        (
+            {"url": URL, "as_of": {"source": Path("a.zip")}},
+            r"an archive is a file .warc, .warc.gz, .wacz; it is",
+        ),
+        ({"url": URL, "as_of": {"source": 3}}, "the source of as_of must be 'wayback'"),
+        ({"url": [URL], "as_of": {"source": "a.warc"}}, "source of as_of, url must be one URL"),
+        ({"url": "a.warc", "as_of": {"source": "a.warc"}}, "url"),
+        ({"url": URL, "as_of": {"source": "a.warc", "date": "2024-03-01"}}, "has no date and no"),
+        ({"url": URL, "as_of": {"file": "a.warc"}}, "date, source, max_distance, and 'file' is"),
         ({"url": "a.warc", "render": True}, "archive and a browser cannot be combined"),
         ({"url": "a.warc", "formats": ["screenshot"]}, "archive and a browser cannot be combined"),
-        ({"url": "a.warc", "headers": {"X": "y"}}, "archive and headers cannot be combined"),
+        (
+            {"url": "a.warc", "scrape_options": {"headers": {"X": "y"}}},
+            "archive and headers cannot be combined",
+        ),
         ({"url": "a.warc", "rights": True}, "archive and rights cannot be combined"),
-        ({"url": "a.warc", "purpose": "ai-train"}, "archive and purpose cannot be"),
+        ({"url": "a.warc", "rights": "ai-train"}, "archive and a purpose cannot be"),
         ({"url": "a.warc", "since": "last"}, "archive and since cannot be combined"),
         ({"url": "a.warc", "lazy": True}, "archive and lazy cannot be combined"),
-        ({"url": "a.warc", "batch_rows": 3}, "stream=True"),
         ({"url": "a.warc", "max_pages": 1001}, "max_pages must be from 1 to 1000, or up to"),
     ],
 )
@@ -220,10 +227,10 @@ def limited_file_size(size: int) -> Iterator[None]:
         ({"out": "missing/a.warc.gz"}, "out must be in a directory that exists"),
         ({"url": [URL]}, "a WARC file as out and a list cannot be combined"),
         ({"stream": True}, "a WARC file as out and stream cannot be combined"),
-        ({"batch_rows": 3}, "a WARC file as out and batch_rows cannot be combined"),
+        ({"stream": 3}, "a WARC file as out and stream cannot be combined"),
         ({"lazy": True}, "a WARC file as out and lazy cannot be combined"),
         ({"max_pages": 1001}, "a WARC file as out and more than 1,000 pages cannot be combined"),
-        ({"purpose": "ai-train"}, "a WARC file as out and purpose cannot be combined"),
+        ({"rights": "ai-train"}, "a WARC file as out and a purpose cannot be combined"),
         ({"since": "last"}, "a WARC file as out and since cannot be combined"),
         ({"url": "a.warc.gz"}, "archive and a WARC file as out cannot be combined"),
     ],

@@ -32,7 +32,7 @@ from webdata_nb.toolkit import session as connections
 AUDITED: dict[str, Any] = {
     "audit": True,
     "check_links": True,
-    "sitemap": True,
+    "seeds": ["sitemap"],
     "max_pages": 400,
     "formats": [],
 }

@@ -151,9 +151,9 @@ def test_damaged_file_is_fetched_again(service: WireService) -> None:
 def test_headers_and_cookies_change_cache_key_and_are_not_stored(
     service: WireService, cached: Path
 ) -> None:
-    private: dict[str, Any] = {"headers": {"X-Key": SECRET}, "cookies": {"session": SECRET}}
+    private: Any = {"headers": {"X-Key": SECRET}, "cookies": {"session": SECRET}}
     df = search_df("q", **private)
-    crawl_df("https://user:" + SECRET + "@site.test/", **private)
+    crawl_df("https://user:" + SECRET + "@site.test/", scrape_options=private)
     search_df("q", headers={"X-Key": SECRET + "2"}, cookies={"session": SECRET})
     assert len(service.posted(paths.SEARCH)) == 2
     assert service.posted(paths.SEARCH)[0]["headers"] == {"X-Key": SECRET}
@@ -192,6 +192,6 @@ def test_an_offline_miss_names_the_closest_cached_request() -> None:
     with pytest.raises(OfflineError, match=r"is crawl https://site\.test/ of \d{4}-\d\d-\d\d"):
         crawl_df(f"{SITE}docs", max_pages=5, offline=True)
     with pytest.raises(OfflineError, match="with another key or headers"):
-        crawl_df(SITE, max_pages=5, headers={"X-Key": "secret"}, offline=True)
+        crawl_df(SITE, max_pages=5, scrape_options={"headers": {"X-Key": "secret"}}, offline=True)
     with pytest.raises(OfflineError, match=r"search of ferns and lichen: .*cache\.ls\(\)"):
         search_df("ferns and lichen", offline=True)

@@ -181,7 +181,9 @@ def test_a_dated_crawl_has_its_distances_and_is_cached(archive_session: Session)
     assert len(history_df(archive_session.crawl_df, URL, as_of="2024-06-02")) == 0
     assert len(history_df(archive_session.crawl_df, URL)) == 0
     assert estimate(archive_session.crawl_df, URL, as_of="2024-06-01").cached == 1
-    other = archive_session.crawl_df(URL, as_of="2024-05-21", max_distance=timedelta(days=2))
+    other = archive_session.crawl_df(
+        URL, as_of={"date": "2024-05-21", "max_distance": timedelta(days=2)}
+    )
     assert other["title"].tolist() == ["Front old", "A old"]
     assert frame.webdata.refresh(session=archive_session)["title"].tolist() == [
         "Front new",
@@ -193,7 +195,7 @@ def test_several_sites_and_streams(archive_session: Session) -> None:
     frame = archive_session.crawl_df([URL, f"{URL}a"], as_of="2024-06-01", max_pages=1)
     assert frame["start_url"].tolist() == [URL, f"{URL}a"]
     assert frame["capture_distance_s"].tolist() == [86_400.0, 86_400.0]
-    stream = archive_session.crawl_df(URL, as_of="2024-08-30", stream=True, batch_rows=1)
+    stream = archive_session.crawl_df(URL, as_of="2024-08-30", stream=1)
     assert [batch["title"][0] for batch in stream] == ["Front last", "A last"]
 
 
@@ -215,7 +217,7 @@ def test_documents_of_a_frame_are_crawled_from_the_file_that_has_them(
 
 
 def test_common_crawl(archive_session: Session) -> None:
-    frame = archive_session.crawl_df(URL, as_of="2024-06-01", source="commoncrawl")
+    frame = archive_session.crawl_df(URL, as_of={"date": "2024-06-01", "source": "commoncrawl"})
     assert frame["title"].tolist() == ["Front 2024-05-28"]
     assert frame["capture_distance_s"].tolist() == [-4 * 86_400.0]
 
@@ -239,14 +241,16 @@ def test_failed_captures_are_not_tried_again(
         ({"as_of": "2999-01-01"}, "as_of must be a date in the past"),
         ({"as_of": "1990-01-01"}, "as_of must be in 1996 or later"),
         ({"as_of": 2024}, "as_of must be a date or time"),
-        ({"as_of": "2024-06-01", "source": "archive.today"}, "source must be"),
-        ({"as_of": "2024-06-01", "max_distance": -1}, "max_distance must be a number of days"),
-        ({"as_of": "2024-06-01", "max_distance": "30 days"}, "max_distance must be a number"),
-        ({"source": "wayback"}, "source has a meaning only with as_of"),
-        ({"max_distance": 3}, "max_distance has a meaning only with as_of"),
+        ({"as_of": {"date": "2024-06-01", "source": "archive.today"}}, "source of as_of must"),
+        ({"as_of": {"date": "2024-06-01", "max_distance": -1}}, "max_distance must be a number of"),
+        (
+            {"as_of": {"date": "2024-06-01", "max_distance": "30 days"}},
+            "max_distance must be a num",
+        ),
+        ({"as_of": {"source": "wayback"}}, "as_of must have the entry date"),
+        ({"as_of": {"max_distance": 3}}, "as_of must have the entry date"),
+        ({"as_of": {"date": "2024-06-01", "distance": 3}}, "and 'distance' is none of them: did"),
         ({"as_of": "2024-06-01", "since": "last"}, "as_of and since cannot be combined"),
-        ({"as_of": "2024-06-01", "recheck": 0.1}, "recheck has a meaning only with since"),
-        ({"as_of": "2024-06-01", "archive": "a.warc.gz"}, "archive and as_of cannot be combined"),
         ({"as_of": "2024-06-01", "url": "a.warc.gz"}, "archive and as_of cannot be combined"),
         (
             {"as_of": "2024-06-01", "out": "a.warc.gz"},
@@ -257,8 +261,11 @@ def test_failed_captures_are_not_tried_again(
             {"as_of": "2024-06-01", "formats": ["screenshot"]},
             "as_of and a browser cannot be combined",
         ),
-        ({"as_of": "2024-06-01", "headers": {"X": "y"}}, "as_of and headers cannot be combined"),
-        ({"as_of": "2024-06-01", "purpose": "research"}, "as_of and purpose cannot be combined"),
+        (
+            {"as_of": "2024-06-01", "scrape_options": {"headers": {"X": "y"}}},
+            "as_of and headers cannot be combined",
+        ),
+        ({"as_of": "2024-06-01", "rights": "research"}, "as_of and a purpose cannot be combined"),
         ({"as_of": "2024-06-01", "check_links": True}, "as_of and check_links cannot be combined"),
         ({"as_of": "2024-06-01", "rights": True}, "as_of and rights cannot be combined"),
         ({"as_of": "2024-06-01", "max_pages": 1001}, "with a folder or URL for the rows as out"),

@@ -36,8 +36,8 @@ FORMATS: dict[str, Any] = {"formats": ["markdown", "links"]}
 
 SOURCES: dict[str, Callable[[str, Path], dict[str, Any]]] = {
     "live": lambda url, _: {"url": url, "cache": False},
-    "file": lambda url, archive: {"url": url, "archive": archive, "cache": False},
-    "since the last": lambda url, _: {"url": url, "since": "last", "recheck": 0.2},
+    "file": lambda url, archive: {"url": url, "as_of": {"source": archive}, "cache": False},
+    "since the last": lambda url, _: {"url": url, "since": {"base": "last", "recheck": 0.2}},
 }
 
 
@@ -47,14 +47,14 @@ def as_frame(options: dict[str, Any], _: Path) -> tuple[pd.DataFrame, dict[str, 
 
 
 def as_stream(options: dict[str, Any], _: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
-    stream = crawl_df(**options, max_pages=PAGES, stream=True, batch_rows=7)
+    stream = crawl_df(**options, max_pages=PAGES, stream=7)
     rows = pd.concat(list(stream), ignore_index=True)
     assert stream.receipt is not None
     return rows, stream.receipt
 
 
 def as_long_stream(options: dict[str, Any], _: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
-    stream = crawl_df(**options, max_pages=2000, stream=True, batch_rows=7)
+    stream = crawl_df(**options, max_pages=2000, stream=7)
     rows = pd.concat(list(stream), ignore_index=True)
     assert stream.receipt is not None
     return rows, stream.receipt

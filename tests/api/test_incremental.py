@@ -34,6 +34,10 @@ def frame_of(receipt: dict[str, Any] | None) -> pd.DataFrame:
     return frame
 
 
+def since_with(*, recheck: object) -> dict[str, Any]:
+    return {"since": {"base": "last", "recheck": recheck}}
+
+
 @pytest.mark.usefixtures("connected")
 @pytest.mark.parametrize(
     ("arguments", "message"),
@@ -47,17 +51,24 @@ def frame_of(receipt: dict[str, Any] | None) -> pd.DataFrame:
         ({"since": frame_of({"kind": "search", "job_id": JOB})}, "a receipt of the kind 'search'"),
         ({"since": frame_of({"kind": "crawl", "job_id": None})}, "without the id of its job"),
         ({"since": frame_of({"kind": "crawl", "runs": []})}, "the receipt of several crawls"),
-        ({"since": "last", "recheck": 2}, "recheck must be a share from 0 to 1; it is 2"),
-        ({"since": "last", "recheck": True}, "recheck must be a share"),
-        ({"since": "last", "recheck": "0.1"}, "recheck must be a share"),
-        ({"recheck": 0.1}, "recheck has a meaning only with since"),
+        (since_with(recheck=2), "recheck must be a share from 0 to 1; it is 2"),
+        (since_with(recheck=True), "recheck must be a share"),
+        (since_with(recheck="0.1"), "recheck must be a share"),
+        ({"since": {"recheck": 0.1}}, 'since must have the entry base: "last", a frame'),
+        (
+            {"since": {"base": "last", "check": 1}},
+            "since has the entries base, recheck, and 'check'",
+        ),
         ({"since": "last", "cache": False}, "finds the earlier crawl in the cache"),
         ({"since": "last", "lazy": True}, "since and lazy cannot be combined"),
         ({"since": "last", "executor": "dask"}, "since and a Dask executor cannot be combined"),
-        ({"since": "last", "wait_for": 100}, "since and a browser cannot be combined"),
+        (
+            {"since": "last", "scrape_options": {"wait_for": 100}},
+            "since and a browser cannot be combined",
+        ),
         ({"since": JOB, "formats": ["screenshot"]}, "since and a browser cannot be combined"),
         ({"since": JOB, "rights": True}, "since and rights cannot be combined"),
-        ({"since": JOB, "purpose": "search"}, "since and purpose cannot be combined"),
+        ({"since": JOB, "rights": "search"}, "since and a purpose cannot be combined"),
         ({"since": "last", "max_pages": 2000}, "with a folder or URL for the rows as out"),
         ({"since": "last", "max_pages": 0}, "max_pages must be"),
         ({"since": "last", "offline": True}, "offline mode is on, and since asks"),
@@ -185,10 +196,10 @@ def assert_equal(incremental: pd.DataFrame, full: pd.DataFrame) -> None:
 def test_frames_are_those_of_a_full_crawl(versions: VersionedSite) -> None:
     url = versions.site.url
     with connect():
-        first = crawl_df(url, since="last", recheck=0)
+        first = crawl_df(url, since={"base": "last", "recheck": 0})
         assert receipt_of(first)["revalidation"]["since"] is None
         assert "no earlier crawl: all pages new" in receipt_of(first)["line"]
-        same = crawl_df(url, since="last", recheck=0)
+        same = crawl_df(url, since={"base": "last", "recheck": 0})
         attrs = receipt_of(same)
         assert attrs["revalidation"] == {
             "since": receipt_of(first)["job_id"],
@@ -205,7 +216,7 @@ def test_frames_are_those_of_a_full_crawl(versions: VersionedSite) -> None:
         versions.change("/p3", text_page(3, "/p7", "/new", words="other"))
         versions.add("/new", text_page(77, "/"))
         versions.site.page("/p8", status=404)
-        changed = crawl_df(url, since=first, recheck=1)
+        changed = crawl_df(url, since={"base": first, "recheck": 1})
         checked = receipt_of(changed)["revalidation"]
         assert (checked["trusted"], checked["contradicted"]) == (0, 0)
         assert checked["bound"] == pytest.approx(1 - 0.05 ** (1 / checked["checked"]))
@@ -213,14 +224,14 @@ def test_frames_are_those_of_a_full_crawl(versions: VersionedSite) -> None:
 
         job_id = receipt_of(changed)["job_id"]
         for since in (job_id, before, before.isoformat(), "last"):
-            again = crawl_df(url, since=since, recheck=0)
+            again = crawl_df(url, since={"base": since, "recheck": 0})
             assert receipt_of(again)["revalidation"]["trusted"] > 20
             assert_equal(again, changed)
         by_time = crawl_df(url, since=before - timedelta(hours=1))
         assert receipt_of(by_time)["revalidation"]["since"] is None
         with pytest.raises(InvalidRequest, match="its formats differ"):
             crawl_df(url, since=first, formats=["html"])
-        several = crawl_df([url, f"{url}p1"], since="last", recheck=0)
+        several = crawl_df([url, f"{url}p1"], since={"base": "last", "recheck": 0})
         assert several["start_url"].nunique() == 2
 
 
@@ -231,10 +242,10 @@ def test_wrong_claims_are_a_warning(versions: VersionedSite) -> None:
     with connect():
         crawl_df(url)
         versions.change("/p3", text_page(3, "/p7", "/p8", words="other"), honest=False)
-        trusting = crawl_df(url, since="last", recheck=0)
+        trusting = crawl_df(url, since={"base": "last", "recheck": 0})
         assert trusting["title"].eq("Other page 3").sum() == 0
         with pytest.warns(UserWarning, match=r"1 of \d+ pages that were checked had changed"):
-            checking = crawl_df(url, since="last", recheck=1)
+            checking = crawl_df(url, since={"base": "last", "recheck": 1})
         assert receipt_of(checking)["revalidation"]["contradicted"] == 1
         assert checking["title"].eq("Other page 3").sum() == 1
 

@@ -61,13 +61,16 @@ def outcome(item: Input) -> Any:
     return item.spec if item.error is None else str(item.error)
 
 
+HEADERS = {"headers": {"X-A": "b"}}
+
+
 @pytest.mark.parametrize("lazy", [True, False])
 @pytest.mark.parametrize(
     ("inputs", "make", "name", "subjects", "options"),
     [
         (search_inputs, JobSpec.search, "query", QUERIES, {"formats": [], "num_results": 3}),
         (search_inputs, JobSpec.search, "query", QUERIES, {"extract": {"price": float}}),
-        (crawl_inputs, JobSpec.crawl, "url", URLS, {"max_pages": 1, "headers": {"X-A": "b"}}),
+        (crawl_inputs, JobSpec.crawl, "url", URLS, {"max_pages": 1, "scrape_options": HEADERS}),
         (creatives_inputs, JobSpec.creatives, "advertiser", ADVERTISERS, {"max_rows": 5}),
     ],
 )

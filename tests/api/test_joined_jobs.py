@@ -37,7 +37,7 @@ FORMS: Final = {
     "crawl": "session.crawl_df(url)",
     "crawl to a file": "session.crawl_df(url, out=out)",
     "crawl with extract": "session.crawl_df(url, extract={'price': {'type': 'number'}})",
-    "stream": "pd.concat(session.crawl_df(url, stream=True, batch_rows=2))",
+    "stream": "pd.concat(session.crawl_df(url, stream=2))",
     "scrape": "session.scrape_df(url)",
     "list": "session.crawl_df([url])",
     "search": "session.search_df('rain')",
@@ -151,7 +151,7 @@ def test_a_stream_says_that_it_joined_and_reads_from_the_first_row(
 ) -> None:
     abandon(service, FORMS["stream"], tmp_path)
     finish(service)
-    stream = connected.crawl_df(SITE, stream=True, batch_rows=2, out=tmp_path / "rows")
+    stream = connected.crawl_df(SITE, stream=2, out=tmp_path / "rows")
     assert [len(batch) for batch in stream] == [2, 2, 1]
     assert stream.receipt is not None
     assert stream.receipt["joined"]
@@ -336,7 +336,7 @@ async def test_cancelling_the_joining_call_cancels_the_job(
 
 
 def test_the_job_of_a_living_call_is_its_own(service: WireService, connected: Session) -> None:
-    stream = iter(connected.crawl_df(SITE, stream=True, batch_rows=2))
+    stream = iter(connected.crawl_df(SITE, stream=2))
     next(stream)
     assert not has_joined(connected.crawl_df(SITE))
     assert len(service.jobs) == 2

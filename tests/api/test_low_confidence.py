@@ -60,7 +60,7 @@ def test_lists_of_sites_and_of_pages(site: Site) -> None:
 
 
 def test_streams_jobs_and_batches(site: Site, tmp_path: Path) -> None:
-    stream = crawl_df(site.url, stream=True, batch_rows=2, cache=False)
+    stream = crawl_df(site.url, stream=2, cache=False)
     assert sum(map(len, stream)) == 4
     assert stream.receipt is not None
     assert stream.receipt["low_confidence"] == COUNTS

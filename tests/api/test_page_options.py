@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any, Literal, cast
 
@@ -19,7 +21,7 @@ from webdata_nb.toolkit.api import Session, connect
 from webdata_nb.toolkit.cache.snapshots import CacheKey
 from webdata_nb.toolkit.requests.extract_schema import extract_request
 from webdata_nb.toolkit.requests.job_spec import JobSpec
-from webdata_nb.toolkit.requests.options import ScrapeOptionsDict
+from webdata_nb.toolkit.requests.options import CrawlPageOptions, ScrapeOptionsDict
 
 
 class Offer(BaseModel):
@@ -61,6 +63,12 @@ PAIRS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 ]
 
 
+# The page options that are entries of `scrape_options` alone in a crawl.
+GROUPED = sorted(
+    ScrapeOptionsDict.__annotations__.keys() - CrawlPageOptions.__annotations__.keys() - {"timeout"}
+)
+
+
 @pytest.mark.parametrize(("direct", "entries"), PAIRS)
 @pytest.mark.parametrize("local", [True, False])
 def test_both_forms_are_one_request(
@@ -75,9 +83,10 @@ def test_both_forms_are_one_request(
 
 def test_every_page_option_of_the_signature_is_tested() -> None:
     tested = {name for direct, _ in PAIRS for name in direct}
-    before_and_after = set(inspect.signature(api.crawl_df).parameters)
     names = {name for name in inspect.signature(api.scrape_df).parameters if name in tested}
-    assert names == tested <= before_and_after
+    assert names == tested
+    entries = {entry for _, entries in PAIRS for entry in entries}
+    assert entries == ScrapeOptionsDict.__annotations__.keys()
 
 
 def test_forms_are_merged() -> None:
@@ -142,6 +151,36 @@ def test_cache_keys_are_those_of_earlier_versions(spec: JobSpec, local: bool, di
 def test_wrong_page_options_are_named_as_passed(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
         JobSpec.crawl(SITE, **options)
+
+
+@pytest.mark.parametrize("function", [api.crawl_df, api.crawl_job, api.watch_df, api.acrawl_df])
+@pytest.mark.parametrize(
+    ("option", "form"),
+    [
+        *((name, f'scrape_options={{"{name}": ...}}') for name in GROUPED),
+        ("page_timeout", 'scrape_options={"timeout": ...}'),
+        ("user_agent", 'scrape_options={"headers": ...}'),
+        ("purpose", 'rights="..."'),
+        ("sitemap", 'seeds=["sitemap"]'),
+    ],
+)
+async def test_an_option_of_a_dict_as_an_argument_is_refused_with_its_form(
+    function: Callable[..., Any], option: str, form: str
+) -> None:
+    name = function.__name__
+    message = f"{name}() got an unexpected keyword argument {option!r}: give it as {form}"
+    with pytest.raises(TypeError, match=re.escape(message)):
+        await asyncio.to_thread(lambda: _awaited(function(SITE, **{option: 1})))
+
+
+def _awaited(result: Any) -> Any:
+    return asyncio.run(result) if inspect.iscoroutine(result) else result
+
+
+@pytest.mark.parametrize("seeds", ["sitemap", ["sitemaps"], {"sitemap"}, 1])
+def test_other_seeds_are_refused(seeds: Any) -> None:
+    with pytest.raises(InvalidArgument, match=r"^seeds must be "):
+        api.crawl_df(SITE, seeds=seeds)
 
 
 # Extraction
@@ -262,7 +301,8 @@ def test_call_in_other_form_is_answered_by_cache(
 async def test_every_form_of_a_crawl_takes_page_options(
     service: WireService, connected: Session
 ) -> None:
-    options: dict[str, Any] = {"formats": ["links"], "page_timeout": 9000, "cache": False}
+    entries = {"timeout": 9000}
+    options: dict[str, Any] = {"formats": ["links"], "scrape_options": entries, "cache": False}
     await connected.acrawl_df(SITE, **options)
     async for _ in connected.crawl_df(SITE, stream=True, **options):
         pass
@@ -300,7 +340,7 @@ def test_signatures_show_defaults_of_the_service() -> None:
     crawl = inspect.signature(api.crawl_df).parameters
     assert crawl["max_pages"].default == 100
     assert crawl["formats"].default == ("markdown",)
-    assert crawl["page_timeout"].default == 30000
+    assert inspect.signature(api.scrape_df).parameters["page_timeout"].default == 30000
     assert crawl["timeout"].default is None
     assert crawl["scrape_options"].default is None
     assert inspect.signature(api.search_df).parameters["num_results"].default == 10

@@ -1,4 +1,4 @@
-"""The options `rights` and `purpose` in the toolkit, and the frame of what pages declare."""
+"""The option `rights` in the toolkit, and the frame of what pages declare."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ REFUSAL = r"the service at .* does not offer purpose \(POST /v1/crawl\); nothing
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: crawl_df(SITE, purpose="ai-train"),
-        lambda: crawl_job(SITE, purpose="ai-train"),
-        lambda: list(crawl_df(SITE, purpose="ai-train", stream=True)),
-        lambda: scrape_df([SITE, f"{SITE}b"], purpose="ai-train", on_error="raise"),
+        lambda: crawl_df(SITE, rights="ai-train"),
+        lambda: crawl_job(SITE, rights="ai-train"),
+        lambda: list(crawl_df(SITE, rights="ai-train", stream=True)),
+        lambda: scrape_df([SITE, f"{SITE}b"], rights="ai-train", on_error="raise"),
     ],
     ids=["crawl_df", "crawl_job", "stream", "scrape_df"],
 )
@@ -46,13 +46,6 @@ def test_a_service_that_does_not_offer_it_is_not_asked_to_crawl(
 ) -> None:
     with pytest.raises(NotSupported, match=REFUSAL):
         call()
-    assert service.jobs == {}
-
-
-@pytest.mark.usefixtures("connected")
-def test_both_options_are_named(service: WireService) -> None:
-    with pytest.raises(NotSupported, match="does not offer purpose and rights"):
-        crawl_df(SITE, purpose="search", rights=True)
     assert service.jobs == {}
 
 
@@ -66,13 +59,16 @@ def test_calls_without_these_options_are_as_before(service: WireService) -> None
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"purpose": "training"}, "purpose must be 'search', 'ai-input', 'ai-train' or 'research'"),
-        ({"rights": "yes"}, "rights must be True or False"),
         (
-            {"purpose": "search", "respect_robots_txt": False},
-            "purpose and respect_robots_txt=False cannot be combined",
+            {"rights": "training"},
+            "rights must be one of True, False, 'search', 'ai-input', 'ai-train'",
         ),
-        ({"purpose": "search", "since": "last"}, "since and purpose cannot be combined"),
+        ({"rights": 1}, "rights must be one of True, False, 'search'"),
+        (
+            {"rights": "search", "respect_robots_txt": False},
+            "a purpose and respect_robots_txt=False cannot be combined",
+        ),
+        ({"rights": "search", "since": "last"}, "since and a purpose cannot be combined"),
     ],
 )
 def test_wrong_options_are_refused_in_one_sentence(options: dict[str, Any], message: str) -> None:

@@ -82,12 +82,8 @@ def test_session_methods_have_same_signature_without_session(
 @pytest.mark.parametrize(
     ("function", "group", "others"),
     [
-        (api.search_df, options.SearchDfOptions, {"query", "stream", "batch_rows", "lazy"}),
-        (
-            api.crawl_df,
-            options.CrawlDfOptions,
-            {"url", "stream", "batch_rows", "lazy", "archive"},
-        ),
+        (api.search_df, options.SearchDfOptions, {"query", "stream", "lazy"}),
+        (api.crawl_df, options.CrawlDfOptions, {"url", "stream", "lazy"}),
         (api.creatives_df, options.CreativesDfOptions, {"advertiser", "stream"}),
         (api.scrape_df, options.ScrapeDfOptions, {"urls"}),
         (api.search_job, options.SearchJobOptions, {"query"}),
@@ -120,7 +116,7 @@ def test_signatures_keep_argument_order_and_defaults() -> None:
         "exclude_tags: 'Sequence[str] | None' = (), "
         "render: \"bool | Literal['auto'] | None\" = None, page_timeout: 'int | None' = 30000, "
         "scrape_options: 'ScrapeOptionsDict | None' = None, "
-        "rights: 'bool | None' = False, purpose: 'Purpose | None' = None, "
+        "rights: 'bool | Purpose | None' = False, "
         "respect_robots_txt: 'bool | None' = True, session: 'Connection | None' = None, "
         "progress: 'bool | str | None' = None, cache: 'bool' = True, "
         "ttl: 'float | None' = None, refresh: 'bool' = False, offline: 'bool | None' = None, "

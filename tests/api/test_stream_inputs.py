@@ -83,9 +83,9 @@ def test_results_arrive_as_pages_are_read(service: WireService) -> None:
 
 
 @pytest.mark.usefixtures("connected")
-def test_search_batches_obey_batch_rows(service: WireService) -> None:
+def test_search_batches_have_the_number_of_rows(service: WireService) -> None:
     service.search = JobScript(search_rows(5))
-    batches = list(search_df("q", num_results=5, stream=True, batch_rows=2))
+    batches = list(search_df("q", num_results=5, stream=2))
     assert [ranks(batch) for batch in batches] == [[1, 2], [3, 4], [5]]
     assert [receipt_of(batch)["first_row"] for batch in batches] == [0, 2, 4]
 
@@ -247,7 +247,7 @@ def stream_starts() -> dict[str, tuple[Start, int]]:
     return {
         "search": (lambda: search_df("q", stream=True), 1),
         "searches": (lambda: search_df(SEVERAL, stream=True), 3),
-        "crawl": (lambda: crawl_df(SITE, stream=True, batch_rows=2), 1),
+        "crawl": (lambda: crawl_df(SITE, stream=2), 1),
     }
 
 
@@ -417,7 +417,7 @@ def test_cancel_button_ends_listing_between_pages(
 def test_slow_reader_limits_read_ahead(service: WireService) -> None:
     service.crawl = JobScript(crawl_rows(400))
     pages = []
-    for number, _ in enumerate(crawl_df(SITE, stream=True, batch_rows=10)):
+    for number, _ in enumerate(crawl_df(SITE, stream=10)):
         weights_df()  # the portal has had its turn by now
         pages = [each for each in service.requests if each.query.get("per_page") == "10"]
         assert len(pages) <= number + 2
@@ -432,14 +432,14 @@ def test_out_writes_dataset_for_every_kind(
     service.creatives = creative_rows(50)
     service.search = JobScript(search_rows(5))
     calls: list[Callable[..., FrameStream]] = [
-        lambda **how: search_df(SEVERAL, batch_rows=2, **how),
-        lambda **how: crawl_df(SITE, batch_rows=2, **how),
-        lambda **how: creatives_df("AR1", **how),
+        lambda **how: search_df(SEVERAL, stream=2, **how),
+        lambda **how: crawl_df(SITE, stream=2, **how),
+        lambda **how: creatives_df("AR1", stream=True, **how),
     ]
     for number, call in enumerate(calls):
         name = f"out{number}-{tmp_path.name}"
         out = f"memory://{name}" if elsewhere else tmp_path / name
-        count = sum(len(batch) for batch in call(stream=True, out=out))
+        count = sum(len(batch) for batch in call(out=out))
         system = fsspec.filesystem("memory") if elsewhere else None
         location = f"/{name}" if elsewhere else tmp_path / name
         found = ds.dataset(location, filesystem=system, partitioning="hive")
@@ -453,7 +453,7 @@ def test_dataset_holds_each_job_once(tmp_path: Path, *, elsewhere: bool) -> None
     crawl_df(SITE)
     out = f"memory://twice-{tmp_path.name}" if elsewhere else tmp_path / "twice"
     for size in (2, 5):
-        list(crawl_df(SITE, stream=True, batch_rows=size, out=out))
+        list(crawl_df(SITE, stream=size, out=out))
     system = fsspec.filesystem("memory") if elsewhere else None
     location = f"/twice-{tmp_path.name}" if elsewhere else out
     assert ds.dataset(location, filesystem=system, partitioning="hive").count_rows() == 5
@@ -498,9 +498,8 @@ def test_meaningless_arguments_are_rejected(service: WireService, tmp_path: Path
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - for this line alone
 
     wrong: list[tuple[Any, dict[str, Any], str]] = [
-        (search_df, {"batch_rows": 5}, "stream=True"),
-        (search_df, {"stream": True, "batch_rows": 0}, "batch_rows"),
-        (search_df, {"stream": 1}, "stream must be True or False"),
+        (search_df, {"stream": 0}, "stream must be True, False or the rows of each frame"),
+        (creatives_df, {"stream": 1}, "stream must be True or False"),
         (search_df, {"stream": True, "out": tmp_path / "x.parquet"}, "directory"),
         (search_df, {"stream": True, "out": "memory://x.parquet"}, "directory"),
         (search_df, {"stream": True, "out": "nosuch://x"}, "nosuch"),
@@ -529,7 +528,7 @@ async def test_with_the_events_of_a_real_service(
 ) -> None:
     await local_session.acrawl_df(sample_site.url, max_pages=10)
     query = "aurora forecast"
-    stream = await asearch_df(query, stream=True, session=local_session, batch_rows=3)
+    stream = await asearch_df(query, stream=3, session=local_session)
     batches = [batch async for batch in stream]
     joined = pd.concat(batches, ignore_index=True).sort_values("rank", ignore_index=True)
     whole = await local_session.asearch_df(query)

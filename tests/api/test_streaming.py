@@ -26,7 +26,7 @@ from webdata_nb.toolkit.api import Session, acrawl_df, connect, crawl_df
 @pytest.mark.usefixtures("connected")
 def test_batches_add_up_to_whole_frame(service: WireService) -> None:
     service.crawl = JobScript(crawl_rows(45))
-    batches = list(crawl_df(SITE, stream=True, batch_rows=20))
+    batches = list(crawl_df(SITE, stream=20))
     assert [len(batch) for batch in batches] == [20, 20, 5]
     whole = crawl_df(SITE, cache=False)
     joined = pd.concat(batches, ignore_index=True)
@@ -36,7 +36,7 @@ def test_batches_add_up_to_whole_frame(service: WireService) -> None:
     # What the cache has is streamed from there.
     crawl_df(SITE)
     before = len(service.requests)
-    again = list(crawl_df(SITE, stream=True, batch_rows=30))
+    again = list(crawl_df(SITE, stream=30))
     assert [len(batch) for batch in again] == [30, 15]
     assert len(service.requests) == before
 
@@ -47,7 +47,7 @@ def test_progress_of_stream_ends_with_its_row_count(
 ) -> None:
     service.crawl = JobScript(crawl_rows(45))
     with caplog.at_level("INFO", "webdata_nb"):
-        assert sum(map(len, crawl_df(SITE, stream=True, batch_rows=20, progress="log"))) == 45
+        assert sum(map(len, crawl_df(SITE, stream=20, progress="log"))) == 45
     assert f"crawl {SITE}: 45 rows" in caplog.messages[-1]
 
 
@@ -55,7 +55,7 @@ def test_progress_of_stream_ends_with_its_row_count(
 def test_first_batch_arrives_while_crawl_runs(service: WireService) -> None:
     service.crawl = JobScript(crawl_rows(45), running=True)
     got = []
-    for batch in crawl_df(SITE, stream=True, batch_rows=20):
+    for batch in crawl_df(SITE, stream=20):
         got.append(len(batch))
         job = next(iter(service.jobs.values()))
         if len(got) < 3:
@@ -144,9 +144,8 @@ def test_out_writes_dataset_for_any_reader(service: WireService, tmp_path: Path)
 @pytest.mark.usefixtures("connected")
 def test_incompatible_arguments_are_rejected(service: WireService, tmp_path: Path) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
-        ({"batch_rows": 5}, "stream=True"),
-        ({"stream": True, "batch_rows": 0}, "batch_rows"),
-        ({"stream": True, "batch_rows": 1001}, "1000"),
+        ({"stream": 0}, "stream must be True, False or the rows of each frame, 1 to 1000; it is 0"),
+        ({"stream": 1001}, "1 to 1000; it is 1001"),
         ({"stream": True, "out": tmp_path / "x.parquet"}, "directory"),
         ({"stream": "yes"}, "stream"),
     ]
@@ -167,9 +166,7 @@ def local_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[S
 
 @pytest.mark.slow
 def test_with_the_events_of_a_real_service(sample_site: SampleSite, local_session: Session) -> None:
-    batches = list(
-        local_session.crawl_df(sample_site.url, max_pages=25, stream=True, batch_rows=10)
-    )
+    batches = list(local_session.crawl_df(sample_site.url, max_pages=25, stream=10))
     assert [len(batch) for batch in batches] == [10, 10, 5]
     joined = pd.concat(batches, ignore_index=True)
     whole = local_session.crawl_df(sample_site.url, max_pages=25)

@@ -111,7 +111,7 @@ def test_lists_of_inputs() -> None:
 
 def test_streams(service: ForeignService) -> None:
     service.site_pages = 45
-    batches = list(webdata_nb.crawl_df(START, stream=True, batch_rows=10))
+    batches = list(webdata_nb.crawl_df(START, stream=10))
     urls = [url for batch in batches for url in batch["url"]]
     assert urls == [START, *(f"{START}{number}" for number in range(1, 45))]
     assert max(map(len, batches)) <= 10
@@ -274,7 +274,7 @@ LACKING: dict[str, Callable[[Path], object]] = {
     "audit": lambda _: webdata_nb.crawl_df(START, audit=True),
     "as_of": lambda _: webdata_nb.crawl_df(START, as_of="2020-01-01"),
     "long crawl": lambda path: webdata_nb.crawl_df(START, max_pages=2000, out=path / "rows"),
-    "purpose": lambda _: webdata_nb.crawl_df(START, purpose="ai-train"),
+    "purpose": lambda _: webdata_nb.crawl_df(START, rights="ai-train"),
     "rights": lambda _: webdata_nb.crawl_df(START, rights=True),
     "check_links": lambda _: webdata_nb.crawl_df(START, check_links=True),
 }
@@ -303,7 +303,7 @@ def test_every_public_function_is_tried() -> None:
     assert set(webdata_nb.__all__) - words - others - twins == set()
 
 
-OPTIONS: list[dict[str, Any]] = [{"sitemap": True}, {"render": True}]
+OPTIONS: list[dict[str, Any]] = [{"seeds": ["sitemap"]}, {"render": True}]
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=[next(iter(each)) for each in OPTIONS])
@@ -316,5 +316,5 @@ def test_a_refused_option_is_named(options: dict[str, Any]) -> None:
             with pytest.raises(errors.WebdataError) as caught:
                 session.crawl_df(START, **options)
             assert not service.jobs
-            assert next(iter(options)) in str(caught.value)
+            assert ("sitemap" if "seeds" in options else "render") in str(caught.value)
             assert "does not offer" in str(caught.value)

@@ -124,9 +124,9 @@ def a_stream_is_looped_over() -> None:
     session = connect()
     assert_type(session.crawl_df("http://site.test"), pd.DataFrame)
     assert_type(session.crawl_df(["http://a.test"], stream=True), FrameStream)
-    assert_type(search_df(["a", "b"], stream=True, batch_rows=5), FrameStream)
+    assert_type(search_df(["a", "b"], stream=5), FrameStream)
     assert_type(session.creatives_df("AR1", stream=True), FrameStream)
-    creatives_df("AR1", stream=True, batch_rows=5)  # type: ignore[call-overload]
+    creatives_df("AR1", stream=5)  # type: ignore[call-overload]
 
 
 async def a_stream_is_looped_over_in_async_code() -> None:
@@ -154,14 +154,14 @@ def derived_frames_are_frames() -> None:
     assert_type(extract_df(pages), pd.DataFrame)
     assert_type(verify(pages), pd.DataFrame)
     assert_type(links_df(pages), pd.DataFrame)
-    assert_type(rights_df(crawl_df("http://site.test", purpose="ai-train")), pd.DataFrame)
+    assert_type(rights_df(crawl_df("http://site.test", rights="ai-train")), pd.DataFrame)
     assert_type(diff(pages, pages), pd.DataFrame)
 
 
 def page_options_are_arguments_and_a_dict() -> None:
     crawl_df("http://site.test", formats=["links"], only_main_content=False, render="auto")
-    crawl_df("http://site.test", extract={"name": str, "price": float}, include_tags=["main"])
-    crawl_df("http://site.test", extract=Offer, page_timeout=5000)
+    crawl_df("http://site.test", extract={"name": str}, scrape_options={"include_tags": ["main"]})
+    crawl_df("http://site.test", extract=Offer, as_of={"date": "2024-06-01", "source": "a.wacz"})
     scrape_df(["http://site.test"], formats=["markdown"], extract=Offer, wait_for="#main")
     search_df("q", extract=Offer, format_options={"markdown": {"mode": "full"}})
     crawl_job("http://site.test", formats=["links"], scrape_options={"timeout": 5000})

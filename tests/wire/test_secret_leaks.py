@@ -116,7 +116,7 @@ class ObjectOutputs:
         self.texts[f"{name}, its traceback"] = "".join([*lines, repr(vars(error))]).encode()
 
 
-def secrets_of(planted_secrets: PlantedSecrets) -> dict[str, Any]:
+def secrets_of(planted_secrets: PlantedSecrets) -> Any:
     return {
         "headers": {"X-Key": planted_secrets["header"]},
         "cookies": {"sid": planted_secrets.plain("cookie")},
@@ -138,7 +138,7 @@ def test_a_notebook_and_its_local_service(
     }
     extract: Any = {"schema": SCHEMA}
     with connect() as session, record(home / "tape"):
-        pages = crawl_df("http://shop.test/", extract=extract, max_pages=2, **visit)
+        pages = crawl_df("http://shop.test/", extract=extract, max_pages=2, scrape_options=visit)
         found = search_df("ants", extract=extract, **visit)
         ads = creatives_df(MetaStub.advertiser, max_rows=2)
         started_job = search_job("again", **visit, **hook)

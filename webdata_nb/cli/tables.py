@@ -19,13 +19,12 @@ from webdata_nb.cli.data_dir import resolve_settings
 from webdata_nb.cli.output import add_format_flag, print_frame
 from webdata_nb.toolkit.requests.flags import add_flags, passed_options
 from webdata_nb.toolkit.requests.options import (
+    AsOfDict,
     CommandOptions,
-    CrawlOptions,
     CreativesOptions,
-    DatedOptions,
-    IncrementalOptions,
     PageOptions,
     ResultPageOptions,
+    SinceDict,
     SingleSearchInputOptions,
     SiteOptions,
 )
@@ -79,8 +78,8 @@ def _add_crawl(commands: Commands) -> None:
         "url", metavar="URL", help="URL of the first page, or the path of a WARC or WACZ file"
     )
     add_flags(parser.add_argument_group("pages to crawl"), SiteOptions)
-    add_flags(parser.add_argument_group("unchanged pages"), IncrementalOptions)
-    add_flags(parser.add_argument_group("the site at a date"), DatedOptions)
+    add_flags(parser.add_argument_group("unchanged pages"), SinceDict, flags={"base": "--since"})
+    add_flags(parser.add_argument_group("the site at a date"), AsOfDict, flags={"date": "--as-of"})
     page_flags = parser.add_argument_group("content of each page")
     add_flags(page_flags, PageOptions, without={"scrape_options"})
     page_flags.add_argument(
@@ -95,9 +94,13 @@ def _add_crawl(commands: Commands) -> None:
 
 def _run_crawl(args: argparse.Namespace) -> None:
     from webdata_nb.toolkit.api import crawl_df
+    from webdata_nb.toolkit.requests.page_options import grouped
 
     set_base_url(args)
-    options = passed_options(args, CrawlOptions, DatedOptions, IncrementalOptions, CommandOptions)
+    options = grouped(passed_options(args, SiteOptions, PageOptions, CommandOptions))
+    for name, group in (("as_of", AsOfDict), ("since", SinceDict)):
+        if entries := passed_options(args, group):
+            options[name] = entries
     frame = crawl_df(args.url, **options)
     _print_result(frame, args, _CRAWL_COLUMNS)
 

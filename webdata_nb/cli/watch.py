@@ -17,8 +17,8 @@ from webdata_nb.cli.output import add_format_flag, print_frame
 from webdata_nb.toolkit.requests.flags import add_flags, passed_options, word_list
 from webdata_nb.toolkit.requests.options import (
     CommandOptions,
-    IncrementalOptions,
     PageOptions,
+    SinceDict,
     SiteOptions,
     WatchDfOptions,
 )
@@ -61,7 +61,7 @@ def add_commands(commands: Commands) -> None:
     page_flags = parser.add_argument_group("content of each page")
     add_flags(page_flags, PageOptions, without={"scrape_options", *_RENDERING})
     call_flags = parser.add_argument_group("the call")
-    add_flags(call_flags, IncrementalOptions, only={"recheck"})
+    add_flags(call_flags, SinceDict, only={"recheck"})
     add_flags(call_flags, CommandOptions, only={"timeout"})
     add_format_flag(parser)
     add_base_url_flag(parser)
@@ -70,9 +70,10 @@ def add_commands(commands: Commands) -> None:
 def _run_watch(args: argparse.Namespace) -> int | None:
     from webdata_nb.errors import WatchRunning
     from webdata_nb.toolkit.api import watch_df
+    from webdata_nb.toolkit.requests.page_options import grouped
 
     set_base_url(args)
-    options: dict[str, Any] = passed_options(args, WatchDfOptions)
+    options: dict[str, Any] = grouped(passed_options(args, WatchDfOptions, PageOptions))
     if args.quiet:
         options["progress"] = False
     try:

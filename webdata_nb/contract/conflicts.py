@@ -25,7 +25,7 @@ CONFLICTS: Final = (
     Conflict(("archive",), ("as_of",), "each says where the pages come from"),
     Conflict(
         _ARCHIVES,
-        ("headers", "cookies", "check_links", "since", "recheck", "a WARC file as out"),
+        ("headers", "cookies", "check_links", "since", "a WARC file as out"),
         "the pages come from an archive, and nothing is requested from their site",
     ),
     Conflict(
@@ -36,12 +36,12 @@ CONFLICTS: Final = (
     ),
     Conflict(
         (*_ARCHIVES, "since"),
-        ("rights", "purpose"),
+        ("rights", "a purpose"),
         "what a site declares about its pages now is not read with pages of an earlier time",
     ),
     Conflict(
         ("a WARC file as out",),
-        ("since", "purpose", "check_links"),
+        ("since", "a purpose", "check_links"),
         "the file has the responses of all pages of the crawl, and no others",
     ),
     Conflict(
@@ -54,7 +54,7 @@ CONFLICTS: Final = (
         "the pages of a list are read as they are, and no link is followed",
     ),
     Conflict(
-        ("purpose",),
+        ("a purpose",),
         ("respect_robots_txt=False",),
         "robots.txt is where most sites say what their pages may be used for",
     ),
@@ -72,7 +72,7 @@ CONFLICTS: Final = (
     ),
     Conflict(
         ("a WARC file as out",),
-        ("stream", "batch_rows", "more than 1,000 pages"),
+        ("stream", "more than 1,000 pages"),
         "the rows are in one frame, when the file is complete",
     ),
 )

@@ -380,7 +380,7 @@ class CrawlRequest(Strict):
         options = self.scrape_options
         return {
             "rights": self.rights,
-            "purpose": self.purpose,
+            "a purpose": self.purpose,
             "respect_robots_txt=False": not self.respect_robots_txt,
             "check_links": self.check_links,
             "audit": self.audit,

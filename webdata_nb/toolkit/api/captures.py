@@ -20,7 +20,6 @@ from webdata_nb.toolkit.frames import frame, schemas
 from webdata_nb.toolkit.jobs.listings import fetch_listing
 from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.requests.call_options import CallOptions
-from webdata_nb.toolkit.requests.dated import time_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -117,7 +116,9 @@ async def acaptures_df(
     start must not be after end; it is '2024-01-01'
     """
     times = {"start": start, "end": end}
-    time_bounds = {name: time_text(name, at) for name, at in times.items() if at is not None}
+    time_bounds = {
+        name: arguments.time_text(name, at) for name, at in times.items() if at is not None
+    }
     values = {"url": url, "source": source, "match": match, **time_bounds}
     request = arguments.build_request(CapturesRequest, values)
     if max_rows is not None:

@@ -28,10 +28,8 @@ if TYPE_CHECKING:
 async def _acrawl_df(
     url: str | Path | Sequence[str | Path],
     *,
-    stream: bool = False,
-    batch_rows: int | None = None,
+    stream: bool | int = False,
     lazy: bool = False,
-    archive: str | Path | None = None,
     **options: Unpack[CrawlDfOptions],
 ) -> pd.DataFrame | DaskFrame | FrameStream:
     """Crawl a site from a start page and return its pages, one row each.
@@ -48,18 +46,12 @@ async def _acrawl_df(
     stream
         Return a stream of frames immediately, to loop over: the rows in batches, as they arrive.
         Several start URLs are crawled one after the other. Leaving the loop cancels the crawl.
-        Streamed rows come from the cache if it has them, but are not stored in it.
-    batch_rows
-        With `stream`: rows of each frame but the last, 1 to 1000 (default 20).
+        Streamed rows come from the cache if it has them, but are not stored in it. True makes
+        frames of 20 rows; a number from 1 to 1000 is that of the rows of each frame but the last.
     lazy
         Return a `dask.dataframe` over the Parquet parts in `out`, without reading a row: for more
         rows than memory holds. Each part is a partition; the columns are those of a call with
         lists. Without Dask as `executor`, the partitions run here, one after the other.
-    archive
-        The path of a WARC or WACZ file to read pages from, instead of requesting them; `url` is
-        where to start in it. Nothing is sent. A URL without a capture in it is `not_archived` in
-        the receipt, and no row; `fetched_at` is the time of the capture. The local service reads
-        the file.
 
     Returns
     -------
@@ -81,8 +73,9 @@ async def _acrawl_df(
         Until the crawl is complete it has `.partial` in its name. The cache is not used.
 
         `capture_distance_s` is there with `as_of`, negative for a capture before it; `fetched_at`
-        is then the time of the capture. The columns from `inlinks` to `page_facts` are there with
-        `audit=True`.
+        is then the time of the capture, as with an archive file. A URL without a capture in the
+        file is `not_archived` in the receipt, and no row. The columns from `inlinks` to
+        `page_facts` are there with `audit=True`.
 
         {columns}
 
@@ -114,13 +107,12 @@ async def _acrawl_df(
     >>> df["success"].all()
     np.True_
     """
-    forms = {"stream": stream, "batch_rows": batch_rows}
-    inputs = crawl_inputs(url, options, archive=archive, lazy=lazy, forms=forms)
+    inputs = crawl_inputs(url, options, lazy=lazy, forms={"stream": stream})
     if (path := inputs[0].spec.warc) is not None:
         return await crawl_files.to_warc(inputs[0].spec, path, options)
     if is_long(options) and not (stream or options["audit"]):
         return await crawl_files.to_parts(inputs[0].spec, options)
-    return await frame_or_stream(inputs, options, stream=stream, batch_rows=batch_rows, lazy=lazy)
+    return await frame_or_stream(inputs, options, stream=stream, lazy=lazy)
 
 
 acrawl_df = cast("AsyncCrawlDf", _acrawl_df)

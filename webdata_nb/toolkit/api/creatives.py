@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Unpack, cast
 from webdata_nb.contract import limits
 from webdata_nb.toolkit.api.frame_functions import frame_or_stream
 from webdata_nb.toolkit.bridge import blocking
+from webdata_nb.toolkit.requests.arguments import check_flag
 from webdata_nb.toolkit.requests.inputs import creatives_inputs
 from webdata_nb.toolkit.requests.options import CreativesDfOptions
 from webdata_nb.toolkit.requests.signatures import with_options
@@ -114,7 +115,7 @@ async def _acreatives_df(
     most = inputs[0].spec.max_rows or limits.CREATIVES_LIMIT_DEFAULT
     page_rows = min(most, limits.CREATIVES_LIMIT_DEFAULT)
     frame = await frame_or_stream(
-        inputs, options, stream=stream, batch_rows=page_rows if stream else None
+        inputs, options, stream=page_rows if check_flag("stream", stream) else False
     )
     return cast("pd.DataFrame | FrameStream", frame)
 

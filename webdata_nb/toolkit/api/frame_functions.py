@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, Unpack, overload
 
+from webdata_nb.contract.limits import PER_PAGE
 from webdata_nb.errors import InvalidArgument
+from webdata_nb.suggestions import format_value
 from webdata_nb.toolkit.calls import budget, lists, partitions, pipeline
-from webdata_nb.toolkit.calls.frame_stream import FrameStream, open_stream
+from webdata_nb.toolkit.calls.frame_stream import BATCH_ROWS, FrameStream, open_stream
 from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.requests.call_options import CallOptions, FanOutOptions
 from webdata_nb.toolkit.requests.inputs import valid_specs
@@ -37,20 +39,18 @@ async def frame_or_stream(
     inputs: Sequence[Input],
     options: TableOptions,
     *,
-    stream: bool,
-    batch_rows: int | None,
+    stream: bool | int,
     lazy: bool = False,
 ) -> pd.DataFrame | DaskFrame | FrameStream:
     """Return the frame of a call's inputs, lazy or not, or the stream of its batches."""
     fan_out = FanOutOptions.check(options)
+    batch_rows = _batch_rows(stream)
     if arguments.check_flag("lazy", lazy) or fan_out.dask is not None:
-        if arguments.check_flag("stream", stream):
+        if batch_rows is not None:
             raise InvalidArgument("stream=True runs its inputs here: without Dask and lazy=True")
-        arguments.check_requirement("batch_rows", batch_rows, "stream=True")
         on_incomplete = options["on_incomplete"]
         return await run_partitions(inputs, options, fan_out, on_incomplete, lazy=lazy)
-    if not arguments.check_flag("stream", stream):
-        arguments.check_requirement("batch_rows", batch_rows, "stream=True")
+    if batch_rows is None:
         call = CallOptions.check(options, options["on_incomplete"])
         if fan_out.budget is not None:
             await budget.check(valid_specs(inputs), call, fan_out.budget)
@@ -60,6 +60,21 @@ async def frame_or_stream(
     stream_options: TableOptions = {**options, "out": None}
     call = CallOptions.check(stream_options, options["on_incomplete"])
     return await open_stream(inputs, call, fan_out, out=options["out"], batch_rows=batch_rows)
+
+
+def _batch_rows(stream: object) -> int | None:
+    """Return the rows of each frame of a stream; None without one."""
+    if isinstance(stream, bool):
+        return BATCH_ROWS if stream else None
+    try:
+        rows = arguments.check_integer("stream", stream, minimum=1)
+        arguments.check_maximum("stream", rows, PER_PAGE[1])
+    except InvalidArgument:
+        raise InvalidArgument(
+            f"stream must be True, False or the rows of each frame, 1 to {PER_PAGE[1]}; it is "
+            f"{format_value(stream)}"
+        ) from None
+    return rows
 
 
 async def run_partitions(
@@ -91,7 +106,6 @@ class SearchFunction(Protocol[FrameT_co, StreamT_co, LazyT_co]):
         query: str | Sequence[str],
         *,
         stream: Literal[False] = False,
-        batch_rows: int | None = None,
         lazy: Literal[False] = False,
         **options: Unpack[SearchDfOptions],
     ) -> FrameT_co: ...
@@ -101,8 +115,7 @@ class SearchFunction(Protocol[FrameT_co, StreamT_co, LazyT_co]):
         self,
         query: str | Sequence[str],
         *,
-        stream: Literal[True],
-        batch_rows: int | None = None,
+        stream: Literal[True] | int,
         lazy: Literal[False] = False,
         **options: Unpack[SearchDfOptions],
     ) -> StreamT_co: ...
@@ -113,7 +126,6 @@ class SearchFunction(Protocol[FrameT_co, StreamT_co, LazyT_co]):
         query: str | Sequence[str],
         *,
         stream: Literal[False] = False,
-        batch_rows: None = None,
         lazy: Literal[True],
         **options: Unpack[SearchDfOptions],
     ) -> LazyT_co: ...
@@ -128,9 +140,7 @@ class CrawlFunction(Protocol[FrameT_co, StreamT_co, LazyT_co]):
         url: str | Path | Sequence[str | Path],
         *,
         stream: Literal[False] = False,
-        batch_rows: int | None = None,
         lazy: Literal[False] = False,
-        archive: str | Path | None = None,
         **options: Unpack[CrawlDfOptions],
     ) -> FrameT_co: ...
 
@@ -139,10 +149,8 @@ class CrawlFunction(Protocol[FrameT_co, StreamT_co, LazyT_co]):
         self,
         url: str | Path | Sequence[str | Path],
         *,
-        stream: Literal[True],
-        batch_rows: int | None = None,
+        stream: Literal[True] | int,
         lazy: Literal[False] = False,
-        archive: str | Path | None = None,
         **options: Unpack[CrawlDfOptions],
     ) -> StreamT_co: ...
 
@@ -152,9 +160,7 @@ class CrawlFunction(Protocol[FrameT_co, StreamT_co, LazyT_co]):
         url: str | Path | Sequence[str | Path],
         *,
         stream: Literal[False] = False,
-        batch_rows: None = None,
         lazy: Literal[True],
-        archive: str | Path | None = None,
         **options: Unpack[CrawlDfOptions],
     ) -> LazyT_co: ...
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.toolkit.api.crawl import crawl_df
@@ -12,6 +12,7 @@ from webdata_nb.toolkit.api.scrape import scrape_df
 from webdata_nb.toolkit.api.search import search_df
 from webdata_nb.toolkit.frames import frame
 from webdata_nb.toolkit.requests.call_options import CallOptions
+from webdata_nb.toolkit.requests.options import Seed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,7 +69,9 @@ def _check_service(receipt: Mapping[str, Any], options: Mapping[str, Any]) -> No
 
 
 def _arguments(df: pd.DataFrame, receipt: Mapping[str, Any]) -> dict[str, Any]:
-    arguments = _with_archives(dict(receipt["request"]))
+    arguments = dict(receipt["request"])
+    if receipt["kind"] == "crawl":
+        arguments = _crawl_arguments(arguments)
     if receipt["kind"] == "creatives":
         by_id, by_url = arguments.pop("advertiser_id", None), arguments.pop("url", None)
         arguments["advertiser"] = by_id or by_url
@@ -82,19 +85,32 @@ def _arguments(df: pd.DataFrame, receipt: Mapping[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-def _with_archives(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a crawl with the archives that it read or wrote."""
+def _crawl_arguments(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `crawl_df` for the fields of a request in a receipt."""
+    arguments = dict(fields)
     arguments.pop("archive_version", None)
     if "warc" in arguments:
         arguments["out"] = arguments.pop("warc")
-    if "archive" in arguments and "url" not in arguments:
-        arguments["url"] = arguments.pop("archive")
+    if (purpose := arguments.pop("purpose", None)) is not None:
+        arguments["rights"] = purpose
+    if seeds := [seed for seed in get_args(Seed) if arguments.pop(seed, False)]:
+        arguments["seeds"] = seeds
+    captures = {name: arguments.pop(name, None) for name in ("source", "max_distance")}
+    if "as_of" in arguments:
+        arguments["as_of"] = {"date": arguments["as_of"], **captures}
+    archive = arguments.pop("archive", None)
+    if archive is not None and "url" in arguments:
+        arguments["as_of"] = {"source": archive}
+    elif archive is not None:
+        arguments["url"] = archive
     return arguments
 
 
 def _add_secrets(arguments: dict[str, Any], secrets: Mapping[str, Any], kind: str) -> None:
     if kind == "creatives" and secrets:
         raise InvalidArgument(f"creatives_df has no {' and '.join(secrets)}")
+    if kind == "crawl" and secrets:
+        secrets = {"scrape_options": {**arguments.get("scrape_options", {}), **secrets}}
     arguments.update(secrets)
 
 

@@ -190,8 +190,7 @@ class _Retry:
         return {
             "scrape_options": self._with_secrets(self._request.get("scrape_options", {})),
             "respect_robots_txt": self._request.get("respect_robots_txt"),
-            "rights": self._request.get("rights"),
-            "purpose": self._request.get("purpose"),
+            "rights": self._request.get("purpose") or self._request.get("rights"),
         }
 
     def _with_secrets(self, pages: Mapping[str, Any]) -> ScrapeOptionsDict:

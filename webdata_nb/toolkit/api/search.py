@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 async def _asearch_df(
     query: str | Sequence[str],
     *,
-    stream: bool = False,
-    batch_rows: int | None = None,
+    stream: bool | int = False,
     lazy: bool = False,
     **options: Unpack[SearchDfOptions],
 ) -> pd.DataFrame | DaskFrame | FrameStream:
@@ -44,9 +43,8 @@ async def _asearch_df(
         Return a stream of frames immediately, to loop over: the results in batches, in the order
         in which their pages are read; `rank` holds their place. Several inputs run concurrently,
         and their batches alternate. Leaving the loop cancels the running jobs. Streamed rows come
-        from the cache if it has them, but are not stored in it.
-    batch_rows
-        With `stream`: rows of a frame at most, 1 to 1000 (default 20).
+        from the cache if it has them, but are not stored in it. True makes frames of 20 rows at
+        most; a number from 1 to 1000 is that of the rows of a frame at most.
     lazy
         Return a `dask.dataframe` over the Parquet parts in `out`, without reading a row: for more
         rows than memory holds. Each part is a partition; the columns are those of a call with
@@ -93,7 +91,7 @@ async def _asearch_df(
     'completed'
     """
     inputs = search_inputs(query, options, lazy=lazy)
-    return await frame_or_stream(inputs, options, stream=stream, batch_rows=batch_rows, lazy=lazy)
+    return await frame_or_stream(inputs, options, stream=stream, lazy=lazy)
 
 
 asearch_df = cast("AsyncSearchDf", _asearch_df)

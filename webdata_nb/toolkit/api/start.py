@@ -17,7 +17,7 @@ from webdata_nb.toolkit.jobs.job import Job, checked_id, started_job
 from webdata_nb.toolkit.recording import cassette
 from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.requests.call_options import CallOptions, within
-from webdata_nb.toolkit.requests.inputs import request_values
+from webdata_nb.toolkit.requests.inputs import crawl_fields, request_values
 from webdata_nb.toolkit.requests.job_spec import JobSpec, is_long
 from webdata_nb.toolkit.requests.options import (
     ConnectionOptions,
@@ -111,7 +111,7 @@ async def acrawl_job(url: str, **options: Unpack[CrawlJobOptions]) -> Job:
             f"max_pages must be from 1 to {limits.MAX_PAGES[1]}; it is {options['max_pages']}: "
             "crawl_df takes more, with a folder for the rows as out"
         )
-    spec = JobSpec.crawl(url, **request_values(options, CrawlRequestOptions))
+    spec = JobSpec.crawl(url, **crawl_fields(options, CrawlRequestOptions))
     return await _start(spec, options)
 
 

@@ -116,7 +116,10 @@ def _crawl_of(url: object, options: WatchDfOptions) -> tuple[JobSpec, CallOption
         raise InvalidArgument(
             f"max_pages must be from 1 to {limits.MAX_PAGES[1]}; it is {options['max_pages']}"
         )
-    values = {**request_values(options, CrawlOptions), "since": LAST, "recheck": options["recheck"]}
+    values = {
+        **request_values(options, CrawlOptions),
+        "since": {"base": LAST, "recheck": options["recheck"]},
+    }
     [item] = crawl_inputs(url, cast("CrawlDfOptions", values))
     return item.spec, CallOptions.of(
         session=options["session"],

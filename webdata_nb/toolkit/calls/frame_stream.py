@@ -175,7 +175,7 @@ class FrameStream(Stream["pd.DataFrame"]):
 
     Examples
     --------
-    >>> stream = crawl_df(start_url, max_pages=5, stream=True, batch_rows=2, cache=False)
+    >>> stream = crawl_df(start_url, max_pages=5, stream=2, cache=False)
     >>> [len(batch) for batch in stream]
     [2, 2, 1]
     >>> stream.receipt["counts"]["rows"]

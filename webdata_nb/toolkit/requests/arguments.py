@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, date, datetime
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
@@ -276,15 +277,48 @@ def check_flag(name: str, value: object) -> bool:
     return value
 
 
-def check_choice(name: str, value: object, allowed: Sequence[str]) -> str:
-    """Return a value that is one of `allowed`."""
+def check_choice(name: str, value: object, allowed: Sequence[str], besides: str = "") -> str:
+    """Return a value that is one of `allowed`; `besides` names others that were checked before."""
     if not isinstance(value, str) or value not in allowed:
-        words = ", ".join(repr(word) for word in allowed)
+        words = ", ".join([*filter(None, [besides]), *map(repr, allowed)])
         suggestion = did_you_mean(quoted(closest(value, allowed)))
         raise InvalidArgument(
             f"{name} must be one of {words}; it is {format_value(value)}{suggestion}"
         )
     return value
+
+
+def check_entries(name: str, value: Mapping[Any, Any], group: type) -> dict[str, Any]:
+    """Return the entries of an argument that is a dict, without those that are None."""
+    allowed = list(group.__annotations__)
+    for entry in value:
+        if entry not in allowed:
+            suggestion = did_you_mean(quoted(closest(entry, allowed)))
+            raise InvalidArgument(
+                f"{name} has the entries {', '.join(allowed)}, and {format_value(entry)} is none "
+                f"of them{suggestion}"
+            )
+    return {entry: item for entry, item in value.items() if item is not None}
+
+
+def time_text(name: str, value: object) -> str:
+    """Return a time as requests have it; one without a time zone is in UTC.
+
+    Raises
+    ------
+    InvalidArgument
+        It is no text, date or datetime.
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, datetime):
+        at = value.replace(tzinfo=UTC) if value.tzinfo is None else value
+        return at.isoformat(timespec="seconds")
+    if isinstance(value, date):
+        return value.isoformat()
+    raise InvalidArgument(
+        f'{name} must be a date or time, such as "2024-06-01"; it is {format_value(value)}'
+    )
 
 
 def check_integer(name: str, value: object, *, minimum: int) -> int:

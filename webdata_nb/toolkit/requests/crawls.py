@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from webdata_nb.contract.archives import SUFFIXES, WRITTEN_SUFFIX
+from webdata_nb.contract.choices import ARCHIVE_SOURCES
 from webdata_nb.contract.conflicts import conflict_of
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.suggestions import format_value
+from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
 from webdata_nb.toolkit.dask_executor import is_dask
 from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.requests.call_options import CallOptions
-from webdata_nb.toolkit.requests.dated import dated_options
-from webdata_nb.toolkit.requests.inputs import Input, request_values, url_inputs
+from webdata_nb.toolkit.requests.inputs import Input, crawl_fields, url_inputs
 from webdata_nb.toolkit.requests.job_spec import JobSpec, is_long
-from webdata_nb.toolkit.requests.options import CrawlOptions
+from webdata_nb.toolkit.requests.options import AsOfDict, CrawlOptions
 from webdata_nb.toolkit.requests.since import Since
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ def crawl_inputs(
     url: str | Path | Sequence[str | Path],
     options: CrawlDfOptions,
     *,
-    archive: str | Path | None = None,
     lazy: bool = False,
     forms: Mapping[str, object] | None = None,
 ) -> Sequence[Input]:
@@ -46,13 +46,13 @@ def crawl_inputs(
     InvalidArgument
         An option is not allowed, or excludes another one; nothing was sent.
     """
-    since = Since.check(options.get("since"), options.get("recheck"))
-    dated = dated_options(options)
+    since = Since.check(options.get("since"))
+    archive, dated = _read_as_of(options.get("as_of"))
     reads_file = archive is not None or _has_archive(url)
     executor = options.get("executor")
     used: dict[str, object] = {
         "archive": reads_file,
-        "as_of": dated,
+        "as_of": dated or None,
         "since": since,
         _WARC: _writes_warc(options),
         "audit": options.get("audit"),
@@ -66,7 +66,7 @@ def crawl_inputs(
     }
     if conflict := conflict_of(used):
         raise InvalidArgument(conflict)
-    values = {**request_values(options, CrawlOptions), **(dated or {})}
+    values = {**crawl_fields(options, CrawlOptions), **dated}
     if used[_WARC]:
         values["warc"] = _checked_target(options["out"])
     if reads_file:
@@ -104,14 +104,46 @@ def _is_archive(url: object) -> TypeIs[str | Path]:
     return isinstance(url, str) and "://" not in url and url.lower().endswith(SUFFIXES)
 
 
+def _read_as_of(as_of: object) -> tuple[object, dict[str, Any]]:
+    """Return the archive file that `as_of` names, or its entries as the request has them."""
+    if as_of is None:
+        return None, {}
+    entries: dict[str, Any] = {"date": as_of}
+    if isinstance(as_of, Mapping):
+        entries = arguments.check_entries("as_of", as_of, AsOfDict)
+    source = entries.get("source")
+    if _is_archive(source):
+        if len(entries) > 1:
+            raise InvalidArgument(
+                "as_of with a file as source has no date and no max_distance: the file has its own "
+                "captures"
+            )
+        return source, {}
+    if source is not None and source not in ARCHIVE_SOURCES:
+        suggestion = did_you_mean(quoted(closest(source, ARCHIVE_SOURCES)))
+        raise InvalidArgument(
+            f"the source of as_of must be {' or '.join(map(repr, ARCHIVE_SOURCES))}, or the path "
+            f"of a file {', '.join(SUFFIXES)}; it is {format_value(source)}{suggestion}"
+        )
+    if "date" not in entries:
+        raise InvalidArgument(
+            "as_of must have the entry date, or the path of an archive file as source"
+        )
+    entries["as_of"] = arguments.time_text("as_of", entries.pop("date"))
+    distance = entries.get("max_distance")
+    if isinstance(distance, timedelta):
+        entries["max_distance"] = distance / timedelta(days=1)
+    return None, entries
+
+
 def _archive_inputs(
-    url: str | Path | Sequence[str | Path], archive: str | Path | None, values: dict[str, Any]
+    url: str | Path | Sequence[str | Path], archive: object, values: dict[str, Any]
 ) -> list[Input]:
     """Return the crawl of `archive` from `url`, or those of the archives that `url` names."""
     if archive is not None:
         if not isinstance(url, str):
             raise InvalidArgument(
-                "with archive, url must be one URL, where to start in it; it is "
+                "with a file as source of as_of, url must be one URL, where to start in it; it is "
                 f"{format_value(url)}"
             )
         return [Input({}, JobSpec.crawl(url, archive=_checked_path(archive), **values))]
@@ -132,7 +164,7 @@ def _archive_inputs(
 
 
 def _checked_path(archive: object) -> Path:
-    path = arguments.absolute_path("archive", archive)
+    path = arguments.absolute_path("the archive", archive)
     if not path.name.lower().endswith(SUFFIXES):
         raise InvalidArgument(f"an archive is a file {', '.join(SUFFIXES)}; it is {path}")
     if not path.is_file():

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol, get_args
 
-from webdata_nb.contract.choices import ArchiveSource, Engine, Purpose, Strategy
+from webdata_nb.contract.choices import Engine, Strategy
 from webdata_nb.toolkit.requests.options import OnIncomplete
 from webdata_nb.toolkit.requests.signatures import Option, option_list
 
@@ -74,8 +74,7 @@ _SETTINGS_BY_TYPE: Final[Mapping[str, Mapping[str, Any]]] = {
     "Sequence[Format]": {"type": word_list, "metavar": "LIST"},
     "Engine": {"choices": get_args(Engine)},
     "Strategy": {"choices": get_args(Strategy)},
-    "ArchiveSource": {"choices": get_args(ArchiveSource)},
-    "Purpose": {"choices": get_args(Purpose)},
+    "Sequence[Seed]": {"type": word_list, "metavar": "LIST"},
     "OnIncomplete": {"choices": get_args(OnIncomplete)},
 }
 # Settings that do not follow from the type of the option.
@@ -92,8 +91,9 @@ _SETTINGS_BY_NAME: Final[Mapping[str, Mapping[str, Any]]] = {
     "page_timeout": {"type": int, "metavar": "MS"},
     "include_tags": {"action": "append", "metavar": "SELECTOR"},
     "exclude_tags": {"action": "append", "metavar": "SELECTOR"},
-    "since": {"metavar": "last|JOB|TIME"},
-    "as_of": {"metavar": "DATE"},
+    "base": {"metavar": "last|JOB|TIME"},
+    "date": {"metavar": "DATE"},
+    "source": {"metavar": "NAME|FILE"},
     "max_distance": {"type": float, "metavar": "DAYS"},
     "recheck": {"type": float, "metavar": "SHARE"},
     "only_new": {"action": "store_true"},

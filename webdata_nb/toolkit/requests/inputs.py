@@ -6,8 +6,9 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast, overload
+from typing import Any, Final, cast, get_args, overload
 
+from webdata_nb.contract.choices import PURPOSES
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.suggestions import format_value
 from webdata_nb.toolkit.dask_executor import is_dask
@@ -17,6 +18,7 @@ from webdata_nb.toolkit.requests.job_spec import JobSpec, subject_fields
 from webdata_nb.toolkit.requests.options import (
     CreativesOptions,
     SearchOptions,
+    Seed,
     SinglePageOptions,
 )
 
@@ -105,7 +107,7 @@ def page_inputs(urls: str | Sequence[str], options: SinglePageOptions) -> Sequen
     url_list = arguments.list_items("urls", [urls] if isinstance(urls, str) else urls)
     if url_list is None:
         raise InvalidArgument(f"urls must be a URL or a list of URLs; it is {format_value(urls)}")
-    pages = {"max_pages": 1, "max_depth": 1, **request_values(options, SinglePageOptions)}
+    pages = {"max_pages": 1, "max_depth": 1, **crawl_fields(options, SinglePageOptions)}
     return url_inputs(url_list, pages, partitioned=in_partitions(options))
 
 
@@ -124,6 +126,28 @@ def request_values(options: object, group: type) -> dict[str, Any]:
     """Return the options of a call that belong to `group`."""
     values = cast("Mapping[str, Any]", options)
     return {name: values[name] for name in group.__annotations__ if name in values}
+
+
+def crawl_fields(options: object, group: type) -> dict[str, Any]:
+    """Return the options of a call that belong to `group`, as fields of a crawl's request.
+
+    Raises
+    ------
+    InvalidArgument
+        `rights` or `seeds` has another value than those in its description.
+    """
+    fields = request_values(options, group)
+    rights = fields.pop("rights", None)
+    if isinstance(rights, bool):
+        fields["rights"] = rights
+    elif rights is not None:
+        fields["purpose"] = arguments.check_choice("rights", rights, PURPOSES, "True, False")
+    seeds = fields.pop("seeds", None)
+    if seeds is not None:
+        if not isinstance(seeds, list | tuple):
+            raise InvalidArgument(f"seeds must be a list; it is {format_value(seeds)}")
+        fields |= {arguments.check_choice("seeds", seed, get_args(Seed)): True for seed in seeds}
+    return fields
 
 
 class InputList(Sequence[Input]):

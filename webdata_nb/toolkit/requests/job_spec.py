@@ -27,7 +27,6 @@ from webdata_nb.toolkit.frames import schemas
 from webdata_nb.toolkit.requests import arguments, page_options
 from webdata_nb.toolkit.requests.extract_schema import extract_request
 from webdata_nb.toolkit.requests.options import (
-    CrawlSpecOptions,
     CreativesOptions,
     ResultPageOptions,
     SearchRequestOptions,
@@ -55,7 +54,8 @@ _FIELDS_OF_ONE_PAGE: Final = frozenset({"url", "max_pages", "max_depth"})
 _FIELDS_OF_FILE: Final = {"archive": "path", "archive_version": "version"}
 _ARGUMENT_NAMES: Final = {
     **{f"source.web_archive.{field}": name for name, field in _OPTIONS_OF_CAPTURES.items()},
-    "source.file.path": "archive",
+    "source.file.path": "as_of",
+    "purpose": "rights",
     "sink.warc": "out",
 }
 
@@ -145,13 +145,15 @@ class JobSpec:
         *,
         archive: Path | None = None,
         warc: Path | None = None,
-        **options: Unpack[CrawlSpecOptions],
+        **fields: Any,
     ) -> Self:
         """Build a crawl from a URL, or from the first page of an archive; raises as `search`.
 
-        With `warc`, the responses are written to that file as well.
+        `fields` are those of the request, besides its source and sink. Page options may be among
+        them as well as in `scrape_options`, and the entries of `as_of` as `receipt["request"]` has
+        them. With `warc`, the responses are written to that file as well.
         """
-        values: dict[str, Any] = {"url": url, **options}
+        values: dict[str, Any] = {"url": url, **fields}
         captures = {field: values.pop(name, None) for name, field in _OPTIONS_OF_CAPTURES.items()}
         source: dict[str, Any] = {}
         if archive is not None:

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 if TYPE_CHECKING:
+    import datetime as dt
     from collections.abc import Sequence
     from concurrent.futures import Executor
-    from datetime import date, timedelta
     from pathlib import Path
 
     import pandas as pd
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 OnIncomplete = Literal["raise", "warn", "ignore"]
 OnCancel = Literal["raise", "partial"]
 OnError = Literal["row", "raise"]
+Seed = Literal["sitemap", "llms_txt"]
 
 DEFAULTS: Final[Mapping[str, object]] = {
     "cache": True,
@@ -139,8 +140,8 @@ class ResultPageOptions(TypedDict, total=False):
     extract: type[Any] | Mapping[str, Any] | None
 
 
-class CrawlPageOptions(ResultPageOptions, total=False):
-    """Choose how a crawl loads and reads its pages.
+class ScrapedPageOptions(ResultPageOptions, total=False):
+    """Choose how the pages of a crawl or of a list are loaded and read.
 
     headers
         HTTP headers for the pages; no file stores them.
@@ -163,14 +164,14 @@ class CrawlPageOptions(ResultPageOptions, total=False):
     render: bool | Literal["auto"] | None
 
 
-class ScrapeOptionsDict(CrawlPageOptions, total=False):
-    """The `scrape_options` of a crawl; its `timeout` is `page_timeout`, in milliseconds."""
+class ScrapeOptionsDict(ScrapedPageOptions, total=False):
+    """The `scrape_options` of a crawl; its `timeout` is in milliseconds."""
 
     timeout: int | None
 
 
-class PageOptions(CrawlPageOptions, total=False):
-    """The page options of a crawl as arguments.
+class PageOptions(ScrapedPageOptions, total=False):
+    """The page options of a list of pages, as arguments.
 
     page_timeout
         Milliseconds for each page (default 30000).
@@ -183,6 +184,28 @@ class PageOptions(CrawlPageOptions, total=False):
     scrape_options: ScrapeOptionsDict | None
 
 
+class CrawlPageOptions(TypedDict, total=False):
+    """The page options of a crawl: what its rows contain, and in a dict how pages are loaded.
+
+    scrape_options
+        How each page is loaded and read, as a dict with any of these entries: `headers` and
+        `cookies` for the pages (no file stores them); `mobile` to visit pages as a phone does,
+        `mobile_device` as the named device; `wait_for`, milliseconds to wait in a browser before
+        the page is read, or a CSS selector to wait for; `timeout`, milliseconds for each page
+        (default 30000); `include_tags`, CSS selectors of elements to read, and `exclude_tags` of
+        elements to omit; `format_options`, `{"markdown": {"mode": ...}, "screenshot": {"capture",
+        "full_page", "width", "height"}}` with sizes in CSS pixels. It takes `formats`,
+        `only_main_content`, `extract` and `render` as well; an option that is passed both ways is
+        an error.
+    """
+
+    formats: Sequence[Format] | None
+    only_main_content: bool | None
+    extract: type[Any] | Mapping[str, Any] | None
+    render: bool | Literal["auto"] | None
+    scrape_options: ScrapeOptionsDict | None
+
+
 class SearchOptions(SearchInputOptions, ResultPageOptions, total=False):
     """The request options of a search."""
 
@@ -192,15 +215,13 @@ class RightsOptions(TypedDict, total=False):
 
     rights
         Add the column `rights`: what the site and the page declare about their use, each
-        declaration with its source, line and time (default False).
-    purpose
-        What the pages are for: `"search"`, `"ai-input"`, `"ai-train"` or `"research"`. A page that
-        is refused for it is no row; the receipt has it as `rights`, with the rule. Adds the column
-        `rights` as well. A service that does not offer it is not asked to crawl.
+        declaration with its source, line and time (default False). With what the pages are for,
+        `"search"`, `"ai-input"`, `"ai-train"` or `"research"`, a page that is refused for it is no
+        row; the receipt has it as `rights`, with the rule. A service that does not offer it is not
+        asked to crawl.
     """
 
-    rights: bool | None
-    purpose: Purpose | None
+    rights: bool | Purpose | None
 
 
 class SiteOptions(TypedDict, total=False):
@@ -228,11 +249,10 @@ class SiteOptions(TypedDict, total=False):
     filter_faceted_urls
         Visit only one of many URLs that show one page under sort, filter, session or tracking
         parameters (default False).
-    sitemap
-        Start from the site's sitemaps as well (default False; not every service offers it).
-    llms_txt
-        Start from the links of the site's `/llms.txt` as well (default False; not every service
-        offers it).
+    seeds
+        Where to start from besides the start page: `"sitemap"` for the site's sitemaps,
+        `"llms_txt"` for the links of its `/llms.txt` (default: nothing; not every service offers
+        them).
     respect_nofollow
         Leave out links that say `rel=nofollow`, and all links of a page whose robots directives
         do (default False: such a link says what its author vouches for, robots.txt what may be
@@ -256,50 +276,68 @@ class SiteOptions(TypedDict, total=False):
     include_paths: Sequence[str] | None
     exclude_paths: Sequence[str] | None
     filter_faceted_urls: bool | None
-    sitemap: bool | None
-    llms_txt: bool | None
+    seeds: Sequence[Seed] | None
     respect_nofollow: bool | None
     audit: bool | None
     check_links: bool | None
 
 
-class IncrementalOptions(TypedDict, total=False):
-    """Let a crawl take unchanged pages from an earlier one.
+class SinceDict(TypedDict, total=False):
+    """The earlier crawl of an incremental one, with its check.
 
-    since
-        Take pages that the site calls unchanged from an earlier crawl: `"last"`, the last one of
-        this call in the cache, or a time, the last one before it (every page is fetched where there
-        is none; a time without a zone is local); its frame, or the id of its job. Not every service
-        offers it.
+    base
+        The earlier crawl, as `since` takes it without a dict: `"last"`, a time, a frame of
+        `crawl_df` or the id of a job.
     recheck
-        With `since`: share of the unchanged pages that are fetched in full nevertheless, 0 to 1
-        (default 0.01). The receipt says how many had changed, and what that means for the others.
+        Share of the unchanged pages that are fetched in full nevertheless, 0 to 1 (default 0.01).
     """
 
-    since: str | pd.DataFrame | date | None
+    base: str | pd.DataFrame | dt.date
     recheck: float | None
 
 
-class DatedOptions(TypedDict, total=False):
-    """Let a crawl read a site as a web archive captured it.
+class AsOfDict(TypedDict, total=False):
+    """What a crawl of a web archive, or of an archive file, reads.
+
+    date
+        The date or time, such as `"2024-06-01"`.
+    source
+        `"wayback"` (default), the Wayback Machine, or `"commoncrawl"`; or the path of a WARC or
+        WACZ file, without a date.
+    max_distance
+        Days between a capture and that date at most (default 30). A timedelta is possible as well.
+    """
+
+    date: str | dt.date
+    source: ArchiveSource | str | Path | None
+    max_distance: float | dt.timedelta | None
+
+
+class SourceOptions(TypedDict, total=False):
+    """Let a crawl read pages from elsewhere than from their site.
 
     as_of
         Crawl the site as it was at a date or time, such as `"2024-06-01"` (a day is its first
         moment in UTC): of each URL, the nearest capture of a web archive. The site is not asked.
-        Adds the column `capture_distance_s`. Not every service offers it.
-    source
-        With `as_of`: `"wayback"` (default), the Wayback Machine, or `"commoncrawl"`.
-    max_distance
-        With `as_of`: days between a capture and that date at most (default 30). A timedelta is
-        possible as well. A URL without such a capture is `not_archived` in the receipt, and no row.
+        Adds the column `capture_distance_s`. Not every service offers it. A dict has the entries
+        `date`, `source` (`"wayback"`, the default, or `"commoncrawl"`) and `max_distance` (days
+        between a capture and the date at most, 30 by default, or a timedelta). A URL without such
+        a capture is `not_archived` in the receipt, and no row. As `{"source": path}` it is the
+        path of a WARC or WACZ file, in which `url` is where to start; the local service reads it.
+    since
+        Take pages that the site calls unchanged from an earlier crawl: `"last"`, the last one of
+        this call in the cache, or a time, the last one before it (every page is fetched where there
+        is none; a time without a zone is local); its frame, or the id of its job. Not every service
+        offers it. As `{"base": ..., "recheck": share}`, that share of the unchanged pages is
+        fetched in full nevertheless, 0 to 1 (default 0.01). The receipt says how many had changed,
+        and what that means for the others.
     """
 
-    as_of: str | date | None
-    source: ArchiveSource | None
-    max_distance: float | timedelta | None
+    as_of: str | dt.date | AsOfDict | None
+    since: str | pd.DataFrame | dt.date | SinceDict | None
 
 
-class CrawlOptions(SiteOptions, RightsOptions, PageOptions, total=False):
+class CrawlOptions(SiteOptions, RightsOptions, CrawlPageOptions, total=False):
     """The request options of a crawl."""
 
 
@@ -503,15 +541,11 @@ class CrawlRequestOptions(CrawlOptions, WebhookOptions, total=False):
     """The options that a crawl request is built from."""
 
 
-class CrawlSpecOptions(CrawlRequestOptions, DatedOptions, total=False):
-    """The options of a crawl and of its source."""
-
-
 class SearchDfOptions(SearchOptions, TableOptions, total=False):
     """The options of `search_df`."""
 
 
-class CrawlDfOptions(CrawlOptions, DatedOptions, IncrementalOptions, TableOptions, total=False):
+class CrawlDfOptions(CrawlOptions, SourceOptions, TableOptions, total=False):
     """The options of `crawl_df`."""
 
 

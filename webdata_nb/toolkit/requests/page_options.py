@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.toolkit.requests.extract_schema import extract_request
-from webdata_nb.toolkit.requests.options import CrawlPageOptions
+from webdata_nb.toolkit.requests.options import CrawlPageOptions, ScrapedPageOptions
 
 # The name in the request of each page option. `timeout` is the job's in the functions.
 REQUEST_NAMES: Final[Mapping[str, str]] = {
-    **{name: name for name in CrawlPageOptions.__annotations__},
+    **{name: name for name in ScrapedPageOptions.__annotations__},
     "page_timeout": "timeout",
 }
 
@@ -46,6 +46,22 @@ def merge(options: Mapping[str, Any]) -> MergedOptions:
         if merged or values.get("scrape_options") is not None:
             values["scrape_options"] = _with_extract_request(merged)
     return MergedOptions(values, argument_names)
+
+
+def grouped(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of commands, which have a flag for each, as `crawl_df` takes them."""
+    direct = CrawlPageOptions.__annotations__
+    entries = {
+        REQUEST_NAMES[name]: value
+        for name, value in options.items()
+        if name in REQUEST_NAMES and name not in direct
+    }
+    others = {
+        name: value
+        for name, value in options.items()
+        if name in direct or name not in REQUEST_NAMES
+    }
+    return {**others, "scrape_options": entries} if entries else others
 
 
 def _check_passed_once(direct: Mapping[str, Any], scrape_options: Mapping[str, Any]) -> None:

@@ -13,9 +13,11 @@ from webdata_nb.contract.requests import (
     SearchRequest,
 )
 from webdata_nb.toolkit.requests.options import (
+    CrawlPageOptions,
     CreativesOptions,
     PageOptions,
     ResultPageOptions,
+    RightsOptions,
     SinglePageOptions,
     SingleSearchInputOptions,
     SiteOptions,
@@ -28,6 +30,8 @@ _MODELS: Final[tuple[tuple[type, type[BaseModel]], ...]] = (
     (SiteOptions, CrawlRequest),
     (SinglePageOptions, CrawlRequest),
     (PageOptions, ScrapeOptions),
+    (CrawlPageOptions, ScrapeOptions),
+    (RightsOptions, CrawlRequest),
     (CreativesOptions, CreativesRequest),
 )
 

@@ -11,6 +11,8 @@ from typing import Any, Final, Self
 from webdata_nb.contract import limits
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.suggestions import format_value, is_frame
+from webdata_nb.toolkit.requests.arguments import check_entries
+from webdata_nb.toolkit.requests.options import SinceDict
 
 LAST: Final = "last"
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -43,20 +45,22 @@ class Since:
     refusal: str = ""
 
     @classmethod
-    def check(cls, since: object, recheck: object) -> Self | None:
-        """Check the options that a user passed; None if they ask for no incremental crawl.
+    def check(cls, since: object) -> Self | None:
+        """Check the option that a user passed; None if it asks for no incremental crawl.
 
         Raises
         ------
         InvalidArgument
-            One of them has a value that is not allowed; nothing was sent.
+            It has a value that is not allowed; nothing was sent.
         """
-        share = _share(recheck)
         if since is None:
-            if share is not None:
-                raise InvalidArgument("recheck has a meaning only with since: pass both")
             return None
-        return replace(cls._of(since), recheck=share)
+        if not isinstance(since, Mapping):
+            return cls._of(since)
+        entries = check_entries("since", since, SinceDict)
+        if "base" not in entries:
+            raise InvalidArgument(f"since must have the entry base: {_ALLOWED}")
+        return replace(cls._of(entries["base"]), recheck=_share(entries.get("recheck")))
 
     @classmethod
     def _of(cls, since: object) -> Self:
