@@ -35,7 +35,7 @@ STATEMENTS = (
         "put_entries",
         "update_entries",
         "publish",
-        "progress",
+        "begin_batch",
         "finish",
     ),
     *(

@@ -39,8 +39,8 @@ from webdata_nb.service.store.postgres.transactions import (
     STATEMENTS,
     Change,
     Connection,
+    PostgresTransaction,
     apply_changes,
-    transaction_block,
 )
 from webdata_nb.service.store.sql.connection import Lane, SqlDatabase, Transaction, wait_applied
 from webdata_nb.service.store.sql.named_statements import SCHEMA_VERSION, check_schema
@@ -130,7 +130,7 @@ class PostgresDatabase(SqlDatabase):
 
     async def query(self, query: Callable[[Transaction], T]) -> T:
         def in_transaction(connection: Connection) -> T:
-            with transaction_block(connection, BEGIN_SNAPSHOT) as transaction:
+            with PostgresTransaction(connection, BEGIN_SNAPSHOT) as transaction:
                 return query(transaction)
 
         return await self._on_reader(in_transaction)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any, Final
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from functools import cache
+from types import TracebackType
+from typing import Any, Final, Self
 
+import orjson
 import psycopg
 from psycopg.rows import DictRow
 
 from webdata_nb.service.store.postgres.dialect import postgres_statements
-from webdata_nb.service.store.sql.batches import apply_together
-from webdata_nb.service.store.sql.connection import NamedStatement, SqlRow, Transaction
+from webdata_nb.service.store.sql.batches import join_commits
+from webdata_nb.service.store.sql.connection import NamedStatement, RowSet, SqlRow, Transaction
 
 Change = Callable[[Transaction], Any]
 Connection = psycopg.Connection[DictRow]
@@ -21,12 +25,64 @@ STATEMENTS: Final = postgres_statements()
 
 
 class PostgresTransaction(Transaction):
-    """Runs named statements on a connection, or in its pipeline."""
+    """Runs named statements on a connection, in a pipeline: a result that is used is a round trip.
 
-    __slots__ = ("_connection", "_pipeline")
+    The first statement begins the transaction. It ends with the context: with a commit, or rolled
+    back after an error.
 
-    def __init__(self, connection: Connection, pipeline: psycopg.Pipeline | None = None) -> None:
-        self._connection, self._pipeline = connection, pipeline
+    Parameters
+    ----------
+    connection
+        A connection in autocommit mode.
+    begin
+        The statement that begins the transaction.
+    is_single
+        Whether one change has the transaction for itself. Its last statements then take the commit
+        along.
+    """
+
+    def __init__(
+        self, connection: Connection, begin: str = "BEGIN", *, is_single: bool = False
+    ) -> None:
+        self._connection, self._begin, self._is_single = connection, begin, is_single
+        self._has_begun = False
+        self._pipeline: psycopg.Pipeline | None = None
+        self._context = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._pipeline = self._context.enter_context(self._connection.pipeline())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if error is None:
+                self._commit()
+            else:
+                self._context.__exit__(kind, error, trace)
+        except BaseException:
+            self._roll_back()
+            raise
+        if error is not None:
+            self._roll_back()
+
+    def _commit(self) -> None:
+        """Commit, and receive the results that are missing."""
+        if self._has_begun:
+            self._connection.execute("COMMIT")
+            self._has_begun = False
+        self._context.close()
+        self._pipeline = None
+
+    def _roll_back(self) -> None:
+        # Not a ROLLBACK in the pipeline: after it, psycopg takes statements for prepared that the
+        # server has forgotten.
+        with suppress(psycopg.Error):
+            self._connection.rollback()
 
     def row(self, statement: str, /, **values: Any) -> DictRow | None:
         return self._run(statement, values).fetchone()
@@ -34,38 +90,67 @@ class PostgresTransaction(Transaction):
     def rows(self, statement: str, /, **values: Any) -> list[DictRow]:
         return self._run(statement, values).fetchall()
 
-    def rows_of_each(self, statements: Sequence[NamedStatement], /) -> list[Sequence[SqlRow]]:
+    def rows_of_each(
+        self, statements: Sequence[NamedStatement | RowSet], /, *, is_last: bool = False
+    ) -> list[Sequence[SqlRow]]:
+        is_last = is_last and self._is_single
+        # The last statements alone need no BEGIN: the end of their pipeline commits all of them, or
+        # none.
+        if not is_last:
+            self._begin_once()
         cursors = [
-            self._connection.execute(STATEMENTS[name], values) for name, values in statements
+            self._send_set(e) if isinstance(e, RowSet) else self._send(*e) for e in statements
         ]
-        self._receive()
-        return [cursor.fetchall() if cursor.description else () for cursor in cursors]
+        if is_last:
+            self._commit()
+        else:
+            self._receive()
+        return [each.fetchall() if each and each.description else () for each in cursors]
 
     def execute(self, statement: str, /, **values: Any) -> int:
         return self._run(statement, values).rowcount
 
     def send(self, statement: str, /, **values: Any) -> None:
-        self._connection.execute(STATEMENTS[statement], values)
-
-    def write_rows(self, statement: str, rows: Sequence[Mapping[str, Any]], /) -> None:
-        if rows:
-            columns = {name: [row[name] for row in rows] for name in rows[0]}
-            self._connection.execute(STATEMENTS[statement], columns)
+        self._begin_once()
+        self._send(statement, values)
 
     def execute_many(self, statement: str, values: Sequence[Mapping[str, Any]], /) -> int:
         if not values:
             return 0
         if len(values) == 1:
             return self.execute(statement, **values[0])
+        self._begin_once()
         with self._connection.cursor() as cursor:
             cursor.executemany(STATEMENTS[statement], values)
             self._receive()
             return cursor.rowcount
 
     def _run(self, statement: str, values: Mapping[str, Any]) -> psycopg.Cursor[DictRow]:
-        cursor = self._connection.execute(STATEMENTS[statement], values)
+        self._begin_once()
+        cursor = self._send(statement, values)
         self._receive()
         return cursor
+
+    def _send(self, statement: str, values: Mapping[str, Any]) -> psycopg.Cursor[DictRow]:
+        return self._connection.execute(STATEMENTS[statement], values)
+
+    def _send_set(self, row_set: RowSet) -> psycopg.Cursor[DictRow] | None:
+        """Send a set of rows: binary columns as arrays, the others as one JSON text.
+
+        psycopg encodes each array in Python.
+        """
+        if row_set.statement not in STATEMENTS:
+            return None
+        arrays = _array_columns(row_set.statement)
+        others = [{name: row[name] for name in row if name not in arrays} for row in row_set.rows]
+        columns = {name: [row[name] for row in row_set.rows] for name in arrays}
+        values = {**row_set.values, **columns, "rows": orjson.dumps(others).decode()}
+        return self._send(row_set.statement, values)
+
+    def _begin_once(self) -> None:
+        if not self._has_begun:
+            self._connection.execute(self._begin)
+            self._has_begun = True
 
     def _receive(self) -> None:
         """Receive the results of a pipeline.
@@ -77,28 +162,16 @@ class PostgresTransaction(Transaction):
             self._pipeline.sync()
 
 
+@cache
+def _array_columns(statement: str) -> frozenset[str]:
+    return frozenset(re.findall(r"%\((\w+)\)b", STATEMENTS[statement]))
+
+
 def apply_changes(connection: Connection, changes: Sequence[Change]) -> Sequence[Any]:
-    """Apply changes in one transaction."""
-    with transaction_block(connection) as transaction:
-        return apply_together(transaction, changes)
-
-
-@contextmanager
-def transaction_block(
-    connection: Connection, begin: str = "BEGIN"
-) -> Iterator[PostgresTransaction]:
-    """Begin a transaction with its first statement, and commit it, or roll it back after an error.
-
-    Statements are sent in a pipeline: only those whose result is used cost a round trip.
-    """
-    try:
-        with connection.pipeline() as pipeline:
-            connection.execute(begin)
-            yield PostgresTransaction(connection, pipeline)
-            connection.execute("COMMIT")
-    except BaseException:
-        # Not a ROLLBACK in the pipeline: after it, psycopg takes statements for prepared that the
-        # server has forgotten.
-        with suppress(psycopg.Error):
-            connection.rollback()
-        raise
+    """Apply changes in one transaction; a joined commit alone in one round trip."""
+    joined = join_commits(changes)
+    values: list[Any] = []
+    with PostgresTransaction(connection, is_single=len(joined) == 1) as transaction:
+        for change, count in joined:
+            values += [*[None] * (count - 1), change(transaction)]
+    return values

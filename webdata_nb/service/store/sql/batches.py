@@ -1,14 +1,18 @@
 """Writes the batches of an engine, and the end of its job, behind the fence of a lease.
 
 A batch may be written again after a commit with an unknown result: stored entries stay as they are
-and are not counted twice. Batches of one lease that wait together are written as one set.
+and are not counted twice. Batches of one lease that wait together are written as one set. All
+statements of a set, and the commit, are sent in one round trip: the statement `begin_batch` marks
+the job with the number of the set if all of it can be written, and the others look for the mark.
+If it cannot, they are sent once more with the job locked before, to find the reason.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+import secrets
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any
 
 import orjson
@@ -27,7 +31,12 @@ from webdata_nb.service.store.records import (
     LegEnd,
     UrlOutcome,
 )
-from webdata_nb.service.store.sql.connection import SqlRow, Transaction
+from webdata_nb.service.store.sql.connection import (
+    NamedStatement,
+    RowSet,
+    SqlRow,
+    Transaction,
+)
 from webdata_nb.service.store.sql.contents import delete_unused
 from webdata_nb.service.store.sql.credit_reservations import (
     LockedCredits,
@@ -48,16 +57,37 @@ class BatchCommit:
     cipher: SecretCipher
     now: float
 
-    def __call__(self, transaction: Transaction) -> int:
-        """Write the batches; return their number of new entries."""
-        new_entries = write_batches(transaction, self.lease, self.batches)
+    def __call__(self, transaction: Transaction) -> None:
+        """Write the batches."""
+        self.write(transaction)
+
+    def write(
+        self, transaction: Transaction, then: Sequence[NamedStatement] = ()
+    ) -> tuple[bool, list[Sequence[SqlRow]]]:
+        """Write the batches, and run the statements that end the job in the same round trip.
+
+        Returns
+        -------
+        bool
+            Whether all entries are new.
+        list
+            The rows of each of the statements `then`.
+        """
         published = [position for batch in self.batches for _, position in batch.published]
-        if published and self.lease.page_events:
-            row = transaction.row("job_by_id", id=self.lease.job_id)
-            if row is not None:
-                job = job_of_row(row, self.cipher)
-                add_page_deliveries(transaction, job, min(published), self.now)
-        return new_entries
+        has_deliveries = self.lease.page_events and bool(published)
+        # The deliveries of pages are written before the job ends.
+        later = then if has_deliveries else ()
+        are_new, rows = write_batches(
+            transaction,
+            self.lease,
+            self.batches,
+            () if has_deliveries else then,
+            is_last=not (then or has_deliveries),
+        )
+        if has_deliveries and (row := transaction.row("job_by_id", id=self.lease.job_id)):
+            job = job_of_row(row, self.cipher)
+            add_page_deliveries(transaction, job, min(published), self.now)
+        return are_new, transaction.rows_of_each(later) if later else rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,35 +97,34 @@ class JobFinish:
     lease: Lease
     state: JobStatus
     error: str | None
-    commit: BatchCommit | None
+    commit: BatchCommit
     cipher: SecretCipher
     now: float
 
     def __call__(self, transaction: Transaction) -> JobSnapshot:
         """Write the last batches, and end the job."""
-        new_entries = 0 if self.commit is None else self.commit(transaction)
         job_id = self.lease.job_id
         values = {**lease_values(self.lease), "state": self.state.value, "error": self.error}
-        ended, counts, *settlement = transaction.rows_of_each(
+        are_new, (ended, counts, *settlement) = self.commit.write(
+            transaction,
             [
                 ("finish", {**values, "now": self.now}),
                 ("receipt_counts", {"job_id": job_id}),
                 *settlement_statements(job_id),
-            ]
+            ],
         )
         if not ended:
             raise LeaseLost(job_id)
         job = settle_end(transaction, ended[0], settlement, self.cipher, self.now)
-        rows = self._all_rows(job, new_entries)
+        rows = self._all_rows(job) if are_new else ()
         return JobSnapshot(job, rows, Receipt(counts=receipt_counts(counts), examples={}))
 
-    def _all_rows(self, job: JobRecord, new_entries: int) -> tuple[bytes, ...]:
+    def _all_rows(self, job: JobRecord) -> tuple[bytes, ...]:
         """Return the visible rows of the job if its last batches have all of them."""
-        batches = () if self.commit is None else self.commit.batches
-        entries = [entry for batch in batches for entry in batch.entries]
+        entries = [entry for batch in self.commit.batches for entry in batch.entries]
         visible = {each.position: each.page for each in entries if each.position is not None}
         is_whole = all(each.content is None for each in entries)
-        if len(visible) != job.published or new_entries < len(entries) or not is_whole:
+        if len(visible) != job.published or not is_whole:
             return ()
         return tuple(visible[position] or b"" for position in sorted(visible))
 
@@ -116,13 +145,10 @@ def settle_end(
     return replace(job, credits=cost)
 
 
-def apply_together(
-    transaction: Transaction, changes: Sequence[Callable[[Transaction], Any]]
-) -> list[Any]:
-    """Apply changes in order, neighbouring commits of one lease as one; return their values.
-
-    A commit that was joined with a later change has the value None.
-    """
+def join_commits(
+    changes: Sequence[Callable[[Transaction], Any]],
+) -> list[tuple[Callable[[Transaction], Any], int]]:
+    """Join neighbouring commits of one lease; return each change with the number of its parts."""
     joined: list[tuple[Callable[[Transaction], Any], int]] = []
     for change in changes:
         both = _join(joined[-1][0], change) if joined else None
@@ -130,10 +156,7 @@ def apply_together(
             joined.append((change, 1))
         else:
             joined[-1] = (both, joined[-1][1] + 1)
-    values: list[Any] = []
-    for change, count in joined:
-        values += [*[None] * (count - 1), change(transaction)]
-    return values
+    return joined
 
 
 def _join(
@@ -146,22 +169,28 @@ def _join(
     if not isinstance(earlier, BatchCommit) or earlier.lease.page_events:
         return None
     commit = later.commit if isinstance(later, JobFinish) else later
-    if commit is None:
-        both = earlier
-    elif isinstance(commit, BatchCommit) and commit.lease == earlier.lease:
-        both = replace(earlier, batches=(*earlier.batches, *commit.batches))
-    else:
+    if not isinstance(commit, BatchCommit) or commit.lease != earlier.lease:
         return None
-    if not isinstance(later, JobFinish):
-        return both
-    return replace(later, commit=both) if later.lease == earlier.lease else None
+    both = replace(earlier, batches=(*earlier.batches, *commit.batches))
+    return replace(later, commit=both) if isinstance(later, JobFinish) else both
 
 
-def write_batches(transaction: Transaction, lease: Lease, batches: Sequence[CommitBatch]) -> int:
-    """Write batches of a lease; return how many entries are new.
+def write_batches(
+    transaction: Transaction,
+    lease: Lease,
+    batches: Sequence[CommitBatch],
+    then: Sequence[NamedStatement] = (),
+    *,
+    is_last: bool = False,
+) -> tuple[bool, list[Sequence[SqlRow]]]:
+    """Write batches of a lease, and run further statements, in one round trip.
 
-    One round trip checks the lease, locks the job and finds what is stored; the statements that
-    write need no result and travel with what comes next in the transaction.
+    Returns
+    -------
+    bool
+        Whether all entries are new; known if the write is not the last of its transaction.
+    list
+        The rows of each of the statements `then`.
 
     Raises
     ------
@@ -171,163 +200,165 @@ def write_batches(transaction: Transaction, lease: Lease, batches: Sequence[Comm
         A batch updates or publishes entries that are not stored, publishes one at another
         position than it has, or before a row of a lower position.
     """
-    job_id = lease.job_id
-    outcomes: dict[str, UrlOutcome] = {}
-    for each in (each for batch in batches for each in batch.url_outcomes):
-        outcomes.setdefault(each.url, each)
-    outcome_rows = [
-        {"url": each.url, "outcome": each.outcome, "detail": each.detail}
-        for each in outcomes.values()
-    ]
-    leases, stored, added = transaction.rows_of_each(
+    if not batches:
+        return True, transaction.rows_of_each(then)
+    rows = _Rows(batches)
+    mark = {"job_id": lease.job_id, "batch_id": secrets.randbits(63)}
+    begin_batch: NamedStatement = ("begin_batch", {**lease_values(lease), **mark, **rows.begin()})
+    row_sets = rows.row_sets(mark)
+    if is_last and not rows.updates:
+        [begun, *_] = transaction.rows_of_each([begin_batch, *row_sets], is_last=True)
+        if begun:
+            return True, []
+    # Nothing was written: with the job locked, the reason is certain.
+    held, begun, stored, *results = transaction.rows_of_each(
         [
             ("check_lease", lease_values(lease)),
-            ("stored_entries", {"job_id": job_id, "ordinals": _json(_ordinals(batches))}),
-            ("add_url_outcomes", {"job_id": job_id, "rows": _json(outcome_rows)}),
+            begin_batch,
+            ("stored_entries", begin_batch[1]),
+            *row_sets,
+            *then,
         ]
     )
-    if not leases:
-        raise LeaseLost(job_id)
-    writes = _Writes(stored, leases[0]["published"])
-    for batch in batches:
-        writes.add(batch)
-    writes.send(transaction, job_id, leases[0]["account_id"])
-    files = [
-        {"job_id": job_id, "name": name, "body": body}
-        for batch in batches
-        for name, body in batch.pinned_files
-    ]
-    transaction.write_rows("put_pinned_files", files)
-    if added:
-        counts = Counter(row["outcome"] for row in added)
-        transaction.send("count_url_outcomes", job_id=job_id, counts=_json(counts))
-    is_progress = bool(writes.new or writes.updates or writes.newly_published or added)
-    transaction.send("progress", id=job_id, **writes.job_values(batches), is_progress=is_progress)
-    return len(writes.new)
+    if not held:
+        raise LeaseLost(lease.job_id)
+    if not begun:
+        raise MissingRows(
+            "rows were to change or to become visible that are not stored, have another position, "
+            f"or come after rows that are not visible: {sorted(rows.ordinals)[:10]}"
+        )
+    if rows.updates:
+        delete_unused(transaction, rows.replaced_contents(stored))
+    are_new = not any(row["ordinal"] in rows.entries for row in stored)
+    return are_new, results[len(row_sets) :]
 
 
-def _ordinals(batches: Sequence[CommitBatch]) -> list[int]:
-    """Return the ordinals of all entries that batches name."""
-    ordinals = {ordinal for batch in batches for ordinal, _ in batch.published}
-    for batch in batches:
-        ordinals.update(entry.ordinal for entry in (*batch.entries, *batch.updates))
-    return sorted(ordinals)
+class _Rows:
+    """What batches write, as one set of rows."""
 
-
-class _Writes:
-    """What batches change in the entries of a job, of which `stored` are there already."""
-
-    def __init__(self, stored: Sequence[SqlRow], published: int) -> None:
-        self.new: dict[int, JournalEntry] = {}
+    def __init__(self, batches: Sequence[CommitBatch]) -> None:
+        self._batches = batches
+        self.entries: dict[int, JournalEntry] = {}
         self.updates: dict[int, JournalEntry] = {}
-        self.newly_published: dict[int, int] = {}
-        self._stored_content_ids = {row["ordinal"]: row["content_id"] for row in stored}
-        self._positions: dict[int, int | None] = {row["ordinal"]: row["position"] for row in stored}
-        self._published = published
-
-    def add(self, batch: CommitBatch) -> None:
-        """Add a batch after the earlier ones; raises `MissingRows`."""
-        visible, misplaced = list(batch.published), []
-        for entry in batch.entries:
-            if entry.ordinal not in self._positions:
-                self.new[entry.ordinal] = entry
-                self._positions[entry.ordinal] = None
+        self._positions: dict[int, int] = {}
+        for batch in batches:
+            for entry in batch.entries:
+                self.entries.setdefault(entry.ordinal, entry)
                 if entry.position is not None:
-                    visible.append((entry.ordinal, entry.position))
-            elif entry.position not in {None, self._positions[entry.ordinal]}:
-                misplaced.append(entry.ordinal)
-        missing = [each for each in batch.updates if each.ordinal not in self._positions]
-        if missing:
-            found = len(batch.updates) - len(missing)
-            raise MissingRows(
-                f"{len(batch.updates)} stored rows were to change, {found} were found"
-            )
-        self.updates.update((entry.ordinal, entry) for entry in batch.updates)
-        for ordinal, position in visible:
-            present = self._positions.get(ordinal)
-            if ordinal not in self._positions or present not in {None, position}:
-                misplaced.append(ordinal)
-            elif present is None:
-                self._positions[ordinal] = self.newly_published[ordinal] = position
-        if misplaced:
-            raise MissingRows(
-                f"{len(misplaced)} rows were to become visible that are not stored or have another "
-                f"position: {misplaced[:10]}"
-            )
-        last = max((position for _, position in visible), default=-1)
-        if last >= self._published + len(self.newly_published):
-            raise MissingRows(f"row {last} was to become visible, rows before it are not yet")
+                    self._publish(entry.ordinal, entry.position)
+            for ordinal, position in batch.published:
+                self._publish(ordinal, position)
+            self.updates.update((entry.ordinal, entry) for entry in batch.updates)
+        outcomes: dict[str, UrlOutcome] = {}
+        for each in (each for batch in batches for each in batch.url_outcomes):
+            outcomes.setdefault(each.url, each)
+        self._url_outcomes = [
+            {"url": each.url, "outcome": each.outcome, "detail": each.detail}
+            for each in outcomes.values()
+        ]
 
-    def send(self, transaction: Transaction, job_id: str, account_id: str) -> None:
-        """Write the entries and their contents."""
-        contents = {
-            content.id: {
-                "id": content.id,
-                "account_id": account_id,
-                "body": content.body,
-                "size": content.size,
+    def _publish(self, ordinal: int, position: int) -> None:
+        if self._positions.setdefault(ordinal, position) != position:
+            raise MissingRows(f"row {ordinal} was to become visible at two positions")
+
+    @property
+    def ordinals(self) -> set[int]:
+        """The ordinals of all entries that the batches name."""
+        return self.entries.keys() | self.updates.keys() | self._positions.keys()
+
+    def begin(self) -> dict[str, Any]:
+        """Return the values of the statement `begin_batch`."""
+        places = [
+            {
+                "ordinal": ordinal,
+                "position": self._positions.get(ordinal),
+                "is_stored": ordinal not in self.entries,
+                "is_visible": ordinal in self.entries
+                and self.entries[ordinal].position is not None,
             }
-            for entry in (*self.new.values(), *self.updates.values())
-            if (content := entry.content) is not None
+            for ordinal in self.ordinals
+        ]
+        totals = [each.total for each in self._batches if each.total is not None]
+        outcomes = [each.outcome for each in self._batches if each.outcome is not None]
+        completed = [each.completed for each in self._batches if each.completed is not None]
+        return {
+            "total": totals[-1] if totals else None,
+            "completed": max(completed, default=None),
+            "outcome": _json(outcomes[-1]) if outcomes else None,
+            "has_updates": bool(self.updates),
+            "places": _json(places),
+            "url_outcomes": _json(self._url_outcomes),
         }
-        # In one order: transactions that write the same contents do not wait for each other in a
-        # circle.
-        transaction.write_rows("put_contents", [contents[each] for each in sorted(contents)])
-        new = [
-            _entry_values(job_id, entry) | {"position": self.newly_published.get(ordinal)}
-            for ordinal, entry in self.new.items()
-        ]
-        transaction.write_rows("put_entries", new)
-        updates = [_entry_values(job_id, entry) for entry in self.updates.values()]
-        transaction.write_rows("update_entries", updates)
-        positions = [
-            {"job_id": job_id, "ordinal": ordinal, "position": position}
-            for ordinal, position in self.newly_published.items()
-            if ordinal not in self.new
-        ]
-        transaction.write_rows("publish", positions)
-        delete_unused(transaction, self._replaced_contents())
 
-    def _replaced_contents(self) -> set[bytes | None]:
-        before = self._stored_content_ids | {
-            ordinal: entry.content and entry.content.id for ordinal, entry in self.new.items()
+    def row_sets(self, values: Mapping[str, Any]) -> list[RowSet]:
+        """Return the statements that write the rows, with further values of each."""
+        rows_of_each = {
+            "put_contents": self._contents(),
+            "put_entries": [
+                {**_entry_values(entry), "position": self._positions.get(ordinal)}
+                for ordinal, entry in self.entries.items()
+            ],
+            "update_entries": list(map(_entry_values, self.updates.values())),
+            "publish": [
+                {"ordinal": ordinal, "position": position}
+                for ordinal, position in self._positions.items()
+                if ordinal not in self.entries
+            ],
+            "count_url_outcomes": self._url_outcomes,
+            "add_url_outcomes": self._url_outcomes,
+            "put_pinned_files": [
+                {"name": name, "body": body}
+                for batch in self._batches
+                for name, body in batch.pinned_files
+            ],
         }
+        return [RowSet(name, rows, values) for name, rows in rows_of_each.items() if rows]
+
+    def _contents(self) -> list[dict[str, Any]]:
+        """Return the contents, those of new entries with their ordinal.
+
+        In one order: transactions that write the same contents do not wait for each other in a
+        circle.
+        """
+        entries: list[tuple[int | None, JournalEntry]] = [*self.entries.items()]
+        entries += [(None, entry) for entry in self.updates.values()]
+        contents = [
+            {"ordinal": ordinal, "id": content.id, "body": content.body, "size": content.size}
+            for ordinal, entry in entries
+            if (content := entry.content) is not None
+        ]
+        return sorted(contents, key=itemgetter("id"))
+
+    def replaced_contents(self, stored: Sequence[SqlRow]) -> set[bytes | None]:
+        """Return the contents that the updated entries had before, where they have another one."""
+        before = {ordinal: _content_id(entry) for ordinal, entry in self.entries.items()}
+        before |= {row["ordinal"]: row["content_id"] for row in stored}
         return {
             before[ordinal]
             for ordinal, entry in self.updates.items()
-            if before[ordinal] != (entry.content and entry.content.id)
-        }
-
-    def job_values(self, batches: Sequence[CommitBatch]) -> dict[str, Any]:
-        """Return the new values of the job."""
-        totals = [each.total for each in batches if each.total is not None]
-        outcomes = [each.outcome for each in batches if each.outcome is not None]
-        return {
-            "published": len(self.newly_published),
-            "total": totals[-1] if totals else None,
-            "completed": max(
-                (b.completed for b in batches if b.completed is not None), default=None
-            ),
-            "outcome": _json(outcomes[-1]) if outcomes else None,
+            if before[ordinal] != _content_id(entry)
         }
 
 
-def _entry_values(job_id: str, entry: JournalEntry) -> dict[str, Any]:
+def _entry_values(entry: JournalEntry) -> dict[str, Any]:
     return {
-        "job_id": job_id,
         "ordinal": entry.ordinal,
         "url": entry.url,
         "success": entry.success,
         "page": entry.page,
         "journal": entry.journal,
         "charged": ",".join(entry.charged),
-        "content_id": entry.content and entry.content.id,
+        "content_id": _content_id(entry),
         "visit": entry.visit,
     }
 
 
+def _content_id(entry: JournalEntry) -> bytes | None:
+    return None if entry.content is None else entry.content.id
+
+
 def _json(value: object) -> str:
-    """Return values as one JSON text: a set of rows in one parameter on both databases."""
+    """Return values as the JSON text of a parameter."""
     return orjson.dumps(value).decode()
 
 

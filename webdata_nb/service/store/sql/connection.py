@@ -16,6 +16,18 @@ NamedStatement = tuple[str, Mapping[str, Any]]
 """The name of a statement, and its values."""
 
 
+@dataclass(frozen=True, slots=True)
+class RowSet:
+    """A statement with `rows_of(:rows, ...)`, the rows, and its other values.
+
+    A database whose dialect has no such statement leaves it out.
+    """
+
+    statement: str
+    rows: Sequence[Mapping[str, Any]]
+    values: Mapping[str, Any]
+
+
 class SqlRow(Protocol):
     """One row of a result, by column name."""
 
@@ -31,20 +43,20 @@ class Transaction(Protocol):
     def rows(self, statement: str, /, **values: Any) -> Sequence[SqlRow]:
         """Run a statement; return its rows."""
 
-    def rows_of_each(self, statements: Sequence[NamedStatement], /) -> list[Sequence[SqlRow]]:
-        """Run statements in order, in one round trip; return the rows of each, if it has any."""
+    def rows_of_each(
+        self, statements: Sequence[NamedStatement | RowSet], /, *, is_last: bool = False
+    ) -> list[Sequence[SqlRow]]:
+        """Run statements in order, in one round trip; return the rows of each, if it has any.
+
+        With `is_last` the transaction may be committed in the same round trip: a change that fails
+        after that must not have written anything.
+        """
 
     def execute(self, statement: str, /, **values: Any) -> int:
         """Run a statement; return how many rows it changed."""
 
     def send(self, statement: str, /, **values: Any) -> None:
         """Run a statement without a result; its error may be raised by a later call."""
-
-    def write_rows(self, statement: str, rows: Sequence[Mapping[str, Any]], /) -> None:
-        """Write a set of rows; a statement of PostgreSQL receives each column as an array.
-
-        As with `send`, an error may be raised by a later call.
-        """
 
     def execute_many(self, statement: str, values: Sequence[Mapping[str, Any]], /) -> int:
         """Run a statement for each of `values`; return how many rows changed in total."""

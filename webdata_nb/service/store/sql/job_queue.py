@@ -181,10 +181,9 @@ class JobQueue:
         JobSnapshot
             The job and its receipt without examples; its rows only if `batch` has all of them.
         """
-        commit = BatchCommit(lease, (batch,), self.cipher, self.database.now())
-        job_finish = JobFinish(
-            lease, state, error, None if batch == EMPTY_BATCH else commit, self.cipher, now
-        )
+        batches = () if batch == EMPTY_BATCH else (batch,)
+        commit = BatchCommit(lease, batches, self.cipher, self.database.now())
+        job_finish = JobFinish(lease, state, error, commit, self.cipher, now)
         return await self.database.change(job_finish, lane=Lane(lease.job_id))
 
     async def end_leg(self, lease: Lease, leg_end: LegEnd, *, now: float) -> bool:

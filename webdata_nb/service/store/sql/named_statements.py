@@ -3,6 +3,11 @@
 The files are written for SQLite. What differs on another database is marked in them: there, a
 line ``-- on postgresql: TEXT`` stands for its text, and a statement named ``NAME on postgresql``
 replaces the statement ``NAME``. One named ``NAME only on postgresql`` exists there alone.
+
+``rows_of(:rows, url TEXT, page BLOB) AS new`` stands for a table whose rows are a parameter: a JSON
+array of objects. JSON has no binary values. With BLOB columns the statement therefore runs once for
+each row of a `RowSet` on SQLite, with a parameter for each column; on PostgreSQL each BLOB column
+comes from an array beside the JSON.
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ SCHEMA_VERSION: Final = 35
 """The version of `schema.sql`. Lower numbers are of databases before the first release."""
 _ROOT: Final = files("webdata_nb.service.store.sql")
 _NAME: Final = re.compile(r"^-- name: (\w+)(?:( only)? on (\w+))?\s*$", re.MULTILINE)
+_ROWS: Final = re.compile(r"rows_of\(\s*:(\w+),\s*([^()]+?)\s*\) AS (\w+)")
 _DIALECT_LINE: Final = re.compile(r"^([ \t]*)-- on (\w+): (.*)$", re.MULTILINE)
 
 
@@ -78,4 +84,27 @@ def _in_dialect(text: str, dialect: str) -> str:
     def line(match: re.Match[str]) -> str:
         return match[1] + match[3] if match[2] == dialect else match[0]
 
-    return _DIALECT_LINE.sub(line, text)
+    text = _DIALECT_LINE.sub(line, text)
+    return _ROWS.sub(_json_rows if dialect == "sqlite" else _recordset, text)
+
+
+def _json_rows(match: re.Match[str]) -> str:
+    """Return a table of rows on SQLite."""
+    rows, columns, alias = match.groups()
+    names = [column.split()[0] for column in columns.split(",")]
+    if "BLOB" in columns:
+        return f"(SELECT {', '.join(f':{name} AS {name}' for name in names)}) AS {alias}"
+    values = ", ".join(f"json_extract(value, '$.{name}') AS {name}" for name in names)
+    return f"(SELECT {values} FROM json_each(:{rows})) AS {alias}"  # noqa: S608 - our own SQL
+
+
+def _recordset(match: re.Match[str]) -> str:
+    """Return a table of rows on PostgreSQL; BLOB columns come last."""
+    rows, columns, alias = match.groups()
+    of_json = ", ".join(each.strip() for each in columns.split(",") if "BLOB" not in each)
+    recordset = f"json_to_recordset(:{rows}::json) AS"
+    if not (blobs := re.findall(r"(\w+) BLOB", columns)):
+        return f"{recordset} {alias} ({of_json})"
+    arrays = ", ".join(f"unnest(:{name}::bytea[])" for name in blobs)
+    names = ", ".join(column.split()[0] for column in columns.split(","))
+    return f"ROWS FROM ({recordset} ({of_json}), {arrays}) AS {alias} ({names})"

@@ -70,7 +70,9 @@ CREATE TABLE job (
   -- Whether the receipt of an ended job is in `receipt_block`.
   packed BOOLEAN NOT NULL DEFAULT FALSE,
   -- When the contents of an ended job had all been moved to segments.
-  moved_at DOUBLE PRECISION
+  moved_at DOUBLE PRECISION,
+  -- The batch of rows that was written last: each of its statements checks it.
+  batch_id BIGINT NOT NULL DEFAULT 0
 );
 
 CREATE INDEX job_queue ON job (created_at, id) WHERE state IN ('pending', 'running');

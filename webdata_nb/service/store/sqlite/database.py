@@ -15,10 +15,13 @@ from threading import local
 from types import TracebackType
 from typing import Any, ClassVar, Final, Self, TypeVar
 
+import orjson
+
 from webdata_nb.service.errors import OtherSchema
 from webdata_nb.service.store.sql.connection import (
     Lane,
     NamedStatement,
+    RowSet,
     SqlDatabase,
     SqlRow,
     Transaction,
@@ -64,18 +67,33 @@ class SqliteTransaction(Transaction):
     def rows(self, statement: str, /, **values: Any) -> list[sqlite3.Row]:
         return self._connection.execute(_STATEMENTS[statement], values).fetchall()
 
-    def rows_of_each(self, statements: Sequence[NamedStatement], /) -> list[Sequence[SqlRow]]:
-        return [self.rows(name, **values) for name, values in statements]
+    def rows_of_each(
+        self,
+        statements: Sequence[NamedStatement | RowSet],
+        /,
+        *,
+        is_last: bool = False,  # noqa: ARG002 - a commit is no round trip
+    ) -> list[Sequence[SqlRow]]:
+        return [
+            self._write_set(each) if isinstance(each, RowSet) else self.rows(each[0], **each[1])
+            for each in statements
+        ]
+
+    def _write_set(self, row_set: RowSet) -> Sequence[SqlRow]:
+        statement = _STATEMENTS[row_set.statement]
+        if ":rows" in statement:
+            rows = orjson.dumps(row_set.rows).decode()
+            self._connection.execute(statement, {**row_set.values, "rows": rows})
+        else:
+            values = [{**row_set.values, **row} for row in row_set.rows]
+            self._connection.executemany(statement, values)
+        return ()
 
     def execute(self, statement: str, /, **values: Any) -> int:
         return self._connection.execute(_STATEMENTS[statement], values).rowcount
 
     def send(self, statement: str, /, **values: Any) -> None:
         self._connection.execute(_STATEMENTS[statement], values)
-
-    def write_rows(self, statement: str, rows: Sequence[Mapping[str, Any]], /) -> None:
-        if rows:
-            self._connection.executemany(_STATEMENTS[statement], rows)
 
     def execute_many(self, statement: str, values: Sequence[Mapping[str, Any]], /) -> int:
         if not values:

@@ -1,11 +1,12 @@
 -- name: put_contents
--- The contents of entries that are written next; other entries may have brought them already.
-INSERT INTO content (id, account_id, body, size) VALUES (:id, :account_id, :body, :size)
-ON CONFLICT (id) DO NOTHING;
-
--- name: put_contents on postgresql
+-- The contents of entries that are written next; other entries may have brought them already. Those
+-- of new entries have their `ordinal`: an entry that is stored stays as it is.
 INSERT INTO content (id, account_id, body, size)
-SELECT * FROM unnest(:id::bytea[], :account_id::text[], :body::bytea[], :size::bigint[])
+SELECT new.id, job.account_id, new.body, new.size
+FROM rows_of(:rows, ordinal BIGINT, size BIGINT, id BLOB, body BLOB) AS new, job
+WHERE job.id = :job_id AND job.batch_id = :batch_id AND (
+  SELECT 1 FROM entry WHERE entry.job_id = :job_id AND entry.ordinal = new.ordinal
+) IS NULL
 ON CONFLICT (id) DO NOTHING;
 
 -- name: lock_content

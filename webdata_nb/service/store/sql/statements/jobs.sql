@@ -102,84 +102,99 @@ UPDATE job SET lease_until = :now + :lease_s
 WHERE id = :id AND worker = :worker AND attempt = :attempt AND state = 'running';
 
 -- name: check_lease
--- The fence before every write of an engine: no row if the lease is lost. Other writes to the job wait
--- until the transaction ends.
-SELECT account_id, published FROM job
+-- No row if the lease is lost. Other writes to the job wait until the transaction ends, and statements
+-- after this one see what earlier transactions wrote.
+SELECT 1 AS held FROM job
 WHERE id = :id AND worker = :worker AND attempt = :attempt AND state = 'running'
 -- on postgresql: FOR NO KEY UPDATE
 ;
 
--- name: stored_entries
-SELECT ordinal, position, content_id FROM entry
-WHERE job_id = :job_id AND ordinal IN (SELECT value FROM json_each(:ordinals));
+-- name: begin_batch
+-- Marks the job with a batch of its lease, and adds what the batch will make visible. No row, and no
+-- change by the statements of the batch, all of which look for the mark, if an entry is missing that
+-- it publishes or updates, has another position, or comes after one that is not visible; or if
+-- another transaction wrote a batch of the job meanwhile. A batch that is repeated after a later one
+-- does not decrease `completed`.
+UPDATE job SET batch_id = :batch_id, total = COALESCE(:total, total),
+  completed = CASE WHEN :completed > completed THEN :completed ELSE completed END,
+  outcome = COALESCE(:outcome, outcome), published = published + batch.new_positions,
+  attempts_since_progress = CASE
+    WHEN :has_updates OR batch.new_entries > 0 OR batch.new_positions > 0 OR EXISTS (
+      SELECT 1 FROM rows_of(:url_outcomes, url TEXT) AS new
+      WHERE (SELECT 1 FROM receipt WHERE job_id = :id AND receipt.url = new.url) IS NULL
+    ) THEN 0
+    ELSE attempts_since_progress END
+FROM (
+  SELECT COALESCE(MAX(position), -1) AS last_position,
+    COUNT(CASE WHEN stored IS NULL THEN 1 END) AS new_entries,
+    COUNT(CASE WHEN stored IS NULL OR stored = -1 THEN position END) AS new_positions,
+    COUNT(CASE
+      WHEN stored IS NULL THEN CASE WHEN is_stored THEN 1 END
+      WHEN stored = -1 THEN CASE WHEN is_visible THEN 1 END
+      WHEN stored <> position THEN 1
+    END) AS refused
+  FROM (
+    -- A subquery: with a join, PostgreSQL may read all entries of a job whose number it does not know.
+    SELECT position, is_stored, is_visible, (
+      SELECT COALESCE(entry.position, -1) FROM entry
+      WHERE entry.job_id = :id AND entry.ordinal = place.ordinal
+    ) AS stored
+    FROM rows_of(
+      :places, ordinal BIGINT, position BIGINT, is_stored BOOLEAN, is_visible BOOLEAN
+    ) AS place
+  ) AS places
+) AS batch
+WHERE id = :id AND worker = :worker AND attempt = :attempt AND state = 'running'
+  AND batch.refused = 0 AND batch.last_position < published + batch.new_positions
+  -- PostgreSQL waits for a transaction that writes to the job, and then checks the job's new row, but
+  -- the subqueries saw the database as it was before.
+  AND batch_id = (SELECT batch_id FROM job AS before WHERE before.id = :id)
+RETURNING batch_id;
 
--- name: stored_entries on postgresql
-SELECT ordinal, position, content_id FROM entry
-WHERE job_id = :job_id
-  AND ordinal = ANY(ARRAY(SELECT json_array_elements_text(:ordinals::json)::bigint));
+-- name: stored_entries
+SELECT entry.ordinal, entry.content_id FROM rows_of(:places, ordinal BIGINT) AS place
+JOIN entry ON entry.job_id = :job_id AND entry.ordinal = place.ordinal;
 
 -- name: put_entries
--- Of entries that are not stored.
-INSERT INTO entry (
-  job_id, ordinal, position, url, success, page, journal, charged, content_id, visit
-) VALUES (
-  :job_id, :ordinal, :position, :url, :success, :page, :journal, :charged, :content_id, :visit
-);
-
--- name: put_entries on postgresql
+-- Stored entries stay as they are, but may become visible.
 INSERT INTO entry (
   job_id, ordinal, position, url, success, page, journal, charged, content_id, visit
 )
-SELECT * FROM unnest(
-  :job_id::text[], :ordinal::bigint[], :position::bigint[], :url::text[], :success::boolean[],
-  :page::bytea[], :journal::bytea[], :charged::text[], :content_id::bytea[], :visit::text[]
-);
+SELECT job.id, new.ordinal, new.position, new.url, new.success, new.page, new.journal, new.charged,
+  new.content_id, new.visit
+FROM rows_of(
+  :rows, ordinal BIGINT, position BIGINT, url TEXT, success BOOLEAN, charged TEXT, visit TEXT,
+  page BLOB, journal BLOB, content_id BLOB
+) AS new, job
+WHERE job.id = :job_id AND job.batch_id = :batch_id
+ON CONFLICT (job_id, ordinal) DO UPDATE SET position = excluded.position
+WHERE entry.position IS NULL AND excluded.position IS NOT NULL;
 
 -- name: update_entries
 -- Adds content to rows that may be visible already; their positions stay.
-UPDATE entry SET page = :page, journal = :journal, success = :success, charged = :charged,
-  content_id = :content_id
-WHERE job_id = :job_id AND ordinal = :ordinal;
-
--- name: update_entries on postgresql
 UPDATE entry SET page = new.page, journal = new.journal, success = new.success,
   charged = new.charged, content_id = new.content_id
-FROM unnest(
-  :job_id::text[], :ordinal::bigint[], :page::bytea[], :journal::bytea[], :success::boolean[],
-  :charged::text[], :content_id::bytea[]
-) AS new (job_id, ordinal, page, journal, success, charged, content_id)
-WHERE entry.job_id = new.job_id AND entry.ordinal = new.ordinal;
+FROM rows_of(
+  :rows, ordinal BIGINT, success BOOLEAN, charged TEXT, page BLOB, journal BLOB, content_id BLOB
+) AS new, job
+WHERE job.id = :job_id AND job.batch_id = :batch_id
+  AND entry.job_id = :job_id AND entry.ordinal = new.ordinal;
 
 -- name: publish
 -- Makes stored entries visible at their final positions.
-UPDATE entry SET position = :position WHERE job_id = :job_id AND ordinal = :ordinal;
-
--- name: publish on postgresql
 UPDATE entry SET position = new.position
-FROM unnest(:job_id::text[], :ordinal::bigint[], :position::bigint[])
-  AS new (job_id, ordinal, position)
-WHERE entry.job_id = new.job_id AND entry.ordinal = new.ordinal;
-
--- name: progress
--- Adds to the count of visible rows in the transaction that makes them visible. A batch that is
--- repeated after a later one does not decrease `completed`.
-UPDATE job SET total = COALESCE(:total, total),
-  completed = CASE WHEN :completed > completed THEN :completed ELSE completed END,
-  outcome = COALESCE(:outcome, outcome), published = published + :published,
-  attempts_since_progress = CASE WHEN :is_progress THEN 0 ELSE attempts_since_progress END
-WHERE id = :id;
+FROM rows_of(:rows, ordinal BIGINT, position BIGINT) AS new, job
+WHERE job.id = :job_id AND job.batch_id = :batch_id
+  AND entry.job_id = :job_id AND entry.ordinal = new.ordinal AND entry.position IS NULL;
 
 -- name: job_by_id
 -- Loads a job inside a transaction, whatever its account.
 SELECT * FROM job WHERE id = :id;
 
 -- name: put_pinned_files
-INSERT INTO snapshot (job_id, name, body) VALUES (:job_id, :name, :body)
-ON CONFLICT (job_id, name) DO NOTHING;
-
--- name: put_pinned_files on postgresql
 INSERT INTO snapshot (job_id, name, body)
-SELECT * FROM unnest(:job_id::text[], :name::text[], :body::bytea[])
+SELECT job.id, new.name, new.body FROM rows_of(:rows, name TEXT, body BLOB) AS new, job
+WHERE job.id = :job_id AND job.batch_id = :batch_id
 ON CONFLICT (job_id, name) DO NOTHING;
 
 -- name: pinned_files

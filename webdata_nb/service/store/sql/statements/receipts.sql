@@ -1,28 +1,33 @@
--- name: add_url_outcomes
--- The outcome of a URL is decided once; returns those of the URLs that are new.
-INSERT INTO receipt (job_id, url, outcome, detail)
-SELECT
-  :job_id, json_extract(value, '$.url'), json_extract(value, '$.outcome'),
-  json_extract(value, '$.detail')
-FROM json_each(:rows) WHERE TRUE
-ON CONFLICT (job_id, url) DO NOTHING
-RETURNING outcome;
-
--- name: add_url_outcomes on postgresql
-INSERT INTO receipt (job_id, url, outcome, detail)
-SELECT :job_id, * FROM json_to_recordset(:rows::json) AS new (url text, outcome text, detail text)
-ON CONFLICT (job_id, url) DO NOTHING
-RETURNING outcome;
-
--- name: count_url_outcomes
--- Adds the number of rows that `add_url_outcomes` wrote, in the same transaction.
+-- name: count_url_outcomes only on sqlite
+-- Counts what `add_url_outcomes` adds next; on PostgreSQL that statement counts it.
 INSERT INTO receipt_count (job_id, outcome, n)
-SELECT :job_id, key, value FROM json_each(:counts) WHERE TRUE
+SELECT job.id, new.outcome, COUNT(*)
+FROM rows_of(:rows, url TEXT, outcome TEXT) AS new, job
+WHERE job.id = :job_id AND job.batch_id = :batch_id AND NOT EXISTS (
+  SELECT 1 FROM receipt WHERE receipt.job_id = :job_id AND receipt.url = new.url
+)
+GROUP BY job.id, new.outcome
 ON CONFLICT (job_id, outcome) DO UPDATE SET n = receipt_count.n + excluded.n;
 
--- name: count_url_outcomes on postgresql
+-- name: add_url_outcomes
+-- The outcome of a URL is decided once.
+INSERT INTO receipt (job_id, url, outcome, detail)
+SELECT job.id, new.url, new.outcome, new.detail
+FROM rows_of(:rows, url TEXT, outcome TEXT, detail TEXT) AS new, job
+WHERE job.id = :job_id AND job.batch_id = :batch_id
+ON CONFLICT (job_id, url) DO NOTHING;
+
+-- name: add_url_outcomes on postgresql
+WITH added AS (
+  INSERT INTO receipt (job_id, url, outcome, detail)
+  SELECT job.id, new.url, new.outcome, new.detail
+  FROM rows_of(:rows, url TEXT, outcome TEXT, detail TEXT) AS new, job
+  WHERE job.id = :job_id AND job.batch_id = :batch_id
+  ON CONFLICT (job_id, url) DO NOTHING
+  RETURNING job_id, outcome
+)
 INSERT INTO receipt_count (job_id, outcome, n)
-SELECT :job_id, key, value::bigint FROM json_each_text(:counts::json)
+SELECT job_id, outcome, COUNT(*) FROM added GROUP BY job_id, outcome
 ON CONFLICT (job_id, outcome) DO UPDATE SET n = receipt_count.n + excluded.n;
 
 -- name: receipt_counts
