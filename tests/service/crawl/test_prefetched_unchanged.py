@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
 
-from webdata_nb.service.crawl import prefetch
+from webdata_nb.service.crawl import page_fetcher
 from webdata_nb.service.crawl.earlier_pages import EarlierPage, UnchangedPage
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
-from webdata_nb.service.crawl.prefetch import PREFETCHED_PER_FETCH, Prefetcher
+from webdata_nb.service.crawl.page_fetcher import PREFETCHED_PER_FETCH, Prefetcher
 from webdata_nb.service.crawl.visit_record import VisitRecord
 from webdata_nb.service.pages.page_pipeline import PageVisit
 from webdata_nb.service.store.spool import ClosedSpool
@@ -37,8 +37,10 @@ async def prefetched(row_bytes: int) -> tuple[Prefetcher, list[str]]:
 
     candidates = [SimpleNamespace(url=url, depth=1) for url in URLS]
     plan = cast("Any", SimpleNamespace(upcoming=lambda _count: candidates))
-    fetcher = cast("Any", SimpleNamespace(fetch=fetch, delay_s=delay_s))
-    prefetcher = Prefetcher(plan, fetcher, ClosedSpool(), CONCURRENCY)
+    fetcher, access = SimpleNamespace(fetch=fetch), SimpleNamespace(delay_s=delay_s)
+    prefetcher = Prefetcher(
+        plan, cast("Any", fetcher), cast("Any", access), ClosedSpool(), CONCURRENCY
+    )
     urls = []
     while (page := prefetcher.next_page()) is not None:
         outcome = await prefetcher.fetch(page)
@@ -54,8 +56,8 @@ async def test_short_pages_are_prefetched_up_to_their_number() -> None:
 
 
 async def test_long_pages_are_prefetched_up_to_their_size() -> None:
-    size = prefetch.MAX_HELD_BYTES // 4
+    size = page_fetcher.MAX_HELD_BYTES // 4
     prefetcher, urls = await prefetched(row_bytes=size)
     assert urls == URLS[:4]
-    prefetcher.claim(CrawlTarget(1, URLS[0], 1))
+    prefetcher.take(CrawlTarget(1, URLS[0], 1))
     assert prefetcher.next_page() is not None

@@ -12,7 +12,7 @@ from tests.service.conftest import Api
 from tests.site.document import document
 from tests.site.graphs import depth_first
 from tests.site.server import Site
-from webdata_nb.service.crawl.prefetch import PREFETCHED_PER_FETCH
+from webdata_nb.service.crawl.page_fetcher import PREFETCHED_PER_FETCH
 
 CONCURRENCIES = [1, 2, 5, 10]
 

@@ -1,21 +1,28 @@
-"""Fetches and scrapes the pages of one crawl, within its scope, robots.txt files and rights."""
+"""Fetches and scrapes the pages of one crawl.
+
+Pages that the plan names are fetched, unless an earlier attempt stored or spooled them. In
+depth-first order each page determines what follows it, so only one URL is certain to be next.
+Meanwhile those are prefetched that come next if no page adds a link. They are members of the
+frontier, which the crawl reaches unless its budget ends before. A prefetched page waits until the
+plan names it. Until then it affects neither rows nor receipt nor budget, so these do not depend on
+what was prefetched.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Final, TypeAlias
+import asyncio
+from collections.abc import Container
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
 
-from webdata_nb.contract.outcomes import ROBOTS, ROBOTS_UNREACHABLE
 from webdata_nb.contract.requests import CrawlRequest, ExtendedCrawlRequest
-from webdata_nb.contract.url_keys import site_of
 from webdata_nb.page.content.page_source import ConversionOptions, PageFact
+from webdata_nb.service.crawl import spooled_page
+from webdata_nb.service.crawl.access import PageAccess
 from webdata_nb.service.crawl.earlier_pages import EarlierPage, EarlierPages, UnchangedPage
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
 from webdata_nb.service.crawl.plan import CrawlPlan
-from webdata_nb.service.crawl.rights.job_rights import JobRights
-from webdata_nb.service.crawl.rights.page_signals import Headers
-from webdata_nb.service.crawl.robots import JobRobots
+from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.models.extraction import Extractor
 from webdata_nb.service.pages.page_pipeline import (
     AllowHop,
@@ -25,34 +32,49 @@ from webdata_nb.service.pages.page_pipeline import (
     PageVisit,
 )
 from webdata_nb.service.pages.render_options import markdown_mode, page_formats, render_options
+from webdata_nb.service.store.job_context import PageSpool
 
 FetchOutcome: TypeAlias = FetchedPage | PageVisit | UnchangedPage | CrawlResult
 """A fetched page; a visit that is complete (or failed); a page that the site calls unchanged; or
 the result of a URL not fetched."""
 
+# Fetched pages that wait in the spool to be scraped and stored.
+MAX_UNSTORED_PAGES: Final = 32
+# For each concurrent fetch: the URLs of the frontier considered, and the pages prefetched that
+# the plan has not named.
+CANDIDATES_PER_FETCH: Final = 2
+PREFETCHED_PER_FETCH: Final = 4
+# Memory for pages that wait. Scraped pages beyond it stay in the spool and are scraped when the
+# plan names them; unchanged pages, which have no body, end the prefetching until others are named.
+MAX_HELD_BYTES: Final = 16 * 1024 * 1024
+# Spool numbers of pages whose ordinal is not known yet; ordinals are smaller.
+_FIRST_SPOOL_NUMBER: Final = 1 << 31
 _FACTS: Final[frozenset[PageFact]] = frozenset({"metadata", "quality", "shape"})
 _RIGHTS: Final[frozenset[PageFact]] = frozenset({"rights"})
 _FACTS_FOR_FACETS: Final[frozenset[PageFact]] = frozenset({*_FACTS, "sketch"})
 _FACTS_FOR_AUDITS: Final[frozenset[PageFact]] = frozenset({*_FACTS_FOR_FACETS, "audit"})
 
 
+@dataclass(frozen=True, slots=True)
+class StoredResult:
+    """The result of a target that an earlier attempt has stored."""
+
+    result: CrawlResult
+
+
 class PageFetcher:
-    """Fetches the targets of one plan, and scrapes what was fetched."""
+    """Fetches single pages, and scrapes what was fetched."""
 
     def __init__(
         self,
         request: ExtendedCrawlRequest,
         options: ConversionOptions,
         pipeline: PagePipeline,
-        robots: JobRobots,
-        plan: CrawlPlan,
-        *,
-        rights: JobRights,
+        access: PageAccess,
         earlier_pages: EarlierPages,
     ) -> None:
-        self._request, self._options, self._rights = request, options, rights
-        self._earlier_pages = earlier_pages
-        self._pipeline, self._robots, self._plan = pipeline, robots, plan
+        self._request, self._options, self._access = request, options, access
+        self._pipeline, self._earlier_pages = pipeline, earlier_pages
         scrape_options = request.scrape_options
         self._render_options = render_options(
             scrape_options.formats,
@@ -65,20 +87,19 @@ class PageFetcher:
 
     async def fetch(self, target: CrawlTarget) -> FetchOutcome:
         """Fetch a page, unless robots.txt disallows it or its rights refuse the purpose."""
-        if not await self._is_allowed(target.url):
-            reply = await self._robots.reply(target.url)
-            return CrawlResult(ROBOTS, target.url, reason=reply.refusal)
-        if (rule := await self._rights_refusal(target.url)) is not None:
-            return CrawlResult("rights", target.url, reason=rule, was_requested=False)
-        page_request = self._page_request(target, await self.delay_s(target.url))
+        if (refusal := await self._access.refusal(target.url)) is not None:
+            return refusal
+        page_request = self._page_request(target, await self._access.delay_s(target.url))
         # The start page may redirect to another site, which then becomes the crawl's own; so may
         # those of a list.
         is_start = target.ordinal == 0 or self._request.urls
-        allow_hop = self._robots_refusal if is_start else self._hop_refusal
+        allow_hop = self._access.start_hop_refusal if is_start else self._access.hop_refusal
         earlier = await self._earlier_pages.page(target.url)
         if earlier is None:
             fetched = await self._pipeline.fetch(page_request, allow_hop=allow_hop)
-            return await self._refused(fetched) if isinstance(fetched, PageVisit) else fetched
+            if isinstance(fetched, PageVisit):
+                return await self._access.result_of_refused(fetched)
+            return fetched
         return await self._revalidate(page_request, earlier, allow_hop)
 
     async def _revalidate(
@@ -99,40 +120,11 @@ class PageFetcher:
     async def scrape(self, target: CrawlTarget, page: FetchedPage) -> PageVisit | CrawlResult:
         """Extract the data of a fetched page, unless its rights refuse the purpose."""
         visit = await self._pipeline.scrape(page, self._page_request(target, 0.0))
-        if visit.scraped is None or not self._request.reads_rights:
-            return visit
-        rights = await self._rights.page_rights(
-            visit.final_url, page.source.headers, visit.scraped.declarations, visit.fetched_at
-        )
-        rule = rights.refusal(self._request.purpose)
-        if rule is not None:
-            return CrawlResult("rights", visit.final_url, reason=rule, hops=visit.hops)
-        return replace(visit, rights=rights.as_json())
-
-    async def _refused(self, visit: PageVisit) -> PageVisit | CrawlResult:
-        """Return the result of a page that was refused at a redirect or by its headers."""
-        url, hops = visit.final_url, visit.hops
-        if visit.refused is not None:
-            return CrawlResult("rights", url, reason=visit.refused, hops=hops)
-        if visit.stopped == "rights":
-            rule = await self._rights_refusal(url)
-            return CrawlResult("rights", url, reason=f"redirects to {url}: {rule}", hops=hops)
-        return visit
-
-    async def delay_s(self, url: str) -> float:
-        """Return the crawl-delay of a URL's host in seconds."""
-        return await self._robots.delay_s(url) if self._request.respect_robots_txt else 0.0
-
-    def headers_and_cookies(self, url: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
-        """Return those of the caller for a URL: none for sites outside the crawl."""
-        if site_of(url) not in self._plan.scope.sites:
-            return {}, {}
-        options = self._request.scrape_options
-        return options.headers or {}, options.cookies or {}
+        return await self._access.with_rights(visit)
 
     def _page_request(self, target: CrawlTarget, delay_s: float) -> PageRequest:
         scrape_options = self._request.scrape_options
-        headers, cookies = self.headers_and_cookies(target.url)
+        headers, cookies = self._access.headers_and_cookies(target.url)
         return PageRequest(
             target.url,
             self._options,
@@ -140,28 +132,267 @@ class PageFetcher:
             delay_s=delay_s,
             headers=headers,
             cookies=cookies,
-            refuse_headers=self._header_refusal if self._request.purpose else None,
+            refuse_headers=self._access.header_refusal if self._request.purpose else None,
             render_options=self._render_options,
         )
 
-    async def _hop_refusal(self, url: str) -> str | None:
-        return self._plan.scope.exclusion_reason(url) or await self._robots_refusal(url)
 
-    async def _robots_refusal(self, url: str) -> str | None:
-        if not await self._is_allowed(url):
-            return ROBOTS_UNREACHABLE if (await self._robots.reply(url)).refusal else ROBOTS
-        return None if await self._rights_refusal(url) is None else "rights"
+@dataclass(slots=True, eq=False)
+class PrefetchedPage:
+    """A page that is fetched before the plan names it.
 
-    async def _rights_refusal(self, url: str) -> str | None:
-        """Return the rule by which a site refuses the purpose, before a page is requested."""
-        purpose = self._request.purpose
-        return None if purpose is None else (await self._rights.site_rights(url)).refusal(purpose)
+    `outcome` is set when it was fetched and scraped, `target` when the plan has named it. `task` is
+    the task that works on it.
+    """
 
-    def _header_refusal(self, url: str, headers: Headers) -> str | None:
-        return self._rights.header_rights(url, headers).refusal(self._request.purpose)
+    url: str
+    depth: int
+    spool_number: int
+    outcome: FetchOutcome | None = None
+    target: CrawlTarget | None = None
+    task: asyncio.Task[Any] | None = None
+    held_bytes: int = 0
 
-    async def _is_allowed(self, url: str) -> bool:
-        return not self._request.respect_robots_txt or await self._robots.allowed(url)
+    @property
+    def provisional_target(self) -> CrawlTarget:
+        """A target to fetch the page by before its ordinal is known."""
+        return CrawlTarget(self.spool_number, self.url, self.depth)
+
+
+class Prefetcher:
+    """Chooses which pages one crawl prefetches, and holds them until the plan names them."""
+
+    def __init__(
+        self,
+        plan: CrawlPlan,
+        fetcher: PageFetcher,
+        access: PageAccess,
+        spool: PageSpool,
+        concurrency: int,
+    ) -> None:
+        self._plan, self._fetcher, self._access, self._spool = plan, fetcher, access, spool
+        # One fetch is reserved for the page that the plan names.
+        self._max_fetches = concurrency - 1
+        self._max_candidates = CANDIDATES_PER_FETCH * concurrency
+        self._max_pages = PREFETCHED_PER_FETCH * concurrency
+        self._pages: dict[str, PrefetchedPage] = {}
+        self._spool_numbers: dict[int, int] = {}
+        self._next_spool_number = _FIRST_SPOOL_NUMBER
+        self._fetches = self._held_bytes = 0
+
+    async def restore(self, stored_urls: Container[str]) -> None:
+        """Load the pages that an earlier attempt prefetched, except those stored since."""
+        for number in self._spool.ordinals():
+            if number < _FIRST_SPOOL_NUMBER:
+                continue
+            self._next_spool_number = max(self._next_spool_number, number + 1)
+            page = await spooled_page.load(self._spool, number)
+            if page is None or page.url in stored_urls or page.url in self._pages:
+                self._spool.drop(number)
+            else:
+                self._pages[page.url] = PrefetchedPage(page.url, 0, number, page)
+
+    def next_page(self) -> PrefetchedPage | None:
+        """Choose the next page to prefetch; None when no page may be prefetched at present."""
+        if self._fetches >= self._max_fetches or len(self._pages) >= self._max_pages:
+            return None
+        if self._held_bytes >= MAX_HELD_BYTES:
+            return None
+        for candidate in self._plan.upcoming(self._max_candidates):
+            if candidate.url not in self._pages:
+                page = PrefetchedPage(candidate.url, candidate.depth, self._next_spool_number)
+                self._pages[page.url] = page
+                self._next_spool_number += 1
+                self._fetches += 1
+                return page
+        return None
+
+    async def fetch(self, page: PrefetchedPage) -> FetchOutcome | None:
+        """Fetch a page; None if its host has a crawl-delay, which prefetching cannot shorten.
+
+        A page that the plan has named meanwhile is fetched in any case.
+        """
+        page.task = asyncio.current_task()
+        try:
+            if await self._access.delay_s(page.url) > 0 and page.target is None:
+                del self._pages[page.url]
+                self._max_fetches = 0
+                return None
+            outcome = await self._fetcher.fetch(page.provisional_target)
+            if isinstance(outcome, FetchedPage):
+                saved = await spooled_page.save(self._spool, page.spool_number, outcome)
+                return outcome if saved is None else saved
+            return outcome
+        finally:
+            page.task = None
+            self._fetches -= 1
+
+    async def scrape(self, page: PrefetchedPage, fetched: FetchOutcome) -> None:
+        """Scrape a prefetched page, and hold the result in memory where there is room."""
+        page.task = asyncio.current_task()
+        outcome = fetched
+        if isinstance(fetched, FetchedPage):
+            outcome = await self._fetcher.scrape(page.provisional_target, fetched)
+        page.task = None
+        page.outcome = outcome
+        if page.target is None and isinstance(outcome, PageVisit | UnchangedPage):
+            size = _size(outcome)
+            is_spooled = isinstance(fetched, FetchedPage) and fetched.source.body_slice is not None
+            if is_spooled and self._held_bytes + size > MAX_HELD_BYTES:
+                page.outcome = fetched
+                return
+            page.held_bytes = size
+            self._held_bytes += size
+
+    def take(self, target: CrawlTarget) -> PrefetchedPage | None:
+        """Remove and return the page of a target, fetched or in flight; None if not prefetched."""
+        page = self._pages.pop(target.url, None)
+        if page is not None:
+            page.target = target
+            self._spool_numbers[target.ordinal] = page.spool_number
+            self._held_bytes -= page.held_bytes
+        return page
+
+    def pop_spool_number(self, target: CrawlTarget) -> int:
+        """Return the number under which a target is spooled."""
+        return self._spool_numbers.pop(target.ordinal, target.ordinal)
+
+    def stop(self) -> None:
+        """Cancel all work in progress, because the crawl is over."""
+        self._max_fetches = 0
+        for page in self._pages.values():
+            if page.task is not None:
+                page.task.cancel()
+
+
+class Downloader:
+    """Brings the pages of one crawl: those stored, spooled or prefetched before, and new ones.
+
+    Parameters
+    ----------
+    plan
+        Names the pages.
+    fetcher
+        Fetches them.
+    access
+        Has the crawl-delays.
+    spool
+        Where fetched pages wait to be scraped.
+    concurrency
+        How many pages are prefetched at a time, and one more.
+    spools
+        Whether pages wait in the spool: not with a model, so that no more than so many pages use
+        the model at a time as are fetched.
+    """
+
+    def __init__(
+        self,
+        plan: CrawlPlan,
+        fetcher: PageFetcher,
+        access: PageAccess,
+        spool: PageSpool,
+        *,
+        concurrency: int,
+        spools: bool,
+    ) -> None:
+        self._plan, self._fetcher, self._spool, self._spools = plan, fetcher, spool, spools
+        self._prefetcher = Prefetcher(plan, fetcher, access, spool, concurrency)
+        # URL and result of the targets that earlier attempts stored, by ordinal.
+        self._stored: dict[int, tuple[str, CrawlResult]] = {}
+        self._unstored_pages = 0
+
+    async def restore(self, stored: dict[int, tuple[str, CrawlResult]]) -> None:
+        """Take over the results that earlier attempts stored, and the pages that they prefetched.
+
+        The plan receives the results again in their order.
+        """
+        self._stored = stored
+        for ordinal in stored:
+            self._spool.drop(ordinal)
+        await self._prefetcher.restore({url for url, _ in stored.values()})
+
+    def next_page(self) -> CrawlTarget | PrefetchedPage | None:
+        """Return the next target, or a page to prefetch; None when there is neither at present.
+
+        A target that was prefetched is returned as such a page.
+        """
+        while (target := self._plan.next_target()) is not None:
+            if (page := self._prefetcher.take(target)) is None:
+                return target
+            self._unstored_pages += 1
+            if page.outcome is not None:
+                return page
+        # Stored results are replayed first, without any fetch.
+        return None if self._stored else self._prefetcher.next_page()
+
+    async def fetch(self, target: CrawlTarget) -> StoredResult | FetchOutcome:
+        """Return what an earlier attempt stored or spooled of a target, or fetch it."""
+        outcome = (
+            self._stored_result(target)
+            or await self._spooled_page(target)
+            or await self._fetcher.fetch(target)
+        )
+        self._unstored_pages += 1
+        return outcome
+
+    def _stored_result(self, target: CrawlTarget) -> StoredResult | None:
+        url, result = self._stored.pop(target.ordinal, ("", None))
+        if result is not None and url != target.url:
+            raise JobFailure(
+                "an earlier release started this crawl with a different order of pages; "
+                "start it again"
+            )
+        return None if result is None else StoredResult(result)
+
+    async def _spooled_page(self, target: CrawlTarget) -> FetchedPage | None:
+        page = await spooled_page.load(self._spool, target.ordinal)
+        if page is not None and page.url == target.url:
+            return page
+        self._spool.drop(target.ordinal)
+        return None
+
+    async def save(
+        self, target: CrawlTarget, outcome: StoredResult | FetchOutcome
+    ) -> FetchedPage | None:
+        """Spool a fetched page, so that another one may be fetched; None where it may not."""
+        if not isinstance(outcome, FetchedPage):
+            return None
+        if outcome.source.body_slice is not None:
+            return outcome
+        if not self._spools or self._unstored_pages > MAX_UNSTORED_PAGES:
+            return None
+        return await spooled_page.save(self._spool, target.ordinal, outcome)
+
+    async def prefetch(self, page: PrefetchedPage) -> FetchOutcome | None:
+        """Fetch a page that the plan has not named; None if its host has a crawl-delay."""
+        return await self._prefetcher.fetch(page)
+
+    async def scrape_prefetched(self, page: PrefetchedPage, fetched: FetchOutcome) -> None:
+        """Scrape a page that was prefetched; its outcome is then set."""
+        await self._prefetcher.scrape(page, fetched)
+
+    async def scrape(self, target: CrawlTarget, page: FetchedPage) -> PageVisit | CrawlResult:
+        """Extract the data of a fetched page, unless its rights refuse the purpose."""
+        return await self._fetcher.scrape(target, page)
+
+    def release(self, target: CrawlTarget) -> None:
+        """Drop a page that is stored."""
+        self._spool.drop(self._prefetcher.pop_spool_number(target))
+        self._unstored_pages -= 1
+
+    def stop(self) -> None:
+        """Cancel all prefetching, because the crawl is over."""
+        self._prefetcher.stop()
+
+
+def _size(visit: PageVisit | UnchangedPage) -> int:
+    """Estimate the memory of a page in bytes."""
+    if isinstance(visit, UnchangedPage):
+        return visit.earlier.size
+    if visit.scraped is None:
+        return 0
+    values = visit.scraped.formats.values()
+    return len(visit.scraped.text) + sum(len(v) for v in values if isinstance(v, (str, bytes)))
 
 
 def page_options(request: CrawlRequest, extractor: Extractor | None) -> ConversionOptions:

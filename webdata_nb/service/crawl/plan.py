@@ -194,6 +194,11 @@ class CrawlPlan:
         return self._discovery.scope
 
     @property
+    def uses_link_weights(self) -> bool:
+        """Whether the order depends on the links of the pages read."""
+        return self._frontier.uses_link_weights
+
+    @property
     def expected_rows(self) -> int:
         """The number of rows that the crawl will have, as far as it is known now."""
         expected = self.rows + len(self._outstanding) + len(self._frontier)
