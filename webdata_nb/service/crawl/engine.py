@@ -15,13 +15,15 @@ from typing import Final
 
 from webdata_nb.contract import limits
 from webdata_nb.contract.requests import ExtendedCrawlRequest
+from webdata_nb.contract.url_keys import canonical_key, site_of
+from webdata_nb.page.urls import canonical_url
 from webdata_nb.service.crawl.access import PageAccess
 from webdata_nb.service.crawl.earlier_pages import EarlierPages
+from webdata_nb.service.crawl.facets import FacetDetector
 from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, DepthFirst, Frontier
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
 from webdata_nb.service.crawl.link_check import CheckedLinks, LinkCheck, LinkSource
 from webdata_nb.service.crawl.link_selection import max_links
-from webdata_nb.service.crawl.new_plan import new_plan
 from webdata_nb.service.crawl.page_fetcher import (
     Downloader,
     FetchOutcome,
@@ -30,11 +32,12 @@ from webdata_nb.service.crawl.page_fetcher import (
     StoredResult,
     page_options,
 )
-from webdata_nb.service.crawl.plan import CrawlPlan
+from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan, ListPlan
 from webdata_nb.service.crawl.result_store import ResultStore
 from webdata_nb.service.crawl.rights.job_rights import JobRights
 from webdata_nb.service.crawl.robots import JobRobots, RobotsCache
 from webdata_nb.service.crawl.robots_rules import product_token
+from webdata_nb.service.crawl.scope import CrawlScope
 from webdata_nb.service.crawl.sitemaps import SitemapReader, SitemapSeeds
 from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.models.extraction import Extractor
@@ -89,7 +92,7 @@ async def run(
     robots = JobRobots(resources.robots, token, pinned_files)
     rights = JobRights(resources.fetcher, robots, token, pinned_files)
     frontier = FRONTIERS[request.crawl_strategy]()
-    plan = new_plan(request, frontier)
+    plan = _new_plan(request, frontier)
     access = PageAccess(request, robots, rights, plan)
     options = page_options(request, resources.extractor)
     fetcher = PageFetcher(
@@ -132,6 +135,33 @@ async def run(
         )
         await check.run(start.seeds, unvisited)
     return CommitBatch(total=plan.rows)
+
+
+def _new_plan(request: ExtendedCrawlRequest, frontier: Frontier) -> CrawlPlan:
+    """Return the plan of a request."""
+    by_key: dict[str, str] = {}  # two spellings of a URL are one page
+    for url in map(canonical_url, request.urls):
+        by_key.setdefault(canonical_key(url), url)
+    pages = list(by_key.values())
+    start = pages[0] if pages else canonical_url(request.url)
+    scope = CrawlScope(
+        frozenset(map(site_of, pages or [start])),
+        request.allow_external_links,
+        request.include_paths,
+        request.exclude_paths,
+    )
+    budget = CrawlLimits(request.row_limit, request.max_depth)
+    if pages:
+        return ListPlan(pages, budget, scope, frontier, canonical_key)
+    return CrawlPlan(
+        start,
+        budget,
+        scope,
+        frontier,
+        canonical_key,
+        obey_nofollow=request.respect_nofollow,
+        facets=FacetDetector() if request.filter_faceted_urls else None,
+    )
 
 
 def _user_agent(request: ExtendedCrawlRequest, resources: CrawlResources) -> str:

@@ -136,10 +136,10 @@ class CrawlPlan:
         Whether links marked nofollow are excluded.
     facets
         Detects variants of pages; None where variants are fetched.
-    pages
-        The pages of a list, the start page included: each of them is a row, and no link is
-        followed.
     """
+
+    # Whether nothing else is fetched until the start page is settled: it determines the scope.
+    _waits_for_start = True
 
     def __init__(
         self,
@@ -151,11 +151,7 @@ class CrawlPlan:
         *,
         obey_nofollow: bool = False,
         facets: FacetDetector | None = None,
-        pages: Sequence[str] = (),
     ) -> None:
-        if pages:  # each may take as many requests as any
-            limits = replace(limits, requests_per_row=MAX_REQUESTS_PER_PAGE)
-        self._is_list = bool(pages)
         self._limits, self._frontier, self._key_of = limits, frontier, key_of
         self._discovery = UrlDiscovery(
             scope,
@@ -186,7 +182,7 @@ class CrawlPlan:
         self.rows = 0
         # Rows whose content may be wrong or missing, by reason.
         self.low_confidence = Counter[str]()
-        frontier.add([self._discovery.start(url) for url in pages or [start]])
+        frontier.add([self._discovery.start(start)])
 
     @property
     def scope(self) -> CrawlScope:
@@ -347,8 +343,7 @@ class CrawlPlan:
         return rows > self._leg_start and rows + round_size > self._leg_end
 
     def _has_budget(self) -> bool:
-        # The start page determines the scope, so nothing else is fetched until it is settled.
-        start_is_outstanding = 0 in self._outstanding and not self._is_list
+        start_is_outstanding = self._waits_for_start and 0 in self._outstanding
         return (
             len(self._frontier) > 0
             and not start_is_outstanding
@@ -382,42 +377,32 @@ class CrawlPlan:
     # Results
 
     def _settle_target(self, target: CrawlTarget, result: CrawlResult) -> Steps[SettledTarget]:
-        if target.ordinal == 0 and not self._is_list:
-            self._discovery.widen_scope(result.final_url)
-        outcome = self._outcome(target, result)
+        outcome, discovered = yield from self._take_effect(target, result)
         position = None
         if outcome.is_row:
             position, self.rows = self.rows, self.rows + 1
             if result.low_confidence:
                 self.low_confidence[result.low_confidence] += 1
-        outcomes = [UrlOutcome(target.url, outcome.outcome, outcome.detail)]
-        if not self._is_list:
-            outcomes += yield from self._add_links(target, result, follow=outcome.follow_links)
+        own = UrlOutcome(target.url, outcome.outcome, outcome.detail)
+        return SettledTarget(target, position, (own, *discovered))
+
+    def _take_effect(
+        self, target: CrawlTarget, result: CrawlResult
+    ) -> Steps[tuple[TargetOutcome, list[UrlOutcome]]]:
+        """Return the outcome of a target, and those of the URLs that it links to."""
+        if target.ordinal == 0:
+            self._discovery.widen_scope(result.final_url)
+        outcome = _outcome_without_page(result)
+        if outcome is None and self._discovery.redirects_to_known(target.url, result.final_url):
+            outcome = TargetOutcome("redirect", result.final_url)
+        outcome = outcome or _outcome_of_failure(result) or self._outcome_of_page(target, result)
+        outcomes = yield from self._add_links(target, result, follow=outcome.follow_links)
         if self._discovery.must_reclassify:
             discovered = DiscoveredUrls()
             yield from self._discovery.reclassify(discovered)
             self._frontier.add(discovered.candidates)
             outcomes += discovered.outcomes
-        return SettledTarget(target, position, tuple(outcomes))
-
-    def _outcome(self, target: CrawlTarget, result: CrawlResult) -> TargetOutcome:
-        if result.kind in {ROBOTS, "rights"}:
-            # Without a reason, the rules disallow it.
-            could_not_be_read = result.kind == ROBOTS and result.reason
-            return TargetOutcome(
-                ROBOTS_UNREACHABLE if could_not_be_read else result.kind, result.reason
-            )
-        if result.kind == "stopped":
-            return TargetOutcome(result.reason, f"redirects to {result.final_url}")
-        if result.kind == "not_archived":
-            return TargetOutcome(result.kind, result.detail)
-        if not self._is_list and self._discovery.redirects_to_known(target.url, result.final_url):
-            return TargetOutcome("redirect", result.final_url)
-        if result.kind == "failed":
-            return TargetOutcome(f"failed:{result.reason}", result.detail)
-        if self._is_list:
-            return TargetOutcome(result.check or FETCHED, result.detail)
-        return self._outcome_of_page(target, result)
+        return outcome, outcomes
 
     def _outcome_of_page(self, target: CrawlTarget, result: CrawlResult) -> TargetOutcome:
         variant = self._discovery.variant_of(target, result)
@@ -456,3 +441,58 @@ class CrawlPlan:
             yield from self._discovery.release_undecided(discovered)
             self._frontier.add(discovered.candidates)
         return discovered.outcomes
+
+
+class ListPlan(CrawlPlan):
+    """The plan of a list of pages: each of them is a row, and no link is followed.
+
+    Parameters
+    ----------
+    pages
+        The canonical URLs, each once.
+    limits, scope, frontier, key_of
+        As of any plan.
+    """
+
+    _waits_for_start = False
+
+    def __init__(
+        self,
+        pages: Sequence[str],
+        limits: CrawlLimits,
+        scope: CrawlScope,
+        frontier: Frontier,
+        key_of: Callable[[str], str],
+    ) -> None:
+        # Each page may take as many requests as any.
+        limits = replace(limits, requests_per_row=MAX_REQUESTS_PER_PAGE)
+        super().__init__(pages[0], limits, scope, frontier, key_of)
+        frontier.add([self._discovery.start(url) for url in pages[1:]])
+
+    def _take_effect(
+        self,
+        target: CrawlTarget,  # noqa: ARG002 - of any plan
+        result: CrawlResult,
+    ) -> Steps[tuple[TargetOutcome, list[UrlOutcome]]]:
+        yield
+        outcome = _outcome_without_page(result) or _outcome_of_failure(result)
+        return outcome or TargetOutcome(result.check or FETCHED, result.detail), []
+
+
+def _outcome_without_page(result: CrawlResult) -> TargetOutcome | None:
+    """Return the outcome of a target that was refused, stopped or is not archived."""
+    if result.kind in {ROBOTS, "rights"}:
+        # Without a reason, the rules disallow it.
+        could_not_be_read = result.kind == ROBOTS and result.reason
+        return TargetOutcome(
+            ROBOTS_UNREACHABLE if could_not_be_read else result.kind, result.reason
+        )
+    if result.kind == "stopped":
+        return TargetOutcome(result.reason, f"redirects to {result.final_url}")
+    return TargetOutcome(result.kind, result.detail) if result.kind == "not_archived" else None
+
+
+def _outcome_of_failure(result: CrawlResult) -> TargetOutcome | None:
+    if result.kind != "failed":
+        return None
+    return TargetOutcome(f"failed:{result.reason}", result.detail)
