@@ -30,7 +30,6 @@ FORMS_OF_A_PAGE: Final = (
     "FetchRequest",
     "FetchedResponse",
     "PageSource",
-    "FetchedPage",
     "ParsedPage",
     "PageContent",
     "Scraped",

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from webdata_nb.page.content.page_source import PageSource
-from webdata_nb.service.crawl.spooled_page import decode, encode, with_body_on_disk
-from webdata_nb.service.pages.page_pipeline import FetchedPage
+from webdata_nb.service.crawl.page_fetcher import decode_page, encode_page, with_body_on_disk
+from webdata_nb.service.pages.page_pipeline import PageVisit
 from webdata_nb.service.store.records import SpoolLocation
 
 words = some.text(some.characters(exclude_categories=["Cs"]), max_size=20)
@@ -28,25 +28,31 @@ sources = some.builds(
 )
 
 
-PAGE = FetchedPage(
-    "http://x/",
-    PageSource("http://x/", "http://x/", 200, None, b"<p>", (), datetime(2026, 1, 1, tzinfo=UTC)),
-    0.1,
-)
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def visit_of(source: PageSource, screenshot: bytes | None = None) -> PageVisit:
+    return PageVisit("http://x/", "http://x/", 200, 0.1, AT, source=source, screenshot=screenshot)
+
+
+PAGE = visit_of(PageSource("http://x/", "http://x/", 200, None, b"<p>", (), AT))
 
 
 @given(
     some.builds(
-        FetchedPage,
+        PageVisit,
         url=words,
+        final_url=words,
+        status=some.integers(200, 399),
+        fetched_at=some.just(AT),
         source=sources,
         elapsed_s=some.floats(0, 1000),
         rendered=some.booleans(),
         screenshot=some.none() | some.binary(max_size=50),
     )
 )
-def test_spooled_page_round_trip(page: FetchedPage) -> None:
-    assert decode(b"".join(encode(page))) == page
+def test_spooled_page_round_trip(page: PageVisit) -> None:
+    assert decode_page(b"".join(encode_page(page))) == page
 
 
 @given(sources, some.binary(max_size=30), some.none() | some.binary(max_size=30))
@@ -56,10 +62,11 @@ def test_body_is_read_from_spool_file(
     before: bytes,
     picture: bytes | None,
 ) -> None:
-    page = FetchedPage("http://x/", source, 0.1, screenshot=picture)
-    parts, path = encode(page), tmp_path_factory.mktemp("spool") / "0"
+    page = visit_of(source, picture)
+    parts, path = encode_page(page), tmp_path_factory.mktemp("spool") / "0"
     path.write_bytes(before + b"".join(parts))
     spooled = with_body_on_disk(page, parts[0], SpoolLocation(str(path), len(before)))
+    assert spooled.source is not None
     assert spooled.source.body == b""
     assert replace(spooled, source=spooled.source.load_body()) == page
 
@@ -67,16 +74,17 @@ def test_body_is_read_from_spool_file(
 @given(sources)
 def test_set_cookie_headers_are_not_spooled(source: PageSource) -> None:
     source_with_cookie = replace(source, headers=(("Set-Cookie", "session=secret"), ("etag", "1")))
-    record = b"".join(encode(FetchedPage("http://x/", source_with_cookie, 0.1)))
+    record = b"".join(encode_page(visit_of(source_with_cookie)))
     assert b"secret" not in record
-    page = decode(record)
+    page = decode_page(record)
     assert page is not None
+    assert page.source is not None
     assert page.source.headers == (("etag", "1"),)
 
 
 @given(
     some.binary(max_size=60)
-    | some.just(b"".join(encode(PAGE)).replace(b'"elapsed_s"', b'"seconds__"'))
+    | some.just(b"".join(encode_page(PAGE)).replace(b'"elapsed_s"', b'"seconds__"'))
 )
 def test_record_of_another_format_is_ignored(record: bytes) -> None:
-    assert decode(record) is None
+    assert decode_page(record) is None

@@ -41,7 +41,7 @@ from webdata_nb.service.crawl.scope import CrawlScope
 from webdata_nb.service.crawl.sitemaps import SitemapReader, SitemapSeeds
 from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.models.extraction import Extractor
-from webdata_nb.service.pages.page_pipeline import FetchedPage, PagePipeline, PageVisit
+from webdata_nb.service.pages.page_pipeline import PagePipeline, PageVisit
 from webdata_nb.service.runtime.cooperative import run_cooperatively
 from webdata_nb.service.store.job_context import JobContext, PageSpool
 from webdata_nb.service.store.records import CommitBatch, JournalEntry
@@ -316,7 +316,7 @@ class Crawl:
         Nothing is awaited between the plan's last step and the commit, so the commits are in the
         order of the rows that they publish.
         """
-        if isinstance(outcome, FetchedPage):
+        if isinstance(outcome, PageVisit):
             outcome = await self._downloader.scrape(target, outcome)
         entry: JournalEntry | None = None
         if isinstance(outcome, StoredResult):

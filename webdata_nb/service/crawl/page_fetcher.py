@@ -11,13 +11,16 @@ what was prefetched.
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Container
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
+import msgspec
+
 from webdata_nb.contract.requests import CrawlRequest, ExtendedCrawlRequest
-from webdata_nb.page.content.page_source import ConversionOptions, PageFact
-from webdata_nb.service.crawl import spooled_page
+from webdata_nb.page.content.page_source import ConversionOptions, FileSlice, PageFact
 from webdata_nb.service.crawl.access import PageAccess
 from webdata_nb.service.crawl.earlier_pages import EarlierPage, EarlierPages, UnchangedPage
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
@@ -26,17 +29,17 @@ from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.models.extraction import Extractor
 from webdata_nb.service.pages.page_pipeline import (
     AllowHop,
-    FetchedPage,
     PagePipeline,
     PageRequest,
     PageVisit,
 )
 from webdata_nb.service.pages.render_options import markdown_mode, page_formats, render_options
 from webdata_nb.service.store.job_context import PageSpool
+from webdata_nb.service.store.records import SpoolLocation
 
-FetchOutcome: TypeAlias = FetchedPage | PageVisit | UnchangedPage | CrawlResult
-"""A fetched page; a visit that is complete (or failed); a page that the site calls unchanged; or
-the result of a URL not fetched."""
+FetchOutcome: TypeAlias = PageVisit | UnchangedPage | CrawlResult
+"""The visit of a page, fetched or scraped or failed; a page that the site calls unchanged; or the
+result of a URL not fetched."""
 
 # Fetched pages that wait in the spool to be scraped and stored.
 MAX_UNSTORED_PAGES: Final = 32
@@ -49,6 +52,10 @@ PREFETCHED_PER_FETCH: Final = 4
 MAX_HELD_BYTES: Final = 16 * 1024 * 1024
 # Spool numbers of pages whose ordinal is not known yet; ordinals are smaller.
 _FIRST_SPOOL_NUMBER: Final = 1 << 31
+_SIZES: Final = struct.Struct("!II")
+# Session cookies are no part of the page, and must not be written to disk.
+_OMITTED_HEADERS: Final = frozenset({"set-cookie", "set-cookie2"})
+_decoder: Final = msgspec.json.Decoder(PageVisit)
 _FACTS: Final[frozenset[PageFact]] = frozenset({"metadata", "quality", "shape"})
 _RIGHTS: Final[frozenset[PageFact]] = frozenset({"rights"})
 _FACTS_FOR_FACETS: Final[frozenset[PageFact]] = frozenset({*_FACTS, "sketch"})
@@ -96,10 +103,8 @@ class PageFetcher:
         allow_hop = self._access.start_hop_refusal if is_start else self._access.hop_refusal
         earlier = await self._earlier_pages.page(target.url)
         if earlier is None:
-            fetched = await self._pipeline.fetch(page_request, allow_hop=allow_hop)
-            if isinstance(fetched, PageVisit):
-                return await self._access.result_of_refused(fetched)
-            return fetched
+            visit = await self._pipeline.fetch(page_request, allow_hop=allow_hop)
+            return await self._access.result_of_refused(visit)
         return await self._revalidate(page_request, earlier, allow_hop)
 
     async def _revalidate(
@@ -108,16 +113,15 @@ class PageFetcher:
         """Ask whether a page has changed; fetch an unchanged one where it is to be checked."""
         conditional_request = replace(page_request, validators=earlier.validators)
         visit = await self._pipeline.fetch(conditional_request, allow_hop=allow_hop)
-        if not isinstance(visit, PageVisit) or not visit.not_modified:
+        if not visit.not_modified:
             return visit
         if not self._earlier_pages.is_rechecked(page_request.url):
             return UnchangedPage(earlier, visit)
-        page = await self._pipeline.fetch(page_request, allow_hop=allow_hop)
-        if isinstance(page, FetchedPage):
-            return replace(page, claimed_hash=earlier.result.content_hash)
-        return page
+        visit = await self._pipeline.fetch(page_request, allow_hop=allow_hop)
+        is_fetched = visit.source is not None
+        return replace(visit, claimed_hash=earlier.result.content_hash if is_fetched else None)
 
-    async def scrape(self, target: CrawlTarget, page: FetchedPage) -> PageVisit | CrawlResult:
+    async def scrape(self, target: CrawlTarget, page: PageVisit) -> PageVisit | CrawlResult:
         """Extract the data of a fetched page, unless its rights refuse the purpose."""
         visit = await self._pipeline.scrape(page, self._page_request(target, 0.0))
         return await self._access.with_rights(visit)
@@ -186,7 +190,7 @@ class Prefetcher:
             if number < _FIRST_SPOOL_NUMBER:
                 continue
             self._next_spool_number = max(self._next_spool_number, number + 1)
-            page = await spooled_page.load(self._spool, number)
+            page = await load_page(self._spool, number)
             if page is None or page.url in stored_urls or page.url in self._pages:
                 self._spool.drop(number)
             else:
@@ -219,8 +223,8 @@ class Prefetcher:
                 self._max_fetches = 0
                 return None
             outcome = await self._fetcher.fetch(page.provisional_target)
-            if isinstance(outcome, FetchedPage):
-                saved = await spooled_page.save(self._spool, page.spool_number, outcome)
+            if isinstance(outcome, PageVisit) and outcome.source is not None:
+                saved = await save_page(self._spool, page.spool_number, outcome)
                 return outcome if saved is None else saved
             return outcome
         finally:
@@ -231,14 +235,13 @@ class Prefetcher:
         """Scrape a prefetched page, and hold the result in memory where there is room."""
         page.task = asyncio.current_task()
         outcome = fetched
-        if isinstance(fetched, FetchedPage):
+        if isinstance(fetched, PageVisit):
             outcome = await self._fetcher.scrape(page.provisional_target, fetched)
         page.task = None
         page.outcome = outcome
         if page.target is None and isinstance(outcome, PageVisit | UnchangedPage):
             size = _size(outcome)
-            is_spooled = isinstance(fetched, FetchedPage) and fetched.source.body_slice is not None
-            if is_spooled and self._held_bytes + size > MAX_HELD_BYTES:
+            if _is_spooled(fetched) and self._held_bytes + size > MAX_HELD_BYTES:
                 page.outcome = fetched
                 return
             page.held_bytes = size
@@ -344,8 +347,8 @@ class Downloader:
             )
         return None if result is None else StoredResult(result)
 
-    async def _spooled_page(self, target: CrawlTarget) -> FetchedPage | None:
-        page = await spooled_page.load(self._spool, target.ordinal)
+    async def _spooled_page(self, target: CrawlTarget) -> PageVisit | None:
+        page = await load_page(self._spool, target.ordinal)
         if page is not None and page.url == target.url:
             return page
         self._spool.drop(target.ordinal)
@@ -353,15 +356,15 @@ class Downloader:
 
     async def save(
         self, target: CrawlTarget, outcome: StoredResult | FetchOutcome
-    ) -> FetchedPage | None:
+    ) -> PageVisit | None:
         """Spool a fetched page, so that another one may be fetched; None where it may not."""
-        if not isinstance(outcome, FetchedPage):
+        if not isinstance(outcome, PageVisit) or outcome.source is None:
             return None
-        if outcome.source.body_slice is not None:
+        if _is_spooled(outcome):
             return outcome
         if not self._spools or self._unstored_pages > MAX_UNSTORED_PAGES:
             return None
-        return await spooled_page.save(self._spool, target.ordinal, outcome)
+        return await save_page(self._spool, target.ordinal, outcome)
 
     async def prefetch(self, page: PrefetchedPage) -> FetchOutcome | None:
         """Fetch a page that the plan has not named; None if its host has a crawl-delay."""
@@ -371,7 +374,7 @@ class Downloader:
         """Scrape a page that was prefetched; its outcome is then set."""
         await self._prefetcher.scrape(page, fetched)
 
-    async def scrape(self, target: CrawlTarget, page: FetchedPage) -> PageVisit | CrawlResult:
+    async def scrape(self, target: CrawlTarget, page: PageVisit) -> PageVisit | CrawlResult:
         """Extract the data of a fetched page, unless its rights refuse the purpose."""
         return await self._fetcher.scrape(target, page)
 
@@ -385,6 +388,11 @@ class Downloader:
         self._prefetcher.stop()
 
 
+def _is_spooled(page: FetchOutcome) -> bool:
+    source = page.source if isinstance(page, PageVisit) else None
+    return source is not None and source.body_slice is not None
+
+
 def _size(visit: PageVisit | UnchangedPage) -> int:
     """Estimate the memory of a page in bytes."""
     if isinstance(visit, UnchangedPage):
@@ -393,6 +401,56 @@ def _size(visit: PageVisit | UnchangedPage) -> int:
         return 0
     values = visit.scraped.formats.values()
     return len(visit.scraped.text) + sum(len(v) for v in values if isinstance(v, (str, bytes)))
+
+
+async def save_page(spool: PageSpool, number: int, page: PageVisit) -> PageVisit | None:
+    """Write a page to the spool and return it without its body; None where there is no room."""
+    parts = encode_page(page)
+    location = await spool.write(number, *parts)
+    return None if location is None else with_body_on_disk(page, parts[0], location)
+
+
+async def load_page(spool: PageSpool, number: int) -> PageVisit | None:
+    """Return a page that an earlier attempt saved, without its body; None where there is none."""
+    record = await spool.read(number)
+    page = None if record is None else decode_page(record)
+    if record is None or page is None:
+        return None
+    return with_body_on_disk(page, record, spool.location(number))
+
+
+def encode_page(page: PageVisit) -> tuple[bytes, bytes, bytes]:
+    """Return the parts of a page's record: sizes and the page without these, body, screenshot."""
+    source, body = page.source, b""
+    if source is not None:
+        body = source.body
+        headers = tuple(each for each in source.headers if each[0].lower() not in _OMITTED_HEADERS)
+        source = replace(source, body=b"", headers=headers)
+    # An empty screenshot stands for the one behind the body.
+    head = msgspec.json.encode(replace(page, source=source, screenshot=page.screenshot and b""))
+    return _SIZES.pack(len(head), len(body)) + head, body, page.screenshot or b""
+
+
+def with_body_on_disk(page: PageVisit, record: bytes, location: SpoolLocation) -> PageVisit:
+    """Replace a page's body by its place in the spool; `record` may be the first part alone."""
+    head_size, body_size = _SIZES.unpack_from(record)
+    body_slice = FileSlice(location.path, location.start + _SIZES.size + head_size, body_size)
+    return replace(page, source=page.source and page.source.with_body_in(body_slice))
+
+
+def decode_page(record: bytes) -> PageVisit | None:
+    """Return the page of a record; None where another release wrote it in another format."""
+    with suppress(ValueError, struct.error):
+        head_size, body_size = _SIZES.unpack_from(record)
+        head_end = _SIZES.size + head_size
+        body_end = head_end + body_size
+        page = _decoder.decode(memoryview(record)[_SIZES.size : head_end])
+        return replace(
+            page,
+            source=page.source and replace(page.source, body=record[head_end:body_end]),
+            screenshot=None if page.screenshot is None else record[body_end:],
+        )
+    return None
 
 
 def page_options(request: CrawlRequest, extractor: Extractor | None) -> ConversionOptions:

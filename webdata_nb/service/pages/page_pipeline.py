@@ -118,15 +118,41 @@ class PageRequest:
 
 @dataclass(frozen=True, slots=True)
 class PageVisit:
-    """The result of a page request: `scraped`, `error`, `refused`, or `stopped` at a redirect.
+    """The visit of a page, first as fetched and then as scraped, or why it was not.
 
-    `stopped` is why the redirect was not followed, `refused` why the body was not read. `hops`
-    counts the redirects of one attempt, and `redirects` has the URL and the status of each, with
-    that at which the visit was stopped. `rights` is what the page may be used for, as in its row.
-    With `not_modified`, the server says that the page has not changed since the request's
-    `validators`; nothing was scraped. `headers` are those of the reply that was scraped, and
-    `claimed_hash` is as in `FetchedPage`. `fetch_s` are the seconds until the page was there,
-    without its conversion.
+    Attributes
+    ----------
+    url, final_url
+        The URL requested, and that which answered, after redirects.
+    status
+        The HTTP status; None without an answer.
+    elapsed_s
+        The seconds that the visit took, without the wait in the host's queue.
+    fetched_at
+        When the answer came.
+    source, screenshot, page_height
+        The page while it has yet to be scraped, and its height in CSS pixels where the screenshot
+        shows all of it.
+    scraped
+        Its data.
+    error, stopped, refused
+        What failed; why a redirect was not followed; why the body was not read.
+    rendered
+        Whether the browser loaded it.
+    hops, redirects
+        The number of redirects of one attempt, and URL and status of each, with that at which the
+        visit was stopped.
+    not_modified
+        Whether the server says that the page has not changed since the request's `validators`.
+    headers
+        Those of the reply that was scraped.
+    claimed_hash
+        The hash of the content that the page has according to the server, where it was fetched to
+        check that.
+    fetch_s
+        The seconds until the page was there, without its conversion.
+    rights
+        What the page may be used for, as in its row.
     """
 
     url: str
@@ -146,6 +172,9 @@ class PageVisit:
     claimed_hash: str | None = None
     fetch_s: float = 0.0
     rights: Mapping[str, Any] | None = None
+    source: PageSource | None = field(default=None, repr=False)
+    screenshot: bytes | None = field(default=None, repr=False)
+    page_height: int | None = None
 
 
 def http_error(status: int) -> PageError:
@@ -155,24 +184,6 @@ def http_error(status: int) -> PageError:
     except ValueError:
         phrase = "unknown status"
     return PageError(f"http_{status}", f"HTTP {status} {phrase}")
-
-
-@dataclass(frozen=True, slots=True)
-class FetchedPage:
-    """A page that was fetched, and rendered where needed, but not scraped yet.
-
-    `elapsed_s` excludes the wait in the host's queue. `page_height` is the height of the page in
-    CSS pixels, where the screenshot shows the full page. `claimed_hash` is the hash of the content
-    that the page has according to the server, where the page was fetched to check that.
-    """
-
-    url: str
-    source: PageSource
-    elapsed_s: float
-    rendered: bool = False
-    screenshot: bytes | None = None
-    page_height: int | None = None
-    claimed_hash: str | None = None
 
 
 class PagePipeline:
@@ -192,19 +203,16 @@ class PagePipeline:
 
     async def visit(self, request: PageRequest, *, allow_hop: AllowHop | None = None) -> PageVisit:
         """Fetch and scrape a page. Errors are part of the result."""
-        page = await self.fetch(request, allow_hop=allow_hop)
-        return page if isinstance(page, PageVisit) else await self.scrape(page, request)
+        return await self.scrape(await self.fetch(request, allow_hop=allow_hop), request)
 
-    async def fetch(
-        self, request: PageRequest, *, allow_hop: AllowHop | None = None
-    ) -> FetchedPage | PageVisit:
-        """Fetch a page, and render it where needed; return a visit where that failed."""
+    async def fetch(self, request: PageRequest, *, allow_hop: AllowHop | None = None) -> PageVisit:
+        """Fetch a page, and render it where needed; `source` is set where that succeeded."""
         with self._fetcher.deadline(request.timeout_s) as deadline:
             return await self._fetch_and_render(request, deadline, allow_hop)
 
     async def _fetch_and_render(
         self, request: PageRequest, deadline: PageDeadline, allow_hop: AllowHop | None
-    ) -> FetchedPage | PageVisit:
+    ) -> PageVisit:
         try:
             request = await self._as_device(request)
             fetched = await self._fetch(request, deadline, allow_hop)
@@ -219,9 +227,8 @@ class PagePipeline:
             return _visit(request, fetched, deadline, at, not_modified=True)
         if (failure := _reply_failure(request, fetched.status)) is not None:
             return _visit(request, fetched, deadline, at, error=failure)
-        page = FetchedPage(request.url, _source(fetched, at), deadline.elapsed_s)
         try:
-            return await self._rendered(request, fetched, page, deadline, allow_hop)
+            return await self._rendered(request, fetched, at, deadline, allow_hop)
         except PageError as error:
             return _visit(request, fetched, deadline, at, error=error)
 
@@ -229,51 +236,45 @@ class PagePipeline:
         self,
         request: PageRequest,
         fetched: FetchedResponse,
-        page: FetchedPage,
+        at: datetime,
         deadline: PageDeadline,
         allow_hop: AllowHop | None,
-    ) -> FetchedPage | PageVisit:
-        """Return the page as rendered by the browser, or unchanged where that is not needed."""
+    ) -> PageVisit:
+        """Return the page as rendered by the browser, or as fetched where that is not needed."""
+        source = _source(fetched, at)
         rendered = await self._render(request, fetched, deadline)
         if rendered is None:
-            return page
-        if not _is_html(fetched):
-            # Only the screenshot is of use: the document is not HTML.
-            return replace(
-                page,
-                elapsed_s=deadline.elapsed_s,
-                rendered=True,
-                screenshot=rendered.screenshot,
-                page_height=rendered.page_height,
+            return _visit(request, fetched, deadline, at, source=source)
+        # Of a document that is not HTML, only the screenshot is of use.
+        if _is_html(fetched):
+            headers = source.headers
+            if rendered.final_url != fetched.final_url:
+                headers = rendered.headers
+                fetched = replace(fetched, final_url=rendered.final_url)
+                stopped = await _hop_refusal(rendered.final_url, deadline, allow_hop)
+                if stopped is not None:
+                    return _visit(request, fetched, deadline, at, stopped=stopped)
+            # The document after its scripts ran, in UTF-8 whatever the server's headers say.
+            source = replace(
+                source,
+                final_url=fetched.final_url,
+                body=rendered.html,
+                content_type=rendered.content_type,
+                headers=headers,
             )
-        headers = page.source.headers
-        if rendered.final_url != fetched.final_url:
-            headers = rendered.headers
-            fetched = replace(fetched, final_url=rendered.final_url)
-            stopped = await _hop_refusal(rendered.final_url, deadline, allow_hop)
-            if stopped is not None:
-                at = page.source.fetched_at
-                return _visit(request, fetched, deadline, at, stopped=stopped)
-        # The document after its scripts ran, in UTF-8 whatever the server's headers say.
-        source = replace(
-            page.source,
-            final_url=fetched.final_url,
-            body=rendered.html,
-            content_type=rendered.content_type,
-            headers=headers,
-        )
-        return FetchedPage(
-            request.url,
-            source,
-            deadline.elapsed_s,
+        visit = _visit(request, fetched, deadline, at, source=source)
+        return replace(
+            visit,
             rendered=True,
             screenshot=rendered.screenshot,
             page_height=rendered.page_height,
         )
 
-    async def scrape(self, page: FetchedPage, request: PageRequest) -> PageVisit:
-        """Extract the data of a fetched page, without network access."""
+    async def scrape(self, page: PageVisit, request: PageRequest) -> PageVisit:
+        """Extract the data of a fetched page, without network access; other visits are complete."""
         source, started_at = page.source, monotonic()
+        if source is None:
+            return page
         scraped, failure = None, None
         try:
             scraped = await self._scraper.scrape(source, request.options, outlinks=request.outlinks)
@@ -282,20 +283,16 @@ class PagePipeline:
         if scraped is not None and page.screenshot is not None:
             image = await run_cooperatively(_base64(page.screenshot))
             scraped = _with_screenshot(scraped, image, page.page_height)
-        return PageVisit(
-            page.url,
-            source.final_url,
-            source.status,
-            page.elapsed_s + monotonic() - started_at,
-            source.fetched_at,
+        return replace(
+            page,
+            elapsed_s=page.elapsed_s + monotonic() - started_at,
             scraped=scraped,
             error=failure,
             rendered=page.rendered and failure is None,
-            hops=len(source.redirects),
-            redirects=source.redirects,
             headers=source.headers,
-            claimed_hash=page.claimed_hash,
             fetch_s=page.elapsed_s,
+            source=None,
+            screenshot=None,
         )
 
     async def read_sitemap(self, fetched: FetchedResponse) -> ParsedSitemap:
@@ -518,6 +515,7 @@ def _visit(
     error: PageError | None = None,
     stopped: str | None = None,
     not_modified: bool = False,
+    source: PageSource | None = None,
 ) -> PageVisit:
     return PageVisit(
         request.url,
@@ -532,6 +530,7 @@ def _visit(
         hops=len(fetched.redirects) - (fetched.stopped is not None),
         not_modified=not_modified,
         redirects=_redirects(fetched),
+        source=source,
     )
 
 
