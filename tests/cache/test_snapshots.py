@@ -254,3 +254,59 @@ def test_killed_writer_leaves_valid_files(tmp_path: Path) -> None:
     assert len(found) >= 5
     for path, at in found:
         assert snapshots._read(path, at, KEY) is not None
+
+
+def put_list(root: Path, count: int, at: datetime = NOW) -> tuple[Path, list[CacheKey]]:
+    table = rows.to_table("crawl", [{**CRAWLED, "title": f"page {n}"} for n in range(count)])
+    keys = [cache_key(url=f"https://site.test/{n}") for n in range(count)]
+    pages = [(key, {**ATTRS, "subject": f"page {n}"}) for n, key in enumerate(keys)]
+    return snapshots.put_list(root, pages, table, now=at), keys
+
+
+def test_pages_of_a_list_share_a_file_and_are_found_each(tmp_path: Path) -> None:
+    shared, keys = put_list(tmp_path, 3)
+    assert list(tmp_path.rglob("*.parquet")) == [shared]
+    with snapshots.lists_read_once():
+        found = [newest(tmp_path, key=key) for key in keys]
+    for number, page in enumerate(found):
+        assert page is not None
+        assert (page.path, page.at) == (shared, NOW)
+        assert page.table["title"].to_pylist() == [f"page {number}"]
+        assert page.attrs == {**ATTRS, "subject": f"page {number}"}
+        assert page.table.schema.equals(schemas.SCHEMAS["crawl"], check_metadata=True)
+    # A later result of one of them, in a file of its own, replaces that one alone.
+    put(tmp_path, NOW + timedelta(seconds=1), keys[1])
+    later = newest(tmp_path, NOW + timedelta(seconds=2), key=keys[1])
+    assert later is not None
+    assert later.path != shared
+
+
+def test_shared_file_goes_with_its_last_page(tmp_path: Path) -> None:
+    shared, keys = put_list(tmp_path, 3)
+    other, _ = put_list(tmp_path, 2, NOW + timedelta(seconds=1))
+    entries = [path for path, at in snapshots.all_files(tmp_path) if at == NOW]
+    assert sum(map(snapshots.size_of, entries)) == pytest.approx(
+        shared.stat().st_size + sum(path.stat().st_size for path in entries), abs=3
+    )
+    assert snapshots.remove(tmp_path, entries[:2]) == 2
+    assert shared.is_file()
+    assert snapshots.remove(tmp_path, entries) == 1
+    assert not shared.exists()
+    assert other.is_file()
+    assert newest(tmp_path, key=keys[2]) is None
+
+
+@pytest.mark.parametrize("damage", ["entry", "shared", "gone", "misplaced"])
+def test_damaged_page_of_a_list_is_a_miss(tmp_path: Path, damage: str) -> None:
+    shared, keys = put_list(tmp_path, 2)
+    entry = next(keys[0].folder(tmp_path).iterdir())
+    if damage == "entry":
+        entry.write_bytes(entry.read_bytes()[:-1])
+    elif damage == "shared":
+        shared.write_bytes(shared.read_bytes()[:-1])
+    elif damage == "gone":
+        shared.unlink()
+    else:
+        next(keys[1].folder(tmp_path).iterdir()).rename(entry.with_name("moved"))
+        entry.rename(keys[1].folder(tmp_path) / entry.name)
+    assert newest(tmp_path, key=keys[damage == "misplaced"]) is None

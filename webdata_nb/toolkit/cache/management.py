@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-import orjson
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from webdata_nb import settings
 from webdata_nb.contract.fields import http_url
@@ -60,9 +58,10 @@ def ls() -> pd.DataFrame:
         op           str                    search, crawl or creatives
         subject      str                    the query, start URL or advertiser
         at           datetime64[us, UTC]    when the result was taken
-        rows         Int32                  rows in the file
-        bytes        Int64                  size of the file
-        file         str                    its path; any Parquet reader opens it
+        rows         Int32                  rows of the result
+        bytes        Int64                  its size on disk
+        file         str                    the path; any Parquet reader opens it, and finds
+                                            all pages of a list that was read at once
         ============ ====================== ==========================================
     """
     rows = [_describe(file) for file in result_cache.cache_files(path())]
@@ -114,13 +113,14 @@ def clear(
     job_refs.sweep(path())
     claimed_op = "crawl" if site is not None and op is None else op
     job_refs.remove_abandoned_claims(path(), claimed_op, older_than_s=older_than or 0.0)
-    removed = sum(
-        result_cache.remove_file(file.path)
+    unwanted = [
+        file.path
         for file in result_cache.cache_files(path())
         if (op is None or op == _op(file))
         and time.time() - file.at.timestamp() >= (older_than or 0)
         and (origin is None or _is_crawl_of(file, origin))
-    )
+    ]
+    removed = snapshots.remove(path(), unwanted)
     if site is not None and op is None and older_than is None:
         _remove_from_search(site)
     return removed
@@ -163,7 +163,6 @@ def _op(file: CacheFile) -> str:
 def _describe(file: CacheFile) -> dict[str, Any]:
     row = {"op": _op(file), "at": file.at, "bytes": file.size, "file": str(file.path)}
     with suppress(OSError, ValueError, pa.ArrowException):
-        footer = pq.read_metadata(file.path)
-        attrs = orjson.loads((footer.metadata or {}).get(b"PANDAS_ATTRS", b"{}"))
-        row |= {"rows": footer.num_rows, "subject": attrs.get("webdata", {}).get("subject")}
+        rows_file, rows, attrs = snapshots.stored(file.path)
+        row |= {"rows": rows, "subject": attrs.get("subject"), "file": str(rows_file)}
     return row

@@ -10,7 +10,7 @@ import asyncio
 import difflib
 import heapq
 import logging
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -18,9 +18,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import orjson
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from webdata_nb import caller
 from webdata_nb.contract.replies import ReceiptEntry
@@ -228,9 +226,7 @@ def closest_request(root: Path, wanted: CachedRequest, service: str) -> CachedRe
 def _requests(files: list[tuple[Path, datetime]], service: str) -> Iterator[CachedRequest]:
     for path, at in files:
         with suppress(OSError, ValueError, pa.ArrowException):
-            footer = pq.read_metadata(path)
-            stored = orjson.loads((footer.metadata or {}).get(b"PANDAS_ATTRS", b"{}"))
-            attrs = stored.get("webdata", {})
+            _, _, attrs = snapshots.stored(path)
             if attrs.get("service") == service:
                 subject, request = attrs.get("subject") or "", attrs.get("request") or {}
                 yield CachedRequest(_op_of_path(path), subject, request, at)
@@ -282,34 +278,14 @@ def files_to_evict(
 def shrink(root: Path, max_bytes: int, in_use: Path | None = None) -> int:
     """Remove results until the cache takes at most `max_bytes`; return how many were removed."""
     evicted = files_to_evict(list(cache_files(root)), max_bytes, in_use)
-    return sum(remove_file(file.path) for file in evicted)
+    return snapshots.remove(root, [file.path for file in evicted]) if evicted else 0
 
 
 def cache_files(root: Path) -> Iterator[CacheFile]:
     """Yield each cached result, with the size of its receipt added to its own."""
     for path, at in snapshots.all_files(root):
         with suppress(OSError):
-            yield CacheFile(path, at, path.stat().st_size + _receipt_size(path))
-
-
-def remove_file(path: Path) -> bool:
-    """Remove a result and its receipt; False where the file is gone or held open."""
-    try:
-        path.unlink()
-    except OSError:  # already gone, or open in another program on Windows
-        return False
-    with suppress(OSError):
-        snapshots.receipt_path(path).unlink(missing_ok=True)
-    with suppress(OSError):
-        path.parent.rmdir()  # fails while it holds another snapshot
-    return True
-
-
-def _receipt_size(path: Path) -> int:
-    try:
-        return snapshots.receipt_path(path).stat().st_size
-    except OSError:
-        return 0
+            yield CacheFile(path, at, snapshots.size_of(path))
 
 
 # The provider that searches the local index, and the marker that a crawl of the index leaves.
@@ -505,58 +481,83 @@ class ResultCache:
         columns: Sequence[str],
         request: Mapping[str, Any],
         started_at: datetime,
-        of_list: bool = False,
     ) -> CallResult:
-        """Add the receipt to a fetched result, cache it if it is good, and select its columns.
-
-        One `of_list` is one of the results of a job; after all of them the caller calls
-        `finish_list`.
-        """
+        """Add the receipt to a fetched result, cache it if it is good, and select its columns."""
         outcome, finished_at = result.outcome, datetime.now(UTC)
         if outcome is None:
             return result
-        attrs = receipt.build(
+        attrs = self._receipt(outcome, request, started_at, finished_at)
+        table = result.table.select(list(columns))
+        if self.key.op == "crawl":
+            self._mark_crawl()
+        path = None
+        if self.options.cache and outcome.cacheable:
+            path = self._write(
+                lambda: snapshots.put(self.root, self.key, table, attrs, now=finished_at).path
+            )
+        if path is not None:
+            if result.receipt_entries is not None:
+                _write_receipt(path, result.receipt_entries)
+            self._set_job_file(outcome.job_id, path)
+        return replace(
+            result, table=table, attrs={**attrs, **self._state(path)}, receipt_entries=None
+        )
+
+    def store_pages(
+        self, pages: Sequence[tuple[CacheKey, JobSpec, CallResult]], *, started_at: datetime
+    ) -> list[CallResult]:
+        """Do for each page of a list, which has a key of its own, what `store` does for a result.
+
+        The pages share a file, and `self` is the cache of any of them.
+        """
+        self._mark_crawl()
+        finished_at = datetime.now(UTC)
+        results, good = list[CallResult](), list[tuple[CacheKey, dict[str, Any], pa.Table]]()
+        for key, spec, page in pages:
+            if page.outcome is None:
+                raise TypeError("a page of a job has its outcome")
+            attrs = self._receipt(page.outcome, spec.public_request, started_at, finished_at)
+            table = page.table.select(list(spec.columns))
+            results.append(replace(page, table=table, attrs=attrs))
+            if self.options.cache and page.outcome.cacheable:
+                good.append((key, attrs, table))
+        path = None
+        if good:
+            rows_of_all = pa.concat_tables([table for _, _, table in good])
+            entries = [(key, attrs) for key, attrs, _ in good]
+            path = self._write(
+                lambda: snapshots.put_list(self.root, entries, rows_of_all, now=finished_at)
+            )
+        stored = {key for key, _, _ in good}
+        return [
+            replace(page, attrs={**page.attrs, **self._state(path if key in stored else None)})
+            for (key, _, _), page in zip(pages, results, strict=True)
+        ]
+
+    def _receipt(
+        self,
+        outcome: JobOutcome,
+        request: Mapping[str, Any],
+        started_at: datetime,
+        finished_at: datetime,
+    ) -> dict[str, Any]:
+        return receipt.build(
             outcome,
             request=request,
             service=self.scope.service,
             started_at=started_at,
             finished_at=finished_at,
         )
-        if self.key.op == "crawl" and not of_list:
-            self._mark_crawl()
-        path = None
-        if self.options.cache and outcome.cacheable:
-            table = result.table.select(list(columns))
-            path = self._write(table, attrs, finished_at, of_list=of_list)
-        if path is not None and not of_list:
-            if result.receipt_entries is not None:
-                _write_receipt(path, result.receipt_entries)
-            self._set_job_file(outcome.job_id, path)
-        state = {"cache": "miss" if self.options.cache else "off", "file": path and str(path)}
-        return replace(
-            result,
-            table=result.table.select(list(columns)),
-            attrs={**attrs, **state},
-            receipt_entries=None,
-        )
 
-    def finish_list(self) -> None:
-        """Do once for all results of a list what follows the storing of one."""
-        self._mark_crawl()
-        if self.options.cache:
-            with suppress(OSError):
-                shrink(self.root, self.options.settings.cache_bytes)
+    def _state(self, path: Path | None) -> dict[str, Any]:
+        """Return what a receipt says of the cache."""
+        return {"cache": "miss" if self.options.cache else "off", "file": path and str(path)}
 
-    def _write(
-        self, table: pa.Table, attrs: Mapping[str, Any], at: datetime, *, of_list: bool
-    ) -> Path | None:
-        """Write a snapshot; where the cache is not writable, warn once and continue."""
+    def _write(self, write: Callable[[], Path]) -> Path | None:
+        """Write a file; where the cache is not writable, warn once and continue."""
         try:
-            # A sync of each page would take longer than the pages of a list.
-            durable = not of_list
-            path = snapshots.put(self.root, self.key, table, attrs, now=at, durable=durable).path
-            if not of_list:
-                shrink(self.root, self.options.settings.cache_bytes, in_use=path)
+            path = write()
+            shrink(self.root, self.options.settings.cache_bytes, in_use=path)
         except OSError as error:
             if self.root not in _unwritable_roots:
                 _unwritable_roots.add(self.root)

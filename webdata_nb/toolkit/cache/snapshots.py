@@ -4,6 +4,11 @@ A file is `{root}/v1/{op}/{digest}/{UTC timestamp}-{checksum}.parquet`. It is ne
 readers need no lock. Its name ends with a checksum of its bytes: a truncated, altered or misplaced
 file counts as a miss. Beside it are the full receipt of a crawl, and the pages of an unfinished
 listing of creatives, from which the next call resumes.
+
+Pages that were read as a list share one file, `{root}/v1/lists/{UTC timestamp}-{checksum}.parquet`,
+since the set-up of a Parquet file takes longer than the rows of a page. In the place of a file of
+its own, each of them has an entry: `{stem of the shared file}.{row}.{rows}.{checksum}.page`, a JSON
+file with the digest and the receipt. The last entry that is removed takes the shared file with it.
 """
 
 from __future__ import annotations
@@ -15,7 +20,8 @@ import re
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,12 +30,15 @@ from urllib.parse import unquote
 
 import orjson
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from webdata_nb.contract.replies import ReceiptEntry
 from webdata_nb.toolkit.frames import parquet, schemas, storage
 from webdata_nb.toolkit.frames.schemas import TableName
 
 _LAYOUT: Final = "v1"
+_LISTS: Final = "lists"
+_ENTRY: Final = re.compile(r"(?P<stem>\w+-\w+)\.(?P<row>\d+)\.(?P<rows>\d+)\.(?P<sum>\w+)\.page")
 _TIMESTAMP: Final = "%Y%m%dT%H%M%S%fZ"
 _CHECKSUM_DIGITS: Final = 6
 # Tolerates the clock of another machine that shares the cache; beyond it a file is not trusted.
@@ -94,9 +103,8 @@ def put(
     attrs: Mapping[str, Any],
     *,
     now: datetime,
-    durable: bool = True,
 ) -> Snapshot:
-    """Store a result; one that is not `durable` may be lost if the machine stops.
+    """Store a result.
 
     Raises
     ------
@@ -108,9 +116,39 @@ def put(
     data = parquet.encode(table, own=file_metadata, attrs=attrs)
     folder = key.folder(root)
     storage.make_folder(folder, root)
-    path = folder / f"{now.astimezone(UTC).strftime(_TIMESTAMP)}-{_checksum(data)}.parquet"
-    storage.write_atomically(path, data, durable=durable, owner_only=True)
+    path = folder / _name(now, data)
+    storage.write_atomically(path, data, owner_only=True)
     return Snapshot(path, now, table, dict(attrs))
+
+
+def put_list(
+    root: Path,
+    pages: Sequence[tuple[CacheKey, Mapping[str, Any]]],
+    table: pa.Table,
+    *,
+    now: datetime,
+) -> Path:
+    """Store the pages of a list, one row each with its key and receipt; return their shared file.
+
+    Raises
+    ------
+    OSError
+        The cache directory cannot be written.
+    """
+    prepare(root)
+    op = pages[0][0].op
+    data = parquet.encode(table, own={"schema": schemas.schema_id(op)}, attrs={})
+    path = root / _LAYOUT / _LISTS / _name(now, data)
+    storage.make_folder(path.parent, root)
+    storage.write_atomically(path, data, owner_only=True)
+    for row, (key, attrs) in enumerate(pages):
+        entry = orjson.dumps({"digest": key.digest, "attrs": attrs})
+        folder = key.folder(root)
+        storage.make_folder(folder, root)
+        name = f"{path.stem}.{row}.{len(pages)}.{_checksum(entry)}.page"
+        # Like any other defect, the loss of an entry is a miss; a sync of each would take long.
+        storage.write_atomically(folder / name, entry, durable=False, owner_only=True)
+    return path
 
 
 def newest(
@@ -150,9 +188,9 @@ def read(path: Path, key: CacheKey, columns: Sequence[str] | None = None) -> Sna
 
 
 def timestamp_of(path: Path) -> datetime | None:
-    """Return the time in the name of a snapshot file; None for any other file."""
+    """Return the time in the name of a snapshot file or an entry; None for any other file."""
     timestamp, dash, _ = path.name.partition("-")
-    if not dash or path.suffix != ".parquet":
+    if not dash or path.suffix not in {".parquet", ".page"}:
         return None
     try:
         return datetime.strptime(timestamp, _TIMESTAMP).replace(tzinfo=UTC)
@@ -175,7 +213,7 @@ def marker_time(root: Path, name: str) -> datetime | None:
 
 
 def all_files(root: Path) -> Iterator[tuple[Path, datetime]]:
-    """Yield each snapshot file below `root`, with the time it was taken."""
+    """Yield each snapshot file and entry below `root`, with the time it was taken."""
     for folder in sorted((root / _LAYOUT).glob("*/*/")):
         yield from sorted(_files(folder))
 
@@ -190,10 +228,12 @@ def _files(folder: Path) -> Iterator[tuple[Path, datetime]]:
 def _read(
     path: Path, at: datetime, key: CacheKey, columns: Sequence[str] | None = None
 ) -> Snapshot | None:
-    """Read a snapshot file; any defect is logged and counts as a miss."""
+    """Read a snapshot file or an entry; any defect is logged and counts as a miss."""
     try:
-        document = parquet.ParquetDocument(_verified_bytes(path))
-        _check_document(document, key)
+        if path.suffix == ".page":
+            return _read_page(path, at, key, columns)
+        document = parquet.ParquetDocument(_verified_bytes(path, path.stem.rpartition("-")[2]))
+        _check_document(document, key, document.own.get("digest"))
         table = _read_columns(document, key.op, columns)
     except FileNotFoundError:
         return None
@@ -201,6 +241,110 @@ def _read(
         log.warning("ignored a damaged cache file, %s: %s", path, error)
         return None
     return Snapshot(path, at, table, document.attrs)
+
+
+# The shared files that were read inside a block of `lists_read_once`.
+_DOCUMENTS: ContextVar[dict[Path, parquet.ParquetDocument] | None] = ContextVar(
+    "webdata_cached_lists", default=None
+)
+
+
+@contextmanager
+def lists_read_once() -> Iterator[None]:
+    """Keep the shared files of lists in memory inside the block, for the pages in them."""
+    token = _DOCUMENTS.set({})
+    try:
+        yield
+    finally:
+        _DOCUMENTS.reset(token)
+
+
+def _read_page(path: Path, at: datetime, key: CacheKey, columns: Sequence[str] | None) -> Snapshot:
+    """Read a page of a list by its entry."""
+    parts = _entry_parts(path)
+    entry = orjson.loads(_verified_bytes(path, parts["sum"]))
+    shared = _shared_file(path)
+    documents = _DOCUMENTS.get()
+    document = None if documents is None else documents.get(shared)
+    if document is None:
+        data = _verified_bytes(shared, shared.stem.rpartition("-")[2])
+        document = parquet.ParquetDocument(data)
+        if documents is not None:
+            documents[shared] = document
+    _check_document(document, key, entry["digest"])
+    table = _read_columns(document, key.op, columns).slice(int(parts["row"]), 1)
+    return Snapshot(shared, at, table, dict(entry["attrs"]))
+
+
+def _entry_parts(path: Path) -> dict[str, str]:
+    match = _ENTRY.fullmatch(path.name)
+    if match is None:
+        raise ValueError("its name is not of an entry")
+    return match.groupdict()
+
+
+def _shared_file(path: Path) -> Path:
+    """Return the file that has the rows of an entry, which is in `{root}/v1/{op}/{digest}`."""
+    return path.parents[2] / _LISTS / f"{_entry_parts(path)['stem']}.parquet"
+
+
+def stored(path: Path) -> tuple[Path, int, Mapping[str, Any]]:
+    """Return the Parquet file, the number of rows and the receipt of a file or an entry.
+
+    Raises
+    ------
+    OSError, ValueError, pyarrow.ArrowException
+        It is gone or damaged.
+    """
+    if path.suffix == ".page":
+        return _shared_file(path), 1, orjson.loads(path.read_bytes())["attrs"]
+    footer = pq.read_metadata(path)
+    attrs = orjson.loads((footer.metadata or {}).get(b"PANDAS_ATTRS", b"{}"))
+    return path, footer.num_rows, attrs.get("webdata", {})
+
+
+def size_of(path: Path) -> int:
+    """Return the bytes of a file with its receipt, or of an entry with its share of the rows.
+
+    Raises
+    ------
+    OSError
+        The file is gone.
+    """
+    size = path.stat().st_size
+    with suppress(OSError, ValueError):
+        if path.suffix == ".page":
+            return size + _shared_file(path).stat().st_size // int(_entry_parts(path)["rows"])
+        size += receipt_path(path).stat().st_size
+    return size
+
+
+def remove(root: Path, paths: Iterable[Path]) -> int:
+    """Remove files with their receipts, and entries; return how many there were.
+
+    A shared file goes with its last entry, or an hour after its writer was killed.
+    """
+    removed, lists = 0, set[Path]()
+    for path in paths:
+        try:
+            path.unlink()
+        except OSError:  # already gone, or open in another program on Windows
+            continue
+        removed += 1
+        with suppress(OSError, ValueError):
+            if path.suffix == ".page":
+                lists.add(_shared_file(path))
+            else:
+                receipt_path(path).unlink(missing_ok=True)
+        with suppress(OSError):
+            path.parent.rmdir()  # fails while it holds another snapshot
+    folder = root / _LAYOUT / _LISTS
+    if lists or folder.is_dir():
+        in_use = {path.name.partition(".")[0] for path, _ in all_files(root)}
+        unused = [path for path in folder.glob("*.parquet") if path.stem not in in_use]
+        remove_older([path for path in unused if path in lists], 0)
+        remove_older([path for path in unused if path not in lists], _ORPHAN_S)
+    return removed
 
 
 def _read_columns(
@@ -217,15 +361,19 @@ def _read_columns(
     return table.select(list(columns))
 
 
-def _verified_bytes(path: Path) -> bytes:
+def _name(now: datetime, data: pa.Buffer) -> str:
+    return f"{now.astimezone(UTC).strftime(_TIMESTAMP)}-{_checksum(data)}.parquet"
+
+
+def _verified_bytes(path: Path, checksum: str) -> bytes:
     data = path.read_bytes()
-    if _checksum(data) != path.stem.rpartition("-")[2]:
+    if _checksum(data) != checksum:
         raise ValueError("its checksum does not match")
     return data
 
 
-def _check_document(document: parquet.ParquetDocument, key: CacheKey) -> None:
-    if document.own.get("digest") != key.digest:
+def _check_document(document: parquet.ParquetDocument, key: CacheKey, digest: object) -> None:
+    if digest != key.digest:
         raise ValueError("it belongs to another request")
     if not schemas.are_columns_of(key.op, document.schema):
         raise ValueError("its schema is of another version")

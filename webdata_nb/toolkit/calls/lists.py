@@ -42,6 +42,7 @@ from webdata_nb.page.urls import canonical_url
 from webdata_nb.toolkit.bridge import PARTIAL_RESULT_S, PORTAL, set_partial_result
 from webdata_nb.toolkit.cache.job_refs import CancelToken
 from webdata_nb.toolkit.cache.result_cache import CallResult, deliver
+from webdata_nb.toolkit.cache.snapshots import CacheKey, lists_read_once
 from webdata_nb.toolkit.calls.pipeline import Call, fetch_result
 from webdata_nb.toolkit.display.progress import Listener
 from webdata_nb.toolkit.display.progress_view import UNITS, Inputs, View
@@ -457,9 +458,10 @@ class _PageList:
 
     def _look_up(self) -> None:
         """Take the pages that the cache has."""
-        for number, item in enumerate(self._inputs):
-            if item.error is None:
-                self._results[number] = self._call_of(number).cache.look_up(item.spec.columns)
+        with lists_read_once():
+            for number, item in enumerate(self._inputs):
+                if item.error is None:
+                    self._results[number] = self._call_of(number).cache.look_up(item.spec.columns)
         self._count()
 
     def _missing(self) -> Mapping[str, list[int]]:
@@ -512,24 +514,19 @@ class _PageList:
             raise TypeError("the result of a job has its outcome")
         became = {canonical_key(entry.url): entry for entry in result.receipt_entries or ()}
         rows = _rows_by_key(result.table, calls, became)
-        pages: list[InputResult | None] = []
+        found: dict[str, tuple[CacheKey, JobSpec, CallResult]] = {}
         for key, call in calls.items():
-            row, entry = rows.get(key), became.get(key)
-            if row is None:
-                pages.append(_error_of(outcome, call.spec, entry))
-                continue
-            table = result.table.slice(row, 1)
-            page = _page_outcome(outcome, table, call.spec.subject, entry)
-            stored = call.cache.store(
-                CallResult(table, outcome=page),
-                columns=call.spec.columns,
-                request=call.spec.public_request,
-                started_at=started_at,
-                of_list=True,
-            )
-            pages.append(stored)
-        next(iter(calls.values())).cache.finish_list()
-        return pages
+            if key in rows:
+                table = result.table.slice(rows[key], 1)
+                page = _page_outcome(outcome, table, call.spec.subject, became.get(key))
+                found[key] = call.cache.key, call.spec, CallResult(table, outcome=page)
+        cache = next(iter(calls.values())).cache
+        stored = cache.store_pages(list(found.values()), started_at=started_at)
+        pages = dict(zip(found, stored, strict=True))
+        return [
+            pages.get(key) or _error_of(outcome, call.spec, became.get(key))
+            for key, call in calls.items()
+        ]
 
     def _count(self) -> None:
         """Count the results, and show them."""
