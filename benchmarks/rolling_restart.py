@@ -40,7 +40,7 @@ from tests import postgres
 from tests.deploy.replicas import ProxiedService, proxied_service, stop
 from webdata_nb.contract import paths
 from webdata_nb.contract.events import Done
-from webdata_nb.toolkit.client import sse
+from webdata_nb.toolkit.client import event_stream
 
 MINUTES: Final = 10.0
 STARTS_PER_S: Final = 15
@@ -105,16 +105,16 @@ async def one_search(http: httpx.AsyncClient, figures: RestartFigures) -> None:
 async def _end_of(http: httpx.AsyncClient, job_id: str, figures: RestartFigures) -> str:
     """Read a job's events, in several streams if need be; return the status of its `done`."""
     path = paths.SEARCH_EVENTS.format(job_id=job_id)
-    decoder = sse.Decoder()
+    decoder = event_stream.Decoder()
     while True:
         async for status in _statuses(http, path, decoder, figures):
             return status
         figures.reopened += 1
-        decoder = sse.Decoder(decoder.last_event_id)
+        decoder = event_stream.Decoder(decoder.last_event_id)
 
 
 async def _statuses(
-    http: httpx.AsyncClient, path: str, decoder: sse.Decoder, figures: RestartFigures
+    http: httpx.AsyncClient, path: str, decoder: event_stream.Decoder, figures: RestartFigures
 ) -> AsyncIterator[str]:
     """Yield the status of the `done` of one stream, if it has one."""
     last = decoder.last_event_id
@@ -124,7 +124,7 @@ async def _statuses(
         try:
             async for piece in stream.aiter_bytes():
                 for message in decoder.feed(piece):
-                    event = sse.event_of(message)
+                    event = event_stream.event_of(message)
                     if isinstance(event, Done):
                         yield event.status
                         return

@@ -49,7 +49,7 @@ TRANSITIVE_PACKAGES: Final = frozenset({"IPython", "psycopg_pool", "pydantic_cor
 ENVIRONMENT: Final = frozenset(
     {
         "settings.py",
-        "toolkit/local/process.py",
+        "toolkit/local.py",
         "service/runtime/child_process.py",
         "service/local_lifetime.py",
         "service/job_workers/worker_settings.py",
@@ -163,7 +163,7 @@ def test_what_is_imported_for_annotations_stays_at_that(
         "webdata_nb.toolkit.frames.",
         "webdata_nb.toolkit.sites.",
         "webdata_nb.toolkit.cache.",
-        "webdata_nb.toolkit.recording.",
+        "webdata_nb.toolkit.recording",
         "webdata_nb.service.segments.parquet_file",
     )
     assert {name for name in importers if not name.startswith(owners)} == set()

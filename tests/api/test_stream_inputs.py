@@ -368,7 +368,7 @@ def clicks(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
 
     made = progress.listener
 
-    monkeypatch.setattr("webdata_nb.toolkit.jobs.progress_scope.display.listener", listener)
+    monkeypatch.setattr("webdata_nb.toolkit.jobs.sources.display.listener", listener)
     return found
 
 

@@ -19,7 +19,7 @@ from tests.client.fake import KEY, Service, status
 from webdata_nb import errors
 from webdata_nb.toolkit.client import transport
 from webdata_nb.toolkit.client.client import Client
-from webdata_nb.toolkit.client.http import RequestPause, environment_proxy
+from webdata_nb.toolkit.client.transport import RequestPause, environment_proxy
 
 SEARCH = {"query": "lighthouse", "num_results": 3}
 

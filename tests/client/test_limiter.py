@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from tests.wire.waiting import until
-from webdata_nb.toolkit.client.limiter import ConcurrencyLimiter, limiters_for_key
+from webdata_nb.toolkit.client.transport import ConcurrencyLimiter, limiters_for_key
 
 
 async def hold(

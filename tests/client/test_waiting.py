@@ -14,7 +14,7 @@ from webdata_nb import errors
 from webdata_nb.contract.events import Done, Progress
 from webdata_nb.contract.replies import CrawlStatus
 from webdata_nb.contract.states import JobStatus
-from webdata_nb.toolkit.client import event_stream, job_wait, progress_events
+from webdata_nb.toolkit.client import event_stream, job_wait
 from webdata_nb.toolkit.client.client import Client
 from webdata_nb.toolkit.client.job_wait import PollPacing, poll_after, wait
 
@@ -86,7 +86,7 @@ async def test_the_events_of_a_job_end_with_done_after_204(
 ) -> None:
     service.on("GET events", status(204))
     job_id = service.job(3)
-    events = [each async for each in progress_events.events(client, "crawl", job_id)]
+    events = [each async for each in job_wait.events(client, "crawl", job_id)]
     assert [type(each) for each in events] == [Progress, Done]
 
 

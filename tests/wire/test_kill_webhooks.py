@@ -29,7 +29,7 @@ from webdata_nb.service.store.sqlite.store import SqliteStore
 from webdata_nb.settings import Settings
 from webdata_nb.toolkit import local
 from webdata_nb.toolkit.client.client import Client
-from webdata_nb.toolkit.client.http import ApiRequest
+from webdata_nb.toolkit.client.transport import ApiRequest
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,7 @@ from tests.small_disk import small_disk
 from webdata_nb.errors import LocalServiceError
 from webdata_nb.settings import Settings
 from webdata_nb.toolkit import local
-from webdata_nb.toolkit.local.data_dir import network_file_system
+from webdata_nb.toolkit.local import network_file_system
 
 
 def unwritable_settings(folder: Path) -> Settings:

@@ -28,8 +28,7 @@ from webdata_nb.service.local_lifetime import LeaseTiming, LocalLifetime
 from webdata_nb.settings import Provider, Settings
 from webdata_nb.toolkit import local
 from webdata_nb.toolkit.client.client import Client
-from webdata_nb.toolkit.local.process import service_environment
-from webdata_nb.toolkit.local.service_lease import ServiceAction, choose_action
+from webdata_nb.toolkit.local import ServiceAction, choose_action, service_environment
 
 if TYPE_CHECKING:
     from tests.site.server import Site

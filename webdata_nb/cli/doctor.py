@@ -97,7 +97,7 @@ def check_all() -> Iterator[Finding]:
 
 def _check_folder(name: Literal["cache", "data"], path: Path) -> Finding:
     """Check that a folder can be written, and that the data folder is not on a network drive."""
-    from webdata_nb.toolkit.local.data_dir import network_file_system, write_problem
+    from webdata_nb.toolkit.local import network_file_system, write_problem
 
     problem = write_problem(path)
     if problem is not None:
@@ -201,7 +201,7 @@ def _check_ocr() -> Finding:
 
 def _check_models(settings: Settings) -> Finding:
     from webdata_nb.service.models.chat import provider_status
-    from webdata_nb.toolkit.local.service_lease import session_settings_of
+    from webdata_nb.toolkit.local import session_settings_of
 
     if settings.llm:
         usable, text = provider_status(session_settings_of(settings).llm)

@@ -48,7 +48,7 @@ from webdata_nb.toolkit.jobs.listings import (
     usage_df,
     weights_df,
 )
-from webdata_nb.toolkit.recording.cassette import record, replay
+from webdata_nb.toolkit.recording import record, replay
 from webdata_nb.toolkit.sites.audit import audit_df
 from webdata_nb.toolkit.stream import Stream
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Unpack
 from webdata_nb.contract import limits
 from webdata_nb.contract.states import JobKind
 from webdata_nb.errors import InvalidArgument, NotFound
+from webdata_nb.toolkit import recording
 from webdata_nb.toolkit.bridge import blocking, synced
 from webdata_nb.toolkit.cache.job_refs import JobRef
 from webdata_nb.toolkit.cache.result_cache import ResultCache, find_job_ref
 from webdata_nb.toolkit.client import job_wait
 from webdata_nb.toolkit.jobs import sources
 from webdata_nb.toolkit.jobs.job import Job, checked_id, started_job
-from webdata_nb.toolkit.recording import cassette
 from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.requests.call_options import CallOptions, within
 from webdata_nb.toolkit.requests.inputs import crawl_fields, request_values
@@ -128,12 +128,12 @@ async def _start(spec: JobSpec, options: _JobOptions) -> Job:
     call = CallOptions.of(session=options["session"], timeout=options["timeout"], cache=True)
     replay = call.settings.replay
     if replay is not None:
-        job_id = await cassette.replay_job_start(replay, spec)
+        job_id = await recording.replay_job_start(replay, spec)
     else:
         async with call.connection.client(call.settings) as client:
             job_id = (await sources.start(client, spec, call)).job_id
     if call.settings.record is not None:
-        await cassette.record_job_start(call.settings.record, spec, job_id)
+        await recording.record_job_start(call.settings.record, spec, job_id)
     job_ref = ResultCache.of_spec(spec, call).job_ref_of(spec, job_id)
     return await asyncio.to_thread(started_job, job_ref, call.connection, remember=replay is None)
 
@@ -172,7 +172,7 @@ async def ajob(job_id: str, **options: Unpack[ConnectionOptions]) -> Job:
     job_id = checked_id(job_id)
     scope = call.connection.scope(call.settings)
     if call.settings.replay is not None:
-        recorded = await cassette.find_job(call.settings.replay, job_id, scope.service)
+        recorded = await recording.find_job(call.settings.replay, job_id, scope.service)
         return started_job(recorded, call.connection, remember=False)
     job_ref = await asyncio.to_thread(find_job_ref, job_id, call)
     async with call.connection.client(call.settings) as client:

@@ -32,8 +32,7 @@ from webdata_nb.toolkit.frames import frame, input_rows, parquet, receipt, rows
 from webdata_nb.toolkit.frames.input_rows import InputRows
 from webdata_nb.toolkit.frames.receipt import InputRun, JobOutcome
 from webdata_nb.toolkit.frames.rows import TableBatch
-from webdata_nb.toolkit.jobs.progress_scope import show_progress
-from webdata_nb.toolkit.jobs.sources import RowSource
+from webdata_nb.toolkit.jobs.sources import RowSource, show_progress
 from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.requests.call_options import PARTITION_NEEDS, CallOptions, FanOutOptions
 from webdata_nb.toolkit.requests.inputs import (

@@ -49,7 +49,7 @@ from webdata_nb.toolkit.display.progress_view import UNITS, Inputs, View
 from webdata_nb.toolkit.frames import input_rows, receipt
 from webdata_nb.toolkit.frames.input_rows import InputRows
 from webdata_nb.toolkit.frames.receipt import JobOutcome
-from webdata_nb.toolkit.jobs.progress_scope import show_progress
+from webdata_nb.toolkit.jobs.sources import show_progress
 from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.requests.call_options import PARTITION_NEEDS, CallOptions, FanOutOptions
 from webdata_nb.toolkit.requests.inputs import Input, refuse_invalid_inputs, representative

@@ -44,7 +44,7 @@ from webdata_nb.toolkit.frames import input_rows, lazy_frame, parquet, receipt
 from webdata_nb.toolkit.frames.parquet import Manifest, PartDataset
 from webdata_nb.toolkit.frames.receipt import MAX_LISTED_RUNS
 from webdata_nb.toolkit.frames.storage import folder_errors
-from webdata_nb.toolkit.jobs.progress_scope import show_progress
+from webdata_nb.toolkit.jobs.sources import show_progress
 from webdata_nb.toolkit.requests.call_options import CallOptions, FanOutOptions
 from webdata_nb.toolkit.requests.inputs import (
     Input,

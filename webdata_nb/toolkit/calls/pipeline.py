@@ -34,6 +34,7 @@ from webdata_nb.errors import (
     ServiceFault,
     WebdataError,
 )
+from webdata_nb.toolkit import recording
 from webdata_nb.toolkit.cache.job_refs import JobClaim
 from webdata_nb.toolkit.cache.result_cache import CallResult, ResultCache, deliver
 from webdata_nb.toolkit.cache.snapshots import Snapshot
@@ -42,9 +43,14 @@ from webdata_nb.toolkit.display.progress import Listener
 from webdata_nb.toolkit.display.progress_view import UNITS
 from webdata_nb.toolkit.frames import receipt
 from webdata_nb.toolkit.jobs.creatives import ListingSource
-from webdata_nb.toolkit.jobs.progress_scope import OnCancelClick, show_progress
-from webdata_nb.toolkit.jobs.sources import JobSource, RowSource, collect, with_earlier_crawl
-from webdata_nb.toolkit.recording import cassette
+from webdata_nb.toolkit.jobs.sources import (
+    JobSource,
+    OnCancelClick,
+    RowSource,
+    collect,
+    show_progress,
+    with_earlier_crawl,
+)
 from webdata_nb.toolkit.requests.call_options import CallOptions
 from webdata_nb.toolkit.requests.job_spec import JobSpec
 
@@ -82,13 +88,13 @@ class Call:
     async def replayed(self) -> CallResult | None:
         """Return the recorded result, where the settings ask for a replay."""
         folder = self.options.settings.replay
-        return None if folder is None else await cassette.replay_call(folder, self.spec)
+        return None if folder is None else await recording.replay_call(folder, self.spec)
 
     async def record(self, result: CallResult) -> None:
         """Record a complete result, where the settings ask for it."""
         folder = self.options.settings.record
         if folder is not None and result.complete:
-            await cassette.record_call(folder, self.spec, result)
+            await recording.record_call(folder, self.spec, result)
 
     async def cached(self, *, since: datetime | None = None) -> CallResult | None:
         """Return the cached result, or one that an identical call has stored after `since`.

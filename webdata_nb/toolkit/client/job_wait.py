@@ -1,4 +1,7 @@
-"""Waits for the end of a job: by its event stream where the service has one, else by polling."""
+"""Waits for the end of a job, or gives its events: by its event stream where the service has one.
+
+Otherwise the service is polled.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,13 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from typing import Final
 
 from webdata_nb import errors
 from webdata_nb.contract import outcomes
-from webdata_nb.contract.events import Done, Progress
+from webdata_nb.contract.events import Done, Event, Progress
 from webdata_nb.contract.replies import CrawlStatus, SearchStatus
 from webdata_nb.contract.states import JobKind, JobStatus
 from webdata_nb.toolkit.client.client import Client
@@ -265,3 +268,48 @@ def progress_of(kind: JobKind, reply: SearchStatus | CrawlStatus, *, elapsed_s: 
         credits_reserved=reply.credits_reserved,
         credits_unlimited=reply.credits_unlimited,
     )
+
+
+async def events(client: Client, kind: JobKind, job_id: str) -> AsyncGenerator[Event, None]:
+    """Yield a job's events up to its `Done`, from the service's stream or from polling.
+
+    Raises
+    ------
+    NotFound
+        No such job.
+    ServiceError, ConnectionFailed, BadAnswer
+        The state of the job cannot be read.
+    """
+    first_reply: SearchStatus | CrawlStatus | None = None
+    if client.offers_events:
+        try:
+            async with contextlib.aclosing(client.events(kind, job_id)) as stream:
+                async for event in stream:
+                    yield event
+                    if isinstance(event, Done):
+                        return
+        except (errors.NotFound, errors.NotSupported):
+            first_reply = await client.status(kind, job_id)  # raises without such a job
+            client.offers_events = False
+    async with contextlib.aclosing(_polled(client, kind, job_id, first_reply)) as stream:
+        async for event in stream:
+            yield event
+
+
+async def _polled(
+    client: Client, kind: JobKind, job_id: str, first_reply: SearchStatus | CrawlStatus | None
+) -> AsyncGenerator[Event, None]:
+    began, before, pacing = time.monotonic(), None, PollPacing()
+    while True:
+        reply, first_reply = first_reply or await client.status(kind, job_id), None
+        elapsed = time.monotonic() - began
+        progress = progress_of(kind, reply, elapsed_s=elapsed)
+        state = progress.model_copy(update={"elapsed": 0.0})
+        if state != before:
+            before = state
+            yield progress
+        if reply.status.terminal:
+            yield Done(job_id=job_id, status=reply.status, error=reply.error)
+            return
+        pacing.note(elapsed, reply)
+        await asyncio.sleep(pacing.pause_s(elapsed))

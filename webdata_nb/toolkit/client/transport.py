@@ -1,33 +1,482 @@
-"""Sends a request until it succeeds or another try makes no sense."""
+"""Sends requests over httpx, paced and bounded, until they succeed or another try makes no sense.
+
+Errors of httpx are mapped to those of the toolkit in one place. The concurrency of requests is
+limited per API key, across all clients and event loops of a process.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
+import heapq
+import importlib.util
+import ipaddress
+import itertools
 import logging
+import os
+import re
 import secrets
+import ssl
+import threading
 import time
+import urllib.request
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
 from types import MappingProxyType
-from typing import Any, Final, NoReturn, TypedDict
+from typing import Any, Final, Literal, NoReturn, TypedDict
+from urllib.parse import SplitResult, urlsplit
 
-from webdata_nb import errors
+import httpx
+import orjson
+
+from webdata_nb import __version__, errors
 from webdata_nb.contract import paths
-from webdata_nb.toolkit.client import http, replies, retry
-from webdata_nb.toolkit.client.http import (
-    ApiRequest,
-    HttpConnection,
-    RequestFailure,
-    RequestPause,
-    SendResult,
-)
-from webdata_nb.toolkit.client.limiter import ConcurrencyLimiter, key_digest, limiters_for_key
+from webdata_nb.contract.fields import proxy_url
+from webdata_nb.foreign_json import MalformedJson
+from webdata_nb.pacing.rate_limit import ConcurrencyWindow
+from webdata_nb.toolkit.client import replies, retry
 from webdata_nb.toolkit.client.replies import HttpReply
 from webdata_nb.toolkit.client.retry import FailureKind, NoRetry, RetryDelay
+
+MAX_CONCURRENT: Final = 16
+
+
+@dataclass(order=True, slots=True)
+class _QueuedRequest:
+    """A request in the queue; the lowest ticket goes first."""
+
+    ticket: int
+    loop: asyncio.AbstractEventLoop = field(compare=False)
+    admitted: asyncio.Future[None] = field(compare=False)
+
+    def admit(self) -> None:
+        if not self.admitted.done():
+            self.admitted.set_result(None)
+
+
+class ConcurrencyLimiter:
+    """A queue of requests of one kind, of which a `ConcurrencyWindow` admits some at a time.
+
+    It is not bound to an event loop, since several loops may use one key: each caller waits on
+    its own loop.
+    """
+
+    def __init__(self, max_concurrent: int = MAX_CONCURRENT) -> None:
+        self._lock = threading.Lock()
+        self._tickets = itertools.count()
+        self._queue: list[_QueuedRequest] = []
+        self._window = ConcurrencyWindow(max_concurrent, max_concurrent)
+        self._active = 0
+
+    def ticket(self) -> int:
+        """Return a place in the queue, valid for all attempts of one request."""
+        return next(self._tickets)
+
+    def close_for(self, seconds: float) -> None:
+        """Admit no request for `seconds`, and then one at a time."""
+        with self._lock:
+            self._window = self._window.closed_for(seconds, time.monotonic())
+
+    def report_success(self) -> None:
+        """Widen the window: the service took a request."""
+        with self._lock:
+            self._window = self._window.widened()
+            self._admit()
+
+    @contextlib.asynccontextmanager
+    async def slot(self, ticket: int) -> AsyncIterator[None]:
+        """Wait for a slot, and hold it inside the block."""
+        await self._enter(ticket)
+        try:
+            # A slot that was assigned while the window was closing stays valid, and waits here.
+            await self._until_open()
+            yield
+        finally:
+            self._release()
+
+    async def _enter(self, ticket: int) -> None:
+        await self._until_open()
+        request = self._enqueue(ticket)
+        if request is None:
+            return
+        try:
+            await request.admitted
+        except asyncio.CancelledError:
+            self._withdraw(request)
+            raise
+
+    async def _until_open(self) -> None:
+        remaining_s = self._remaining_s()
+        while remaining_s > 0:
+            await asyncio.sleep(remaining_s)
+            remaining_s = self._remaining_s()
+
+    def _remaining_s(self) -> float:
+        return self._window.remaining_s(time.monotonic())
+
+    def _enqueue(self, ticket: int) -> _QueuedRequest | None:
+        """Take a free slot and return None, or join the queue."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            is_first = not self._queue or ticket < self._queue[0].ticket
+            if self._active < self._window.size and is_first:
+                self._active += 1
+                return None
+            request = _QueuedRequest(ticket, loop, loop.create_future())
+            heapq.heappush(self._queue, request)
+            return request
+
+    def _withdraw(self, request: _QueuedRequest) -> None:
+        """Leave the queue, or give back the slot if it was assigned in the meantime."""
+        with self._lock:
+            if request in self._queue:
+                self._queue.remove(request)
+                heapq.heapify(self._queue)
+                return
+        self._release()
+
+    def _release(self) -> None:
+        with self._lock:
+            self._active -= 1
+            self._admit()
+
+    def _admit(self) -> None:
+        """Assign free slots to the first in the queue; the caller holds the lock."""
+        while self._queue and self._active < self._window.size:
+            request = heapq.heappop(self._queue)
+            # A closed loop has no callers left.
+            with contextlib.suppress(RuntimeError):
+                request.loop.call_soon_threadsafe(request.admit)
+                self._active += 1
+
+
+class KeyLimiters:
+    """The limiters of one key: for starts, which use up the plan's slots, and for reads."""
+
+    def __init__(self) -> None:
+        self.starts = ConcurrencyLimiter()
+        self.reads = ConcurrencyLimiter()
+
+
+class _Registry:
+    """The limiters in use, by service and key; a forked child begins with none."""
+
+    def __init__(self) -> None:
+        self.clear()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.clear)
+
+    def clear(self) -> None:
+        self._lock = threading.Lock()
+        self._limiters: weakref.WeakValueDictionary[str, KeyLimiters] = (
+            weakref.WeakValueDictionary()
+        )
+
+    def limiters(self, base_url: str, api_key: str) -> KeyLimiters:
+        name = key_digest(base_url, api_key)
+        with self._lock:
+            limiters = self._limiters.get(name)
+            if limiters is None:
+                limiters = self._limiters[name] = KeyLimiters()
+            return limiters
+
+
+_REGISTRY: Final = _Registry()
+
+
+def key_digest(base_url: str, api_key: str) -> str:
+    """Return a name of a key at a service that does not show the key."""
+    return hashlib.sha256(f"{base_url}\n{api_key}".encode()).hexdigest()
+
+
+def limiters_for_key(base_url: str, api_key: str) -> KeyLimiters:
+    """Return the limiters that all clients of this process share for a key at a service."""
+    return _REGISTRY.limiters(base_url, api_key)
+
+
+CONNECT_S: Final = 10.0
+TOTAL_FACTOR: Final = 10
+REPLY_BYTES: Final = 1 << 30
+PROBLEM_BYTES: Final = 1 << 16
+_KEEP_ALIVE_S: Final = 4.0  # below the 5 s after which common servers close an idle connection
+
+
+@dataclass(frozen=True, slots=True)
+class RequestPause:
+    """The `seconds` that a request waits before its next attempt.
+
+    `queued` tells a plan at its limit (with its limit and active count) from an error.
+    """
+
+    seconds: float
+    queued: bool
+    limit: int | None = None
+    active: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRequest:
+    """One request.
+
+    An `idempotent` one may be repeated although its method is not. One that `creates` a job needs
+    its reply even after the caller was cancelled. `lane` selects the limiter; `none` bypasses it,
+    as a cancel must. `timeout_s` bounds each read.
+    """
+
+    method: str
+    path: str
+    params: Mapping[str, str | int] = field(default_factory=dict)
+    body: Mapping[str, Any] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    idempotent: bool = False
+    creates: bool = False
+    lane: Literal["starts", "reads", "none"] = "reads"
+    timeout_s: float | None = None
+    on_pause: Callable[[RequestPause], object] | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFailure:
+    """A request without a usable reply, and the reason."""
+
+    kind: FailureKind
+    text: str
+
+
+SendResult = HttpReply | RequestFailure
+OpenResponse = httpx.Response
+
+
+class HttpConnection:
+    """One connection pool to one service with one key; used from one event loop."""
+
+    def __init__(
+        self,
+        base_url: str,
+        api_key: str,
+        *,
+        trust_env: bool,
+        headers: Mapping[str, str],
+        timeout_s: float,
+        proxy: str | None,
+        ca_bundle: str | None,
+    ) -> None:
+        self._timeout_s = timeout_s
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._http = httpx.AsyncClient(
+            base_url=base_url,
+            headers=_common_headers(api_key, headers),
+            # httpx would make every proxy of the environment, also those that are not used.
+            trust_env=False,
+            proxy=proxy or (environment_proxy(base_url) if trust_env else None),
+            verify=_trust(base_url, ca_bundle, trust_env=trust_env),
+            follow_redirects=False,
+            limits=httpx.Limits(max_connections=64, keepalive_expiry=_KEEP_ALIVE_S),
+        )
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        await self._http.aclose()
+
+    async def json(self, request: ApiRequest) -> SendResult:
+        """Send once, and decode the body of a successful reply; invalid JSON is a failure."""
+        result = await self.send(request)
+        if isinstance(result, RequestFailure) or not result.ok:
+            return result
+        try:
+            return replace(result, decoded=result.decode_json(), body=b"")
+        except MalformedJson as error:
+            if result.is_json:
+                words = f"broken JSON ({len(result.body)} bytes, {error})"
+                return RequestFailure(FailureKind.INVALID, words)
+            return RequestFailure(FailureKind.INVALID, f"{result.summary()}, which is no JSON")
+
+    async def send(
+        self, request: ApiRequest, open_responses: list[OpenResponse] | None = None
+    ) -> SendResult:
+        """Send once and read the reply, or add a successful one to `open_responses` unread."""
+        total_s = TOTAL_FACTOR * (request.timeout_s or self._timeout_s)
+        try:
+            http_request = self._build(request)
+            async with asyncio.timeout(total_s):
+                response = await self._http.send(http_request, stream=True)
+                headers = {name.lower(): value for name, value in response.headers.items()}
+                if open_responses is not None and response.is_success:
+                    open_responses.append(response)
+                    return HttpReply(response.status_code, headers)
+                return HttpReply(response.status_code, headers, await _read_body(response))
+        except TimeoutError:
+            return RequestFailure(FailureKind.LOST, f"no whole answer within {total_s:g} s")
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            return _failure(error)
+
+    def _build(self, request: ApiRequest) -> httpx.Request:
+        loop = asyncio.get_running_loop()
+        if self._loop not in (None, loop):
+            raise RuntimeError("this client belongs to another event loop: make one per loop")
+        self._loop = loop
+        content = None if request.body is None else _encoded(request.body)
+        typed = {} if content is None else {"content-type": "application/json"}
+        timeout_s = request.timeout_s or self._timeout_s
+        return self._http.build_request(
+            request.method,
+            request.path,
+            params=dict(request.params) or None,
+            headers={**typed, **request.headers},
+            content=content,
+            timeout=httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
+        )
+
+
+async def pieces(response: OpenResponse) -> AsyncIterator[bytes]:
+    """Yield a body as it arrives.
+
+    Raises
+    ------
+    ConnectionFailed
+        The body broke off, so it is not complete.
+    """
+    try:
+        async for piece in response.aiter_bytes():
+            yield piece
+    except httpx.HTTPError as error:
+        raise errors.ConnectionFailed(f"the answer broke off: {_failure(error).text}") from None
+
+
+async def _read_body(response: httpx.Response) -> bytes:
+    """Read a body up to its limit, which is small for errors."""
+    bound = REPLY_BYTES if response.is_success else PROBLEM_BYTES
+    body = bytearray()
+    try:
+        async for piece in response.aiter_bytes():
+            body += piece
+            if len(body) > bound:
+                break
+    finally:
+        await response.aclose()
+    if len(body) > bound and response.is_success:
+        raise errors.BadAnswer(f"the answer is larger than {bound} bytes: ask for fewer rows")
+    return bytes(body)
+
+
+def _encoded(body: Mapping[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(dict(body))
+    except TypeError as error:
+        raise errors.InvalidArgument(f"the request cannot be written as JSON: {error}") from None
+
+
+def environment_proxy(base_url: str) -> str | None:
+    """Return the proxy that the environment names for a service; None where NO_PROXY lists it.
+
+    Raises
+    ------
+    InvalidArgument
+        It is not the URL of a proxy. No message repeats it, as it may have a password.
+    MissingExtra
+        A SOCKS proxy needs a package that is not installed.
+    """
+    url = urlsplit(base_url)
+    host = url.hostname or ""
+    proxies = urllib.request.getproxies()
+    name = url.scheme if proxies.get(url.scheme) else "all"
+    proxy = proxies.get(name, "").strip()
+    if not proxy or urllib.request.proxy_bypass(host) or _is_listed(url, proxies.get("no", "")):
+        return None
+    variable = f"{name.upper()}_PROXY"
+    otherwise = f"; or list {host} in NO_PROXY, or name another proxy in WEBDATA_PROXY"
+    proxy = proxy if "://" in proxy else f"http://{proxy}"
+    is_socks = proxy.lower().startswith(("socks5://", "socks5h://"))
+    if is_socks and importlib.util.find_spec("socksio") is None:
+        raise errors.MissingExtra(
+            f"{variable} names a SOCKS proxy, which needs another package: "
+            f'pip install "httpx[socks]"{otherwise}'
+        )
+    try:
+        # The parts of a SOCKS proxy's URL are those of any other.
+        proxy_url(re.sub(r"(?i)^socks5h?:", "http:", proxy))
+    except ValueError:
+        raise errors.InvalidArgument(
+            f"{variable} must be a proxy's URL, such as http://host:port{otherwise}"
+        ) from None
+    return proxy
+
+
+def _is_listed(url: SplitResult, no_proxy: str) -> bool:
+    """Whether NO_PROXY has the host, a domain above it, its network or the host with its port."""
+    host = (url.hostname or "").lower()
+    try:
+        port = url.port or {"http": 80, "https": 443}.get(url.scheme)
+    except ValueError:
+        port = None
+    for entry in re.split(r"[,\s]+", no_proxy.lower()):
+        name = entry.rpartition("://")[2]
+        if name in {"*", host, f"{host}:{port}", f"[{host}]", f"[{host}]:{port}"}:
+            return True
+        domain = name.removeprefix("*").lstrip(".").removesuffix(f":{port}")
+        if domain and host.endswith(f".{domain}"):
+            return True
+        with contextlib.suppress(ValueError):
+            if ipaddress.ip_address(host) in ipaddress.ip_network(name, strict=False):
+                return True
+    return False
+
+
+def _trust(base_url: str, ca_bundle: str | None, *, trust_env: bool) -> ssl.SSLContext:
+    """Return the TLS trust; none for plain HTTP, since loading the authorities is slow."""
+    if base_url.startswith("http://"):
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if ca_bundle is None:
+        return httpx.create_ssl_context(trust_env=trust_env)
+    try:
+        return ssl.create_default_context(cafile=ca_bundle)
+    except OSError as error:
+        raise errors.InvalidArgument(f"ca_bundle (WEBDATA_CA_BUNDLE): {error}") from None
+
+
+def _common_headers(api_key: str, headers: Mapping[str, str]) -> dict[str, str]:
+    common = {"user-agent": f"webdata_nb/{__version__}", "accept": "application/json"}
+    if api_key:
+        common["authorization"] = f"Bearer {api_key}"
+    return {**common, **{name.lower(): value for name, value in headers.items()}}
+
+
+def checked_key(api_key: str) -> str:
+    """Return the key without blanks around it.
+
+    Raises
+    ------
+    InvalidArgument
+        A header cannot carry it. The message does not show the key, as that of httpx would.
+    """
+    key = api_key.strip()
+    if not re.fullmatch(r"[\x21-\x7e]*", key):
+        raise errors.InvalidArgument("api_key has spaces, line breaks or characters beyond ASCII")
+    return key
+
+
+_UNSENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
+_INVALID_REQUEST: Final = (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL)
+
+
+def _failure(error: httpx.HTTPError | httpx.InvalidURL) -> RequestFailure:
+    """Return what an error of httpx means: the request was not sent, lost or not readable."""
+    if isinstance(error, _INVALID_REQUEST):
+        # Its text may show a header.
+        raise errors.InvalidArgument(
+            f"the request cannot be sent ({type(error).__name__}): check base_url and headers"
+        ) from None
+    if isinstance(error, httpx.DecodingError):
+        return RequestFailure(FailureKind.INVALID, f"a broken compression ({error})")
+    text = str(error) or "no answer in time"
+    kind = FailureKind.UNSENT if isinstance(error, _UNSENT) else FailureKind.LOST
+    return RequestFailure(kind, f"{type(error).__name__}: {text}")
+
 
 log = logging.getLogger("webdata_nb")
 
@@ -116,7 +565,7 @@ class Transport:
 
     def _use(self, address: Address) -> None:
         self.base_url = address.base_url.rstrip("/")
-        self._key = http.checked_key(address.api_key)
+        self._key = checked_key(address.api_key)
         self._limiters = limiters_for_key(self.base_url, self._key)
         self._connection = self._connect(self.base_url, self._key, headers=address.headers)
 
@@ -148,14 +597,14 @@ class Transport:
 
         Only opening is tried again: what follows a break is the caller's to decide.
         """
-        open_responses: list[http.OpenResponse] = []
+        open_responses: list[OpenResponse] = []
 
         async def send(request: ApiRequest) -> SendResult:
             return await self._connection.send(request, open_responses)
 
         try:
             reply = await self._send_until_success(request, send)
-            yield reply, http.pieces(open_responses[-1])
+            yield reply, pieces(open_responses[-1])
         finally:
             for response in open_responses:
                 await response.aclose()

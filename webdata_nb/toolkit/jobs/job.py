@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator
+import threading
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,19 +18,19 @@ from webdata_nb.contract.replies import CrawlStatus, SearchStatus
 from webdata_nb.contract.states import JobKind, JobStatus
 from webdata_nb.errors import InvalidArgument, WebdataError
 from webdata_nb.suggestions import format_value
+from webdata_nb.toolkit import bridge, recording
 from webdata_nb.toolkit.bridge import blocking, synced
 from webdata_nb.toolkit.cache import snapshots
 from webdata_nb.toolkit.cache.job_refs import JobRef
 from webdata_nb.toolkit.cache.result_cache import CallResult, ResultCache, deliver
-from webdata_nb.toolkit.client import job_wait, progress_events
+from webdata_nb.toolkit.client import job_wait
 from webdata_nb.toolkit.client.client import Client
 from webdata_nb.toolkit.display import bars
+from webdata_nb.toolkit.display import progress as display
 from webdata_nb.toolkit.display.progress import Listener
 from webdata_nb.toolkit.display.progress_view import UNITS
 from webdata_nb.toolkit.frames import exports, frame, receipt
-from webdata_nb.toolkit.jobs.progress_scope import LivePanel, can_show_panel, show_progress
-from webdata_nb.toolkit.jobs.sources import JobSource, collect
-from webdata_nb.toolkit.recording import cassette
+from webdata_nb.toolkit.jobs.sources import JobSource, collect, show_progress
 from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.requests.call_options import CallOptions
 from webdata_nb.toolkit.requests.options import OnCancel, OnIncomplete
@@ -123,7 +124,7 @@ class Job:
             options = CallOptions.of(session=self._connection)
             if options.settings.replay is not None:
                 self._set_progress(
-                    await cassette.replay_job_progress(options.settings.replay, self._job_ref)
+                    await recording.replay_job_progress(options.settings.replay, self._job_ref)
                 )
                 return self._progress
             async with self._connection.client(options.settings) as client:
@@ -156,7 +157,7 @@ class Job:
     async def _events(self) -> AsyncGenerator[Event, None]:
         options = CallOptions.of(session=self._connection)
         async with self._connection.client(options.settings) as client:
-            stream = progress_events.events(client, self.kind, self.job_id)
+            stream = job_wait.events(client, self.kind, self.job_id)
             async with aclosing(stream) as events:
                 async for event in events:
                     if isinstance(event, Progress):
@@ -425,10 +426,10 @@ class Job:
     async def _collect(self, options: CallOptions) -> CallResult:
         """Return the rows, replayed or recorded where the settings ask for it."""
         if options.settings.replay is not None:
-            return await cassette.replay_job_result(options.settings.replay, self._job_ref)
+            return await recording.replay_job_result(options.settings.replay, self._job_ref)
         result = await self._look_up_or_fetch(options)
         if options.settings.record is not None and result.complete:
-            await cassette.record_job_result(options.settings.record, self._job_ref, result)
+            await recording.record_job_result(options.settings.record, self._job_ref, result)
         return result
 
     async def _look_up_or_fetch(self, options: CallOptions) -> CallResult:
@@ -503,6 +504,50 @@ class Job:
         """Return the last known state for a notebook; sends no request."""
         _ = include, exclude
         return bars.object_bundle(repr(self), self._line(), self.job_id)
+
+
+# The coroutine paints itself at once, before any request is sent.
+_FIRST_PAINT_S: Final = 1.0
+_LIVE_MODES: Final = (None, True, "panel", "html")
+
+
+class LivePanel:
+    """The panel of one job; showing it again moves it to the current cell."""
+
+    def __init__(self) -> None:
+        self._call: bridge.PortalCall[Any] | None = None
+        self._painting: asyncio.Task[None] | None = None
+
+    def __reduce__(self) -> tuple[type[LivePanel], tuple[()]]:
+        # A job pickles; its panel stays in this kernel.
+        return LivePanel, ()
+
+    def show(self, follow_job: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        """Show the progress of `follow_job` below this cell, until the job has ended."""
+        self.close()
+        self._call = bridge.PORTAL.submit(follow_job())
+        # The first paint happens here, so that it becomes this cell's output.
+        self._call.ticks.registered.wait(_FIRST_PAINT_S)
+        self._call.ticks.run()
+        self._painting = bridge.paint_in_background(self._call)
+
+    def close(self) -> None:
+        """End the panel; the job continues."""
+        if self._call is not None:
+            self._call.cancel()
+
+
+def can_show_panel(options: CallOptions) -> bool:
+    """Whether this kernel can show a live panel, and the loop of this thread can paint it."""
+    if options.settings.progress not in _LIVE_MODES or display.place() != "live":
+        return False
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def started_job(job_ref: JobRef, connection: Connection, *, remember: bool) -> Job:

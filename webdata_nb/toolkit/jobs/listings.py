@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Unpack
 
 from webdata_nb.contract import limits
+from webdata_nb.toolkit import recording
 from webdata_nb.toolkit.bridge import blocking
 from webdata_nb.toolkit.client import paging
 from webdata_nb.toolkit.frames import frame, rows, schemas
-from webdata_nb.toolkit.recording import cassette
 from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.requests.call_options import CallOptions, within
 from webdata_nb.toolkit.requests.options import ListingOptions
@@ -255,12 +255,12 @@ async def fetch_listing(
 
     `facts` returns what else the receipt has, once `fetch` is done.
     """
-    key, subject = cassette.recording_key(table, params), str(params.get("query", ""))
+    key, subject = recording.recording_key(table, params), str(params.get("query", ""))
     settings = options.settings
     if settings.replay is not None:
         names = schemas.SCHEMAS[table].names
         path, listing, attrs = await asyncio.to_thread(
-            cassette.get, settings.replay, key, subject, names
+            recording.get, settings.replay, key, subject, names
         )
         return listing, {**attrs, "cache": "replay", "file": str(path)}
     async with options.connection.client(settings) as client:
@@ -274,6 +274,6 @@ async def fetch_listing(
     }
     if settings.record is not None:
         await asyncio.to_thread(
-            cassette.write_result, settings.record, key, subject, listing, attrs
+            recording.write_result, settings.record, key, subject, listing, attrs
         )
     return listing, attrs

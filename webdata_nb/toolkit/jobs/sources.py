@@ -3,11 +3,16 @@
 A source gives its rows in batches, and says how it ended. Whoever reads it is the sink: `collect`
 makes one result of all batches, a stream yields each as a frame, a long crawl writes them to files.
 Listings of creatives, which have no job, are the other source (`jobs.creatives`).
+
+The progress of a source is shown while it is read. A click on Cancel cancels the task that runs
+the call, as Ctrl-C does; its clean-up cancels the job at the service. The cancellation of a click
+is told apart from others and becomes JobCancelled.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import (
@@ -21,7 +26,7 @@ from collections.abc import (
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.contract import paths
 from webdata_nb.contract.events import Progress
@@ -45,10 +50,12 @@ from webdata_nb.errors import (
     NotSupported,
     WebdataError,
 )
+from webdata_nb.toolkit import bridge
 from webdata_nb.toolkit.cache.job_refs import JobClaim
 from webdata_nb.toolkit.cache.result_cache import CallResult, ResultCache
 from webdata_nb.toolkit.client import job_wait, paging
 from webdata_nb.toolkit.client.client import Client
+from webdata_nb.toolkit.display import progress as display
 from webdata_nb.toolkit.display.progress import Listener
 from webdata_nb.toolkit.frames import receipt, rows
 from webdata_nb.toolkit.frames.receipt import JobOutcome
@@ -79,6 +86,100 @@ _MAX_JOBS_OF_KEY: Final = 20
 _MAX_REFUSAL_CHARS: Final = 200
 
 log = logging.getLogger("webdata_nb")
+
+
+# ---------------------------------------------------------------------------------------- progress
+
+OnCancelClick = Callable[[], Coroutine[Any, Any, object]]
+
+
+class TaskCanceller:
+    """Cancels the task that created it, once, from any thread; as `asyncio.timeout` does in time.
+
+    `on_cancel` runs instead, where the task must not be cancelled.
+    """
+
+    def __init__(self, on_cancel: OnCancelClick | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        self._earlier_cancellations = self._task.cancelling() if self._task is not None else 0
+        self._on_cancel = on_cancel
+        self._running: asyncio.Task[object] | None = None
+        self._requested = self._closed = False
+
+    def request(self) -> None:
+        """Cancel the task or run `on_cancel`; from any thread."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nothing is left to cancel
+            self._loop.call_soon_threadsafe(self._cancel)
+
+    def _cancel(self) -> None:
+        if self._requested or self._closed:
+            return
+        self._requested = True
+        if self._on_cancel is not None:
+            self._running = self._loop.create_task(self._on_cancel(), name="webdata-cancel")
+        elif self._task is not None:
+            self._task.cancel()
+
+    async def close(self) -> bool:
+        """Take the cancellation back; return whether it was the task's only one."""
+        requested, self._closed = self._requested and not self._closed, True
+        if self._running is not None:
+            await asyncio.wait([self._running])
+            return False
+        if not requested or self._task is None:
+            return False
+        return self._task.uncancel() <= self._earlier_cancellations
+
+
+@asynccontextmanager
+async def show_progress(
+    description: str,
+    total: int | None,
+    options: CallOptions,
+    *,
+    unit: str = "rows",
+    on_cancel: OnCancelClick | None = None,
+    detach_on_interrupt: bool = False,
+    name: str = "",
+) -> AsyncIterator[display.Listener]:
+    """Show the progress of the block as the options ask for; yield the listener to report to.
+
+    Parameters
+    ----------
+    description, total, unit, detach_on_interrupt, name
+        As in `display.listener`.
+    on_cancel
+        What a click does, where it must not cancel the task that runs the block.
+
+    Raises
+    ------
+    JobCancelled
+        A click cancelled the block, and the block did not return a result all the same.
+    """
+    canceller = TaskCanceller(on_cancel)
+    listener = display.listener(
+        description,
+        total,
+        options.settings.progress,
+        unit=unit,
+        cancel=canceller.request,
+        detach_on_interrupt=detach_on_interrupt,
+        name=name,
+        on_change=options.also,
+    )
+    silent = options.settings.progress is False
+    # The listener exits first, so that the last tick paints its last state.
+    painting = contextlib.nullcontext() if silent else bridge.on_tick(listener.tick)
+    try:
+        with painting, listener:
+            yield listener
+    except asyncio.CancelledError:
+        if not await canceller.close():
+            raise
+        raise JobCancelled(listener.job_id) from None
+    finally:
+        await canceller.close()
 
 
 # ------------------------------------------------------------------------------------------ starts

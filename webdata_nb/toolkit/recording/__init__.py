@@ -1,1 +1,0 @@
-"""Records the calls of a notebook into files and replays them without a service."""
