@@ -31,7 +31,7 @@ from benchmarks.main_content import half_of
 from tests.evidence_pages import Answer, answer, make_pages
 from tests.requirements import find
 from webdata_nb.page.extract.evidence.evidence import find_evidence
-from webdata_nb.page.extract.visible.prices import CURRENCY_OF_SYMBOL
+from webdata_nb.page.extract.prices import CURRENCY_OF_SYMBOL
 
 _ATTRIBUTES: Final = ("price", "sku", "availability", "brand", "gtin", "mpn", "currency")
 _OPPOSITE: Final = {"InStock": "OutOfStock", "OutOfStock": "InStock"}

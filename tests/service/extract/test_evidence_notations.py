@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from tests.cpu_deadline import cpu_deadline
-from webdata_nb.page.extract.evidence import page_tree
+from webdata_nb.page.extract.evidence import page_index
 from webdata_nb.page.extract.evidence.evidence import find_evidence
 from webdata_nb.page.extract.evidence.judgement import ValueEvidence
 
@@ -74,7 +74,7 @@ def test_a_part_of_a_value_or_a_comment_is_no_support(page: str, name: str, valu
 
 
 def test_markup_beyond_the_bound_of_elements_is_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_tree, "MAX_ELEMENTS", 3)
+    monkeypatch.setattr(page_index, "MAX_ELEMENTS", 3)
     page = HEADING + "<p>a<p>b<p>c<!-- Slogan: Best pot -->"
     assert evidence_of(page, "slogan", "Best pot").verdict == "unsupported"
 

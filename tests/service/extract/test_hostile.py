@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from tests.cpu_deadline import cpu_deadline
-from webdata_nb.page.extract.declared_lists import MAX_ITEMS
-from webdata_nb.page.extract.field_filling import MAX_FIELDS_PER_PAGE
+from webdata_nb.page.extract.declared import MAX_ITEMS
 from webdata_nb.page.extract.node_graph import MAX_NODES, MAX_VALUES, DataNode, NodeGraph
 from webdata_nb.page.extract.structured import (
+    MAX_FIELDS_PER_PAGE,
     Extraction,
     extract_from_formats,
     extract_structured,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from webdata_nb.contract.local import ModelAccess, SessionSettings
 from webdata_nb.contract.requests import Extract
 from webdata_nb.page.errors import BadInput
-from webdata_nb.page.extract.merging import merge_answers, overlay
+from webdata_nb.page.extract.schema import merge_answers, overlay
 from webdata_nb.service.foreign_services import ErrorReply
 from webdata_nb.service.models.chat import HOSTS, provider_status, retry_delay_s, select_model
 from webdata_nb.service.models.extraction import ExtractorFactory, model_access

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from webdata_nb.page.extract.coerce import iso_date, iso_datetime
+from webdata_nb.page.extract.coerce import iso_date, iso_datetime, parse_number, uses_decimal_comma
 from webdata_nb.page.extract.field_names import name_readings, split_words
-from webdata_nb.page.extract.numbers import parse_number, uses_decimal_comma
 
 
 @pytest.mark.parametrize(

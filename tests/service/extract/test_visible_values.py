@@ -6,9 +6,9 @@ import pytest
 
 from tests.cpu_deadline import cpu_deadline
 from tests.service.extract.product_pages import extract_page, json_ld, product_page
+from webdata_nb.page.extract.prices import parse_amount
 from webdata_nb.page.extract.structured import source_formats
-from webdata_nb.page.extract.visible.prices import parse_amount
-from webdata_nb.page.extract.visible.values import VISIBLE
+from webdata_nb.page.extract.visible_values import VISIBLE
 
 RELATED = (
     "<h2>Customers also bought</h2><ul>"

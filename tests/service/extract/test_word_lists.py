@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from importlib.resources import files
 
+from webdata_nb.page.extract import visible_text
 from webdata_nb.page.extract.data import read_data
-from webdata_nb.page.extract.visible import wording
-from webdata_nb.page.extract.visible.prices import CODES_OF_SYMBOL, CURRENCY_OF_SYMBOL
+from webdata_nb.page.extract.prices import CODES_OF_SYMBOL, CURRENCY_OF_SYMBOL
 
 
 def test_each_list_of_phrases_has_a_name_in_the_code_and_no_phrase_twice() -> None:
     phrases = read_data("product_phrases.json")
-    assert {name.upper() for name in phrases} <= set(vars(wording))
+    assert {name.upper() for name in phrases} <= set(vars(visible_text))
     for name, own in phrases.items():
         assert own, name
         assert len(set(own)) == len(own), name

@@ -10,20 +10,828 @@ null.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from typing import Annotated, Any, Final
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta, Struct
 
-from webdata_nb.page.extract.coerce import ValueCoercion
-from webdata_nb.page.extract.declared import DeclaredFields
-from webdata_nb.page.extract.field_filling import SchemaFiller, Subject, asks_for_visible_values
-from webdata_nb.page.extract.node_graph import NodeGraph, find_root
-from webdata_nb.page.extract.schema import FieldSchema, read_schema
-from webdata_nb.page.extract.visible.labels import LABELS
-from webdata_nb.page.extract.visible.values import NOTHING_VISIBLE, VISIBLE, VisibleValues
+from webdata_nb.page.extract.coerce import ValueCoercion, availability_of
+from webdata_nb.page.extract.declared import (
+    MAX_ITEMS,
+    DataTable,
+    DeclaredFields,
+    DeclaredList,
+    DeclaredValues,
+    ListEntry,
+    ListMatch,
+    NameMatch,
+    describe_lists,
+    lists_below,
+    lists_of_page,
+    match_name,
+    node_pairs,
+    open_lists,
+    rank_lists,
+    rank_tables,
+    row_properties,
+)
+from webdata_nb.page.extract.field_names import (
+    kind_of_name,
+    name_readings,
+    name_readings_from,
+    normalize_name,
+    normalize_short_name,
+    split_words,
+)
+from webdata_nb.page.extract.node_graph import (
+    DataNode,
+    NodeGraph,
+    find_root,
+    find_twin_nodes,
+    find_values,
+    findable_names,
+    is_of_kind,
+)
+from webdata_nb.page.extract.schema import (
+    FieldSchema,
+    pointer_step,
+    read_schema,
+    satisfies_constraints,
+)
+from webdata_nb.page.extract.visible_values import (
+    LABELS,
+    NOTHING_VISIBLE,
+    VISIBLE,
+    VISIBLE_PROPERTIES,
+    VisibleValue,
+    VisibleValues,
+)
+from webdata_nb.page.extract.vocabulary import (
+    GENERIC_NAMES,
+    PAGE_KINDS,
+    PAGE_PROPERTIES,
+    PAGE_TYPES,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+
+MAX_FIELDS_PER_PAGE: Final = 20_000
+"""Fields that are looked for on one page, including those of array items."""
+MAX_LOOKUPS_PER_PAGE: Final = 300_000
+"""Properties and values that are tried on one page, for all fields together."""
+MAX_SIBLINGS: Final = 100
+_MAX_PAGE_NODES: Final = 5
+
+
+@dataclass(slots=True)
+class LookupBudget:
+    """The remaining fields and lookups of one page."""
+
+    fields: int = MAX_FIELDS_PER_PAGE
+    lookups: int = MAX_LOOKUPS_PER_PAGE
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether no field can be filled any more."""
+        return self.fields <= 0 or self.lookups <= 0
+
+
+class ValueLookup:
+    """Finds values of fields in the nodes, meta tags, metadata and tables of one page.
+
+    Parameters
+    ----------
+    graph
+        The page's nodes.
+    declared
+        The page's declarations outside of nodes.
+    root
+        The node that the schema describes; None if there is none.
+    budget
+        Decremented with each lookup.
+    """
+
+    def __init__(
+        self,
+        graph: NodeGraph,
+        declared: DeclaredFields,
+        root: DataNode | None,
+        budget: LookupBudget,
+    ) -> None:
+        self.budget = budget
+        self._graph = graph
+        self._declared = declared
+        self._twins = [] if root is None else find_twin_nodes(graph, root)
+        self.subjects = [] if root is None else [root, *self._twins]
+        pages = (node for node in graph.nodes if node.main and node.is_a(*PAGE_TYPES))
+        self._pages = [node for node in islice(pages, _MAX_PAGE_NODES) if node is not root]
+        self._nodes_by_kind: dict[str, list[DataNode]] = {}
+        self._main_nodes_by_kind: dict[str, list[DataNode]] = {}
+        self._findable_names: dict[DataNode, AbstractSet[str]] = {}
+
+    def nodes_named(self, name: str) -> list[DataNode]:
+        """Return the nodes of the kind that a name denotes, main nodes if there are any."""
+        kind = kind_of_name(name)
+        return (self.main_nodes_of_kind(kind) or self._nodes_of_kind(kind)) if kind else []
+
+    def main_nodes_of_kind(self, kind: str) -> list[DataNode]:
+        """Return the main nodes of a kind."""
+        if kind not in self._main_nodes_by_kind:
+            self._main_nodes_by_kind[kind] = [
+                node for node in self._nodes_of_kind(kind) if node.main
+            ]
+        return self._main_nodes_by_kind[kind]
+
+    def _nodes_of_kind(self, kind: str) -> list[DataNode]:
+        if kind not in self._nodes_by_kind:
+            self._nodes_by_kind[kind] = [
+                node for node in self._graph.nodes if is_of_kind(node, kind)
+            ]
+        return self._nodes_by_kind[kind]
+
+    def values(
+        self, name: str, schema: FieldSchema, node: DataNode | None, origin: str, *, page: bool
+    ) -> Iterator[DeclaredValues]:
+        """Return the values of a field, best source first; if `page`, from all sources."""
+        may_be_node = schema.kind in {"object", "array"} and bool(kind_of_name(name))
+        if schema.kind in {"object", "array"} and normalize_short_name(name) in GENERIC_NAMES:
+            return
+        is_scalar = schema.kind not in {"object", "array"}
+        if page and is_scalar and (node is None or node.is_a(*PAGE_TYPES)):
+            yield from self._declared.labelled(name)
+        if node is not None:
+            yield from self._node_values(name, node, origin, may_be_node=may_be_node)
+        if not page:
+            return
+        if not may_be_node:
+            yield from self._other_node_values(name, node)
+        for twin in self._twins:
+            yield from self._node_values(name, twin, twin.label, may_be_node=may_be_node)
+        if is_scalar:
+            yield from self._declared.labelled(name)
+        for page_node in self._pages:
+            sources = self._node_values(name, page_node, page_node.label, may_be_node=may_be_node)
+            yield from (source for source in sources if source.name in PAGE_PROPERTIES)
+        if schema.kind != "object" and not may_be_node:
+            yield from self._declared.values(name)
+
+    def _node_values(
+        self, name: str, node: DataNode, origin: str, *, may_be_node: bool
+    ) -> Iterator[DeclaredValues]:
+        """Return a node's values for a field, whose name may also denote the node itself."""
+        for reading in name_readings_from(name, self._findable(node)):
+            if not reading.kind or (is_of_kind(node, reading.kind) and not may_be_node):
+                yield from self._follow(node, reading.chain, origin)
+
+    def _findable(self, node: DataNode) -> AbstractSet[str]:
+        if node not in self._findable_names:
+            self._findable_names[node] = findable_names(node)
+        return self._findable_names[node]
+
+    def _other_node_values(self, name: str, root: DataNode | None) -> Iterator[DeclaredValues]:
+        """Return values of the nodes whose kind the field's name contains, as in `website_name`."""
+        for reading in name_readings(name):
+            if reading.kind:
+                nodes = self.main_nodes_of_kind(reading.kind)[:2]
+                other_node = next((node for node in nodes if node is not root), None)
+                if other_node is not None and (root is None or not is_of_kind(root, reading.kind)):
+                    yield from self._follow(other_node, reading.chain, other_node.label)
+
+    def _follow(
+        self, node: DataNode, chain: tuple[str, ...], origin: str
+    ) -> Iterator[DeclaredValues]:
+        """Return the values at the end of a chain of properties, grouped by path."""
+        by_origin: dict[str, DeclaredValues] = {}
+        self.budget.lookups -= 1
+        for match in find_values(node, chain):
+            at = "/".join((origin, *(pointer_step(step) for step in match.path if step)))
+            if len(chain) == 1:
+                _add_values(
+                    by_origin, at, normalize_short_name(match.path[-1] or chain[0]), match.values
+                )
+                continue
+            nodes = (value for value in match.values if isinstance(value, DataNode))
+            for inner in islice(nodes, MAX_SIBLINGS):
+                if self.budget.exhausted:
+                    break
+                for source in self._follow(inner, chain[1:], at):
+                    _add_values(by_origin, source.origin, source.name, source.values)
+        yield from by_origin.values()
+
+
+def _add_values(
+    by_origin: dict[str, DeclaredValues], at: str, name: str, values: list[Any]
+) -> None:
+    if at in by_origin:
+        by_origin[at].values.extend(values[:MAX_ITEMS])
+    else:
+        by_origin[at] = DeclaredValues(at, name, list(values[:MAX_ITEMS]))
+
+
+_TOO_GENERAL: Final = frozenset({"id", "identifier", "model", "value", "code", "number"})
+"""Field names that a label of a product's code does not fill."""
+_ALIASES: Final = {
+    "gtin13": "gtin", "gtin12": "gtin", "gtin14": "gtin", "gtin8": "gtin", "minprice": "lowprice",
+    "maxprice": "highprice", "currency": "pricecurrency", "manufacturer": "brand",
+    "productid": "sku", "asin": "sku",
+}  # fmt: skip
+
+
+def asks_for_visible_values(schema: FieldSchema) -> bool:
+    """Return whether a field of a page's object may be filled from visible values."""
+    for name, inner in schema.properties.items():
+        if _property(name) or (inner.title and _property(inner.title)):
+            return True
+        if inner.kind == "object" and asks_for_visible_values(inner):
+            return True
+        if inner.items is not None and _asks_for_currency(inner.items):
+            return True
+    return False
+
+
+def _asks_for_currency(schema: FieldSchema) -> bool:
+    """Return whether the items of a list have a currency, whose symbol the page may settle."""
+    return any(_property(name) == "pricecurrency" for name in schema.properties)
+
+
+def _property(name: str) -> str:
+    """Return the property of visible values that a field's name means; empty for none."""
+    if normalize_name(name) in _TOO_GENERAL:
+        return ""
+    for reading in name_readings(name):
+        if len(reading.chain) == 1 and (not reading.kind or reading.kind in PAGE_KINDS):
+            property_name = _ALIASES.get(reading.chain[0], reading.chain[0])
+            if property_name in VISIBLE_PROPERTIES:
+                return property_name
+    return ""
+
+
+class VisibleLookup:
+    """Finds visible values by field names.
+
+    Parameters
+    ----------
+    visible
+        The values of one page.
+    """
+
+    def __init__(self, visible: VisibleValues) -> None:
+        self._visible = visible
+
+    def value(self, name: str, schema: FieldSchema) -> DeclaredValues | None:
+        """Return the visible value of a field; None without one."""
+        found = self._find(name, schema)
+        return None if found is None else _as_source(*found, schema)
+
+    def contradiction(self, name: str, schema: FieldSchema, declared: Any) -> DeclaredValues | None:
+        """Return the visible value of a field if it outweighs the declared one.
+
+        A button outweighs a declared availability. A price or code outweighs one that the page
+        does not show anywhere.
+        """
+        found = self._find(name, schema)
+        if found is None or not found[1].strong:
+            return None
+        property_name, visible = found
+        if property_name == "availability":
+            state = declared if isinstance(declared, bool) else availability_of(declared)
+            outweighs = state is not None and state is not availability_of(visible.value)
+        elif property_name in {"price", "lowprice"}:
+            outweighs = isinstance(declared, int | float) and self._is_hidden_amount(
+                declared, visible.value
+            )
+        elif property_name == "sku":
+            outweighs = isinstance(declared, str) and self._is_hidden_code(declared)
+        else:
+            outweighs = False
+        return _as_source(property_name, visible, schema) if outweighs else None
+
+    def _find(self, name: str, schema: FieldSchema) -> tuple[str, VisibleValue] | None:
+        if not self._visible.values or schema.kind in {"object", "array"}:
+            return None
+        property_name = _property(name)
+        value = self._visible.values.get(property_name)
+        return None if value is None else (property_name, value)
+
+    def _is_hidden_amount(self, declared: float, visible: float) -> bool:
+        """Return whether the page does not show a price, not even without its decimals."""
+        return float(declared) not in self._visible.amounts and int(declared) != visible
+
+    def _is_hidden_code(self, declared: str) -> bool:
+        return declared.casefold() not in self._visible.words
+
+
+def _as_source(property_name: str, visible: VisibleValue, schema: FieldSchema) -> DeclaredValues:
+    as_text = schema.kind == "string" and property_name in {"price", "lowprice", "highprice"}
+    value = visible.text if as_text else visible.value
+    return DeclaredValues(visible.origin, property_name, [value], prose=True)
+
+
+_CHARACTERS_PER_LOOKUP: Final = 1000
+_COMMA_SEPARATED: Final = frozenset({"keywords"})
+"""Properties that schema.org defines as text with a comma-separated list."""
+_NODE_LABEL: Final = re.compile(r"^(?:json_ld|microdata|rdfa):([^/\[]*)(?:\[\d+\])?")
+_LAST_STEP: Final = re.compile(r"[/:]")
+_VISIBLE: Final = "visible:"
+_URL_SCHEMES: Final = ("http://", "https://")
+_SPACE: Final = re.compile(r"\s")
+
+
+@dataclass(frozen=True, slots=True)
+class FilledValue:
+    """A value with its provenance and its missing fields; the value is None if there is none.
+
+    `name` is the property that a scalar was read from.
+    """
+
+    value: Any = None
+    provenance: dict[str, str] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What an object is filled from.
+
+    Attributes
+    ----------
+    node
+        The node that describes it; None if there is none.
+    origin
+        The source of the node, for the provenance.
+    page
+        Whether it is the thing that the page is about, so that all sources of the page count.
+    around
+        Nodes that have what `node` lacks.
+    """
+
+    node: DataNode | None
+    origin: str
+    page: bool = False
+    around: tuple[DataNode, ...] = ()
+
+
+class SchemaFiller:
+    """Fills the fields of one page.
+
+    Parameters
+    ----------
+    graph
+        The page's nodes.
+    declared
+        The page's declarations outside of nodes.
+    coercion
+        Converts values to the types of the schema.
+    root
+        The node that the schema describes; None if there is none.
+    visible
+        The values that the page shows to people.
+
+    Attributes
+    ----------
+    conflicts
+        By JSON pointer, the declared values that a visible value replaced.
+    notes
+        Why rows that the page declares are not in a list.
+    """
+
+    def __init__(
+        self,
+        graph: NodeGraph,
+        declared: DeclaredFields,
+        coercion: ValueCoercion,
+        root: DataNode | None,
+        visible: VisibleValues = NOTHING_VISIBLE,
+    ) -> None:
+        self.conflicts: dict[str, list[Any]] = {}
+        self.notes: list[str] = []
+        self._visible = VisibleLookup(visible)
+        self._graph = graph
+        self._declared = declared
+        self._coercion = coercion
+        self._budget = LookupBudget()
+        self._lookup = ValueLookup(graph, declared, root, self._budget)
+        self._lists: list[DeclaredList] | None = None
+        self._comparing = False
+
+    def object(self, schema: FieldSchema, subject: Subject, pointer: str) -> FilledValue:
+        """Fill an object."""
+        parts: dict[str, FilledValue] = {}
+        for name, inner in schema.properties.items():
+            at = f"{pointer}/{pointer_step(name)}"
+            parts[name] = self._field(name, inner, subject, at)
+        self._fill_once(parts, schema, subject, pointer)
+        provenance: dict[str, str] = {}
+        for part in parts.values():
+            provenance |= part.provenance
+        missing = tuple(at for part in parts.values() for at in part.missing)
+        values = {name: part.value for name, part in parts.items()} if provenance else None
+        return FilledValue(values, provenance, missing)
+
+    def _fill_once(
+        self,
+        parts: dict[str, FilledValue],
+        schema: FieldSchema,
+        subject: Subject,
+        pointer: str,
+    ) -> None:
+        """Let each value of the page fill one field only: that with the name nearest to its own.
+
+        The others get what else the page has for them, or nothing. Two properties that are equal
+        are two values.
+        """
+        filled = [
+            name
+            for name, part in parts.items()
+            if part.value is not None and schema.properties[name].kind not in {"object", "array"}
+        ]
+        # A value of any kind may be unhashable; those that are equal are compared again below.
+        if len({str(parts[name].value) for name in filled}) == len(filled):
+            return
+        taken: list[FilledValue] = []
+        for name in sorted(filled, key=lambda name: _distance(name, parts[name])):
+            if _is_taken(parts[name], taken):
+                at = f"{pointer}/{pointer_step(name)}"
+                parts[name] = self._field(name, schema.properties[name], subject, at, taken)
+            taken.append(parts[name])
+
+    def _field(
+        self,
+        name: str,
+        schema: FieldSchema,
+        subject: Subject,
+        pointer: str,
+        taken: Sequence[FilledValue] = (),
+    ) -> FilledValue:
+        """Fill a field, if possible, with a value that is not `taken` by another field."""
+        if not self._budget.exhausted:
+            self._budget.fields -= 1
+            for part in self._choices(name, schema, subject, pointer):
+                if part.value is not None and not _is_taken(part, taken):
+                    return part
+                if self._budget.exhausted:
+                    break
+        self.conflicts.pop(pointer, None)
+        missing = tuple(_leaf_pointers(schema, pointer))
+        self._budget.fields -= len(missing) - 1
+        return FilledValue(missing=missing)
+
+    def _choices(
+        self, name: str, schema: FieldSchema, subject: Subject, pointer: str
+    ) -> Iterator[FilledValue]:
+        """Yield what may fill a field, best first."""
+        if schema.values is not None:
+            yield self._map(schema.values, subject, pointer)
+            return
+        for alias in dict.fromkeys((name, schema.title) if schema.title else (name,)):
+            if schema.kind == "array" and schema.items and schema.items.kind == "object":
+                yield self._list(alias, schema, schema.items, subject, pointer)
+                continue
+            for source in self._lookup.values(
+                alias, schema, subject.node, subject.origin, page=subject.page
+            ):
+                part = self._fill_from_source(alias, schema, source, pointer)
+                if part.value is not None and subject.page:
+                    part = self._shown_instead(alias, schema, part, pointer)
+                yield part
+            if subject.page and (visible := self._visible.value(alias, schema)) is not None:
+                yield self._fill_from_source(alias, schema, visible, pointer)
+            yield self._fill_without_property(alias, schema, subject, pointer)
+            for node in subject.around:
+                for source in self._lookup.values(alias, schema, node, node.label, page=False):
+                    yield self._fill_from_source(alias, schema, source, pointer)
+
+    def _shown_instead(
+        self, name: str, schema: FieldSchema, declared: FilledValue, pointer: str
+    ) -> FilledValue:
+        """Return the visible value instead of a declared one that the page contradicts."""
+        visible = self._visible.contradiction(name, schema, declared.value)
+        part = (
+            FilledValue()
+            if visible is None
+            else self._fill_from_source(name, schema, visible, pointer)
+        )
+        if part.value is None or part.value == declared.value:
+            return declared
+        self.conflicts[pointer] = [declared.value]
+        return part
+
+    def _fill_from_source(
+        self, name: str, schema: FieldSchema, source: DeclaredValues, pointer: str
+    ) -> FilledValue:
+        if schema.kind == "array":
+            return self._array(name, schema, source, pointer)
+        for value in _expand_values(source)[:MAX_SIBLINGS]:
+            if self._budget.exhausted:
+                break
+            part = self._convert(name, schema, value, source, pointer)
+            if part.value is not None:
+                return part
+        return FilledValue()
+
+    def _convert(
+        self, name: str, schema: FieldSchema, value: Any, source: DeclaredValues, pointer: str
+    ) -> FilledValue:
+        self._budget.lookups -= 1
+        if isinstance(value, str):
+            self._budget.lookups -= len(value) // _CHARACTERS_PER_LOOKUP
+        if schema.kind == "object":
+            node = _to_node(value)
+            if node is None:
+                return FilledValue()
+            return self.object(schema, Subject(node, source.origin), pointer)
+        if not isinstance(value, DataNode) and not _is_plausible(name, source.name, value, schema):
+            return FilledValue()
+        value_name = name if _is_link(name) else source.name
+        converted = self._coercion.scalar(
+            value, schema, name=normalize_short_name(value_name), prose=source.prose
+        )
+        if converted is None or (
+            isinstance(converted, str) and not _is_plausible(name, source.name, converted, schema)
+        ):
+            return FilledValue()
+        return FilledValue(converted, {pointer: source.origin}, name=source.name)
+
+    def _array(
+        self, name: str, schema: FieldSchema, source: DeclaredValues, pointer: str
+    ) -> FilledValue:
+        inner = schema.items
+        if inner is None or inner.kind == "array":
+            return FilledValue()
+        values: list[Any] = []
+        provenance: dict[str, str] = {}
+        missing: list[str] = []
+        scalars: set[Any] = set()
+        for value in _expand_values(source, split=inner.kind in {"string", "any"})[:MAX_ITEMS]:
+            if self._budget.exhausted:
+                break
+            part = self._convert(name, inner, value, source, f"{pointer}/{len(values)}")
+            earlier = values if inner.kind == "object" else scalars
+            if part.value is not None and not (schema.unique and part.value in earlier):
+                values.append(part.value)
+                if inner.kind != "object":
+                    scalars.add(part.value)
+                provenance |= part.provenance if inner.kind == "object" else {}
+                missing += part.missing
+        if not values or not satisfies_constraints(values, schema):
+            return FilledValue()
+        return FilledValue(values, {pointer: source.origin} | provenance, tuple(missing))
+
+    def _map(self, schema: FieldSchema, subject: Subject, pointer: str) -> FilledValue:
+        """Fill a map from a node's pairs of name and value, else from the table with most pairs."""
+        node = subject.node
+        sources = [*node_pairs(node, subject.origin)] if node is not None else []
+        sources += self._declared.pair_tables() if subject.page else []
+        for source, pairs in sources:
+            values = {}
+            for label, value in pairs[:MAX_ITEMS]:
+                self._budget.lookups -= 1
+                scalar = self._coercion.scalar(value, schema, name="", prose=True)
+                if label and scalar is not None and label not in values:
+                    values[label] = scalar
+            if values:
+                return FilledValue(values, {pointer: source})
+        return FilledValue(missing=(pointer,))
+
+    def _fill_without_property(
+        self, name: str, schema: FieldSchema, subject: Subject, pointer: str
+    ) -> FilledValue:
+        """Fill groups of fields, and lists of all nodes of a kind, which no property contains."""
+        if not subject.page or self._budget.exhausted:
+            return FilledValue()
+        if schema.kind == "object":
+            return self._nested_object(name, schema, subject, pointer)
+        nodes = self._lookup.nodes_named(name)[:MAX_ITEMS] if schema.kind == "array" else []
+        if not nodes:
+            return FilledValue()
+        return self._array(name, schema, DeclaredValues(nodes[0].kind, "", nodes), pointer)
+
+    def _nested_object(
+        self, name: str, schema: FieldSchema, subject: Subject, pointer: str
+    ) -> FilledValue:
+        kind = kind_of_name(name)
+        if normalize_short_name(name) in GENERIC_NAMES or (
+            kind and subject.node is not None and is_of_kind(subject.node, kind)
+        ):
+            return self.object(schema, subject, pointer)
+        main_node = next(iter(self._lookup.main_nodes_of_kind(kind) if kind else ()), None)
+        if main_node is None:
+            return FilledValue()
+        return self.object(schema, Subject(main_node, main_node.label), pointer)
+
+    def _list(
+        self, name: str, schema: FieldSchema, inner: FieldSchema, subject: Subject, pointer: str
+    ) -> FilledValue:
+        """Fill a list of objects from the best list that the page declares, or from a table.
+
+        An object that is not the page's has only the lists that its node holds.
+        """
+        lists = self._lists_of(subject)
+        if self._comparing:
+            named = [each for each in lists if match_name(name, each) >= NameMatch.KIND]
+            return (
+                FilledValue([], {pointer: named[0].entries[0].origin}) if named else FilledValue()
+            )
+        matches = rank_lists(name, lists, inner, partial(self._sources, inner))
+        best = matches[0] if matches else None
+        if best is not None and best.name >= NameMatch.KIND:
+            return self._entries(name, schema, inner, best, pointer)
+        to_beat = 0 if best is None else len(best.fields.filled)
+        for source in self._lookup.values(
+            name, schema, subject.node, subject.origin, page=subject.page
+        ):
+            part = self._array(name, schema, source, pointer)
+            if part.value is not None and _count_filled(part.value) >= to_beat:
+                return part
+        if subject.page:
+            kind = bool(kind_of_name(name))
+            part = self._table(schema, inner, pointer, fields_to_beat=to_beat, kind=kind)
+            if part.value is not None:
+                return part
+            if best is None and (note := describe_lists(lists)):
+                self.notes.append(f"{name}: {note}")
+        return FilledValue() if best is None else self._entries(name, schema, inner, best, pointer)
+
+    def _lists_of(self, subject: Subject) -> list[DeclaredList]:
+        if subject.page:
+            if self._lists is None:
+                self._lists = lists_of_page(self._graph.nodes, self._lookup.subjects)
+            return self._lists
+        lists = [] if subject.node is None else lists_below(subject.node, subject.origin)
+        self._budget.lookups -= sum(len(each.entries) for each in lists)
+        return lists
+
+    def _sources(self, inner: FieldSchema, entry: ListEntry) -> dict[str, str]:
+        """Return the sources of the values of an entry, by JSON pointer.
+
+        Lists in it are only looked for, so that a comparison costs little.
+        """
+        self._comparing = True
+        try:
+            return self._entry(inner, entry, "").provenance
+        finally:
+            self._comparing = False
+
+    def _entry(self, inner: FieldSchema, entry: ListEntry, pointer: str) -> FilledValue:
+        node = _to_node(entry.thing)
+        if node is None or self._budget.exhausted:
+            return FilledValue()
+        return self.object(inner, Subject(node, entry.origin, around=entry.around), pointer)
+
+    def _table(
+        self,
+        schema: FieldSchema,
+        inner: FieldSchema,
+        pointer: str,
+        *,
+        fields_to_beat: int = 0,
+        kind: bool = False,
+    ) -> FilledValue:
+        """Fill a list from the table with the most fields, if it has more than `fields_to_beat`."""
+        for count, table in rank_tables(self._declared.grids, inner):
+            # Labels with values describe one object, and are no list of objects.
+            if count > fields_to_beat and not (table.pairs and kind):
+                part = self._rows(schema, inner, table, pointer)
+                if part.value is not None:
+                    return part
+        return FilledValue()
+
+    def _entries(
+        self, name: str, schema: FieldSchema, inner: FieldSchema, match: ListMatch, pointer: str
+    ) -> FilledValue:
+        """Fill a list from the entries of a declared list."""
+        parts: list[FilledValue] = []
+        earlier: list[Any] = []
+        for entry in match.entries[:MAX_ITEMS]:
+            part = self._entry(inner, entry, f"{pointer}/{len(parts)}")
+            if part.value is not None and not (schema.unique and part.value in earlier):
+                parts.append(part)
+                earlier.append(part.value)
+        joined = _join_items(parts, schema)
+        if parts and joined.value is None:
+            self.notes.append(
+                f"{name}: {len(parts)} rows are declared, which its schema does not allow"
+            )
+        elif parts and (match.declared.count > MAX_ITEMS or self._budget.exhausted):
+            self.notes.append(f"{name}: only the first {len(parts)} of the declared rows were read")
+        return joined
+
+    def _rows(
+        self, schema: FieldSchema, inner: FieldSchema, table: DataTable, pointer: str
+    ) -> FilledValue:
+        parts: list[FilledValue] = []
+        for origin, row in table.rows[:MAX_ITEMS]:
+            if self._budget.exhausted:
+                break
+            node = DataNode("table", properties=row_properties(table, row))
+            at = f"{pointer}/{len(parts)}"
+            part = self.object(inner, Subject(node, origin), at)
+            if part.value is not None:
+                parts.append(part)
+        return _join_items(parts, schema)
+
+
+def _is_taken(part: FilledValue, taken: Sequence[FilledValue]) -> bool:
+    """Return whether a value is one of those that other fields have, from the same place.
+
+    A node is read as one of its properties, so that a place in it is the same.
+    """
+    return any(
+        repr(part.value) == repr(other.value)
+        and any(
+            f"{one}/".startswith(f"{two}/") or f"{two}/".startswith(f"{one}/")
+            for one in _places(part)
+            for two in _places(other)
+        )
+        for other in taken
+    )
+
+
+def _places(part: FilledValue) -> Iterator[str]:
+    """Yield the sources of a value without the syntax and number of their nodes.
+
+    Nodes of one type with the same value are taken to describe the same thing. What a page shows
+    has several properties in one place: a price is also the lowest.
+    """
+    for origin in part.provenance.values():
+        is_visible = origin.startswith(_VISIBLE)
+        yield f"{origin}/{part.name}" if is_visible else _NODE_LABEL.sub(r"\1", origin)
+
+
+def _distance(name: str, part: FilledValue) -> tuple[int, int, int]:
+    """Return how far a field's name is from that of its value, and of equals the longer first."""
+    [origin, *_] = part.provenance.values()
+    is_written = normalize_name(_LAST_STEP.split(origin)[-1]) == normalize_short_name(name)
+    heads = [reading.chain[-1] for reading in name_readings(name)]
+    at = heads.index(part.name) if part.name in heads else len(heads)
+    return 0 if is_written else 1, at, -len(split_words(name))
+
+
+def _count_filled(rows: Sequence[dict[str, Any]]) -> int:
+    """Return how many fields have a value in any row."""
+    return len({name for row in rows for name, value in row.items() if value is not None})
+
+
+def _join_items(parts: list[FilledValue], schema: FieldSchema) -> FilledValue:
+    values = [part.value for part in parts]
+    if not values or not satisfies_constraints(values, schema):
+        return FilledValue()
+    provenance: dict[str, str] = {}
+    for part in parts:
+        provenance |= part.provenance
+    return FilledValue(values, provenance, tuple(at for part in parts for at in part.missing))
+
+
+def _expand_values(source: DeclaredValues, *, split: bool = False) -> list[Any]:
+    """Return values with the entries of list nodes and of comma-separated text."""
+    if not split or source.name not in _COMMA_SEPARATED:
+        return open_lists(source.values)
+    lists = (value.split(",") if isinstance(value, str) else [value] for value in source.values)
+    parts = (part for parts in lists for part in parts)
+    return [part.strip() if isinstance(part, str) else part for part in parts if part]
+
+
+def _to_node(value: Any) -> DataNode | None:
+    """Return a value as a node; a text becomes a node with this name or URL."""
+    if isinstance(value, DataNode):
+        return value
+    if not isinstance(value, str):
+        return None
+    names = ("url",) if value.startswith(_URL_SCHEMES) else ("name", "text")
+    # The text is in the place of the node, so its fields add no step to the provenance.
+    return DataNode("", properties={name: ("", [value]) for name in names})
+
+
+def _is_link(name: str) -> bool:
+    return normalize_short_name(name).endswith(("url", "link", "uri", "href"))
+
+
+def _is_plausible(name: str, property_name: str, value: Any, schema: FieldSchema) -> bool:
+    """Return whether a text can be a value of this name: a link is no name, and vice versa."""
+    if not isinstance(value, str) or schema.kind not in {"string", "any"}:
+        return True
+    if _is_link(name):
+        return not _SPACE.search(value) and ("/" in value or "." in value)
+    return not (
+        value.startswith(_URL_SCHEMES)
+        and property_name in {"author", "creator", "publisher", "brand"}
+    )
+
+
+def _leaf_pointers(schema: FieldSchema, pointer: str) -> Iterator[str]:
+    if schema.kind != "object" or schema.values is not None:
+        yield pointer
+    for name, inner in schema.properties.items():
+        yield from _leaf_pointers(inner, f"{pointer}/{pointer_step(name)}")
+
 
 STRUCTURED_DATA: Final = "structured_data"
 # Not a public format; only extraction uses it.

@@ -18,8 +18,7 @@ from webdata_nb.page.content.parser import (
     text_of,
     unwrap_all,
 )
-from webdata_nb.page.extract.visible.labels import LABELS, read_labels
-from webdata_nb.page.extract.visible.values import VISIBLE, read_visible_values
+from webdata_nb.page.extract.visible_values import LABELS, VISIBLE, read_labels, read_visible_values
 from webdata_nb.page.markdown.writer import MarkdownWriter, write_with_footnotes
 from webdata_nb.page.scrape.tables import TABLES, read_tables
 

@@ -22,11 +22,18 @@ from webdata_nb.contract.local import ModelAccess, SessionSettings
 from webdata_nb.contract.requests import Extract
 from webdata_nb.page.content.page_source import SOURCE, ConversionOptions
 from webdata_nb.page.errors import BadInput, ExtractError, PageError
+from webdata_nb.page.extract.evidence.evidence import evidence_metadata
 from webdata_nb.page.extract.evidence.judgement import ValueEvidence
-from webdata_nb.page.extract.evidence.messages import evidence_metadata
 from webdata_nb.page.extract.field_names import normalize_name
-from webdata_nb.page.extract.merging import MergedAnswers, merge_answers, overlay
-from webdata_nb.page.extract.schema import FieldSchema, Loc, pointer_step, read_schema
+from webdata_nb.page.extract.schema import (
+    FieldSchema,
+    Loc,
+    MergedAnswers,
+    merge_answers,
+    overlay,
+    pointer_step,
+    read_schema,
+)
 from webdata_nb.page.extract.structured import EXTRACTION, Extraction
 from webdata_nb.page.extract.vocabulary import PAGE_TITLE_SOURCES
 from webdata_nb.service.models.chat import (

@@ -21,8 +21,8 @@ import orjson
 
 from webdata_nb.page.content.page_source import SOURCE, ConversionOptions, PageSource
 from webdata_nb.page.errors import FetchError, PageError, ScrapeError
+from webdata_nb.page.extract.evidence.evidence import EVIDENCE
 from webdata_nb.page.extract.evidence.judgement import ValueEvidence
-from webdata_nb.page.extract.evidence.messages import EVIDENCE
 from webdata_nb.page.scrape.scraped import Scraped
 from webdata_nb.page.sitemap import SITEMAP_FORMAT, ParsedSitemap
 from webdata_nb.page.urls import split_url

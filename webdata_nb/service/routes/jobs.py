@@ -30,7 +30,7 @@ from webdata_nb.contract.requests import (
 from webdata_nb.contract.states import may_retry
 from webdata_nb.page.content.page_source import check_selectors
 from webdata_nb.page.errors import BadInput, PageError, ScrapeError
-from webdata_nb.page.extract.evidence.messages import page_digest
+from webdata_nb.page.extract.evidence.evidence import page_digest
 from webdata_nb.service.credits import tariff
 from webdata_nb.service.errors import InvalidJobState, JobFailure, NoSuchJob, UnreadableSecrets
 from webdata_nb.service.observability.logs import CALLER

@@ -23,8 +23,7 @@ from webdata_nb import malloc
 from webdata_nb.page.content.page_source import SOURCE, ConversionOptions, PageSource
 from webdata_nb.page.errors import ScrapeError
 from webdata_nb.page.extract import structured
-from webdata_nb.page.extract.evidence.evidence import find_evidence
-from webdata_nb.page.extract.evidence.messages import EVIDENCE
+from webdata_nb.page.extract.evidence.evidence import EVIDENCE, find_evidence
 from webdata_nb.page.scrape.page import scrape
 from webdata_nb.page.scrape.scraped import Scraped
 from webdata_nb.service.runtime import gc_tuning

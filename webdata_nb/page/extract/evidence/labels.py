@@ -9,11 +9,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from webdata_nb.page.content.class_names import word_set
-from webdata_nb.page.extract.evidence.page_index import PageIndex, Span
-from webdata_nb.page.extract.evidence.page_tree import ROOT
+from webdata_nb.page.extract.evidence.page_index import ROOT, PageIndex, Span
 from webdata_nb.page.extract.field_names import name_readings, normalize_name, split_words
-from webdata_nb.page.extract.visible.page_text import STRUCK, flags_of_name, simplify_name
-from webdata_nb.page.extract.visible.wording import (
+from webdata_nb.page.extract.visible_text import (
     AVAILABILITY_LABELS,
     BRAND_LABELS,
     GTIN_LABELS,
@@ -21,6 +19,9 @@ from webdata_nb.page.extract.visible.wording import (
     OLD_PRICE,
     OTHER_AMOUNT,
     SKU_LABELS,
+    STRUCK,
+    flags_of_name,
+    simplify_name,
 )
 from webdata_nb.page.extract.vocabulary import GENERIC_NAMES, META_PROPERTIES, PAGE_KINDS
 

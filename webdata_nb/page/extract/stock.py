@@ -11,27 +11,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from webdata_nb.page.content.parser import nearest_ancestor
-from webdata_nb.page.extract.visible.page_text import (
+from webdata_nb.page.extract.visible_text import (
     ASIDE,
-    CHOICE,
-    HIDDEN,
-    OVERLAY,
-    is_within,
-    simplify_name,
-)
-from webdata_nb.page.extract.visible.wording import (
     AVAILABILITY_LABELS,
     BUY,
+    CHOICE,
+    HIDDEN,
     IN_STOCK,
     NOTIFY,
     OUT_OF_STOCK,
-    fold,
+    OVERLAY,
+    fold_case,
+    is_within,
+    simplify_name,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from webdata_nb.page.extract.visible.page_text import PageText, VisibleText
+    from webdata_nb.page.extract.visible_text import PageText, VisibleText
+
 
 IN: Final = "InStock"
 OUT: Final = "OutOfStock"
@@ -135,7 +134,7 @@ def read_stock_signs(page: PageText) -> StockSigns:
     buttons = list(_buttons(page, 0, last))
     working = (each.label for each in buttons if not each.notifies and not each.disabled)
     stopped = any(each.notifies or each.disabled for each in buttons)
-    labels = (fold(text) for _, text in _labels(page, MAX_SOLD_OUT_LENGTH, 0, last))
+    labels = (fold_case(text) for _, text in _labels(page, MAX_SOLD_OUT_LENGTH, 0, last))
     is_out = stopped or any(OUT_OF_STOCK.search(text) or NOTIFY.search(text) for text in labels)
     return StockSigns(next(working, None), is_out)
 
@@ -182,7 +181,7 @@ def _kind_of(control: VisibleText, label: str) -> str | None:
     """Return ``buy`` or ``notify``; None for other controls."""
     is_link = control.element.tag == "a"
     if len(label) <= MAX_BUTTON_LENGTH:
-        folded = fold(label)
+        folded = fold_case(label)
         if NOTIFY.search(folded):
             return "notify"
         if OUT_OF_STOCK.search(folded):
@@ -233,7 +232,7 @@ def _has_choices(page: PageText) -> bool:
 def _out_label(page: PageText) -> tuple[int, str] | None:
     """Return index and text of the first label that says that the product cannot be bought."""
     for index, text in _labels_after_title(page, MAX_SOLD_OUT_LENGTH):
-        if OUT_OF_STOCK.search(fold(text)) and not _is_other_cell(page, index):
+        if OUT_OF_STOCK.search(fold_case(text)) and not _is_other_cell(page, index):
             return index, text
     return None
 
@@ -243,12 +242,12 @@ def _is_other_cell(page: PageText, index: int) -> bool:
     element = page.texts[index].element
     if element.tag not in _CELLS and nearest_ancestor(element, _CELLS, levels=2) is None:
         return False
-    return fold(page.texts[index - 1].text).strip(" :") not in AVAILABILITY_LABELS
+    return fold_case(page.texts[index - 1].text).strip(" :") not in AVAILABILITY_LABELS
 
 
 def _in_label(page: PageText) -> str | None:
     for _, text in _labels_after_title(page, MAX_IN_STOCK_LENGTH):
-        folded = fold(text)
+        folded = fold_case(text)
         match = IN_STOCK.search(folded)
         if match is not None and is_in_stock_label(folded, match[0]):
             return text

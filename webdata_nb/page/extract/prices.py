@@ -11,21 +11,23 @@ from typing import TYPE_CHECKING, Final
 from webdata_nb.page.content.class_names import word_set
 from webdata_nb.page.content.parser import Element
 from webdata_nb.page.extract.data import read_data
-from webdata_nb.page.extract.visible.page_text import (
+from webdata_nb.page.extract.visible_text import (
     ASIDE,
     CHOICE,
     HIDDEN,
     LINK,
+    OLD_PRICE,
+    OTHER_AMOUNT,
     OVERLAY,
     STRUCK,
+    fold_case,
     is_within,
 )
-from webdata_nb.page.extract.visible.wording import OLD_PRICE, OTHER_AMOUNT, fold
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from webdata_nb.page.extract.visible.page_text import PageText, VisibleText
+    from webdata_nb.page.extract.visible_text import PageText, VisibleText
 
 
 _CURRENCIES: Final = read_data("currencies.json")
@@ -410,7 +412,7 @@ def _label_at(page: PageText, index: int) -> str:
     if not 0 <= index < len(page.texts):
         return ""
     text = page.texts[index].text
-    return fold(text) if len(text) <= _MAX_LABEL_LENGTH else ""
+    return fold_case(text) if len(text) <= _MAX_LABEL_LENGTH else ""
 
 
 def _penalty_before(label: str) -> float:

@@ -1,1 +1,0 @@
-"""Reads what a product page shows to people: price, availability, codes and labels."""
