@@ -9,7 +9,7 @@ from webdata_nb.page.content.links import MAX_ANCHOR_TEXT_LENGTH
 from webdata_nb.page.content.parser import Namespace, collapse_whitespace, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from webdata_nb.page.content.links import AnchorTable, Outlink
     from webdata_nb.page.content.parsed_page import ParsedPage
@@ -55,7 +55,7 @@ def audit_facts(
         if url is not None and url not in by_url:
             by_url[url] = " ".join((element.attr("rel") or "").lower().split())
     rels = ((index, by_url.get(link.url)) for index, link in enumerate(outlinks))
-    images = page.elements_by_tag.get("img", ())
+    headings, images = (page.elements_by_tag.get(tag, ()) for tag in ("h1", "img"))
     bare = [image for image in images if image.attr("alt") is None and not _is_hidden(image)]
     sources = (image.attr("src") or "" for image in bare[:MAX_LISTED])
     return {
@@ -63,7 +63,7 @@ def audit_facts(
         "bytes": len(page.source.body),
         "language": _language(page),
         "titles": list(islice(titles, MAX_DECLARED)),
-        "h1s": _headings(page),
+        "h1s": [_cut(_heading_text(each)) for each in islice(headings, MAX_DECLARED)],
         **_metas(page),
         "x_robots": [_cut(value) for value in page.source.header("x-robots-tag")],
         **_head_links(page),
@@ -90,11 +90,6 @@ def _language(page: ParsedPage) -> str | None:
         if text := _cut(element.attr("lang") or (is_xml and element.attr("xml:lang")) or ""):
             return text
     return None
-
-
-def _headings(page: ParsedPage) -> list[str]:
-    elements = page.elements_by_tag.get("h1", ())
-    return [_cut(_heading_text(element)) for element in islice(elements, MAX_DECLARED)]
 
 
 def _heading_text(element: Element) -> str:
@@ -152,23 +147,20 @@ def _is_hidden(image: Element) -> bool:
 
 def _insecure(page: ParsedPage) -> list[str]:
     """Return the URLs without TLS that a page loads or sends forms to."""
-    urls = dict.fromkeys(filter(None, map(page.link_resolver.get, _loaded(page))))
-    plain = [url for url in urls if url.startswith("http:")]
-    return plain[:MAX_LISTED]
-
-
-def _loaded(page: ParsedPage) -> Iterator[str | None]:
     elements = [
         each
         for tag in ("img", "script", "link", "object", "embed", "frame")
         for each in page.elements_by_tag.get(tag, ())
     ]
+    plain: dict[str, None] = {}
     for element in (*elements, *page.document.iter_elements(_MEDIA)):
         rel = frozenset((element.attr("rel") or "").lower().split())
         if element.tag != "link" or rel & _LOADING_LINKS:
             href = element.attr(_URL_ATTRIBUTES.get(element.tag, "src"))
-            if href and page.link_resolver[href]:
-                yield href
+            url = page.link_resolver[href] if href else None
+            if url is not None and url.startswith("http:"):
+                plain[url] = None
+    return list(plain)[:MAX_LISTED]
 
 
 def _link_texts(anchors: AnchorTable, outlinks: Sequence[Outlink]) -> list[str]:

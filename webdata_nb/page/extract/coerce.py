@@ -244,7 +244,26 @@ class ValueCoercion:
             if value is None:
                 return None
         if schema.choices is not None:
-            return _match_choice(value, schema, availability=name == "availability")
+            # The choice equal to the value regardless of case, separators and a URL's path; of an
+            # availability also the only choice with the same meaning.
+            text = _to_text(value)
+            names = (
+                {normalize_name(text), normalize_name(_last_segment(text))} - {""}
+                if len(text) <= _MAX_CHOICE_LENGTH
+                else ()
+            )
+            for choice in schema.choices:
+                if choice == value and isinstance(choice, bool) == isinstance(value, bool):
+                    return choice
+                if isinstance(choice, str) and _normalize_choice(choice) in names:
+                    return choice
+                if isinstance(choice, int | float) and not isinstance(choice, bool):
+                    number = parse_number(value) if isinstance(value, str) else None
+                    if number == choice:
+                        return choice
+            state = availability_of(value) if name == "availability" else None
+            alike = [each for each in schema.choices if availability_of(each) is state]
+            return alike[0] if state is not None and len(alike) == 1 else None
         converted = self._convert(value, schema, name, prose=prose)
         valid = converted is not None and satisfies_constraints(converted, schema)
         return converted if valid else None
@@ -253,11 +272,42 @@ class ValueCoercion:
         if schema.kind in {"number", "integer"}:
             if name in _PRICE_PROPERTIES and isinstance(value, str) and "%" in value:
                 return None  # a discount
-            return self._to_number(value, integer=schema.kind == "integer", prose=prose)
+            integer = schema.kind == "integer"
+            if isinstance(value, str):
+                decimal_comma = prose and self._decimal_comma
+                value = parse_number(value, decimal_comma=decimal_comma, integer=integer)
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                return None
+            if not math.isfinite(value):
+                return None
+            if not integer:
+                return value
+            return int(value) if float(value).is_integer() else None
         if schema.kind == "boolean":
-            return _to_boolean(value, name)
+            if isinstance(value, bool):
+                return value
+            if name == "availability" and (state := availability_of(value)) is not None:
+                return state
+            word = normalize_name(_last_segment(value)[:40]) if isinstance(value, str) else ""
+            return True if word in _TRUE else False if word in _FALSE else None
         if schema.kind == "string":
-            return self._to_string(value, schema.format)
+            text = value if isinstance(value, str) else _to_text(value)
+            if schema.format == "date":
+                return iso_date(text, self._language)
+            if schema.format == "date-time":
+                return iso_datetime(text)
+            if schema.format in {"uri", "url"}:
+                if any(character.isspace() for character in text):
+                    return None
+                try:
+                    url = urljoin(self._base_url or "", text)
+                    return url if urlsplit(url).netloc else None
+                except ValueError:
+                    return None
+            if schema.format == "email":
+                text = text.removeprefix("mailto:")
+                return text if _EMAIL.fullmatch(text) else None
+            return text or None
         return value if schema.kind == "any" else None
 
     def _currency(self, value: str) -> str | None:
@@ -268,40 +318,6 @@ class ValueCoercion:
         if symbol in CODES_OF_SYMBOL:
             return self._currencies.get(symbol)
         return CURRENCY_OF_SYMBOL.get(symbol, value)
-
-    def _to_number(self, value: Any, *, integer: bool, prose: bool) -> int | float | None:
-        if isinstance(value, str):
-            decimal_comma = prose and self._decimal_comma
-            value = parse_number(value, decimal_comma=decimal_comma, integer=integer)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return None
-        if not math.isfinite(value):
-            return None
-        if not integer:
-            return value
-        return int(value) if float(value).is_integer() else None
-
-    def _to_string(self, value: Any, format_: str | None) -> str | None:
-        text = value if isinstance(value, str) else _to_text(value)
-        if format_ == "date":
-            return iso_date(text, self._language)
-        if format_ == "date-time":
-            return iso_datetime(text)
-        if format_ in {"uri", "url"}:
-            return self._to_url(text)
-        if format_ == "email":
-            text = text.removeprefix("mailto:")
-            return text if _EMAIL.fullmatch(text) else None
-        return text or None
-
-    def _to_url(self, text: str) -> str | None:
-        if any(character.isspace() for character in text):
-            return None
-        try:
-            url = urljoin(self._base_url or "", text)
-            return url if urlsplit(url).netloc else None
-        except ValueError:
-            return None
 
 
 def _representative_scalar(node: DataNode, schema: FieldSchema, name: str) -> Any:
@@ -332,50 +348,10 @@ def _to_text(value: Any) -> str:
     return str(value)
 
 
-def _to_boolean(value: Any, name: str) -> bool | None:
-    if isinstance(value, bool):
-        return value
-    if name == "availability" and (state := availability_of(value)) is not None:
-        return state
-    word = normalize_name(_last_segment(value)[:40]) if isinstance(value, str) else ""
-    return True if word in _TRUE else False if word in _FALSE else None
-
-
 def availability_of(value: Any) -> bool | None:
     """Return whether a value of schema.org's ItemAvailability means in stock; None if unclear."""
     word = normalize_name(_last_segment(value)[:40]) if isinstance(value, str) else ""
     return True if word in _IN_STOCK else False if word in _OUT_OF_STOCK else None
-
-
-def _match_choice(value: Any, schema: FieldSchema, *, availability: bool) -> Any:
-    """Return the choice equal to `value` regardless of case, separators and a URL's path.
-
-    If none is and the value is an `availability`, the only choice with the same meaning.
-    """
-    text = _to_text(value)
-    names = (
-        {normalize_name(text), normalize_name(_last_segment(text))} - {""}
-        if len(text) <= _MAX_CHOICE_LENGTH
-        else ()
-    )
-    for choice in schema.choices or ():
-        if choice == value and isinstance(choice, bool) == isinstance(value, bool):
-            return choice
-        if isinstance(choice, str) and _normalize_choice(choice) in names:
-            return choice
-        if isinstance(choice, int | float) and not isinstance(choice, bool):
-            number = parse_number(value) if isinstance(value, str) else None
-            if number == choice:
-                return choice
-    return _choice_with_meaning(value, schema) if availability else None
-
-
-def _choice_with_meaning(value: Any, schema: FieldSchema) -> Any:
-    state = availability_of(value)
-    if state is None:
-        return None
-    choices = [choice for choice in schema.choices or () if availability_of(choice) is state]
-    return choices[0] if len(choices) == 1 else None
 
 
 @lru_cache(maxsize=4096)

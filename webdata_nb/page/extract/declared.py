@@ -840,11 +840,6 @@ def match_name(name: str, declared: DeclaredList) -> NameMatch:
     of_kind = bool(wanted.kind) and any(is_of_kind(thing, wanted.kind) for thing in things)
     if of_kind or _ends_alike(wanted, declared, nodes):
         return NameMatch.KIND
-    return _match_other(wanted, declared, nodes)
-
-
-def _match_other(wanted: ListName, declared: DeclaredList, nodes: Sequence[DataNode]) -> NameMatch:
-    """Return whether a name that no entry has does not speak against a list."""
     if all(not node.types or node.is_a("listitem") for node in nodes):
         # The list does not say what its entries are.
         return NameMatch.GENERIC if declared.explicit else NameMatch.UNKNOWN

@@ -158,7 +158,9 @@ class _SchemaParser:
         if depth > MAX_DEPTH:
             raise BadInput(f"must nest at most {MAX_DEPTH} deep, and not hold itself", loc=loc)
         resolved, optional = self._resolve(schema, loc)
-        _reject_unknown_keywords(resolved, loc)
+        for name in resolved:
+            if name not in _KEYWORDS:
+                raise BadInput(f'"{str(name)[:50]}" is not understood here', loc=loc)
         kind, nullable = _parse_type(resolved, loc)
         description = resolved.get("description")
         values = self._parse_values(resolved, loc, depth) if kind == "object" else None
@@ -263,12 +265,6 @@ def _union_member(options: Any, keyword: str, loc: Loc) -> tuple[Mapping[str, An
 
 def _is_null(schema: Any) -> bool:
     return isinstance(schema, Mapping) and schema.get("type") == "null"
-
-
-def _reject_unknown_keywords(schema: Mapping[str, Any], loc: Loc) -> None:
-    for name in schema:
-        if name not in _KEYWORDS:
-            raise BadInput(f'"{str(name)[:50]}" is not understood here', loc=loc)
 
 
 def _parse_type(schema: Mapping[str, Any], loc: Loc) -> tuple[Kind, bool]:

@@ -608,24 +608,19 @@ class SchemaFiller:
         if not subject.page or self._budget.exhausted:
             return FilledValue()
         if schema.kind == "object":
-            return self._nested_object(name, schema, subject, pointer)
+            kind = kind_of_name(name)
+            if normalize_short_name(name) in GENERIC_NAMES or (
+                kind and subject.node is not None and is_of_kind(subject.node, kind)
+            ):
+                return self.object(schema, subject, pointer)
+            main_node = next(iter(self._lookup.main_nodes_of_kind(kind) if kind else ()), None)
+            if main_node is None:
+                return FilledValue()
+            return self.object(schema, Subject(main_node, main_node.label), pointer)
         nodes = self._lookup.nodes_named(name)[:MAX_ITEMS] if schema.kind == "array" else []
         if not nodes:
             return FilledValue()
         return self._array(name, schema, DeclaredValues(nodes[0].kind, "", nodes), pointer)
-
-    def _nested_object(
-        self, name: str, schema: FieldSchema, subject: Subject, pointer: str
-    ) -> FilledValue:
-        kind = kind_of_name(name)
-        if normalize_short_name(name) in GENERIC_NAMES or (
-            kind and subject.node is not None and is_of_kind(subject.node, kind)
-        ):
-            return self.object(schema, subject, pointer)
-        main_node = next(iter(self._lookup.main_nodes_of_kind(kind) if kind else ()), None)
-        if main_node is None:
-            return FilledValue()
-        return self.object(schema, Subject(main_node, main_node.label), pointer)
 
     def _list(
         self, name: str, schema: FieldSchema, inner: FieldSchema, subject: Subject, pointer: str

@@ -201,7 +201,9 @@ def flags_of(element: Element, name: str) -> int:
         flags |= LINK
     style = element.attr("style")
     if style:
-        flags |= _flags_of_style(style)
+        compact = "".join(style[:_MAX_STYLE_LENGTH].lower().split())
+        flags |= HIDDEN if _HIDING_STYLE.search(compact) else 0
+        flags |= STRUCK if "line-through" in compact else 0
     hidden_field = tag == "input" and (element.attr("type") or "").lower() == "hidden"
     return flags | HIDDEN if hidden_field or element.attr("hidden") is not None else flags
 
@@ -212,13 +214,6 @@ def flags_of_name(name: str) -> int:
     if not name or not _ANY_FLAG.search(name):
         return 0
     return sum(flag for flag, pattern in _NAME_FLAGS if pattern.search(name))
-
-
-def _flags_of_style(style: str) -> int:
-    compact = "".join(style[:_MAX_STYLE_LENGTH].lower().split())
-    return (HIDDEN if _HIDING_STYLE.search(compact) else 0) | (
-        STRUCK if "line-through" in compact else 0
-    )
 
 
 MAX_NODES: Final = 60_000
@@ -314,7 +309,11 @@ def _read_nodes(body: Element | None, result: PageText) -> None:
             break
         node, flags, names = pending.pop()
         if isinstance(node, Text):
-            _add_text(result, node, flags, names)
+            text = collapse_whitespace(node.data[: 4 * MAX_TEXT_LENGTH])[:MAX_TEXT_LENGTH]
+            parent = node.parent
+            if text and isinstance(parent, Element):
+                has_digit = _DIGIT.search(text) is not None
+                result.texts.append(VisibleText(parent, text, flags, names, has_digit))
         elif isinstance(node, Element) and node.tag not in _SKIPPED:
             name = name_of(node)
             flags |= flags_of(node, name)
@@ -322,14 +321,6 @@ def _read_nodes(body: Element | None, result: PageText) -> None:
             if node.tag in _CONTROLS and len(result.controls) < MAX_CONTROLS:
                 result.controls.append((len(result.texts), VisibleText(node, "", flags, names)))
             pending += [(child, flags, names) for child in reversed(node.children)]
-
-
-def _add_text(result: PageText, node: Text, flags: int, names: tuple[str, ...]) -> None:
-    text = collapse_whitespace(node.data[: 4 * MAX_TEXT_LENGTH])[:MAX_TEXT_LENGTH]
-    parent = node.parent
-    if text and isinstance(parent, Element):
-        has_digit = _DIGIT.search(text) is not None
-        result.texts.append(VisibleText(parent, text, flags, names, has_digit))
 
 
 def is_within(text: VisibleText, element: Element) -> bool:

@@ -402,18 +402,14 @@ def _following(text: Text, *, has_value: bool) -> list[tuple[str, str]]:
         if has_value or pieces or not isinstance(parent, Element):
             return pieces
         if parent.tag in _BLOCKS:
-            return _beside(parent)
+            # A block that has only a label may label the next one.
+            beside = parent.next_sibling
+            while isinstance(beside, Text) and not beside.data.strip():
+                beside = beside.next_sibling
+            is_value = isinstance(beside, Element) and {parent.tag, beside.tag} <= _VALUE_BLOCKS
+            return _pieces(beside) if is_value and beside is not None else []
         node = parent
     return pieces
-
-
-def _beside(block: Element) -> list[tuple[str, str]]:
-    """Return the texts of the block after one that has only a label."""
-    beside = block.next_sibling
-    while isinstance(beside, Text) and not beside.data.strip():
-        beside = beside.next_sibling
-    is_value = isinstance(beside, Element) and {block.tag, beside.tag} <= _VALUE_BLOCKS
-    return _pieces(beside) if is_value and beside is not None else []
 
 
 def _pieces(node: Node) -> list[tuple[str, str]]:

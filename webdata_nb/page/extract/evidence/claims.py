@@ -334,7 +334,15 @@ class PageRecords:
         self._are_cards: dict[int, bool] = {}
         self._cards: dict[int, tuple[int, ...]] = {}
         self._shapes: dict[int, frozenset[str]] = {}
-        self._others = _sections_about_others(index)
+        # The elements that follow a heading such as "You may also like" are about others.
+        tree, sections, count = index.tree, set[int](), 0
+        for element, name in enumerate(tree.names):
+            if name in _HEADINGS and count < _MAX_SECTIONS:
+                text = index.text_of(element)
+                if 0 < len(text) <= _MAX_HEADING and RELATED.match(text):
+                    sections.update(_after_heading(tree, element))
+                    count += 1
+        self._others = frozenset(sections)
 
     def repeated(self, element: int) -> list[int]:
         """Return the ancestors of an element that have a sibling of the same shape."""
@@ -387,17 +395,14 @@ class PageRecords:
 
     def _is_repeated(self, element: int) -> bool:
         if element not in self._repeated:
-            self._repeated[element] = self._has_similar_sibling(element)
+            tree = self._tree
+            signature = tree.signature(element)
+            siblings = tree.siblings_near(element, _MAX_SIBLINGS)
+            self._repeated[element] = any(
+                tree.signature(each) == signature and self._are_similar(each, element)
+                for each in siblings
+            )
         return self._repeated[element]
-
-    def _has_similar_sibling(self, element: int) -> bool:
-        tree = self._tree
-        signature = tree.signature(element)
-        siblings = tree.siblings_near(element, _MAX_SIBLINGS)
-        return any(
-            tree.signature(each) == signature and self._are_similar(each, element)
-            for each in siblings
-        )
 
     def _are_similar(self, first: int, second: int) -> bool:
         shapes = self._shape(first), self._shape(second)
@@ -442,18 +447,6 @@ def _kind_of_navigation(names: str) -> str:
 @lru_cache(maxsize=1 << 12)
 def _is_named_as_other(names: str) -> bool:
     return bool(_OTHERS.search(simplify_name(names)))
-
-
-def _sections_about_others(index: PageIndex) -> frozenset[int]:
-    """Return the elements that follow a heading such as "You may also like"."""
-    tree, sections, count = index.tree, set[int](), 0
-    for element, name in enumerate(tree.names):
-        if name in _HEADINGS and count < _MAX_SECTIONS:
-            text = index.text_of(element)
-            if 0 < len(text) <= _MAX_HEADING and RELATED.match(text):
-                sections.update(_after_heading(tree, element))
-                count += 1
-    return frozenset(sections)
 
 
 def _after_heading(tree: PageTree, heading: int) -> Iterator[int]:

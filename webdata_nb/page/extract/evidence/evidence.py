@@ -258,19 +258,8 @@ class _EvidenceFinder:
     def _find_subject(self, group: ClaimGroup) -> Iterator[ValueEvidence]:
         """Find the values of the thing that a page is about, outside of the cards of others."""
         places = self._places(group)
-        own_cards = self._own_cards(group, places)
-        yield from self._judge(group, places, OwnParts(partial(self._is_in, own_cards)))
-
-    def _is_in(self, own_cards: frozenset[int], span: Span) -> bool:
-        element = self._index.tree.pieces[self._index.piece_at(span[0])].element
-        return all(card in own_cards for card in self._records.cards(element))
-
-    def _own_cards(self, group: ClaimGroup, places: Places) -> frozenset[int]:
-        """Return the cards that describe the subject of a page.
-
-        These are cards with its name or code, and where the page has nothing but cards, the one
-        with most of its values.
-        """
+        # The cards that describe the subject are those with its name or code, and where the page
+        # has nothing but cards, the one with most of its values.
         cards = {claim.pointer: self._cards_of(places[claim.pointer]) for claim in group.claims}
         outside = sum(ROOT in found for found in cards.values())
         own: set[int] = set()
@@ -285,7 +274,12 @@ class _EvidenceFinder:
                 counts[card] = counts.get(card, 0) + 1
         if counts and max(counts.values()) > max(outside, 1 if outside else 0):
             own.add(max(counts, key=lambda card: (counts[card], -card)))
-        return frozenset(own - {ROOT})
+        own_cards = frozenset(own - {ROOT})
+        yield from self._judge(group, places, OwnParts(partial(self._is_in, own_cards)))
+
+    def _is_in(self, own_cards: frozenset[int], span: Span) -> bool:
+        element = self._index.tree.pieces[self._index.piece_at(span[0])].element
+        return all(card in own_cards for card in self._records.cards(element))
 
     def _is_labelled(
         self, claim: Claim, occurrences: Sequence[Occurrence], fields: FieldLabels

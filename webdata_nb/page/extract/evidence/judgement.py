@@ -151,7 +151,14 @@ class ClaimJudge:
 
     def judge(self, claim: Claim, occurrences: Iterable[Occurrence]) -> ValueEvidence:
         """Return the evidence of a text or number."""
-        candidates = [self._candidate(each) for each in occurrences]
+        candidates = [
+            ValueCandidate(
+                each,
+                read_span_labels(self._index, each.span, self._fields),
+                self._is_own_record(each.span),
+            )
+            for each in occurrences
+        ]
         if not candidates:
             return ValueEvidence(
                 claim.pointer, "unsupported", reason="the page does not contain it"
@@ -177,24 +184,17 @@ class ClaimJudge:
         quote = self._index.tree.quote(start, end)
         return ValueEvidence(claim.pointer, verdict, start, end, quote, reason)
 
-    def _candidate(self, occurrence: Occurrence) -> ValueCandidate:
-        labels = read_span_labels(self._index, occurrence.span, self._fields)
-        return ValueCandidate(occurrence, labels, self._is_own_record(occurrence.span))
-
     def _rank(self, claim: Claim, candidate: ValueCandidate) -> int:
         """Return how well a place fits the field; 0 if it does not."""
         labels = candidate.labels
-        is_labelled = claim.path in labels.fields
-        if is_price(claim) and self._is_other_price(claim, labels):
-            return 0
-        if not is_labelled and not is_plausible(claim):
-            return 0
-        if is_labelled:
+        if is_price(claim):
+            is_old = not _OLD_WORDS.isdisjoint(split_words("_".join(claim.path)))
+            if (labels.struck and not is_old) or (labels.other_amount and not labels.fields):
+                return 0
+        if claim.path in labels.fields:
             return _BY_NAME if labels.declared else _BY_STYLE
-        return self._rank_without_label(claim, candidate)
-
-    def _rank_without_label(self, claim: Claim, candidate: ValueCandidate) -> int:
-        labels = candidate.labels
+        if not is_plausible(claim):
+            return 0
         if candidate.occurrence.notation == "currency":
             return _WHOLE
         if labels.fields and labels.whole:
@@ -204,11 +204,6 @@ class ClaimJudge:
             fit = _WHOLE if labels.whole else _PART
             return 0 if is_in_menu(tree, tree.pieces[at].element) else fit
         return _NUMBER if self._is_plausible_number(claim, candidate) else 0
-
-    @staticmethod
-    def _is_other_price(claim: Claim, labels: SpanLabels) -> bool:
-        is_old = not _OLD_WORDS.isdisjoint(split_words("_".join(claim.path)))
-        return (labels.struck and not is_old) or (labels.other_amount and not labels.fields)
 
     def _is_plausible_number(self, claim: Claim, candidate: ValueCandidate) -> bool:
         """Return whether a number without a label may be the value of a field."""
@@ -221,17 +216,13 @@ class ClaimJudge:
         if is_price(claim):
             return is_amount
         text = self._index.text[max(line[0], start - 60) : min(line[1], end + 60)]
-        if self._names_field(claim, text):
+        words = (word for word in split_words(claim.path[-1]) if len(word) >= _MIN_WORD)
+        if any(fold(word)[:_STEM] in text for word in words):
             return True
         if is_amount:
             return False
         digits = sum(map(str.isdigit, f"{claim.value:g}"))
         return digits >= _MIN_DIGITS or candidate.labels.whole
-
-    @staticmethod
-    def _names_field(claim: Claim, text: str) -> bool:
-        words = [word for word in split_words(claim.path[-1]) if len(word) >= _MIN_WORD]
-        return any(fold(word)[:_STEM] in text for word in words)
 
     @staticmethod
     def _is_of_other_field(claim: Claim, candidate: ValueCandidate) -> bool:
@@ -251,12 +242,9 @@ class ClaimJudge:
         same_value = self._paths_by_value[_key(claim)] - {claim.path}
         if any(same_value & each.labels.fields for each in others):
             return True
-        return any(each.labels.for_programs for each in others) and self._is_declared(claim)
-
-    def _is_declared(self, claim: Claim) -> bool:
-        """Return whether the page declares a value of this field for programs."""
+        # Whether the page declares another value of this field for programs.
         index = self._index
-        return any(
+        return any(each.labels.for_programs for each in others) and any(
             self._is_own_record((index.starts[number], index.starts[number]))
             for label, numbers in index.pieces_by_label.items()
             if claim.path in self._fields.of_label(label)
@@ -343,18 +331,12 @@ def is_plausible(claim: Claim) -> bool:
     if not _CURRENCIES.isdisjoint(names):
         return bool(currency_of(text))
     is_state = availability_of(text) is not None and " " not in text.strip()
-    return not (is_state or currency_of(text)) and _may_be_text(text, names)
-
-
-def _may_be_text(text: str, names: frozenset[str]) -> bool:
-    """Return whether a text may be a code, a name or any other text."""
+    digits = sum(map(str.isdigit, text))
+    if is_state or currency_of(text):
+        return False
     if not _CODES.isdisjoint(names):
-        return any(map(str.isdigit, text))
-    return _NAMES.isdisjoint(names) or _digit_share(text) <= _MAX_DIGIT_SHARE
-
-
-def _digit_share(text: str) -> float:
-    return sum(map(str.isdigit, text)) / max(1, len(text))
+        return digits > 0
+    return _NAMES.isdisjoint(names) or digits <= _MAX_DIGIT_SHARE * max(1, len(text))
 
 
 _MAX_STATE_LENGTH: Final = 60
@@ -450,21 +432,20 @@ def _stock_places(
 ) -> Iterator[Span]:
     """Return the places that declare or show an availability, declared ones first."""
 
-    def is_state(text: str) -> bool:
+    def declares(text: str) -> bool:
         link = _LINK_STATE.search(text)
         return availability_of(link[1] if link else text) is is_available
 
-    yield from _labelled_values(index, path, fields, is_state)
+    def shows(text: str) -> bool:
+        if not is_available:
+            return bool(OUT_OF_STOCK.search(text) or NOTIFY.search(text))
+        return bool((IN_STOCK.search(text) or BUY.search(text)) and not OUT_OF_STOCK.search(text))
+
+    yield from _labelled_values(index, path, fields, declares)
     for part in parts or ():
         for span in _short_lines(index, part):
-            if _shows(index.text[slice(*span)].strip(" :.!*"), is_available=is_available):
+            if shows(index.text[slice(*span)].strip(" :.!*")):
                 yield span
-
-
-def _shows(text: str, *, is_available: bool) -> bool:
-    if not is_available:
-        return bool(OUT_OF_STOCK.search(text) or NOTIFY.search(text))
-    return bool((IN_STOCK.search(text) or BUY.search(text)) and not OUT_OF_STOCK.search(text))
 
 
 def _flag_places(index: PageIndex, claim: Claim, fields: FieldLabels) -> Iterator[Span]:

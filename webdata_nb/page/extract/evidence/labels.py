@@ -213,24 +213,20 @@ def read_span_labels(index: PageIndex, span: Span, fields: FieldLabels) -> SpanL
     label = _label_before(index, span, prefix)
     struck_text = bool(label and OLD_PRICE.match(label.strip()))
     styled, flags = _element_names(index, piece.element, span, fields)
+    is_whole = False  # all of the text of the element, except for a unit
+    if piece.element != ROOT:
+        start, end = index.text_span(piece.element)
+        before = index.text[max(start, span[0] - _MAX_AROUND) : span[0]]
+        after = index.text[span[1] : min(end, span[1] + _MAX_AROUND)]
+        is_whole = len(before.strip()) <= _UNIT_LENGTH and not _continues(after)
     return SpanLabels(
         declared=fields.of_label(label) or _column_fields(index, piece.element, fields),
         styled=styled,
         struck=struck_text or bool(flags & STRUCK),
         other_amount=bool(label and OTHER_AMOUNT.search(label)),
-        whole=_is_whole(index, piece.element, span)
+        whole=is_whole
         or ((not prefix.strip() or bool(fields.of_label(label))) and not _continues(suffix)),
     )
-
-
-def _is_whole(index: PageIndex, element: int, span: Span) -> bool:
-    """Return whether a place is all of the text of an element, except for a unit."""
-    if element == ROOT:
-        return False
-    start, end = index.text_span(element)
-    before = index.text[max(start, span[0] - _MAX_AROUND) : span[0]]
-    after = index.text[span[1] : min(end, span[1] + _MAX_AROUND)]
-    return len(before.strip()) <= _UNIT_LENGTH and not _continues(after)
 
 
 def _continues(suffix: str) -> bool:
@@ -262,23 +258,15 @@ def _is_label_of(index: PageIndex, before: Span, span: Span, text: str) -> bool:
     label, value = tree.pieces[first].element, tree.pieces[second].element
     if label < 0 or value < 0:
         return False
-    common = _common_ancestor(index, label, value)
-    inner = {tree.names[each] for each in _below(index, label, common)}
+    common = label
+    while common >= 0 and tree.last[common] < value:
+        common = tree.parents[common]
+    chain = tree.ancestors(label)
+    below = chain[: chain.index(common)] if common in chain else chain
+    inner = {tree.names[each] for each in below}
     if inner & _LABEL_TAGS:
         return not inner & {"th"} or tree.names[common] == "tr"
     return text.endswith(":") or index.text_of(common).count("\n") == 1
-
-
-def _common_ancestor(index: PageIndex, first: int, second: int) -> int:
-    element = first
-    while element >= 0 and index.tree.last[element] < second:
-        element = index.tree.parents[element]
-    return element
-
-
-def _below(index: PageIndex, element: int, ancestor: int) -> list[int]:
-    chain = index.tree.ancestors(element)
-    return chain[: chain.index(ancestor)] if ancestor in chain else chain
 
 
 def _column_fields(index: PageIndex, element: int, fields: FieldLabels) -> frozenset[FieldPath]:

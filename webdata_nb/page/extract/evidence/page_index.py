@@ -470,17 +470,14 @@ class FoldedOffsets:
         has_escapes = "&" in raw or (is_json and "\\" in raw)
         self._is_identical = raw.isascii() and not has_escapes and _SPACE.sub(" ", raw) == raw
         if not self._is_identical:
-            self._align(raw, is_json=is_json)
-
-    def _align(self, raw: str, *, is_json: bool) -> None:
-        folded_end, in_space = 0, False
-        for match in _TOKEN.finditer(raw):
-            folded = _fold_token(match[0], is_json=is_json)
-            is_space = folded == " "
-            folded_end += 0 if is_space and in_space else len(folded)
-            in_space = is_space if folded else in_space
-            self._raw_ends.append(match.end())
-            self._folded_ends.append(folded_end)
+            folded_end, in_space = 0, False
+            for match in _TOKEN.finditer(raw):
+                folded = _fold_token(match[0], is_json=is_json)
+                is_space = folded == " "
+                folded_end += 0 if is_space and in_space else len(folded)
+                in_space = is_space if folded else in_space
+                self._raw_ends.append(match.end())
+                self._folded_ends.append(folded_end)
 
     def start(self, offset: int) -> int:
         """Return where the folded character at `offset` begins in the source."""
@@ -698,7 +695,9 @@ class PageIndex:
             if count >= _MAX_NUMBERS:
                 break
             scale = _SCALE.match(self.text, at + len(text))
-            is_negative = self._has_minus_before(at)
+            # A minus sign is no hyphen in a word or range.
+            has_sign = self.text[at - 1 : at] == "-"
+            is_negative = has_sign and not is_in_word(self.text[max(at - 2, 0)])
             for value, start, end in _readings(text):
                 by_value.setdefault(value, []).append((at + start, at + end))
                 if is_negative and not start:
@@ -709,10 +708,6 @@ class PageIndex:
         for value, span in self._amounts_with_cents():
             by_value.setdefault(value, []).append(span)
         return by_value
-
-    def _has_minus_before(self, at: int) -> bool:
-        """Return whether a minus sign is before a number, which is no hyphen or range."""
-        return self.text[at - 1 : at] == "-" and not is_in_word(self.text[max(at - 2, 0)])
 
     def _amounts_with_cents(self) -> Iterator[tuple[float, Span]]:
         """Return the amounts whose decimals are raised or small, without a point."""
