@@ -63,7 +63,7 @@ VIOLATIONS: Final = {
     "toolkit/client/retry.py": ("import webdata_nb.service.errors", "data flows one way"),
     "toolkit/frames/frame.py": ("import webdata_nb.toolkit.session", "The toolkit: floors"),
     "utils.py": ("", "data flows one way"),
-    "service/web/redirects.py": ("import webdata_nb.service.work.worker", "The service: floors"),
+    "service/web/fetch.py": ("import webdata_nb.service.work.worker", "The service: floors"),
     "page/urls.py": ("import webdata_nb.page.content.tables", "The page: floors"),
     "page/content/tables.py": ("import asyncio", "A page needs no network"),
     "service/crawl/page_result.py": (

@@ -16,7 +16,7 @@ from tests.browser.conftest import POLICY, look_up
 from tests.service.addresses import NAME_TEXT
 from tests.site.server import Site
 from webdata_nb.page.errors import FetchError
-from webdata_nb.service.browser import tab
+from webdata_nb.service.browser import renderer
 from webdata_nb.service.browser.renderer import Browser, RenderRequest
 from webdata_nb.service.web.fetch import Fetcher
 from webdata_nb.service.web.forward_proxy import TrafficLimits
@@ -217,7 +217,7 @@ async def test_no_datagram_leaves_the_browser(
 ) -> None:
     """Nothing goes around the proxy, also where a page finds what was taken away from it."""
     if given_back:
-        monkeypatch.setattr(tab, "DISABLE_WEBRTC", "")
+        monkeypatch.setattr(renderer, "DISABLE_WEBRTC", "")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listener:
         listener.bind(("127.0.0.1", 0))
         listener.settimeout(0)

@@ -21,9 +21,8 @@ from webdata_nb.page.errors import ApplicationError
 from webdata_nb.page.urls import canonical_url
 from webdata_nb.service.api_keys import key_hash
 from webdata_nb.service.blobs.store import BlobStore
-from webdata_nb.service.creatives.cursor import CursorSealer
 from webdata_nb.service.creatives.enrich import FileStore
-from webdata_nb.service.creatives.listing import CreativesListing, SourceFactory
+from webdata_nb.service.creatives.listing import CreativesListing, CursorSealer, SourceFactory
 from webdata_nb.service.creatives.ocr import OcrPool
 from webdata_nb.service.errors import BlobsUnavailable
 from webdata_nb.service.http.compression import CompressionMiddleware

@@ -6,7 +6,8 @@ from typing import Final
 
 import pytest
 
-from webdata_nb.service.creatives.cursor import BadCursor, CursorSealer, ListingPosition
+from webdata_nb.service.creatives.listing import CursorSealer, ListingPosition
+from webdata_nb.service.creatives.source import BadCursor
 
 SEALER: Final = CursorSealer(bytes(range(32)))
 FILTERS: Final = {

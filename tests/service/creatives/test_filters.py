@@ -8,7 +8,7 @@ import pycountry
 import pytest
 
 from webdata_nb.page.errors import BadInput
-from webdata_nb.service.creatives.filters import alpha_2_of_google_id, parse_region, regions
+from webdata_nb.service.creatives.source import alpha_2_of_google_id, parse_region, regions
 
 COUNTRIES: list[Any] = list(pycountry.countries)
 

@@ -17,17 +17,17 @@ from tests.site.server import Site
 from webdata_nb.contract.local import Creatives, SourceName
 from webdata_nb.page.errors import BadInput
 from webdata_nb.service.creatives import google, sample, source
-from webdata_nb.service.creatives.cursor import BadCursor
-from webdata_nb.service.creatives.filters import parse_region
 from webdata_nb.service.creatives.google import urls_in
 from webdata_nb.service.creatives.listing import SourceFactory
 from webdata_nb.service.creatives.source import (
     DETAILS,
     AdCreative,
+    BadCursor,
     CallDeadline,
     CreativesQuery,
     CreativesSource,
     SourceFetchers,
+    parse_region,
 )
 from webdata_nb.service.errors import (
     MissingSetting,

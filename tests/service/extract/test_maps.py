@@ -7,8 +7,7 @@ import pytest
 from tests.service.extract.product_pages import extract_page, json_ld, product_page
 from webdata_nb.page.errors import BadInput
 from webdata_nb.page.extract.schema import read_schema
-from webdata_nb.service.models.model_answers import parse_answer
-from webdata_nb.service.models.prompts import can_be_strict, to_json_schema
+from webdata_nb.service.models.extraction import can_be_strict, parse_answer, to_json_schema
 
 TABLE = "<table><tr><th>Colour:</th><td>red</td></tr><tr><th>Weight</th><td>2</td></tr></table>"
 MAP = {"type": "object", "additionalProperties": {"type": "string"}}

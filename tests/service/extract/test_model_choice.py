@@ -15,8 +15,12 @@ from webdata_nb.page.errors import BadInput
 from webdata_nb.page.extract.schema import merge_answers, overlay
 from webdata_nb.service.foreign_services import ErrorReply
 from webdata_nb.service.models.chat import HOSTS, provider_status, retry_delay_s, select_model
-from webdata_nb.service.models.extraction import ExtractorFactory, model_access
-from webdata_nb.service.models.prompts import estimate_tokens, split_chunks
+from webdata_nb.service.models.extraction import (
+    ExtractorFactory,
+    estimate_tokens,
+    model_access,
+    split_chunks,
+)
 from webdata_nb.service.settings import InvalidSetting, providers
 
 KEY = "canary-key-9a02"

@@ -70,8 +70,8 @@ from webdata_nb.service.runtime.work_threads import (
     WorkThreads,
     never_stop,
 )
+from webdata_nb.service.web.fetch import redirect_target
 from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource
-from webdata_nb.service.web.redirects import redirect_target
 from webdata_nb.service.web.request import FetchedResponse, FetchLimits, FetchRequest, Redirect
 
 if TYPE_CHECKING:

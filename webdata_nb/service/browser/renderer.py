@@ -1,27 +1,38 @@
 """Renders pages in a shared Chromium under the egress policy of the service.
 
-Each page has its own browser context. All connections go through a loopback proxy.
+Each page has its own browser context. All connections go through a loopback proxy. Requests to the
+page's own origin go through the service's fetcher. The document was fetched before the browser
+opens it, and is not requested again. A job's headers and cookies never enter the browser, so no
+redirect, frame or script can send them elsewhere: the fetcher sends the requests that may contain
+them, hop by hop.
+
+Overload replies delay the page's later requests to those hosts. The forward proxy can delay
+connections, but does not see the replies inside TLS. The browser does.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+import re
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
 
-from webdata_nb.page.errors import ScrapeError
-from webdata_nb.page.urls import host_and_port
+from webdata_nb.pacing.retry_policies import parse_retry_after
+from webdata_nb.page.errors import FetchError, ScrapeError
+from webdata_nb.page.urls import canonical_url, host_and_port, split_url, url_origin
 from webdata_nb.service.browser.chromium import (
     CLOSE_S,
     START_S,
     BrowserProcess,
     BrowserProcesses,
     browser_missing,
+    detach,
     find_program,
     finishes_in_time,
     is_responsive,
@@ -30,6 +41,7 @@ from webdata_nb.service.browser.chromium import (
     start_timeout,
 )
 from webdata_nb.service.browser.render_request import (
+    MOST_PIXELS_HIGH,
     DeviceScreen,
     RenderedPage,
     RenderRequest,
@@ -37,21 +49,599 @@ from webdata_nb.service.browser.render_request import (
     check_name,
     find_screen,
 )
-from webdata_nb.service.browser.tab import Tab
+from webdata_nb.service.errors import EgressDenied
 from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore
 from webdata_nb.service.runtime.processors import available_processors
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import FetchedResponse, Fetcher, FetchRequest
-from webdata_nb.service.web.forward_proxy import ForwardProxy, SubresourceThrottle, TrafficLimits
+from webdata_nb.service.web.forward_proxy import (
+    PROBE_URL,
+    PROXY_REPLY_HEADER,
+    ForwardProxy,
+    ProxySession,
+    SubresourceThrottle,
+    TrafficLimits,
+)
 from webdata_nb.service.web.request import format_seconds
 from webdata_nb.service.web.resolver import Lookup
 from webdata_nb.service.web.throttle import HostThrottle
 
 if TYPE_CHECKING:
-    from playwright.async_api import BrowserContext
+    from playwright.async_api import BrowserContext, CDPSession, Page, Request, Response, Route
 
 __all__ = ["Browser", "RenderRequest", "RenderedPage", "ScreenshotRequest"]
+
+
+IDLE_S: Final = 0.15
+"""Longer than a script needs between a response and its next request, even on a busy machine."""
+
+
+class NetworkIdle:
+    """Tracks the requests of a page and its frames.
+
+    Playwright's "networkidle" always waits half a second, three times as long as most pages need.
+    """
+
+    def __init__(self, page: Page) -> None:
+        self._requests: set[Request] = set()
+        self._changed = asyncio.Event()
+        page.on("request", self._on_request)
+        page.on("requestfinished", self._on_request_end)
+        page.on("requestfailed", self._on_request_end)
+
+    async def wait(self, limit_s: float) -> None:
+        """Wait until no request was under way for `IDLE_S`, at most `limit_s` seconds."""
+        try:
+            async with asyncio.timeout(limit_s):
+                while not await self._is_idle():
+                    pass
+        except TimeoutError:
+            # A page that polls is never idle.
+            return
+
+    async def _is_idle(self) -> bool:
+        self._changed.clear()
+        if self._requests:
+            await self._changed.wait()
+            return False
+        try:
+            async with asyncio.timeout(IDLE_S):
+                await self._changed.wait()
+        except TimeoutError:
+            return True
+        return False
+
+    def _on_request(self, request: Request) -> None:
+        self._requests.add(request)
+        self._changed.set()
+
+    def _on_request_end(self, request: Request) -> None:
+        self._requests.discard(request)
+        self._changed.set()
+
+
+# WebRTC connections would bypass the proxy.
+DISABLE_WEBRTC: Final = """
+for (const name of ["RTCPeerConnection", "webkitRTCPeerConnection", "RTCDataChannel"])
+  delete globalThis[name];
+"""
+# Chromium does not answer a proxy's authentication challenge for an image of another host or for a
+# WebSocket, so it has to authenticate before the page opens.
+SEND_PROXY_CREDENTIALS: Final = f"fetch({PROBE_URL!r}).then(() => true)"
+# Open shadow roots are serialized as declarative templates; closed ones are not accessible.
+SERIALIZE_DOCUMENT: Final = """(() => {
+  const roots = [];
+  const collect = parent => {
+    for (const element of parent.querySelectorAll("*"))
+      if (element.shadowRoot) { roots.push(element.shadowRoot); collect(element.shadowRoot); }
+  };
+  const serialize = top => {
+    if (document.contentType !== "text/html" || !top.getHTML) return top.outerHTML;
+    collect(document);
+    if (!roots.length) return top.outerHTML;
+    const [open, close] = top.cloneNode(false).outerHTML.split(/(?=<\\/html>$)/i);
+    return open + top.getHTML({shadowRoots: roots}) + close;
+  };
+  const html = document.documentElement ? serialize(document.documentElement) : "";
+  const type = document.doctype ? new XMLSerializer().serializeToString(document.doctype) : "";
+  if (html.length > %d) return {chars: html.length};
+  return {html: type + html, type: document.contentType, url: location.href};
+})()"""
+# Scrolling triggers lazy loading; the page ends at its top again.
+SCROLL_TO_END: Final = """(async () => {
+  const step = Math.max(innerHeight, 200);
+  const end = () => Math.min(document.documentElement.scrollHeight, %d);
+  for (let y = 0, n = 0; y < end() && n < 64; y += step, n++) {
+    scrollTo({top: y, behavior: "instant"});
+    await new Promise(resolve => setTimeout(resolve, 20));
+  }
+  scrollTo({top: 0, behavior: "instant"});
+})()"""
+# The height of a full-page screenshot by Playwright.
+MEASURE_HEIGHT: Final = """(() => {
+  const tops = [document.documentElement, document.body].filter(Boolean);
+  return {height: Math.max(0, ...tops.flatMap(
+    top => [top.scrollHeight, top.offsetHeight, top.clientHeight]))};
+})()"""
+
+
+async def evaluate_isolated(session: CDPSession, script: str) -> dict[str, Any]:
+    """Run a script in an isolated world, whose built-ins the page cannot replace."""
+    try:
+        frame_tree = await session.send("Page.getFrameTree")
+        world = await session.send(
+            "Page.createIsolatedWorld",
+            {"frameId": frame_tree["frameTree"]["frame"]["id"], "worldName": "webdata"},
+        )
+        reply = await session.send(
+            "Runtime.evaluate",
+            {
+                "expression": script,
+                "contextId": world["executionContextId"],
+                "returnByValue": True,
+                "awaitPromise": True,
+            },
+        )
+    finally:
+        await detach(session)
+    return reply["result"].get("value") or {}
+
+
+class OverloadMonitor:
+    """Reports replies to the throttle, and delays the requests to overloaded hosts.
+
+    Parameters
+    ----------
+    context : BrowserContext
+        The context of the page.
+    throttle : SubresourceThrottle
+        Delays the requests of the page.
+    """
+
+    def __init__(self, context: BrowserContext, throttle: SubresourceThrottle) -> None:
+        self._context, self._throttle = context, throttle
+        self._delayed_hosts: set[str] = set()
+
+    def watch(self, page: Page) -> None:
+        """Report the replies to a page from now on."""
+        page.on("response", self._report)
+
+    async def _report(self, response: Response) -> None:
+        name, value = PROXY_REPLY_HEADER
+        if response.headers.get(name.lower()) == value:
+            return
+        try:
+            host = host_and_port(response.url)
+        except FetchError:  # not from the network, such as data: and blob:
+            return
+        after_s = parse_retry_after(response.headers.get("retry-after"), datetime.now(UTC))
+        if await self._throttle.report(host, response.status, after_s):
+            await self._delay_requests_to(host)
+
+    async def _delay_requests_to(self, host: str) -> None:
+        """Delay every later request to a host, also on an open connection."""
+        from playwright.async_api import Error  # noqa: PLC0415 - an optional extra
+
+        if host in self._delayed_hosts:
+            return
+        self._delayed_hosts.add(host)
+        with contextlib.suppress(Error):
+            await self._context.route(_url_pattern(host), self._delay)
+
+    async def _delay(self, route: Route, request: Request) -> None:
+        from playwright.async_api import Error  # noqa: PLC0415 - an optional extra
+
+        with contextlib.suppress(Error):
+            try:
+                await self._throttle.wait(host_and_port(request.url))
+            except FetchError:
+                await route.abort("blockedbyclient")
+            else:
+                await route.fallback()
+
+
+def _url_pattern(host_with_port: str) -> re.Pattern[str]:
+    """Return a pattern for the URLs of one server, which omit the scheme's default port."""
+    host, _, port = host_with_port.rpartition(":")
+    schemes = {"80": "http|ws", "443": "https|wss"}.get(port)
+    default_port = "" if schemes is None else f"|({schemes})://{re.escape(host)}/"
+    pattern = rf"^((https?|wss?)://{re.escape(host_with_port)}/{default_port})"
+    return re.compile(pattern, re.IGNORECASE)
+
+
+_DROPPED_RESPONSE_HEADERS: Final = frozenset(
+    {
+        *("connection", "content-disposition", "content-encoding", "content-length"),
+        *("keep-alive", "proxy-authenticate", "proxy-connection", "trailer"),
+        *("transfer-encoding", "upgrade"),
+    }
+)
+_DROPPED_REQUEST_HEADERS: Final = frozenset(
+    {
+        *("accept-encoding", "connection", "content-length", "cookie", "host", "keep-alive"),
+        *("proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding"),
+        *("upgrade", "expect"),
+    }
+)
+
+
+class OwnOriginRouter:
+    """Intercepts the requests of one page to its own origin.
+
+    Parameters
+    ----------
+    document : Fetched
+        The page's document.
+    fetcher : Fetcher
+        Sends the requests with the job's headers and cookies.
+    headers, cookies : mapping of str to str
+        Those of the job.
+    proxy_session : ProxySession
+        Accounts for the traffic of the fetcher too.
+    """
+
+    def __init__(
+        self,
+        document: FetchedResponse,
+        fetcher: Fetcher,
+        *,
+        headers: Mapping[str, str],
+        cookies: Mapping[str, str],
+        proxy_session: ProxySession,
+    ) -> None:
+        self._document = document
+        self._fetcher = fetcher
+        self._headers, self._cookies = headers, cookies
+        self._proxy_session = proxy_session
+        self._origin = url_origin(document.final_url)
+        # As in the fetcher, a redirect to another origin removes the job's headers for good.
+        visited_origins = {url_origin(hop.url) for hop in document.redirects}
+        self._has_credentials = bool(headers or cookies) and visited_origins <= {self._origin}
+        self._served = False
+
+    async def attach(self, page: Page) -> None:
+        """Start to intercept the page's requests."""
+        if self._has_credentials:
+            own_urls = re.compile(f"^{re.escape(self._origin)}/", re.IGNORECASE)
+            await page.context.route(own_urls, self._handle)
+        else:
+            exactly = re.compile(f"^{re.escape(self._document.final_url)}(#.*)?$")
+            await page.route(exactly, self._handle, times=1)
+
+    async def _handle(self, route: Route, request: Request) -> None:
+        if not self._served and request.is_navigation_request():
+            self._served = True
+            await _fulfill(route, self._document)
+        elif self._has_credentials and self._is_sent_by_page(request):
+            await self._send(route, request)
+        else:
+            await route.continue_()
+
+    def _is_sent_by_page(self, request: Request) -> bool:
+        """Return whether the page itself sends a request, and not a frame of another origin."""
+        frame = request.frame
+        sender = frame
+        if request.is_navigation_request() and frame.parent_frame is not None:
+            sender = frame.parent_frame
+        try:
+            return url_origin(sender.url) == self._origin
+        except FetchError:
+            return False
+
+    async def _send(self, route: Route, request: Request) -> None:
+        """Send a request through the fetcher, with the job's headers and the browser's cookies."""
+        browser_headers = {
+            k: v for k, v in request.headers.items() if k.lower() not in _DROPPED_REQUEST_HEADERS
+        }
+        job_names = {name.lower() for name in self._headers}
+        headers = {k: v for k, v in browser_headers.items() if k.lower() not in job_names} | dict(
+            self._headers
+        )
+        jar = await request.frame.page.context.cookies(request.url)
+        cookies = {
+            cookie["name"]: cookie["value"]
+            for cookie in jar
+            if cookie.get("name") and "value" in cookie
+        }
+        try:
+            if self._proxy_session.subresource_throttle is not None:
+                await self._proxy_session.subresource_throttle.wait(host_and_port(request.url))
+            fetched = await self._fetcher.fetch(
+                FetchRequest(
+                    request.url,
+                    headers=headers,
+                    cookies={**cookies, **self._cookies},
+                    method=request.method,
+                    body=request.post_data_buffer,
+                    follow_redirects=False,
+                )
+            )
+            self._proxy_session.add_traffic(fetched.wire_bytes)
+        except FetchError:
+            await route.abort("blockedbyclient")
+            return
+        await _fulfill(route, fetched)
+
+
+async def _fulfill(route: Route, fetched: FetchedResponse) -> None:
+    headers: dict[str, str] = {}
+    for name, value in fetched.headers:
+        if name not in _DROPPED_RESPONSE_HEADERS:
+            # Playwright splits the cookies of several lines again.
+            glue = "\n" if name == "set-cookie" else ", "
+            headers[name] = f"{headers[name]}{glue}{value}" if name in headers else value
+    await route.fulfill(status=fetched.status, headers=headers, body=fetched.body)
+
+
+MAX_CHARACTERS: Final = 20 * 1024 * 1024
+"""The maximum length of a serialized document, equal to the byte limit of a fetched one."""
+_T = TypeVar("_T")
+_LOAD_TIMEOUT_S: Final = 8.0
+_NETWORK_IDLE_TIMEOUT_S: Final = 3.0
+_MAX_EVALUATIONS: Final = 3
+_BODY_HEADERS: Final = frozenset(
+    {"content-encoding", "content-length", "content-type", "transfer-encoding"}
+)
+
+
+class _Screenshot(NamedTuple):
+    """A PNG, and the height of the page for a full-page screenshot."""
+
+    png: bytes
+    page_height: int | None = None
+
+
+class Tab:
+    """Renders one page in a fresh context.
+
+    Parameters
+    ----------
+    context : BrowserContext
+        A context for this page alone; the caller closes it.
+    request : RenderRequest
+        The request.
+    document : FetchedResponse
+        The response with the page's document.
+    proxy_session : ProxySession
+        The page's session at the proxy.
+    report_step : callable
+        Receives a description of each step.
+    """
+
+    def __init__(
+        self,
+        context: BrowserContext,
+        request: RenderRequest,
+        document: FetchedResponse,
+        proxy_session: ProxySession,
+        report_step: Callable[[str], None],
+    ) -> None:
+        self._context, self._request = context, request
+        self._document, self._proxy_session = document, proxy_session
+        self._report_step = report_step
+        self._main_frame = _MainFrameResponse(document)
+
+    async def render(self, fetcher: Fetcher) -> RenderedPage:
+        """Open the page, wait for it and read it.
+
+        Raises
+        ------
+        ScrapeError
+            The page could not be opened or read.
+        FetchError
+            The page navigated to a forbidden address (`EgressDenied`) or an unknown host.
+        """
+        from playwright.async_api import Error  # noqa: PLC0415 - an optional extra
+
+        page = await self._open(fetcher)
+        try:
+            document, screenshot = await _read_unless_crashed(page, self._read(page))
+        except Error as error:
+            # A forbidden redirect is the cause of the browser's error.
+            if (refusal := self._main_frame.refusal(self._proxy_session)) is not None:
+                raise refusal from error
+            raise render_error(error, self._context.browser) from error
+        return self._rendered_page(document, screenshot)
+
+    async def _read(self, page: Page) -> tuple[dict[str, Any], _Screenshot | None]:
+        """Wait for the page; return its serialized document and its screenshot."""
+        network = NetworkIdle(page)
+        loaded = await self._navigate(page)
+        await self._wait_as_requested(page)
+        if loaded:
+            await network.wait(self._limit(_NETWORK_IDLE_TIMEOUT_S))
+        document = await self._serialize(page)
+        screenshot = self._request.screenshot
+        if screenshot is None:
+            return document, None
+        return document, await self._take_screenshot(page, screenshot, network)
+
+    async def _open(self, fetcher: Fetcher) -> Page:
+        await self._context.add_init_script(DISABLE_WEBRTC)
+        page = await self._context.new_page()
+        await page.evaluate(SEND_PROXY_CREDENTIALS)
+        self._context.on("page", _close_popup)
+        self._main_frame.watch(page)
+        if self._proxy_session.subresource_throttle is not None:
+            throttle = self._proxy_session.subresource_throttle
+            OverloadMonitor(self._context, throttle).watch(page)
+        router = OwnOriginRouter(
+            self._document,
+            fetcher,
+            headers=self._request.headers,
+            cookies=self._request.cookies,
+            proxy_session=self._proxy_session,
+        )
+        await router.attach(page)
+        return page
+
+    async def _navigate(self, page: Page) -> bool:
+        """Load the document; return whether its load event fired within the time limit."""
+        from playwright.async_api import TimeoutError as PlaywrightTimeout  # noqa: PLC0415 - an optional extra
+
+        self._report_step("loading the page in the browser")
+        _, separator, fragment = self._request.url.partition("#")
+        url = self._document.final_url + separator + fragment
+        await page.goto(url, wait_until="domcontentloaded", timeout=0)
+        try:
+            await page.wait_for_load_state("load", timeout=self._limit(_LOAD_TIMEOUT_S) * 1000)
+        except PlaywrightTimeout:
+            # An image that never arrives must not fail the page.
+            return False
+        return True
+
+    def _limit(self, timeout_s: float) -> float:
+        """Limit an optional wait to a quarter of the page's time."""
+        return min(timeout_s, self._request.timeout_s / 4)
+
+    async def _wait_as_requested(self, page: Page) -> None:
+        """Wait for the selector or the time of the request."""
+        wait_for = self._request.wait_for
+        if isinstance(wait_for, str):
+            self._report_step(f"waiting for {wait_for[:80]!r} to appear")
+            await page.wait_for_selector(f"css={wait_for}", state="attached", timeout=0)
+        elif wait_for is not None:
+            self._report_step(f"waiting {wait_for} ms as asked")
+            await asyncio.sleep(wait_for / 1000)
+
+    async def _serialize(self, page: Page) -> dict[str, Any]:
+        self._report_step("reading the page from the browser")
+        document = await self._evaluate(page, SERIALIZE_DOCUMENT % MAX_CHARACTERS)
+        if "chars" in document:
+            size = f"{document['chars']:,} characters"
+            raise ScrapeError("render", f"the page's scripts made a document of {size}")
+        return document
+
+    async def _evaluate(self, page: Page, script: str) -> dict[str, Any]:
+        """Run a script in an isolated world; repeat it if the page navigates meanwhile."""
+        from playwright.async_api import Error  # noqa: PLC0415 - an optional extra
+
+        attempt = 1
+        while True:
+            try:
+                session = await self._context.new_cdp_session(page)
+                return await evaluate_isolated(session, script)
+            except Error as error:
+                attempt += 1
+                if attempt > _MAX_EVALUATIONS or page.is_closed() or "rash" in error.message:
+                    raise
+                await page.wait_for_load_state("domcontentloaded", timeout=0)
+
+    async def _take_screenshot(
+        self, page: Page, request: ScreenshotRequest, network: NetworkIdle
+    ) -> _Screenshot:
+        self._report_step("taking the screenshot")
+        if not request.full_page:
+            return _Screenshot(await page.screenshot(type="png", scale="css", timeout=0))
+        await self._evaluate(page, SCROLL_TO_END % MOST_PIXELS_HIGH)
+        await network.wait(self._limit(_NETWORK_IDLE_TIMEOUT_S))
+        width = (page.viewport_size or {"width": 0})["width"]
+        height = int((await self._evaluate(page, MEASURE_HEIGHT))["height"])
+        png = await page.screenshot(
+            type="png",
+            scale="css",
+            full_page=True,
+            clip={"x": 0, "y": 0, "width": width, "height": MOST_PIXELS_HIGH},
+            timeout=0,
+        )
+        return _Screenshot(png, height)
+
+    def _rendered_page(
+        self, document: dict[str, Any], screenshot: _Screenshot | None
+    ) -> RenderedPage:
+        if (refusal := self._main_frame.refusal(self._proxy_session)) is not None:
+            raise refusal
+        try:
+            final_url = canonical_url(document["url"])
+        except FetchError:
+            url = str(document["url"])[:80]
+            raise ScrapeError("render", f"the page led to {url!r}, which is no page") from None
+        return RenderedPage(
+            url=self._document.url,
+            final_url=final_url,
+            status=self._main_frame.status,
+            headers=tuple(
+                line for line in self._main_frame.headers if line[0] not in _BODY_HEADERS
+            ),
+            content_type=f"{document['type']}; charset=utf-8",
+            # Scripts can create lone surrogates, which UTF-8 cannot encode.
+            html=str(document["html"]).encode("utf-8", "replace"),
+            screenshot=None if screenshot is None else screenshot.png,
+            redirects=tuple((hop.url, hop.status) for hop in self._document.redirects),
+            page_height=None if screenshot is None else screenshot.page_height,
+        )
+
+
+class _MainFrameResponse:
+    """The last navigation of the main frame: URL, status and headers."""
+
+    def __init__(self, document: FetchedResponse) -> None:
+        self.url = document.final_url
+        self.status = document.status
+        self.headers = document.headers
+
+    def watch(self, page: Page) -> None:
+        page.on("request", lambda request: self._on_request(page, request))
+        page.on("response", lambda response: self._on_response(page, response))
+
+    def refusal(self, proxy_session: ProxySession) -> FetchError | None:
+        """Return the error of a navigation that the policy or the resolver refused."""
+        try:
+            url = split_url(self.url)
+        except FetchError:
+            return None
+        refusal = proxy_session.refusals.get((url.host, url.port))
+        if isinstance(refusal, EgressDenied):
+            return EgressDenied(
+                "The page leads to an address that the network policy does not allow."
+            )
+        return refusal
+
+    def _on_request(self, page: Page, request: Request) -> None:
+        if _is_main(page, request):
+            self.url = request.url
+
+    def _on_response(self, page: Page, response: Response) -> None:
+        if _is_main(page, response.request):
+            self.status = response.status
+            self.headers = tuple((name.lower(), value) for name, value in response.headers.items())
+
+
+async def _read_unless_crashed(page: Page, reading: Coroutine[Any, Any, _T]) -> _T:
+    """Return the result of reading a page, or fail when its renderer crashes and cannot reply."""
+    crashed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def report_crash(_: Page) -> None:
+        if not crashed.done():
+            crashed.set_result(None)
+
+    page.on("crash", report_crash)
+    task = asyncio.ensure_future(reading)
+    futures: set[asyncio.Future[Any]] = {task, crashed}
+    try:
+        await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise ScrapeError("render", "the page could not be rendered (its renderer crashed)")
+    finally:
+        crashed.cancel()
+        task.cancel()
+        await asyncio.wait({task}, timeout=CLOSE_S)
+        if task.done() and not task.cancelled():
+            task.exception()  # mark it as retrieved: its error or the crash is already raised
+
+
+def _is_main(page: Page, request: Request) -> bool:
+    return request.is_navigation_request() and request.frame == page.main_frame
+
+
+async def _close_popup(page: Page) -> None:
+    from playwright.async_api import Error  # noqa: PLC0415 - an optional extra
+
+    with contextlib.suppress(Error):
+        await page.close()
+
 
 PAGES_PER_PROCESS: Final = 200
 # How long closing a page and its browser may take after the page's deadline.

@@ -46,8 +46,8 @@ from webdata_nb.service.runtime.cooperative import run_cooperatively
 from webdata_nb.service.store.job_context import JobContext, PageSpool
 from webdata_nb.service.store.records import CommitBatch, JournalEntry
 from webdata_nb.service.store.spool import ClosedSpool
+from webdata_nb.service.web.fetch import may_identify_user
 from webdata_nb.service.web.polite_fetcher import ResponseSource
-from webdata_nb.service.web.redirects import may_identify_user
 
 FRONTIERS: Final[dict[str, Callable[[], Frontier]]] = {
     "bfs": BreadthFirst,

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from webdata_nb import __version__
 from webdata_nb.service.crawl.journal import ClaimCheck
 from webdata_nb.service.pages.page_pipeline import PageVisit
-from webdata_nb.service.web.redirects import is_header_value
+from webdata_nb.service.web.fetch import is_header_value
 
 # A page may change again within the second of its Last-Modified, and keep it (RFC 9110, 8.8.2.2).
 _RESOLUTION: Final = timedelta(seconds=1)

@@ -18,14 +18,14 @@ from urllib.parse import urlencode, urlsplit
 import orjson
 
 from webdata_nb.page.errors import BadInput
-from webdata_nb.service.creatives.cursor import BadCursor
-from webdata_nb.service.creatives.filters import alpha_2_of_google_id
 from webdata_nb.service.creatives.source import (
     AdCreative,
     Advertiser,
+    BadCursor,
     CreativesPage,
     CreativesQuery,
     SourceClient,
+    alpha_2_of_google_id,
     as_mapping,
     host_of,
     parse_count,

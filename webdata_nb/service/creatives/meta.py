@@ -15,10 +15,10 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 import orjson
 
 from webdata_nb.page.errors import BadInput
-from webdata_nb.service.creatives.cursor import BadCursor
 from webdata_nb.service.creatives.source import (
     AdCreative,
     Advertiser,
+    BadCursor,
     CreativesPage,
     CreativesQuery,
     SourceClient,

@@ -40,7 +40,7 @@ from webdata_nb.service.store.records import (
     RowParts,
     UrlOutcome,
 )
-from webdata_nb.service.web.redirects import may_identify_user
+from webdata_nb.service.web.fetch import may_identify_user
 
 MAX_CONCURRENT_PAGES: Final = 5
 

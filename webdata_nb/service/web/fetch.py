@@ -1,25 +1,34 @@
 """Fetches pages over HTTP under the egress policy.
 
 For each hop the URL is canonicalized and checked, its host resolved, every address checked, and
-the connection opened to a checked address under the host's own name.
+the connection opened to a checked address under the host's own name. A job's headers and cookies
+are checked and go to the page's own origin only, and each hop is signed as it is sent.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 import socket
 import ssl
-from functools import partial
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial, singledispatch
+from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import aiohttp
+from aiohttp import CookieJar, hdrs
 from yarl import URL
 
+from webdata_nb.page.declared_refresh import refresh_target
 from webdata_nb.page.errors import FetchError
-from webdata_nb.page.urls import UrlParts, canonical_url, split_url
+from webdata_nb.page.urls import UrlParts, canonical_url, join_url, split_url
+from webdata_nb.service.errors import EgressDenied
 from webdata_nb.service.web.egress_policy import is_ip_address
-from webdata_nb.service.web.redirects import RedirectFollower
 from webdata_nb.service.web.request import (
     ACCEPT_PAGES,
     AllowHop,
@@ -27,20 +36,533 @@ from webdata_nb.service.web.request import (
     FetchLimits,
     FetchRequest,
     Redirect,
+    decode_header,
+    exchange_of,
+    format_seconds,
 )
 from webdata_nb.service.web.resolver import Lookup, Resolver
-from webdata_nb.service.web.response_reader import ACCEPTED, ResponseReader
+from webdata_nb.service.web.response_reader import ACCEPTED, ResponseBody, ResponseReader
 from webdata_nb.service.web.tls import tls_context
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from types import TracebackType
 
+    from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
     from aiohttp.client_proto import ResponseHandler
     from aiohttp.connector import AddrInfoType
 
+    from webdata_nb.service.signing.request_signer import RequestSigner
     from webdata_nb.service.web.egress_policy import EgressPolicy
 
+    CheckHop = Callable[[UrlParts], Awaitable[None]]
+
 __all__ = ["AllowHop", "FetchLimits", "FetchRequest", "FetchedResponse", "Fetcher", "Redirect"]
+
+
+_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE: Final = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]*")
+_COOKIE_VALUE: Final = re.compile(r"[^\x00-\x1f\x7f;\ud800-\udfff]*")
+_RESERVED: Final = frozenset(
+    {
+        "connection",
+        "content-length",
+        "expect",
+        "host",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+"""Headers that frame the message or name its receiver; jobs could smuggle requests with them."""
+_IMPERSONAL: Final = frozenset({"accept", "accept-language", "user-agent"})
+"""Headers that name no user. Any other header of a job may be a secret of its user."""
+
+
+def is_header_value(value: str) -> bool:
+    """Whether a request may have a header with this value."""
+    return _HEADER_VALUE.fullmatch(value) is not None
+
+
+def check_headers(headers: Mapping[str, str]) -> None:
+    """Refuse request headers that are malformed or reserved.
+
+    Raises
+    ------
+    EgressDenied
+        The message contains the header's name, never its value.
+    """
+    for name, value in headers.items():
+        if not _TOKEN.fullmatch(name) or not is_header_value(value):
+            raise EgressDenied(f"The request header {name[:80]!r} is not valid.")
+        if name.lower() in _RESERVED:
+            raise EgressDenied(f"The request header {name!r} is set by the service itself.")
+
+
+def check_cookies(cookies: Mapping[str, str]) -> None:
+    """Refuse cookies that are not valid in a Cookie header.
+
+    Raises
+    ------
+    EgressDenied
+        The message contains the cookie's name, never its value.
+    """
+    for name, value in cookies.items():
+        if not _TOKEN.fullmatch(name) or not _COOKIE_VALUE.fullmatch(value):
+            raise EgressDenied(f"The cookie {name[:80]!r} is not valid.")
+
+
+def may_identify_user(headers: Mapping[str, str] | None, cookies: Mapping[str, str] | None) -> bool:
+    """Return whether headers and cookies of a job may identify its user.
+
+    Requests with such headers are not signed.
+    """
+    return bool(cookies) or any(name.lower() not in _IMPERSONAL for name in headers or ())
+
+
+class Credentials:
+    """The headers and cookies of one page fetch across its redirects.
+
+    Custom headers and cookies go to the page's own origin only. A redirect to another origin
+    drops them for good, so no later hop receives them. A cookie that a hop sets goes back to that
+    host only, and ends with the fetch.
+
+    Parameters
+    ----------
+    headers, cookies : mapping of str to str
+        The job's headers and cookies.
+
+    Raises
+    ------
+    EgressDenied
+        One of them may not be sent.
+    """
+
+    __slots__ = ("_cookies", "_headers", "_jars")
+
+    def __init__(self, headers: Mapping[str, str], cookies: Mapping[str, str]) -> None:
+        check_headers(headers)
+        check_cookies(cookies)
+        self._headers = headers
+        self._cookies = cookies
+        self._jars: dict[str, CookieJar] = {}
+
+    @property
+    def may_identify_user(self) -> bool:
+        """Whether the next hop receives a header or a cookie that may identify the user."""
+        return may_identify_user(self._headers, self._cookies)
+
+    def drop(self) -> None:
+        """Drop the job's headers and cookies, before a hop to another origin."""
+        self._headers = {}
+        self._cookies = {}
+
+    def add_cookies(self, set_cookies: Sequence[str], url: URL) -> None:
+        """Store the cookies of a redirect: many sites require them at the next hop."""
+        if set_cookies and url.raw_host is not None:
+            jar = self._jars.setdefault(url.raw_host, CookieJar(unsafe=True, quote_cookie=False))
+            jar.update_cookies_from_headers(set_cookies, url)
+
+    def headers_for(self, url: URL) -> dict[str, str]:
+        """Return the headers for a hop."""
+        headers = dict(self._headers)
+        pairs = {**self._cookies, **self._stored_cookies(url)}
+        if pairs:
+            name = next((name for name in headers if name.lower() == "cookie"), None)
+            cookie_headers = [] if name is None else [headers.pop(name)]
+            headers["Cookie"] = "; ".join(
+                [*cookie_headers, *(f"{k}={v}" for k, v in pairs.items())]
+            )
+        return headers
+
+    def _stored_cookies(self, url: URL) -> dict[str, str]:
+        jar = self._jars.get(url.raw_host or "")
+        if jar is None:
+            return {}
+        cookies = {name: cookie.value for name, cookie in jar.filter_cookies(url).items()}
+        return {name: value for name, value in cookies.items() if _COOKIE_VALUE.fullmatch(value)}
+
+
+class SigningMiddleware:
+    """Signs each request as it is sent.
+
+    aiohttp calls a middleware for each attempt, so that a request that it repeats on a new
+    connection has a signature of its own, and after it has built the Host header.
+    """
+
+    def __init__(self, signer: RequestSigner) -> None:
+        self._signer = signer
+
+    async def __call__(self, request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
+        """Sign a request and send it."""
+        host = request.headers[hdrs.HOST]
+        request.headers.update(self._signer.headers(request.method, host, request.url.raw_path))
+        return await handler(request)
+
+
+@singledispatch
+def to_fetch_error(exc: Exception, host: str) -> FetchError:
+    """Convert an exception of aiohttp.
+
+    Parameters
+    ----------
+    exc : Exception
+        The exception; an unknown class counts as invalid HTTP.
+    host : str
+        The host, for the message.
+    """
+    return FetchError("protocol", f"The answer of {host} could not be read ({_short_text(exc)}).")
+
+
+@to_fetch_error.register
+def _(exc: aiohttp.ClientConnectorCertificateError, host: str) -> FetchError:
+    cause = exc.certificate_error
+    reason = getattr(cause, "verify_message", "") or _short_text(cause)
+    return FetchError("tls", f"The certificate of {host} is not trusted ({reason}).")
+
+
+@to_fetch_error.register
+def _(exc: aiohttp.ClientConnectorSSLError, host: str) -> FetchError:
+    return FetchError("tls", f"No secure connection to {host} ({_system_reason(exc.os_error)}).")
+
+
+@to_fetch_error.register
+def _(exc: aiohttp.ClientConnectorError, host: str) -> FetchError:
+    reason = _system_reason(exc.os_error)
+    return FetchError("connect", f"{host} could not be reached ({reason}).")
+
+
+@to_fetch_error.register
+def _(exc: aiohttp.ClientProxyConnectionError, _host: str) -> FetchError:
+    reason = _system_reason(exc.os_error)
+    return FetchError("connect", f"The proxy could not be reached ({reason}).")
+
+
+@to_fetch_error.register
+def _(exc: aiohttp.ClientHttpProxyError, host: str) -> FetchError:
+    return FetchError("connect", f"The proxy gave no way to {host} (status {exc.status}).")
+
+
+@to_fetch_error.register
+def _(exc: aiohttp.ClientResponseError, host: str) -> FetchError:
+    # After the first colon the parser quotes the response.
+    reason = exc.message.partition(":")[0][:120]
+    return FetchError("protocol", f"{host} sent something that is not valid HTTP ({reason}).")
+
+
+@to_fetch_error.register
+def _(exc: aiohttp.InvalidURL, _host: str) -> FetchError:
+    return FetchError("bad_url", f"The URL {str(exc.url)[:200]!r} cannot be requested.")
+
+
+@to_fetch_error.register(aiohttp.ServerTimeoutError)
+@to_fetch_error.register(TimeoutError)
+def _(_exc: Exception, host: str) -> FetchError:
+    return FetchError("timeout", f"{host} did not answer in time.")
+
+
+@to_fetch_error.register(aiohttp.ClientPayloadError)
+@to_fetch_error.register(aiohttp.ClientConnectionError)
+@to_fetch_error.register(OSError)
+def _(_exc: Exception, host: str) -> FetchError:
+    return FetchError("reset", f"{host} closed the connection before its answer was complete.")
+
+
+def _system_reason(exc: OSError) -> str:
+    if isinstance(exc, ssl.SSLError):
+        return exc.reason or _short_text(exc)
+    return os.strerror(exc.errno) if exc.errno else _short_text(exc)
+
+
+def _short_text(exc: BaseException) -> str:
+    return str(exc)[:120] or type(exc).__name__
+
+
+_REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
+_KEEP_METHOD: Final = frozenset((307, 308))
+_MAX_HEADER_LINES: Final = 256
+# Of the body of a redirect, which is read for archives only.
+_REDIRECT_BODY_BYTES: Final = 64 * 1024
+
+
+class RedirectFollower:
+    """Fetches one page across its redirects.
+
+    Parameters
+    ----------
+    request : FetchRequest
+        The request.
+    session : aiohttp.ClientSession
+        A session that follows no redirects and decodes no content codings.
+    check_hop : callable
+        Raises `EgressDenied` for a forbidden URL; called before every request.
+    limits : Limits
+        Limits of the page. The caller enforces the deadline.
+
+    Raises
+    ------
+    FetchError
+        The URL is invalid, or a header or cookie may not be sent.
+    """
+
+    def __init__(
+        self,
+        request: FetchRequest,
+        *,
+        session: aiohttp.ClientSession,
+        check_hop: CheckHop,
+        limits: FetchLimits,
+    ) -> None:
+        self._request = request
+        self._session = session
+        self._check_hop = check_hop
+        self._limits = limits
+        self._method = request.method.upper()
+        self._request_body = request.body
+        self._credentials = Credentials(request.headers, request.cookies)
+        self._requested_url = self._url = canonical_url(request.url)
+        self._hops: list[Redirect] = []
+        self._visited: set[tuple[str, str | None]] = set()
+        self._body: ResponseBody | None = None
+        self._started, self._requested_at = time.perf_counter(), datetime.now(UTC)
+
+    async def run(self, allow_hop: AllowHop | None) -> FetchedResponse:
+        """Follow redirects until a response is not one, or `allow_hop` returns a reason to stop."""
+        while True:
+            reply = await self._send()
+            if isinstance(reply, FetchedResponse):
+                return reply
+            self._follow(reply)
+            reason = None if allow_hop is None else await allow_hop(reply.target)
+            if reason is not None:
+                return self._response(reply.status, reply.headers, stopped=reason)
+
+    @property
+    def hops(self) -> int:
+        """Number of redirects so far."""
+        return len(self._hops)
+
+    def timeout_message(self, timeout_s: float) -> str:
+        """Return an error message for the end of the deadline."""
+        host = split_url(self._url).host
+        if self._body is None:
+            return f"{host} did not answer within {format_seconds(timeout_s)} s."
+        received = f"{self._body.wire_bytes:,} bytes of the body came"
+        return (
+            f"{host} did not send the whole page within {format_seconds(timeout_s)} s ({received})."
+        )
+
+    async def _send(self) -> FetchedResponse | _RedirectReply:
+        """Send one request; read the response unless it is a redirect."""
+        target = split_url(self._url)
+        await self._check_hop(target)
+        url = _request_url(target)
+        headers = self._headers(url)
+        self._requested_at = datetime.now(UTC)
+        try:
+            async with self._session.request(
+                self._method,
+                url,
+                headers=headers,
+                data=self._request_body,
+                allow_redirects=False,
+                max_line_size=self._limits.header_bytes,
+                max_field_size=self._limits.header_bytes,
+                max_headers=_MAX_HEADER_LINES,
+                middlewares=self._middlewares(),
+            ) as response:
+                return await self._read(response)
+        except (aiohttp.ClientError, OSError, ValueError) as exc:
+            raise to_fetch_error(exc, target.host) from exc
+
+    def _middlewares(self) -> tuple[SigningMiddleware, ...]:
+        signer = self._request.signer
+        return (
+            ()
+            if signer is None or self._credentials.may_identify_user
+            else (SigningMiddleware(signer),)
+        )
+
+    async def _read(self, response: aiohttp.ClientResponse) -> FetchedResponse | _RedirectReply:
+        headers = _header_lines(response.raw_headers, self._limits.header_bytes)
+        target = None
+        if self._request.follow_redirects:
+            location = _location(response.raw_headers)
+            target = redirect_target(self._url, response.status, location)
+        if target is not None:
+            await self._record_redirect(response)
+            self._credentials.add_cookies(response.headers.getall("Set-Cookie", ()), response.url)
+            return _RedirectReply(response.status, headers, target)
+        refuse, refused = self._request.refuse_headers, None
+        if refuse is not None and HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
+            refused = refuse(self._url, headers)
+        if refused is not None or not self._request.read_body:
+            return self._response(response.status, headers, refused=refused)
+        fetched = self._response(response.status, headers, await self._read_body(response))
+        target = self._declared_target(fetched)
+        return fetched if target is None else _RedirectReply(response.status, headers, target)
+
+    async def _read_body(self, response: aiohttp.ClientResponse) -> bytes:
+        limits, is_recorded = self._limits, self._request.record is not None
+        self._body = ResponseBody(
+            response, limits.wire_bytes, limits.decoded_bytes, retain=is_recorded
+        )
+        try:
+            body = await self._body.read()
+        except FetchError as error:
+            if error.kind in {"too_large", "decode"}:
+                is_truncated = error.kind == "too_large"
+                await self._record(response, self._body.as_sent(), is_truncated=is_truncated)
+            raise
+        await self._record(response, self._body.as_sent())
+        return body
+
+    async def _record_redirect(self, response: aiohttp.ClientResponse) -> None:
+        if self._request.record is None:
+            return
+        body = ResponseBody(response, _REDIRECT_BODY_BYTES, _REDIRECT_BODY_BYTES, retain=True)
+        is_truncated = False
+        try:
+            await body.read()
+        except (FetchError, aiohttp.ClientError):  # the redirect is followed anyway
+            is_truncated = True
+        await self._record(response, body.as_sent(), is_truncated=is_truncated)
+
+    async def _record(
+        self, response: aiohttp.ClientResponse, body: bytes, *, is_truncated: bool = False
+    ) -> None:
+        if self._request.record is not None:
+            exchange = exchange_of(
+                self._url, response, body, self._requested_at, is_truncated=is_truncated
+            )
+            await self._request.record(exchange)
+
+    def _headers(self, url: URL) -> dict[str, str] | None:
+        headers = self._credentials.headers_for(url)
+        visit = (self._url, headers.get("Cookie"))
+        if visit in self._visited:
+            raise FetchError("redirects", f"The page redirects in a circle, to {self._url!r}.")
+        self._visited.add(visit)
+        if self._request.accept != ACCEPT_PAGES and not any(
+            name.lower() == "accept" for name in headers
+        ):
+            headers["Accept"] = self._request.accept
+        validators = self._request.validators
+        if validators is not None and validators.url == self._url:
+            headers |= validators.headers
+        return headers or None
+
+    def _declared_target(self, fetched: FetchedResponse) -> str | None:
+        """Return where a page redirects to by its own declaration; None where that is not followed.
+
+        A declaration is no duty: one that leads in a circle, or too far, ends at this page.
+        """
+        request = self._request
+        is_page = request.follow_redirects and request.accept == ACCEPT_PAGES
+        if not is_page or fetched.status != HTTPStatus.OK:
+            return None
+        target = refresh_target(self._url, fetched.header("refresh"), fetched.body)
+        if len(self._hops) >= self._limits.redirects or any(
+            hop.url == target for hop in self._hops
+        ):
+            return None
+        return target
+
+    def _follow(self, reply: _RedirectReply) -> None:
+        self._hops.append(Redirect(self._url, reply.status))
+        if len(self._hops) > self._limits.redirects:
+            limit = self._limits.redirects
+            raise FetchError("redirects", f"The page redirects more than {limit} times.")
+        if reply.status not in _KEEP_METHOD and self._method != "HEAD":
+            self._method, self._request_body = "GET", None
+        before, after = split_url(self._url), split_url(reply.target)
+        if (before.scheme, before.authority) != (after.scheme, after.authority):
+            if self._request_body is not None:
+                raise FetchError("redirects", "The answer would take the request's body elsewhere.")
+            self._credentials.drop()
+        self._url = reply.target
+
+    def _response(
+        self,
+        status: int,
+        headers: tuple[tuple[str, str], ...],
+        body: bytes = b"",
+        stopped: str | None = None,
+        refused: str | None = None,
+    ) -> FetchedResponse:
+        return FetchedResponse(
+            url=self._requested_url,
+            final_url=self._url,
+            status=status,
+            headers=headers,
+            body=body,
+            wire_bytes=0 if self._body is None else self._body.wire_bytes,
+            redirects=tuple(self._hops),
+            elapsed_s=time.perf_counter() - self._started,
+            stopped=stopped,
+            refused=refused,
+        )
+
+
+def redirect_target(url: str, status: int, location: str | None) -> str | None:
+    """Return where a response redirects to; None for one that does not.
+
+    Raises
+    ------
+    FetchError
+        Of kind ``bad_url``: the target is not a web page.
+    """
+    if status not in _REDIRECTS or location is None:
+        return None
+    target = join_url(url, location)
+    if target is None:
+        excerpt = location[:200]
+        raise FetchError("bad_url", f"The page redirects to {excerpt!r}, which is not a web page.")
+    return target
+
+
+@dataclass(frozen=True, slots=True)
+class _RedirectReply:
+    """A response that redirects to another URL."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    target: str
+
+
+def _request_url(target: UrlParts) -> URL:
+    # Built from its parts and marked as encoded, so that yarl does not parse the URL again.
+    return URL.build(
+        scheme=target.scheme,
+        authority=target.authority,
+        path=target.path,
+        query_string=target.query or "",
+        encoded=True,
+    )
+
+
+def _header_lines(
+    raw: tuple[tuple[bytes, bytes], ...], max_bytes: int
+) -> tuple[tuple[str, str], ...]:
+    if sum(len(name) + len(value) for name, value in raw) > max_bytes:
+        raise FetchError("protocol", f"The response headers are larger than {max_bytes:,} bytes.")
+    return tuple((name.decode("latin-1").lower(), decode_header(value)) for name, value in raw)
+
+
+def _location(raw: tuple[tuple[bytes, bytes], ...]) -> str | None:
+    for name, value in raw:
+        if name.lower() == b"location":
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                # Bytes that are not UTF-8 go back to the server unchanged, as in browsers.
+                return "".join(chr(b) if b < 0x80 else f"%{b:02X}" for b in value)  # noqa: PLR2004 - the end of ASCII
+    return None
 
 
 class Fetcher:
