@@ -63,7 +63,7 @@ VIOLATIONS: Final = {
     "toolkit/client/retry.py": ("import webdata_nb.service.errors", "data flows one way"),
     "toolkit/frames/frame.py": ("import webdata_nb.toolkit.session", "The toolkit: floors"),
     "utils.py": ("", "data flows one way"),
-    "service/web/fetch.py": ("import webdata_nb.service.work.worker", "The service: floors"),
+    "service/web/fetch.py": ("import webdata_nb.service.work.runner", "The service: floors"),
     "page/urls.py": ("import webdata_nb.page.content.tables", "The page: floors"),
     "page/content/tables.py": ("import asyncio", "A page needs no network"),
     "service/crawl/page_result.py": (
@@ -87,7 +87,7 @@ VIOLATIONS: Final = {
     "page/scrape/page.py": ("import aiohttp", "One way out"),
     "page/markdown/writer.py": ("import turbohtml", "One file knows the parser"),
     "service/crawl/engine.py": ("import sqlite3", "Only the store knows its databases"),
-    "service/work/worker.py": ("import distributed", "know the Dask cluster"),
+    "service/work/runner.py": ("import distributed", "know the Dask cluster"),
     "service/routes/jobs.py": (
         "import webdata_nb.service.store.sqlite.store",
         "Only one module chooses the database",

@@ -22,7 +22,7 @@ from tests.stores.faults.fleet import Fleet
 from tests.stores.faults.injection import CODES, IN_DOUBT, Fault
 from tests.stores.faults.simulated import SimulatedLoop
 from webdata_nb.contract.states import TERMINAL
-from webdata_nb.service.work.worker import MAX_ATTEMPTS
+from webdata_nb.service.work.runner import MAX_ATTEMPTS
 
 T = TypeVar("T")
 LIVES = int(os.environ.get("STORE_LIVES", "20"))

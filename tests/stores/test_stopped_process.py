@@ -16,7 +16,7 @@ from webdata_nb.service.encryption import FixedKeys, SecretCipher, new_key
 from webdata_nb.service.store.postgres.database import IDLE_TRANSACTION_S, PostgresDatabase
 from webdata_nb.service.store.records import CommitBatch, JobRecord, Lease
 from webdata_nb.service.store.sql.store import Store
-from webdata_nb.service.work.worker import LEASE_S, RENEW_S
+from webdata_nb.service.work.runner import LEASE_S, RENEW_S
 
 # Two idle transactions could end in this time.
 DEADLINE_S = 90.0

@@ -23,13 +23,13 @@ from webdata_nb.page.scrape.scraped import Scraped
 from webdata_nb.service.crawl import engine as crawl
 from webdata_nb.service.crawl.frontier import Candidate, DepthFirst
 from webdata_nb.service.errors import JobFailure
+from webdata_nb.service.store.job_context import JobContext
+from webdata_nb.service.store.job_events import JobEvents
 from webdata_nb.service.store.spool import SpoolDirectory
 from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.throttle import HostThrottle
 from webdata_nb.service.work.engines import EgressRoutes
-from webdata_nb.service.work.events import JobEvents
-from webdata_nb.service.work.leased_job import LeasedJob
 
 PAGES = [f"/p{n}" for n in range(6)]
 
@@ -92,14 +92,14 @@ class CrawlAttempts:
                     await asyncio.gather(task, return_exceptions=True)
                     raise asyncio.CancelledError
 
-    async def _context(self, store: Store) -> LeasedJob:
+    async def _context(self, store: Store) -> JobContext:
         now = time.time()
         await store.accounts.ensure(ALICE, "Alice", now=now)
         if not await store.jobs(ALICE, limit=1):
             await store.accept(new_job(), now=now)
         await store.expire_leases()
         [found] = await store.claim(f"w{now}", lease_s=60, now=now)
-        return LeasedJob(*found, store, JobEvents())
+        return JobContext(*found, store, JobEvents())
 
 
 @pytest.fixture

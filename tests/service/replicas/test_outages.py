@@ -24,7 +24,7 @@ from tests.service.replicas.outages import (
 from tests.site.graphs import link_tree
 from tests.site.server import Site
 from webdata_nb.service.encryption import new_key
-from webdata_nb.service.work import runner, worker
+from webdata_nb.service.work import runner
 
 pytestmark = pytest.mark.slow
 
@@ -117,7 +117,7 @@ async def test_an_outage_longer_than_a_lease(
 ) -> None:
     lease_s = 15.0
     monkeypatch.setattr(runner, "LEASE_S", lease_s)
-    monkeypatch.setattr(worker, "RENEW_S", 1000.0)
+    monkeypatch.setattr(runner, "RENEW_S", 1000.0)
     urls = [site.at(path) for path in link_tree(site, depth=1, fanout=PAGES - 1)]
     url, key = own_server.new_schema(), new_key()
     await add_account(url, key)

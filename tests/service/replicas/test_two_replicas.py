@@ -22,7 +22,7 @@ from webdata_nb.service.encryption import FixedKeys, SecretCipher, new_key
 from webdata_nb.service.errors import OtherKey
 from webdata_nb.service.store.postgres.database import PostgresDatabase
 from webdata_nb.service.store.sql.store import Store
-from webdata_nb.service.work import worker
+from webdata_nb.service.work import runner
 
 pytestmark = pytest.mark.slow
 
@@ -115,7 +115,7 @@ async def test_events_of_a_job_reach_the_other_replica(replicas: list[Api], tree
 async def test_a_job_is_cancelled_by_the_other_replica(
     replicas: list[Api], site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "RENEW_S", 1000.0)  # only the signal ends the job in time
+    monkeypatch.setattr(runner, "RENEW_S", 1000.0)  # only the signal ends the job in time
     site.page("/", '<a href="/slow">slow</a>')
     site.page("/slow", "late", delay=100)
     for canceller in replicas:

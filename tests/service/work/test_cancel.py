@@ -14,10 +14,10 @@ from tests.stores.jobs import ALICE, accounts, entry, new_job
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.settings import SLOTS, unreserved_slots
 from webdata_nb.service.store.job_context import JobContext
+from webdata_nb.service.store.job_events import JobEvents
 from webdata_nb.service.store.records import EMPTY_BATCH, CommitBatch, JobRecord, JobSnapshot, Lease
 from webdata_nb.service.store.sql.store import Store
-from webdata_nb.service.work.events import JobEvents
-from webdata_nb.service.work.runner import LocalRunner
+from webdata_nb.service.work.runner import Runner
 
 
 class Slow(Store):
@@ -82,7 +82,7 @@ def nothing(_ended: JobSnapshot) -> None:
     pass
 
 
-async def begin_cancel(store: Store, runner: LocalRunner, job_id: str) -> asyncio.Task[None]:
+async def begin_cancel(store: Store, runner: Runner, job_id: str) -> asyncio.Task[None]:
     """Do what the route does, as far as possible during a claim; the task is the rest."""
     await store.cancel(ALICE, job_id, now=time.time())
     cancelling = asyncio.create_task(runner.cancel(job_id))
@@ -96,7 +96,7 @@ def keep(_job_id: str) -> None:
 
 async def test_job_cancelled_during_its_claim_never_begins(store: Slow) -> None:
     engine = Engine()
-    runner = LocalRunner(store, JobEvents(), engine, on_end=nothing, delete_spooled=keep)
+    runner = Runner(store, JobEvents(), engine, on_end=nothing, delete_spooled=keep)
     job, _ = await store.accept(new_job(), now=time.time())
     await runner.start()
     async with asyncio.timeout(60):
@@ -113,7 +113,7 @@ async def test_cancelled_jobs_free_their_slots(
     store: Slow,
 ) -> None:
     engine = Engine()
-    runner = LocalRunner(store, JobEvents(), engine, on_end=nothing, delete_spooled=keep)
+    runner = Runner(store, JobEvents(), engine, on_end=nothing, delete_spooled=keep)
     slots = unreserved_slots(SLOTS)
     jobs = [(await store.accept(new_job(), now=time.time()))[0] for _ in range(slots + 4)]
     await runner.start()
@@ -134,9 +134,7 @@ async def test_cancel_returns_after_the_job_has_ended(store: Slow) -> None:
     store.held.set()
     engine = Engine()
     forgotten: list[str] = []
-    runner = LocalRunner(
-        store, JobEvents(), engine, on_end=nothing, delete_spooled=forgotten.append
-    )
+    runner = Runner(store, JobEvents(), engine, on_end=nothing, delete_spooled=forgotten.append)
     job, _ = await store.accept(new_job(), now=time.time())
     await runner.start()
     async with asyncio.timeout(60):

@@ -13,12 +13,12 @@ import pytest
 from tests.service.job_stores import store_of
 from tests.stores.jobs import entry, new_job
 from webdata_nb.service.store.job_context import JobContext
+from webdata_nb.service.store.job_events import JobEvents
 from webdata_nb.service.store.records import EMPTY_BATCH, CommitBatch
 from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.work import runner
-from webdata_nb.service.work.events import JobEvents
 from webdata_nb.service.work.membership import Membership
-from webdata_nb.service.work.worker import Engine
+from webdata_nb.service.work.runner import Engine
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 async def running(store: Store, engine: Engine, id_file: Path) -> AsyncIterator[None]:
     """Run jobs as one of several processes."""
     membership = Membership(store.replicas, "alive", 16, id_file=id_file, now=store.now())
-    local = runner.LocalRunner(
+    local = runner.Runner(
         store,
         JobEvents(),
         engine,

@@ -14,10 +14,10 @@ from tests.stores.jobs import new_job
 from webdata_nb.service.runtime.fair_scheduler import current_account
 from webdata_nb.service.settings import SLOTS, unreserved_slots
 from webdata_nb.service.store.job_context import JobContext
+from webdata_nb.service.store.job_events import JobEvents
 from webdata_nb.service.store.records import EMPTY_BATCH, CommitBatch, JobSnapshot
 from webdata_nb.service.store.sql.store import Store
-from webdata_nb.service.work.events import JobEvents
-from webdata_nb.service.work.runner import LocalRunner
+from webdata_nb.service.work.runner import Runner
 
 SHARED = unreserved_slots(SLOTS)
 
@@ -57,12 +57,12 @@ class Endless:
 @asynccontextmanager
 async def open_runner(
     folder: Path, engine: Endless, *, slots: int
-) -> AsyncIterator[tuple[Store, LocalRunner]]:
+) -> AsyncIterator[tuple[Store, Runner]]:
     """Yield a store that has the accounts of `engine`, and a runner of its jobs."""
     async with store_of(folder) as store:
         for name in engine.go:
             await store.accounts.ensure(name, name, now=time.time())
-        runner = LocalRunner(
+        runner = Runner(
             store,
             JobEvents(),
             engine,

@@ -17,7 +17,7 @@ from tests.site.document import document
 from tests.site.server import Site
 from webdata_nb.contract.states import TERMINAL
 from webdata_nb.service.observability import operations
-from webdata_nb.service.work import watchdog
+from webdata_nb.service.work import runner
 from webdata_nb.service.workers.pool import PagePool
 
 
@@ -45,7 +45,7 @@ def reading_that_hangs(monkeypatch: pytest.MonkeyPatch, times: int) -> Iterator[
         return await whole(self, source, *rest, **options)
 
     monkeypatch.setattr(PagePool, "scrape", scrape)
-    monkeypatch.setattr(watchdog, "DEADLINE_MARGIN_S", 0.1)
+    monkeypatch.setattr(runner, "DEADLINE_MARGIN_S", 0.1)
     yield stalled
 
 

@@ -21,6 +21,7 @@ from webdata_nb.service.credits.plans import Terms
 from webdata_nb.service.credits.weights import Charge
 from webdata_nb.service.errors import InvalidJobState, JobFailure, StoreUnavailable
 from webdata_nb.service.store.job_context import JobContext
+from webdata_nb.service.store.job_events import JobEvents
 from webdata_nb.service.store.page_contents import share_content
 from webdata_nb.service.store.records import (
     CommitBatch,
@@ -36,9 +37,7 @@ from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.store.sqlite.check import check_database
 from webdata_nb.service.webhooks.delivery import Deliverer
 from webdata_nb.service.webhooks.schedule import DeliveryOutcome
-from webdata_nb.service.work.events import JobEvents
-from webdata_nb.service.work.runner import LocalRunner
-from webdata_nb.service.work.worker import MAX_ATTEMPTS
+from webdata_nb.service.work.runner import MAX_ATTEMPTS, Runner
 
 T = TypeVar("T")
 TERMS: Final = Terms("team", 10_000, 50)
@@ -129,7 +128,7 @@ class Fleet:
 
     async def _begin(self) -> None:
         await again(self.store.expire_leases)
-        self.runner = LocalRunner(
+        self.runner = Runner(
             self.store,
             self.hub,
             self._engine,

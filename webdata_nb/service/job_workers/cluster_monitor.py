@@ -9,7 +9,7 @@ from typing import get_args
 from webdata_nb.contract.replies.service import DaskHealth
 from webdata_nb.service.job_workers.reports import NOT_CONNECTED, ClusterStatus, WorkerState
 from webdata_nb.service.observability.metrics import Metrics
-from webdata_nb.service.work.runner import LocalRunner
+from webdata_nb.service.work.runner import Runner
 
 log = logging.getLogger(__name__)
 
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 class ClusterMonitor:
     """The last status of the cluster; pauses the runner of the service while workers run jobs."""
 
-    def __init__(self, runner: LocalRunner, metrics: Metrics) -> None:
+    def __init__(self, runner: Runner, metrics: Metrics) -> None:
         self.status = NOT_CONNECTED
         self._runner = runner
         metrics.report_dask(

@@ -21,12 +21,12 @@ from webdata_nb.contract.local import NO_CREATIVES, Creatives, SessionSettings
 from webdata_nb.service.creatives.listing import CreativesListing
 from webdata_nb.service.local_lifetime import LocalLifetime
 from webdata_nb.service.settings import Retention
+from webdata_nb.service.store.job_events import JobEvents
 from webdata_nb.service.store.records import JobRecord
 from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.webhooks.delivery import Webhooks
 from webdata_nb.service.work.engines import JobEngines
-from webdata_nb.service.work.events import JobEvents
 from webdata_nb.service.work.runner import Runner
 
 MAX_BYTES: Final = 16 * 1024 * 1024

@@ -59,8 +59,8 @@ from webdata_nb.service.store.records import (
     StoredSource,
 )
 from webdata_nb.service.web.egress_policy import EgressPolicy
-from webdata_nb.service.work import job_log
-from webdata_nb.service.work.stored_requests import crawl_request, search_request
+from webdata_nb.service.work.engines import crawl_request, search_request
+from webdata_nb.service.work.runner import log_end
 
 
 def account_of(request: Request) -> str:
@@ -218,7 +218,7 @@ async def cancel_job(
     now = state.store.now()
     job = await state.store.cancel(account_id, job_id, now=now)
     if job.finished_at == now:  # not cancelled before
-        job_log.log_end(job)
+        log_end(job)
     state.webhooks.wake()
     await state.runner.cancel(job.id)
     if job.kind == "crawl":

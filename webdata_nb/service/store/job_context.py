@@ -2,30 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import inf
 from typing import Protocol
 
+from webdata_nb.service.errors import MissingRows, StoreUnavailable
+from webdata_nb.service.observability.operations import waiting_for
+from webdata_nb.service.store.job_events import JobEvents
 from webdata_nb.service.store.records import (
     CommitBatch,
     CrawlState,
     JobRecord,
+    Lease,
     LegEnd,
     SpoolLocation,
     StoredEntry,
     StoredVisit,
     WholeEntry,
 )
+from webdata_nb.service.store.retry import StoreRetry
+from webdata_nb.service.store.sql.job_queue import JobQueue
 
 
-class JobContext(Protocol):
-    """A claimed job, as an engine sees it."""
+@dataclass(frozen=True, slots=True)
+class JobContext:
+    """A claimed job, as an engine sees it. While the store is unavailable, its calls wait.
 
-    @property
-    def job(self) -> JobRecord:
-        """The job as claimed."""
+    `changed_elsewhere` is set when another process changes the job: the lease may be lost.
+    `after_commit` is called after each commit. `requeued` is set when a leg of a long crawl ended
+    and the job was returned to the queue. `clock` returns the time.
+    """
+
+    job: JobRecord
+    lease: Lease
+    queue: JobQueue
+    events: JobEvents
+    retry: StoreRetry = field(default_factory=StoreRetry)
+    after_commit: Callable[[], None] = lambda: None
+    changed_elsewhere: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
+    requeued: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
+    clock: Callable[[], float] = time.time
+    _open_commits: dict[asyncio.Event, None] = field(default_factory=dict, repr=False)
 
     async def crawl_state(self) -> CrawlState | None:
         """Return the state that the last leg stored; None if none has ended."""
+        if self.job.attempt == 1:  # there is none
+            return None
+        with waiting_for("the database", inf):
+            return await self.retry.run(lambda: self.queue.crawl_state(self.job.id))
 
     async def end_leg(self, leg_end: LegEnd) -> bool:
         """End a leg; return whether the job runs on.
@@ -33,26 +60,76 @@ class JobContext(Protocol):
         Raises `LeaseLost`, and `CreditsUsedUp` if the account cannot pay for the next leg.
         """
 
+        async def end() -> bool:
+            return await self.queue.end_leg(self.lease, leg_end, now=self.clock())
+
+        with waiting_for("the database", inf):
+            runs_on = await self.retry.run(end)
+        if not runs_on:
+            self.requeued.set()
+        self.events.changed(self.job.id)
+        return runs_on
+
     async def journal(self, *, start: int = 0) -> Sequence[StoredEntry]:
         """Return the entries that earlier attempts stored, from ordinal `start`."""
+        if self.job.attempt == 1:  # there is none
+            return ()
+        with waiting_for("the database", inf):
+            return await self.retry.run(lambda: self.queue.journal(self.job.id, start=start))
 
     async def entries(self, *, start: int, count: int) -> Sequence[StoredEntry]:
         """Return up to `count` stored entries from ordinal `start`, also of this attempt."""
+        with waiting_for("the database", inf):
+            return await self.retry.run(
+                lambda: self.queue.journal(self.job.id, start=start, count=count)
+            )
 
     async def earlier_job(self, job_id: str) -> JobRecord | None:
         """Return another job of the account; None if there is none."""
+        with waiting_for("the database", inf):
+            return await self.retry.run(lambda: self.queue.earlier_job(self.job.account_id, job_id))
 
     async def visits(self, job_id: str) -> Sequence[StoredVisit]:
         """Return the pages of another job of the account that the site may be asked about."""
+        with waiting_for("the database", inf):
+            return await self.retry.run(lambda: self.queue.visits(self.job.account_id, job_id))
 
     async def whole_entry(self, job_id: str, ordinal: int) -> WholeEntry | None:
         """Return a page of another job of the account; None if it is deleted or damaged."""
+        with waiting_for("the database", inf):
+            return await self.retry.run(
+                lambda: self.queue.whole_entry(self.job.account_id, job_id, ordinal)
+            )
 
     async def pinned_files(self) -> dict[str, bytes]:
         """Return the files that earlier attempts pinned."""
+        if self.job.attempt == 1:
+            return {}
+        with waiting_for("the database", inf):
+            return await self.retry.run(lambda: self.queue.pinned_files(self.job.id))
 
     async def commit(self, batch: CommitBatch) -> None:
         """Store a batch durably, then notify listeners; raises `LeaseLost`."""
+        # No deadline: while the disk is full or the database locked, jobs are paused.
+        with waiting_for("the database", inf):
+            await self._commit(batch)
+        self.events.changed(self.job.id)
+        self.after_commit()
+
+    async def _commit(self, batch: CommitBatch) -> None:
+        earlier, finished = tuple(self._open_commits), asyncio.Event()
+        self._open_commits[finished] = None
+        try:
+            try:
+                await self.queue.commit(self.lease, batch)
+            except (StoreUnavailable, MissingRows):
+                # A batch publishes rows of earlier ones: those must be repeated first.
+                for commit_event in earlier:
+                    await commit_event.wait()
+                await self.retry.run(lambda: self.queue.commit(self.lease, batch))
+        finally:
+            del self._open_commits[finished]
+            finished.set()
 
 
 class PageSpool(Protocol):

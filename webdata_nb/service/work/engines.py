@@ -9,15 +9,17 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 from urllib.parse import urlsplit
 
 import orjson
+from pydantic import BaseModel, ValidationError
 
 from webdata_nb.contract.choices import ArchiveSource
+from webdata_nb.contract.error_messages import plain_message
 from webdata_nb.contract.local import SessionSettings
 from webdata_nb.contract.replies import EngineEntry
-from webdata_nb.contract.requests import Extract
+from webdata_nb.contract.requests import ExtendedCrawlRequest, Extract, SearchRequest
 from webdata_nb.page.errors import BadInput, FetchError
 from webdata_nb.page.extract.evidence.judgement import ValueEvidence
 from webdata_nb.service.archives import Archives, WebArchive, WebArchives
@@ -44,13 +46,12 @@ from webdata_nb.service.search.providers.http_provider import provider_identity
 from webdata_nb.service.settings import DIRECT, Upstream
 from webdata_nb.service.signing.request_signer import RequestSigner
 from webdata_nb.service.store.job_context import JobContext
-from webdata_nb.service.store.records import CommitBatch
+from webdata_nb.service.store.records import CommitBatch, JobRecord
 from webdata_nb.service.store.spool import SpoolDirectory
 from webdata_nb.service.web.egress_policy import EgressPolicy, classify_address, is_local_host
 from webdata_nb.service.web.fetch import Fetcher
 from webdata_nb.service.web.polite_fetcher import PoliteFetcher
 from webdata_nb.service.web.throttle import HostThrottle
-from webdata_nb.service.work.stored_requests import crawl_request, search_request
 
 # Proxy, CA bundle and user agent.
 RouteKey = tuple[str | None, str | None, str]
@@ -348,3 +349,41 @@ class JobEngines:
             why=entry.problem or (f"rests after: {state.status}" if resting_s else None),
             resting_s=round(resting_s, 1),
         )
+
+
+_MAX_PROBLEMS: Final = 3
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+def crawl_request(job: JobRecord) -> ExtendedCrawlRequest:
+    """Return the request of a stored crawl.
+
+    Raises
+    ------
+    JobFailure
+        The request exceeds the limits of this release; the message names the fields.
+    """
+    return _validate(ExtendedCrawlRequest, job)
+
+
+def search_request(job: JobRecord) -> SearchRequest:
+    """Return the request of a stored search; raises `JobFailure`."""
+    return _validate(SearchRequest, job)
+
+
+def _validate(model: type[_Model], job: JobRecord) -> _Model:
+    # The limits protect the whole service, so older jobs are no exception.
+    try:
+        return model.model_validate(job.request)
+    except ValidationError as error:
+        problems = error.errors(include_input=False, include_url=False)
+    texts = [
+        f"{'.'.join(map(str, problem['loc']))} {plain_message(problem)}"
+        for problem in problems[:_MAX_PROBLEMS]
+    ]
+    if len(problems) > _MAX_PROBLEMS:
+        texts.append(f"and {len(problems) - _MAX_PROBLEMS} more")
+    raise JobFailure(
+        "an earlier release accepted the job with more than this one allows; start it anew within "
+        f"the limits: {'; '.join(texts)}"
+    )

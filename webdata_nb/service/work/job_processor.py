@@ -29,6 +29,7 @@ from webdata_nb.service.signing.request_signer import (
 )
 from webdata_nb.service.store.backends import open_pacing, open_store, open_text_index
 from webdata_nb.service.store.indexing import BackgroundIndexer, Indexer
+from webdata_nb.service.store.job_events import JobEvents
 from webdata_nb.service.store.records import JobSnapshot, StoreSignal
 from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.store.segments import NO_SEGMENTS
@@ -38,10 +39,8 @@ from webdata_nb.service.store.sql.text_index import TextIndex
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.throttle import HostThrottle
 from webdata_nb.service.work.engines import EgressRoutes, JobEngines
-from webdata_nb.service.work.events import JobEvents
 from webdata_nb.service.work.membership import Membership
-from webdata_nb.service.work.runner import LocalRunner
-from webdata_nb.service.work.watchdog import Watchdog
+from webdata_nb.service.work.runner import Runner, Watchdog
 from webdata_nb.service.workers.pool import PagePool, default_workers
 
 PAGE_WORKERS: Final = default_workers()
@@ -67,7 +66,7 @@ class JobProcessor:
     pages: PagePool
     egress: EgressRoutes
     engines: JobEngines
-    runner: LocalRunner
+    runner: Runner
 
     async def prepare(self) -> None:
         """Do what the first job would wait for; runs until it is cancelled."""
@@ -130,7 +129,7 @@ async def open_job_processor(
             on_end(ended)
             _count_job(metrics, ended)
 
-        runner = LocalRunner(
+        runner = Runner(
             store,
             events,
             watchdog.run,

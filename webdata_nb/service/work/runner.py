@@ -1,4 +1,15 @@
-"""Claims jobs from the queue and runs them in this process."""
+"""Claims jobs from the queue, and runs each of them to its end in this process.
+
+A run of a job has one of five results: the end of the job is written; a leg of a long crawl ends
+while other jobs wait; another attempt or a cancellation has taken the job; the worker stops and
+releases the job; or the end cannot be written although the store is available, and the next claim
+continues the job.
+
+Every wait has its own deadline; the watchdog is for a forgotten one. A job stalls if no operation
+begins or ends for `STALL_S` seconds, and for longer than the deadlines of its open operations. It
+is returned to the queue. If it stalls again before it has stored anything more, it fails with an
+error that names the operation.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +17,59 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Any, Final, Literal
 
-from webdata_nb.service.errors import StoreUnavailable
-from webdata_nb.service.observability.logs import JOB_ID
+from webdata_nb.contract.states import JobStatus
+from webdata_nb.page.errors import ApplicationError
+from webdata_nb.service.errors import (
+    JobFailure,
+    JobRequeued,
+    JobStalled,
+    LeaseLost,
+    StoreUnavailable,
+)
+from webdata_nb.service.observability.logs import JOB_ID, event, reason
+from webdata_nb.service.observability.operations import Operations, record_operations
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
-from webdata_nb.service.settings import SLOTS, unreserved_slots
-from webdata_nb.service.store.records import SUSPECT_ATTEMPTS, JobRecord, JobSnapshot, Lease
+from webdata_nb.service.settings import SLOTS, STALL_S, unreserved_slots
+from webdata_nb.service.store.job_context import JobContext
+from webdata_nb.service.store.job_events import JobEvents
+from webdata_nb.service.store.records import (
+    EMPTY_BATCH,
+    SUSPECT_ATTEMPTS,
+    CommitBatch,
+    JobRecord,
+    JobSnapshot,
+    Lease,
+)
 from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.store.sql.job_queue import JobQueue
-from webdata_nb.service.work import job_log
-from webdata_nb.service.work.events import JobEvents
-from webdata_nb.service.work.leased_job import LeasedJob
 from webdata_nb.service.work.membership import Membership
-from webdata_nb.service.work.worker import LEASE_S, Engine, run_job
 
 log = logging.getLogger(__name__)
 
+LEASE_S: Final = 15.0
+# Two renewals may fail before the lease ends.
+RENEW_S: Final = LEASE_S / 3
+RENEW_RETRY_S: Final = 1.0
+# Attempts without progress before a job fails.
+MAX_ATTEMPTS: Final = 5
+
+_LEASE_LOST: Final = "job %s was taken from this worker"
+_INTERNAL_ERROR: Final = "the service made an error; its log has the details"
+
+CHECK_INTERVAL_S: Final = 15.0
+# Time beyond an operation's own deadline.
+DEADLINE_MARGIN_S: Final = 60.0
+# How long a cancelled attempt may take to end.
+CANCEL_S: Final = 5.0
+# A stalled job fails after this many attempts without progress.
+MAX_STALLED_ATTEMPTS: Final = 2
+
+StallAction = Literal["requeued", "failed"]
 POLL_S: Final = 2.0
 # How long after the end of a lease to claim its job, so that the lease has ended by any timer.
 LEASE_END_MARGIN_S: Final = 0.01
@@ -33,38 +77,244 @@ STOP_S: Final = 2.0
 # How long jobs may take to stop before their leases are released all the same.
 DRAIN_S: Final = 0.5
 
+Engine = Callable[[JobContext], Awaitable[CommitBatch]]
 
-class Runner(Protocol):
-    """Runs jobs. Durability is the store's: a runner may die at any time."""
 
-    @property
-    def running_jobs(self) -> int:
-        """The number of jobs that run here."""
+async def run_job(
+    context: JobContext, engine: Engine, *, clock: Callable[[], float] = time.time
+) -> JobSnapshot | None:
+    """Run `engine` under the job's lease, and write the end of the job.
 
-    async def start(self) -> None:
-        """Begin to claim jobs."""
+    Returns the ended job; None if another attempt or a cancellation has taken it.
+    """
+    engine_task = asyncio.ensure_future(_run_engine(context, engine))
+    renewal = asyncio.create_task(_renew_lease(context, engine_task, clock))
+    snapshot: JobSnapshot | None = None
+    try:
+        state, job_error, batch = await _wait_for_engine(context, engine_task)
+        snapshot = await _finish(context, state, job_error, batch, clock)
+    except LeaseLost:
+        log.info(_LEASE_LOST, context.job.id)
+    except JobRequeued:
+        log.info("job %s ended a leg, and waits for its next turn", context.job.id)
+    except (StoreUnavailable, JobStalled) as error:
+        log.warning("job %s is taken up again: %s", context.job.id, error)
+    finally:
+        engine_task.cancel()
+        renewal.cancel()
+        with suppress(asyncio.CancelledError):
+            await renewal
+        if snapshot is None:
+            context.events.changed(context.job.id)
+        else:
+            context.events.ended(snapshot)
+    return snapshot
 
-    def wake(self) -> None:
-        """Hint that a job is, or will be, in the queue; else it is found within seconds."""
 
-    def check_lease(self, job_id: str) -> None:
-        """Stop a job soon if it runs here and another process cancelled it."""
+async def _run_engine(context: JobContext, engine: Engine) -> CommitBatch:
+    """Run the engine, unless too many attempts made no progress."""
+    if context.job.attempts_since_progress > MAX_ATTEMPTS:
+        raise JobFailure(
+            f"given up after {MAX_ATTEMPTS} attempts without progress: each time the service "
+            "ended, or lost the job, before it could store anything more"
+        )
+    return await engine(context)
 
-    async def cancel(self, job_id: str) -> None:
-        """Stop a job that was cancelled in the store."""
 
-    async def drain(self) -> None:
-        """Claim no more jobs, stop those that run and return them to the queue.
+async def _wait_for_engine(
+    context: JobContext, engine_task: asyncio.Future[CommitBatch]
+) -> tuple[JobStatus, str | None, CommitBatch]:
+    try:
+        return JobStatus.COMPLETED, None, await engine_task
+    except (LeaseLost, StoreUnavailable, JobStalled, JobRequeued):
+        raise
+    except ApplicationError as failure:
+        return JobStatus.FAILED, str(failure), EMPTY_BATCH
+    except Exception:
+        log.exception("job %s failed", context.job.id)
+        return JobStatus.FAILED, _INTERNAL_ERROR, EMPTY_BATCH
 
-        They continue at once in another process, or after the next start.
+
+async def _finish(
+    context: JobContext,
+    state: JobStatus,
+    error: str | None,
+    batch: CommitBatch,
+    clock: Callable[[], float],
+) -> JobSnapshot:
+    """Write the end of a job; if its last batch cannot be stored, write that the job failed."""
+    lease = context.lease
+
+    async def finish() -> JobSnapshot:
+        return await context.queue.finish(lease, state, error=error, batch=batch, now=clock())
+
+    async def fail() -> JobSnapshot:
+        failed = JobStatus.FAILED
+        return await context.queue.finish(lease, failed, error=failed_because, now=clock())
+
+    try:
+        return await context.retry.run(finish)
+    except LeaseLost:
+        raise
+    except Exception as failure:
+        log.exception("the end of job %s could not be stored", context.job.id)
+        failed_because = str(failure) if isinstance(failure, ApplicationError) else _INTERNAL_ERROR
+        return await context.retry.run(fail)
+
+
+async def _renew_lease(
+    context: JobContext, engine_task: asyncio.Future[CommitBatch], clock: Callable[[], float]
+) -> None:
+    """Renew the lease until it is lost, then stop the engine.
+
+    The lease is lost when the job is cancelled, or claimed by another worker.
+    """
+    delay_s = RENEW_S
+    while True:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(delay_s):
+                await context.changed_elsewhere.wait()
+        context.changed_elsewhere.clear()
+        delay_s = RENEW_S
+        try:
+            await context.queue.renew(context.lease, lease_s=LEASE_S, now=clock())
+        except LeaseLost:
+            log.info(_LEASE_LOST, context.job.id)
+            engine_task.cancel()
+            return
+        except StoreUnavailable:  # the writers of the job log it
+            delay_s = RENEW_RETRY_S
+        except Exception:
+            log.exception("the lease of job %s could not be renewed; trying again", context.job.id)
+            delay_s = RENEW_RETRY_S
+
+
+class Watchdog:
+    """Runs an engine, and ends it if it stalls.
+
+    Parameters
+    ----------
+    engine : callable
+        What runs a job.
+    fired : callable
+        Called with the kind of a stalled job, and whether it was requeued or failed.
+    stall_s : float
+        Seconds without the begin or end of any operation.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        fired: Callable[[str, StallAction], None],
+        stall_s: float = STALL_S,
+    ) -> None:
+        self._engine, self._fired, self._stall_s = engine, fired, stall_s
+        self._check_interval_s = min(CHECK_INTERVAL_S, stall_s / 4)
+
+    async def run(self, context: JobContext) -> CommitBatch:
+        """Run a job to its end.
+
+        Raises
+        ------
+        JobStalled, JobFailure
+            The job made no progress. Else what the engine raises.
         """
+        with record_operations() as operations:
+            attempt = asyncio.ensure_future(self._engine(context))
+            try:
+                await self._wait_until_done_or_stalled(attempt, operations)
+                if attempt.done():
+                    return attempt.result()
+                # Read before the cancellation begins other operations.
+                waited_for = operations.oldest
+            finally:
+                await _cancel(attempt)
+        raise self._stall_error(context, waited_for)
 
-    async def close(self) -> None:
-        """Drain, and wait for the end of what runs here."""
+    async def _wait_until_done_or_stalled(
+        self, attempt: asyncio.Future[CommitBatch], operations: Operations
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        idle_s, changes = 0.0, -1
+        while not attempt.done():
+            if operations.changes != changes:
+                idle_s, changes = 0.0, operations.changes
+            elif idle_s > self._stall_s and idle_s > operations.longest_limit_s + DEADLINE_MARGIN_S:
+                return
+            wait_start = loop.time()
+            await asyncio.wait({attempt}, timeout=self._check_interval_s)
+            # Time in which the whole process was suspended does not count.
+            idle_s += min(loop.time() - wait_start, 2 * self._check_interval_s)
+
+    def _stall_error(self, context: JobContext, waited_for: str) -> JobStalled | JobFailure:
+        job = context.job
+        final = job.attempts_since_progress >= MAX_STALLED_ATTEMPTS
+        action: StallAction = "failed" if final else "requeued"
+        log_stall(job, operation=waited_for, waited_s=self._stall_s, action=action)
+        self._fired(job.kind, action)
+        reason = f"no progress for {self._stall_s:.0f} s, while it was waiting for {waited_for}"
+        return JobFailure(f"the job made {reason}") if final else JobStalled(reason)
 
 
-class LocalRunner(Runner):
+async def _cancel(attempt: asyncio.Future[CommitBatch]) -> None:
+    """Cancel an attempt; abandon it if it does not end, as it has no lease to write with."""
+    if not attempt.done():
+        attempt.cancel()
+        await asyncio.wait({attempt}, timeout=CANCEL_S)
+    if attempt.done() and not attempt.cancelled():
+        attempt.exception()
+
+
+def log_start(job: JobRecord, *, now: float) -> None:
+    """Log that a worker began an attempt at a job."""
+    event(
+        "job_started",
+        **_job_fields(job),
+        attempt=job.attempt,
+        waited_s=max(0.0, now - job.created_at),
+    )
+
+
+def log_end(job: JobRecord) -> None:
+    """Log how a job ended, its rows and its credits."""
+    level = logging.WARNING if job.state is JobStatus.FAILED else logging.INFO
+    event(
+        "job_ended",
+        level,
+        **_job_fields(job),
+        status=job.state.value,
+        rows=job.published,
+        credits=job.credits,
+        seconds=job.elapsed(job.finished_at or job.created_at),
+        attempt=job.attempt,
+        reason=reason(job.error),
+    )
+
+
+def log_stall(
+    job: JobRecord, *, operation: str, waited_s: float, action: Literal["requeued", "failed"]
+) -> None:
+    """Log that a job stalled, in which operation, and whether it was requeued or failed."""
+    event(
+        "job_stalled",
+        logging.WARNING,
+        **_job_fields(job),
+        attempt=job.attempt,
+        operation=reason(operation),
+        waited_s=waited_s,
+        action=action,
+    )
+
+
+def _job_fields(job: JobRecord) -> dict[str, Any]:
+    return {"job": job.id, "account": job.account_id, "key": job.key_id, "kind": job.kind}
+
+
+class Runner:
     """Runs jobs as tasks of this process's event loop.
+
+    It may die at any time: the store is durable.
 
     Parameters
     ----------
@@ -113,7 +363,7 @@ class LocalRunner(Runner):
         self._worker = secrets.token_hex(8) if membership is None else membership.replica.id
         self._wake = asyncio.Event()
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._contexts: dict[str, LeasedJob] = {}
+        self._contexts: dict[str, JobContext] = {}
         self._cancelled: set[str] = set()
         self._claiming = asyncio.Lock()
         self._claim_in_doubt = False
@@ -122,12 +372,15 @@ class LocalRunner(Runner):
 
     @property
     def running_jobs(self) -> int:
+        """The number of jobs that run here."""
         return len(self._tasks)
 
     async def start(self) -> None:
+        """Begin to claim jobs."""
         self._loop = asyncio.create_task(self._claim_forever())
 
     def wake(self) -> None:
+        """Hint that a job is, or will be, in the queue; else it is found within seconds."""
         self._wake.set()
 
     def pause(self) -> None:
@@ -147,10 +400,12 @@ class LocalRunner(Runner):
         self._wake.set()
 
     def check_lease(self, job_id: str) -> None:
+        """Stop a job soon if it runs here and another process cancelled it."""
         if (context := self._contexts.get(job_id)) is not None:
             context.changed_elsewhere.set()
 
     async def cancel(self, job_id: str) -> None:
+        """Stop a job that was cancelled in the store."""
         self._cancelled.add(job_id)  # a job that is being claimed does not begin
         async with self._claiming:
             task = self._tasks.get(job_id)
@@ -162,11 +417,16 @@ class LocalRunner(Runner):
         self._events.changed(job_id)
 
     async def drain(self) -> None:
+        """Claim no more jobs, stop those that run and return them to the queue.
+
+        They continue at once in another process, or after the next start.
+        """
         if self._draining is None:
             self._draining = asyncio.create_task(self._drain())
         await asyncio.shield(self._draining)
 
     async def close(self) -> None:
+        """Drain, and wait for the end of what runs here."""
         await self.drain()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
@@ -237,7 +497,7 @@ class LocalRunner(Runner):
                 return
 
     def _begin(self, job: JobRecord, lease: Lease) -> None:
-        context = LeasedJob(job, lease, self._queue, self._events, self._retry, clock=self._clock)
+        context = JobContext(job, lease, self._queue, self._events, self._retry, clock=self._clock)
         if job.attempts_since_progress > SUSPECT_ATTEMPTS:  # after its progress the next may run
             context = replace(context, after_commit=self.wake)
         task = asyncio.create_task(self._run(context), name=f"job {job.id}")
@@ -253,14 +513,14 @@ class LocalRunner(Runner):
             self._wake.set()
         del self._tasks[job_id], self._contexts[job_id]
 
-    async def _run(self, context: LeasedJob) -> None:
+    async def _run(self, context: JobContext) -> None:
         JOB_ID.set(context.job.id)
-        job_log.log_start(context.job, now=self._clock())
+        log_start(context.job, now=self._clock())
         try:
             with on_behalf_of(context.job.account_id):
                 snapshot = await run_job(context, self._engine, clock=self._clock)
             if snapshot is not None:
-                job_log.log_end(snapshot.job)
+                log_end(snapshot.job)
                 self._on_end(snapshot)
         except Exception:
             log.exception("job %s was left as it is; it is taken up again", context.job.id)
