@@ -16,7 +16,7 @@ from typing import Final
 
 from webdata_nb.page.content.page_source import ConversionOptions, PageSource
 from webdata_nb.page.scrape.page import scrape
-from webdata_nb.service.runtime import gc_tuning
+from webdata_nb.service.runtime.process import configure_gc
 from webdata_nb.service.workers.worker import GC_THRESHOLDS
 
 EVERY: Final = 3
@@ -66,7 +66,7 @@ def measure(page: PageSource, options: ConversionOptions) -> float:
 def main() -> None:
     """Convert the pages named on standard input."""
     sets: dict[str, list[PageSource]] = {}
-    gc_tuning.configure_gc(*GC_THRESHOLDS)  # as a page worker does
+    configure_gc(*GC_THRESHOLDS)  # as a page worker does
     for line in sys.stdin:
         mode, path = json.loads(line)
         if path not in sets:

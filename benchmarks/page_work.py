@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from webdata_nb.page.content.page_source import ConversionOptions, PageSource
 from webdata_nb.page.scrape.page import scrape
-from webdata_nb.service.runtime import gc_tuning
+from webdata_nb.service.runtime.process import configure_gc
 from webdata_nb.service.workers.worker import GC_THRESHOLDS
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def main() -> int:
             "trafilatura",
         ),
     }
-    gc_tuning.configure_gc(*GC_THRESHOLDS)  # as a page worker does; for both sides
+    configure_gc(*GC_THRESHOLDS)  # as a page worker does; for both sides
     exceeded = False
     for name, (ours, theirs, rival) in contests.items():
         best_times = contest(pages, ours, theirs, ROUNDS[name])

@@ -50,9 +50,9 @@ ENVIRONMENT: Final = frozenset(
     {
         "settings.py",
         "toolkit/local.py",
-        "service/runtime/child_process.py",
+        "service/runtime/process.py",
         "service/local_lifetime.py",
-        "service/job_workers/worker_settings.py",
+        "service/job_workers/claim_loop.py",
         "service/settings.py",
         "service/browser/chromium.py",
     }

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from webdata_nb.service.runtime.awake_timeout import awake_timeout
+from webdata_nb.service.runtime.event_loop import awake_timeout
 
 
 async def test_wait_ends_at_limit() -> None:

@@ -7,15 +7,14 @@ import time
 
 from prometheus_client import generate_latest
 
-from webdata_nb.service.observability import loop_lag
 from webdata_nb.service.observability.metrics import Metrics, RollingMaximum
-from webdata_nb.service.runtime.cooperative import run_cooperatively
+from webdata_nb.service.runtime.event_loop import measure_loop_lag, run_cooperatively
 from webdata_nb.service.runtime.steps import Steps
 
 
 async def test_blocked_loop_is_measured() -> None:
     metrics = Metrics()
-    watching = asyncio.create_task(loop_lag.measure(metrics.observe_loop_lag, interval_s=0.01))
+    watching = asyncio.create_task(measure_loop_lag(metrics.observe_loop_lag, interval_s=0.01))
     await asyncio.sleep(0.05)
     time.sleep(0.4)  # noqa: ASYNC251 - what the metric is for
     await asyncio.sleep(0.05)

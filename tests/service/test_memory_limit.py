@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from webdata_nb.service.runtime.memory_limit import MEMORY_LIMIT_EXIT
+from webdata_nb.service.runtime.process import MEMORY_LIMIT_EXIT
 
 LIMITED = """
 import ctypes, os
-from webdata_nb.service.runtime.memory_limit import limit_memory
+from webdata_nb.service.runtime.process import limit_memory
 
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p

@@ -12,8 +12,8 @@ import pytest
 from webdata_nb.cli.main import build_parser, main
 from webdata_nb.service.app import serve
 from webdata_nb.service.encryption import new_key
+from webdata_nb.service.job_workers.claim_loop import worker_options
 from webdata_nb.service.job_workers.command import run_worker
-from webdata_nb.service.job_workers.worker_settings import worker_options
 from webdata_nb.service.settings import (
     OPTIONS,
     SECRET_KEY,

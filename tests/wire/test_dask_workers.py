@@ -28,9 +28,9 @@ from tests.site.graphs import link_tree
 from tests.site.server import Site
 from webdata_nb.contract.local import WIRE
 from webdata_nb.service.encryption import new_key
-from webdata_nb.service.job_workers.plugin import ClaimLoopPlugin
-from webdata_nb.service.job_workers.reports import METRIC
-from webdata_nb.service.job_workers.worker_settings import worker_options
+from webdata_nb.service.job_workers.claim_loop import worker_options
+from webdata_nb.service.job_workers.cluster import ClaimLoopPlugin
+from webdata_nb.service.job_workers.cluster_status import METRIC
 from webdata_nb.service.settings import ServiceSettings
 from webdata_nb.service.store.backends import SCHEMA_VERSION
 

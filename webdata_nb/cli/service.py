@@ -83,9 +83,9 @@ def _given_options(args: argparse.Namespace, command: Command) -> dict[str, Any]
 
 
 def _run_serve(args: argparse.Namespace) -> int:
-    from webdata_nb.service.runtime import gc_tuning
+    from webdata_nb.service.runtime.process import pause_gc
 
-    gc_tuning.pause_gc()
+    pause_gc()
     from webdata_nb.service.app import serve
 
     given = _given_options(args, "serve")

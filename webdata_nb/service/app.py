@@ -33,7 +33,7 @@ from webdata_nb.service.http.middleware import (
     RequestLogMiddleware,
     local_callers,
 )
-from webdata_nb.service.job_workers.cluster_monitor import ClusterMonitor
+from webdata_nb.service.job_workers.cluster_status import ClusterMonitor
 from webdata_nb.service.job_workers.command import dask_cluster
 from webdata_nb.service.local_lifetime import LocalLifetime
 from webdata_nb.service.observability.logs import Caller, configure_logging
@@ -41,7 +41,7 @@ from webdata_nb.service.observability.metrics import Metrics, StoreCollector, St
 from webdata_nb.service.routes import local, open_endpoints
 from webdata_nb.service.routes.app_state import AppState, LeasedSessions
 from webdata_nb.service.routes.application import Application
-from webdata_nb.service.runtime.background import cancel, run_in_background
+from webdata_nb.service.runtime.event_loop import cancel, run_in_background
 from webdata_nb.service.segments.mover import BodyMover
 from webdata_nb.service.segments.sweep import SegmentSweep
 from webdata_nb.service.server import (

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp
 from webdata_nb import malloc
 from webdata_nb.service.http.connections import AdmissionMiddleware, ConnectionLimiter
 from webdata_nb.service.http.middleware import CancelledRequestMiddleware
-from webdata_nb.service.runtime import gc_tuning
+from webdata_nb.service.runtime.process import configure_gc
 
 log = logging.getLogger("webdata_nb.service")
 
@@ -39,7 +39,7 @@ SWITCH_INTERVAL_S: Final = 0.001
 def tune_process() -> None:
     """Set allocator, garbage collector and thread switches for a process that runs jobs."""
     malloc.tune()
-    gc_tuning.configure_gc(*GC_THRESHOLDS)
+    configure_gc(*GC_THRESHOLDS)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
 
 

@@ -13,7 +13,7 @@ from tests.service.segments.test_service import files
 from tests.site.graphs import link_tree
 from tests.site.server import Site
 from webdata_nb.service.encryption import new_key
-from webdata_nb.service.job_workers.worker_settings import (
+from webdata_nb.service.job_workers.claim_loop import (
     export_to_children,
     worker_options,
     worker_settings,

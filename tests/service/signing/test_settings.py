@@ -10,7 +10,7 @@ import pytest
 
 from tests.service.signing.keys import new_key_file, secrets_of
 from webdata_nb.service.encryption import new_key
-from webdata_nb.service.job_workers.worker_settings import (
+from webdata_nb.service.job_workers.claim_loop import (
     export_to_children,
     worker_options,
     worker_settings,

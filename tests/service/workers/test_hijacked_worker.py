@@ -19,8 +19,8 @@ from tests.wire.waiting import until
 from webdata_nb.page.content.page_source import PageSource
 from webdata_nb.page.errors import ScrapeError
 from webdata_nb.service.creatives.ocr import OcrPool
-from webdata_nb.service.runtime.child_process import INHERITED
-from webdata_nb.service.runtime.cooperative import run_cooperatively
+from webdata_nb.service.runtime.event_loop import run_cooperatively
+from webdata_nb.service.runtime.process import INHERITED
 from webdata_nb.service.workers import process
 from webdata_nb.service.workers.messages import PageReply
 from webdata_nb.service.workers.pool import PagePool

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.page.errors import ScrapeError
-from webdata_nb.service.runtime.child_process import child_environment
+from webdata_nb.service.runtime.process import child_environment
 from webdata_nb.service.web.forward_proxy import ForwardProxy
 
 if TYPE_CHECKING:

@@ -52,7 +52,7 @@ from webdata_nb.service.browser.render_request import (
 from webdata_nb.service.errors import EgressDenied
 from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore
-from webdata_nb.service.runtime.processors import available_processors
+from webdata_nb.service.runtime.process import available_processors
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import FetchedResponse, Fetcher, FetchRequest
 from webdata_nb.service.web.forward_proxy import (

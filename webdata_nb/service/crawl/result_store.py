@@ -39,7 +39,7 @@ from webdata_nb.service.credits import tariff
 from webdata_nb.service.errors import CreditsUsedUp, JobFailure, JobRequeued
 from webdata_nb.service.models.extraction import Extractor
 from webdata_nb.service.pages.page_pipeline import PageVisit, source_of_values
-from webdata_nb.service.runtime.cooperative import run_cooperatively
+from webdata_nb.service.runtime.event_loop import run_cooperatively
 from webdata_nb.service.runtime.steps import Steps
 from webdata_nb.service.store.job_context import JobContext
 from webdata_nb.service.store.page_contents import share_content

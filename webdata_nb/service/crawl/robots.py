@@ -19,7 +19,7 @@ from webdata_nb.page.errors import FetchError
 from webdata_nb.page.urls import url_origin
 from webdata_nb.service.crawl.robots_rules import RobotsRules
 from webdata_nb.service.errors import request_failure_kind
-from webdata_nb.service.runtime.cooperative import run_cooperatively
+from webdata_nb.service.runtime.event_loop import run_cooperatively
 from webdata_nb.service.web.fetch import FetchLimits, FetchRequest
 from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource, retry_delay_s
 

@@ -16,10 +16,13 @@ import orjson
 from webdata_nb.page.errors import ScrapeError
 from webdata_nb.service.creatives.ocr_process import OcrText, layout_text
 from webdata_nb.service.errors import MissingSetting
-from webdata_nb.service.runtime.child_process import python_command, python_environment
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore
-from webdata_nb.service.runtime.memory_limit import MEMORY_LIMIT_EXIT
-from webdata_nb.service.runtime.processors import available_processors
+from webdata_nb.service.runtime.process import (
+    MEMORY_LIMIT_EXIT,
+    available_processors,
+    python_command,
+    python_environment,
+)
 
 # Limits for hostile pictures: most need 0.2 s with tesseract and 2 s with rapidocr.
 CPU_SECONDS: Final = 15

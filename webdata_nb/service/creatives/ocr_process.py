@@ -24,7 +24,7 @@ from typing import Any, Final
 import orjson
 from PIL import Image, ImageOps, ImageStat
 
-from webdata_nb.service.runtime.memory_limit import MEMORY_LIMIT_EXIT, limit_memory
+from webdata_nb.service.runtime.process import MEMORY_LIMIT_EXIT, limit_memory
 
 # The least ratio of a headline's font size to the other lines'; smaller ones may be noise.
 _HEADLINE_RATIO: Final = 1.15

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 from webdata_nb import __version__
 from webdata_nb.page.errors import ApplicationError
 from webdata_nb.service.errors import ClusterError
-from webdata_nb.service.job_workers.claim_loop import run_claim_loop
-from webdata_nb.service.job_workers.reports import ClusterStatus
-from webdata_nb.service.job_workers.worker_settings import (
+from webdata_nb.service.job_workers.claim_loop import (
     export_to_children,
     require_shared_store,
+    run_claim_loop,
     worker_options,
 )
+from webdata_nb.service.job_workers.cluster_status import ClusterStatus
 from webdata_nb.service.local_lifetime import LocalLifetime
 from webdata_nb.service.observability.logs import configure_logging
-from webdata_nb.service.runtime.background import cancel
+from webdata_nb.service.runtime.event_loop import cancel
 from webdata_nb.service.server import limited_shutdown, stop_on_signals, tune_process
 from webdata_nb.service.settings import InvalidSetting, ServiceSettings, takes_options
 from webdata_nb.service.store.backends import SCHEMA_VERSION, open_store

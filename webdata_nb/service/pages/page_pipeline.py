@@ -31,7 +31,7 @@ from webdata_nb.service.browser.renderer import Browser, RenderedPage, RenderReq
 from webdata_nb.service.errors import HostPaused
 from webdata_nb.service.observability.logs import EventThrottle
 from webdata_nb.service.pages.render_options import SCREENSHOT, RenderOptions
-from webdata_nb.service.runtime.cooperative import run_cooperatively
+from webdata_nb.service.runtime.event_loop import run_cooperatively
 from webdata_nb.service.runtime.steps import Steps
 from webdata_nb.service.store.records import RowParts
 from webdata_nb.service.web.fetch import FetchedResponse, FetchRequest

@@ -1,6 +1,6 @@
 """Defines long computations as generators that yield every few milliseconds. Pure.
 
-`cooperative.run_cooperatively` runs them on the event loop.
+`event_loop.run_cooperatively` runs them on the event loop.
 """
 
 from __future__ import annotations

@@ -13,9 +13,8 @@ from typing import Final
 from webdata_nb.contract.local import service_lock_name
 from webdata_nb.service.blobs.store import BlobStore, open_blob_store
 from webdata_nb.service.browser.chromium import remove_stale_folders
-from webdata_nb.service.observability import loop_lag
 from webdata_nb.service.observability.metrics import Metrics
-from webdata_nb.service.runtime.background import run_in_background
+from webdata_nb.service.runtime.event_loop import measure_loop_lag, run_in_background
 from webdata_nb.service.search.breaker import ProviderBreakers
 from webdata_nb.service.search.catalog import ProviderCatalog
 from webdata_nb.service.search.providers.http_provider import ProviderQueues
@@ -159,7 +158,7 @@ async def open_job_processor(
         )
         store.subscribe(processor.notify)
         run_in_background(stack, background_indexer.run())
-        run_in_background(stack, loop_lag.measure(metrics.observe_loop_lag))
+        run_in_background(stack, measure_loop_lag(metrics.observe_loop_lag))
         yield processor
 
 

@@ -16,7 +16,7 @@ from typing import BinaryIO, Final, cast
 
 from webdata_nb.page.content.page_source import FileSlice, PageSource
 from webdata_nb.service.observability.operations import waiting_for
-from webdata_nb.service.runtime.awake_timeout import awake_timeout
+from webdata_nb.service.runtime.event_loop import awake_timeout
 from webdata_nb.service.runtime.work_threads import run_on_thread
 
 # The pipe is faster than a file for smaller bodies.

@@ -22,10 +22,9 @@ from webdata_nb.page.content.page_source import ConversionOptions, PageSource
 from webdata_nb.page.errors import ScrapeError
 from webdata_nb.page.scrape.scraped import Scraped
 from webdata_nb.service.observability.operations import waiting_for
-from webdata_nb.service.runtime.awake_timeout import awake_timeout
+from webdata_nb.service.runtime.event_loop import awake_timeout
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore, current_account
-from webdata_nb.service.runtime.memory_limit import MEMORY_LIMIT_EXIT
-from webdata_nb.service.runtime.processors import available_processors
+from webdata_nb.service.runtime.process import MEMORY_LIMIT_EXIT, available_processors
 from webdata_nb.service.workers.body_files import body_in_file
 from webdata_nb.service.workers.messages import OUT_OF_MEMORY, PageReply, encode_job
 from webdata_nb.service.workers.process import (

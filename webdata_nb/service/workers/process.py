@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from webdata_nb.page.content.page_source import ConversionOptions
-from webdata_nb.service.runtime.child_process import python_command, python_environment
-from webdata_nb.service.runtime.cooperative import run_cooperatively
+from webdata_nb.service.runtime.event_loop import run_cooperatively
 from webdata_nb.service.runtime.fair_scheduler import current_account
+from webdata_nb.service.runtime.process import python_command, python_environment
 from webdata_nb.service.workers.messages import (
     SIZES,
     BadMessage,

@@ -26,8 +26,7 @@ from webdata_nb.page.extract import structured
 from webdata_nb.page.extract.evidence.evidence import EVIDENCE, find_evidence
 from webdata_nb.page.scrape.page import scrape
 from webdata_nb.page.scrape.scraped import Scraped
-from webdata_nb.service.runtime import gc_tuning
-from webdata_nb.service.runtime.memory_limit import limit_memory
+from webdata_nb.service.runtime.process import configure_gc, limit_memory
 from webdata_nb.service.workers.messages import (
     OUT_OF_MEMORY,
     SIZES,
@@ -140,7 +139,7 @@ def main() -> None:
     # A terminal sends Ctrl-C to the whole group; the parent handles it and closes our input.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     limit_memory(memory_bytes)
-    gc_tuning.configure_gc(*GC_THRESHOLDS)
+    configure_gc(*GC_THRESHOLDS)
     with contextlib.suppress(BrokenPipeError):
         serve(sys.stdin.buffer, take_standard_output(), cpu_seconds)
     # The parent has ended or has no more pages; there is nothing to clean up.

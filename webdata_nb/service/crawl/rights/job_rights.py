@@ -26,7 +26,7 @@ from webdata_nb.service.crawl.rights.signal import PageRights, RightsSignal, ref
 from webdata_nb.service.crawl.rights.tdm import TdmFile, parse_tdm_file
 from webdata_nb.service.crawl.robots import JobRobots
 from webdata_nb.service.crawl.site_files import fetch_file
-from webdata_nb.service.runtime.cooperative import run_cooperatively
+from webdata_nb.service.runtime.event_loop import run_cooperatively
 from webdata_nb.service.web.fetch import FetchLimits, FetchRequest
 from webdata_nb.service.web.polite_fetcher import ResponseSource
 

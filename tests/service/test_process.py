@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from webdata_nb.service.runtime.processors import available_processors
+from webdata_nb.service.runtime.process import available_processors
 
 COUNT = "from webdata_nb.service.workers.pool import default_workers; print(default_workers())"
 

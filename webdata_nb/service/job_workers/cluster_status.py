@@ -1,13 +1,19 @@
-"""Reports of the claim loops of Dask workers, and the status of their cluster."""
+"""The status of a Dask cluster: reports of its claim loops, and what the service does with them."""
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from functools import partial
+from typing import Any, Final, Literal, get_args
 
 import msgspec
+
+from webdata_nb.contract.replies.service import DaskHealth
+from webdata_nb.service.observability.metrics import Metrics
+from webdata_nb.service.work.runner import Runner
 
 # The name of the reports among the metrics that a Dask worker sends with its heartbeat.
 METRIC: Final = "webdata"
@@ -83,3 +89,41 @@ def worker_state(report: LoopReport | None, live_replicas: Collection[str]) -> W
     if report.state == "running":
         return "running" if report.replica in live_replicas else "other_store"
     return "starting" if report.state == "starting" else "failed"
+
+
+log = logging.getLogger(__name__)
+
+
+class ClusterMonitor:
+    """The last status of the cluster; pauses the runner of the service while workers run jobs."""
+
+    def __init__(self, runner: Runner, metrics: Metrics) -> None:
+        self.status = NOT_CONNECTED
+        self._runner = runner
+        metrics.report_dask(
+            lambda: self.status.is_connected,
+            {state: partial(self._count, state) for state in get_args(WorkerState)},
+        )
+
+    def update(self, status: ClusterStatus) -> None:
+        """Note a status."""
+        if (status.is_connected, status.running) != (self.status.is_connected, self.status.running):
+            log.info(
+                "Dask scheduler %s, %d workers run jobs; this process %s",
+                "connected" if status.is_connected else "lost",
+                status.running,
+                "takes none" if status.running else "takes jobs itself",
+            )
+        self.status = status
+        if status.running:
+            self._runner.pause()
+        else:
+            self._runner.resume()
+
+    def health(self) -> DaskHealth:
+        """Return the status as a part of the readiness reply."""
+        scheduler = "connected" if self.status.is_connected else "lost"
+        return DaskHealth(scheduler=scheduler, workers=self.status.running)
+
+    def _count(self, state: WorkerState) -> int:
+        return self.status.counts[state]
