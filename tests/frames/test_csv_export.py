@@ -13,7 +13,7 @@ from tests.requirements import require
 from tests.service.exports.jobs import RowsInMemory, crawl_row, job_of, read_all, search_row
 from webdata_nb import read_csv_export
 from webdata_nb.contract.states import JobStatus
-from webdata_nb.service.exports import row_files
+from webdata_nb.service.exports import csv_columns, stream_csv
 from webdata_nb.toolkit.frames import frame, rows, schemas
 
 
@@ -22,7 +22,7 @@ async def test_hostile_cells_round_trip(tmp_path: Path) -> None:
     cells = [each["cell"] for each in json.loads(corpus.read_text("utf-8"))]
     rows = [search_row(n, title=cell, snippet="") for n, cell in enumerate(cells, start=1)]
     path = tmp_path / "export.csv"
-    path.write_bytes(await read_all(row_files.stream_csv(job_of("search"), RowsInMemory(*rows))))
+    path.write_bytes(await read_all(stream_csv(job_of("search"), RowsInMemory(*rows))))
     frame = read_csv_export(path)
     assert list(frame["title"]) == cells
     assert frame["snippet"].isna().all()
@@ -33,9 +33,7 @@ async def test_hostile_cells_round_trip(tmp_path: Path) -> None:
 async def test_partial_export_warns(tmp_path: Path, state: JobStatus) -> None:
     path = tmp_path / "export.csv"
     job = replace(job_of("search"), state=state)
-    path.write_bytes(
-        await read_all(row_files.stream_csv(job, RowsInMemory(search_row(1), search_row(2))))
-    )
+    path.write_bytes(await read_all(stream_csv(job, RowsInMemory(search_row(1), search_row(2)))))
     with pytest.warns(UserWarning, match=r"export\.csv: a partial export"):
         frame = read_csv_export(path)
     assert list(frame["title"]) == ["Result 1", "Result 2"]
@@ -57,7 +55,7 @@ async def test_export_has_the_types_of_a_frame(tmp_path: Path) -> None:
         metadata={"language": "en"},
     )
     path = tmp_path / "export.csv"
-    path.write_bytes(await read_all(row_files.stream_csv(job, RowsInMemory(page))))
+    path.write_bytes(await read_all(stream_csv(job, RowsInMemory(page))))
     df = read_csv_export(path)
     columns = schemas.frame_columns("crawl", formats=formats, metadata=True)
     fresh = frame.build(rows.to_table("crawl", [page]), columns=columns)
@@ -85,9 +83,5 @@ def test_file_of_another_kind_is_text(tmp_path: Path) -> None:
 
 async def test_export_without_rows_has_columns(tmp_path: Path) -> None:
     path = tmp_path / "export.csv"
-    path.write_bytes(
-        await read_all(row_files.stream_csv(job_of("search", formats=[]), RowsInMemory()))
-    )
-    assert list(read_csv_export(path).columns) == list(
-        row_files.csv_columns(job_of("search", formats=[]))
-    )
+    path.write_bytes(await read_all(stream_csv(job_of("search", formats=[]), RowsInMemory())))
+    assert list(read_csv_export(path).columns) == list(csv_columns(job_of("search", formats=[])))

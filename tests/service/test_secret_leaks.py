@@ -31,7 +31,7 @@ from webdata_nb.contract import paths
 from webdata_nb.contract.choices import ENGINES
 from webdata_nb.contract.local import SessionSettings
 from webdata_nb.service.api_keys import key_hash
-from webdata_nb.service.credits.plans import Terms
+from webdata_nb.service.credits.ledger import Terms
 from webdata_nb.service.settings import ServiceSettings
 
 pytestmark = pytest.mark.slow

@@ -20,8 +20,7 @@ from webdata_nb.service.blobs.folder import LocalFolder
 from webdata_nb.service.blobs.store import BlobStore
 from webdata_nb.service.encryption import KEY_FILE, KeyFile, SecretCipher
 from webdata_nb.service.observability.metrics import Metrics
-from webdata_nb.service.segments.mover import BodyMover
-from webdata_nb.service.segments.sweep import SegmentSweep
+from webdata_nb.service.segments.mover import BodyMover, SegmentSweep
 from webdata_nb.service.store.postgres.database import PostgresDatabase
 from webdata_nb.service.store.sql.connection import SqlDatabase, Transaction
 from webdata_nb.service.store.sql.segments import _complete

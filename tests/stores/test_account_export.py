@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.stores.conftest import StoreFactory
-from webdata_nb.service.credits.plans import terms_of
-from webdata_nb.service.credits.weights import Charge
+from webdata_nb.service.credits.ledger import terms_of
+from webdata_nb.service.credits.tariff import Charge
 from webdata_nb.service.errors import AccountImportRefused, CreditsUsedUp
 from webdata_nb.service.store.account_file import read_account_file, write_account_file
 from webdata_nb.service.store.sql.accounts import AccountStore

@@ -22,8 +22,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.stores.jobs import NOW, entry, new_job
 from webdata_nb.contract.states import ACTIVE, TERMINAL, JobStatus, Trigger, after, may_retry
 from webdata_nb.page.errors import ApplicationError
-from webdata_nb.service.credits.plans import Terms
-from webdata_nb.service.credits.weights import Charge
+from webdata_nb.service.credits.ledger import Terms
+from webdata_nb.service.credits.tariff import Charge
 from webdata_nb.service.errors import (
     ConcurrencyReached,
     CreditsUsedUp,

@@ -20,12 +20,10 @@ from webdata_nb.service.blobs.folder import LocalFolder
 from webdata_nb.service.blobs.store import BlobStore
 from webdata_nb.service.errors import BlobsUnavailable, MissingBlobs, SegmentGivenUp
 from webdata_nb.service.observability.metrics import Metrics
-from webdata_nb.service.segments import mover, sweep, writer
-from webdata_nb.service.segments.check import check_segments
-from webdata_nb.service.segments.mover import BodyMover
+from webdata_nb.service.segments import mover
+from webdata_nb.service.segments.mover import BodyMover, SegmentSweep
 from webdata_nb.service.segments.parquet_file import encode_segment, segment_name
-from webdata_nb.service.segments.reader import SegmentReader, check_place
-from webdata_nb.service.segments.sweep import SegmentSweep
+from webdata_nb.service.segments.reader import SegmentReader, check_place, check_segments
 from webdata_nb.service.store.records import CommitBatch, JobRecord, RowRange
 from webdata_nb.service.store.segments import NO_SEGMENTS, StoredSegment
 from webdata_nb.service.store.sql.contents import ContentReader
@@ -173,8 +171,8 @@ async def test_pages_crawled_again_stay_in_their_segment(setup: Setup) -> None:
 async def test_running_jobs_move_what_clients_can_see(
     setup: Setup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "SEGMENT_BYTES", 20_000)
-    monkeypatch.setattr(mover, "_SLICE", 3)
+    monkeypatch.setattr(mover, "SEGMENT_BYTES", 20_000)
+    monkeypatch.setattr(mover, "_MOVED", 3)
     texts = [f"{number:02} seen. " * 500 for number in range(12)]  # four fill a segment
     job, lease = await started(setup.store)
     moving = setup.mover
@@ -197,8 +195,8 @@ async def test_running_jobs_move_what_clients_can_see(
 
 
 async def test_segments_have_a_limited_size(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "SEGMENT_BYTES", 20_000)
-    monkeypatch.setattr(writer, "SEGMENT_CONTENTS", 3)
+    monkeypatch.setattr(mover, "SEGMENT_BYTES", 20_000)
+    monkeypatch.setattr(mover, "SEGMENT_CONTENTS", 3)
     texts = [f"{number} {'x' * 900}" for number in range(10)] + ["large " * 9000, "last " * 300]
     jobs = [await crawl(setup.store, texts), await crawl(setup.store, texts)]
     await setup.mover.move()
@@ -540,6 +538,6 @@ async def test_nothing_is_swept_twice_in_an_hour(
     for _ in range(3):
         await sweeping.sweep()
     assert listings == 1
-    setup.ahead = sweep.LISTING_INTERVAL_S + 1
+    setup.ahead = mover.LISTING_INTERVAL_S + 1
     await sweeping.sweep()
     assert listings == 2

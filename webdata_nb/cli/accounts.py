@@ -14,7 +14,7 @@ from webdata_nb.cli.output import utc_time
 from webdata_nb.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from webdata_nb.service.credits.plans import Terms
+    from webdata_nb.service.credits.ledger import Terms
     from webdata_nb.service.store.account_records import AccountUsage
     from webdata_nb.service.store.sql.accounts import AccountStore
 
@@ -61,7 +61,7 @@ def _add_terms(parser: argparse.ArgumentParser) -> None:
 
 
 def _terms(args: argparse.Namespace, default_plan: str) -> Terms:
-    from webdata_nb.service.credits.plans import terms_of
+    from webdata_nb.service.credits.ledger import terms_of
 
     return terms_of(args.plan or default_plan, args.monthly, args.concurrency)
 
@@ -72,7 +72,7 @@ def _has_terms(args: argparse.Namespace) -> bool:
 
 
 async def _create_account(accounts: AccountStore, args: argparse.Namespace) -> None:
-    from webdata_nb.service.credits.plans import DEFAULT_PLAN
+    from webdata_nb.service.credits.ledger import DEFAULT_PLAN
 
     await _add_account(accounts, args.name, _terms(args, DEFAULT_PLAN))
     report(f"created the account {args.name!r}; `webdata keys create --account` gives it a key")
@@ -183,7 +183,7 @@ def _add_keys(group: Commands) -> None:
 
 async def _create_key(accounts: AccountStore, args: argparse.Namespace) -> None:
     from webdata_nb.service.api_keys import key_hash, new_id, new_key
-    from webdata_nb.service.credits.plans import DEFAULT_PLAN
+    from webdata_nb.service.credits.ledger import DEFAULT_PLAN
 
     name, now = _valid_name(args.name), time.time()
     if args.account is None:
@@ -243,7 +243,7 @@ async def _revoke_key(accounts: AccountStore, args: argparse.Namespace) -> None:
 
 
 async def _top_up(accounts: AccountStore, args: argparse.Namespace) -> None:
-    from webdata_nb.service.credits.plans import MAX_CREDITS
+    from webdata_nb.service.credits.ledger import MAX_CREDITS
 
     if not 1 <= args.credits <= MAX_CREDITS:
         raise InvalidArgument(f"CREDITS is a whole number from 1 to {MAX_CREDITS}")

@@ -110,7 +110,7 @@ def _check_store(place: StorePlace, args: argparse.Namespace) -> int:
 
 async def _run_checks(place: StorePlace, blobs_url: str | None) -> list[CheckResult]:
     from webdata_nb.service.blobs.store import open_blob_store
-    from webdata_nb.service.segments.check import check_segments
+    from webdata_nb.service.segments.reader import check_segments
     from webdata_nb.service.store.backends import check_store
 
     async with open_blob_store(blobs_url, place.directory) as blobs:

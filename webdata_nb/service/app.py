@@ -42,8 +42,7 @@ from webdata_nb.service.routes import local, open_endpoints
 from webdata_nb.service.routes.app_state import AppState, LeasedSessions
 from webdata_nb.service.routes.application import Application
 from webdata_nb.service.runtime.event_loop import cancel, run_in_background
-from webdata_nb.service.segments.mover import BodyMover
-from webdata_nb.service.segments.sweep import SegmentSweep
+from webdata_nb.service.segments.mover import BodyMover, SegmentSweep
 from webdata_nb.service.server import (
     Server,
     limited_shutdown,

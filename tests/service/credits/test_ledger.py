@@ -9,9 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webdata_nb.service.credits import ledger
-from webdata_nb.service.credits.ledger import Balance, LedgerLine, Reservation
-from webdata_nb.service.credits.plans import PLANS, Terms, terms_of
-from webdata_nb.service.credits.weights import CATALOG, WEIGHTS, Charge
+from webdata_nb.service.credits.ledger import (
+    PLANS,
+    Balance,
+    LedgerLine,
+    Reservation,
+    Terms,
+    terms_of,
+)
+from webdata_nb.service.credits.tariff import CATALOG, WEIGHTS, Charge
 
 counts = st.integers(0, 500)
 balances = st.builds(Balance, counts, counts, st.just(100.0))

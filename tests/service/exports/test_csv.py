@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.requirements import require
 from tests.service.exports.jobs import RowsInMemory, crawl_row, job_of, read_all, search_row
 from webdata_nb.contract.cells import unescape_formula
-from webdata_nb.service.exports import row_files
+from webdata_nb.service.exports import stream_csv
 
 # Any text that JSON can contain; the store refuses NUL and lone surrogates in requests only.
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -26,7 +26,7 @@ def read_csv(body: bytes) -> list[dict[str, str]]:
 
 
 async def export_csv(kind: Any, *rows: dict[str, Any], **request: Any) -> bytes:
-    return await read_all(row_files.stream_csv(job_of(kind, **request), RowsInMemory(*rows)))
+    return await read_all(stream_csv(job_of(kind, **request), RowsInMemory(*rows)))
 
 
 async def test_columns_depend_on_request_only() -> None:

@@ -11,8 +11,7 @@ import pytest
 
 from tests.service.exports.jobs import crawl_row, ended_job
 from tests.service.job_stores import store_of
-from webdata_nb.service.exports import row_files, zip_export
-from webdata_nb.service.exports.row_files import BATCH_SIZE, StoredRows
+from webdata_nb.service.exports import BATCH_SIZE, StoredRows, stream_csv, stream_json, stream_zip
 
 MIB = 1024 * 1024
 ROWS = 96
@@ -27,7 +26,7 @@ async def count_bytes(stream: AsyncIterator[bytes]) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("write", [row_files.stream_json, row_files.stream_csv, zip_export.stream])
+@pytest.mark.parametrize("write", [stream_json, stream_csv, stream_zip])
 async def test_export_of_large_job_uses_little_memory(tmp_path: Path, write: Stream) -> None:
     text = "lorem ipsum, dolor " * (MIB // 19)
     async with store_of(tmp_path) as store:
@@ -38,5 +37,5 @@ async def test_export_of_large_job_uses_little_memory(tmp_path: Path, write: Str
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-    assert size > (ROWS * MIB * 0.9 if write is not zip_export.stream else 1)
+    assert size > (ROWS * MIB * 0.9 if write is not stream_zip else 1)
     assert peak < MAX_PEAK_BYTES, f"{peak / MIB:.0f} MiB"

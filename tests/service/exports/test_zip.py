@@ -15,14 +15,14 @@ from tests.requirements import require
 from tests.service.exports.jobs import RowsInMemory, crawl_row, job_of, read_all, search_row
 from webdata_nb.contract.states import JobKind
 from webdata_nb.page.content.parser import parse
-from webdata_nb.service.exports import row_files, zip_export
+from webdata_nb.service.exports import stream_json, stream_zip
 
 PNG = b"\x89PNG\r\n\x1a\nnot really"
 SAFE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*(\.[a-z]{2,4})?")
 
 
 async def export_zip(kind: JobKind, *rows: dict[str, Any], **job: Any) -> zipfile.ZipFile:
-    body = await read_all(zip_export.stream(job_of(kind, **job), RowsInMemory(*rows)))
+    body = await read_all(stream_zip(job_of(kind, **job), RowsInMemory(*rows)))
     archive = zipfile.ZipFile(io.BytesIO(body))
     assert archive.testzip() is None
     return archive
@@ -63,7 +63,7 @@ async def test_each_result_has_folder_with_files() -> None:
 async def test_data_file_is_json_export() -> None:
     rows = [search_row(rank) for rank in (1, 2, 3)]
     archive = await export_zip("search", *rows)
-    body = await read_all(row_files.stream_json(job_of("search"), RowsInMemory(*rows)))
+    body = await read_all(stream_json(job_of("search"), RowsInMemory(*rows)))
     assert archive.read("data.json") == body
 
 

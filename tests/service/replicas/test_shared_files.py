@@ -15,7 +15,7 @@ from webdata_nb.contract import paths
 from webdata_nb.service.api_keys import key_hash
 from webdata_nb.service.blobs.folder import LocalFolder
 from webdata_nb.service.creatives.sample import advertiser_ids
-from webdata_nb.service.credits.plans import Terms
+from webdata_nb.service.credits.ledger import Terms
 
 __all__ = ["team"]
 

@@ -7,7 +7,7 @@ from time import time
 
 from tests.service.job_stores import store_of
 from webdata_nb.service.api_keys import key_hash
-from webdata_nb.service.credits.plans import Terms
+from webdata_nb.service.credits.ledger import Terms
 
 
 async def member(

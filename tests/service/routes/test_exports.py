@@ -15,7 +15,7 @@ from tests.service.exports.jobs import job_of
 from tests.service.routes.test_search import magazine
 from tests.site.server import Site
 from webdata_nb.service.errors import ResultsExpired
-from webdata_nb.service.exports.row_files import StoredRows
+from webdata_nb.service.exports import StoredRows
 from webdata_nb.service.store.records import JobRecord
 
 FORMATS = ("json", "csv", "zip")

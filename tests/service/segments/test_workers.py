@@ -18,7 +18,7 @@ from webdata_nb.service.job_workers.claim_loop import (
     worker_options,
     worker_settings,
 )
-from webdata_nb.service.segments import mover, writer
+from webdata_nb.service.segments import mover
 from webdata_nb.service.settings import BLOBS, SECRET_KEY, STORE, InvalidSetting, ServiceSettings
 
 PAGES = 40
@@ -28,7 +28,7 @@ PAGES = 40
 async def test_crawl_goes_on_with_pages_in_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "SEGMENT_BYTES", 3_000)
+    monkeypatch.setattr(mover, "SEGMENT_BYTES", 3_000)
     monkeypatch.setattr(mover, "MOVE_DELAY_S", 0.0)
     monkeypatch.setattr(mover, "INTERVAL_S", 0.05)
     blobs_url = (tmp_path / "files").as_uri()

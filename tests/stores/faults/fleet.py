@@ -17,8 +17,8 @@ from typing import Any, Final, Self, TypeVar
 from tests.stores.faults.injection import Faults, FaultyStore
 from tests.stores.jobs import ALICE, entry, new_job
 from webdata_nb.contract.states import JobStatus
-from webdata_nb.service.credits.plans import Terms
-from webdata_nb.service.credits.weights import Charge
+from webdata_nb.service.credits.ledger import Terms
+from webdata_nb.service.credits.tariff import Charge
 from webdata_nb.service.errors import InvalidJobState, JobFailure, StoreUnavailable
 from webdata_nb.service.store.job_context import JobContext
 from webdata_nb.service.store.job_events import JobEvents

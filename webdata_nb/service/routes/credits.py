@@ -23,7 +23,7 @@ from starlette.responses import JSONResponse, Response
 
 from webdata_nb.contract import paths
 from webdata_nb.contract.replies import UsageReply, UsedCredits, Weight
-from webdata_nb.service.credits.weights import CATALOG, Charge
+from webdata_nb.service.credits.tariff import CATALOG, Charge
 from webdata_nb.service.observability.logs import CALLER, event
 from webdata_nb.service.routes.routing import AccountId, StateDep, strict_router
 from webdata_nb.service.store.account_records import AccountUsage

@@ -12,9 +12,14 @@ from webdata_nb import __version__
 from webdata_nb.contract import paths
 from webdata_nb.contract.replies import CrawlPage, SearchExport
 from webdata_nb.service.errors import NothingToExport
-from webdata_nb.service.exports import row_files, zip_export
-from webdata_nb.service.exports.row_files import ExportRows, StoredRows
-from webdata_nb.service.exports.zip_export import export_file_name
+from webdata_nb.service.exports import (
+    ExportRows,
+    StoredRows,
+    export_file_name,
+    stream_csv,
+    stream_json,
+    stream_zip,
+)
 from webdata_nb.service.http.compression import etag_matches, etag_of
 from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.routes.replies import check_not_expired, job_of
@@ -32,9 +37,9 @@ from webdata_nb.service.store.records import JobRecord
 
 _Stream = Callable[[JobRecord, ExportRows], AsyncIterator[bytes]]
 FORMATS: Final[dict[str, tuple[_Stream, str]]] = {
-    "json": (row_files.stream_json, "application/json"),
-    "csv": (row_files.stream_csv, "text/csv; charset=utf-8; header=present"),
-    "zip": (zip_export.stream, "application/zip"),
+    "json": (stream_json, "application/json"),
+    "csv": (stream_csv, "text/csv; charset=utf-8; header=present"),
+    "zip": (stream_zip, "application/zip"),
 }
 
 

@@ -1,23 +1,32 @@
-"""Moves the contents of pages from the database into segments."""
+"""Moves the contents of pages from the database into segments, and deletes segments.
+
+A segment is written in three steps: first its row, then its file, then the contents point to it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from time import monotonic
 from typing import Final
 
 from webdata_nb.service.blobs.store import BlobStore
-from webdata_nb.service.errors import StoreUnavailable
+from webdata_nb.service.errors import SegmentGivenUp, StoreUnavailable
 from webdata_nb.service.observability.metrics import Metrics
-from webdata_nb.service.segments.writer import PendingSegment, SegmentWriter
-from webdata_nb.service.store.segments import JobToMove
+from webdata_nb.service.segments.parquet_file import encode_segment, segment_name, store_folder
+from webdata_nb.service.segments.reader import SegmentReader
+from webdata_nb.service.store.page_contents import DamagedContent, content_text
+from webdata_nb.service.store.records import StoredContent
+from webdata_nb.service.store.segments import JobToMove, MovableContent, StoredSegment
 from webdata_nb.service.store.sql.store import Store
 
-log = logging.getLogger("webdata_nb.service")
+log = logging.getLogger(__name__)
 
+SEGMENT_BYTES: Final = 8 * 1024 * 1024
+SEGMENT_CONTENTS: Final = 2_000
 # Jobs that end within this time share segments.
 MOVE_DELAY_S: Final = 2.0
 # Between two looks at running jobs, and for jobs that ended in other processes.
@@ -26,7 +35,98 @@ RETRY_DELAY_S: Final = 60.0
 # The lock of this work is held for ten minutes at most.
 _ROUND_S: Final = 300.0
 _JOBS: Final = 500
-_SLICE: Final = 256
+_MOVED: Final = 256
+# A move takes less than a minute.
+UNFINISHED_S: Final = 3600.0
+# Between two listings of the place: only a process that was stopped in the middle of a move for
+# longer than `UNFINISHED_S`, or a lost database, leaves files without a row.
+LISTING_INTERVAL_S: Final = 3600.0
+_SWEPT: Final = 100
+
+
+class PendingSegment:
+    """Contents for the next segment of an account."""
+
+    def __init__(self) -> None:
+        self._ids: dict[bytes, int] = {}
+        self._size = 0
+
+    def is_full_with(self, content: MovableContent) -> bool:
+        """Whether one more content would make the segment too large."""
+        return bool(self._ids) and (
+            self._size + content.size > SEGMENT_BYTES or len(self._ids) >= SEGMENT_CONTENTS
+        )
+
+    def add(self, content: MovableContent) -> None:
+        """Add a content, unless it is one of them."""
+        if content.id not in self._ids:
+            self._ids[content.id] = content.size
+            self._size += content.size
+
+    def take(self) -> list[bytes]:
+        """Return the ids of the contents, and begin the segment after it."""
+        ids = list(self._ids)
+        self._ids, self._size = {}, 0
+        return ids
+
+
+class SegmentWriter:
+    """Writes contents of one account into a new segment.
+
+    A kill at any point leaves the contents where they were, or in the new segment; a row or a file
+    that nothing points to is deleted by `SegmentSweep`.
+    """
+
+    def __init__(
+        self, store: Store, blobs: BlobStore, metrics: Metrics, *, clock: Callable[[], float]
+    ) -> None:
+        self._segments, self._blobs = store.segments, blobs
+        self._metrics, self._clock = metrics, clock
+
+    async def move(self, account_id: str, ids: Sequence[bytes]) -> None:
+        """Move contents from the database; those that were deleted or are damaged stay there."""
+        if not ids:
+            return
+        stored = await self._segments.contents(ids)
+        texts = await asyncio.to_thread(_intact_texts, stored)
+        moved = await self._write(account_id, texts, source=None)
+        self._metrics.count_moved_contents(moved)
+
+    async def rewrite(self, segment: StoredSegment, texts: Mapping[bytes, bytes]) -> None:
+        """Point the contents that are left of a segment to a new one."""
+        await self._write(segment.account_id, list(texts.items()), source=segment.name)
+
+    async def _write(
+        self, account_id: str, texts: Sequence[tuple[bytes, bytes]], source: str | None
+    ) -> int:
+        if not texts:
+            return 0
+        store_id = await self._segments.store_id()
+        data = await asyncio.to_thread(encode_segment, texts, secrets.token_hex(8))
+        name = segment_name(store_id, account_id, data)
+        segment = StoredSegment(name, account_id, len(texts))
+        await self._segments.begin(segment, now=self._clock())
+        await self._blobs.write(name, data)
+        self._metrics.count_segment("written")
+        try:
+            return await self._segments.complete(name, [each for each, _ in texts], source=source)
+        except SegmentGivenUp as error:
+            log.warning("%s", error)
+            return 0
+
+
+def _intact_texts(contents: Sequence[StoredContent]) -> list[tuple[bytes, bytes]]:
+    return list(_each_intact_text(contents))
+
+
+def _each_intact_text(contents: Sequence[StoredContent]) -> Iterator[tuple[bytes, bytes]]:
+    for content in contents:
+        if content.body is None:  # moved meanwhile
+            continue
+        try:
+            yield content.id, content_text(content)
+        except DamagedContent as error:
+            log.warning("the content %s is not moved: %s", content.id.hex(), error)
 
 
 class BodyMover:
@@ -110,7 +210,7 @@ class BodyMover:
         moved = []
         for job in jobs:
             start = 0
-            while rows := await self._segments.movable_contents(job, start=start, count=_SLICE):
+            while rows := await self._segments.movable_contents(job, start=start, count=_MOVED):
                 for row in rows:
                     if pending.is_full_with(row):
                         await self._writer.move(account_id, pending.take())
@@ -125,7 +225,7 @@ class BodyMover:
         """Move full segments of a running job."""
         pending = PendingSegment()
         start = self._starts.get(job.id, 0)
-        while rows := await self._segments.movable_contents(job, start=start, count=_SLICE):
+        while rows := await self._segments.movable_contents(job, start=start, count=_MOVED):
             for row in rows:
                 if pending.is_full_with(row):
                     await self._writer.move(job.account_id, pending.take())
@@ -142,3 +242,56 @@ def _by_account(jobs: Sequence[JobToMove]) -> dict[str, list[JobToMove]]:
     for job in jobs:
         by_account.setdefault(job.account_id, []).append(job)
     return by_account
+
+
+class SegmentSweep:
+    """Deletes what is past its time from the place for files."""
+
+    def __init__(
+        self, store: Store, blobs: BlobStore, metrics: Metrics, *, clock: Callable[[], float]
+    ) -> None:
+        self._segments, self._blobs = store.segments, blobs
+        self._metrics, self._clock = metrics, clock
+        self._writer = SegmentWriter(store, blobs, metrics, clock=clock)
+        self._next_listing = 0.0
+
+    async def sweep(self) -> None:
+        """Rewrite and delete segments; every step can be repeated."""
+        await self._rewrite_reduced()
+        await self._delete_given_up()
+        if self._clock() >= self._next_listing:
+            await self._delete_unknown_files()
+            self._next_listing = self._clock() + LISTING_INTERVAL_S
+
+    async def _rewrite_reduced(self) -> None:
+        after, reader = "", SegmentReader(self._blobs, cache_bytes=0)
+        while segments := await self._segments.reduced(after=after, limit=_SWEPT):
+            for segment in segments:
+                await self._rewrite(segment, reader)
+            after = segments[-1].name
+
+    async def _rewrite(self, segment: StoredSegment, reader: SegmentReader) -> None:
+        ids = await self._segments.content_ids(segment.name)
+        texts = await reader.texts({segment.name: ids})
+        if len(texts) == len(ids):  # else the file is damaged, and stays for who repairs it
+            await self._writer.rewrite(segment, texts)
+
+    async def _delete_given_up(self) -> None:
+        while names := await self._segments.give_up(
+            before=self._clock() - UNFINISHED_S, limit=_SWEPT
+        ):
+            for name in names:
+                await self._blobs.delete(name)
+                await self._segments.remove(name)
+                self._metrics.count_segment("deleted")
+
+    async def _delete_unknown_files(self) -> None:
+        """Delete files of this store that have no row, and drafts of killed writes."""
+        folder = store_folder(await self._segments.store_id())
+        # Listed first: the row of a file is older than the file.
+        files = await self._blobs.list_folder(folder)
+        known = await self._segments.names()
+        before = self._clock() - UNFINISHED_S
+        for file in files:
+            if file.name not in known and file.modified_at < before:
+                await self._blobs.delete(file.name)

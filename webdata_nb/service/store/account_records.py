@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from webdata_nb.service.credits.ledger import Balance, LineKind
-from webdata_nb.service.credits.plans import Terms
+from webdata_nb.service.credits.ledger import Balance, LineKind, Terms
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from webdata_nb.contract.replies import Receipt
 from webdata_nb.contract.states import JobKind, JobStatus
-from webdata_nb.service.credits.weights import Charge
+from webdata_nb.service.credits.tariff import Charge
 
 # How long an idempotency key finds the job that it started.
 IDEMPOTENCY_S: Final = 24 * 3600.0

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from webdata_nb.service.errors import StoreUnavailable
-from webdata_nb.service.segments.sweep import SegmentSweep
+from webdata_nb.service.segments.mover import SegmentSweep
 from webdata_nb.service.settings import Retention
 from webdata_nb.service.store.records import IDEMPOTENCY_S, JobRecord
 from webdata_nb.service.store.spool import SpoolDirectory

@@ -8,9 +8,8 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel
 
 from webdata_nb.service.credits import ledger
-from webdata_nb.service.credits.ledger import LedgerLine
-from webdata_nb.service.credits.plans import LOCAL_TERMS, Terms
-from webdata_nb.service.credits.weights import Charge
+from webdata_nb.service.credits.ledger import LOCAL_TERMS, LedgerLine, Terms
+from webdata_nb.service.credits.tariff import Charge
 from webdata_nb.service.errors import AccountImportRefused, NoSuchAccount
 from webdata_nb.service.observability.logs import Caller
 from webdata_nb.service.store.account_file import (

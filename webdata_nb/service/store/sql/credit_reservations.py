@@ -11,9 +11,8 @@ from typing import Final, Self
 
 from webdata_nb.contract.states import JobKind, JobStatus
 from webdata_nb.service.credits import ledger, tariff
-from webdata_nb.service.credits.ledger import Balance, LedgerLine, Reservation
-from webdata_nb.service.credits.plans import Terms
-from webdata_nb.service.credits.weights import Charge
+from webdata_nb.service.credits.ledger import Balance, LedgerLine, Reservation, Terms
+from webdata_nb.service.credits.tariff import Charge
 from webdata_nb.service.errors import ConcurrencyReached, CreditsUsedUp, NoSuchAccount
 from webdata_nb.service.store.account_records import Account
 from webdata_nb.service.store.sql.connection import NamedStatement, SqlRow, Transaction

@@ -1,14 +1,7 @@
-"""Writes a job's rows as a ZIP archive with indexes, all data and a folder per result.
+"""Writes the visible rows of a job as one file while it is sent: JSON, CSV or ZIP.
 
-::
-
-    index.html            a page without scripts and external resources
-    index.json            the same list for programs
-    data.json             the JSON export
-    results/0001-<page>/  result.json, content.md, html.txt, links.json, screenshot.png ...
-
-All names are generated from a number and the ASCII letters of the URL. HTML is stored as `.txt`, so
-that opening a file of a hostile page runs no script.
+The number of rows is fixed at the start. If rows are missing later, because they expired, the
+connection breaks: a short file would look complete.
 """
 
 from __future__ import annotations
@@ -16,21 +9,142 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import csv
+import io
 import re
 import zipfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from html import escape
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
 import orjson
 
-from webdata_nb.contract.choices import FORMAT_VALUES
-from webdata_nb.service.exports import row_files
-from webdata_nb.service.exports.row_files import ExportRows, is_partial
+from webdata_nb.contract.cells import escape_formula
+from webdata_nb.contract.choices import FORMAT_VALUES, FORMATS
+from webdata_nb.contract.replies.crawl import CrawlPage
+from webdata_nb.contract.replies.pages import PageFields
+from webdata_nb.contract.replies.search import SearchItem
+from webdata_nb.contract.states import JobStatus
+from webdata_nb.service.errors import ResultsExpired
 from webdata_nb.service.store.records import JobRecord
+from webdata_nb.service.store.sql.store import Store
+
+# A row may have several megabytes, so the batch size limits the memory of an export.
+BATCH_SIZE: Final = 4
+
+PARTIAL_FIELD: Final = "partial_export"
+"""The field or column that marks each row of a partial export."""
+
+
+def is_partial(job: JobRecord) -> bool:
+    """Whether an export may lack rows: the job is active, or ended without success."""
+    return job.state is not JobStatus.COMPLETED
+
+
+ExportRows: TypeAlias = AsyncIterable[Sequence[bytes]]
+"""Stored rows in batches; each iteration starts at the first row."""
+
+
+class StoredRows(ExportRows):
+    """The rows that were visible when the export began."""
+
+    def __init__(self, store: Store, job: JobRecord) -> None:
+        self._store, self._job = store, job
+
+    async def __aiter__(self) -> AsyncIterator[Sequence[bytes]]:
+        job = self._job
+        for start in range(0, job.published, BATCH_SIZE):
+            count = min(BATCH_SIZE, job.published - start)
+            rows = await self._store.rows(job.account_id, job.id, start=start, count=count)
+            if len(rows) < count:
+                # The error closes the connection, so that the file does not look complete.
+                raise ResultsExpired("the results expired during the export")
+            yield rows
+
+
+async def stream_json(job: JobRecord, rows: ExportRows) -> AsyncIterator[bytes]:
+    """Write a search as an object with `query` and `results`, a crawl as an array of pages.
+
+    A partial search has the fields `partial` and `status`. In a partial crawl, each page has the
+    field `partial_export`, since an array has no fields.
+    """
+    partial = is_partial(job)
+    is_search = job.kind == "search"
+    if is_search:
+        yield b'{"query":' + orjson.dumps(job.subject) + b',"results":'
+    yield b"["
+    separator = b"\n"
+    async for batch in rows:
+        yield separator + b",\n".join(batch if is_search or not partial else map(_mark, batch))
+        separator = b",\n"
+    if not is_search:
+        yield b"\n]\n"
+        return
+    status = orjson.dumps(job.state.value)
+    yield b'\n],"partial":true,"status":' + status + b"}\n" if partial else b"\n]}\n"
+
+
+def _mark(row: bytes) -> bytes:
+    """Add the field for partial exports to a row, which is a JSON object and never empty."""
+    return row.rstrip()[:-1] + b',"' + PARTIAL_FIELD.encode() + b'":true}'
+
+
+def _own_fields(model: type[PageFields]) -> tuple[str, ...]:
+    """Return the fields of a row that do not depend on the requested formats."""
+    return tuple(name for name in model.model_fields if name not in PageFields.model_fields)
+
+
+_SEARCH: Final = _own_fields(SearchItem)
+_RIGHTS: Final = ("rights",)
+_CAPTURES: Final = ("capture_distance_s",)
+_CRAWL: Final = tuple(name for name in _own_fields(CrawlPage) if name not in {*_RIGHTS, *_CAPTURES})
+
+
+def csv_columns(job: JobRecord) -> tuple[str, ...]:
+    """Return the columns of a job's CSV, which depend on its request only."""
+    is_crawl = job.kind == "crawl"
+    options = job.request.get("scrape_options") or {} if is_crawl else job.request
+    requested = options.get("formats", ["markdown"])
+    formats = tuple(name for name in FORMATS if name in requested)
+    extract = ("extract",) if options.get("extract") else ()
+    metadata = ("metadata",) if is_crawl or formats else ()
+    has_rights = is_crawl and (job.request.get("rights") or job.request.get("purpose"))
+    own = _CRAWL + (_RIGHTS if has_rights else ()) if is_crawl else _SEARCH
+    own += _CAPTURES if (job.request.get("source") or {}).get("web_archive") else ()
+    return own + formats + extract + metadata
+
+
+async def stream_csv(job: JobRecord, rows: ExportRows) -> AsyncIterator[bytes]:
+    """Write a header line and a line per row; a partial export has an additional column."""
+    partial_mark = {PARTIAL_FIELD: True} if is_partial(job) else {}
+    names = (*csv_columns(job), *partial_mark)
+    yield _csv_lines([names])
+    async for batch in rows:
+        yield await asyncio.to_thread(_format_batch, names, batch, partial_mark)
+
+
+def _format_batch(
+    names: Sequence[str], batch: Sequence[bytes], partial_mark: Mapping[str, Any]
+) -> bytes:
+    rows: list[Mapping[str, Any]] = [orjson.loads(row) | partial_mark for row in batch]
+    return _csv_lines([[_cell(row.get(name)) for name in names] for row in rows])
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else orjson.dumps(value).decode()
+    return escape_formula(text)
+
+
+def _csv_lines(records: Sequence[Sequence[str]]) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\r\n").writerows(records)
+    return text.getvalue().encode()
+
 
 _MAX_SLUG_LENGTH: Final = 60
 
@@ -195,7 +309,7 @@ _MAX_YEAR: Final = 2107
 _INDENTED: Final = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
 
-async def stream(job: JobRecord, rows: ExportRows) -> AsyncIterator[bytes]:
+async def stream_zip(job: JobRecord, rows: ExportRows) -> AsyncIterator[bytes]:
     """Write the archive in pieces; memory holds one batch and the index."""
     archive = _ZipStream(job.finished_at or job.created_at)
     entries: list[IndexEntry] = []
@@ -203,7 +317,7 @@ async def stream(job: JobRecord, rows: ExportRows) -> AsyncIterator[bytes]:
         entries += await asyncio.to_thread(_write_batch, archive, batch, len(entries))
         yield archive.take_output()
     with archive.open_entry("data.json") as data:
-        async for piece in row_files.stream_json(job, rows):
+        async for piece in stream_json(job, rows):
             await asyncio.to_thread(data.write, piece)
             yield archive.take_output()
     index = ExportIndex(
