@@ -16,7 +16,10 @@ from tests.page.documents.test_pdf import drawn_pdf
 from tests.site.document import document, prose
 from tests.site.server import Site
 from webdata_nb.contract.requests import ExtendedCrawlRequest
-from webdata_nb.toolkit.api import Session, connect, jobs_df, record, replay, scrape_df
+from webdata_nb.toolkit.api import Session, ajobs_df, connect, jobs_df, record, replay, scrape_df
+from webdata_nb.toolkit.calls import partitions
+from webdata_nb.toolkit.requests.call_options import CallOptions, FanOutOptions
+from webdata_nb.toolkit.requests.inputs import page_inputs
 
 PAGES = 30
 
@@ -104,6 +107,24 @@ def test_a_list_is_one_job(site: Site, session: Session) -> None:
     assert len(jobs) == before + 1
     assert jobs["completed"][0] == PAGES
     assert jobs["subject"][0] == f"{site.at('/p0')} and {PAGES - 1} more"
+
+
+async def test_a_partition_is_one_job(site: Site, session: Session, tmp_path: Path) -> None:
+    urls = [site.at(path) for path in ("/p0", "/p1", "/gone", "/p2", "/p3", "/p1", "/p4")]
+    listed = await session.ascrape_df(urls, cache=False)
+    before = len(await ajobs_df())
+    inputs = page_inputs(urls, {})
+    call, fan_out = CallOptions.of(session=session), FanOutOptions(partition=4, row_each=True)
+    out = tmp_path / "parts"
+    df: Any = await partitions.run(inputs, call, fan_out, out=out, lazy=False)
+    assert comparable(df) == comparable(listed)
+    assert df.dtypes.to_dict() == listed.dtypes.to_dict()
+    assert len(await ajobs_df()) == before + 2
+    # A part that is lost finds its job again.
+    (out / "part-000001.parquet").unlink()
+    again: Any = await partitions.run(inputs, call, fan_out, out=out, lazy=False)
+    assert comparable(again) == comparable(df)
+    assert len(await ajobs_df()) == before + 2
 
 
 def test_each_page_has_a_cached_answer_of_its_own(site: Site, session: Session) -> None:

@@ -327,7 +327,11 @@ async def run(
         refuse_invalid_inputs(inputs)
     if inputs[0].spec.only_new:
         raise InvalidArgument("only_new compares with the cache, which partitions do not use")
-    _refuse_unsupported_settings(options)
+    if options.settings.record is not None or options.settings.replay is not None:
+        raise InvalidArgument(
+            "partitions are neither recorded nor replayed: leave out executor= and lazy=, or end "
+            "record() and replay()"
+        )
     # Parts take the place of cached results.
     options = replace(options, cache=False, out=None)
     batch = await asyncio.to_thread(_open, inputs, options, fan_out, out)
@@ -348,14 +352,6 @@ async def run(
 
 
 # ------------------------------------------------------------------------------------------ checks
-
-
-def _refuse_unsupported_settings(options: CallOptions) -> None:
-    if options.settings.record is not None or options.settings.replay is not None:
-        raise InvalidArgument(
-            "partitions are neither recorded nor replayed: leave out executor= and lazy=, or end "
-            "record() and replay()"
-        )
 
 
 def _open(
@@ -562,7 +558,13 @@ class _PartitionRun:
                     await self._finish(task.result())
                 await self._fill(remaining)
         except BaseException:
-            await self._stop()
+            # Cancel the running partitions, on the workers as well.
+            if self._executor is not None and self._running:
+                try:
+                    await asyncio.to_thread(self._executor.cancel)
+                except WebdataError as error:
+                    log.warning("the partitions on the workers could not be cancelled: %s", error)
+            await cancel_and_wait(self._running)
             raise
 
     async def _fill(self, remaining: Iterator[int]) -> None:
@@ -600,15 +602,6 @@ class _PartitionRun:
         if count - self._copied >= max(_MIN_PARTS_PER_COPY, _SHARE_PER_COPY * count):
             self._copied = count
             await asyncio.to_thread(self._batch.dataset.write_figures, dict(self._figures))
-
-    async def _stop(self) -> None:
-        """Cancel the running partitions, on the workers as well."""
-        if self._executor is not None and self._running:
-            try:
-                await asyncio.to_thread(self._executor.cancel)
-            except WebdataError as error:
-                log.warning("the partitions on the workers could not be cancelled: %s", error)
-        await cancel_and_wait(self._running)
 
 
 # ----------------------------------------------------------------------------------------- results

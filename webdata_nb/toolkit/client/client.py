@@ -256,13 +256,10 @@ class Client:
         except LateReply as late:
             # Its caller will never learn the id, so nobody else could end this job.
             with contextlib.suppress(errors.BadAnswer):
-                await self._cancel_started(late.reply.decoded)
+                job_id = self._parse(RetryReply, late.reply.decoded, _ACCEPTED).started
+                await self.cancel_quietly(job_id, within_s=CANCEL_S / 2)
             # Plain again: asyncio.timeout of Python 3.11 knows no subclass.
             raise asyncio.CancelledError from None
-
-    async def _cancel_started(self, reply: Any) -> None:
-        job_id = self._parse(RetryReply, reply, _ACCEPTED).started
-        await self.cancel_quietly(job_id, within_s=CANCEL_S / 2)
 
     async def _learn_of_keys(self) -> bool:
         """Whether the service honours keys: they are an extra of those that also list jobs."""
@@ -769,7 +766,13 @@ class OfferedOptions:
             return
         if self._document is None:
             self._document = await self._fetch()
-        offered = _properties(self._document, path)
+        # Return the names of the fields that the body of POST `path` may have.
+        keys = ("paths", path, "post", "requestBody", "content", "application/json", "schema")
+        schema = _entry(self._document, keys)
+        reference = schema.get("$ref")
+        if isinstance(reference, str):
+            schema = _entry(self._document, reference.removeprefix("#/").split("/"))
+        offered = frozenset(_entry(schema, ("properties",)))
         if missing := [name for name in wanted if name not in offered]:
             raise NotSupported(
                 f"the service at {self._transport.base_url} does not offer "
@@ -783,16 +786,6 @@ class OfferedOptions:
         except (ServiceError, BadAnswer):
             return {}
         return document if isinstance(document, dict) else {}
-
-
-def _properties(document: Mapping[str, Any], path: str) -> frozenset[str]:
-    """Return the names of the fields that the body of POST `path` may have."""
-    keys = ("paths", path, "post", "requestBody", "content", "application/json", "schema")
-    schema = _entry(document, keys)
-    reference = schema.get("$ref")
-    if isinstance(reference, str):
-        schema = _entry(document, reference.removeprefix("#/").split("/"))
-    return frozenset(_entry(schema, ("properties",)))
 
 
 def _entry(value: Any, keys: Sequence[str]) -> Mapping[str, Any]:

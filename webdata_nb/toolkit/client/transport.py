@@ -610,7 +610,8 @@ class Transport:
                 await response.aclose()
 
     async def _send_until_success(self, request: ApiRequest, send: Send) -> HttpReply:
-        limiter = self._limiter(request)
+        limiters = {"starts": self._limiters.starts, "reads": self._limiters.reads}
+        limiter = limiters.get(request.lane)
         ticket = limiter.ticket() if limiter else 0
         attempt, queue_ends_at = 1, time.monotonic() + self._queue_timeout_s
         while True:
@@ -647,10 +648,6 @@ class Transport:
                 log.info("%s does not answer; going on at %s", failed, address.base_url)
                 await self._connection.aclose()
                 self._use(address)
-
-    def _limiter(self, request: ApiRequest) -> ConcurrencyLimiter | None:
-        limiters = {"starts": self._limiters.starts, "reads": self._limiters.reads}
-        return limiters.get(request.lane)
 
     def _decide_retry(
         self, request: ApiRequest, attempt: int, result: SendResult
