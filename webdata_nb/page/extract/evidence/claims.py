@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -87,46 +87,34 @@ class ClaimGroup:
 
 def group_claims(data: Mapping[str, Any]) -> list[ClaimGroup]:
     """Return the groups of a page's data, its subject first; null is no value."""
-    collector = _ClaimCollector()
-    collector.add(data, "", (), collector.groups[0])
-    return [group for group in collector.groups if group.claims]
+    groups = [ClaimGroup()]
+    count = 0
 
-
-class _ClaimCollector:
-    """Collects the values of nested data into groups."""
-
-    def __init__(self) -> None:
-        self.groups = [ClaimGroup()]
-        self._count = 0
-
-    def add(self, value: Any, pointer: str, path: FieldPath, group: ClaimGroup) -> None:
+    def add(value: Any, pointer: str, path: FieldPath, group: ClaimGroup) -> None:
         """Add a value, or all values of an object or a list."""
-        if self._count >= MAX_VALUES or pointer.count("/") > MAX_DEPTH:
+        nonlocal count
+        if count >= MAX_VALUES or pointer.count("/") > MAX_DEPTH:
             return
         if isinstance(value, Mapping):
             for name, inner in value.items():
                 step = f"{pointer}/{pointer_step(str(name))}"
-                self.add(inner, step, (*path, str(name)), group)
+                add(inner, step, (*path, str(name)), group)
         elif isinstance(value, list):
-            self._add_entries(value, pointer, path, group)
+            for number, entry in enumerate(value):
+                if isinstance(entry, Mapping):
+                    groups.append(ClaimGroup(pointer, number))
+                    add(entry, f"{pointer}/{number}", (), groups[-1])
+                else:
+                    add(entry, f"{pointer}/{number}", path, group)
         elif path:
             group.paths.add(path)
             is_value = value.strip() if isinstance(value, str) else isinstance(value, int | float)
             if is_value:
                 group.claims.append(Claim(pointer, path, value))
-                self._count += 1
+                count += 1
 
-    def _add_entries(
-        self, values: list[Any], pointer: str, path: FieldPath, group: ClaimGroup
-    ) -> None:
-        for number, value in enumerate(values):
-            at = f"{pointer}/{number}"
-            if isinstance(value, Mapping):
-                entry = ClaimGroup(pointer, number)
-                self.groups.append(entry)
-                self.add(value, at, (), entry)
-            else:
-                self.add(value, at, path, group)
+    add(data, "", (), groups[0])
+    return [group for group in groups if group.claims]
 
 
 _MAX_WORDS: Final = 60
@@ -185,45 +173,50 @@ def _occurrences(spans: Iterable[Span], notation: str) -> list[Occurrence]:
     return [Occurrence(span, notation) for span in spans]
 
 
-def _words(index: PageIndex, value: str, within: Span | None) -> list[Span]:
-    """Return the places of a text's words with other punctuation between them."""
+def _words(index: PageIndex, value: str, within: Span | None) -> Iterator[Span]:
+    """Return the places of a text's words with other punctuation between them.
+
+    The pattern is matched around its longest word only, which keeps the time linear.
+    """
     lines = [words for line in value.splitlines() if (words := WORD.findall(fold(line)))]
     words = [word for line in lines for word in line]
     if len(words) > _MAX_WORDS:
-        return index.find_across_lines(fold(value).strip())
-    if len(words) <= 1:
-        return []
-    return list(_around_longest_word(index, words, _words_pattern(lines), within))
-
-
-def _around_longest_word(
-    index: PageIndex, words: list[str], pattern: re.Pattern[str], within: Span | None
-) -> Iterator[Span]:
-    """Match a pattern around its longest word only, which keeps the time linear."""
+        yield from index.find_across_lines(fold(value).strip())
+    if not 1 < len(words) <= _MAX_WORDS:
+        return
+    joined = (r"[^\w\n]{0,6}".join(map(re.escape, line)) for line in lines)
+    pattern = re.compile(rf"\W{{0,{_MAX_GAP}}}".join(joined))
     reach = sum(map(len, words)) + _MAX_GAP * len(words)
     first, last = within or (0, len(index.text))
     found = -1
     for start, end in index.find(max(words, key=len), within):
-        window = max(start - reach, found, first), min(end + reach, last)
-        match = pattern.search(index.text, *window)
+        match = pattern.search(index.text, max(start - reach, found, first), min(end + reach, last))
         if match is not None and match.end() > found:
             found = match.end()
             if index.is_boundary(match.start()) and index.is_boundary(found):
                 yield match.span()
 
 
-def _words_pattern(lines: list[list[str]]) -> re.Pattern[str]:
-    joined = (r"[^\w\n]{0,6}".join(map(re.escape, line)) for line in lines)
-    return re.compile(rf"\W{{0,{_MAX_GAP}}}".join(joined))
-
-
 def _other_notations(index: PageIndex, value: str) -> Iterator[tuple[str, Iterable[Span]]]:
-    if match := _DAY.fullmatch(value.strip()):
-        yield "date", _date_spans(index, *map(int, match.groups()))
+    text = value.strip()
+    if match := _DAY.fullmatch(text):
+        try:
+            day = date(*map(int, match.groups()))
+        except ValueError:
+            return
+        spans = index.dates.get(day, [])
+        iso = re.compile(rf"(?<!\d){day.isoformat()}(?!\d)")
+        yield "date", [*spans, *(span for span in index.search(iso) if span not in spans)]
     elif any(map(str.isdigit, value)) and len(value) <= _MAX_NUMBER_TEXT:
         yield "number", _quantity_spans(index, value)
-    if URL_TEXT.fullmatch(value.strip()) and len(value) <= _MAX_URL_LENGTH:
-        yield "url", _url_spans(index, value.strip())
+    if URL_TEXT.fullmatch(text) and len(value) <= _MAX_URL_LENGTH:
+        # The page may write the path of a URL relative to its own.
+        try:
+            parts = urlsplit(text)
+        except ValueError:
+            return
+        path = fold(parts._replace(scheme="", netloc="", fragment="").geturl())
+        yield "url", index.find(path) if len(path) > 1 else []
 
 
 def currency_of(value: object) -> str:
@@ -258,15 +251,6 @@ def _is_between_words(index: PageIndex, at: int) -> bool:
     return index.is_boundary(at) or any(map(str.isdigit, around))
 
 
-def _date_spans(index: PageIndex, year: int, month: int, day: int) -> list[Span]:
-    try:
-        spans = index.dates.get(date(year, month, day), [])
-    except ValueError:
-        return []
-    iso = re.compile(rf"(?<!\d){year:04}-{month:02}-{day:02}(?!\d)")
-    return [*spans, *(span for span in index.search(iso) if span not in spans)]
-
-
 def _quantity_spans(index: PageIndex, value: str) -> Iterator[Span]:
     """Return places of the number of a text such as ``19,99 EUR``, beside the same unit."""
     unit = " ".join(word for word in WORD.findall(fold(value)) if not word[0].isdigit())
@@ -284,16 +268,6 @@ def _has_unit_near(index: PageIndex, span: Span, value: str, unit: str) -> bool:
     code = currency_of("".join(each for each in value if not each.isdigit() and each not in ".,'"))
     symbols = (symbol for symbol, each in CURRENCY_OF_SYMBOL.items() if each == code and code)
     return any(fold(symbol) in near for symbol in (*symbols, code.lower()) if symbol)
-
-
-def _url_spans(index: PageIndex, value: str) -> list[Span]:
-    """Return places of the path of a URL that the page writes relative to its own."""
-    try:
-        parts = urlsplit(value)
-    except ValueError:
-        return []
-    path = fold(parts._replace(scheme="", netloc="", fragment="").geturl())
-    return index.find(path) if len(path) > 1 else []
 
 
 _MAX_SIBLINGS: Final = 8
@@ -340,7 +314,9 @@ class PageRecords:
             if name in _HEADINGS and count < _MAX_SECTIONS:
                 text = index.text_of(element)
                 if 0 < len(text) <= _MAX_HEADING and RELATED.match(text):
-                    sections.update(_after_heading(tree, element))
+                    siblings = tree.children(tree.parents[element])
+                    after = siblings[bisect_left(siblings, element) + 1 :]
+                    sections.update(takewhile(lambda n: tree.names[n] not in _HEADINGS, after))
                     count += 1
         self._others = frozenset(sections)
 
@@ -373,25 +349,19 @@ class PageRecords:
             return False
         if key.lower() in _OTHER_KEYS:
             return True
-        return self._is_repeated(element) and self._is_named(element)
+        pieces = self._index.pieces_of(element)
+        keys = {piece.label.rpartition("/")[2] for piece in pieces if piece.element == element}
+        return self._is_repeated(element) and bool(keys & (GENERIC | {"sku", "id", "headline"}))
 
     def _is_card_element(self, element: int) -> bool:
         tree = self._tree
-        if element in self._others or _is_named_as_other(self._names(element)):
+        if element in self._others or _is_named_as_other(tree.class_and_id(element)[:200]):
             return True
         if tree.last[element] - element > _MAX_CARD or not self._is_repeated(element):
             return False
         if _MARKS.isdisjoint(tree.names[element : tree.last[element] + 1]):
             return False
         return self._index.text.count("\n", *self._index.text_span(element)) >= _MIN_LINES
-
-    def _names(self, element: int) -> str:
-        return self._tree.class_and_id(element)[:200]
-
-    def _is_named(self, element: int) -> bool:
-        pieces = self._index.pieces_of(element)
-        keys = {piece.label.rpartition("/")[2] for piece in pieces if piece.element == element}
-        return bool(keys & (GENERIC | {"sku", "id", "headline"}))
 
     def _is_repeated(self, element: int) -> bool:
         if element not in self._repeated:
@@ -447,15 +417,6 @@ def _kind_of_navigation(names: str) -> str:
 @lru_cache(maxsize=1 << 12)
 def _is_named_as_other(names: str) -> bool:
     return bool(_OTHERS.search(simplify_name(names)))
-
-
-def _after_heading(tree: PageTree, heading: int) -> Iterator[int]:
-    """Return the siblings after a heading, up to the next one."""
-    siblings = tree.children(tree.parents[heading])
-    for each in siblings[bisect_left(siblings, heading) + 1 :]:
-        if tree.names[each] in _HEADINGS:
-            return
-        yield each
 
 
 IDENTITIES: Final = word_set("name headline title sku gtin mpn url productid identifier isbn id")

@@ -119,14 +119,24 @@ class LinkTargets:
 
     def judge(self, claim: Claim, is_own_record: Callable[[Span], bool]) -> ValueEvidence | None:
         """Return the evidence of a URL; None if it is no URL, or no target of the page."""
-        targets = self._find(str(claim.value).strip())
+        value = str(claim.value).strip()
+        joiner = self._joiner if URL_TEXT.fullmatch(value) else None
+        url = None if joiner is None else joiner.join(value)
+        targets = [] if url is None else self._by_url.get(canonical_key(url), [])
         if not targets:
             return None
         own = [each for each in targets if is_own_record(self._index.place_of(each.element))]
         if not own:
             reason = "the page gives it for another record"
             return self._evidence(claim, targets[0], "unsupported", reason)
-        fitting = [each for each in own if self._fits(claim, each)]
+        # A field of images has an image, and one of links no image.
+        words = set(split_words("_".join(claim.path)))
+        is_file = _IMAGE_FILE.search(value) is not None
+        if not _IMAGE_WORDS.isdisjoint(words):
+            fitting = [each for each in own if each.is_image or is_file]
+        else:
+            allows_images = _LINK_WORDS.isdisjoint(words)
+            fitting = [each for each in own if allows_images or not each.is_image]
         if not fitting:
             reason = f"the page gives it as {own[0].kind}"
             return self._evidence(claim, own[0], "unsupported", reason)
@@ -143,27 +153,13 @@ class LinkTargets:
     def _text(self, target: UrlAttribute) -> str:
         return self._index.tree.source[target.start : target.end]
 
-    def _fits(self, claim: Claim, target: UrlAttribute) -> bool:
-        """Return whether a field of images has an image, and one of links no image."""
-        words = set(split_words("_".join(claim.path)))
-        is_image = target.is_image or bool(_IMAGE_FILE.search(str(claim.value)))
-        if not _IMAGE_WORDS.isdisjoint(words):
-            return is_image
-        return not target.is_image or _LINK_WORDS.isdisjoint(words)
-
-    def _find(self, value: str) -> list[UrlAttribute]:
-        if not URL_TEXT.fullmatch(value) or self._joiner is None:
-            return []
-        url = self._joiner.join(value)
-        return [] if url is None else self._by_url.get(canonical_key(url), [])
-
     @cached_property
     def _joiner(self) -> UrlJoiner | None:
         tree = self._index.tree
         base = next((n for n, name in enumerate(tree.names) if name == "base"), ROOT)
         try:
             joiner = UrlJoiner(self._url)
-            href = "" if base == ROOT else self._attribute(base, "href")
+            href = "" if base == ROOT else tree.attributes(base).get("href", "")
             return UrlJoiner(joiner.join(href) or self._url) if href else joiner
         except FetchError:
             return None
@@ -183,27 +179,16 @@ class LinkTargets:
         tree = self._index.tree
         for element, tag in enumerate(tree.names):
             for name in _ATTRIBUTES.get(tag, ()):
-                value = self._attribute(element, name)
+                value = tree.attributes(element).get(name, "")
                 start = tree.starts[element] + tree.opening(element).find(value)
-                for text in _urls_of(name, value):
+                kind: TargetKind = "a media file" if tag in _MEDIA_TAGS else "a link"
+                if tag == "img" or name in _IMAGE_ATTRIBUTES:
+                    kind = "an image"
+                in_set = name in SRCSET_ATTRIBUTES
+                for text in (url for _, url in parse_srcset(value)) if in_set else (value,):
                     at = start + value.find(text)
-                    yield UrlAttribute(at, at + len(text), element, _kind_of(tag, name))
-
-    def _attribute(self, element: int, name: str) -> str:
-        return self._index.tree.attributes(element).get(name, "")
-
-
-def _kind_of(tag: str, attribute: str) -> TargetKind:
-    if tag == "img" or attribute in _IMAGE_ATTRIBUTES:
-        return "an image"
-    return "a media file" if tag in _MEDIA_TAGS else "a link"
-
-
-def _urls_of(attribute: str, value: str) -> Iterator[str]:
-    if attribute in SRCSET_ATTRIBUTES:
-        yield from (url for _, url in parse_srcset(value))
-    elif value:
-        yield value
+                    if text:
+                        yield UrlAttribute(at, at + len(text), element, kind)
 
 
 _MAX_PARTS: Final = 50
@@ -267,7 +252,12 @@ class _EvidenceFinder:
         for claim in group.claims:
             found = cards[claim.pointer]
             if ROOT in found and is_identity(claim.path) and len(str(claim.value)) >= _MIN_IDENTITY:
-                own |= found if self._is_labelled(claim, places[claim.pointer], fields) else set()
+                is_labelled = any(  # outside of all cards
+                    claim.path in read_span_labels(self._index, each.span, fields).fields
+                    for each in places[claim.pointer]
+                    if self._cards_of([each]) == {ROOT}
+                )
+                own |= found if is_labelled else set()
         counts: dict[int, int] = {}
         for found in cards.values():
             for card in found if ROOT not in found else ():
@@ -280,16 +270,6 @@ class _EvidenceFinder:
     def _is_in(self, own_cards: frozenset[int], span: Span) -> bool:
         element = self._index.tree.pieces[self._index.piece_at(span[0])].element
         return all(card in own_cards for card in self._records.cards(element))
-
-    def _is_labelled(
-        self, claim: Claim, occurrences: Sequence[Occurrence], fields: FieldLabels
-    ) -> bool:
-        """Return whether a label names the field of a value, outside of all cards."""
-        return any(
-            claim.path in read_span_labels(self._index, each.span, fields).fields
-            for each in occurrences
-            if self._cards_of([each]) == {ROOT}
-        )
 
     def _cards_of(self, occurrences: Sequence[Occurrence]) -> set[int]:
         pieces = self._index.tree.pieces
@@ -304,12 +284,13 @@ class _EvidenceFinder:
         parts = assign_records(self._index, self._records, groups, places)
         all_parts = {part for own in parts.values() for part in own}
         parents = {self._index.tree.parents[part] for part in all_parts}
-        containers = [self._span_of(parent) for parent in parents]
+        whole = 0, len(self._index.text)
+        containers = [whole if p == ROOT else self._index.text_span(p) for p in parents]
         for number, group in enumerate(groups):
             own = [self._index.text_span(part) for part in parts.get(number, ())]
             if own:
-                within = {claim.pointer: self._within(claim, own) for claim in group.claims}
-                nearest = {at: within[at] or places[at] for at in within}
+                within = self._places(group, own)
+                nearest = {at: own_places or places[at] for at, own_places in within.items()}
                 contains = partial(_is_in_parts, own, containers)
                 yield from self._judge(group, nearest, OwnParts(contains, own))
             elif all_parts:
@@ -318,17 +299,16 @@ class _EvidenceFinder:
             else:
                 yield from self._find_subject(group)
 
-    def _span_of(self, element: int) -> Span:
-        return (0, len(self._index.text)) if element == ROOT else self._index.text_span(element)
-
-    def _within(self, claim: Claim, parts: Sequence[Span]) -> list[Occurrence]:
-        if is_state(claim):
-            return []
-        return [each for part in parts for each in find_value(self._index, claim.value, part)]
-
-    def _places(self, group: ClaimGroup) -> dict[str, Sequence[Occurrence]]:
+    def _places(
+        self, group: ClaimGroup, parts: Sequence[Span | None] = (None,)
+    ) -> dict[str, Sequence[Occurrence]]:
+        """Return the places of values in parts of the page; a state is not looked for."""
         return {
-            claim.pointer: [] if is_state(claim) else find_value(self._index, claim.value)
+            claim.pointer: [
+                each
+                for part in (() if is_state(claim) else parts)
+                for each in find_value(self._index, claim.value, part)
+            ]
             for claim in group.claims
         }
 

@@ -705,19 +705,15 @@ class PageIndex:
                 if scale is not None:
                     scaled = round(value * _FACTORS.get(scale[1], 1e6), 6)
                     by_value.setdefault(scaled, []).append((at + start, scale.end()))
-        for value, span in self._amounts_with_cents():
-            by_value.setdefault(value, []).append(span)
-        return by_value
-
-    def _amounts_with_cents(self) -> Iterator[tuple[float, Span]]:
-        """Return the amounts whose decimals are raised or small, without a point."""
+        # Amounts whose decimals are raised or small have no point.
         for start in self._starts_of_cents:
             first = max(start - _MAX_WHOLE, 0)
             if whole := _WHOLE_BEFORE_CENTS.search(self.text[first:start].rstrip()):
                 end = start + _CENT_DIGITS
                 point = "," if "." in whole[0] else "."
                 for value, _, _ in _readings(f"{whole[0]}{point}{self.text[start:end]}"):
-                    yield value, (first + whole.start(), end)
+                    by_value.setdefault(value, []).append((first + whole.start(), end))
+        return by_value
 
     @cached_property
     def _starts_of_cents(self) -> list[int]:
@@ -775,19 +771,17 @@ class PageIndex:
         return start, max(start, self._source_offset(last, span[1], is_end=True))
 
     def _source_offset(self, number: int, offset: int, *, is_end: bool) -> int:
+        piece = self.tree.pieces[number]
         if number not in self._offsets:
-            self._offsets[number] = self._offsets_of(self.tree.pieces[number])
+            raw = self.tree.source[piece.start : piece.end]
+            # Folded characters that the line omits.
+            folded = fold_source(raw, is_json=piece.is_json) if piece.gap else ""
+            skipped = len(folded) - len(folded.lstrip())
+            self._offsets[number] = FoldedOffsets(raw, is_json=piece.is_json), skipped
         offsets, skipped = self._offsets[number]
         within = offset - self.starts[number] + skipped
         place = offsets.end(within) if is_end else offsets.start(within)
-        return self.tree.pieces[number].start + place
-
-    def _offsets_of(self, piece: TextPiece) -> tuple[FoldedOffsets, int]:
-        """Return the offsets of a piece, and how many folded characters its line omits."""
-        raw = self.tree.source[piece.start : piece.end]
-        folded = fold_source(raw, is_json=piece.is_json) if piece.gap else ""
-        skipped = len(folded) - len(folded.lstrip())
-        return FoldedOffsets(raw, is_json=piece.is_json), skipped
+        return piece.start + place
 
 
 @lru_cache(maxsize=1 << 14)
