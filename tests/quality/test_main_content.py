@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tests.requirements import require
-from webdata_nb.page.content.class_names import COMMENTS, RELATED, SHARING, SIDEBAR, traits_of
+from webdata_nb.page.content.block_tree import COMMENTS, RELATED, SHARING, SIDEBAR, traits_of
 from webdata_nb.page.content.main_content import MainContent, clean_page, extract_main_content
 from webdata_nb.page.content.page_source import ConversionOptions, PageSource
 from webdata_nb.page.content.parsed_page import parse_page

@@ -6,7 +6,7 @@ import pytest
 
 from tests.cpu_deadline import cpu_deadline
 from tests.quality.test_main_content import ARTICLE, PARAGRAPH, text_and_rung
-from webdata_nb.page.content.sections import is_trailer_heading
+from webdata_nb.page.content.block_tree import is_trailer_heading
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from webdata_nb.page.content.date_text import (
+from webdata_nb.page.content.dates import (
     find_dates,
     month_number,
     parse_date,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.site.document import prose
-from webdata_nb.page.content.minhash import (
+from webdata_nb.page.content.quality import (
     SKETCH_SIZE,
     compute_masked_sketch,
     compute_sketch,

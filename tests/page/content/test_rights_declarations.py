@@ -9,7 +9,7 @@ import pytest
 
 from webdata_nb.contract.choices import Purpose
 from webdata_nb.page.content.page_source import ConversionOptions, PageSource
-from webdata_nb.page.content.rights_declarations import (
+from webdata_nb.page.content.parsed_page import (
     MAX_DECLARATIONS,
     MAX_LICENSE_LINKS,
     PageDeclaration,

@@ -12,8 +12,8 @@ from markdown_it import MarkdownIt
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 
 from tests.page.pages import page_source, scrape_in_worker, scrape_markdown, scrape_page
+from webdata_nb.page.content.formulas import clean_latex, mathml_to_latex
 from webdata_nb.page.content.parser import parse
-from webdata_nb.page.markdown.latex import clean_latex, mathml_to_latex
 from webdata_nb.page.scrape.page import ConversionOptions
 
 PARSER = MarkdownIt("commonmark").enable("table").use(dollarmath_plugin)

@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webdata_nb.page.content.page_source import ConversionOptions, FileSlice, PageSource
-from webdata_nb.page.content.rights_declarations import MAX_DECLARATIONS, MAX_RSL_CHARACTERS
+from webdata_nb.page.content.parsed_page import MAX_DECLARATIONS, MAX_RSL_CHARACTERS
 from webdata_nb.page.content.structured_data import MAX_DEPTH
 from webdata_nb.page.extract.evidence.evidence import EVIDENCE
 from webdata_nb.page.extract.structured import EXTRACTION, Extraction

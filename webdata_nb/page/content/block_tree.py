@@ -1,44 +1,345 @@
-"""Flattens a page into block elements with word counts and link density.
+"""Flattens a page into block elements with word counts, link density and traits.
 
 One walk without recursion fills lists in document order, so extraction stays linear on pages of
-any depth.
+any depth. Traits are bit flags by the words in class and id: names such as ``post-footer``,
+``relatedPosts`` or ``js-comment-list`` are split into words, which one vocabulary for all sites
+maps to traits.
+
+The sections of a text carry names that elsewhere mean boilerplate: generators of documentation name
+a section after its subject, such as ``sharing-state``, ``related-objects``, ``form-fields``.
 """
 
 from __future__ import annotations
 
+import re
 from collections import deque
+from functools import cache, lru_cache
+from itertools import chain, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from webdata_nb.page.content.class_names import (
-    ADVERTISING,
-    AUTHOR,
-    CAPTION,
-    COMMENTS,
-    DATELINE,
-    HIDDEN,
-    MAX_NAME_LENGTH,
-    NAVIGATION,
-    SHARING,
-    TAGS,
-    UNSEEN,
-    traits_of,
-    word_set,
-)
 from webdata_nb.page.content.parser import (
+    HEADINGS,
     Element,
     Node,
     Text,
+    letters_and_digits,
     node_after_last_child,
+    text_of,
 )
-from webdata_nb.page.content.sections import is_named_by_subject
 from webdata_nb.page.content.tables import is_data_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from webdata_nb.page.content.parser import Node
+
+
+NAVIGATION: Final = 1 << 0
+SIDEBAR: Final = 1 << 1
+FOOTER: Final = 1 << 2
+CONSENT: Final = 1 << 3
+OVERLAY: Final = 1 << 4
+SHARING: Final = 1 << 5
+RELATED: Final = 1 << 6
+ADVERTISING: Final = 1 << 7
+AUTHOR: Final = 1 << 8
+DATELINE: Final = 1 << 9
+TAGS: Final = 1 << 10
+COMMENTS: Final = 1 << 11
+CAPTION: Final = 1 << 12
+SIGN_UP: Final = 1 << 13
+UNSEEN: Final = 1 << 14
+ASIDE: Final = 1 << 15
+MEMBER: Final = 1 << 16
+TITLE: Final = 1 << 17
+CONTENT: Final = 1 << 18
+ARTICLE_BODY: Final = 1 << 19
+PAGE_CHROME: Final = 1 << 20
+HIDDEN: Final = 1 << 21
+PROMOTION: Final = 1 << 22
+LEAD: Final = 1 << 23
+
+
+def word_set(text: str) -> frozenset[str]:
+    """Split a string of words into a set."""
+    return frozenset(text.split())
+
+
+MAX_NAME_LENGTH = 300
+"""Characters of class and id that are read; longer values are generated."""
+
+_VOCABULARY: Final = {
+    PAGE_CHROME: "navheader navfooter",
+    NAVIGATION: "nav navbar navigation navi menu menubar submenu megamenu topbar breadcrumb"
+    " breadcrumbs crumb crumbs pagination pager paging toc sitenav subnav topnav mainnav jumplinks"
+    " skiplink skip navlinks tablist tabbar",
+    SIDEBAR: "sidebar sidenav sidebars sidebarleft sidebarright leftsidebar rightsidebar aside"
+    " rail",
+    FOOTER: "footer foot colophon copyright legal disclaimer",
+    CONSENT: "cookie cookies consent gdpr onetrust ccpa cookiebot",
+    OVERLAY: "modal popup popover overlay lightbox drawer offcanvas toast tooltip dropdown paywall"
+    " announcement",
+    SHARING: "share sharing sharebar sharer social socials addtoany addthis sharedaddy sharethis"
+    " follow followus shariff teilen compartir partager condividi",
+    RELATED: "related relatedposts recommended recommendation recommendations recirc recirculation"
+    " trending mostread upnext readmore similar outbrain taboola alsolike youmaylike"
+    " relatedlinks relatedarticles relatedcontent recirc readnext leggianche lesenswert saibamais",
+    ADVERTISING: "ad ads advert adverts advertisement advertising adsense adslot sponsor sponsored"
+    " dfp gpt werbung anzeige publicite publicidad pubblicita reklama adslot",
+    PROMOTION: "promo promos promotion",
+    AUTHOR: "authorbox authorbio bio contributor contributors byline author authors vcard",
+    DATELINE: "meta metadata postmeta entrymeta dateline timestamp posted published pubdate"
+    " readtime",
+    TAGS: "tags tagcloud taglist categories keywords taglinks catlinks",
+    COMMENTS: "comments comment commentlist discussion disqus respond livefyre"
+    " kommentar kommentare kommentarmodul commentaires comentarios commenti komentarze reacties",
+    CAPTION: "caption captions credit credits figcaption wpcaption",
+    SIGN_UP: "newsletter subscribe subscription signup login signin register searchform optin form"
+    " mailinglist",
+    UNSEEN: "noprint sronly visuallyhidden screenreader offscreen",
+    ASIDE: "signature sig badge badges flair comparison review reviews reviewsummary usercard"
+    " userinfo postprofile avatar upsell crosssell recentlyviewed financing payments breadcrumbs"
+    " quickview addtocart",
+    MEMBER: "user userdetails usertitle userprofile postprofile postauthor poster member authorpane"
+    " author postmeta",
+    TITLE: "title headline heading",
+    LEAD: "lead lede leadtext intro introduction standfirst subtitle subheadline subhead subheading"
+    " dek deck summary excerpt teaser abstract vorspann chapo chapeau sommario entradilla bajada",
+    CONTENT: "article articlebody content maincontent main entry post story postbody storybody body"
+    " text thread message product description",
+}
+_WORDS: Final = {
+    word: sum(trait for trait, trait_words in _VOCABULARY.items() if word in trait_words.split())
+    for words in _VOCABULARY.values()
+    for word in words.split()
+}
+NOT_CONTENT: Final = (
+    NAVIGATION | SIDEBAR | FOOTER | CONSENT | OVERLAY | SHARING | RELATED | ADVERTISING
+) | (TAGS | COMMENTS | SIGN_UP | UNSEEN | PROMOTION)
+_PAGE_PREFIXES: Final = word_set(  # has-sidebar, no-comments, js-modal describe the whole page
+    "has with without no is not overflow js single page body layout theme elementor col wp block"
+    " hide"
+)
+_LAYOUT_WORDS: Final = word_set("grid layout wrapper")
+_UNSEEN_TOKENS: Final = word_set("sr-only hidden hide d-none invisible is-hidden u-hidden")
+_RELATED_PHRASES: Final = ("also-like", "most-read", "most-popular", "more-from")
+_MAX_WORDS = 5
+_CAMEL_CASE: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_WORD_BOUNDARY: Final = re.compile(rf"[^a-zA-Z0-9]+|{_CAMEL_CASE.pattern}")
+_SEPARATORS: Final = "".join(chr(code) if chr(code).isalnum() else " " for code in range(128))
+_DIGITS = "0123456789"  # a trailing number is ignored; a word with digits inside is a random id
+_RESPONSIVE_DISPLAY: Final = re.compile(r":(?:block|flex|grid|inline|visible|contents|table)")
+_ARTICLE_BODY: Final = re.compile(
+    r"(?:[a-z]{1,4}[-_]+)?(?:article|story|entry|post|news|blog|single)[-_]*"
+    r"(?:main|full|page|detail)?[-_]*(?:body|content|contents|text|copy|paragraphs?)"
+    r"(?:[-_]+(?:text|content|inner|wrapper|main|copy))?"
+    r"|(?:body|rich)[-_]*(?:copy|text)|articletext|storytext|postarea|maintext"
+)
+
+
+@lru_cache(maxsize=1 << 15)
+def traits_of(name: str) -> int:
+    """Return the traits of a class attribute or an id."""
+    traits = 0
+    for token in name.split():
+        if ":" not in token and "[" not in token:
+            traits |= _traits_of_token(token)
+    if traits & UNSEEN and _RESPONSIVE_DISPLAY.search(name):
+        traits &= ~UNSEEN
+    return traits
+
+
+@lru_cache(maxsize=1 << 15)
+def _traits_of_token(token: str) -> int:
+    lower, words = token.lower(), _words_of(token)
+    if not 0 < len(words) <= _MAX_WORDS:
+        return 0
+    traits = ARTICLE_BODY if _ARTICLE_BODY.fullmatch(lower) else 0
+    if lower in _UNSEEN_TOKENS:
+        return traits | UNSEEN
+    if words[0] in _PAGE_PREFIXES and len(words) > 1:
+        return traits
+    for word in words:
+        if word in _WORDS:
+            traits |= _WORDS[word]
+    if "-" in lower or "visually" in words:
+        traits |= _traits_of_phrases(lower, words)
+    if traits & SIDEBAR and words[-1] in _LAYOUT_WORDS:
+        traits &= ~SIDEBAR  # the grid of the page and its sidebar
+    if "embed" in words or "embedded" in words:
+        traits &= ~SHARING
+    return traits & ~CONTENT if traits & NOT_CONTENT else traits
+
+
+def _words_of(token: str) -> list[str]:
+    """Split a token into lower-case words without trailing digits."""
+    if not token.isascii():
+        parts = _WORD_BOUNDARY.split(token)
+    else:
+        spaced = token if token.islower() else _CAMEL_CASE.sub(" ", token)
+        parts = spaced.lower().translate(_SEPARATORS).split()
+    words = [part.rstrip(_DIGITS).lower() for part in parts]
+    return [word for word in words if word]
+
+
+def _traits_of_phrases(lower: str, words: list[str]) -> int:
+    """Return the traits of word combinations."""
+    traits = 0
+    if "screen-reader" in lower or ("visually" in words and "hidden" in words):
+        traits |= UNSEEN
+    for phrase in _RELATED_PHRASES:
+        if phrase in lower:
+            traits |= RELATED
+    return traits
+
+
+_SECTION_NUMBER: Final = re.compile(r"\W*(?:[A-Z]\.|\d+\.|\d+\b)[\d.]*\s+")
+_MAX_NODES_BEFORE_HEADING = 24  # wrappers, white space and anchors in a section
+_MAX_SPACES = 8  # nodes without words between two sections
+_MIN_TEXT_LENGTH = 250  # characters
+_MAX_LINK_SHARE = 0.1
+_NEVER_TEXT: Final = SIGN_UP | CONSENT | OVERLAY
+
+
+def is_named_by_subject(section: Element, identifier: str) -> bool:
+    """Return whether an element is a section of a text and its id says what it is about.
+
+    Its id is made from its heading, or it is one of several sections side by side.
+    """
+    heading = opening_heading(section)
+    if heading is None:
+        return False
+    text = text_of(heading)
+    if not is_trailer_heading(text) and _is_made_from(text, identifier):
+        return True
+    if traits_of(identifier[:MAX_NAME_LENGTH]) & _NEVER_TEXT:
+        return False
+    return is_one_of_sections(section)
+
+
+def opening_heading(section: Element) -> Element | None:
+    """Return the heading that an element begins with."""
+    for node in islice(section.descendants, _MAX_NODES_BEFORE_HEADING):
+        if isinstance(node, Element):
+            if node.tag in HEADINGS:
+                return node
+        elif _is_visible(node):
+            return None
+    return None
+
+
+def is_one_of_sections(section: Element) -> bool:
+    """Return whether an element with text or code is a section beside others of its kind.
+
+    The other has a heading of the same level, and neither its id nor its heading is boilerplate.
+    """
+    heading = opening_heading(section)
+    return heading is not None and _has_beside(section, heading) and _holds_text(section)
+
+
+def _has_beside(section: Element, heading: Element) -> bool:
+    for name in ("previous_sibling", "next_sibling"):
+        other = _visible_neighbour(section, name)
+        if (
+            isinstance(other, Element)
+            and other.tag == section.tag
+            and other.attr("class") == section.attr("class")
+            and not traits_of((other.attr("id") or "")[:MAX_NAME_LENGTH]) & NOT_CONTENT
+        ):
+            beside = opening_heading(other)
+            if (
+                beside is not None
+                and beside.tag == heading.tag
+                and not is_trailer_heading(text_of(beside))
+            ):
+                return True
+    return False
+
+
+def _visible_neighbour(section: Element, direction: str) -> Node | None:
+    node: Node | None = getattr(section, direction)
+    for _ in range(_MAX_SPACES):
+        if node is None or _is_visible(node):
+            return node
+        node = getattr(node, direction)
+    return None
+
+
+def _is_visible(node: Node) -> bool:
+    """Return whether a node has text near its start."""
+    if isinstance(node, Element):
+        texts = islice(node.descendants, _MAX_NODES_BEFORE_HEADING)
+        return any(type(text) is Text and bool(text.data.strip()) for text in texts)
+    return type(node) is Text and bool(node.data.strip())
+
+
+def _is_made_from(heading: str, identifier: str) -> bool:
+    """Return whether an id is a heading, after a prefix such as ``s-``."""
+    name = letters_and_digits(identifier)
+    for text in (heading, _SECTION_NUMBER.sub("", heading, count=1)):
+        slug = letters_and_digits(text)
+        if slug and name.endswith(slug):
+            return not traits_of(name[: -len(slug)]) & NOT_CONTENT
+    return False
+
+
+def _holds_text(section: Element) -> bool:
+    """Return whether a section holds code or text rather than links."""
+    if section.select_one("pre") is not None:
+        return True
+    length = len(text_of(section))
+    links = sum(len(text_of(link)) for link in section.select("a"))
+    return length >= _MIN_TEXT_LENGTH and links <= _MAX_LINK_SHARE * length
+
+
+_ENGLISH: Final = re.compile(
+    r"\W*(?:\d+\s+)?(?:"
+    r"(?:top rated |recent |latest |user |reader |facebook )?"
+    r"(?:comments?|responses?|replies|thoughts?)\b.{0,60}"
+    r"|leave a (?:reply|comment).*|join the conversation.*|(?:post|add) a comment.*"
+    r"|(?:most|top) (?:popular|read|viewed|shared|stories|rated).*|trending.*"
+    r"|popular (?:posts|stories|now).*|recent (?:posts|articles|stories|news|comments)?"
+    r"|breaking news|latest (?:news|stories|articles|posts|from).*|our latest stories"
+    r"|more (?:from|news|stories|in|on|articles|like|posts)\b.*|related(?: \w+){0,3}:?"
+    r"|you (?:may|might) (?:also )?.*like.*|recommended.*|read (?:more|next|also).*"
+    r"|keep reading.*|continue reading.*|what to read next.*|up next.*|top stories.*"
+    r"|share (?:this|on).*|follow us.*|sign up.*|subscribe.*|newsletter.*|about the author.*"
+    r"|sponsored.*|advertisement.*|tags?:?|categor(?:y|ies):?|arquivos|archives?|filed under.*"
+    r"|editor.?s picks?.*|don.t miss.*)",
+    re.IGNORECASE,
+)
+_MARKS: Final = " \t:.…!?»›>→-–—|•*#"  # noqa: RUF001 - dashes and arrows around headings
+
+
+def is_trailer_heading(text: str) -> bool:
+    """Return whether a short text is the heading of a section that is not part of the article."""
+    if _ENGLISH.fullmatch(text):
+        return True
+    # A Turkish capital I with dot would become two characters in lower case.
+    heading = text.replace("’", "'").replace("İ", "i").lower().strip(_MARKS)  # noqa: RUF001
+    whole, openings = _headings_by_first_word()
+    first_word = heading.partition(" ")[0]
+    return heading in whole or any(
+        heading.startswith(opening) and not heading[len(opening) : len(opening) + 1].isalnum()
+        for opening in openings.get(first_word, ())
+    )
+
+
+@cache
+def _headings_by_first_word() -> tuple[frozenset[str], dict[str, list[str]]]:
+    """Return whole headings, and openings, which end where a word ends, by their first words."""
+    import tomllib  # noqa: PLC0415 - pages without such headings do not need it
+
+    data = tomllib.loads(Path(__file__).with_name("trailer_headings.toml").read_text("utf-8"))
+    openings: dict[str, list[str]] = {}
+    for opening in dict.fromkeys(chain.from_iterable(data["openings"].values())):
+        openings.setdefault(opening.partition(" ")[0], []).append(opening)
+    return frozenset(chain.from_iterable(data["headings"].values())), openings
+
+
 MAX_BLOCKS: Final = 200_000
 """A page with more blocks is a list of records or a crawler trap: it is not searched."""
-HEADINGS: Final = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 _INLINE: Final = word_set(
     "a abbr acronym b bdi bdo big br cite code data del dfn em font i img ins kbd label mark q s"
     " samp small span strike strong sub sup time tt u var wbr input"

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from webdata_nb.page.content.block_tree import HEADINGS
-from webdata_nb.page.content.class_names import (
+from webdata_nb.page.content.block_tree import (
     ADVERTISING,
     ASIDE,
     AUTHOR,
@@ -35,9 +34,11 @@ from webdata_nb.page.content.class_names import (
     SIGN_UP,
     TAGS,
     UNSEEN,
+    is_one_of_sections,
+    is_trailer_heading,
     word_set,
 )
-from webdata_nb.page.content.sections import is_one_of_sections, is_trailer_heading
+from webdata_nb.page.content.parser import HEADINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from webdata_nb.page.content.parser import Element, collapse_whitespace, element_before
+from webdata_nb.page.content.parser import HEADINGS, Element, collapse_whitespace, element_before
 from webdata_nb.page.declared_refresh import parse_refresh
 from webdata_nb.page.urls import UrlJoiner, canonical_url
 
@@ -394,3 +394,37 @@ def _size(descriptor: str) -> float:
         return float(number) * _DENSITY_UNIT if unit == "x" else _DENSITY_UNIT
     except ValueError:
         return _DENSITY_UNIT
+
+
+_PERMALINK_SIGNS = frozenset("¶#§🔗⚓∞")
+_PERMALINK_PARENTS = frozenset({*HEADINGS, "dt", "caption", "p", "span", "figcaption"})
+_OTHER_LINK_SCHEMES = ("mailto:", "tel:", "sms:", "ftp:", "geo:")
+
+
+def find_permalinks(anchors: AnchorTable) -> list[int]:
+    """Return the indexes of links whose only text is a sign such as "#" beside a heading."""
+    return [
+        index
+        for index, text in enumerate(anchors.texts)
+        if len(text) <= 1 and _is_permalink(anchors.elements[index], anchors.hrefs[index], text)
+    ]
+
+
+def make_links_absolute(anchors: AnchorTable) -> None:
+    """Write absolute URLs into the tree; remove the href of links that cannot be opened."""
+    columns = anchors.elements, anchors.hrefs, anchors.targets
+    for link, href, target in zip(*columns, strict=True):
+        if target is not None:
+            if target != href:
+                link.attrs["href"] = target
+        elif href is not None and not href.lstrip()[:7].lower().startswith(_OTHER_LINK_SCHEMES):
+            del link.attrs["href"]
+
+
+def _is_permalink(link: Element, href: str | None, text: str) -> bool:
+    if not href or href[0] != "#":
+        return False
+    parent = link.parent
+    if not isinstance(parent, Element) or parent.tag not in _PERMALINK_PARENTS:
+        return False
+    return text in _PERMALINK_SIGNS or not (text.strip() or len(link))

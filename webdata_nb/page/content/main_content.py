@@ -1,18 +1,31 @@
-"""Main-content extraction: finds the element that holds the content of a page.
+"""Selects the content of a page (main content, CSS selection or whole page) and cleans it.
 
-Blocks are scored by structure alone: tag, role, class names, share of the text and link density.
-The result is on one of three rungs: ``article``, the block with the text of an article; ``main``,
-the main region; ``full``, the whole page without boilerplate. The headline and the leads above the
-body of an article are inserted into it. The rules and what did not work:
-``docs/decisions/0012-main-content.md``.
+Main-content extraction finds the element that holds the content. Blocks are scored by structure
+alone: tag, role, class names, share of the text and link density. The result is on one of three
+rungs: ``article``, the block with the text of an article; ``main``, the main region; ``full``, the
+whole page without boilerplate. The headline and the leads above the body of an article are inserted
+into it. The rules and what did not work: ``docs/decisions/0012-main-content.md``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from webdata_nb.page.content.block_tree import HEADINGS, BlockTree, TooManyBlocksError
+from webdata_nb.page.content.block_tree import (
+    ARTICLE_BODY,
+    AUTHOR,
+    CAPTION,
+    DATELINE,
+    HIDDEN,
+    LEAD,
+    NOT_CONTENT,
+    PAGE_CHROME,
+    BlockTree,
+    TooManyBlocksError,
+    traits_of,
+    word_set,
+)
 from webdata_nb.page.content.boilerplate import (
     drop_by_name,
     drop_page_chrome,
@@ -24,24 +37,20 @@ from webdata_nb.page.content.boilerplate import (
     trim_repeats,
     trim_teasers,
 )
-from webdata_nb.page.content.class_names import (
-    ARTICLE_BODY,
-    AUTHOR,
-    CAPTION,
-    DATELINE,
-    HIDDEN,
-    LEAD,
-    NOT_CONTENT,
-    PAGE_CHROME,
-    word_set,
-)
-from webdata_nb.page.content.hidden_elements import is_concealed
+from webdata_nb.page.content.code_blocks import mark_code_blocks
+from webdata_nb.page.content.footnotes import append_footnotes, take_footnotes
+from webdata_nb.page.content.formulas import mark_formulas
+from webdata_nb.page.content.hidden_elements import is_concealed, remove_hidden_elements
+from webdata_nb.page.content.links import AnchorTable, make_links_absolute, read_anchors
 from webdata_nb.page.content.page_kind import declared_title, detect_page_kind, find_headline
 from webdata_nb.page.content.parser import (
+    HEADINGS,
+    INDEXED,
     Document,
     Element,
     Text,
     body_of,
+    element_before,
     group_by_tag,
     make_element,
     remove_all,
@@ -52,10 +61,61 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from webdata_nb.page.content.block_tree import Block, TextRun
+    from webdata_nb.page.content.footnotes import FootnoteSection
+    from webdata_nb.page.content.links import AnchorTable
     from webdata_nb.page.content.page_kind import PageKind
+    from webdata_nb.page.content.page_source import ConversionOptions
+    from webdata_nb.page.content.parsed_page import ParsedPage
+    from webdata_nb.page.content.parser import Document
     from webdata_nb.page.content.structured_data import JsonLd
 
-__all__ = ["MainContent", "clean_page", "extract_main_content"]
+
+_HIDING_ATTRIBUTES = ("hidden", "style", "aria-hidden")
+_HIDDEN_PANELS = '[hidden],[aria-hidden="true"],[style*=none i],[style*=hidden i]'
+_PANEL_ROLES = frozenset({"tabpanel", "region"})
+_NO_PANELS = (
+    "nav,header,footer,dialog,aside,form,button,svg,[role=dialog],[role=alertdialog],[role=menu],"
+    "[role=navigation],[role=listbox],[role=tooltip],[role=search],[aria-modal=true]"
+)
+_MAX_PANEL_LINKS = 0.5  # of the characters of a panel
+
+
+def reveal_panels(document: Document) -> None:
+    """Show the panels of accordions and tabs, which wait for a click.
+
+    These are hidden elements that a control names by ``aria-controls``, those with the role of a
+    panel, and those right after a heading or a ``dt``. Menus, dialogs and lists of links are none.
+    """
+    hidden = [element for element in document.select(_HIDDEN_PANELS) if is_concealed(element)]
+    if not hidden:
+        return
+    controls = document.select("[aria-controls]")
+    names = {name for each in controls for name in (each.attr("aria-controls") or "").split()}
+    for element in hidden:
+        if _is_panel(element, names) and not _is_menu(element):
+            for name in _HIDING_ATTRIBUTES:
+                if element.attr(name) is not None:
+                    del element.attrs[name]
+
+
+def _is_panel(hidden: Element, names: set[str]) -> bool:
+    if hidden.attr("id") in names or hidden.attr("role") in _PANEL_ROLES or hidden.tag == "dd":
+        return True
+    before = element_before(hidden)
+    return before is not None and before.tag in {*HEADINGS, "dt"}
+
+
+def _is_menu(hidden: Element) -> bool:
+    if hidden.closest(_NO_PANELS) is not None or traits_of(_name_of(hidden)) & NOT_CONTENT:
+        return True
+    length = len("".join(hidden.text.split()))
+    links = sum(len("".join(link.text.split())) for link in hidden.select("a[href]"))
+    return links > _MAX_PANEL_LINKS * length
+
+
+def _name_of(element: Element) -> str:
+    return f"{element.attr('class') or ''} {element.attr('id') or ''}"
+
 
 _NEVER_CONTENT = word_set(
     "script style template noscript svg canvas iframe object embed video audio map select textarea"
@@ -331,7 +391,7 @@ def _prune(tree: BlockTree, region: Block) -> None:
             index = block.end
             continue
         if block.traits & HIDDEN:
-            for name in ("hidden", "style", "aria-hidden"):
+            for name in _HIDING_ATTRIBUTES:
                 if block.element.attr(name) is not None:
                     del block.element.attrs[name]
         index += 1
@@ -627,3 +687,96 @@ def _first_prose_index(tree: BlockTree, region: Block) -> int:
 
 def _is_inside(run: TextRun, region: Block) -> bool:
     return region.index <= run.block.index < region.end
+
+
+MAX_LINKS_SEARCHED = 100_000
+"""A page with more links is a list or a crawler trap: its main content is not searched."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageContent:
+    """The selected part of a page, without hidden elements and with absolute links.
+
+    Attributes
+    ----------
+    element
+        The root element of the content.
+    rung
+        How it was selected: ``"article"``, ``"main"`` or ``"full"`` by main-content extraction,
+        ``"page"`` for the whole page, ``"selected"`` by `include_tags`.
+    elements_by_tag
+        Its elements with a tag of ``tags.INDEXED``; some may have left the tree since.
+    anchors
+        Its links, read before cleaning, without the permalinks of headings.
+    is_fallback
+        Main-content extraction left next to nothing: this is the visible page.
+    footnotes
+        The footnotes at its end; None without any.
+    """
+
+    element: Element
+    rung: str
+    elements_by_tag: dict[str, list[Element]]
+    anchors: AnchorTable
+    is_fallback: bool = False
+    footnotes: FootnoteSection | None = None
+
+
+def find_content(
+    page: ParsedPage, document: Document, options: ConversionOptions, *, main: bool
+) -> PageContent:
+    """Select the content of a page and clean it. This changes the tree.
+
+    Parameters
+    ----------
+    page
+        The page.
+    document
+        Its tree, or a copy of it.
+    options
+        Only `include_tags` and `exclude_tags` are read.
+    main
+        Search the main content; False takes the whole page.
+    """
+    for selector in options.exclude_tags:
+        remove_all(document.select(selector))
+    reveal_panels(document)
+    mark_formulas(document)
+    mark_code_blocks(document)
+    notes = take_footnotes(document, page.anchors)
+    is_fallback = False
+    if options.include_tags:
+        element, rung = _select(document, options.include_tags), "selected"
+    elif main and len(page.anchors) <= MAX_LINKS_SEARCHED:
+        result = extract_main_content(document, page.head.json_ld)
+        element, rung, is_fallback = result.element, result.rung, result.is_fallback
+    else:
+        element, rung = body_of(document) or make_element("body"), "full" if main else "page"
+    footnotes = append_footnotes(element, notes, unreferenced=rung in {"full", "page"})
+    if document is page.document and rung == "page" and footnotes is None:  # already indexed
+        content = PageContent(element, rung, page.elements_by_tag, page.anchors)
+    else:
+        elements_by_tag = group_by_tag(element, INDEXED)
+        anchors = read_anchors(elements_by_tag.get("a", ()), page.link_resolver)
+        content = PageContent(element, rung, elements_by_tag, anchors)
+    return _clean(replace(content, is_fallback=is_fallback, footnotes=footnotes))
+
+
+def _clean(content: PageContent) -> PageContent:
+    remove_hidden_elements(content.element, content.elements_by_tag)
+    make_links_absolute(content.anchors)
+    return content
+
+
+def _select(document: Document, selectors: tuple[str, ...]) -> Element:
+    """Move the outermost elements that match `include_tags` into one element."""
+    selector = ",".join(selectors)
+    matches = document.select(selector)
+    return make_element(
+        "div",
+        [
+            match
+            for match in matches
+            if match.parent is None or match.parent.closest(selector) is None
+        ],
+    )

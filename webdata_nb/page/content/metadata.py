@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from webdata_nb.page.content.dates import PageDates
 from webdata_nb.page.content.parsed_page import canonical_url
 from webdata_nb.page.content.parser import text_of
-from webdata_nb.page.content.publication_date import PageDates
 
 if TYPE_CHECKING:
     from webdata_nb.page.content.page_source import PageSource

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from webdata_nb.page.content.block_tree import HEADINGS
-from webdata_nb.page.content.class_names import TITLE, word_set
-from webdata_nb.page.content.parser import letters_and_digits
+from webdata_nb.page.content.block_tree import TITLE, word_set
+from webdata_nb.page.content.parser import HEADINGS, letters_and_digits
 from webdata_nb.page.content.structured_data import microdata_types
 
 if TYPE_CHECKING:

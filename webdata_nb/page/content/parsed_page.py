@@ -3,6 +3,9 @@
 Declarative shadow roots become part of the tree: a browser renders
 ``<template shadowrootmode>`` in place of the children of its host, and those children in its slots.
 Children without a slot are kept after the shadow root, so no text is lost.
+
+What a page declares about the use of its content (meta tags, licence links, licences) is read here
+too.
 """
 
 from __future__ import annotations
@@ -10,14 +13,18 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
+
+from msgspec import Meta
 
 from webdata_nb.page.charset import decode_text, sniff_charset
-from webdata_nb.page.content.hidden_elements import find_permalinks
 from webdata_nb.page.content.links import (
     AnchorTable,
     LinkResolver,
+    find_permalinks,
     read_anchors,
     show_replaced_images,
 )
@@ -43,6 +50,7 @@ if TYPE_CHECKING:
 
     from webdata_nb.page.content.page_source import PageSource
     from webdata_nb.page.content.parser import Document, Node
+
 
 _META_NAME_ATTRIBUTES = ("property", "name", "itemprop", "http-equiv")
 _ROBOTS_DIRECTIVES = frozenset({"noindex", "nofollow", "none"})
@@ -349,3 +357,76 @@ def _is_xhtml(body: bytes, content_type: str | None) -> bool:
         return True
     start = body[:_SNIFFED_BYTES].lstrip()
     return start.startswith(b"<?xml") and _XHTML_ROOT.search(start) is not None
+
+
+DeclarationKind = Literal["meta", "link", "rsl", "unread"]
+MAX_DECLARATIONS: Final = 200
+# Links to licences of single images are many on some pages.
+MAX_LICENSE_LINKS: Final = 20
+MAX_VALUE_CHARACTERS: Final = 1000
+MAX_RSL_CHARACTERS: Final = 512 * 1024
+_META_NAMES: Final = frozenset({"robots", "tdm-reservation", "tdm-policy"})
+# A meta tag with one of these words may be for one crawler, by its name.
+_WORDS: Final = ("noai", "noimageai", "noindex", "none")
+_RSL: Final = "application/rsl+xml"
+
+
+class PageDeclaration(NamedTuple):
+    """One declaration: the name and content of a meta tag, or the URL and type of a licence.
+
+    For a licence inside the page, `value` is its XML. The kind `unread` stands for those beyond a
+    bound.
+    """
+
+    kind: DeclarationKind
+    name: str
+    value: Annotated[str, Meta(max_length=MAX_RSL_CHARACTERS)]
+
+
+_UNREAD: Final = PageDeclaration("unread", "", "")
+
+
+def find_declarations(page: ParsedPage) -> tuple[PageDeclaration, ...]:
+    """Return the declarations of a page, each once; the last one is `unread` if there are more."""
+    found = dict.fromkeys((*_metas(page), *_inline_licenses(page), *_license_links(page)))
+    if len(found) <= MAX_DECLARATIONS:
+        return tuple(found)
+    return (*islice(found, MAX_DECLARATIONS - 1), _UNREAD)
+
+
+def _metas(page: ParsedPage) -> Iterator[PageDeclaration]:
+    for element in page.elements_by_tag.get("meta", ()):
+        name = (element.attr("name") or element.attr("property") or "").strip().lower()
+        content = element.attr("content") or ""
+        if name in _META_NAMES or (name and any(word in content.lower() for word in _WORDS)):
+            yield PageDeclaration(
+                "meta", name[:MAX_VALUE_CHARACTERS], content[:MAX_VALUE_CHARACTERS]
+            )
+
+
+def _license_links(page: ParsedPage) -> Iterator[PageDeclaration]:
+    """Yield the links with `rel=license`, those to RSL licences first."""
+    links = [
+        PageDeclaration("link", url, _media_type(element.attr("type")))
+        for tag in ("link", "a", "area")
+        for element in page.elements_by_tag.get(tag, ())
+        if "license" in (element.attr("rel") or "").lower().split()
+        and (url := page.link_resolver[element.attr("href")])
+    ]
+    links.sort(key=lambda link: link.value != _RSL)
+    yield from links[:MAX_LICENSE_LINKS]
+    if any(link.value == _RSL for link in links[MAX_LICENSE_LINKS:]):
+        yield _UNREAD
+
+
+def _inline_licenses(page: ParsedPage) -> Iterator[PageDeclaration]:
+    room = MAX_RSL_CHARACTERS
+    for element in page.elements_by_tag.get("script", ()):
+        if _media_type(element.attr("type")) == _RSL:
+            text = element.text[:room]
+            room -= len(text)
+            yield PageDeclaration("rsl", "", text)
+
+
+def _media_type(text: str | None) -> str:
+    return (text or "").partition(";")[0].strip().lower()[:MAX_VALUE_CHARACTERS]

@@ -383,7 +383,7 @@ NOT_TEXT = frozenset({
 """Elements whose text belongs to a control, a fallback or a machine."""
 # fmt: on
 
-HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
+HEADINGS: Final = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 LISTS = frozenset({"ul", "ol"})
 
 # fmt: off

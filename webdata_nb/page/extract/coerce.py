@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urljoin, urlsplit
 
-from webdata_nb.page.content.class_names import word_set
-from webdata_nb.page.content.date_text import parse_date, parse_timestamp
+from webdata_nb.page.content.block_tree import word_set
+from webdata_nb.page.content.dates import parse_date, parse_timestamp
 from webdata_nb.page.extract.field_names import normalize_name
 from webdata_nb.page.extract.node_graph import DataNode
 from webdata_nb.page.extract.prices import CODES_OF_SYMBOL, CURRENCY_OF_SYMBOL

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote, urlsplit
 
-from webdata_nb.page.content.class_names import word_set
+from webdata_nb.page.content.block_tree import word_set
 from webdata_nb.page.content.parser import (
     BLOCKS,
     HEADINGS,

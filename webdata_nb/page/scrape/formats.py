@@ -19,13 +19,13 @@ from webdata_nb.page.content.parser import (
     unwrap_all,
 )
 from webdata_nb.page.extract.visible_values import LABELS, VISIBLE, read_labels, read_visible_values
-from webdata_nb.page.markdown.writer import MarkdownWriter, write_with_footnotes
+from webdata_nb.page.markdown import MarkdownWriter, write_with_footnotes
 from webdata_nb.page.scrape.tables import TABLES, read_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from webdata_nb.page.content.page_content import PageContent
+    from webdata_nb.page.content.main_content import PageContent
     from webdata_nb.page.content.parsed_page import ParsedPage
 
 

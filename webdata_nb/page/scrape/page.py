@@ -20,14 +20,23 @@ from webdata_nb.page.content.links import (
     collect_outlinks,
     read_page_links,
 )
+from webdata_nb.page.content.main_content import PageContent, find_content
 from webdata_nb.page.content.metadata import build_metadata, declared_language, page_title
-from webdata_nb.page.content.minhash import compute_masked_sketch, compute_sketch, sample_text
-from webdata_nb.page.content.page_content import PageContent, find_content
 from webdata_nb.page.content.page_source import ConversionOptions, PageSource
-from webdata_nb.page.content.parsed_page import canonical_url, parse_page, robots_directives
+from webdata_nb.page.content.parsed_page import (
+    canonical_url,
+    find_declarations,
+    parse_page,
+    robots_directives,
+)
 from webdata_nb.page.content.parser import to_text
-from webdata_nb.page.content.quality import rate_content, visible_text_length
-from webdata_nb.page.content.rights_declarations import find_declarations
+from webdata_nb.page.content.quality import (
+    compute_masked_sketch,
+    compute_sketch,
+    rate_content,
+    sample_text,
+    visible_text_length,
+)
 from webdata_nb.page.documents import DocumentType, detect_document_type, parse_document
 from webdata_nb.page.errors import ScrapeError
 from webdata_nb.page.scrape.formats import CONTENT_FORMATS, PAGE_FORMATS

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from webdata_nb.foreign_json import well_formed
 from webdata_nb.page.content.links import Outlink
-from webdata_nb.page.content.rights_declarations import MAX_DECLARATIONS, PageDeclaration
+from webdata_nb.page.content.parsed_page import MAX_DECLARATIONS, PageDeclaration
 
 MAX_TITLE_CHARS: Final = 20_000
 MAX_URL_CHARS: Final = 64 * 1024

@@ -8,7 +8,7 @@ from functools import cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
-from webdata_nb.page.content.page_content import find_content
+from webdata_nb.page.content.main_content import find_content
 from webdata_nb.page.content.page_source import ConversionOptions, PageSource
 from webdata_nb.page.content.parsed_page import parse_converted_page
 from webdata_nb.page.content.parser import Element, nearest_ancestor, parse

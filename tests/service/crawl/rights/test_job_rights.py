@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from tests.site.server import Site
-from webdata_nb.page.content.rights_declarations import PageDeclaration
+from webdata_nb.page.content.parsed_page import PageDeclaration
 from webdata_nb.service.crawl.rights.job_rights import MAX_LICENSES, JobRights
 from webdata_nb.service.crawl.rights.signal import PageRights
 from webdata_nb.service.crawl.robots import JobRobots, RobotsCache

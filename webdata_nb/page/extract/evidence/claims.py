@@ -17,7 +17,7 @@ from itertools import islice, takewhile
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from webdata_nb.page.content.class_names import word_set
+from webdata_nb.page.content.block_tree import word_set
 from webdata_nb.page.extract.coerce import parse_number
 from webdata_nb.page.extract.evidence.labels import GENERIC, FieldPath, names_of_field
 from webdata_nb.page.extract.evidence.page_index import (

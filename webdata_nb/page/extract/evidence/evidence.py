@@ -12,7 +12,7 @@ from itertools import groupby, islice
 from typing import Any, Final, Literal
 
 from webdata_nb.contract.url_keys import canonical_key
-from webdata_nb.page.content.class_names import word_set
+from webdata_nb.page.content.block_tree import word_set
 from webdata_nb.page.content.links import LAZY_ATTRIBUTES, SRCSET_ATTRIBUTES, parse_srcset
 from webdata_nb.page.errors import FetchError
 from webdata_nb.page.extract.evidence.claims import (

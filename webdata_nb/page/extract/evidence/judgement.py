@@ -14,7 +14,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
-from webdata_nb.page.content.class_names import word_set
+from webdata_nb.page.content.block_tree import word_set
 from webdata_nb.page.content.parser import parse
 from webdata_nb.page.extract.coerce import availability_of
 from webdata_nb.page.extract.evidence.claims import Claim, Occurrence, currency_of, is_in_menu

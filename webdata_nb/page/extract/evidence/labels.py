@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from webdata_nb.page.content.class_names import word_set
+from webdata_nb.page.content.block_tree import word_set
 from webdata_nb.page.extract.evidence.page_index import ROOT, PageIndex, Span
 from webdata_nb.page.extract.field_names import name_readings, normalize_name, split_words
 from webdata_nb.page.extract.visible_text import (

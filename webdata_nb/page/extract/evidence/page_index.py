@@ -21,8 +21,8 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from webdata_nb.foreign_json import MalformedJson, decode_json
-from webdata_nb.page.content.class_names import word_set
-from webdata_nb.page.content.date_text import find_dates
+from webdata_nb.page.content.block_tree import word_set
+from webdata_nb.page.content.dates import find_dates
 from webdata_nb.page.content.parser import read_markup
 from webdata_nb.page.content.structured_data import is_json_ld, scan_json
 from webdata_nb.page.extract.coerce import parse_number

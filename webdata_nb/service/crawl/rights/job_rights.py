@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from webdata_nb.contract.choices import PURPOSES
-from webdata_nb.page.content.rights_declarations import PageDeclaration
+from webdata_nb.page.content.parsed_page import PageDeclaration
 from webdata_nb.page.errors import FetchError
 from webdata_nb.page.urls import canonical_url, url_origin
 from webdata_nb.service.crawl.rights import rsl, tdm

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from webdata_nb.contract.choices import PURPOSES
-from webdata_nb.page.content.rights_declarations import PageDeclaration
+from webdata_nb.page.content.parsed_page import PageDeclaration
 from webdata_nb.page.errors import FetchError
 from webdata_nb.page.link_header import parse_link_header
 from webdata_nb.page.urls import join_url

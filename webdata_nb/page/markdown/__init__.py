@@ -1,1 +1,0 @@
-"""Writes the content of a page as GitHub-flavoured Markdown."""
