@@ -62,7 +62,6 @@ from webdata_nb.service.store.backends import (
 )
 from webdata_nb.service.store.indexing import Indexer
 from webdata_nb.service.store.records import JobSnapshot
-from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.store.sql.text_index import TextIndex, origin_of
 from webdata_nb.service.web.throttle import HostThrottle
@@ -122,7 +121,25 @@ async def service(
         store = jobs.store
         clock = clock or store.now
         _report_store(jobs.metrics, store, jobs.membership)
-        webhooks = await _open_webhooks(stack, settings, port, store, retry=jobs.retry, clock=clock)
+        # Open the egress to callers' endpoints, and start to send what is due.
+        loopback = settings.webhook_loopback
+        sender = await stack.enter_async_context(
+            Sender(
+                webhook_policy(settings.networks, own_port=port, loopback=loopback),
+                settings.user_agent,
+                loopback=loopback,
+                upstream=settings.upstream,
+            )
+        )
+        deliverer = Deliverer(store.outbox, store, sender, clock, jobs.retry)
+        run_in_background(stack, deliverer.run())
+        webhooks = Webhooks(
+            store.outbox,
+            sender,
+            Profile(settings.webhook_profile),
+            settings.webhook_pages,
+            deliverer.wake,
+        )
         state = AppState(
             store=store,
             engines=jobs.engines,
@@ -185,36 +202,6 @@ async def _remove_site(index: TextIndex, indexer: Indexer, url: str) -> int:
     """Remove the user's pages of a URL's site from the local search."""
     await indexer.catch_up(LOCAL_ACCOUNT)  # what is indexed later would be found again
     return await index.remove_site(LOCAL_ACCOUNT, origin_of(canonical_url(url)))
-
-
-async def _open_webhooks(
-    stack: AsyncExitStack,
-    settings: ServiceSettings,
-    port: int,
-    store: Store,
-    *,
-    retry: StoreRetry,
-    clock: Callable[[], float],
-) -> Webhooks:
-    """Open the egress to callers' endpoints, and start to send what is due."""
-    loopback = settings.webhook_loopback
-    sender = await stack.enter_async_context(
-        Sender(
-            webhook_policy(settings.networks, own_port=port, loopback=loopback),
-            settings.user_agent,
-            loopback=loopback,
-            upstream=settings.upstream,
-        )
-    )
-    deliverer = Deliverer(store.outbox, store, sender, clock, retry)
-    run_in_background(stack, deliverer.run())
-    return Webhooks(
-        store.outbox,
-        sender,
-        Profile(settings.webhook_profile),
-        settings.webhook_pages,
-        deliverer.wake,
-    )
 
 
 def _creatives(

@@ -703,7 +703,18 @@ class DatedCaptures:
             ``archive_unavailable`` where the archive cannot be asked.
         """
         try:
-            capture = await self._nearest(url)
+            candidates = await self._candidates(url)
+            # A capture of the same URL with http may be a redirect to that with https.
+            exact = [capture for capture in candidates if capture.url == url]
+            others = [capture for capture in candidates if not _is_redirect(capture)]
+            near = [capture for capture in exact or others if self._is_near(capture.captured_at)]
+            if not near:
+                reason = f"{self.archive.name} has no capture of {url} {self._window}"
+                detail = self._excluded.get(_host(url), reason)
+                if self.lists.get(_host(url)) is not None:
+                    raise NotIndexed(detail)
+                raise FetchError(NOT_ARCHIVED, detail)
+            capture = min(near, key=self._distance)
             response = await self.archive.read(capture, limits)
         except SourceError as error:
             raise FetchError(UNAVAILABLE, str(error)) from None
@@ -719,20 +730,6 @@ class DatedCaptures:
     def restore(self, pinned: bytes) -> None:
         """Use the list of the start's host that an earlier attempt pinned."""
         self.lists.add(_host(self.start_url), self._nearest_of_each(unpack_captures(pinned)))
-
-    async def _nearest(self, url: str) -> CdxCapture:
-        candidates = await self._candidates(url)
-        # A capture of the same URL with http may be a redirect to that with https.
-        exact = [capture for capture in candidates if capture.url == url]
-        others = [capture for capture in candidates if not _is_redirect(capture)]
-        near = [capture for capture in exact or others if self._is_near(capture.captured_at)]
-        if not near:
-            reason = f"{self.archive.name} has no capture of {url} {self._window}"
-            detail = self._excluded.get(_host(url), reason)
-            if self.lists.get(_host(url)) is not None:
-                raise NotIndexed(detail)
-            raise FetchError(NOT_ARCHIVED, detail)
-        return min(near, key=self._distance)
 
     def _distance(self, capture: CdxCapture) -> tuple[timedelta, datetime]:
         # Of two that are equally far, the earlier one.
@@ -923,7 +920,18 @@ class ArchiveFetcher(ResponseSource):
             failure.hops = len(hops)
             raise
         elapsed_s = time.perf_counter() - started_at
-        return _fetched(requested, url, archived, hops, elapsed_s=elapsed_s, stopped=stopped)
+        return FetchedResponse(
+            url=requested,
+            final_url=url,
+            status=archived.status,
+            headers=archived.headers,
+            body=b"" if stopped else archived.body,
+            wire_bytes=archived.stored_bytes,
+            redirects=tuple(hops),
+            elapsed_s=elapsed_s,
+            stopped=stopped,
+            captured_at=archived.captured_at,
+        )
 
 
 def _check_hops(hops: list[Redirect], target: str, limits: FetchLimits) -> None:
@@ -931,26 +939,3 @@ def _check_hops(hops: list[Redirect], target: str, limits: FetchLimits) -> None:
         raise FetchError("redirects", f"The page redirects more than {limits.redirects} times.")
     if any(hop.url == target for hop in hops):
         raise FetchError("redirects", f"The page redirects in a circle, to {target!r}.")
-
-
-def _fetched(
-    requested: str,
-    final_url: str,
-    archived: ArchivedResponse,
-    hops: list[Redirect],
-    *,
-    elapsed_s: float,
-    stopped: str | None,
-) -> FetchedResponse:
-    return FetchedResponse(
-        url=requested,
-        final_url=final_url,
-        status=archived.status,
-        headers=archived.headers,
-        body=b"" if stopped else archived.body,
-        wire_bytes=archived.stored_bytes,
-        redirects=tuple(hops),
-        elapsed_s=elapsed_s,
-        stopped=stopped,
-        captured_at=archived.captured_at,
-    )

@@ -116,8 +116,25 @@ class MemberBytes(RecordBytes):
         """Return up to `size` bytes; none at the end."""
         while not self._inflater.eof:
             if not self._pending:
-                self._pending = self._next_chunk()
-            data = self._inflate(size)
+                chunk = self._file.read(min(_CHUNK_BYTES, self._limit - self._position))
+                if not chunk:
+                    raise BrokenRecord("the file ends within the record")
+                self._position += len(chunk)
+                self._silent_bytes += len(chunk)
+                if self._silent_bytes > _MAX_SILENT_BYTES:
+                    raise BrokenRecord("the compressed data has no content")
+                self._pending = chunk
+            try:
+                data = self._inflater.decompress(self._pending, size)
+            except zlib.error as error:
+                raise BrokenRecord(f"the compressed data is damaged ({error})") from None
+            self._pending = self._inflater.unconsumed_tail
+            self._inflated_bytes += len(data)
+            read_bytes = self._position - self._start
+            if self._inflated_bytes > max(_BOMB_BYTES, _BOMB_RATIO * read_bytes):
+                raise BrokenRecord(f"the record unpacks to more than {_BOMB_RATIO} times its size")
+            if self._inflated_bytes > _MAX_MEMBER_BYTES:
+                raise BrokenRecord(f"the record unpacks to more than {_MAX_MEMBER_BYTES:,} bytes")
             if data:
                 self._silent_bytes = 0
                 return data
@@ -137,30 +154,6 @@ class MemberBytes(RecordBytes):
         while self.read(_CHUNK_BYTES):
             pass
         return self._position - len(self._inflater.unused_data)
-
-    def _next_chunk(self) -> bytes:
-        chunk = self._file.read(min(_CHUNK_BYTES, self._limit - self._position))
-        if not chunk:
-            raise BrokenRecord("the file ends within the record")
-        self._position += len(chunk)
-        self._silent_bytes += len(chunk)
-        if self._silent_bytes > _MAX_SILENT_BYTES:
-            raise BrokenRecord("the compressed data has no content")
-        return chunk
-
-    def _inflate(self, size: int) -> bytes:
-        try:
-            data = self._inflater.decompress(self._pending, size)
-        except zlib.error as error:
-            raise BrokenRecord(f"the compressed data is damaged ({error})") from None
-        self._pending = self._inflater.unconsumed_tail
-        self._inflated_bytes += len(data)
-        read_bytes = self._position - self._start
-        if self._inflated_bytes > max(_BOMB_BYTES, _BOMB_RATIO * read_bytes):
-            raise BrokenRecord(f"the record unpacks to more than {_BOMB_RATIO} times its size")
-        if self._inflated_bytes > _MAX_MEMBER_BYTES:
-            raise BrokenRecord(f"the record unpacks to more than {_MAX_MEMBER_BYTES:,} bytes")
-        return data
 
 
 def record_bytes(file: BinaryIO, start: int, limit: int) -> RecordBytes:
@@ -385,18 +378,15 @@ class WarcFile:
                 record.reader.skip(record.length)
                 end = record.reader.end()
             except BrokenRecord as error:
-                if self._is_padding(offset):
+                # Nothing but line breaks may follow: then the file ends here.
+                self.file.seek(offset)
+                rest = self.file.read(min(_HEAD_CHUNK_BYTES, self.limit - offset))
+                if not rest.strip(b"\r\n") and offset + len(rest) >= self.limit:
                     return
                 offset = self._after_damage(offset, error)
             else:
                 yield replace(record, end=end)
                 offset = end
-
-    def _is_padding(self, offset: int) -> bool:
-        """Return whether nothing but line breaks follows."""
-        self.file.seek(offset)
-        rest = self.file.read(min(_HEAD_CHUNK_BYTES, self.limit - offset))
-        return not rest.strip(b"\r\n") and offset + len(rest) >= self.limit
 
     def _after_damage(self, offset: int, error: BrokenRecord) -> int | None:
         """Return the next place that begins a record; None if there is none."""
@@ -662,25 +652,22 @@ def _end_of_records(path: Path, info: bytes, check: StopCheck) -> int:
     """Return the end of the last complete record; 0 where the file is not that of this crawl."""
     try:
         with BufferedReader(StoppableFile(path, check)) as file:
-            return _end_in(file, path.stat().st_size, info)
+            size = path.stat().st_size
+            warc, end = WarcFile(file, 0, size), 0
+            try:
+                for number, record in enumerate(warc.records()):
+                    if warc.damage.problems:
+                        break
+                    if number == 0:
+                        start = read_record(file, record.offset, size)
+                        if start.length != len(info) or start.reader.read(start.length) != info:
+                            return 0
+                    end = record.end
+            except SeveralRecords:
+                return 0
+            return end
     except FileNotFoundError:
         return 0
-
-
-def _end_in(file: BinaryIO, size: int, info: bytes) -> int:
-    warc, end = WarcFile(file, 0, size), 0
-    try:
-        for number, record in enumerate(warc.records()):
-            if warc.damage.problems:
-                break
-            if number == 0:
-                start = read_record(file, record.offset, size)
-                if start.length != len(info) or start.reader.read(start.length) != info:
-                    return 0
-            end = record.end
-    except SeveralRecords:
-        return 0
-    return end
 
 
 def _exchange_records(exchange: HttpExchange) -> bytes:

@@ -362,31 +362,30 @@ class ArchiveClient:
                 if is_answer(fetched):
                     await self.throttle.report_success(host)
                     return fetched
-                return await self._report_refusal(host, fetched)
+                # Hold back further requests to an archive that asks to wait, or fails.
+                status, after_s = fetched.status, fetched.retry_after_s
+                is_overload = status in {
+                    HTTPStatus.TOO_MANY_REQUESTS,
+                    HTTPStatus.SERVICE_UNAVAILABLE,
+                }
+                if status == HTTPStatus.TOO_MANY_REQUESTS and after_s is None:
+                    after_s = _TOO_MANY_REQUESTS_S
+                pause_s = _ERROR_PAUSE_S if after_s is None else max(after_s, _LEAST_PAUSE_S)
+                await self.throttle.report_overload(host, pause_s)
+                text = f"{self.name} asks to wait" if is_overload else f"{self.name} failed"
+                return _Failure(
+                    SourceBusy(f"{text} (status {status})", retry_after_s=pause_s), pause_s
+                )
         except FetchError as error:
             if error.kind not in _TRANSIENT:
                 raise
             if not is_sent:  # the throttle holds it back
                 busy = SourceBusy(f"{self.name}: {error}", retry_after_s=_BUSY_S)
                 return _Failure(busy, _BUSY_S)
-            return await self._failure(host, error)
-
-    async def _report_refusal(self, host: str, fetched: FetchedResponse) -> _Failure:
-        """Hold back further requests to an archive that asks to wait, or fails."""
-        status, after_s = fetched.status, fetched.retry_after_s
-        is_overload = status in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
-        if status == HTTPStatus.TOO_MANY_REQUESTS and after_s is None:
-            after_s = _TOO_MANY_REQUESTS_S
-        pause_s = _ERROR_PAUSE_S if after_s is None else max(after_s, _LEAST_PAUSE_S)
-        await self.throttle.report_overload(host, pause_s)
-        text = f"{self.name} asks to wait" if is_overload else f"{self.name} failed"
-        return _Failure(SourceBusy(f"{text} (status {status})", retry_after_s=pause_s), pause_s)
-
-    async def _failure(self, host: str, error: FetchError) -> _Failure:
-        if error.kind == "timeout":
-            return _Failure(SourceTimeout(f"{self.name}: {error}"), 0.0)
-        await self.throttle.report_overload(host, _ERROR_PAUSE_S)
-        return _Failure(SourceError(f"{self.name}: {error}"), _ERROR_PAUSE_S)
+            if error.kind == "timeout":
+                return _Failure(SourceTimeout(f"{self.name}: {error}"), 0.0)
+            await self.throttle.report_overload(host, _ERROR_PAUSE_S)
+            return _Failure(SourceError(f"{self.name}: {error}"), _ERROR_PAUSE_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -471,7 +470,20 @@ class WaybackMachine(WebArchive):
             raise FetchError(
                 NOT_ARCHIVED, f"{self.name} {reason} the capture of {url} at {at:%Y-%m-%d %H:%M}"
             )
-        head = ArchivedHead(fetched.status, _original_headers(fetched))
+        # The headers that were captured; the target of a redirect is the one at that time.
+        original = [
+            (name.removeprefix(_ORIGINAL), value)
+            for name, value in fetched.headers
+            if name.startswith(_ORIGINAL)
+        ]
+        names = {name for name, _ in original}
+        location, kind = fetched.header("location"), fetched.header("content-type")
+        if "location" not in names and location is not None:
+            match = _REPLAY_PATH.match(location)
+            original.append(("location", location if match is None else match[2]))
+        if "content-type" not in names and kind is not None:
+            original.append(("content-type", kind))
+        head = ArchivedHead(fetched.status, tuple(original))
         return ArchivedResponse(
             fetched.status,
             tuple(line for line in head.headers if line[0] not in _TRANSFER),
@@ -510,23 +522,6 @@ def _other_capture(fetched: FetchedResponse, url: str) -> datetime | None:
     if match is None or capture_key(match[2]) != capture_key(url):
         return None
     return parse_timestamp(match[1])
-
-
-def _original_headers(fetched: FetchedResponse) -> tuple[tuple[str, str], ...]:
-    """Return the headers that were captured; the target of a redirect is the one at that time."""
-    original = [
-        (name.removeprefix(_ORIGINAL), value)
-        for name, value in fetched.headers
-        if name.startswith(_ORIGINAL)
-    ]
-    names = {name for name, _ in original}
-    location, kind = fetched.header("location"), fetched.header("content-type")
-    if "location" not in names and location is not None:
-        match = _REPLAY_PATH.match(location)
-        original.append(("location", location if match is None else match[2]))
-    if "content-type" not in names and kind is not None:
-        original.append(("content-type", kind))
-    return tuple(original)
 
 
 def _body(fetched: FetchedResponse, head: ArchivedHead, limits: FetchLimits) -> bytes:
@@ -583,7 +578,21 @@ class CrawlIndexList:
             request = FetchRequest(
                 f"{address}/collinfo.json", accept="application/json", limits=INDEX_LIMITS
             )
-            indexes = _crawl_indexes(await client.get(request, delay_s=_COMMON_CRAWL_INDEX_DELAY_S))
+            fetched = await client.get(request, delay_s=_COMMON_CRAWL_INDEX_DELAY_S)
+            try:
+                listed = parse_json(fetched.body)
+            except UnreadableIndex:
+                listed = None
+            entries = listed if isinstance(listed, list) else []
+            indexes = tuple(
+                _crawl_index(entry)
+                for entry in entries
+                if isinstance(entry, dict) and _ID.fullmatch(str(entry.get("id", "")))
+            )
+            if not indexes:
+                raise SourceError(
+                    f"Common Crawl sent no list of its crawls (status {fetched.status})"
+                )
             self._indexes[address] = time.monotonic(), indexes
         return indexes
 
@@ -686,22 +695,6 @@ class CommonCrawl(WebArchive):
             limits=INDEX_LIMITS,
         )
         return await self.client.get(request, delay_s=_COMMON_CRAWL_INDEX_DELAY_S)
-
-
-def _crawl_indexes(fetched: FetchedResponse) -> tuple[CrawlIndex, ...]:
-    try:
-        listed = parse_json(fetched.body)
-    except UnreadableIndex:
-        listed = None
-    entries = listed if isinstance(listed, list) else []
-    indexes = tuple(
-        _crawl_index(entry)
-        for entry in entries
-        if isinstance(entry, dict) and _ID.fullmatch(str(entry.get("id", "")))
-    )
-    if not indexes:
-        raise SourceError(f"Common Crawl sent no list of its crawls (status {fetched.status})")
-    return indexes
 
 
 def _crawl_index(entry: dict[str, Any]) -> CrawlIndex:

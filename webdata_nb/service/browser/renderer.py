@@ -434,30 +434,6 @@ class Tab:
         """
         from playwright.async_api import Error  # noqa: PLC0415 - an optional extra
 
-        page = await self._open(fetcher)
-        try:
-            document, screenshot = await _read_unless_crashed(page, self._read(page))
-        except Error as error:
-            # A forbidden redirect is the cause of the browser's error.
-            if (refusal := self._main_frame.refusal(self._proxy_session)) is not None:
-                raise refusal from error
-            raise render_error(error, self._context.browser) from error
-        return self._rendered_page(document, screenshot)
-
-    async def _read(self, page: Page) -> tuple[dict[str, Any], _Screenshot | None]:
-        """Wait for the page; return its serialized document and its screenshot."""
-        network = NetworkIdle(page)
-        loaded = await self._navigate(page)
-        await self._wait_as_requested(page)
-        if loaded:
-            await network.wait(self._limit(_NETWORK_IDLE_TIMEOUT_S))
-        document = await self._serialize(page)
-        screenshot = self._request.screenshot
-        if screenshot is None:
-            return document, None
-        return document, await self._take_screenshot(page, screenshot, network)
-
-    async def _open(self, fetcher: Fetcher) -> Page:
         await self._context.add_init_script(DISABLE_WEBRTC)
         page = await self._context.new_page()
         await page.evaluate(SEND_PROXY_CREDENTIALS)
@@ -474,7 +450,38 @@ class Tab:
             proxy_session=self._proxy_session,
         )
         await router.attach(page)
-        return page
+        try:
+            document, screenshot = await _read_unless_crashed(page, self._read(page))
+        except Error as error:
+            # A forbidden redirect is the cause of the browser's error.
+            if (refusal := self._main_frame.refusal(self._proxy_session)) is not None:
+                raise refusal from error
+            raise render_error(error, self._context.browser) from error
+        return self._rendered_page(document, screenshot)
+
+    async def _read(self, page: Page) -> tuple[dict[str, Any], _Screenshot | None]:
+        """Wait for the page; return its serialized document and its screenshot."""
+        network = NetworkIdle(page)
+        loaded = await self._navigate(page)
+        # Wait for the selector or the time of the request.
+        wait_for = self._request.wait_for
+        if isinstance(wait_for, str):
+            self._report_step(f"waiting for {wait_for[:80]!r} to appear")
+            await page.wait_for_selector(f"css={wait_for}", state="attached", timeout=0)
+        elif wait_for is not None:
+            self._report_step(f"waiting {wait_for} ms as asked")
+            await asyncio.sleep(wait_for / 1000)
+        if loaded:
+            await network.wait(self._limit(_NETWORK_IDLE_TIMEOUT_S))
+        self._report_step("reading the page from the browser")
+        document = await self._evaluate(page, SERIALIZE_DOCUMENT % MAX_CHARACTERS)
+        if "chars" in document:
+            size = f"{document['chars']:,} characters"
+            raise ScrapeError("render", f"the page's scripts made a document of {size}")
+        screenshot = self._request.screenshot
+        if screenshot is None:
+            return document, None
+        return document, await self._take_screenshot(page, screenshot, network)
 
     async def _navigate(self, page: Page) -> bool:
         """Load the document; return whether its load event fired within the time limit."""
@@ -494,24 +501,6 @@ class Tab:
     def _limit(self, timeout_s: float) -> float:
         """Limit an optional wait to a quarter of the page's time."""
         return min(timeout_s, self._request.timeout_s / 4)
-
-    async def _wait_as_requested(self, page: Page) -> None:
-        """Wait for the selector or the time of the request."""
-        wait_for = self._request.wait_for
-        if isinstance(wait_for, str):
-            self._report_step(f"waiting for {wait_for[:80]!r} to appear")
-            await page.wait_for_selector(f"css={wait_for}", state="attached", timeout=0)
-        elif wait_for is not None:
-            self._report_step(f"waiting {wait_for} ms as asked")
-            await asyncio.sleep(wait_for / 1000)
-
-    async def _serialize(self, page: Page) -> dict[str, Any]:
-        self._report_step("reading the page from the browser")
-        document = await self._evaluate(page, SERIALIZE_DOCUMENT % MAX_CHARACTERS)
-        if "chars" in document:
-            size = f"{document['chars']:,} characters"
-            raise ScrapeError("render", f"the page's scripts made a document of {size}")
-        return document
 
     async def _evaluate(self, page: Page, script: str) -> dict[str, Any]:
         """Run a script in an isolated world; repeat it if the page navigates meanwhile."""

@@ -67,9 +67,16 @@ class GoogleTransparencyCenter:
                 '"AR17828074650563772417"',
                 loc=("body", "advertiser_id"),
             )
-        body = await self._call(
-            "SearchService/SearchCreatives", _search_params(query), cursor=query.cursor
-        )
+        filters: dict[str, Any] = {"12": {"1": "", "2": True}, "13": {"1": [query.advertiser_id]}}
+        if query.first_day is not None and query.last_day is not None:
+            filters["6"] = int(query.first_day.strftime("%Y%m%d"))
+            filters["7"] = int(query.last_day.strftime("%Y%m%d"))
+        if query.region is not None:
+            filters["8"] = [query.region.google_id]
+        params: dict[str, Any] = {"2": query.limit, "3": filters, "7": {"1": 1}}
+        if query.cursor is not None:
+            params["4"] = query.cursor
+        body = await self._call("SearchService/SearchCreatives", params, cursor=query.cursor)
         rows = body.get("1") or []
         if not isinstance(rows, list):
             raise SourceError(f"{NAME} replied in an unknown format")
@@ -81,7 +88,22 @@ class GoogleTransparencyCenter:
         fields = as_mapping(body.get("1"))
         if not fields:
             raise SourceError("the source has no details of this creative")
-        return _with_details(creative, fields)
+        region_ids = [as_mapping(region).get("1", "") for region in fields.get("17") or []]
+        regions = [
+            alpha_2_of_google_id(int(number)) for number in region_ids if str(number).isdecimal()
+        ]
+        asset_urls = [_preview_url(as_mapping(asset)) for asset in fields.get("5") or []]
+        return replace(
+            creative,
+            advertiser_name=creative.advertiser_name
+            or _text(as_mapping(fields.get("22")).get("1")),
+            format=creative.format or FORMATS.get(fields.get("8", 0)),
+            details={
+                **creative.details,
+                "regions": regions,
+                "asset_urls": list(dict.fromkeys(filter(None, asset_urls))),
+            },
+        )
 
     async def picture_url(self, creative: AdCreative) -> str | None:
         """Return the URL of a picture, which a preview script may contain."""
@@ -159,20 +181,6 @@ class GoogleTransparencyCenter:
         )
 
 
-def _search_params(query: CreativesQuery) -> dict[str, Any]:
-    """Return the body of SearchCreatives."""
-    filters: dict[str, Any] = {"12": {"1": "", "2": True}, "13": {"1": [query.advertiser_id]}}
-    if query.first_day is not None and query.last_day is not None:
-        filters["6"] = int(query.first_day.strftime("%Y%m%d"))
-        filters["7"] = int(query.last_day.strftime("%Y%m%d"))
-    if query.region is not None:
-        filters["8"] = [query.region.google_id]
-    params: dict[str, Any] = {"2": query.limit, "3": filters, "7": {"1": 1}}
-    if query.cursor is not None:
-        params["4"] = query.cursor
-    return params
-
-
 def _creative(row: Any, query: CreativesQuery) -> AdCreative:
     """Parse one row; an unreadable row becomes a creative with an error."""
     try:
@@ -191,6 +199,13 @@ def _parse_row(row: Mapping[str, Any]) -> AdCreative:
     if not isinstance(advertiser_id, str) or not isinstance(creative_id, str):
         raise TypeError("ids must be strings")
     days = row.get("13")
+    # Most rows have only one of domain and impressions, or neither.
+    details: dict[str, Any] = {}
+    if domain := _text(row.get("14")):
+        details["landing_domain"] = domain
+    for field, name in (("8", "impressions_min"), ("9", "impressions_max")):
+        if row.get(field) is not None:
+            details[name] = int(row[field])
     return AdCreative(
         advertiser_id,
         creative_id,
@@ -201,19 +216,8 @@ def _parse_row(row: Mapping[str, Any]) -> AdCreative:
         last_shown=_iso_time(row.get("7")),
         days_shown=None if days is None else int(days),
         political=bool(row["15"]) if "15" in row else None,
-        details=_listed_details(row),
+        details=details,
     )
-
-
-def _listed_details(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the domain and impressions of a row; most rows have only one of them or neither."""
-    details: dict[str, Any] = {}
-    if domain := _text(row.get("14")):
-        details["landing_domain"] = domain
-    for field, name in (("8", "impressions_min"), ("9", "impressions_max")):
-        if row.get(field) is not None:
-            details[name] = int(row[field])
-    return details
 
 
 def _preview_url(content: Mapping[str, Any]) -> str | None:
@@ -222,24 +226,6 @@ def _preview_url(content: Mapping[str, Any]) -> str | None:
     if markup and (image := _IMAGE.search(markup)):
         return html.unescape(image[1])
     return _text(as_mapping(content.get("1")).get("4"))
-
-
-def _with_details(creative: AdCreative, fields: Mapping[str, Any]) -> AdCreative:
-    region_ids = [as_mapping(region).get("1", "") for region in fields.get("17") or []]
-    regions = [
-        alpha_2_of_google_id(int(number)) for number in region_ids if str(number).isdecimal()
-    ]
-    asset_urls = [_preview_url(as_mapping(asset)) for asset in fields.get("5") or []]
-    return replace(
-        creative,
-        advertiser_name=creative.advertiser_name or _text(as_mapping(fields.get("22")).get("1")),
-        format=creative.format or FORMATS.get(fields.get("8", 0)),
-        details={
-            **creative.details,
-            "regions": regions,
-            "asset_urls": list(dict.fromkeys(filter(None, asset_urls))),
-        },
-    )
 
 
 def _iso_time(timestamp: Any) -> str | None:

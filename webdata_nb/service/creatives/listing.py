@@ -132,7 +132,13 @@ class CursorSealer:
         self, cursor: str, *, account_id: str, filters: Mapping[str, Any], now: float
     ) -> ListingPosition:
         """Return the position that a cursor leads to; raises `BadCursor`."""
-        decoded = _decode(cursor)
+        try:
+            padded = cursor + "=" * (-len(cursor) % 4)
+            decoded = base64.b64decode(padded, altchars=b"-_", validate=True)
+        except (binascii.Error, ValueError):
+            raise BadCursor("this is not a cursor of this service") from None
+        if len(decoded) <= _MAC_BYTES:
+            raise BadCursor("this is not a cursor of this service")
         mac, body = decoded[:_MAC_BYTES], decoded[_MAC_BYTES:]
         if not hmac.compare_digest(mac, self._mac(body, account_id, filters)):
             raise BadCursor(
@@ -149,17 +155,6 @@ class CursorSealer:
     def _mac(self, body: bytes, account_id: str, filters: Mapping[str, Any]) -> bytes:
         binding = orjson.dumps([account_id, dict(filters)], option=orjson.OPT_SORT_KEYS)
         return hmac.digest(self.secret, hashlib.sha256(binding).digest() + body, "sha256")
-
-
-def _decode(cursor: str) -> bytes:
-    try:
-        padded = cursor + "=" * (-len(cursor) % 4)
-        decoded = base64.b64decode(padded, altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):
-        raise BadCursor("this is not a cursor of this service") from None
-    if len(decoded) <= _MAC_BYTES:
-        raise BadCursor("this is not a cursor of this service")
-    return decoded
 
 
 _NO_SOURCE: Final = (
@@ -194,20 +189,22 @@ class SourceFactory:
             case sample.NAME:
                 return sample.SampleSource(datetime.now(UTC).date())
             case google.NAME:
-                return self._google(settings, fetchers, deadline)
+                if (settings.terms or "").rstrip("/") != google.TERMS:
+                    raise MissingSetting(_TERMS_NOT_ACCEPTED)
+                client = SourceClient(
+                    google.NAME,
+                    fetchers,
+                    self.throttle,
+                    deadline,
+                    self.delay_s,
+                    self.overload_pause_s,
+                )
+                return google.GoogleTransparencyCenter(
+                    client, (settings.url or google.HOME).rstrip("/")
+                )
             case meta.NAME:
                 return self._meta(settings, fetchers, deadline)
         raise MissingSetting(_NO_SOURCE)
-
-    def _google(
-        self, settings: Creatives, fetchers: SourceFetchers, deadline: CallDeadline
-    ) -> CreativesSource:
-        if (settings.terms or "").rstrip("/") != google.TERMS:
-            raise MissingSetting(_TERMS_NOT_ACCEPTED)
-        client = SourceClient(
-            google.NAME, fetchers, self.throttle, deadline, self.delay_s, self.overload_pause_s
-        )
-        return google.GoogleTransparencyCenter(client, (settings.url or google.HOME).rstrip("/"))
 
     def _meta(
         self, settings: Creatives, fetchers: SourceFetchers, deadline: CallDeadline

@@ -66,7 +66,15 @@ class MetaAdLibrary:
                 'must be the number of a Facebook page, such as "20531316728"',
                 loc=("body", "advertiser_id"),
             )
-        params = _search_params(query)
+        region = "ALL" if query.region is None else query.region.alpha_2
+        params = {
+            "ad_reached_countries": orjson.dumps([region]).decode(),
+            "ad_active_status": "ALL",
+            "search_page_ids": orjson.dumps([query.advertiser_id]).decode(),
+        }
+        if query.first_day is not None and query.last_day is not None:
+            params["ad_delivery_date_min"] = query.first_day.isoformat()
+            params["ad_delivery_date_max"] = query.last_day.isoformat()
         body = await self._search_archive(params, limit=query.limit, cursor=query.cursor)
         rows = body.get("data")
         if not isinstance(rows, list):
@@ -113,7 +121,15 @@ class MetaAdLibrary:
         """Return a page of at most `limit` ads, or of half as many where that is too much data."""
         while True:
             try:
-                return await self._fetch_page(params, limit=limit, cursor=cursor)
+                query = {**params, "fields": ",".join(FIELDS), "limit": str(limit)}
+                if cursor is not None:
+                    query["after"] = cursor
+                request = FetchRequest(
+                    f"{self.home}/ads_archive?{urlencode(query)}",
+                    headers={"Authorization": f"Bearer {self.token}"},
+                    accept="application/json",
+                )
+                return as_mapping(await self.client.fetch_json(request))
             except SourceOverdemand as refusal:
                 if limit <= 1:
                     raise SourceRefused(
@@ -125,32 +141,6 @@ class MetaAdLibrary:
                     raise
                 reason = f'; it says "{refusal.reason}"' if refusal.reason else ""
                 raise BadCursor(f"the source no longer accepts its cursor{reason}") from None
-
-    async def _fetch_page(
-        self, params: Mapping[str, str], *, limit: int, cursor: str | None
-    ) -> Mapping[str, Any]:
-        query = {**params, "fields": ",".join(FIELDS), "limit": str(limit)}
-        if cursor is not None:
-            query["after"] = cursor
-        request = FetchRequest(
-            f"{self.home}/ads_archive?{urlencode(query)}",
-            headers={"Authorization": f"Bearer {self.token}"},
-            accept="application/json",
-        )
-        return as_mapping(await self.client.fetch_json(request))
-
-
-def _search_params(query: CreativesQuery) -> dict[str, str]:
-    region = "ALL" if query.region is None else query.region.alpha_2
-    params = {
-        "ad_reached_countries": orjson.dumps([region]).decode(),
-        "ad_active_status": "ALL",
-        "search_page_ids": orjson.dumps([query.advertiser_id]).decode(),
-    }
-    if query.first_day is not None and query.last_day is not None:
-        params["ad_delivery_date_min"] = query.first_day.isoformat()
-        params["ad_delivery_date_max"] = query.last_day.isoformat()
-    return params
 
 
 def _creative(row: Any, query: CreativesQuery) -> AdCreative:
@@ -172,6 +162,21 @@ def _parse_row(row: Mapping[str, Any]) -> AdCreative:
     start = date.fromisoformat(row["ad_delivery_start_time"][:10])
     stop = row.get("ad_delivery_stop_time")
     last = date.fromisoformat(stop[:10]) if stop else None
+    impressions = as_mapping(row.get("impressions"))
+    # The countries of a European ad, the parts of a country of other ads.
+    breakdown = row.get("age_country_gender_reach_breakdown") or []
+    regions = [as_mapping(entry).get("country") for entry in breakdown]
+    regions += [as_mapping(entry).get("region") for entry in row.get("delivery_by_region") or []]
+    details = {
+        "regions": list(dict.fromkeys(region for region in regions if isinstance(region, str))),
+        "impressions_min": parse_count(impressions.get("lower_bound")),
+        "impressions_max": parse_count(impressions.get("upper_bound")),
+        "landing_domain": _first_text(row.get("ad_creative_link_captions")),
+        "headline": _first_text(row.get("ad_creative_link_titles")),
+        "description": _first_text(row.get("ad_creative_bodies"))
+        or _first_text(row.get("ad_creative_link_descriptions")),
+        "asset_urls": [],
+    }
     return AdCreative(
         str(row["page_id"]),
         row["id"],
@@ -181,31 +186,8 @@ def _parse_row(row: Mapping[str, Any]) -> AdCreative:
         last_shown=None if last is None else _midnight(last),
         days_shown=None if last is None else (last - start).days + 1,
         political=bool(row.get("bylines")),
-        details=_details(row),
+        details={name: value for name, value in details.items() if value is not None},
     )
-
-
-def _details(row: Mapping[str, Any]) -> dict[str, Any]:
-    impressions = as_mapping(row.get("impressions"))
-    details = {
-        "regions": _regions(row),
-        "impressions_min": parse_count(impressions.get("lower_bound")),
-        "impressions_max": parse_count(impressions.get("upper_bound")),
-        "landing_domain": _first_text(row.get("ad_creative_link_captions")),
-        "headline": _first_text(row.get("ad_creative_link_titles")),
-        "description": _first_text(row.get("ad_creative_bodies"))
-        or _first_text(row.get("ad_creative_link_descriptions")),
-        "asset_urls": [],
-    }
-    return {name: value for name, value in details.items() if value is not None}
-
-
-def _regions(row: Mapping[str, Any]) -> list[str]:
-    """Return the countries of a European ad and the parts of a country of other ads."""
-    breakdown = row.get("age_country_gender_reach_breakdown") or []
-    regions = [as_mapping(entry).get("country") for entry in breakdown]
-    regions += [as_mapping(entry).get("region") for entry in row.get("delivery_by_region") or []]
-    return list(dict.fromkeys(region for region in regions if isinstance(region, str)))
 
 
 def _without_token(url: Any) -> str | None:

@@ -74,8 +74,29 @@ class OcrPool:
             except TimeoutError:
                 raise ScrapeError("cpu_limit", f"OCR took over {TIMEOUT_S:.0f} s") from None
             finally:
-                await _kill(process)
-        return _parse_output(output, process.returncode)
+                if process.returncode is None:
+                    with contextlib.suppress(ProcessLookupError, PermissionError):
+                        if hasattr(os, "killpg"):
+                            os.killpg(process.pid, _KILL_SIGNAL)
+                        else:
+                            process.kill()
+                    await process.communicate()
+        try:
+            reply: dict[str, Any] = orjson.loads(output)  # noqa: TID251 - written by the OCR process
+        except orjson.JSONDecodeError:
+            if process.returncode is not None and -process.returncode in {
+                getattr(signal, "SIGXCPU", 0),
+                _KILL_SIGNAL,
+            }:
+                raise ScrapeError("cpu_limit", "OCR of the picture took too much time") from None
+            if process.returncode == MEMORY_LIMIT_EXIT:
+                raise ScrapeError(
+                    "memory_limit", "OCR of the picture needs too much memory"
+                ) from None
+            raise ScrapeError("worker_died", "the OCR process died") from None
+        if "error" in reply:
+            raise ScrapeError("parse", str(reply["error"]))
+        return layout_text(reply["lines"])
 
     async def _start(self, engine: str) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
@@ -86,28 +107,3 @@ class OcrPool:
             stderr=asyncio.subprocess.DEVNULL,
             start_new_session=True,  # allows killing the process group with tesseract in it
         )
-
-
-async def _kill(process: asyncio.subprocess.Process) -> None:
-    """Kill the process and its children unless it has ended."""
-    if process.returncode is None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            if hasattr(os, "killpg"):
-                os.killpg(process.pid, _KILL_SIGNAL)
-            else:
-                process.kill()
-        await process.communicate()
-
-
-def _parse_output(output: bytes, exit_code: int | None) -> OcrText:
-    try:
-        reply: dict[str, Any] = orjson.loads(output)  # noqa: TID251 - written by the OCR process
-    except orjson.JSONDecodeError:
-        if exit_code is not None and -exit_code in {getattr(signal, "SIGXCPU", 0), _KILL_SIGNAL}:
-            raise ScrapeError("cpu_limit", "OCR of the picture took too much time") from None
-        if exit_code == MEMORY_LIMIT_EXIT:
-            raise ScrapeError("memory_limit", "OCR of the picture needs too much memory") from None
-        raise ScrapeError("worker_died", "the OCR process died") from None
-    if "error" in reply:
-        raise ScrapeError("parse", str(reply["error"]))
-    return layout_text(reply["lines"])

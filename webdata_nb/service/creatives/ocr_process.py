@@ -151,11 +151,8 @@ def run_tesseract(image: Image.Image, program: str) -> list[LineFields]:
         check=True,
         env={"OMP_THREAD_LIMIT": "1", "PATH": os.defpath},
     )
-    return _parse_tsv(completed.stdout.decode("utf-8", "replace"))
-
-
-def _parse_tsv(tsv: str) -> list[LineFields]:
-    """Group the words of tesseract's table into lines."""
+    # Group the words of tesseract's table into lines.
+    tsv = completed.stdout.decode("utf-8", "replace")
     words_by_line: dict[tuple[str, ...], list[dict[str, str]]] = {}
     for row in csv.DictReader(io.StringIO(tsv), delimiter="\t", quoting=csv.QUOTE_NONE):
         if row["level"] == _WORD_LEVEL and row["text"].strip():

@@ -457,7 +457,19 @@ class SourceClient:
             host = host_and_port(request.url)
             async with asyncio.timeout(remaining_s):
                 async with self.throttle.slot(host, delay_s=self.delay_s, max_wait_s=remaining_s):
-                    fetched = await fetcher.fetch(_with_limits(request, limits, remaining_s))
+                    follows = limits.redirects > 0
+                    fetched = await fetcher.fetch(
+                        FetchRequest(
+                            request.url,
+                            headers=request.headers,
+                            accept=request.accept,
+                            method=request.method,
+                            body=request.body,
+                            limits=limits,
+                            timeout_s=remaining_s,
+                            follow_redirects=follows,
+                        )
+                    )
         except TimeoutError:
             raise self._timeout() from None
         except FetchError as error:
@@ -467,7 +479,19 @@ class SourceClient:
             # The source works: it says what is wrong with this request.
             await self.throttle.report_success(host)
             raise self._refusal(fetched, reported)
-        await self._report(host, fetched, reported)
+        # Report a reply to the throttle; raises an error for a passing failure.
+        status = fetched.status
+        if status in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}:
+            after_s = fetched.retry_after_s
+            wait_s = self.overload_pause_s if after_s is None else after_s
+            await self.throttle.report_overload(host, wait_s)
+            message = f"{self.source}: {reported.explain('it asks to wait')}"
+            raise SourceBusy(message, retry_after_s=wait_s)
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR or reported.kind == "transient":
+            await self.throttle.report_overload(host)
+            meaning = f"it failed (status {status})"
+            raise _TransientFailure(f"{self.source}: {reported.explain(meaning)}")
+        await self.throttle.report_success(host)
         return fetched
 
     def _may_report(self, fetcher: Fetcher, fetched: FetchedResponse) -> bool:
@@ -498,21 +522,6 @@ class SourceClient:
                 return SourceOverdemand(message, status=fetched.status, reason=error.reason)
         return SourceRefused(message, status=fetched.status, reason=error.reason)
 
-    async def _report(self, host: str, fetched: FetchedResponse, error: ErrorReply) -> None:
-        """Report a reply to the throttle; raises an error for a passing failure."""
-        status = fetched.status
-        if status in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}:
-            after_s = fetched.retry_after_s
-            wait_s = self.overload_pause_s if after_s is None else after_s
-            await self.throttle.report_overload(host, wait_s)
-            message = f"{self.source}: {error.explain('it asks to wait')}"
-            raise SourceBusy(message, retry_after_s=wait_s)
-        if status >= HTTPStatus.INTERNAL_SERVER_ERROR or error.kind == "transient":
-            await self.throttle.report_overload(host)
-            meaning = f"it failed (status {status})"
-            raise _TransientFailure(f"{self.source}: {error.explain(meaning)}")
-        await self.throttle.report_success(host)
-
     def _convert(self, error: FetchError) -> Exception:
         if isinstance(error, EgressDenied) or error.kind in {"bad_url", "too_large", "redirects"}:
             return SourceError(f"{self.source}: {error}")
@@ -539,20 +548,6 @@ class SourceClient:
 
 class _TransientFailure(Exception):
     """A failure that another attempt may avoid."""
-
-
-def _with_limits(request: FetchRequest, limits: FetchLimits, seconds: float) -> FetchRequest:
-    follows = limits.redirects > 0
-    return FetchRequest(
-        request.url,
-        headers=request.headers,
-        accept=request.accept,
-        method=request.method,
-        body=request.body,
-        limits=limits,
-        timeout_s=seconds,
-        follow_redirects=follows,
-    )
 
 
 def _parse_json(fetched: FetchedResponse) -> Any:

@@ -100,7 +100,11 @@ class _ReplySender:
             headers.add_vary_header("Accept-Encoding")
         if etag is not None and etag_matches(self._if_none_match, etag):
             self._unchanged = True
-            await _send_unchanged(start, self._send)
+            lines = [
+                line for line in start["headers"] if not line[0].lower().startswith(b"content-")
+            ]
+            await self._send({**start, "status": int(HTTPStatus.NOT_MODIFIED), "headers": lines})
+            await self._send({"type": "http.response.body", "body": b""})
         elif size >= MIN_BYTES and self._may_compress:
             await self._begin_gzip(start, message)
         else:
@@ -178,12 +182,6 @@ def _is_eligible(start: Message) -> bool:
         and media_type in _TYPES
         and "content-encoding" not in headers
     )
-
-
-async def _send_unchanged(start: Message, send: Send) -> None:
-    lines = [line for line in start["headers"] if not line[0].lower().startswith(b"content-")]
-    await send({**start, "status": int(HTTPStatus.NOT_MODIFIED), "headers": lines})
-    await send({"type": "http.response.body", "body": b""})
 
 
 def _parts(body: bytes) -> Iterator[memoryview]:

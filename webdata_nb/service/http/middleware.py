@@ -370,13 +370,13 @@ class CancelledRequestMiddleware:
         except asyncio.CancelledError:
             # Nobody waits for the task of a request, so that it may end as if it were complete.
             if scope["type"] == "http" and not has_started:
-                await _stop_reply(scope)(scope, receive, send)
-
-
-def _stop_reply(scope: Scope) -> JSONResponse:
-    is_repeatable = scope["method"] in _SAFE_METHODS or IDEMPOTENCY_KEY in Headers(scope=scope)
-    headers = {"Connection": "close"}
-    if is_repeatable:
-        headers["Retry-After"] = str(_STOP_RETRY_S)
-    detail = _STOPPING if is_repeatable else _MAY_BE_DONE
-    return JSONResponse({"detail": detail}, SERVICE_UNAVAILABLE, headers)
+                is_repeatable = scope["method"] in _SAFE_METHODS or IDEMPOTENCY_KEY in Headers(
+                    scope=scope
+                )
+                headers = {"Connection": "close"}
+                if is_repeatable:
+                    headers["Retry-After"] = str(_STOP_RETRY_S)
+                detail = _STOPPING if is_repeatable else _MAY_BE_DONE
+                await JSONResponse({"detail": detail}, SERVICE_UNAVAILABLE, headers)(
+                    scope, receive, send
+                )

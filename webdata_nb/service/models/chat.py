@@ -557,7 +557,11 @@ class ModelClient:
                 break
             response_format, format_changed = simpler, True
         if (failure := error_of(reply.status, error)) is not None:
-            self._store_refusal(failure)
+            if failure.kind in _LASTING_ERRORS:
+                until = time.monotonic() + self._limits.refusal_pause_s
+                _store_bounded(
+                    self._queue.refusals, self._model.name, (until, failure.kind, str(failure))
+                )
             raise failure
         answer = parse_reply(reply.body)
         if (
@@ -622,14 +626,6 @@ class ModelClient:
                 "rate_limited", "the provider asks for a longer pause than a page may wait"
             )
         await asyncio.sleep(max(0.0, opens_at - now))
-
-    def _store_refusal(self, failure: ExtractError) -> None:
-        """Store a failure that applies to every page, so that a crawl does not repeat it."""
-        if failure.kind in _LASTING_ERRORS:
-            until = time.monotonic() + self._limits.refusal_pause_s
-            _store_bounded(
-                self._queue.refusals, self._model.name, (until, failure.kind, str(failure))
-            )
 
 
 def _store_bounded(cache: dict[_Key, _Value], key: _Key, value: _Value) -> None:

@@ -374,20 +374,16 @@ def _parse_json(text: str) -> Any:
             return decode_json(candidate)
         except MalformedJson:
             continue
-    return _parse_within_prose(answer)
-
-
-def _parse_within_prose(text: str) -> Any:
-    """Return the first object in a text, or the first list of objects."""
+    # Within prose: the first object, or the first list of objects.
     decoder, start = json.JSONDecoder(strict=False), -1  # noqa: TID251 - finds the end of a value
     for _ in range(_MAX_PARSE_ATTEMPTS):
-        opening = _OPENING.search(text, start + 1)
+        opening = _OPENING.search(answer, start + 1)
         if opening is None:
             break
         start = opening.start()
         try:
-            _, end = decoder.raw_decode(text, start)
-            value = decode_json(text[start:end])
+            _, end = decoder.raw_decode(answer, start)
+            value = decode_json(answer[start:end])
         except (ValueError, RecursionError):
             continue
         if isinstance(value, dict) or (value and isinstance(value[0], dict)):
@@ -486,7 +482,21 @@ class _Converter:
             value = value[0] if value else None
         if value is None or isinstance(value, list):
             return value
-        return self._scalar(value, schema, name)
+        if isinstance(value, str) and _is_nothing(value, schema):
+            return None
+        if schema.format is None and not find_violations(value, schema):
+            return value
+        source = value
+        if isinstance(value, dict):
+            scalars = {n: item for n, item in value.items() if not isinstance(item, dict | list)}
+            properties = {normalize_short_name(n): (n, [item]) for n, item in scalars.items()}
+            source = DataNode("", properties=properties)
+        # Limits are left to the check, which says which of them a value breaks.
+        wanted = replace(schema, limits={})
+        converted = self._coercion.scalar(
+            source, wanted, name=normalize_short_name(name), prose=True
+        )
+        return value if converted is None else converted
 
     def _object(self, value: Any, schema: FieldSchema) -> Any:
         if isinstance(value, list) and len(value) == 1:
@@ -513,23 +523,6 @@ class _Converter:
             return value
         items = value if isinstance(value, list) else [value]
         return [self.fit(item, schema.items, name) for item in items]
-
-    def _scalar(self, value: Any, schema: FieldSchema, name: str) -> Any:
-        if isinstance(value, str) and _is_nothing(value, schema):
-            return None
-        if schema.format is None and not find_violations(value, schema):
-            return value
-        source = value
-        if isinstance(value, dict):
-            scalars = {n: item for n, item in value.items() if not isinstance(item, dict | list)}
-            properties = {normalize_short_name(n): (n, [item]) for n, item in scalars.items()}
-            source = DataNode("", properties=properties)
-        # Limits are left to the check, which says which of them a value breaks.
-        wanted = replace(schema, limits={})
-        converted = self._coercion.scalar(
-            source, wanted, name=normalize_short_name(name), prose=True
-        )
-        return value if converted is None else converted
 
 
 def _is_nothing(text: str, schema: FieldSchema) -> bool:

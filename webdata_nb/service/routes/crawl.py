@@ -29,7 +29,7 @@ from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.page.content.page_source import check_selectors
 from webdata_nb.page.errors import BadInput, FetchError
 from webdata_nb.page.urls import canonical_url
-from webdata_nb.service.archives import CdxCapture, CdxQuery, IndexPage, InvalidCursor, WebArchive
+from webdata_nb.service.archives import CdxCapture, CdxQuery, InvalidCursor, WebArchive
 from webdata_nb.service.crawl.earlier_request import difference
 from webdata_nb.service.crawl.page_facts import page_facts
 from webdata_nb.service.crawl.sitemaps import SitemapSeeds
@@ -149,13 +149,7 @@ async def start_extended_crawl(
       selected other pages, but must have read them with the same options.
     - `source.file` and `sink.warc` are files of the machine, which only the local service uses.
     """
-    _check_files(state, crawl_request)
-    await _check_base(request, state, crawl_request)
-    return await _start(request, state, crawl_request, idempotency_key)
-
-
-def _check_files(state: AppState, crawl_request: ExtendedCrawlRequest) -> None:
-    """Raise `BadInput` for files that this service must not use, or not by this name."""
+    # Refuse files that this service must not use, or not by this name.
     file, warc = crawl_request.source.file, crawl_request.sink.warc
     files = {
         ("source", "file", "path"): None if file is None else file.path,
@@ -171,6 +165,8 @@ def _check_files(state: AppState, crawl_request: ExtendedCrawlRequest) -> None:
             raise BadInput("must be an absolute path", loc=("body", *loc))
     if warc is not None and not warc.lower().endswith(WRITTEN_SUFFIX):
         raise BadInput(f"must end in {WRITTEN_SUFFIX}", loc=("body", "sink", "warc"))
+    await _check_base(request, state, crawl_request)
+    return await _start(request, state, crawl_request, idempotency_key)
 
 
 async def _check_base(
@@ -198,14 +194,7 @@ async def _start(
     # Without a start page there is an archive file, or a list, whose pages fail one by one.
     if crawl_request.url:
         check_url(state.engines.egress.policy, crawl_request.url, "url")
-    await _check_options(request, state, crawl_request)
-    job, _ = await start(state, request, crawl_request, idempotency_key)
-    reply = {"success": True, "job_id": job.id, "status": "started"}
-    return JSONResponse({**reply, "message": f"Crawl of {job.subject} started"})
-
-
-async def _check_options(request: Request, state: AppState, crawl_request: CrawlRequest) -> None:
-    """Raise `BadInput` for options of a crawl that cannot be carried out."""
+    # Refuse options that cannot be carried out.
     for name in _SELECTOR_FIELDS:
         selectors = getattr(crawl_request.scrape_options, name)
         check_selectors(selectors, loc=("body", "scrape_options", name))
@@ -213,6 +202,9 @@ async def _check_options(request: Request, state: AppState, crawl_request: Crawl
     check_headers(state, options.headers, "body", "scrape_options")
     await check_rendering(state, options, "body", "scrape_options")
     check_extract(state, request, options.extract, "body", "scrape_options", "extract")
+    job, _ = await start(state, request, crawl_request, idempotency_key)
+    reply = {"success": True, "job_id": job.id, "status": "started"}
+    return JSONResponse({**reply, "message": f"Crawl of {job.subject} started"})
 
 
 @router.get(
@@ -296,7 +288,10 @@ async def list_captures(
     `cursor`: the next one is of another crawl. All accounts share the pace that the archive allows.
     If it asks to wait, the status is 503 with a Retry-After.
     """
-    archive = await _archive(request, state, captures_request)
+    session = state.sessions.context_of(request.headers.get(paths.LEASE_HEADER))
+    archive = await state.engines.open_archive(
+        captures_request.source, session, patience_s=_PATIENCE_S
+    )
     query = CdxQuery(
         captures_request.url,
         captures_request.match,
@@ -312,35 +307,24 @@ async def list_captures(
         raise BadInput("not a cursor of this listing", loc=("body", "cursor")) from None
     except FetchError as error:
         raise SourceError(f"{archive.name}: {error}") from None
-    return JSONResponse(_captures_reply(archive, page))
-
-
-async def _archive(
-    request: Request, state: AppState, captures_request: CapturesRequest
-) -> WebArchive:
-    session = state.sessions.context_of(request.headers.get(paths.LEASE_HEADER))
-    return await state.engines.open_archive(
-        captures_request.source, session, patience_s=_PATIENCE_S
-    )
-
-
-def _captured_at(text: str | None) -> datetime | None:
-    return None if text is None else datetime.fromisoformat(text)
-
-
-def _captures_reply(archive: WebArchive, page: IndexPage) -> dict[str, Any]:
     index = {
         "index": page.index,
         "outcome": page.outcome,
         "detail": page.detail,
         "captures": len(page.captures),
     }
-    return {
-        "success": True,
-        "captures": [_entry(archive, capture) for capture in page.captures],
-        "indexes": [index],
-        "cursor": page.cursor,
-    }
+    return JSONResponse(
+        {
+            "success": True,
+            "captures": [_entry(archive, capture) for capture in page.captures],
+            "indexes": [index],
+            "cursor": page.cursor,
+        }
+    )
+
+
+def _captured_at(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
 
 
 def _entry(archive: WebArchive, capture: CdxCapture) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from webdata_nb.contract.paths import LEASE_HEADER
 from webdata_nb.contract.replies import AdvertisersReply, CreativesReply
 from webdata_nb.contract.requests import CreativesRequest
 from webdata_nb.service.creatives.enrich import MAX_ASSETS, EnrichmentOptions, detect_image_type
-from webdata_nb.service.creatives.listing import ListedPage
 from webdata_nb.service.creatives.source import SourceFetchers
 from webdata_nb.service.credits.tariff import CREATIVES, Charge
 from webdata_nb.service.errors import NoSuchJob
@@ -62,7 +61,21 @@ async def list_creatives(
         )
         for operation, units in page.counts.units.items():
             call.add(operation, units)
-    return JSONResponse(_reply(page, time.perf_counter() - started))
+    seconds = time.perf_counter() - started
+    reply = {
+        "success": True,
+        "source": "partner_ads_transparency",
+        "operation": "creatives",
+        "advertiser_id": page.filters.advertiser_id,
+        "region": page.filters.region_code,
+        "total_results": len(page.rows),
+        "time_taken": round(seconds, 6),
+        "creatives": page.rows,
+        "cursor": page.cursor,
+        "provider": page.source,
+        "date_range": page.filters.date_range,
+    }
+    return JSONResponse(_without_nulls(reply))
 
 
 @router.get(
@@ -137,23 +150,6 @@ def max_charges_of(request: CreativesRequest) -> list[Charge]:
         "ocr": request.limit * options.ocr,
     }
     return [Charge(CREATIVES, operation, count) for operation, count in units.items() if count]
-
-
-def _reply(page: ListedPage, seconds: float) -> dict[str, Any]:
-    reply = {
-        "success": True,
-        "source": "partner_ads_transparency",
-        "operation": "creatives",
-        "advertiser_id": page.filters.advertiser_id,
-        "region": page.filters.region_code,
-        "total_results": len(page.rows),
-        "time_taken": round(seconds, 6),
-        "creatives": page.rows,
-        "cursor": page.cursor,
-        "provider": page.source,
-        "date_range": page.filters.date_range,
-    }
-    return _without_nulls(reply)
 
 
 def _without_nulls(fields: dict[str, Any]) -> dict[str, Any]:

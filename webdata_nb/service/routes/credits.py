@@ -104,20 +104,6 @@ class ChargedCall:
         return [Charge(self.platform, name, units) for name, units in self._units.items()]
 
 
-def _log(account_id: str, call: ChargedCall, seconds: float) -> None:
-    """Log which account and key used how many credits."""
-    caller = CALLER.get()
-    event(
-        "call_ended",
-        account=account_id,
-        key=None if caller is None else caller.key_id,
-        platform=call.platform,
-        credits=sum(charge.credits for charge in call.charges),
-        seconds=seconds,
-        **{charge.operation: charge.units for charge in call.charges},
-    )
-
-
 @asynccontextmanager
 async def charged(
     store: Store, account_id: str, max_charges: Sequence[Charge], *, timeout_s: float
@@ -154,7 +140,18 @@ async def charged(
     try:
         yield call
     finally:
-        _log(account_id, call, time.monotonic() - started)
+        # Log which account and key used how many credits.
+        seconds = time.monotonic() - started
+        caller = CALLER.get()
+        event(
+            "call_ended",
+            account=account_id,
+            key=None if caller is None else caller.key_id,
+            platform=call.platform,
+            credits=sum(charge.credits for charge in call.charges),
+            seconds=seconds,
+            **{charge.operation: charge.units for charge in call.charges},
+        )
         # A separate task writes the charge, so that neither a cancelled request interrupts it nor
         # a reply waits long for a store that cannot write.
         closing = asyncio.create_task(_close(store, account_id, call_id, call.charges))

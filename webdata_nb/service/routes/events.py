@@ -238,7 +238,23 @@ async def _stream(
                 async for events, next_position in _row_events(state, job, position):
                     yield events
                     position = next_position
-                progress = await _progress(state, job)
+                counts = (await state.store.receipt(job.id, examples=0)).counts
+                failed = {
+                    outcome.removeprefix("failed:"): count
+                    for outcome, count in counts.items()
+                    if outcome.startswith("failed:")
+                }
+                progress = {
+                    "job_id": job.id,
+                    "type": job.kind,
+                    "status": job.state.value,
+                    "completed": job.published if job.kind == "crawl" else job.completed,
+                    "total": job.expected_rows,
+                    "failed": failed,
+                    "links_checked": outcomes.links_checked(counts),
+                    "elapsed": job.elapsed(state.store.now()) or 0.0,
+                    **job.credit_fields,
+                }
             except StoreUnavailable:
                 yield _UNAVAILABLE
                 if state.events.closed:
@@ -315,26 +331,6 @@ async def _wait_for_interval(state: AppState, listener: JobListener, next_at: fl
         if left_s <= 0:
             return
         await listener.wait(left_s)
-
-
-async def _progress(state: AppState, job: JobRecord) -> dict[str, Any]:
-    counts = (await state.store.receipt(job.id, examples=0)).counts
-    failed = {
-        outcome.removeprefix("failed:"): count
-        for outcome, count in counts.items()
-        if outcome.startswith("failed:")
-    }
-    return {
-        "job_id": job.id,
-        "type": job.kind,
-        "status": job.state.value,
-        "completed": job.published if job.kind == "crawl" else job.completed,
-        "total": job.expected_rows,
-        "failed": failed,
-        "links_checked": outcomes.links_checked(counts),
-        "elapsed": job.elapsed(state.store.now()) or 0.0,
-        **job.credit_fields,
-    }
 
 
 def _page(job_id: str, row: RowSummary, position: StreamPosition) -> bytes:

@@ -96,7 +96,9 @@ async def _export(request: Request, state: AppState, job: JobRecord, name: str) 
     write, media_type = FORMATS[name]
     headers = {"Cache-Control": "no-store"}
     if job.state.terminal:
-        headers |= {"ETag": _etag(job, name), "Vary": "Accept-Encoding"}
+        # Of an ended job's file; a new version of the package may write it differently.
+        parts = (__version__, job.id, job.state.value, str(job.published), name)
+        headers |= {"ETag": etag_of("\n".join(parts).encode()), "Vary": "Accept-Encoding"}
         # The compression middleware would read all rows before it answers 304.
         if etag_matches(request.headers.get("if-none-match"), headers["ETag"]):
             return Response(status_code=304, headers=headers)
@@ -105,9 +107,3 @@ async def _export(request: Request, state: AppState, job: JobRecord, name: str) 
     return StreamingResponse(
         write(job, StoredRows(state.store, job)), media_type=media_type, headers=headers
     )
-
-
-def _etag(job: JobRecord, name: str) -> str:
-    """Return the entity tag of an ended job's file; a new version may write it differently."""
-    parts = (__version__, job.id, job.state.value, str(job.published), name)
-    return etag_of("\n".join(parts).encode())

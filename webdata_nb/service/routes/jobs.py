@@ -317,15 +317,8 @@ async def verify_values(
     is read again, and each value gets its place, a quote and a verdict. Nothing is fetched, and
     nothing is charged.
     """
-    pages = await _compare_all(state, account_id, verify_request.pages)
-    return JSONResponse({"success": True, "pages": pages})
-
-
-async def _compare_all(
-    state: AppState, account_id: str, pages: Sequence[PageToVerify]
-) -> list[dict[str, object]]:
     urls: dict[str, list[str]] = defaultdict(list)
-    for page in pages:
+    for page in verify_request.pages:
         urls[page.job_id].append(page.url)
     sources: dict[tuple[str, str], StoredSource] = {}
     reasons: dict[str, str] = {}
@@ -335,9 +328,10 @@ async def _compare_all(
         sources.update(zip(keys, found, strict=True))
     compared = (
         _compare(state, page, sources[page.job_id, page.url], reasons[page.job_id])
-        for page in pages
+        for page in verify_request.pages
     )
-    return list(await asyncio.gather(*compared))
+    pages = list(await asyncio.gather(*compared))
+    return JSONResponse({"success": True, "pages": pages})
 
 
 async def _sources(

@@ -81,19 +81,16 @@ class Readiness:
                 await self._store.active_jobs()
                 await asyncio.to_thread(_write, self._data_dir)
         except (StoreUnavailable, OSError) as error:
-            return self._not_ready(error)
+            # The reason is logged once while it lasts.
+            reason = _reason_of(error)
+            if reason != self._reason:
+                late = f"no answer within {CHECK_TIMEOUT_S:g} s"
+                log.warning("not ready: %s", late if isinstance(error, TimeoutError) else error)
+            return reason
         except Exception as error:
             log.exception("not ready")
             return _reason_of(error)
         return None
-
-    def _not_ready(self, error: Exception) -> str:
-        """Return the reason of a failed check; it is logged once while it lasts."""
-        reason = _reason_of(error)
-        if reason != self._reason:
-            late = f"no answer within {CHECK_TIMEOUT_S:g} s"
-            log.warning("not ready: %s", late if isinstance(error, TimeoutError) else error)
-        return reason
 
 
 def _reason_of(error: Exception) -> str:

@@ -475,7 +475,16 @@ class StrictRoute(OpenRoute):
 
         async def strict(request: Request) -> Response:
             if request.scope["query_string"]:
-                _check_names(request, known_names)
+                unknown = [name for name in request.query_params if name not in known_names]
+                if unknown:
+                    allowed = ", ".join(sorted(known_names)) or "none"
+                    message = f"is not a query parameter of this operation; allowed: {allowed}"
+                    raise UnprocessableRequest(
+                        [
+                            field_problem(("query", name), message, "extra_forbidden")
+                            for name in unknown
+                        ]
+                    )
             if with_body:
                 request = _JsonRequest(request.scope, request.receive)
                 await request.json()  # cached, so FastAPI does not parse it again
@@ -512,16 +521,6 @@ def _query_names(dependant: Dependant) -> Iterator[str]:
         yield field.alias
     for dependency in dependant.dependencies:
         yield from _query_names(dependency)
-
-
-def _check_names(request: Request, known_names: frozenset[str]) -> None:
-    unknown = [name for name in request.query_params if name not in known_names]
-    if unknown:
-        allowed = ", ".join(sorted(known_names)) or "none"
-        message = f"is not a query parameter of this operation; allowed: {allowed}"
-        raise UnprocessableRequest(
-            [field_problem(("query", name), message, "extra_forbidden") for name in unknown]
-        )
 
 
 def _operation_id(route: APIRoute) -> str:

@@ -14,7 +14,7 @@ from webdata_nb.contract.choices import ENGINES
 from webdata_nb.contract.replies import Attempt
 from webdata_nb.service.observability.logs import event
 from webdata_nb.service.observability.operations import waiting_for
-from webdata_nb.service.search.breaker import ProviderBreakers, ProviderState
+from webdata_nb.service.search.breaker import ProviderBreakers
 from webdata_nb.service.search.providers.api import (
     AttemptStatus,
     ProviderProblem,
@@ -157,40 +157,30 @@ async def _attempt(
             account_id=query.account_id,
         )
         after = breakers.state(provider.identity, query.account_id, clock())
-        _log_change(provider, query.account_id, before, after, clock())
+        now = clock()
+        if after.circuit.openings > before.circuit.openings:
+            event(
+                "provider_resting",
+                logging.WARNING,
+                provider=provider.name,
+                account=query.account_id,
+                status=after.status,
+                failures=after.circuit.failures,
+                rest_s=after.circuit.remaining_s(now),
+            )
+        elif before.circuit.openings and not after.circuit.openings:
+            event(
+                "provider_recovered",
+                provider=provider.name,
+                account=query.account_id,
+                after=before.status,
+            )
     if problem is not None and not ranking.results:
         # A problem on a later page does not invalidate the ranks of the earlier pages.
         status = problem.status
     detail = "" if problem is None else str(problem)
     elapsed_s = clock() - started_at
     return _new_attempt(provider, status, ranking, elapsed_s, detail), ranking, blamed
-
-
-def _log_change(
-    provider: SearchProvider,
-    account_id: str,
-    before: ProviderState,
-    after: ProviderState,
-    now: float,
-) -> None:
-    """Log that a provider's circuit has opened or closed."""
-    if after.circuit.openings > before.circuit.openings:
-        event(
-            "provider_resting",
-            logging.WARNING,
-            provider=provider.name,
-            account=account_id,
-            status=after.status,
-            failures=after.circuit.failures,
-            rest_s=after.circuit.remaining_s(now),
-        )
-    elif before.circuit.openings and not after.circuit.openings:
-        event(
-            "provider_recovered",
-            provider=provider.name,
-            account=account_id,
-            after=before.status,
-        )
 
 
 async def _collect_pages(

@@ -109,7 +109,25 @@ class _SearchRun:
         """Rank the results, or load those of an earlier attempt; return what is not yet stored."""
         entries = await self._context.journal()
         if not entries:
-            return await self._search()
+            request, resources = self._request, self._resources
+            links = provider_chain(request.engine, usable_providers(resources.entries))
+            query = SearchQuery(
+                text=request.query,
+                num_results=request.num_results,
+                language=request.language,
+                country=request.country,
+                safe_search=request.safe_search,
+                account_id=self._context.job.account_id,
+            )
+            outcome = await search_providers(links, resources.providers, query, resources.breakers)
+            batch = self._results_batch(outcome)
+            if not request.formats and outcome.failure is None:
+                return batch  # the job ends here: its end is stored in the same transaction
+            # The results are visible before any page is fetched. Their ranks never change.
+            await self._context.commit(batch)
+            if outcome.failure is not None:
+                raise JobFailure(outcome.failure)
+            return EMPTY_BATCH
         self._total = len(entries)
         for entry in entries:
             stored = msgspec.json.decode(entry.journal, type=StoredResult)
@@ -127,32 +145,12 @@ class _SearchRun:
         except* Exception as failures:  # noqa: BLE001 - one failure of one job, raised bare
             raise failures.exceptions[0] from None
 
-    async def _search(self) -> CommitBatch:
-        request, resources = self._request, self._resources
-        links = provider_chain(request.engine, usable_providers(resources.entries))
-        query = SearchQuery(
-            text=request.query,
-            num_results=request.num_results,
-            language=request.language,
-            country=request.country,
-            safe_search=request.safe_search,
-            account_id=self._context.job.account_id,
-        )
-        outcome = await search_providers(links, resources.providers, query, resources.breakers)
-        batch = self._results_batch(outcome)
-        if not request.formats and outcome.failure is None:
-            return batch  # the job ends here: its end is stored in the same transaction
-        # The results are visible before any page is fetched. Their ranks never change.
-        await self._context.commit(batch)
-        if outcome.failure is not None:
-            raise JobFailure(outcome.failure)
-        return EMPTY_BATCH
-
     def _results_batch(self, outcome: SearchOutcome) -> CommitBatch:
         self._total = len(outcome.results)
         done = not self._request.formats
         self._unscraped = {} if done else dict(enumerate(outcome.results))
         content = {"success": True, "scraped": False}
+        accepted = outcome.accepted
         return CommitBatch(
             entries=tuple(
                 replace(
@@ -164,7 +162,12 @@ class _SearchRun:
             total=self._total,
             completed=self._total if done else 0,
             outcome={
-                **_chain_summary(outcome),
+                "engine_used": accepted and accepted.engine,
+                "provider_used": accepted and accepted.provider,
+                "fallback_used": outcome.fallback_used,
+                "fallback_chain": [
+                    attempt.model_dump(exclude_none=True) for attempt in outcome.attempts
+                ],
                 **provider_summary(self._resources.entries),
                 "signature_agent": self._signature_agent(),
             },
@@ -257,13 +260,3 @@ class _SearchRun:
         }
         begin = RowParts(shared=(b"", b","), own=(orjson.dumps(found)[:-1],))
         return begin + end_of_row(content)
-
-
-def _chain_summary(outcome: SearchOutcome) -> dict[str, Any]:
-    accepted = outcome.accepted
-    return {
-        "engine_used": accepted and accepted.engine,
-        "provider_used": accepted and accepted.provider,
-        "fallback_used": outcome.fallback_used,
-        "fallback_chain": [attempt.model_dump(exclude_none=True) for attempt in outcome.attempts],
-    }

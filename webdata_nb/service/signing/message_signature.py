@@ -161,7 +161,16 @@ class SigningKey:
             raise ValueError(_NO_KEY)
         if type(starts_at) is not int or type(ends_at) not in {int, type(None)}:
             raise ValueError("has no times `nbf` and `exp` in whole seconds")
-        key = cls(Ed25519PrivateKey.from_private_bytes(_seed_of(jwk)), starts_at, ends_at)
+        text = jwk.get("d")
+        if not isinstance(text, str):
+            raise ValueError(_NO_KEY)  # noqa: TRY004 - the file has a wrong value
+        try:
+            seed = urlsafe_b64decode(text.encode("ascii") + b"==")
+        except (Base64Error, ValueError):
+            raise ValueError(_NO_KEY) from None
+        if len(seed) != _SEED_BYTES:
+            raise ValueError(_NO_KEY)
+        key = cls(Ed25519PrivateKey.from_private_bytes(seed), starts_at, ends_at)
         if jwk.get("x", key.public_x) != key.public_x:
             raise ValueError("has a public half `x` of another key")
         return key
@@ -206,19 +215,6 @@ class SigningKey:
     def sign(self, content: bytes) -> bytes:
         """Return the signature of some bytes."""
         return self.private_key.sign(content)
-
-
-def _seed_of(jwk: Mapping[str, Any]) -> bytes:
-    text = jwk.get("d")
-    if not isinstance(text, str):
-        raise ValueError(_NO_KEY)  # noqa: TRY004 - the file has a wrong value
-    try:
-        seed = urlsafe_b64decode(text.encode("ascii") + b"==")
-    except (Base64Error, ValueError):
-        raise ValueError(_NO_KEY) from None
-    if len(seed) != _SEED_BYTES:
-        raise ValueError(_NO_KEY)
-    return seed
 
 
 def _base64url(content: bytes) -> str:

@@ -337,7 +337,20 @@ class RedirectFollower:
             reply = await self._send()
             if isinstance(reply, FetchedResponse):
                 return reply
-            self._follow(reply)
+            self._hops.append(Redirect(self._url, reply.status))
+            if len(self._hops) > self._limits.redirects:
+                limit = self._limits.redirects
+                raise FetchError("redirects", f"The page redirects more than {limit} times.")
+            if reply.status not in _KEEP_METHOD and self._method != "HEAD":
+                self._method, self._request_body = "GET", None
+            before, after = split_url(self._url), split_url(reply.target)
+            if (before.scheme, before.authority) != (after.scheme, after.authority):
+                if self._request_body is not None:
+                    raise FetchError(
+                        "redirects", "The answer would take the request's body elsewhere."
+                    )
+                self._credentials.drop()
+            self._url = reply.target
             reason = None if allow_hop is None else await allow_hop(reply.target)
             if reason is not None:
                 return self._response(reply.status, reply.headers, stopped=reason)
@@ -361,7 +374,13 @@ class RedirectFollower:
         """Send one request; read the response unless it is a redirect."""
         target = split_url(self._url)
         await self._check_hop(target)
-        url = _request_url(target)
+        url = URL.build(
+            scheme=target.scheme,
+            authority=target.authority,
+            path=target.path,
+            query_string=target.query or "",
+            encoded=True,
+        )
         headers = self._headers(url)
         self._requested_at = datetime.now(UTC)
         try:
@@ -389,7 +408,18 @@ class RedirectFollower:
         )
 
     async def _read(self, response: aiohttp.ClientResponse) -> FetchedResponse | _RedirectReply:
-        headers = _header_lines(response.raw_headers, self._limits.header_bytes)
+        if (
+            sum(len(name) + len(value) for name, value in response.raw_headers)
+            > self._limits.header_bytes
+        ):
+            raise FetchError(
+                "protocol",
+                f"The response headers are larger than {self._limits.header_bytes:,} bytes.",
+            )
+        headers = tuple(
+            (name.decode("latin-1").lower(), decode_header(value))
+            for name, value in response.raw_headers
+        )
         target = None
         if self._request.follow_redirects:
             location = _location(response.raw_headers)
@@ -403,11 +433,6 @@ class RedirectFollower:
             refused = refuse(self._url, headers)
         if refused is not None or not self._request.read_body:
             return self._response(response.status, headers, refused=refused)
-        fetched = self._response(response.status, headers, await self._read_body(response))
-        target = self._declared_target(fetched)
-        return fetched if target is None else _RedirectReply(response.status, headers, target)
-
-    async def _read_body(self, response: aiohttp.ClientResponse) -> bytes:
         limits, is_recorded = self._limits, self._request.record is not None
         self._body = ResponseBody(
             response, limits.wire_bytes, limits.decoded_bytes, retain=is_recorded
@@ -420,7 +445,9 @@ class RedirectFollower:
                 await self._record(response, self._body.as_sent(), is_truncated=is_truncated)
             raise
         await self._record(response, self._body.as_sent())
-        return body
+        fetched = self._response(response.status, headers, body)
+        target = self._declared_target(fetched)
+        return fetched if target is None else _RedirectReply(response.status, headers, target)
 
     async def _record_redirect(self, response: aiohttp.ClientResponse) -> None:
         if self._request.record is None:
@@ -473,20 +500,6 @@ class RedirectFollower:
             return None
         return target
 
-    def _follow(self, reply: _RedirectReply) -> None:
-        self._hops.append(Redirect(self._url, reply.status))
-        if len(self._hops) > self._limits.redirects:
-            limit = self._limits.redirects
-            raise FetchError("redirects", f"The page redirects more than {limit} times.")
-        if reply.status not in _KEEP_METHOD and self._method != "HEAD":
-            self._method, self._request_body = "GET", None
-        before, after = split_url(self._url), split_url(reply.target)
-        if (before.scheme, before.authority) != (after.scheme, after.authority):
-            if self._request_body is not None:
-                raise FetchError("redirects", "The answer would take the request's body elsewhere.")
-            self._credentials.drop()
-        self._url = reply.target
-
     def _response(
         self,
         status: int,
@@ -533,25 +546,6 @@ class _RedirectReply:
     status: int
     headers: tuple[tuple[str, str], ...]
     target: str
-
-
-def _request_url(target: UrlParts) -> URL:
-    # Built from its parts and marked as encoded, so that yarl does not parse the URL again.
-    return URL.build(
-        scheme=target.scheme,
-        authority=target.authority,
-        path=target.path,
-        query_string=target.query or "",
-        encoded=True,
-    )
-
-
-def _header_lines(
-    raw: tuple[tuple[bytes, bytes], ...], max_bytes: int
-) -> tuple[tuple[str, str], ...]:
-    if sum(len(name) + len(value) for name, value in raw) > max_bytes:
-        raise FetchError("protocol", f"The response headers are larger than {max_bytes:,} bytes.")
-    return tuple((name.decode("latin-1").lower(), decode_header(value)) for name, value in raw)
 
 
 def _location(raw: tuple[tuple[bytes, bytes], ...]) -> str | None:

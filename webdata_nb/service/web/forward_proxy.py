@@ -462,22 +462,17 @@ class UpstreamProxy:
                 self._host, self._port, ssl=context, limit=MAX_HEAD_BYTES
             )
             if tunnel_to is not None:
-                await self._open_tunnel(reader, writer, tunnel_to)
+                headers = [("Host", tunnel_to.server), *self.credential]
+                is_open = False
+                try:
+                    writer.write(format_head(f"CONNECT {tunnel_to.server} HTTP/1.1", headers))
+                    is_open = (await read_head(reader)).status == HTTPStatus.OK
+                finally:
+                    if not is_open:
+                        writer.transport.abort()
+                if not is_open:
+                    raise ConnectionError("the proxy opened no tunnel")
         return reader, writer
-
-    async def _open_tunnel(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: UrlParts
-    ) -> None:
-        headers = [("Host", target.server), *self.credential]
-        is_open = False
-        try:
-            writer.write(format_head(f"CONNECT {target.server} HTTP/1.1", headers))
-            is_open = (await read_head(reader)).status == HTTPStatus.OK
-        finally:
-            if not is_open:
-                writer.transport.abort()
-        if not is_open:
-            raise ConnectionError("the proxy opened no tunnel")
 
 
 _HEAD_TIMEOUT_S: Final = 10.0

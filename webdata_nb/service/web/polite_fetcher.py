@@ -252,7 +252,11 @@ class PoliteFetcher(ResponseSource):
             try:
                 if queued:
                     return await self._fetch_queued(request, deadline, delay_s, allow_hop)
-                return await self._fetch_unqueued(request, deadline, delay_s, allow_hop)
+                host = host_and_port(request.url)
+                await self._throttle.wait_unqueued(
+                    host, delay_s=delay_s or _SMALLEST_DELAY_S, max_wait_s=deadline.remaining_s
+                )
+                return await self._fetch_and_report(host, request, deadline, allow_hop)
             except FetchError as failure:
                 interrupted = failure.kind in _INTERRUPTED_KINDS
                 if not interrupted or not deadline.restart_if_interrupted():
@@ -271,19 +275,6 @@ class PoliteFetcher(ResponseSource):
             deadline.queued_s += queued_s
             # Reported inside the slot: the queue waits for the outcome of a host's trial.
             return await self._fetch_and_report(host, request, deadline, allow_hop)
-
-    async def _fetch_unqueued(
-        self,
-        request: FetchRequest,
-        deadline: PageDeadline,
-        delay_s: float,
-        allow_hop: AllowHop | None,
-    ) -> FetchedResponse:
-        host = host_and_port(request.url)
-        await self._throttle.wait_unqueued(
-            host, delay_s=delay_s or _SMALLEST_DELAY_S, max_wait_s=deadline.remaining_s
-        )
-        return await self._fetch_and_report(host, request, deadline, allow_hop)
 
     async def _fetch_and_report(
         self, host: str, request: FetchRequest, deadline: PageDeadline, allow_hop: AllowHop | None
