@@ -152,7 +152,7 @@ async def test_a_full_request_shows_which_claims_are_wrong(api: Api, site: Site)
         ({"recheck": 1.5}, "must be a number from 0 to 1"),
         ({"recheck": True}, "must be a number from 0 to 1"),
         ({"rights": True}, "since and rights cannot be combined"),
-        ({"purpose": "search"}, "since and purpose cannot be combined"),
+        ({"purpose": "search"}, "since and a purpose cannot be combined"),
     ],
 )
 async def test_an_earlier_crawl_with_other_options_is_refused(
