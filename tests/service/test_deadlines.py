@@ -15,7 +15,7 @@ from webdata_nb.service.crawl.rights import job_rights
 from webdata_nb.service.models.chat import ModelLimits
 from webdata_nb.service.search.providers import http_provider
 from webdata_nb.service.web import polite_fetcher, resolver
-from webdata_nb.service.workers import body_files, pool, process, retries
+from webdata_nb.service.workers import pool, process
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "deadlines.md"
 BREAKER = host_pacing.BREAKER
@@ -40,7 +40,7 @@ BREAKER = host_pacing.BREAKER
         ),
         f"a place at a page worker | {pool.PLACE_S:g} s",
         f"replaced workers included | {pool.READ_S:g} s",
-        f"to be written to the disk | {body_files.WRITE_S:g} s",
+        f"to be written to the disk | {pool.WRITE_S:g} s",
         f"extraction by a language model, of one page | {ModelLimits().page_timeout_s:g} s",
         f"| {pool.CPU_SECONDS:g} s of processor time",
         f"| {process.HANG_S:g} s; {process.STEP_S:g} s if a signal stopped it",
@@ -50,7 +50,7 @@ BREAKER = host_pacing.BREAKER
         f"`Crawl-delay`, up to {robots.MAX_DELAY_S:g} s",
         f"have led to (up to {retry_policies.HOST_SLOWDOWN.max_delay_s:g} s)",
         f"for more than {polite_fetcher.SUSPENDED_AFTER_S:g} seconds",
-        f"that crashes {retries.CRASHES} workers, or over which {retries.KILLS} are killed",
+        f"that crashes {pool.CRASHES} workers, or over which {pool.KILLS} are killed",
     ],
 )
 def test_guide_states_the_deadline(statement: str) -> None:

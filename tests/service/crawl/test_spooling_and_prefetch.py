@@ -85,7 +85,7 @@ class CrawlAttempts:
                 tools = crawl.CrawlResources(
                     route.pipeline, route.polite, route.robots, "test", files
                 )
-                task = asyncio.create_task(crawl.run(context, self.request, tools))
+                task = asyncio.create_task(crawl.crawl_pages(context, self.request, tools))
                 yield scraper, task
                 if not task.done():
                     task.cancel()

@@ -19,7 +19,7 @@ from tests.site.document import document
 from tests.site.faults import drip, wire
 from tests.site.server import Answer, Site
 from webdata_nb.service.crawl import link_check
-from webdata_nb.service.crawl.link_selection import MAX_LINKS_PER_HOST
+from webdata_nb.service.crawl.link_check import MAX_LINKS_PER_HOST
 from webdata_nb.service.crawl.robots_rules import RobotsRules
 
 LOOPBACK = ("127.0.0.0/8",)

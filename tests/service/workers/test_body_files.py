@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from webdata_nb.page.content.page_source import ConversionOptions, FileSlice, PageSource
-from webdata_nb.service.workers.body_files import MAX_PIPE_BODY_BYTES, WRITE_BYTES, body_in_file
-from webdata_nb.service.workers.pool import PagePool
+from webdata_nb.service.workers.pool import MAX_PIPE_BODY_BYTES, WRITE_BYTES, PagePool, body_in_file
 
 SMALL = PageSource(
     "http://a.test/", "http://a.test/", 200, "text/html", b"x", (), datetime.now(UTC)

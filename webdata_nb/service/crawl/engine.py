@@ -4,26 +4,44 @@ Each part owns its state: the plan has order, budget and frontier (`plan`); the 
 robots.txt files and rights (`access`); the downloader has the pages in flight, spooled and
 prefetched (`page_fetcher`); the result store has what is committed (`result_store`); the link check
 has the links (`link_check`). `Crawl` runs the workers, which pass pages from one to the next.
+
+Pages come from their sites, from an archive file, or from a web archive at about a date. Without a
+sink, the rows are all that is kept; with one, the exchanges go to a WARC file as well.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Final
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final, TypeAlias
 
+from webdata_nb import __version__
 from webdata_nb.contract import limits
-from webdata_nb.contract.requests import ExtendedCrawlRequest
+from webdata_nb.contract.choices import ArchiveSource
+from webdata_nb.contract.outcomes import DAMAGED_ARCHIVE
+from webdata_nb.contract.requests import ExtendedCrawlRequest, FileSource, WebArchiveSource
 from webdata_nb.contract.url_keys import canonical_key, site_of
 from webdata_nb.page.urls import canonical_url
+from webdata_nb.service.archives import (
+    Archive,
+    ArchiveFetcher,
+    Archives,
+    DatedCaptures,
+    RecordingSource,
+    UnusableArchive,
+    WarcWriter,
+    WebArchive,
+    partial_path,
+)
 from webdata_nb.service.crawl.access import PageAccess
 from webdata_nb.service.crawl.earlier_pages import EarlierPages
 from webdata_nb.service.crawl.facets import FacetDetector
 from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, DepthFirst, Frontier
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
-from webdata_nb.service.crawl.link_check import CheckedLinks, LinkCheck, LinkSource
-from webdata_nb.service.crawl.link_selection import max_links
+from webdata_nb.service.crawl.link_check import CheckedLinks, LinkCheck, LinkSource, max_links
 from webdata_nb.service.crawl.page_fetcher import (
     Downloader,
     FetchOutcome,
@@ -44,10 +62,133 @@ from webdata_nb.service.models.extraction import Extractor
 from webdata_nb.service.pages.page_pipeline import PagePipeline, PageVisit
 from webdata_nb.service.runtime.event_loop import run_cooperatively
 from webdata_nb.service.store.job_context import JobContext, PageSpool
-from webdata_nb.service.store.records import CommitBatch, JournalEntry
+from webdata_nb.service.store.records import CommitBatch, JournalEntry, UrlOutcome
 from webdata_nb.service.store.spool import ClosedSpool
 from webdata_nb.service.web.fetch import may_identify_user
 from webdata_nb.service.web.polite_fetcher import ResponseSource
+
+OpenWebArchive: TypeAlias = Callable[[ArchiveSource], Awaitable[WebArchive]]
+
+# The captures of the start's host: an attempt that resumes reads the same ones.
+_CAPTURES: Final = "captures"
+_MAX_PROBLEMS_LISTED: Final = 10
+
+
+async def run(
+    context: JobContext,
+    request: ExtendedCrawlRequest,
+    resources: CrawlResources,
+    archives: Archives,
+    open_web_archive: OpenWebArchive,
+) -> CommitBatch:
+    """Crawl to the end and return the last batch.
+
+    Raises
+    ------
+    JobFailure
+        The crawl cannot be carried out, or an archive cannot be read or written.
+    LeaseLost
+        Another worker has the job.
+    """
+    if (file := request.source.file) is not None:
+        return await _crawl_file(context, request, resources, archives, file)
+    if (captures := request.source.web_archive) is not None:
+        archive = await open_web_archive(captures.archive)
+        return await _crawl_captures(context, request, resources, archive, captures)
+    if request.sink.warc is not None:
+        return await _crawl_to_warc(context, request, resources, archives, Path(request.sink.warc))
+    return await crawl_pages(context, request, resources)
+
+
+async def _crawl_file(
+    context: JobContext,
+    request: ExtendedCrawlRequest,
+    resources: CrawlResources,
+    archives: Archives,
+    file: FileSource,
+) -> CommitBatch:
+    """Crawl the pages of an archive file; no request is sent."""
+    try:
+        archive = await archives.open(Path(file.path), file.version)
+    except UnusableArchive as error:
+        raise JobFailure(str(error)) from None
+    if not request.start:
+        url = await archives.first_page(archive)
+        if url is None:
+            raise JobFailure(
+                "the archive has no page to start from: pass its URL, and the file as archive"
+            )
+        request = request.model_copy(update={"url": url})
+    fetcher = ArchiveFetcher.of_file(archive, archives)
+    archived = replace(resources.reading_from(fetcher), signature_agent=None)
+    batch = await crawl_pages(context, request, archived)
+    return replace(batch, url_outcomes=(*batch.url_outcomes, *_damage(archive)))
+
+
+def _damage(archive: Archive) -> list[UrlOutcome]:
+    """Return the outcome of an archive with damaged places."""
+    problems = archive.index.problems
+    if not problems:
+        return []
+    detail = "; ".join(problems[:_MAX_PROBLEMS_LISTED])
+    if len(problems) > _MAX_PROBLEMS_LISTED:
+        detail += f"; and {len(problems) - _MAX_PROBLEMS_LISTED:,} more"
+    return [UrlOutcome(archive.path.as_uri(), DAMAGED_ARCHIVE, detail)]
+
+
+async def _crawl_captures(
+    context: JobContext,
+    request: ExtendedCrawlRequest,
+    resources: CrawlResources,
+    archive: WebArchive,
+    captures: WebArchiveSource,
+) -> CommitBatch:
+    """Crawl a site as a web archive captured it; no request is sent to the site."""
+
+    async def pin(index: bytes) -> None:
+        await context.commit(CommitBatch(pinned_files=((_CAPTURES, index),)))
+
+    reader = DatedCaptures(
+        archive,
+        datetime.fromisoformat(captures.as_of),
+        timedelta(days=captures.max_distance),
+        request.start,
+        pin=pin,
+    )
+    if (pinned := (await context.pinned_files()).get(_CAPTURES)) is not None:
+        reader.restore(pinned)
+    # The deadline of a page is for sites; that of a request to a web archive is another.
+    fetcher = ArchiveFetcher(lambda url, limits, _: reader.read(url, limits))
+    dated = replace(resources.reading_from(fetcher), signature_agent=None)
+    return await crawl_pages(context, request, dated)
+
+
+async def _crawl_to_warc(
+    context: JobContext,
+    request: ExtendedCrawlRequest,
+    resources: CrawlResources,
+    archives: Archives,
+    path: Path,
+) -> CommitBatch:
+    """Crawl sites and write the exchanges to a WARC file, which is complete before the job is."""
+    info = {
+        "software": f"webdata_nb {__version__}",
+        "format": "WARC File Format 1.1",
+        "description": "a crawl; secrets, cookies and transfer codings are left out",
+        "isPartOf": f"urn:uuid:{context.job.id}",
+    }
+    partial = partial_path(path, context.job.id)
+    writer = WarcWriter(path, partial, info, archives.index_threads)
+    # With robots.txt of its own: what other jobs have fetched would not be in the file.
+    recorded = resources.reading_from(RecordingSource(resources.fetcher, writer))
+    try:
+        await writer.open()
+        batch = await crawl_pages(context, request, recorded)
+        await writer.complete()
+    finally:
+        writer.close()
+    return batch
+
 
 FRONTIERS: Final[dict[str, Callable[[], Frontier]]] = {
     "bfs": BreadthFirst,
@@ -83,7 +224,7 @@ class CrawlResources:
         )
 
 
-async def run(
+async def crawl_pages(
     context: JobContext, request: ExtendedCrawlRequest, resources: CrawlResources
 ) -> CommitBatch:
     """Crawl to the end and return the last batch. Raises `JobFailure`, `LeaseLost`."""

@@ -12,14 +12,43 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Final
+from typing import Final, NamedTuple
+from urllib.parse import unquote
 
 from msgspec import Struct
 
 from webdata_nb.service.crawl.checkpoint import Packed, StateReader, StateWriter
 from webdata_nb.service.crawl.fingerprints import HASH_BYTES, similarity
-from webdata_nb.service.crawl.query_string import QueryParameter, normalized_url, split_query
 from webdata_nb.service.runtime.steps import Steps
+
+
+class QueryParameter(NamedTuple):
+    """One `name=value` of a query.
+
+    `name` is in lower case and decoded, `text` is the parameter as written in the URL.
+    """
+
+    name: str
+    text: str
+
+
+def split_query(url: str) -> tuple[str, tuple[QueryParameter, ...]]:
+    """Return a URL up to its query, and the parameters of the query."""
+    path, mark, query = url.partition("?")
+    if not mark:
+        return path, ()
+    return path, tuple(
+        QueryParameter(unquote(part.partition("=")[0]).lower(), part)
+        for part in query.replace(";", "&").split("&")
+        if part
+    )
+
+
+def normalized_url(path: str, parameters: Iterable[QueryParameter]) -> str:
+    """Return the URL with these parameters in sorted order."""
+    query = "&".join(sorted(parameter.text for parameter in parameters))
+    return f"{path}?{query}" if query else path
+
 
 # Texts at least this similar are one text.
 DUPLICATE_SIMILARITY: Final = 0.95

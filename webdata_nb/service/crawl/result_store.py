@@ -20,9 +20,7 @@ from webdata_nb.service.crawl.checkpoint import StateReader, UnusableState
 from webdata_nb.service.crawl.discovery import URLS_PER_STEP
 from webdata_nb.service.crawl.earlier_pages import UnchangedPage
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget, decode_entry, encode_entry
-from webdata_nb.service.crawl.link_check import CheckedLinks
-from webdata_nb.service.crawl.link_selection import UNVISITED
-from webdata_nb.service.crawl.page_facts import facts_of_unchanged, facts_of_visit
+from webdata_nb.service.crawl.link_check import UNVISITED, CheckedLinks
 from webdata_nb.service.crawl.page_result import (
     embed_json,
     encode_row,
@@ -34,7 +32,7 @@ from webdata_nb.service.crawl.page_result import (
 from webdata_nb.service.crawl.plan import CrawlPlan, SettledTarget
 from webdata_nb.service.crawl.scope import OUT_OF_SCOPE
 from webdata_nb.service.crawl.sitemaps import SitemapSeeds
-from webdata_nb.service.crawl.visit_record import VisitRecord
+from webdata_nb.service.crawl.visit_record import VisitRecord, facts_of_unchanged, facts_of_visit
 from webdata_nb.service.credits import tariff
 from webdata_nb.service.errors import CreditsUsedUp, JobFailure, JobRequeued
 from webdata_nb.service.models.extraction import Extractor

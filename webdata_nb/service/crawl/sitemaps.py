@@ -1,10 +1,12 @@
-"""Reads a site's sitemaps and its llms.txt as seeds of a crawl, once and in a fixed order."""
+"""Reads the files of a site that list pages, sitemaps and llms.txt, once and in a fixed order."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Final, TypeAlias
 
 import orjson
@@ -15,10 +17,9 @@ from webdata_nb.page.errors import FetchError
 from webdata_nb.page.sitemap import ParsedSitemap
 from webdata_nb.page.urls import join_url, url_origin
 from webdata_nb.service.crawl.robots import JobRobots
-from webdata_nb.service.crawl.site_files import fetch_file
 from webdata_nb.service.store.records import UrlOutcome
 from webdata_nb.service.web.fetch import FetchedResponse, FetchLimits, FetchRequest
-from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource
+from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource, retry_delay_s
 
 # An index lists files, which may be indexes as well, so the bounds apply to all files together.
 MAX_FILES: Final = 50
@@ -173,3 +174,42 @@ def _unread(queue: deque[str]) -> list[tuple[str, str]]:
             (urls[MAX_PROBLEMS_LISTED], f"{reason}; {omitted_count} more were not read either")
         )
     return problems
+
+
+async def fetch_file(
+    fetcher: ResponseSource,
+    request: FetchRequest,
+    deadline: PageDeadline,
+    delay_s: float,
+    *,
+    queued: bool = True,
+) -> tuple[FetchedResponse | None, str]:
+    """Fetch a file; returns it, or None and the problem.
+
+    `queued` is False for files that pages wait for while they hold their place in a queue.
+    """
+    attempt = 0
+    while True:
+        attempt += 1
+        status, error_kind, retry_after_s = None, "", None
+        try:
+            fetched = await fetcher.fetch(request, deadline, delay_s=delay_s, queued=queued)
+        except FetchError as error:
+            error_kind = error.kind
+            problem = error_kind if error_kind == outcomes.NOT_ARCHIVED else str(error)
+        else:
+            status, problem = fetched.status, f"HTTP {fetched.status}"
+            retry_after_s = fetched.retry_after_s
+            if status == HTTPStatus.OK:
+                return fetched, ""
+        wait_s = retry_delay_s(
+            attempt,
+            status=status,
+            kind=error_kind,
+            retry_after_s=retry_after_s,
+            remaining_s=deadline.remaining_s,
+        )
+        if wait_s is None:
+            return None, problem
+        await asyncio.sleep(wait_s)
+        deadline.restart_if_interrupted()

@@ -15,8 +15,8 @@ from typing import Final
 from msgspec import Struct
 
 from webdata_nb.service.crawl.checkpoint import Packed, StateReader, StateWriter
+from webdata_nb.service.crawl.facets import split_query
 from webdata_nb.service.crawl.fingerprints import hash64, similarity
-from webdata_nb.service.crawl.query_string import split_query
 from webdata_nb.service.runtime.steps import Steps
 
 MAX_URL_CHARACTERS: Final = 2000

@@ -24,7 +24,7 @@ from webdata_nb.page.errors import BadInput, FetchError
 from webdata_nb.page.extract.evidence.judgement import ValueEvidence
 from webdata_nb.service.archives import Archives, WebArchive, WebArchives
 from webdata_nb.service.browser.renderer import Browser
-from webdata_nb.service.crawl import sources
+from webdata_nb.service.crawl import engine as crawl
 from webdata_nb.service.crawl.engine import CrawlResources
 from webdata_nb.service.crawl.link_check import LinkSource
 from webdata_nb.service.crawl.robots import RobotsCache
@@ -256,7 +256,7 @@ class JobEngines:
                 links = await self.egress.link_source(route, job.context, crawled.start)
                 crawl_tools = replace(crawl_tools, links=links)
             open_web_archive = partial(self._archive_of_job, session=job.context)
-            return await sources.run(context, crawled, crawl_tools, self.archives, open_web_archive)
+            return await crawl.run(context, crawled, crawl_tools, self.archives, open_web_archive)
 
     def check_extract(
         self, extract: Extract | None, session: Mapping[str, Any], loc: tuple[str, ...]

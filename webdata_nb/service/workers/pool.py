@@ -7,6 +7,10 @@ another worker.
 
 Free places go round-robin to the accounts that wait, and while several accounts have pages none of
 them uses every worker.
+
+Large bodies pass through unnamed files that a thread writes. They have no name, so a killed service
+leaves none behind. A worker opens a file through the service's descriptor under ``/proc``, which
+exists on Linux only.
 """
 
 from __future__ import annotations
@@ -14,18 +18,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
+import signal
+import sys
+import tempfile
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Self
+from typing import BinaryIO, Final, Self, cast
 
-from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.content.page_source import ConversionOptions, FileSlice, PageSource
 from webdata_nb.page.errors import ScrapeError
 from webdata_nb.page.scrape.scraped import Scraped
 from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.runtime.event_loop import awake_timeout
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore, current_account
 from webdata_nb.service.runtime.process import MEMORY_LIMIT_EXIT, available_processors
-from webdata_nb.service.workers.body_files import body_in_file
+from webdata_nb.service.runtime.work_threads import run_on_thread
 from webdata_nb.service.workers.messages import OUT_OF_MEMORY, PageReply, encode_job
 from webdata_nb.service.workers.process import (
     CPU_LIMIT_EXIT,
@@ -35,7 +46,51 @@ from webdata_nb.service.workers.process import (
     WorkerEnded,
     WorkerProcess,
 )
-from webdata_nb.service.workers.retries import CRASHES, WorkerFailures
+
+CRASHES: Final = 3
+"""Crashes of workers with the same page after which the page fails."""
+KILLS: Final = 10
+"""Killed or unresponsive workers with the same page after which the page fails."""
+RESTARTS: Final = 100
+"""Ended workers after which a page that none of them had begun fails."""
+_EXTERNAL_SIGNALS: Final = frozenset(
+    -number
+    for name in ("SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT", "SIGSTOP", "SIGTSTP")
+    if (number := getattr(signal, name, None)) is not None
+)
+
+
+@dataclass(slots=True)
+class WorkerFailures:
+    """Counts the workers that ended while they held one page.
+
+    A signal from outside (SIGKILL, SIGTERM) says little about the page: an administrator, the
+    kernel or a stopped machine may have sent it. A crash (SIGSEGV, an exit code) says more. A
+    worker parses one page at a time, so a page with this many failures is their cause.
+    """
+
+    crashes: int = 0
+    kills: int = 0
+    restarts: int = 0
+
+    def add_exit(self, code: int) -> bool:
+        """Count a worker that ended while it parsed the page; return whether to try again."""
+        if code in _EXTERNAL_SIGNALS:
+            self.kills += 1
+        else:
+            self.crashes += 1
+        return self.crashes < CRASHES and self.kills < KILLS
+
+    def add_restart(self) -> bool:
+        """Count a worker that ended before it began the page; return whether to try again."""
+        self.restarts += 1
+        return self.restarts < RESTARTS
+
+    @property
+    def exits(self) -> int:
+        """Number of workers that ended while they parsed the page."""
+        return self.crashes + self.kills
+
 
 log = logging.getLogger(__name__)
 
@@ -278,3 +333,63 @@ def default_workers() -> int:
     """Return one worker per usable processor, less one for the service where there are several."""
     processors = available_processors()
     return max(min(processors, 2), processors - 1)
+
+
+# The pipe is faster than a file for smaller bodies.
+MAX_PIPE_BODY_BYTES: Final = 1024 * 1024
+# Other threads run between two system calls that write this much.
+WRITE_BYTES: Final = 4 * 1024 * 1024
+WRITE_S: Final = 60.0
+"""How long the disk may take; a body that is not written by then goes through the pipe."""
+
+
+@asynccontextmanager
+async def body_in_file(source: PageSource) -> AsyncIterator[PageSource]:
+    """Provide the page with its body in a file that exists until the block ends.
+
+    A page stays as it is if it is small or in a file already, if the disk does not take it, and on
+    systems other than Linux.
+    """
+    small = len(source.body) <= MAX_PIPE_BODY_BYTES
+    if small or source.body_slice is not None or sys.platform != "linux":
+        yield source
+        return
+    # On a thread of its own: a disk that hangs must not take those that other pages need.
+    writing = run_on_thread(lambda: _write_file(source.body))
+    try:
+        file = await _wait_for_file(writing)
+        if file is None:
+            yield source
+        else:
+            path = f"/proc/{os.getpid()}/fd/{file.fileno()}"
+            yield source.with_body_in(FileSlice(path, 0, len(source.body)))
+    finally:
+        # A thread cannot be cancelled, so the file may have to be closed later.
+        writing.add_done_callback(_close_file)
+
+
+async def _wait_for_file(writing: asyncio.Future[BinaryIO | None]) -> BinaryIO | None:
+    with suppress(TimeoutError), waiting_for("a page's temporary file", WRITE_S):
+        async with awake_timeout(WRITE_S):
+            return await asyncio.shield(writing)
+    return None
+
+
+def _write_file(body: bytes) -> BinaryIO | None:
+    """Write a body to an unnamed file; return None if the disk does not take it."""
+    with suppress(OSError):
+        file = cast("BinaryIO", tempfile.TemporaryFile(buffering=0))  # noqa: SIM115 - closed by `_close_file`
+        try:
+            remaining = memoryview(body)
+            while remaining:
+                remaining = remaining[file.write(remaining[:WRITE_BYTES]) :]
+        except BaseException:
+            file.close()
+            raise
+        return file
+    return None
+
+
+def _close_file(writing: asyncio.Future[BinaryIO | None]) -> None:
+    if not writing.cancelled() and (file := writing.result()) is not None:
+        file.close()

@@ -17,15 +17,15 @@ import pytest
 from webdata_nb.page.content.page_source import ConversionOptions, PageSource
 from webdata_nb.page.link_header import parse_link_header
 from webdata_nb.page.scrape.page import scrape
-from webdata_nb.service.crawl.rights.page_signals import PageSignals
-from webdata_nb.service.crawl.rights.robots_signals import RobotsUsage
+from webdata_nb.service.crawl.rights.page_signals import PageSignals, RobotsUsage, parse_tdm_file
 from webdata_nb.service.crawl.rights.rsl import parse_rsl
-from webdata_nb.service.crawl.rights.signal import PageRights, RightsSignal, combine
-from webdata_nb.service.crawl.rights.structured_fields import parse_dictionary
-from webdata_nb.service.crawl.rights.tdm import parse_tdm_file
-from webdata_nb.service.crawl.rights.usage_values import (
+from webdata_nb.service.crawl.rights.signal import (
+    PageRights,
+    RightsSignal,
+    combine,
     content_signal,
     content_usage,
+    parse_dictionary,
     robots_directives,
 )
 from webdata_nb.service.crawl.robots_rules import RobotsRules

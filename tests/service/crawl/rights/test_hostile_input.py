@@ -11,14 +11,16 @@ from typing import Final
 import pytest
 
 from webdata_nb.page.link_header import parse_link_header
-from webdata_nb.service.crawl.rights import rsl, tdm
-from webdata_nb.service.crawl.rights.page_signals import PageSignals
-from webdata_nb.service.crawl.rights.robots_signals import RobotsUsage
-from webdata_nb.service.crawl.rights.signal import MAX_LISTED, PageRights, RightsSignal, refuses
-from webdata_nb.service.crawl.rights.structured_fields import parse_dictionary
-from webdata_nb.service.crawl.rights.usage_values import (
+from webdata_nb.service.crawl.rights import page_signals, rsl
+from webdata_nb.service.crawl.rights.page_signals import PageSignals, RobotsUsage
+from webdata_nb.service.crawl.rights.signal import (
+    MAX_LISTED,
+    PageRights,
+    RightsSignal,
     content_signal,
     content_usage,
+    parse_dictionary,
+    refuses,
     robots_directives,
 )
 from webdata_nb.service.crawl.robots_rules import MAX_USAGE_LINES, RobotsRules
@@ -53,7 +55,7 @@ READERS: Final[dict[str, Callable[[str], object]]] = {
     "headers": read_headers,
     "link-header": parse_link_header,
     "rsl": lambda text: rsl.parse_rsl(text.encode()).signals(URL, URL, "", NOW),
-    "tdm-file": lambda text: tdm.parse_tdm_file(text.encode()).signals(URL, URL, NOW),
+    "tdm-file": lambda text: page_signals.parse_tdm_file(text.encode()).signals(URL, URL, NOW),
 }
 
 
@@ -128,14 +130,14 @@ def test_a_licence_beyond_its_bounds_says_why(body: bytes, problem: str) -> None
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
-        (b"[" + b" " * tdm.MAX_BYTES + b"]", "it is larger than 256 KiB"),
+        (b"[" + b" " * page_signals.MAX_TDM_BYTES + b"]", "it is larger than 256 KiB"),
         (b"[" + b"1," * 1000 + b"1]", "it has more than 1,000 rules"),
         (b"{}", "it is no list of rules"),
         (b"<html>", "it is no JSON"),
     ],
 )
 def test_a_tdm_file_beyond_its_bounds_says_why(body: bytes, problem: str) -> None:
-    [signal] = tdm.parse_tdm_file(body).signals(URL, URL, NOW)
+    [signal] = page_signals.parse_tdm_file(body).signals(URL, URL, NOW)
     assert signal.problem == problem
 
 
@@ -146,7 +148,7 @@ def test_a_path_that_begins_with_two_slashes_is_no_rule_for_the_whole_site() -> 
         {"location": "//page", "tdm-reservation": 1},
         {"location": "/", "tdm-reservation": 0},
     ]
-    [signal] = tdm.parse_tdm_file(json.dumps(rules).encode()).signals(
+    [signal] = page_signals.parse_tdm_file(json.dumps(rules).encode()).signals(
         "https://site.example//page", URL, NOW
     )
     assert signal.says["research"] == "refused"

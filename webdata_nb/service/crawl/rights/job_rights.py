@@ -18,14 +18,19 @@ from webdata_nb.contract.choices import PURPOSES
 from webdata_nb.page.content.parsed_page import PageDeclaration
 from webdata_nb.page.errors import FetchError
 from webdata_nb.page.urls import canonical_url, url_origin
-from webdata_nb.service.crawl.rights import rsl, tdm
-from webdata_nb.service.crawl.rights.page_signals import Headers, LicenseReference, PageSignals
-from webdata_nb.service.crawl.rights.robots_signals import RobotsUsage
+from webdata_nb.service.crawl.rights import rsl
+from webdata_nb.service.crawl.rights.page_signals import (
+    Headers,
+    LicenseReference,
+    PageSignals,
+    RobotsUsage,
+    TdmFile,
+    parse_tdm_file,
+)
 from webdata_nb.service.crawl.rights.rsl import RslDocument, parse_rsl
 from webdata_nb.service.crawl.rights.signal import PageRights, RightsSignal, refuses
-from webdata_nb.service.crawl.rights.tdm import TdmFile, parse_tdm_file
 from webdata_nb.service.crawl.robots import JobRobots
-from webdata_nb.service.crawl.site_files import fetch_file
+from webdata_nb.service.crawl.sitemaps import fetch_file
 from webdata_nb.service.runtime.event_loop import run_cooperatively
 from webdata_nb.service.web.fetch import FetchLimits, FetchRequest
 from webdata_nb.service.web.polite_fetcher import ResponseSource
@@ -68,7 +73,10 @@ class JobRights:
         """Return what is known of a page before it is requested: robots.txt and tdmrep.json."""
         site, usage = url_origin(url), await self._robots_usage(url)
         rule = await run_cooperatively((await self._robots.rules(url)).match_in_steps(url))
-        signals = [*usage.signals(url, rule), *await self._tdm_signals(url, f"{site}{tdm.PATH}")]
+        signals = [
+            *usage.signals(url, rule),
+            *await self._tdm_signals(url, f"{site}{TDM_PATH}"),
+        ]
         for line in usage.licenses:
             reference = LicenseReference(line.value, usage.license_line(line), usage.source)
             signals += await self._license_signals(url, reference)

@@ -11,8 +11,7 @@ from typing import Final
 from xml.parsers import expat
 
 from webdata_nb.contract.choices import PURPOSES, Purpose
-from webdata_nb.service.crawl.rights.path_pattern import PathPattern
-from webdata_nb.service.crawl.rights.signal import RightsSignal, Statement
+from webdata_nb.service.crawl.rights.signal import PathPattern, RightsSignal, Statement
 
 MEDIA_TYPE: Final = "application/rsl+xml"
 NAMESPACE: Final = "https://rslstandard.org/rsl"
