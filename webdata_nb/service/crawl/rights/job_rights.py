@@ -20,6 +20,7 @@ from webdata_nb.page.errors import FetchError
 from webdata_nb.page.urls import canonical_url, url_origin
 from webdata_nb.service.crawl.rights import rsl
 from webdata_nb.service.crawl.rights.page_signals import (
+    TDM_PATH,
     Headers,
     LicenseReference,
     PageSignals,
