@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from webdata_nb import crawl_df, options
 from webdata_nb.toolkit.cache.result_cache import CallResult, ResultCache
 from webdata_nb.toolkit.frames import receipt, rows
-from webdata_nb.toolkit.requests.call_options import CallOptions
+from webdata_nb.toolkit.requests.arguments import CallOptions
 from webdata_nb.toolkit.requests.job_spec import JobSpec
 
 URL = "https://site.test/"

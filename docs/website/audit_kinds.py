@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from webdata_nb.toolkit.sites.issues import issue_kinds
+from webdata_nb.toolkit.sites.audit import issue_kinds
 
 PAGE: Final = Path(__file__).resolve().parents[1] / "guide" / "audit.md"
 _START: Final = "| issue | severity | meaning | source |\n"

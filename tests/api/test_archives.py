@@ -27,7 +27,7 @@ from webdata_nb import record, replay, settings, why
 from webdata_nb.demo.server import SampleSite
 from webdata_nb.errors import InvalidArgument, JobFailed
 from webdata_nb.toolkit.api import Session, connect, crawl_df, retry_failed
-from webdata_nb.toolkit.frames.warc import append_receipt
+from webdata_nb.toolkit.frames.exports import append_receipt
 
 if TYPE_CHECKING:
     import pandas as pd

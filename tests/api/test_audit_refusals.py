@@ -13,7 +13,7 @@ from webdata_nb import audit_df, crawl_df, crawl_job, links_df
 from webdata_nb.contract import paths
 from webdata_nb.errors import InvalidArgument, NotSupported, OfflineError, WebdataError
 from webdata_nb.toolkit.api import Session
-from webdata_nb.toolkit.sites.issues import SEVERITIES, issue_kinds
+from webdata_nb.toolkit.sites.audit import SEVERITIES, issue_kinds
 
 
 @pytest.mark.usefixtures("connected")

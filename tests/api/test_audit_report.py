@@ -11,7 +11,7 @@ import pytest
 
 from webdata_nb import audit_report, plot_audit
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.toolkit.sites.issues import issue_kinds
+from webdata_nb.toolkit.sites.audit import issue_kinds
 
 HOSTILE = "\"><script src=http://x.test/s.js></script><img src=x onerror=alert(1)>\x1b\u202e'"
 

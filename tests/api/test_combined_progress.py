@@ -13,7 +13,7 @@ from tests.wire_service import JobScript, WireService, crawl_rows
 from webdata_nb.toolkit.api import Session
 from webdata_nb.toolkit.calls.lists import CombinedProgress
 from webdata_nb.toolkit.display import progress as display
-from webdata_nb.toolkit.display.progress_view import Inputs, Painter, View, status_line
+from webdata_nb.toolkit.display.bars import Inputs, Painter, View, status_line
 
 STEPS: Final = st.lists(
     st.tuples(st.integers(0, 2), st.integers(0, 20), st.integers(0, 5)), max_size=40

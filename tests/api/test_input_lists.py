@@ -17,9 +17,9 @@ from tests.api.receipts import SITE
 from webdata_nb import diff, estimate, history_df
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.toolkit.api import Session
-from webdata_nb.toolkit.requests.crawls import crawl_inputs
 from webdata_nb.toolkit.requests.inputs import (
     Input,
+    crawl_inputs,
     creatives_inputs,
     identity,
     page_inputs,

@@ -25,7 +25,7 @@ from webdata_nb import connect, crawl_df, crawl_job, settings
 from webdata_nb.contract import paths
 from webdata_nb.errors import InvalidArgument, NotSupported, OfflineError, OverBudget
 from webdata_nb.toolkit.api import Session
-from webdata_nb.toolkit.frames.parquet import CRAWL_MANIFEST, CrawlManifest, CrawlParts
+from webdata_nb.toolkit.frames.storage import CRAWL_MANIFEST, CrawlManifest, CrawlParts
 
 PAGES = 1100
 

@@ -18,7 +18,7 @@ from tests.site.server import Site
 from webdata_nb.contract.requests import ExtendedCrawlRequest
 from webdata_nb.toolkit.api import Session, ajobs_df, connect, jobs_df, record, replay, scrape_df
 from webdata_nb.toolkit.calls import partitions
-from webdata_nb.toolkit.requests.call_options import CallOptions, FanOutOptions
+from webdata_nb.toolkit.requests.arguments import CallOptions, FanOutOptions
 from webdata_nb.toolkit.requests.inputs import page_inputs
 
 PAGES = 30

@@ -18,8 +18,8 @@ import pytest
 from tests.frames.test_rows import CRAWLED
 from webdata_nb.toolkit.cache import snapshots
 from webdata_nb.toolkit.cache.snapshots import CacheKey, Snapshot
-from webdata_nb.toolkit.frames import frame, parquet, rows, schemas, storage
-from webdata_nb.toolkit.frames.json_columns import dumps
+from webdata_nb.toolkit.frames import frame, rows, schemas, storage
+from webdata_nb.toolkit.frames.rows import dumps
 
 NOW = datetime(2026, 11, 20, 10, 0, 0, 123456, UTC)
 DAY_S = 86_400.0
@@ -168,7 +168,7 @@ def test_misplaced_file_is_a_miss(tmp_path: Path) -> None:
 def test_file_of_other_schema_is_a_miss(tmp_path: Path) -> None:
     own = {"schema": "crawl/1", "digest": KEY.digest}
     retyped = TABLE.set_column(0, "url", pa.array([5]))
-    data = parquet.encode(retyped, own=own, attrs=ATTRS)
+    data = storage.encode(retyped, own=own, attrs=ATTRS)
     folder = KEY.folder(tmp_path)
     folder.mkdir(parents=True)
     check = snapshots._checksum(data)

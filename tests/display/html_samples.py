@@ -14,8 +14,8 @@ from webdata_nb.contract.events import Progress
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.toolkit.api import Session, connect
 from webdata_nb.toolkit.cache.job_refs import JobRef
-from webdata_nb.toolkit.display import bars, panel
-from webdata_nb.toolkit.display.progress_view import Inputs, View
+from webdata_nb.toolkit.display import bars
+from webdata_nb.toolkit.display.bars import Inputs, View
 from webdata_nb.toolkit.frames import frame, rows, schemas
 from webdata_nb.toolkit.frames.schemas import TableName
 from webdata_nb.toolkit.jobs.job import Job
@@ -57,12 +57,12 @@ def _of_progress(text: str) -> list[str]:
     running = View(text, 3, status=text, unit=text, failed=1, failures={text: 1}, name=text)
     views = [running, View(text, 3, unit=text, ending="failed", name=text, inputs=Inputs(2))]
     made = [bars.render_html(view) for view in views]
-    widgets = panel.Widgets(ipywidgets, running, can_cancel=True)
+    widgets = bars.Widgets(ipywidgets, running, can_cancel=True)
     for view in views:
         widgets.show(view)
         made += [widgets.title.value, widgets.words.value]
     widgets.close()
-    return [*made, panel.without_widgets(text)]
+    return [*made, bars.without_widgets(text)]
 
 
 def _of_pandas(df: Any) -> str:

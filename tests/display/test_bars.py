@@ -14,7 +14,7 @@ import pytest
 
 from tests.requirements import require, require_module
 from webdata_nb.toolkit.display import bars
-from webdata_nb.toolkit.display.progress_view import View
+from webdata_nb.toolkit.display.bars import View
 
 HALF: Final = View("crawl https://site.test/", 10, completed=5, failed=1, status="running")
 DONE: Final = View("crawl https://site.test/", 10, completed=10, ending="done", elapsed=3)
@@ -111,7 +111,7 @@ def test_in_a_kernel_the_bar_is_one_output_that_ends_as_static_html() -> None:
         import time
         from webdata_nb.toolkit.display import progress
         from webdata_nb.toolkit.display.bars import Html
-        from webdata_nb.toolkit.display.progress_view import View
+        from webdata_nb.toolkit.display.bars import View
         assert progress.choose(None) is Html
         bar = Html(View("crawl <b>", 10))
         bar.paint(View("crawl <b>", 10, completed=1))

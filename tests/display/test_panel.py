@@ -9,9 +9,8 @@ import ipywidgets  # type: ignore[import-untyped]
 import pytest
 
 from tests.display.test_bars import Tags, hostile
-from webdata_nb.toolkit.display import panel
-from webdata_nb.toolkit.display.panel import Widgets
-from webdata_nb.toolkit.display.progress_view import View
+from webdata_nb.toolkit.display import bars
+from webdata_nb.toolkit.display.bars import View, Widgets
 
 RUNNING = View("crawl https://site.test/", 10, completed=5, failed=1, status="running")
 
@@ -58,7 +57,7 @@ def test_without_a_way_to_cancel_there_is_no_button() -> None:
 def test_nothing_of_a_description_or_an_error_kind_becomes_markup(widgets: Widgets) -> None:
     for text in hostile():
         widgets.show(View(text, 10, failed=1, failures={text: 1}))
-        for drawn in (widgets.title.value, widgets.words.value, panel.without_widgets(text)):
+        for drawn in (widgets.title.value, widgets.words.value, bars.without_widgets(text)):
             tags = [tag for tag, _ in Tags(drawn).found]
             assert tags in (["div"], ["div", "code"])
 
@@ -82,7 +81,7 @@ class Odd:
 @pytest.mark.parametrize("kernel", [None, Unknown(), Odd()])
 def test_a_kernel_of_another_kind_is_left_alone(kernel: object) -> None:
     button, clicked = ipywidgets.Button(), []
-    with panel.listen_for_clicks(kernel, button, lambda: clicked.append(1)) as pump:
+    with bars.listen_for_clicks(kernel, button, lambda: clicked.append(1)) as pump:
         pump()
         button.click()  # as an idle kernel passes it on
     button.click()

@@ -18,8 +18,8 @@ from webdata_nb.setting_values import PROGRESS_KINDS
 from webdata_nb.settings import Options
 from webdata_nb.toolkit import bridge
 from webdata_nb.toolkit.display import bars, progress
+from webdata_nb.toolkit.display.bars import EndState, Painter, View, counts
 from webdata_nb.toolkit.display.progress import Listener, SilentPainter
-from webdata_nb.toolkit.display.progress_view import EndState, Painter, View, counts
 
 
 class Terminal(io.StringIO):

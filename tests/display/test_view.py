@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webdata_nb.toolkit.display.progress_view import (
+from webdata_nb.toolkit.display.bars import (
     WINDOW_S,
     Inputs,
     ProgressRate,

@@ -15,15 +15,15 @@ from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-
 
 from tests import object_store
 from webdata_nb.errors import MissingExtra
-from webdata_nb.toolkit.frames import parquet
-from webdata_nb.toolkit.frames.parquet import (
+from webdata_nb.toolkit.frames import storage
+from webdata_nb.toolkit.frames.storage import (
     FORMAT,
     CrawlManifest,
     CrawlParts,
+    DatasetFolder,
     Manifest,
     PartDataset,
 )
-from webdata_nb.toolkit.frames.storage import DatasetFolder
 
 MANIFEST = Manifest(FORMAT, "run", "fingerprint", "search", 5, 2)
 
@@ -158,7 +158,7 @@ def test_parts_of_batches_crawls_and_streams(target: Path | str) -> None:
     assert (crawl.manifest(), crawl.is_empty()) == (None, True)
     streamed = f"{target}/stream" if isinstance(target, str) else target / "stream"
     for number in (0, 1, 0):  # the first part of a second loop replaces all
-        parquet.write_part(streamed, "job 1", number, table, {})
+        storage.write_part(streamed, "job 1", number, table, {})
     partition = f"{streamed}/job_id=job%201"
     folder = DatasetFolder.at(partition if isinstance(target, str) else Path(partition))
     assert folder.names("*") == ["part-00000.parquet"]

@@ -11,7 +11,7 @@ import pytest
 from tests.frames.test_rows import CRAWLED, PNG
 from webdata_nb.contract.choices import FORMATS
 from webdata_nb.toolkit.frames import frame, rows, schemas
-from webdata_nb.toolkit.frames.json_columns import dumps
+from webdata_nb.toolkit.frames.rows import dumps
 from webdata_nb.toolkit.frames.schemas import TableName
 
 EXPECTED: dict[TableName, dict[str, str]] = {

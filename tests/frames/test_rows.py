@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webdata_nb.toolkit.frames import json_columns, rows, schemas
-from webdata_nb.toolkit.frames.json_columns import dumps
+from webdata_nb.toolkit.frames import rows, schemas
+from webdata_nb.toolkit.frames.rows import dumps
 from webdata_nb.toolkit.frames.schemas import SCHEMAS, TableName
 
 PNG = b"\x89PNG\r\n\x1a\nrest"
@@ -48,7 +48,7 @@ def one(row: dict[str, Any], table: TableName = "crawl") -> dict[str, Any]:
 def value_of(field: pa.Field[Any], column: pa.ChunkedArray[Any]) -> Any:
     """Return the only value of a column, decoded."""
     if schemas.has_items(field):
-        return json_columns.decode_items(column)[0]
+        return rows.decode_items(column)[0]
     value: Any = column.to_pylist()[0]
     is_text = schemas.kind(field) == schemas.JSON and value is not None
     return json.loads(value) if is_text else value

@@ -17,7 +17,7 @@ from warcio.archiveiterator import ArchiveIterator  # type: ignore[import-untype
 
 from webdata_nb.contract.archives import warc_record
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.toolkit.frames.warc import to_warc
+from webdata_nb.toolkit.frames.exports import to_warc
 
 URL = "http://a.test/"
 JOB = "5f0f1f8a-2a4f-4d0e-9a55-3f1f5f6f7a01"

@@ -229,7 +229,7 @@ STRESS: Final = """
 import time
 from ipywidgets import Button
 from IPython import get_ipython
-from webdata_nb.toolkit.display.panel import listen_for_clicks
+from webdata_nb.toolkit.display.bars import listen_for_clicks
 button, hits = Button(), []
 print(button.comm.comm_id, flush=True)
 while len(hits) < 20:

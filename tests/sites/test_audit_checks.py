@@ -9,7 +9,7 @@ import pytest
 
 from webdata_nb import audit_df, links_df
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.toolkit.sites.audit_columns import LinkGraph, clusters
+from webdata_nb.toolkit.sites.audit import LinkGraph, clusters
 from webdata_nb.toolkit.sites.pages import robots_directives
 
 HEALTHY: dict[str, Any] = {

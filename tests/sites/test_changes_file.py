@@ -18,7 +18,7 @@ import webdata_nb
 from tests.api.test_docstrings import columns
 from tests.sites.crawl_model import version, visit
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.toolkit.frames import frame, parquet
+from webdata_nb.toolkit.frames import frame, storage
 from webdata_nb.toolkit.sites.changes_file import CHANGES_SCHEMA, ChangesFile, changes_table
 from webdata_nb.toolkit.sites.comparison import KnownSite, compare
 
@@ -163,7 +163,7 @@ def test_a_file_of_something_else_is_refused_and_kept(
 )
 def test_a_file_that_names_files_elsewhere_is_refused(tmp_path: Path, own: Any) -> None:
     path = tmp_path / "changes.parquet"
-    path.write_bytes(parquet.encode(CHANGES_SCHEMA.empty_table(), own=own, attrs={}))
+    path.write_bytes(storage.encode(CHANGES_SCHEMA.empty_table(), own=own, attrs={}))
     with pytest.raises(InvalidArgument, match="is something else"):
         ChangesFile(path).check()
 
@@ -183,10 +183,10 @@ def test_a_watch_without_its_state_starts_anew_with_a_warning(tmp_path: Path) ->
 def replace_state(file: ChangesFile, own: Any, **values: Any) -> None:
     """Replace what is known of a site by one page with these values."""
     [state] = file.path.with_name(f".{file.path.name}.watch").glob("w-*.parquet")
-    document = parquet.ParquetDocument(state.read_bytes())
+    document = storage.ParquetDocument(state.read_bytes())
     [row] = document.read().slice(0, 1).to_pylist()
     table = pa.Table.from_pylist([{**row, **values}], schema=document.schema)
-    state.write_bytes(parquet.encode(table, own=document.own if own is None else own, attrs={}))
+    state.write_bytes(storage.encode(table, own=document.own if own is None else own, attrs={}))
 
 
 @pytest.mark.parametrize(

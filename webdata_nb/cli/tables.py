@@ -94,7 +94,7 @@ def _add_crawl(commands: Commands) -> None:
 
 def _run_crawl(args: argparse.Namespace) -> None:
     from webdata_nb.toolkit.api import crawl_df
-    from webdata_nb.toolkit.requests.page_options import grouped
+    from webdata_nb.toolkit.requests.job_spec import grouped
 
     set_base_url(args)
     options = grouped(passed_options(args, SiteOptions, PageOptions, CommandOptions))

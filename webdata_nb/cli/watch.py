@@ -70,7 +70,7 @@ def add_commands(commands: Commands) -> None:
 def _run_watch(args: argparse.Namespace) -> int | None:
     from webdata_nb.errors import WatchRunning
     from webdata_nb.toolkit.api import watch_df
-    from webdata_nb.toolkit.requests.page_options import grouped
+    from webdata_nb.toolkit.requests.job_spec import grouped
 
     set_base_url(args)
     options: dict[str, Any] = grouped(passed_options(args, WatchDfOptions, PageOptions))

@@ -28,9 +28,9 @@ from webdata_nb.toolkit.cache import snapshots
 from webdata_nb.toolkit.cache.job_refs import JobRef
 from webdata_nb.toolkit.cache.result_cache import CallResult
 from webdata_nb.toolkit.cache.snapshots import CacheKey
-from webdata_nb.toolkit.frames import parquet, rows, schemas, storage
-from webdata_nb.toolkit.frames.parquet import ParquetDocument
+from webdata_nb.toolkit.frames import rows, schemas, storage
 from webdata_nb.toolkit.frames.schemas import TableName
+from webdata_nb.toolkit.frames.storage import ParquetDocument
 from webdata_nb.toolkit.requests.arguments import absolute_path
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def write_result(
     slug = re.sub(r"[^A-Za-z0-9]+", "-", subject).strip("-")[:_SLUG_LENGTH].lower()
     path = folder / f"{key.op}-{slug}-{key.digest[:16]}-{number:03d}.parquet"
     file_metadata = {"digest": key.digest}
-    data = parquet.encode(table, own=file_metadata, attrs={**attrs, "file": None})
+    data = storage.encode(table, own=file_metadata, attrs={**attrs, "file": None})
     storage.write_atomically(path, data)
     if cached is not None and snapshots.receipt_path(cached).is_file():
         storage.write_atomically(

@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
-from webdata_nb.toolkit.api import frame_formatter
-from webdata_nb.toolkit.api.advertisers import aadvertisers_df, advertisers_df
-from webdata_nb.toolkit.api.audit import audit_report, plot_audit
-from webdata_nb.toolkit.api.captures import acaptures_df, captures_df
-from webdata_nb.toolkit.api.crawl import acrawl_df, crawl_df
-from webdata_nb.toolkit.api.creatives import acreatives_df, creatives_df
-from webdata_nb.toolkit.api.estimates import estimate, history_df
-from webdata_nb.toolkit.api.frame_accessor import FrameAccessor as FrameAccessor  # adds df.webdata
-from webdata_nb.toolkit.api.links import alinks_df, links_df
-from webdata_nb.toolkit.api.plotting import plot_crawl, plot_ranks
+from webdata_nb.toolkit.api import views
+from webdata_nb.toolkit.api.crawl_questions import (
+    Why,
+    alinks_df,
+    averify,
+    awhy,
+    links_df,
+    verify,
+    why,
+)
+from webdata_nb.toolkit.api.frame_functions import (
+    acrawl_df,
+    acreatives_df,
+    ascrape_df,
+    asearch_df,
+    awatch_df,
+    crawl_df,
+    creatives_df,
+    estimate,
+    history_df,
+    scrape_df,
+    search_df,
+    watch_df,
+)
+from webdata_nb.toolkit.api.listings import (
+    aadvertisers_df,
+    acaptures_df,
+    advertisers_df,
+    captures_df,
+)
+from webdata_nb.toolkit.api.methods import FrameAccessor as FrameAccessor  # adds df.webdata
+from webdata_nb.toolkit.api.methods import Session, connect
 from webdata_nb.toolkit.api.retry import aretry_failed, retry_failed
-from webdata_nb.toolkit.api.scrape import ascrape_df, scrape_df
-from webdata_nb.toolkit.api.search import asearch_df, search_df
-from webdata_nb.toolkit.api.session_methods import Session, connect
 from webdata_nb.toolkit.api.start import (
     acrawl_job,
     aexport_df,
@@ -26,17 +45,20 @@ from webdata_nb.toolkit.api.start import (
     job,
     search_job,
 )
-from webdata_nb.toolkit.api.table_display import gallery, show
-from webdata_nb.toolkit.api.url_outcome import Why, awhy, why
-from webdata_nb.toolkit.api.verification import averify, verify
-from webdata_nb.toolkit.api.watch import awatch_df, watch_df
+from webdata_nb.toolkit.api.views import (
+    audit_report,
+    gallery,
+    plot_audit,
+    plot_crawl,
+    plot_ranks,
+    show,
+)
 from webdata_nb.toolkit.calls.budget import Estimate
 from webdata_nb.toolkit.calls.frame_stream import FrameStream
 from webdata_nb.toolkit.frames.compare import diff
 from webdata_nb.toolkit.frames.derive import headings_df, images_df, rights_df, tables
-from webdata_nb.toolkit.frames.exports import to_parquet
+from webdata_nb.toolkit.frames.exports import to_parquet, to_warc
 from webdata_nb.toolkit.frames.extracted import extract_df
-from webdata_nb.toolkit.frames.warc import to_warc
 from webdata_nb.toolkit.jobs.job import Job
 from webdata_nb.toolkit.jobs.listings import (
     aengines_df,
@@ -119,5 +141,5 @@ __all__ = [
     "why",
 ]
 
-frame_formatter.register_in_ipython()
-frame_formatter.register_in_marimo()
+views.register_in_ipython()
+views.register_in_marimo()

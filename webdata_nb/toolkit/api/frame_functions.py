@@ -1,34 +1,78 @@
-"""Types the functions that return a frame, or with `stream=True` a stream of frames."""
+"""The functions that return frames: searches, crawls, pages, ads and watches; what they cost."""
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, Unpack, overload
-
-from webdata_nb.contract.limits import PER_PAGE
-from webdata_nb.errors import InvalidArgument
-from webdata_nb.suggestions import format_value
-from webdata_nb.toolkit.calls import budget, lists, partitions, pipeline
-from webdata_nb.toolkit.calls.frame_stream import BATCH_ROWS, FrameStream, open_stream
-from webdata_nb.toolkit.requests import arguments
-from webdata_nb.toolkit.requests.call_options import CallOptions, FanOutOptions
-from webdata_nb.toolkit.requests.inputs import valid_specs
-from webdata_nb.toolkit.requests.options import (
-    CallArguments,
-    CrawlDfOptions,
-    CreativesDfOptions,
-    OnIncomplete,
-    SearchDfOptions,
-    TableOptions,
+import inspect
+from dataclasses import replace
+from pathlib import Path
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Literal,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
 )
 
+from webdata_nb.contract import limits
+from webdata_nb.contract.limits import PER_PAGE
+from webdata_nb.errors import InvalidArgument, InvalidCall
+from webdata_nb.suggestions import closest, did_you_mean, format_value
+from webdata_nb.toolkit.bridge import PORTAL, blocking
+from webdata_nb.toolkit.cache import snapshots
+from webdata_nb.toolkit.cache.result_cache import ResultCache
+from webdata_nb.toolkit.calls import budget, crawl_files, lists, partitions, pipeline
+from webdata_nb.toolkit.calls.frame_stream import BATCH_ROWS, FrameStream, open_stream
+from webdata_nb.toolkit.calls.watch import Watch
+from webdata_nb.toolkit.frames import frame, input_rows, storage
+from webdata_nb.toolkit.frames.input_rows import InputRows
+from webdata_nb.toolkit.frames.schemas import CRAWL_COLUMNS, SEARCH_COLUMNS
+from webdata_nb.toolkit.requests import arguments
+from webdata_nb.toolkit.requests.arguments import CallOptions, FanOutOptions, check_flag
+from webdata_nb.toolkit.requests.inputs import (
+    Input,
+    crawl_inputs,
+    creatives_inputs,
+    page_inputs,
+    request_values,
+    search_inputs,
+    valid_specs,
+)
+from webdata_nb.toolkit.requests.job_spec import LAST, is_long
+from webdata_nb.toolkit.requests.options import (
+    DEFAULTS,
+    CallArguments,
+    CrawlDfOptions,
+    CrawlOptions,
+    CreativesDfOptions,
+    OnIncomplete,
+    ScrapeDfOptions,
+    SearchDfOptions,
+    SinglePageOptions,
+    TableOptions,
+    WatchDfOptions,
+)
+from webdata_nb.toolkit.requests.signatures import with_lists, with_options
+from webdata_nb.toolkit.session import Connection
+from webdata_nb.toolkit.sites.changes_file import CHANGES_COLUMNS
+
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     import pandas as pd
+    import pyarrow as pa
     from dask.dataframe import DataFrame as DaskFrame
 
-    from webdata_nb.toolkit.requests.inputs import Input
+    from webdata_nb.toolkit.calls.budget import Estimate
+    from webdata_nb.toolkit.requests.job_spec import JobSpec
+
+# Types the functions that return a frame, or with `stream=True` a stream of frames.
+
 
 FrameT_co = TypeVar("FrameT_co", covariant=True)
 StreamT_co = TypeVar("StreamT_co", covariant=True)
@@ -197,3 +241,625 @@ if TYPE_CHECKING:
     AsyncCrawlDf: TypeAlias = CrawlFunction[AsyncFrame, AsyncStream, AsyncLazyFrame]
     CreativesDf: TypeAlias = CreativesFunction[pd.DataFrame, FrameStream]
     AsyncCreativesDf: TypeAlias = CreativesFunction[AsyncFrame, AsyncStream]
+
+
+# Runs searches and returns their results as a frame.
+
+
+@with_options(SearchDfOptions, columns=SEARCH_COLUMNS)
+async def _asearch_df(
+    query: str | Sequence[str],
+    *,
+    stream: bool | int = False,
+    lazy: bool = False,
+    **options: Unpack[SearchDfOptions],
+) -> pd.DataFrame | DaskFrame | FrameStream:
+    """Search the web and return the ranked results, one row each.
+
+    `asearch_df` is the same for async code. An omitted argument is not sent, so the
+    service's default applies; the signature shows the defaults of the contract.
+
+    Parameters
+    ----------
+    query
+        The search terms. Lists here, and in `engine`, `language` and `country`, search for every
+        combination, in order; columns of these names tell the rows apart.
+    stream
+        Return a stream of frames immediately, to loop over: the results in batches, in the order
+        in which their pages are read; `rank` holds their place. Several inputs run concurrently,
+        and their batches alternate. Leaving the loop cancels the running jobs. Streamed rows come
+        from the cache if it has them, but are not stored in it. True makes frames of 20 rows at
+        most; a number from 1 to 1000 is that of the rows of a frame at most.
+    lazy
+        Return a `dask.dataframe` over the Parquet parts in `out`, without reading a row: for more
+        rows than memory holds. Each part is a partition; the columns are those of a call with
+        lists. Without Dask as `executor`, the partitions run here, one after the other.
+
+    Returns
+    -------
+    pandas.DataFrame, FrameStream or dask.dataframe.DataFrame
+        The frame; with `stream`, a stream of such frames for `for` and `async for`. After the
+        loop, its `receipt` is that of the whole call. With `lazy`, a lazy frame.
+        With lists, `query`, each other list's column and `fetched_at` come first. The other
+        columns depend on `formats` and `extract`, never on what was found. The receipt is
+        `df.attrs["webdata"]`; its `line` says in one line what happened.
+
+        {columns}
+
+    Raises
+    ------
+    InvalidArgument
+        An argument that is not allowed; nothing was sent.
+    OverBudget
+        See `budget`.
+    JobFailed
+        The job failed; `reason` says why, `partial` holds what arrived.
+    JobCancelled, JobTimeout, IncompleteResult
+        See `on_cancel`, `timeout`, `on_incomplete`; what arrived is on the error.
+    OfflineError
+        Offline mode is on and the cache has no answer.
+    WebdataError
+        The root of these, and of what a connection may meet.
+
+    Warns
+    -----
+    WebdataWarning
+        No result was found, and the message names the providers; or another provider than the
+        first one answered, and the message names what was asked, what failed and what answered.
+
+    Examples
+    --------
+    >>> df = search_df("aurora forecast", num_results=3, formats=[])
+    >>> df[["rank", "url", "title"]].shape
+    (3, 3)
+    >>> df.attrs["webdata"]["status"]
+    'completed'
+    """
+    inputs = search_inputs(query, options, lazy=lazy)
+    return await frame_or_stream(inputs, options, stream=stream, lazy=lazy)
+
+
+asearch_df = cast("AsyncSearchDf", _asearch_df)
+search_df = cast("SearchDf", blocking(_asearch_df))
+
+
+# Crawls sites and returns their pages as a frame.
+
+
+@with_options(CrawlDfOptions, columns=CRAWL_COLUMNS)
+async def _acrawl_df(
+    url: str | Path | Sequence[str | Path],
+    *,
+    stream: bool | int = False,
+    lazy: bool = False,
+    **options: Unpack[CrawlDfOptions],
+) -> pd.DataFrame | DaskFrame | FrameStream:
+    """Crawl a site from a start page and return its pages, one row each.
+
+    `acrawl_df` is the same for async code. An omitted argument is not sent, so the service's
+    default applies; the signature shows the defaults of the local service.
+
+    Parameters
+    ----------
+    url
+        Where to start: an absolute http or https URL. A list crawls each of its URLs; the column
+        `start_url` of the frame names the start of each row. The path of a `.warc`, `.warc.gz` or
+        `.wacz` file crawls the pages in it, from its first one; so does a list of such paths.
+    stream
+        Return a stream of frames immediately, to loop over: the rows in batches, as they arrive.
+        Several start URLs are crawled one after the other. Leaving the loop cancels the crawl.
+        Streamed rows come from the cache if it has them, but are not stored in it. True makes
+        frames of 20 rows; a number from 1 to 1000 is that of the rows of each frame but the last.
+    lazy
+        Return a `dask.dataframe` over the Parquet parts in `out`, without reading a row: for more
+        rows than memory holds. Each part is a partition; the columns are those of a call with
+        lists. Without Dask as `executor`, the partitions run here, one after the other.
+
+    Returns
+    -------
+    pandas.DataFrame, FrameStream or dask.dataframe.DataFrame
+        The frame; with `stream`, a stream of such frames for `for` and `async for`. After the
+        loop, its `receipt` is that of the whole call. With `lazy`, a lazy frame.
+        In the order of the crawl. The columns depend on `formats` and `extract`, never on what
+        was found. A page that could not be read is a row with `success` False and its `error`. The
+        receipt is `df.attrs["webdata"]`: its `line` says in one line what happened, its
+        `receipt` counts every URL that was seen.
+
+        With `max_pages` above 1,000, `out` must be a folder or a URL. The rows are written there
+        as they arrive, in Parquet files of 500 rows, and the frame has their columns without the
+        content. The same call continues a crawl that was interrupted, and returns a finished one
+        from its files; with `refresh=True` it starts anew. Not every service offers this.
+
+        With a file `.warc.gz` as `out`, the local service writes each request and response as it
+        was sent, without cookies and other secrets, and the receipt. `crawl_df` reads such a file.
+        Until the crawl is complete it has `.partial` in its name. The cache is not used.
+
+        `capture_distance_s` is there with `as_of`, negative for a capture before it; `fetched_at`
+        is then the time of the capture, as with an archive file. A URL without a capture in the
+        file is `not_archived` in the receipt, and no row. The columns from `inlinks` to
+        `page_facts` are there with `audit=True`.
+
+        {columns}
+
+    Raises
+    ------
+    InvalidArgument
+        An argument that is not allowed; nothing was sent.
+    OverBudget
+        See `budget`.
+    JobFailed
+        The job failed; `reason` says why, `partial` holds what arrived.
+    JobCancelled, JobTimeout, IncompleteResult
+        See `on_cancel`, `timeout`, `on_incomplete`; what arrived is on the error.
+    OfflineError
+        Offline mode is on and the cache has no answer.
+    WebdataError
+        The root of these, and of what a connection may meet.
+
+    Warns
+    -----
+    UserWarning
+        The crawl ended without a page; the message says what became of the URLs.
+
+    Examples
+    --------
+    >>> df = crawl_df(start_url, max_pages=5)
+    >>> df[["url", "title", "status_code"]].shape
+    (5, 3)
+    >>> df["success"].all()
+    np.True_
+    """
+    inputs = crawl_inputs(url, options, lazy=lazy, forms={"stream": stream})
+    if (path := inputs[0].spec.warc) is not None:
+        return await crawl_files.to_warc(inputs[0].spec, path, options)
+    if is_long(options) and not (stream or options["audit"]):
+        return await crawl_files.to_parts(inputs[0].spec, options)
+    return await frame_or_stream(inputs, options, stream=stream, lazy=lazy)
+
+
+acrawl_df = cast("AsyncCrawlDf", _acrawl_df)
+crawl_df = cast("CrawlDf", blocking(_acrawl_df))
+
+
+# Reads known pages and returns one row for each URL.
+
+
+@with_options(ScrapeDfOptions)
+async def ascrape_df(urls: str | Sequence[str], **options: Unpack[ScrapeDfOptions]) -> pd.DataFrame:
+    """Read known pages, without following their links, and return one row for each URL.
+
+    `ascrape_df` is the same for async code. Each URL has its own cached answer; the service reads
+    the others in one job, or in a job for each where it offers no lists.
+
+    Parameters
+    ----------
+    urls
+        The pages, in the order of the rows; a URL that occurs twice is read once and has two rows.
+    timeout
+        Seconds to wait for the end of a job; then JobTimeout, and the job goes on.
+    on_error
+        `"row"`: a page that cannot be read is a row with `success` False and its `error`;
+        `"raise"` ends the call where a job fails.
+
+    Returns
+    -------
+    pandas.DataFrame
+        `start_url`, the URL in `urls`, then the columns of `crawl_df`; `url` is the URL after
+        redirects.
+
+    Raises
+    ------
+    InvalidArgument
+        An argument that is not allowed; nothing was sent.
+    OverBudget
+        See `budget`.
+    WebdataError
+        An error that concerns all pages, such as a wrong key.
+
+    Examples
+    --------
+    >>> df = scrape_df([start_url, start_url + "about"])
+    >>> len(df)
+    2
+    """
+    fan_out = FanOutOptions.check(options)
+    if fan_out.dask is not None:
+        inputs = page_inputs(urls, options)
+        partitions = replace(fan_out, row_each=True)
+        return cast("pd.DataFrame", await run_partitions(inputs, options, partitions))
+    return await scrape_pages(urls, options, CallOptions.check(options), fan_out)
+
+
+scrape_df = blocking(ascrape_df)
+
+
+async def scrape_pages(
+    urls: str | Sequence[str],
+    options: SinglePageOptions,
+    call: CallOptions,
+    fan_out: FanOutOptions,
+) -> pd.DataFrame:
+    """Return one row for each URL, in their order."""
+    inputs = page_inputs(urls, options)
+    await budget.check(valid_specs(inputs), call, fan_out.budget)
+    return await lists.run(inputs, call, replace(fan_out, row_each=True))
+
+
+# Lists the advertising creatives of advertisers as a frame.
+
+
+@with_options(CreativesDfOptions)
+async def _acreatives_df(
+    advertiser: str | Sequence[str],
+    *,
+    stream: bool = False,
+    **options: Unpack[CreativesDfOptions],
+) -> pd.DataFrame | FrameStream:
+    """List an advertiser's creatives from the ads transparency source, one row each.
+
+    `acreatives_df` is the same for async code. Every page is read, unless `limit` ends the
+    listing sooner. An interrupted call continues at its cursor if it is repeated within a day (not
+    with `refresh`, and not without the cache). No creative is listed twice. An omitted argument is
+    not sent, so the service's default applies; the signature shows the defaults of the local
+    service.
+
+    Parameters
+    ----------
+    advertiser
+        The advertiser's id, such as `"AR17828074650563772417"`, or the URL of its page. Lists
+        here, and in `region` and `date_range`, request every combination; columns of these names
+        tell the rows apart, with `fetched_at`, `success` and `error`.
+    timeout
+        Seconds to wait for all pages together; then ConnectionFailed.
+    on_incomplete
+        Where rows are missing: `"raise"`, `"warn"` or `"ignore"`.
+    on_cancel
+        When the call is interrupted: `"raise"`, or `"partial"` for the rows so far.
+    stream
+        Return a stream of frames immediately, to loop over: one for each page of up to 40 rows, as
+        it arrives. Several inputs run concurrently. Leaving the loop ends the listing; the same
+        call continues it later. Streamed rows come from the cache if it has them, but are not
+        stored in it as an answer.
+
+    Returns
+    -------
+    pandas.DataFrame or FrameStream
+        The frame; with `stream`, a stream of such frames for `for` and `async for`. After the
+        loop, its `receipt` is that of the whole call. The receipt is
+        `df.attrs["webdata"]`.
+
+        ================================== =================== ================================
+        column                             dtype               meaning
+        ================================== =================== ================================
+        position                           Int32               place in the listing, from 1
+        advertiser_id, creative_id         str                 the source's ids
+        format                             str                 text, image or video
+        first_shown, last_shown            datetime64[us, UTC] when
+        days_shown                         Int32               days
+        political                          boolean             declared as such
+        error                              str                 what could not be read or done
+        extra                              object              fields unknown to this version
+        preview_url, advertiser_name       str                 preview's address, advertiser
+        regions, asset_urls                object              lists (1)
+        impressions_min, impressions_max   Int64               where the source tells (1)
+        assets                             object              list of downloaded files (3)
+        preview                            object              the downloaded preview (4)
+        text_confidence                    float64             0 to 1 (2)
+        landing_domain                     str                 (1)
+        headline, description              str                 (1), (2)
+        text                               str                 lines of the picture (2)
+        ================================== =================== ================================
+
+        (1) with `skip_details=False` or `should_download_assets`, (2) with `ocr`, (3) with
+        `should_download_assets`, (4) with `should_download_previews`. A file is a dict of url,
+        sha256, mime, bytes, width, height and `file`, its path in the cache.
+
+    Raises
+    ------
+    InvalidArgument
+        An argument that is not allowed; nothing was sent.
+    OverBudget
+        See `budget`.
+    IncompleteResult
+        See `on_incomplete`; a cursor that repeats counts as missing rows.
+    OfflineError
+        Offline mode is on and the cache has no answer.
+    WebdataError
+        The root of these, and of what a connection may meet.
+
+    Warns
+    -----
+    UserWarning
+        There was no creative.
+
+    Examples
+    --------
+    >>> df = creatives_df("AR17828074650563772417", limit=3)
+    >>> df["position"].tolist()
+    [1, 2, 3]
+    """
+    inputs = creatives_inputs(advertiser, options)
+    most = inputs[0].spec.max_rows or limits.CREATIVES_LIMIT_DEFAULT
+    page_rows = min(most, limits.CREATIVES_LIMIT_DEFAULT)
+    frame = await frame_or_stream(
+        inputs, options, stream=page_rows if check_flag("stream", stream) else False
+    )
+    return cast("pd.DataFrame | FrameStream", frame)
+
+
+acreatives_df = cast("AsyncCreativesDf", _acreatives_df)
+creatives_df = cast("CreativesDf", blocking(_acreatives_df))
+
+
+# Crawls a site again, and returns what has changed, by field.
+
+
+_SUFFIX: Final = ".parquet"
+
+
+@with_options(WatchDfOptions, columns=CHANGES_COLUMNS)
+async def awatch_df(
+    url: str,
+    *,
+    columns: str | Sequence[str] | None = None,
+    out: str | Path | None = None,
+    wait: bool = True,
+    **options: Unpack[WatchDfOptions],
+) -> pd.DataFrame:
+    """Crawl a site again, and return what has changed since the last call, by field.
+
+    `awatch_df` is the same for async code. The crawl is one with `since="last"`: the site is asked
+    for each page whether it has changed. The first call has nothing to compare with, and returns
+    no changes.
+
+    Parameters
+    ----------
+    url
+        Where the crawl starts.
+    columns
+        What to compare: `title`, `description`, `content_hash`, the `formats` of the call, and the
+        fields of `extract`. By default, title, description, all formats except `raw_html`, and all
+        fields of `extract`.
+    out
+        A `.parquet` file to append the changes to. It also remembers the pages: a page that cannot
+        be read for once keeps its last values, and a call that is killed loses no change. Without
+        it, the crawl is compared with the last one in the cache.
+    wait
+        Whether to wait for another call with the same arguments that is not finished, for
+        `timeout` seconds at most; otherwise WatchRunning.
+    recheck
+        Share of the unchanged pages that are fetched in full nevertheless, 0 to 1 (default 0.01).
+        The receipt says how many had changed, and what that means for the others.
+    timeout
+        Seconds to wait for the crawl's end; then JobTimeout, and no change is reported.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row for each changed field: of changed and added pages in the order of the crawl, then
+        of removed ones. A page that could not be read is none of these. `changes` in the receipt
+        counts pages.
+
+        {columns}
+
+    Raises
+    ------
+    InvalidArgument
+        An argument that is not allowed, or a file of something else; nothing was sent.
+    NotSupported
+        The service offers no incremental crawls; nothing was started.
+    WatchRunning
+        See `wait`.
+    WebdataError
+        As `crawl_df` raises. Nothing was compared, and the next call makes up for it.
+    OSError
+        `out` cannot be written, such as on a full disk, or another process has held its lock for a
+        minute. The next call finds the same changes.
+
+    Examples
+    --------
+    >>> len(watch_df(start_url, max_pages=5))
+    0
+    >>> watch_df(start_url, columns="title", max_pages=5)["field"].tolist()
+    []
+    """
+    spec, call = _crawl_of(url, options)
+    names, path = _names(columns), _path(out)
+    is_waiting = arguments.check_flag("wait", wait)
+    return await Watch.of(spec, call, names, path, wait=is_waiting).run()
+
+
+watch_df = blocking(awatch_df)
+
+
+def _crawl_of(url: object, options: WatchDfOptions) -> tuple[JobSpec, CallOptions]:
+    """Return the crawl of a call, and the options of its run."""
+    if not isinstance(url, str):
+        raise InvalidArgument(f"url must be the URL of one site; it is {format_value(url)}")
+    for name in ("audit", "check_links"):
+        if options[name]:
+            raise InvalidArgument(f"{name} is not possible with watch_df: use crawl_df, and diff")
+    if is_long(options):
+        raise InvalidArgument(
+            f"max_pages must be from 1 to {limits.MAX_PAGES[1]}; it is {options['max_pages']}"
+        )
+    values = {
+        **request_values(options, CrawlOptions),
+        "since": {"base": LAST, "recheck": options["recheck"]},
+    }
+    [item] = crawl_inputs(url, cast("CrawlDfOptions", values))
+    return item.spec, CallOptions.of(
+        session=options["session"],
+        progress=options["progress"],
+        timeout=options["timeout"],
+        cache=True,
+    )
+
+
+def _names(columns: object) -> Sequence[str] | None:
+    if columns is None:
+        return None
+    names = arguments.list_items("columns", [columns] if isinstance(columns, str) else columns)
+    if names is None:
+        raise InvalidArgument(
+            f"columns must be a name or a list of names; it is {format_value(columns)}"
+        )
+    return names
+
+
+def _path(out: object) -> Path | None:
+    """Return the file of changes."""
+    if out is None:
+        return None
+    is_url = isinstance(out, str) and storage.is_remote(out)
+    if is_url or not isinstance(out, str | Path) or Path(out).suffix != _SUFFIX:
+        raise InvalidArgument(
+            f"out must be the path of a {_SUFFIX} file of this machine; it is {format_value(out)}"
+        )
+    return arguments.check_file_path("out", out)
+
+
+# Estimates the cost of a call, and lists the cached answers of a call.
+
+
+P = ParamSpec("P")
+
+
+_INPUTS: Final[Mapping[str, Callable[..., Sequence[Input]]]] = {
+    "search_df": search_inputs,
+    "crawl_df": crawl_inputs,
+    "creatives_df": creatives_inputs,
+    "scrape_df": page_inputs,
+}
+
+
+def estimate(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> Estimate:
+    """Return what a call may cost at most, without making it.
+
+    Requests the service's catalog of weights, unless the cache has every answer.
+
+    Parameters
+    ----------
+    function
+        `search_df`, `crawl_df`, `scrape_df` or `creatives_df`, an async twin, or one of these
+        methods of a session.
+    *args, **kwargs
+        The arguments of the call.
+
+    Returns
+    -------
+    Estimate
+        `credits` where every page succeeds (failed pages cost nothing), None where the call has
+        no bound; `parts` by operation; `inputs`, and how many of them are `cached`.
+
+    Raises
+    ------
+    InvalidArgument
+        Another function, or an argument that is not allowed.
+    WebdataError
+        What a connection may meet.
+
+    Examples
+    --------
+    >>> estimate(crawl_df, start_url, max_pages=50).credits
+    50.0
+    """
+    inputs, call = _inputs(function, args, kwargs)
+    return PORTAL.run(budget.estimate_cost(valid_specs(inputs), call))
+
+
+def history_df(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> pd.DataFrame:
+    """Return every cached answer to a call, oldest first; sends nothing.
+
+    Parameters
+    ----------
+    function
+        `search_df`, `crawl_df`, `scrape_df` or `creatives_df`, an async twin, or one of these
+        methods of a session.
+    *args, **kwargs
+        The arguments of the call; lists give the history of every combination.
+
+    Returns
+    -------
+    pandas.DataFrame
+        `taken_at` (datetime64[us, UTC]), then the columns of the call.
+
+    Raises
+    ------
+    InvalidArgument
+        Another function, or an argument that is not allowed.
+
+    Examples
+    --------
+    >>> df = search_df("aurora forecast", formats=[])
+    >>> history_df(search_df, "aurora forecast", formats=[])["taken_at"].nunique()
+    1
+    """
+    inputs, call = _inputs(function, args, kwargs)
+    valid = [each for each in inputs if each.error is None]
+    history = [(each, snapshot) for each in valid for snapshot in _snapshots(each, call)]
+    history.sort(key=lambda entry: entry[1].at)
+    tables = [_dated_table(*entry) for entry in history] or [_empty_table(inputs[0])]
+    op = inputs[0].spec.op
+    attrs = {"kind": f"{op} history", "snapshots": len(history), "subject": inputs[0].spec.subject}
+    return frame.build(
+        input_rows.concat_tables(tables), attrs=attrs, dtype_backend=call.dtype_backend
+    )
+
+
+def _inputs(
+    function: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
+) -> tuple[Sequence[Input], CallOptions]:
+    """Return the inputs and the checked options of a call."""
+    inputs = _INPUTS.get(str(getattr(function, "__name__", "")).removeprefix("a"))
+    if inputs is None:
+        name = getattr(function, "__name__", None)
+        suggestion = did_you_mean(closest(name, _INPUTS))
+        raise InvalidArgument(
+            f"function must be one of {', '.join(_INPUTS)}; "
+            f"it is {name or format_value(function)}{suggestion}"
+        )
+    signature = inspect.signature(function)
+    args, kwargs = with_lists(signature, args, kwargs)
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError:
+        raise InvalidCall.of(function.__name__, signature, args, kwargs) from None
+    (_, subject), *passed = bound.arguments.items()
+    options: dict[str, Any] = {name: DEFAULTS.get(name) for name in signature.parameters}
+    options |= {**_session_of(function), **dict(passed)}
+    return inputs(subject, options), CallOptions.check(_call_arguments(options))
+
+
+def _session_of(function: Callable[..., object]) -> dict[str, object]:
+    """Return the session of a method of `Session`."""
+    owner = getattr(function, "__self__", None)
+    return {"session": owner} if isinstance(owner, Connection) else {"session": None}
+
+
+def _call_arguments(options: dict[str, Any]) -> CallArguments:
+    """Return the options that decide where an answer is looked up; the others have no effect."""
+    names = ("session", "cache", "ttl", "refresh", "offline", "timeout", "dtype_backend")
+    return cast("CallArguments", {name: options[name] for name in names})
+
+
+def _snapshots(each: Input, call: CallOptions) -> list[snapshots.Snapshot]:
+    cache = ResultCache.of_spec(each.spec, call)
+    return snapshots.history(cache.root, cache.key, columns=each.spec.columns)
+
+
+def _dated_table(each: Input, snapshot: snapshots.Snapshot) -> pa.Table:
+    table = snapshot.table
+    if each.labels:
+        table = input_rows.stack_inputs(
+            each.spec.op, each.spec.columns, [InputRows(each.labels, table, snapshot.at)]
+        )
+    return input_rows.with_time("taken_at", table, snapshot.at)
+
+
+def _empty_table(each: Input) -> pa.Table:
+    table = input_rows.stack_inputs(
+        each.spec.op, each.spec.columns, [InputRows(each.labels, None, None)]
+    )
+    plain = table if each.labels else table.select(list(each.spec.columns))
+    return input_rows.with_time("taken_at", plain, None)

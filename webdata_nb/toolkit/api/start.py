@@ -16,7 +16,7 @@ from webdata_nb.toolkit.client import job_wait
 from webdata_nb.toolkit.jobs import sources
 from webdata_nb.toolkit.jobs.job import Job, checked_id, started_job
 from webdata_nb.toolkit.requests import arguments
-from webdata_nb.toolkit.requests.call_options import CallOptions, within
+from webdata_nb.toolkit.requests.arguments import CallOptions, within
 from webdata_nb.toolkit.requests.inputs import crawl_fields, request_values
 from webdata_nb.toolkit.requests.job_spec import JobSpec, is_long
 from webdata_nb.toolkit.requests.options import (

@@ -32,7 +32,7 @@ from webdata_nb.toolkit.cache.snapshots import CacheKey, Snapshot
 from webdata_nb.toolkit.frames import exports, frame, receipt, rows
 from webdata_nb.toolkit.frames.receipt import JobOutcome
 from webdata_nb.toolkit.frames.rows import TableBatch
-from webdata_nb.toolkit.requests.call_options import CallOptions, within
+from webdata_nb.toolkit.requests.arguments import CallOptions, within
 
 if TYPE_CHECKING:
     import pandas as pd

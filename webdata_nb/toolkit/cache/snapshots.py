@@ -33,7 +33,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from webdata_nb.contract.replies import ReceiptEntry
-from webdata_nb.toolkit.frames import parquet, schemas, storage
+from webdata_nb.toolkit.frames import schemas, storage
 from webdata_nb.toolkit.frames.schemas import TableName
 
 _LAYOUT: Final = "v1"
@@ -113,7 +113,7 @@ def put(
     """
     prepare(root)
     file_metadata = {"schema": schemas.schema_id(key.op), "digest": key.digest}
-    data = parquet.encode(table, own=file_metadata, attrs=attrs)
+    data = storage.encode(table, own=file_metadata, attrs=attrs)
     folder = key.folder(root)
     storage.make_folder(folder, root)
     path = folder / _name(now, data)
@@ -137,7 +137,7 @@ def put_list(
     """
     prepare(root)
     op = pages[0][0].op
-    data = parquet.encode(table, own={"schema": schemas.schema_id(op)}, attrs={})
+    data = storage.encode(table, own={"schema": schemas.schema_id(op)}, attrs={})
     path = root / _LAYOUT / _LISTS / _name(now, data)
     storage.make_folder(path.parent, root)
     storage.write_atomically(path, data, owner_only=True)
@@ -232,7 +232,7 @@ def _read(
     try:
         if path.suffix == ".page":
             return _read_page(path, at, key, columns)
-        document = parquet.ParquetDocument(_verified_bytes(path, path.stem.rpartition("-")[2]))
+        document = storage.ParquetDocument(_verified_bytes(path, path.stem.rpartition("-")[2]))
         _check_document(document, key, document.own.get("digest"))
         table = _read_columns(document, key.op, columns)
     except FileNotFoundError:
@@ -244,7 +244,7 @@ def _read(
 
 
 # The shared files that were read inside a block of `lists_read_once`.
-_DOCUMENTS: ContextVar[dict[Path, parquet.ParquetDocument] | None] = ContextVar(
+_DOCUMENTS: ContextVar[dict[Path, storage.ParquetDocument] | None] = ContextVar(
     "webdata_cached_lists", default=None
 )
 
@@ -268,7 +268,7 @@ def _read_page(path: Path, at: datetime, key: CacheKey, columns: Sequence[str] |
     document = None if documents is None else documents.get(shared)
     if document is None:
         data = _verified_bytes(shared, shared.stem.rpartition("-")[2])
-        document = parquet.ParquetDocument(data)
+        document = storage.ParquetDocument(data)
         if documents is not None:
             documents[shared] = document
     _check_document(document, key, entry["digest"])
@@ -348,7 +348,7 @@ def remove(root: Path, paths: Iterable[Path]) -> int:
 
 
 def _read_columns(
-    document: parquet.ParquetDocument, op: TableName, columns: Sequence[str] | None
+    document: storage.ParquetDocument, op: TableName, columns: Sequence[str] | None
 ) -> pa.Table:
     """Return columns of a file, with nulls where it has none."""
     if columns is None:
@@ -372,7 +372,7 @@ def _verified_bytes(path: Path, checksum: str) -> bytes:
     return data
 
 
-def _check_document(document: parquet.ParquetDocument, key: CacheKey, digest: object) -> None:
+def _check_document(document: storage.ParquetDocument, key: CacheKey, digest: object) -> None:
     if digest != key.digest:
         raise ValueError("it belongs to another request")
     if not schemas.are_columns_of(key.op, document.schema):
@@ -439,7 +439,7 @@ def write_receipt(path: Path, entries: Sequence[ReceiptEntry]) -> Path:
         name: pa.array([getattr(entry, name) for entry in entries], schemas.TEXT)
         for name in RECEIPT_SCHEMA.names
     }
-    data = parquet.encode(
+    data = storage.encode(
         pa.table(columns, schema=RECEIPT_SCHEMA), own={"schema": _RECEIPT_VERSION}, attrs={}
     )
     target = receipt_path(path)
@@ -450,7 +450,7 @@ def write_receipt(path: Path, entries: Sequence[ReceiptEntry]) -> Path:
 def read_receipt(path: Path) -> list[ReceiptEntry] | None:
     """Return the receipt of the crawl in `path`; None where it is missing or unreadable."""
     try:
-        document = parquet.ParquetDocument(receipt_path(path).read_bytes())
+        document = storage.ParquetDocument(receipt_path(path).read_bytes())
         if document.own.get("schema") != _RECEIPT_VERSION:
             return None
         rows = document.read(RECEIPT_SCHEMA.names).to_pylist()

@@ -28,13 +28,12 @@ from webdata_nb.suggestions import format_value
 from webdata_nb.toolkit.cache.result_cache import CallResult, deliver
 from webdata_nb.toolkit.calls import budget
 from webdata_nb.toolkit.calls.pipeline import Call, fetch_result
-from webdata_nb.toolkit.frames import input_rows, rows, schemas, warc
-from webdata_nb.toolkit.frames.parquet import CrawlManifest, CrawlParts
+from webdata_nb.toolkit.frames import exports, input_rows, rows, schemas
 from webdata_nb.toolkit.frames.rows import TableBatch
-from webdata_nb.toolkit.frames.storage import folder_errors
+from webdata_nb.toolkit.frames.storage import CrawlManifest, CrawlParts, folder_errors
 from webdata_nb.toolkit.jobs.sources import RowSource
 from webdata_nb.toolkit.requests import arguments
-from webdata_nb.toolkit.requests.call_options import CallOptions, FanOutOptions
+from webdata_nb.toolkit.requests.arguments import CallOptions, FanOutOptions
 from webdata_nb.toolkit.requests.job_spec import JobSpec
 from webdata_nb.toolkit.requests.options import CrawlDfOptions
 
@@ -66,7 +65,7 @@ async def to_warc(spec: JobSpec, path: Path, options: CrawlDfOptions) -> pd.Data
     await budget.check([spec], call, FanOutOptions.check(options).budget)
     result = await fetch_result(spec, call)
     if result.complete and result.error() is None:
-        await asyncio.to_thread(warc.append_receipt, path, result.attrs)
+        await asyncio.to_thread(exports.append_receipt, path, result.attrs)
     return await deliver(result, call)
 
 

@@ -27,14 +27,14 @@ from webdata_nb.toolkit.cache.result_cache import CallResult, warn_of_shortcomin
 from webdata_nb.toolkit.calls import budget
 from webdata_nb.toolkit.calls.lists import MAX_CONCURRENT_INPUTS, CombinedProgress
 from webdata_nb.toolkit.calls.pipeline import TRANSIENT_ERRORS, Call
-from webdata_nb.toolkit.display.progress_view import UNITS
-from webdata_nb.toolkit.frames import frame, input_rows, parquet, receipt, rows
+from webdata_nb.toolkit.display.bars import UNITS
+from webdata_nb.toolkit.frames import frame, input_rows, receipt, rows, storage
 from webdata_nb.toolkit.frames.input_rows import InputRows
 from webdata_nb.toolkit.frames.receipt import InputRun, JobOutcome
 from webdata_nb.toolkit.frames.rows import TableBatch
 from webdata_nb.toolkit.jobs.sources import RowSource, show_progress
 from webdata_nb.toolkit.requests import arguments
-from webdata_nb.toolkit.requests.call_options import PARTITION_NEEDS, CallOptions, FanOutOptions
+from webdata_nb.toolkit.requests.arguments import PARTITION_NEEDS, CallOptions, FanOutOptions
 from webdata_nb.toolkit.requests.inputs import (
     Input,
     refuse_invalid_inputs,
@@ -421,7 +421,7 @@ class _StreamLoop:
             part = InputRows(stats.input.labels, table, datetime.now(UTC))
             table = input_rows.stack_inputs(spec.op, spec.columns, [part])
         if options.out is not None:
-            parquet.write_part(options.out, stats.partition, stats.batches, table, attrs)
+            storage.write_part(options.out, stats.partition, stats.batches, table, attrs)
         stats.add_batch(batch.table)
         backend = self._call.dtype_backend
         return frame.build(table, attrs=attrs, dtype_backend=backend, objects=batch.objects)

@@ -44,14 +44,14 @@ from webdata_nb.toolkit.cache.job_refs import CancelToken
 from webdata_nb.toolkit.cache.result_cache import CallResult, deliver
 from webdata_nb.toolkit.cache.snapshots import CacheKey, lists_read_once
 from webdata_nb.toolkit.calls.pipeline import Call, fetch_result
+from webdata_nb.toolkit.display.bars import UNITS, Inputs, View
 from webdata_nb.toolkit.display.progress import Listener
-from webdata_nb.toolkit.display.progress_view import UNITS, Inputs, View
 from webdata_nb.toolkit.frames import input_rows, receipt
 from webdata_nb.toolkit.frames.input_rows import InputRows
 from webdata_nb.toolkit.frames.receipt import JobOutcome
 from webdata_nb.toolkit.jobs.sources import show_progress
 from webdata_nb.toolkit.requests import arguments
-from webdata_nb.toolkit.requests.call_options import PARTITION_NEEDS, CallOptions, FanOutOptions
+from webdata_nb.toolkit.requests.arguments import PARTITION_NEEDS, CallOptions, FanOutOptions
 from webdata_nb.toolkit.requests.inputs import Input, refuse_invalid_inputs, representative
 from webdata_nb.toolkit.requests.job_spec import JobSpec
 

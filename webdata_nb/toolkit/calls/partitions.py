@@ -38,14 +38,13 @@ from webdata_nb.toolkit.calls.lists import (
     stack,
 )
 from webdata_nb.toolkit.dask_executor import DaskExecutor
+from webdata_nb.toolkit.display.bars import Inputs
 from webdata_nb.toolkit.display.progress import Listener
-from webdata_nb.toolkit.display.progress_view import Inputs
-from webdata_nb.toolkit.frames import input_rows, lazy_frame, parquet, receipt
-from webdata_nb.toolkit.frames.parquet import Manifest, PartDataset
+from webdata_nb.toolkit.frames import input_rows, lazy_frame, receipt, storage
 from webdata_nb.toolkit.frames.receipt import MAX_LISTED_RUNS
-from webdata_nb.toolkit.frames.storage import folder_errors
+from webdata_nb.toolkit.frames.storage import Manifest, PartDataset, folder_errors
 from webdata_nb.toolkit.jobs.sources import show_progress
-from webdata_nb.toolkit.requests.call_options import CallOptions, FanOutOptions
+from webdata_nb.toolkit.requests.arguments import CallOptions, FanOutOptions
 from webdata_nb.toolkit.requests.inputs import (
     Input,
     identity,
@@ -364,7 +363,7 @@ def _open(
     if manifest is None:
         run_id = uuid.UUID(bytes=secrets.token_bytes(16)).hex
         mine = Manifest(
-            format=parquet.FORMAT,
+            format=storage.FORMAT,
             run_id=run_id,
             fingerprint=_fingerprint(run_id, inputs, options, fan_out),
             op=inputs[0].spec.op,

@@ -39,8 +39,8 @@ from webdata_nb.toolkit.cache.job_refs import JobClaim
 from webdata_nb.toolkit.cache.result_cache import CallResult, ResultCache, deliver
 from webdata_nb.toolkit.cache.snapshots import Snapshot
 from webdata_nb.toolkit.client.client import Client
+from webdata_nb.toolkit.display.bars import UNITS
 from webdata_nb.toolkit.display.progress import Listener
-from webdata_nb.toolkit.display.progress_view import UNITS
 from webdata_nb.toolkit.frames import receipt
 from webdata_nb.toolkit.jobs.creatives import ListingSource
 from webdata_nb.toolkit.jobs.sources import (
@@ -51,7 +51,7 @@ from webdata_nb.toolkit.jobs.sources import (
     show_progress,
     with_earlier_crawl,
 )
-from webdata_nb.toolkit.requests.call_options import CallOptions
+from webdata_nb.toolkit.requests.arguments import CallOptions
 from webdata_nb.toolkit.requests.job_spec import JobSpec
 
 if TYPE_CHECKING:

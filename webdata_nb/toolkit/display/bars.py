@@ -5,16 +5,258 @@ The painters here have nothing to click.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import html
 import logging
 import math
 import sys
 import threading
 import time
-from typing import Any, Final, Literal
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, Protocol
 
-from webdata_nb.toolkit.display.progress_view import View, counts, status_line
 from webdata_nb.toolkit.terminal_text import encodable
+
+# What is shown of a job's progress: its counts, its rate, its remaining time and how it ended.
+
+
+# The speed of a crawl changes with the part of the site, so older samples are ignored.
+WINDOW_S: Final = 30.0
+_SAMPLE_INTERVAL_S: Final = 1.0
+# An estimate needs this many seconds and units, and a total that changed by at most this share: a
+# crawl that still finds pages does not know how many there are.
+_ESTIMATE_S: Final = 5.0
+_ESTIMATE_UNITS: Final = 5
+_TOTAL_CHANGE: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressSample:
+    """The progress at a time in seconds: completed units, and their total if known."""
+
+    at: float
+    completed: int
+    total: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressRate:
+    """Samples of the last 30 s."""
+
+    samples: tuple[ProgressSample, ...] = ()
+
+    def with_sample(self, at: float, completed: int, total: int | None = None) -> ProgressRate:
+        """Return the rate with one more sample; at most one per second is kept."""
+        recent = [sample for sample in self.samples if at - sample.at <= WINDOW_S]
+        # The newest sample before the window marks its beginning.
+        older = self.samples[: len(self.samples) - len(recent)][-1:]
+        samples = (*older, *recent)
+        if len(samples) > 1 and at - samples[-2].at < _SAMPLE_INTERVAL_S:
+            samples = samples[:-1]
+        return ProgressRate((*samples, ProgressSample(at, completed, total)))
+
+    @property
+    def rate(self) -> float | None:
+        """Units per second, or None while there are too few samples."""
+        if len(self.samples) < 2:  # noqa: PLR2004 - a difference takes two
+            return None
+        first, last = self.samples[0], self.samples[-1]
+        if last.at - first.at < _SAMPLE_INTERVAL_S or last.completed <= first.completed:
+            return None
+        return (last.completed - first.completed) / (last.at - first.at)
+
+    def remaining(self) -> float | None:
+        """Return the seconds until the total at this rate; None while an estimate means nothing."""
+        rate, last = self.rate, self.samples[-1] if self.samples else None
+        if rate is None or last is None or last.total is None or last.total <= last.completed:
+            return None
+        return (last.total - last.completed) / rate if self._is_steady(last) else None
+
+    def _is_steady(self, last: ProgressSample) -> bool:
+        """Return whether the total has been known and stable for long enough."""
+        earlier = [each for each in self.samples if last.at - each.at >= _ESTIMATE_S]
+        if not earlier or last.completed - self.samples[0].completed < _ESTIMATE_UNITS:
+            return False
+        before, total = earlier[-1].total, last.total
+        return bool(before and total and abs(total - before) <= _TOTAL_CHANGE * total)
+
+
+# `left`: the wait has ended and the job continues.
+# `lost`: the wait failed, and the state of the job is unknown.
+EndState = Literal["done", "failed", "cancelled", "left", "lost"]
+
+# The unit that a job of each kind counts.
+UNITS: Final = {"search": "results", "crawl": "pages", "creatives": "creatives"}
+_KINDS_NAMED: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The numbers of inputs: in all, ended, and ended with an error."""
+
+    total: int
+    ended: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The state of a call that a painter shows.
+
+    `phase` says what the call does before its job starts, and replaces the counts. `notice` is a
+    sentence that is shown once, above the progress. `elapsed` is in seconds, `rate` in units per
+    second, and `remaining` is the estimated number of seconds left. `ending` is None while the job
+    runs. `failures` counts failed units by kind of error. `estimated_total` replaces an unknown
+    `total`. `links_checked` counts links to other sites. `inputs` is set for a call with several
+    inputs, and `name` for a job that is shown by its id. `summary` is the receipt line of an ended
+    call, without its subject.
+    """
+
+    description: str
+    total: int | None
+    completed: int = 0
+    failed: int = 0
+    status: str = ""
+    elapsed: float = 0.0
+    ending: EndState | None = None
+    unit: str = "rows"
+    failures: Mapping[str, int] = field(default_factory=dict)
+    rate: float | None = None
+    remaining: float | None = None
+    credits: float | None = None
+    reserved: float | None = None
+    unlimited: bool = False
+    cancel_requested: bool = False
+    estimated_total: int | None = None
+    links_checked: int = 0
+    inputs: Inputs | None = None
+    name: str = ""
+    phase: str = ""
+    notice: str = ""
+    summary: str = ""
+
+    @property
+    def goal(self) -> int | None:
+        """The total, or its estimate."""
+        return self.estimated_total if self.total is None else self.total
+
+    @property
+    def share(self) -> float:
+        """The completed share from 0 to 1; 0 without a total."""
+        goal = self.goal
+        return min(1.0, self.completed / goal) if goal else float(self.ending == "done")
+
+
+class Painter(Protocol):
+    """Draws views. `close` draws the last one, which stays visible.
+
+    Nothing appears in a notebook before the first `paint`: an interrupt while a painter is made
+    must not leave an output behind that nobody closes.
+    """
+
+    def paint(self, view: View) -> None:
+        """Draw `view`."""
+
+    def poll_clicks(self) -> None:
+        """Handle clicks; called at each tick, even if there is nothing to draw."""
+
+    def close(self, view: View) -> None:
+        """Draw the last view and release the output."""
+
+
+def counts(view: View) -> str:
+    """Return the counts, such as `12/25 rows, 1 failed (timeout)`; before them, the phase."""
+    if view.phase:
+        return view.phase
+    failed = f", {view.failed} failed{_by_kind(view.failures)}" if view.failed else ""
+    links = f", {view.links_checked} links checked" if view.links_checked else ""
+    return f"{_of_inputs(view.inputs)}{view.completed}{_of(view)} {view.unit}{failed}{links}"
+
+
+def _of(view: View) -> str:
+    if view.total is not None:
+        # A crawl that has not read its start page knows of no page.
+        return f"/{view.total}" if view.total or view.ending else ""
+    return (
+        ""
+        if view.estimated_total is None or view.ending is not None
+        else f" of about {view.estimated_total}"
+    )
+
+
+def _of_inputs(inputs: Inputs | None) -> str:
+    if inputs is None:
+        return ""
+    failed = f" ({inputs.failed} failed)" if inputs.failed else ""
+    return f"{inputs.ended}/{inputs.total} inputs{failed}, "
+
+
+def _by_kind(failures: Mapping[str, int]) -> str:
+    """Return the most frequent kinds of error, with their counts where there are several."""
+    if not failures:
+        return ""
+    ranked = sorted(failures.items(), key=lambda each: (-each[1], each[0]))
+    if len(ranked) == 1:
+        return f" ({ranked[0][0]})"
+    words = [f"{kind} {count}" for kind, count in ranked[:_KINDS_NAMED]]
+    return f" ({', '.join([*words, '…'] if len(ranked) > _KINDS_NAMED else words)})"
+
+
+def pace(view: View) -> str:
+    """Return rate and cost, such as `3.1 rows/s, 12 s left, 4 credits`."""
+    words = []
+    if view.rate is not None:
+        words.append(f"{view.rate:.1f} {view.unit}/s")
+    if view.remaining is not None and view.ending is None:
+        words.append(f"{duration(view.remaining)} left")
+    return ", ".join([*words, *_credits(view)])
+
+
+def _credits(view: View) -> list[str]:
+    """Return the used and reserved credits that the service reports."""
+    if view.unlimited:
+        return []
+    if view.ending is None and view.reserved is not None:
+        used = "" if view.credits is None else f"{view.credits:g} of "
+        return [f"{used}{view.reserved:g} credits{'' if view.credits is not None else ' held'}"]
+    if view.credits is None:
+        return []
+    return [f"{view.credits:g} credit{'' if view.credits == 1 else 's'}"]
+
+
+def duration(seconds: float) -> str:
+    """Return a duration such as `8 s`, `1 min 20 s`, `2 h 5 min`."""
+    whole = round(seconds)
+    minutes, left = divmod(whole, 60)
+    if minutes == 0:
+        return f"{whole} s"
+    hours, minutes = divmod(minutes, 60)
+    if hours == 0:
+        return f"{minutes} min {left} s" if left else f"{minutes} min"
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+
+
+def status_line(view: View) -> str:
+    """Return everything except the description on one line."""
+    if view.ending is not None and view.summary:
+        return view.summary
+    parts = [_state(view), counts(view), pace(view), duration(view.elapsed), _end_in_words(view)]
+    return ", ".join(part for part in parts if part)
+
+
+def _state(view: View) -> str:
+    """Return the state of a running job that is shown by its id."""
+    return view.status if view.name and view.ending is None else ""
+
+
+def _end_in_words(view: View) -> str:
+    if view.ending is None:
+        return "cancelling" if view.cancel_requested else ""
+    words = {"done": "", "left": "the job goes on", "lost": "the service could not be asked"}
+    return words.get(view.ending, view.ending)
+
 
 log = logging.getLogger("webdata_nb")
 
@@ -274,3 +516,281 @@ def show_output(text: str) -> None:
 
     display: Any = display_module.display
     display({"text/plain": text}, raw=True)
+
+
+# The panel in a live notebook: a progress bar, a status line and a Cancel button.
+#
+# A kernel handles shell messages one after the other, so a click waits behind the cell that it is
+# meant to end. `ClickTap` reads each message where it enters the kernel and passes it on unchanged
+# and in order. It uses private names of ipykernel. Where these differ from the versions that
+# `benchmarks.kernel_matrix` tests, the kernel is left alone, and only the Stop button works.
+
+
+Action = Callable[[], object]
+Frames = Any
+
+# The reading thread only passes messages on, so it answers soon.
+_INSTALL_TIMEOUT_S: Final = 1.0
+_TAPS: Final[dict[Any, ClickTap]] = {}  # by kernel; a process has one
+
+
+class ClickTap:
+    """Reads the messages of one kernel while there is a button to listen for."""
+
+    def __init__(self, kernel: Any) -> None:
+        self._session = kernel.session
+        self._stream = kernel.shell_stream
+        self._actions: dict[str, Action] = {}
+        self._lock = threading.Lock()
+        # Since ipykernel 7 a separate thread reads the shell socket; before, the main thread did,
+        # between cells.
+        self._thread = getattr(kernel, "shell_channel_thread", None)
+        self._forward: Callable[[Frames], object] = (
+            functools.partial(kernel.schedule_dispatch, kernel.dispatch_shell)
+            if self._thread is None
+            else kernel.shell_channel_thread_main
+        )
+
+    def add(self, comm_id: str, action: Action) -> None:
+        """Call `action` on the reading thread at each click of the widget with this comm."""
+        with self._lock:
+            self._actions[comm_id] = action
+            if len(self._actions) == 1:
+                self._receive_by(self._read)
+
+    def forget(self, comm_id: str) -> None:
+        """Stop listening for a widget; restore the kernel after the last one."""
+        with self._lock:
+            if self._actions.pop(comm_id, None) is not None and not self._actions:
+                self._receive_by(self._forward)
+
+    def pump(self) -> None:
+        """Read pending messages if the blocked thread is the one that reads them."""
+        if self._thread is None:
+            self._stream.flush()
+
+    def _receive_by(self, callback: Callable[[Frames], object]) -> None:
+        if self._thread is None:
+            self._stream.on_recv(callback, copy=False)
+            return
+        installed = threading.Event()
+
+        def place() -> None:
+            self._stream.on_recv(callback, copy=False)
+            installed.set()
+
+        self._thread.io_loop.add_callback(place)  # a stream belongs to its loop's thread
+        # The button must not be displayed before its clicks are received.
+        installed.wait(_INSTALL_TIMEOUT_S)
+
+    def _read(self, frames: Frames) -> object:
+        # Errors must not reach the kernel.
+        with contextlib.suppress(Exception):
+            action = self._actions.get(self._clicked_comm(frames) or "")
+            if action is not None:
+                action()
+        return self._forward(frames)
+
+    def _clicked_comm(self, frames: Frames) -> str | None:
+        """Return the comm id of the clicked button, or None for any other message."""
+        _, parts = self._session.feed_identities(frames, copy=False)
+        # Reading the header alone checks the signature and does not mark it as seen.
+        message = self._session.deserialize(parts, content=False, copy=False)
+        if message["header"]["msg_type"] != "comm_msg":
+            return None
+        content = self._session.unpack(message["content"])
+        clicked = content["data"].get("content", {}).get("event") == "click"
+        return str(content["comm_id"]) if clicked else None
+
+
+@contextlib.contextmanager
+def listen_for_clicks(kernel: Any, button: Any, action: Action) -> Iterator[Callable[[], None]]:
+    """Call `action` at each click of `button` inside the block, even while the kernel is busy.
+
+    `action` may be called on any thread and more than once.
+
+    Yields
+    ------
+    Callable[[], None]
+        The waiting thread must call it at each tick.
+    """
+
+    def clicked(_button: object) -> None:
+        action()
+
+    # For an idle kernel: a cell that awaits, or a subshell.
+    button.on_click(clicked)
+    tap, comm_id = _install_tap(kernel, button, action)
+    try:
+        yield _safe_pump(tap)
+    finally:
+        if tap is not None:
+            with contextlib.suppress(Exception):
+                tap.forget(comm_id)
+        button.on_click(clicked, remove=True)
+
+
+def _install_tap(kernel: Any, button: Any, action: Action) -> tuple[ClickTap | None, str]:
+    """Install the tap; return None if this kind of kernel is unknown."""
+    try:
+        tap = _TAPS.get(kernel)
+        if tap is None:
+            tap = _TAPS[kernel] = ClickTap(kernel)
+        comm_id = str(button.comm.comm_id)
+        tap.add(comm_id, action)
+    except Exception:
+        log.info("the Cancel button works only after the cell has ended; use Stop", exc_info=True)
+        return None, ""
+    return tap, comm_id
+
+
+def _safe_pump(tap: ClickTap | None) -> Callable[[], None]:
+    def pump() -> None:
+        if tap is not None:
+            with contextlib.suppress(Exception):
+                tap.pump()
+
+    return pump
+
+
+Cancel = Callable[[], object]
+
+_WIDGET: Final = "application/vnd.jupyter.widget-view+json"
+
+
+class Panel:
+    """Shows widgets while the job runs and replaces them by plain HTML at its end.
+
+    Widgets of a saved notebook would not work.
+    """
+
+    def __init__(self, view: View, cancel: Cancel | None = None) -> None:
+        import ipywidgets  # type: ignore[import-untyped]  # noqa: PLC0415 - scripts need no widgets
+
+        self._widgets = Widgets(ipywidgets, view, can_cancel=cancel is not None)
+        self._until_closed = contextlib.ExitStack()
+        self._pump: Callable[[], None] | None = None
+        self._painted_at = time.monotonic()
+        self._last = view
+        if cancel is not None:
+            kernel = sys.modules["IPython"].get_ipython().kernel
+            self._pump = self._until_closed.enter_context(
+                listen_for_clicks(kernel, self._widgets.button, cancel)
+            )
+        self._output = CellOutput()
+
+    def _bundle(self, view: View) -> dict[str, Any]:
+        box = self._widgets.box
+        return {
+            "text/plain": view.description,
+            "text/html": without_widgets(view.description),
+            _WIDGET: {"version_major": 2, "version_minor": 0, "model_id": box.model_id},
+        }
+
+    def paint(self, view: View) -> None:
+        """Update the widgets at most five times a second, and at once after a click."""
+        self._last = view
+        if not self._output.displayed:
+            self._output.show(self._bundle(view))
+        due = time.monotonic() - self._painted_at >= REPAINT_S
+        if due or view.cancel_requested != self._widgets.cancel_requested:
+            self._paint(view)
+
+    def _paint(self, view: View) -> None:
+        self._widgets.show(view)
+        self._painted_at = time.monotonic()
+
+    def poll_clicks(self) -> None:
+        """Read clicks, and draw an update that was delayed."""
+        if self._pump is not None:
+            self._pump()
+        if self._last is not self._widgets.view:
+            self.paint(self._last)
+
+    def close(self, view: View) -> None:
+        """Replace the widgets by plain HTML."""
+        self._until_closed.close()
+        self._output.show(mime_bundle(view))
+        self._widgets.close()
+
+
+def without_widgets(text: str) -> str:
+    """Return the HTML for front ends without widgets."""
+    return (
+        f'<div style="{FONT}">… {html.escape(text)}: this front end shows no '
+        'widgets; <code>progress="html"</code> shows a bar</div>'
+    )
+
+
+class Widgets:
+    """The widgets of one panel, created from the first view."""
+
+    def __init__(self, ipywidgets: Any, view: View, *, can_cancel: bool) -> None:
+        layout = ipywidgets.Layout
+        self.title = ipywidgets.HTML(
+            layout=layout(flex="0 1 auto", width="auto", max_width="100%", margin="0 .8em 0 0")
+        )
+        self.bar = ipywidgets.IntProgress(
+            style={"bar_color": COLOURS[None]},
+            layout=layout(
+                flex="1 1 8em", width="auto", min_width="6em", height="1.3em", margin="0 .8em 0 0"
+            ),
+        )
+        self.button = ipywidgets.Button(
+            description="Cancel",
+            icon="stop",
+            tooltip="End the job at the service",
+            layout=layout(
+                flex="0 0 auto", width="auto", margin="0", display="" if can_cancel else "none"
+            ),
+        )
+        self.words = ipywidgets.HTML(layout=layout(margin="0"))
+        # The parts wrap in a narrow notebook.
+        self._row = ipywidgets.HBox(
+            [self.title, self.bar, self.button],
+            layout=layout(align_items="center", flex_flow="row wrap"),
+        )
+        self.box = ipywidgets.VBox(
+            [self._row, self.words], layout=layout(max_width="56em", padding=".2em .4em")
+        )
+        self.view: View | None = None
+        self.show(view)
+
+    @property
+    def cancel_requested(self) -> bool:
+        """Whether the button shows that it was clicked."""
+        return bool(self.button.disabled)
+
+    def show(self, view: View) -> None:
+        """Show `view`; ipywidgets sends only what has changed."""
+        goal = view.goal
+        self.bar.max = max(1, goal or 1, view.completed)
+        self.bar.value = min(view.completed, goal) if goal else 0
+        self.title.value = _one_line(view.description)
+        self.words.value = _lines(status_line(view))
+        if view.cancel_requested and not self.button.disabled:
+            self.button.disabled = True
+            self.button.description = "Cancelling"
+        self.view = view
+
+    def close(self) -> None:
+        """Close every model in the kernel and in the front end."""
+        parts = (self.box, self._row, self.title, self.bar, self.button, self.words)
+        for widget in parts:
+            for child in ("layout", "style"):
+                if widget.has_trait(child) and getattr(widget, child) is not None:
+                    getattr(widget, child).close()
+            widget.close()
+
+
+def _one_line(text: str) -> str:
+    """Return `text` escaped, on one line that is cut off at the end of the box."""
+    return (
+        f'<div style="{FONT};white-space:nowrap;overflow:hidden;text-overflow:ellipsis">'
+        f"{html.escape(text)}</div>"
+    )
+
+
+def _lines(text: str) -> str:
+    """Return `text` escaped, on as many lines as it needs."""
+    return f'<div style="{FONT};line-height:1.5">{html.escape(text)}</div>'

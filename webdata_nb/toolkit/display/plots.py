@@ -8,13 +8,15 @@ from __future__ import annotations
 import base64
 import html
 import io
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.errors import MissingExtra
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -289,3 +291,416 @@ def _alt_text(counts: Sequence[KindCount], title: str) -> str:
         return f"{title}: no findings"
     listed = ", ".join(f"{count} {name}" for name, _, count in counts[:MAX_KINDS])
     return f"{title}: {listed}{_others(counts)}"
+
+
+# Draws a crawled site: its folders as an icicle plot, and its pages by clicks from the start.
+
+
+LEVELS: Final = 3
+INDEX: Final = "(index)"
+FRONT: Final = "(front page)"
+
+
+@dataclass(frozen=True, slots=True)
+class SitePage:
+    """A crawled page: its path, its distance from the start page in clicks, and its colour.
+
+    The colour comes from a `category` or from a `number`; one of them is None, and both are where
+    the value is missing.
+    """
+
+    path: tuple[str, ...]
+    depth: int | None
+    category: str | None = None
+    number: float | None = None
+
+
+@dataclass(slots=True)
+class SiteNode:
+    """A folder or a page with all pages inside; `own` counts the pages at its very path."""
+
+    name: str
+    pages: int = 0
+    own: int = 0
+    categories: Counter[str] = field(default_factory=Counter)
+    number_sum: float = 0.0
+    numbers: int = 0
+    children: dict[str, SiteNode] = field(default_factory=dict)
+
+    @property
+    def mean(self) -> float | None:
+        """The mean of the pages' numbers."""
+        return self.number_sum / self.numbers if self.numbers else None
+
+    def count(self, page: SitePage) -> None:
+        """Add a page that is inside this node."""
+        self.pages += 1
+        if page.category is not None:
+            self.categories[page.category] += 1
+        if page.number is not None:
+            self.number_sum += page.number
+            self.numbers += 1
+
+    def merge(self, other: SiteNode) -> None:
+        """Add all pages of another node."""
+        self.pages += other.pages
+        self.categories += other.categories
+        self.number_sum += other.number_sum
+        self.numbers += other.numbers
+
+
+@dataclass(frozen=True, slots=True)
+class SiteBox:
+    """A box of the plot: its column, its top and height in pages, and what it stands for.
+
+    A box of several small nodes has no name of its own; `grouped` are their names, largest first.
+    """
+
+    level: int
+    top: float
+    node: SiteNode
+    grouped: tuple[str, ...] = ()
+
+    @property
+    def height(self) -> float:
+        """The height in pages."""
+        return float(self.node.pages)
+
+
+def tree(pages: Sequence[SitePage]) -> SiteNode:
+    """Return the root of the tree; folders that hold nothing but one folder are joined to it."""
+    root = SiteNode("")
+    for page in pages:
+        here = root
+        here.count(page)
+        for name in page.path:
+            here = here.children.setdefault(name, SiteNode(name))
+            here.count(page)
+        here.own += 1
+    root.children = {each.name: each for each in map(_joined, root.children.values())}
+    return root
+
+
+def _joined(node: SiteNode) -> SiteNode:
+    while len(node.children) == 1 and not node.own:
+        [child] = node.children.values()
+        child.name = f"{node.name}/{child.name}"
+        node = child
+    node.children = {each.name: each for each in map(_joined, node.children.values())}
+    return node
+
+
+def layout(root: SiteNode, *, least: float) -> Iterator[SiteBox]:
+    """Yield the boxes of all levels, the largest first.
+
+    Nodes of fewer than `least` pages, which have no room for a label, are grouped to one box.
+    """
+    yield from _boxes(root, 0, 0.0, least)
+
+
+def _boxes(parent: SiteNode, level: int, top: float, least: float) -> Iterator[SiteBox]:
+    if level == LEVELS or not parent.children:
+        return
+    inside = sorted(_with_index(parent, level), key=lambda each: (-each.pages, each.name))
+    nodes = [node for node in inside if node.pages >= least]
+    rest = inside[len(nodes) :]
+    if len(rest) == 1 and not nodes:
+        nodes, rest = rest, []
+    for node in nodes:
+        yield SiteBox(level, top, node)
+        yield from _boxes(node, level + 1, top, least)
+        top += node.pages
+    if rest:
+        yield SiteBox(level, top, _group(rest), tuple(map(counted_label, rest)))
+
+
+def _with_index(parent: SiteNode, level: int) -> list[SiteNode]:
+    """Return the children, and the pages at the path of the parent itself."""
+    children = list(parent.children.values())
+    if not parent.own:
+        return children
+    index = SiteNode(INDEX if level else FRONT, parent.own, parent.own)
+    index.categories = parent.categories - sum((each.categories for each in children), Counter())
+    index.numbers = parent.numbers - sum(each.numbers for each in children)
+    index.number_sum = parent.number_sum - sum(each.number_sum for each in children)
+    return [*children, index]
+
+
+def _group(nodes: Sequence[SiteNode]) -> SiteNode:
+    group = SiteNode("")
+    for node in nodes:
+        group.merge(node)
+    return group
+
+
+def label(node: SiteNode) -> str:
+    """Return the name of a node, with a slash behind folders."""
+    return f"{node.name}/" if node.children else node.name
+
+
+def counted_label(node: SiteNode) -> str:
+    """Return the name of a node, and the number of its pages if there are several."""
+    return label(node) if node.pages == 1 else f"{label(node)} {node.pages:,}"
+
+
+def depth_counts(pages: Sequence[SitePage]) -> dict[int, Counter[str | None]]:
+    """Return the pages by clicks from the start, by category."""
+    counts: dict[int, Counter[str | None]] = {}
+    for page in pages:
+        if page.depth is not None:
+            counts.setdefault(page.depth, Counter())[page.category] += 1
+    return dict(sorted(counts.items()))
+
+
+STATUSES: Final = {
+    "read": "#0072B2",
+    "redirect": "#56B4E9",
+    "client error (4xx)": "#E69F00",
+    "server error (5xx)": "#D55E00",
+    "no answer": "#000000",
+}
+OTHER: Final = "other"
+_FOLDER: Final = "#e8e8e8"
+_SITE_WIDTH: Final = 9.4
+_LINE: Final = 0.17  # height of a line of text in inches
+_MARGINS: Final = 1.5  # height of titles, axis and legend in inches
+_LOWEST, _HIGHEST = 3.0, 9.0
+_NAME: Final = 28
+_CHARACTERS: Final = 92  # of all columns together, at 8 points
+_LISTED_FROM: Final = 3  # lines of a group that lists names
+_STRIPE: Final = 0.05
+_GAP: Final = 0.02
+_BRIGHT: Final = 0.3
+_LARGEST: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class SiteColors:
+    """What the colours of the figure stand for.
+
+    `categories` maps names to colours; it is empty for a column of numbers, whose mean is shown on
+    a scale with the title `label`.
+    """
+
+    label: str
+    categories: Mapping[str, str]
+
+
+def status_label(code: int | None, *, success: bool) -> str:
+    """Return the label of a page's status."""
+    if code is None:
+        return "read" if success else "no answer"
+    names = {3: "redirect", 4: "client error (4xx)", 5: "server error (5xx)"}
+    return names.get(code // 100, "read" if success else "no answer")
+
+
+def category_colors(values: Sequence[str | None]) -> dict[str, str]:
+    """Return the colours of the most frequent values; all others are `other`."""
+    ranked = [name for name, _ in Counter(filter(None, values)).most_common()]
+    largest = ranked[: len(LINES) - 1] if len(ranked) > len(LINES) else ranked
+    colors = dict(zip(largest, LINES, strict=False))
+    return colors if len(largest) == len(ranked) else {**colors, OTHER: GREY}
+
+
+def site_figure(pages: Sequence[SitePage], subject: str, colors: SiteColors) -> Figure:
+    """Draw the folders of a site, and its pages by clicks from the start."""
+    root = tree(pages)
+    # A line for each page of a small site.
+    height = max(_LOWEST, min(_HIGHEST, _MARGINS + 0.3 * root.pages))
+    figure = new_figure(_SITE_WIDTH, height)
+    tree_axes, depth_axes = figure.subplots(1, 2, width_ratios=(3.6, 1.1))
+    title = f"{subject}: {_counted(len(pages))}"
+    figure.suptitle(literal(title), x=0.01, ha="left")
+    least = _LINE * max(root.pages, 1) / (height - _MARGINS)
+    boxes = list(layout(root, least=least))
+    paint = _Paint(colors, _scale(boxes, colors))
+    _draw_boxes(tree_axes, boxes, paint, least, max(root.pages, 1))
+    _draw_depths(depth_axes, pages, colors)
+    _draw_key(figure, tree_axes, paint, root)
+    figure.alt_text = _site_text(title, root, pages, colors)
+    return figure  # type: ignore[no-any-return] # matplotlib is an extra
+
+
+def _counted(pages: int) -> str:
+    return f"{pages:,} page{'s' * (pages != 1)}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Paint:
+    """Gives boxes their colours; `scale` maps numbers to colours."""
+
+    colors: SiteColors
+    scale: Any
+
+    def face(self, node: SiteNode) -> str:
+        if self.scale is None:
+            return _FOLDER
+        return _FOLDER if node.mean is None else self.scale.to_rgba(node.mean)
+
+    def ink(self, node: SiteNode) -> str:
+        if self.scale is None or node.mean is None:
+            return INK
+        red, green, blue, _ = self.scale.to_rgba(node.mean)
+        linear = [each / 12.92 if each <= 0.04 else ((each + 0.055) / 1.055) ** 2.4  # noqa: PLR2004 - sRGB
+                  for each in (red, green, blue)]  # fmt: skip
+        light = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+        return "#000000" if light > 0.18 else "#ffffff"  # noqa: PLR2004 - equal contrast to both
+
+
+def _scale(boxes: Sequence[SiteBox], colors: SiteColors) -> Any:
+    """Return the scale of a column of numbers; None for categories, or without any number."""
+    means = [box.node.mean for box in boxes if box.node.mean is not None]
+    if colors.categories or not means:
+        return None
+    from matplotlib.cm import ScalarMappable  # noqa: PLC0415 - an extra, and slow to load
+    from matplotlib.colors import Normalize  # noqa: PLC0415 - as above
+
+    untyped: Any = Normalize(min(means), max(means))
+    return ScalarMappable(untyped, cmap="viridis")
+
+
+# -------------------------------------------------------------------------------------- folders
+
+
+def _draw_boxes(
+    axes: Axes, boxes: Sequence[SiteBox], paint: _Paint, least: float, total: int
+) -> None:
+    levels = max((box.level for box in boxes), default=0) + 1
+    axes.set_title("Folders; heights are numbers of pages", fontsize=10, loc="left")
+    axes.set_axis_off()
+    axes.set_xlim(0, levels)
+    axes.set_ylim(total, 0)
+    for box in boxes:
+        _draw_box(axes, box, paint, least, _CHARACTERS // levels)
+
+
+def _draw_box(axes: Axes, box: SiteBox, paint: _Paint, least: float, width: int) -> None:
+    node, left = box.node, float(box.level)
+    edge = {"edgecolor": "white", "linewidth": 0.8 if box.height >= least else 0.0}
+    _add_rectangle(axes, (left, box.top), 1 - _GAP, box.height, paint.face(node), **edge)
+    top = box.top
+    for name, color in paint.colors.categories.items():
+        if count := node.categories[name]:
+            _add_rectangle(axes, (left, top), _STRIPE, count, color, linewidth=0)
+            top += count
+    if box.height >= least:
+        lines = int(box.height / least)
+        _write(axes, box, paint.ink(node), lines=lines, width=width)
+
+
+def _write(axes: Axes, box: SiteBox, ink: str, *, lines: int, width: int) -> None:
+    """Write into a box of `lines` lines of `width` characters."""
+    columns = _group_columns(box, lines, width) if box.grouped else [[_box_label(box.node, width)]]
+    for number, words in enumerate(columns):
+        x = box.level + _STRIPE + 0.02 + number * (1 - _STRIPE - _GAP) / len(columns)
+        middle = box.top + box.height / 2
+        axes.text(x, middle, "\n".join(words), va="center", fontsize=8, color=ink, clip_on=True)
+
+
+def _box_label(node: SiteNode, width: int) -> str:
+    count = "" if node.pages == 1 else f"  {node.pages:,}"
+    return f"{shorten(label(node), width - len(count))}{count}"
+
+
+def _group_columns(box: SiteBox, lines: int, width: int) -> list[list[str]]:
+    """Return the text of a group in columns: its number of pages, and names of its members."""
+    title = f"+{_counted(box.node.pages)}"
+    if lines < _LISTED_FROM:
+        return [[literal(_in_line(title, box.grouped, width))]]
+    longest = min(max(map(len, box.grouped[: 4 * lines])), _NAME) + 2
+    count = max(1, min(width // longest, len(box.grouped) // (lines - 1) + 1))
+    names = [shorten(name, width // count - 2) for name in box.grouped]
+    rows = lines - 1
+    if len(names) > rows * count:
+        names = [*names[: rows * count - 1], "…"]
+    parts = [names[start : start + rows] for start in range(0, len(names), rows)]
+    height = max(map(len, parts))
+    return [
+        [title if number == 0 else "", *part, *[""] * (height - len(part))]
+        for number, part in enumerate(parts)
+    ]
+
+
+def _in_line(title: str, names: Sequence[str], width: int) -> str:
+    """Return the title, and as many names as fit into a line."""
+    fitting = ""
+    for number, name in enumerate(names):
+        longer = f"{fitting}, {name}" if fitting else f"{title}: {name}"
+        if len(longer) + (3 if number + 1 < len(names) else 0) > width:
+            return f"{fitting}, …" if fitting else title
+        fitting = longer
+    return fitting
+
+
+def _add_rectangle(
+    axes: Axes, corner: tuple[float, float], width: float, height: float, color: Any, **line: Any
+) -> None:
+    from matplotlib.patches import Rectangle  # noqa: PLC0415 - an extra, and slow to load
+
+    axes.add_patch(Rectangle(corner, width, height, facecolor=color, **line))
+
+
+# --------------------------------------------------------------------------------------- depths
+
+
+def _draw_depths(axes: Axes, pages: Sequence[SitePage], colors: SiteColors) -> None:
+    counts = depth_counts(pages)
+    depths = list(counts)
+    left = dict.fromkeys(depths, 0)
+    parts: list[tuple[str | None, str]] = [*colors.categories.items(), (None, GREY)]
+    for category, color in parts:
+        widths = [counts[depth][category] for depth in depths]
+        axes.barh(depths, widths, left=[left[depth] for depth in depths], color=color, height=0.7)
+        left = {depth: left[depth] + counts[depth][category] for depth in depths}
+    for depth, count in left.items():
+        style: Any = {"textcoords": "offset points", "va": "center", "fontsize": 8}
+        axes.annotate(f"{count:,}", (count, depth), (3, 0), **style)
+    axes.set_title("Pages by clicks from the start", fontsize=10, loc="left")
+    axes.set_ylabel("clicks")
+    axes.set_xlabel("pages")
+    axes.set_yticks(depths)
+    axes.set_ylim(max(depths, default=0) + 0.8, min(depths, default=0) - 0.8)
+    axes.margins(x=0.2)
+    axes.locator_params(axis="x", integer=True, nbins=4)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _draw_key(figure: Any, axes: Axes, paint: _Paint, root: SiteNode) -> None:
+    """Draw the legend of the categories, or the scale of the numbers."""
+    if paint.scale is not None:
+        figure.colorbar(
+            paint.scale, ax=axes, location="bottom", shrink=0.5, aspect=40, pad=0.02,
+            label=f"mean {paint.colors.label}",
+        )  # fmt: skip
+        return
+    from matplotlib.patches import Patch  # noqa: PLC0415 - an extra, and slow to load
+
+    names = [name for name in paint.colors.categories if root.categories[name]]
+    handles = [
+        Patch(color=paint.colors.categories[name], label=shorten(name, _NAME)) for name in names
+    ]
+    figure.legend(
+        handles=handles,
+        loc="outside lower left",
+        ncols=min(len(handles), 7) or 1,
+        frameon=False,
+        title=paint.colors.label,
+        alignment="left",
+    )
+
+
+def _site_text(title: str, root: SiteNode, pages: Sequence[SitePage], colors: SiteColors) -> str:
+    """Return what the figure shows in sentences."""
+    largest = sorted(root.children.values(), key=lambda each: -each.pages)[:_LARGEST]
+    folders = ", ".join(f"{label(node)} {node.pages:,}" for node in largest)
+    clicks = ", ".join(
+        f"{sum(counts.values()):,} at {depth}" for depth, counts in depth_counts(pages).items()
+    )
+    values = ", ".join(
+        f"{name} {root.categories[name]:,}" for name in colors.categories if root.categories[name]
+    )
+    mean = "" if root.mean is None else f"mean {root.mean:.3g}"
+    parts = [title, f"largest folders: {folders}" if folders else "",
+             f"{colors.label}: {values or mean}" if values or mean else "",
+             f"pages by clicks from the start: {clicks}" if clicks else ""]  # fmt: skip
+    return ". ".join(part for part in parts if part)

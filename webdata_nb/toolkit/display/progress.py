@@ -20,9 +20,17 @@ from webdata_nb.contract.events import Progress
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.errors import JobCancelled, JobError, JobTimeout
 from webdata_nb.toolkit.display import bars
-from webdata_nb.toolkit.display.bars import MarimoBar, Place, show_notice
-from webdata_nb.toolkit.display.panel import Cancel, Panel
-from webdata_nb.toolkit.display.progress_view import EndState, Painter, ProgressRate, View
+from webdata_nb.toolkit.display.bars import (
+    Cancel,
+    EndState,
+    MarimoBar,
+    Painter,
+    Panel,
+    Place,
+    ProgressRate,
+    View,
+    show_notice,
+)
 
 PainterFactory = Callable[[View], Painter]
 OnChange = Callable[[View], object]

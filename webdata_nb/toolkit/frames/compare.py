@@ -18,7 +18,7 @@ from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
 from webdata_nb.toolkit.frames import frame, schemas
 from webdata_nb.toolkit.frames.frame import ResultFrame
 from webdata_nb.toolkit.frames.nested import JSON_DTYPE, NestedArray, NestedDtype
-from webdata_nb.toolkit.frames.parquet import ParquetDocument
+from webdata_nb.toolkit.frames.storage import ParquetDocument
 
 __all__ = ["diff"]
 

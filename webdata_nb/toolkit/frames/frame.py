@@ -29,9 +29,9 @@ from pandas.api.extensions import register_dataframe_accessor
 from webdata_nb import caller
 from webdata_nb.errors import InvalidArgument, MissingExtra
 from webdata_nb.suggestions import format_value
-from webdata_nb.toolkit.frames import json_columns, schemas
-from webdata_nb.toolkit.frames.json_columns import dumps
+from webdata_nb.toolkit.frames import rows, schemas
 from webdata_nb.toolkit.frames.nested import JSON_DTYPE, NestedArray, NestedDtype
+from webdata_nb.toolkit.frames.rows import dumps
 from webdata_nb.toolkit.terminal_text import encodable
 
 if TYPE_CHECKING:
@@ -376,10 +376,7 @@ def _as_arrow(
     values = [None if value is None or value is pd.NA else value for value in column.tolist()]
     item_type = schemas.ITEM_TYPES.get(str(column.name))
     if item_type is not None and {type(value) for value in values} <= {list, type(None)}:
-        items = [
-            None if value is None else json_columns.encode_items(value, item_type)
-            for value in values
-        ]
+        items = [None if value is None else rows.encode_items(value, item_type) for value in values]
         return pa.array(items, item_type), None
     kinds = {type(value) for value in values} - {type(None)}
     if kinds <= {bytes}:

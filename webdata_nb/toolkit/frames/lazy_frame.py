@@ -14,7 +14,7 @@ from webdata_nb.errors import MissingExtra
 from webdata_nb.toolkit.frames import frame
 from webdata_nb.toolkit.frames.frame import CallReceipt
 from webdata_nb.toolkit.frames.nested import NestedArray, NestedDtype
-from webdata_nb.toolkit.frames.parquet import PartDataset
+from webdata_nb.toolkit.frames.storage import PartDataset
 
 if TYPE_CHECKING:
     from dask.dataframe import DataFrame as DaskFrame

@@ -19,8 +19,8 @@ import pyarrow as pa
 from pandas.api.extensions import ExtensionArray, ExtensionDtype, take
 from pandas.api.indexers import check_array_indexer
 
-from webdata_nb.toolkit.frames import json_columns, schemas
-from webdata_nb.toolkit.frames.json_columns import canonical, dumps
+from webdata_nb.toolkit.frames import rows, schemas
+from webdata_nb.toolkit.frames.rows import canonical, dumps
 
 
 class NestedDtype(ExtensionDtype):
@@ -336,7 +336,7 @@ def decode(column: pa.ChunkedArray[Any]) -> list[Any]:
     if column.type == schemas.TEXTS:
         decoder: Callable[[Any], list[Any]] = _decode_lists
     else:
-        decoder = json_columns.decode_items if pa.types.is_list(column.type) else _decode_json
+        decoder = rows.decode_items if pa.types.is_list(column.type) else _decode_json
     return list(chain.from_iterable(map(decoder, column.chunks)))
 
 
@@ -362,9 +362,7 @@ def to_arrow(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array[Any]:
     if arrow_type == schemas.TEXT or not _fits(values, arrow_type):
         return pa.array([None if v is None else _json_text(v) for v in values], schemas.TEXT)
     if schemas.has_items(pa.field("", arrow_type)):
-        values = [
-            None if each is None else json_columns.encode_items(each, arrow_type) for each in values
-        ]
+        values = [None if each is None else rows.encode_items(each, arrow_type) for each in values]
     return pa.array(values, arrow_type)
 
 

@@ -22,8 +22,7 @@ from webdata_nb.contract.claim_checks import ClaimChecks
 from webdata_nb.contract.replies import CrawlStatus, CreativesReply, SearchStatus
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.errors import IncompleteResult, JobCancelled, JobFailed, JobTimeout, WebdataError
-from webdata_nb.toolkit.frames.json_columns import dumps
-from webdata_nb.toolkit.frames.rows import Row, row_success
+from webdata_nb.toolkit.frames.rows import Row, dumps, row_success
 
 Distances = tuple[float, float]
 

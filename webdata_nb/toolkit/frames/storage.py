@@ -7,22 +7,31 @@ is for its owner only.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Any, Final
-from urllib.parse import urlsplit
+from typing import IO, TYPE_CHECKING, Any, Final, Literal
+from urllib.parse import quote, urlsplit
 from urllib.request import url2pathname
 
+import msgspec
+import orjson
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from webdata_nb.errors import InvalidArgument, MissingExtra, WebdataError
 from webdata_nb.suggestions import format_path
+from webdata_nb.toolkit.frames import schemas
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
 
 FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
@@ -330,3 +339,321 @@ class _RemoteDataset(DatasetFolder):
 
     def _file(self, name: str) -> str:
         return f"{self._path}/{name}"
+
+
+# Writes and reads Parquet files with the receipt in their metadata, and datasets of such files.
+#
+# A dataset is a directory or an fsspec URL. One of a call with many inputs holds
+# `part-000000.parquet` and so on, one for each partition of the inputs; the manifest
+# `_manifest.json`, which says to which call they belong; and `_figures.json`, a copy of the
+# figures of the parts, so that a repeated call need not open each part. One of a long crawl holds
+# its rows in their order, with a manifest of its own. One of a batched call is partitioned by job.
+
+
+# pandas reads this key as `attrs` of the frame, polars and DuckDB show it as metadata.
+_ATTRS: Final = b"PANDAS_ATTRS"
+_OWN: Final = b"webdata"
+_ROWS_PER_GROUP: Final = 1024
+_ROWS_PER_GROUP_WITH_IMAGES: Final = 64
+# Below this size, threads cost more CPU time than they save.
+_MIN_BYTES_FOR_THREADS: Final = 1024 * 1024
+
+
+def encode(table: pa.Table, *, own: Mapping[str, Any], attrs: Mapping[str, Any]) -> pa.Buffer:
+    """Encode `table` as a Parquet file with both mappings as JSON in its metadata."""
+    metadata = {_OWN: orjson.dumps(own), _ATTRS: orjson.dumps({"webdata": attrs})}
+    sink = pa.BufferOutputStream()
+    # For a single row, the set-up of zstd takes longer than everything else.
+    is_single = table.num_rows == 1
+    images = not is_single and any(
+        schemas.kind(field) == schemas.PNG for field in _non_empty_fields(table)
+    )
+    pq.write_table(
+        table.replace_schema_metadata(metadata),
+        sink,
+        compression="snappy" if is_single else "zstd",
+        compression_level=None if is_single else 3,
+        write_page_index=True,
+        row_group_size=_ROWS_PER_GROUP_WITH_IMAGES if images else _ROWS_PER_GROUP,
+    )
+    return sink.getvalue()
+
+
+def _non_empty_fields(table: pa.Table) -> list[pa.Field[Any]]:
+    return [field for field in table.schema if table[field.name].null_count < table.num_rows]
+
+
+class ParquetDocument:
+    """A Parquet file in memory. Its metadata is read at once, its columns on request.
+
+    Attributes
+    ----------
+    schema
+        The columns, without the file's metadata.
+    own, attrs
+        The mappings that were passed to `encode`; empty in a file of something else.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._file = pq.ParquetFile(pa.BufferReader(data))
+        self._large = len(data) >= _MIN_BYTES_FOR_THREADS
+        self.schema = self._file.schema_arrow.remove_metadata()
+        metadata = self._file.schema_arrow.metadata or {}
+        self.own = _mapping(orjson.loads(metadata.get(_OWN, b"{}")))
+        attrs = _mapping(orjson.loads(metadata.get(_ATTRS, b"{}")))
+        self.attrs = _mapping(attrs.get("webdata"))
+
+    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return the table, or the given columns in their order."""
+        wanted = self.schema.names if columns is None else list(columns)
+        table = self._file.read(columns=wanted, use_threads=self._large)
+        return table.select(wanted).replace_schema_metadata(None)
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+FORMAT: Final = 1
+_MANIFEST: Final = "_manifest.json"
+_FIGURES: Final = "_figures.json"
+_INPUT_PART: Final = re.compile(r"part-(\d{6})\.parquet")
+_FOREIGN: Final = re.compile(r".*\.parquet|job_id=.*")
+_THREADS: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The call that the parts of a directory belong to.
+
+    `run_id` is random; the jobs' idempotency keys derive from it. `fingerprint` is a hash of the
+    requests, salted with `run_id`. Neither depends on an API key.
+    """
+
+    format: int
+    run_id: str
+    fingerprint: str
+    op: str
+    inputs: int
+    partition: int
+
+    @property
+    def parts(self) -> int:
+        """The number of partitions."""
+        return -(-self.inputs // self.partition)
+
+    def inputs_of(self, number: int) -> int:
+        """Return the number of inputs of a partition."""
+        return min(self.partition, self.inputs - number * self.partition)
+
+
+class PartDataset:
+    """The files of one call; it pickles, and every process opens them by itself."""
+
+    def __init__(self, target: Path | str) -> None:
+        self.target = target
+        self._folder = DatasetFolder.at(target)
+
+    # ---------------------------------------------------------------------------------- manifest
+
+    def read_manifest(self) -> Manifest | None:
+        """Return the manifest; None where there is none.
+
+        Raises
+        ------
+        InvalidArgument
+            The file is damaged, or of another version.
+        OSError
+            The directory cannot be read.
+        """
+        data = self._folder.read_if_exists(_MANIFEST)
+        if data is None:
+            return None
+        try:
+            return msgspec.json.decode(data, type=Manifest)
+        except ValueError:
+            raise InvalidArgument(
+                f"out: {_MANIFEST} in {format_path(self.target)} is not of this version of "
+                "webdata_nb: name another directory"
+            ) from None
+
+    def create(self, manifest: Manifest) -> Manifest:
+        """Write the manifest, which also shows that files can be written; return the stored one.
+
+        That is another one where another process was faster.
+
+        Raises
+        ------
+        InvalidArgument
+            The directory has files of something else.
+        OSError
+            The directory cannot be written.
+        """
+        foreign = sorted(name for name in self._folder.names("*") if _FOREIGN.fullmatch(name))
+        if foreign:
+            raise InvalidArgument(
+                f"out must be a directory without other parts: {format_path(self.target)} "
+                f"has {foreign[0]} and no {_MANIFEST}; name another one"
+            )
+        self._folder.write_exclusive(_MANIFEST, msgspec.json.encode(manifest))
+        return self.read_manifest() or manifest
+
+    # ------------------------------------------------------------------------------------- parts
+
+    def numbers(self) -> set[int]:
+        """Return the numbers of the parts that exist."""
+        matches = map(_INPUT_PART.fullmatch, self._folder.names("*"))
+        return {int(match[1]) for match in matches if match is not None}
+
+    def has_part(self, number: int) -> bool:
+        """Return whether a part exists."""
+        return self._folder.exists(_part_name(number))
+
+    def write_part(
+        self, number: int, table: pa.Table, figures: Mapping[str, Any], run_id: str
+    ) -> None:
+        """Write a part atomically."""
+        data = encode(table, own={"run_id": run_id, "part": number}, attrs=figures)
+        self._folder.write(_part_name(number), bytes(memoryview(data)))
+
+    def read_part(self, number: int, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return the rows of a part."""
+        return ParquetDocument(self._folder.read(_part_name(number))).read(columns)
+
+    def read_parts(self, numbers: Sequence[int]) -> pa.Table:
+        """Return the rows of several parts, in this order."""
+        with ThreadPoolExecutor(_THREADS) as threads:
+            return pa.concat_tables(threads.map(self.read_part, numbers))
+
+    def figures(self, numbers: set[int]) -> dict[int, dict[str, Any]]:
+        """Return the figures of parts: the stored copies, or those of the files."""
+        data = self._folder.read_if_exists(_FIGURES) if numbers else None
+        copies = {} if data is None else orjson.loads(data)
+        found = {number: copies[str(number)] for number in numbers if str(number) in copies}
+        missing = numbers - found.keys()
+        with ThreadPoolExecutor(_THREADS) as threads:
+            found |= dict(zip(missing, threads.map(self.figures_of, missing), strict=True))
+        return {number: found[number] for number in sorted(found)}
+
+    def write_figures(self, figures: Mapping[int, Any]) -> None:
+        """Store a copy of the figures; without it, a repeated call reads those of each part."""
+        with suppress(OSError):
+            data = orjson.dumps(dict(figures), option=orjson.OPT_NON_STR_KEYS)
+            self._folder.write(_FIGURES, data)
+
+    def figures_of(self, number: int) -> dict[str, Any]:
+        """Return the figures of a part, from its file."""
+        with self._folder.open(_part_name(number)) as file:
+            metadata = pq.read_schema(file).metadata or {}
+        figures: dict[str, Any] = orjson.loads(metadata[b"PANDAS_ATTRS"])["webdata"]
+        return figures
+
+
+def _part_name(number: int) -> str:
+    return f"part-{number:06d}.parquet"
+
+
+# Readers of datasets ignore files whose names begin so.
+CRAWL_MANIFEST: Final = "_webdata_crawl.json"
+_CRAWL_PART: Final = "part-{:05d}.parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlManifest:
+    """What a folder has the rows of.
+
+    Attributes
+    ----------
+    digest
+        The digest of the request and of the service that it was sent to.
+    idempotency_key
+        The key of the start: the start of a killed process is found again by it.
+    job_id
+        The job, once its start was answered.
+    receipt
+        The receipt of the finished crawl; None before.
+    version
+        The form of the folder.
+    """
+
+    digest: str
+    idempotency_key: str
+    job_id: str | None = None
+    receipt: Mapping[str, Any] | None = None
+    version: Literal[1] = 1
+
+
+class CrawlParts:
+    """The files of one long crawl: `part-00000.parquet` and on, in the order of the rows."""
+
+    def __init__(self, target: Path | str) -> None:
+        self._folder = DatasetFolder.at(target)
+
+    def manifest(self) -> CrawlManifest | None:
+        """Return the manifest; None without one, or where another release wrote it."""
+        data = self._folder.read_if_exists(CRAWL_MANIFEST)
+        if data is None:
+            return None
+        try:
+            return msgspec.json.decode(data, type=CrawlManifest)
+        except msgspec.ValidationError:
+            return None
+
+    def write_manifest(self, manifest: CrawlManifest) -> None:
+        """Replace the manifest."""
+        self._folder.write(CRAWL_MANIFEST, msgspec.json.encode(manifest))
+
+    def is_empty(self) -> bool:
+        """Return whether there are no Parquet files."""
+        return not self._folder.names("*.parquet")
+
+    def count(self) -> int:
+        """Return the number of parts that are there without a gap."""
+        names = set(self._folder.names("part-*.parquet"))
+        return next(
+            number for number in range(len(names) + 1) if _CRAWL_PART.format(number) not in names
+        )
+
+    def write(self, number: int, table: pa.Table, attrs: Mapping[str, Any]) -> None:
+        """Write one part atomically."""
+        data = encode(table, own={}, attrs=attrs)
+        self._folder.write(_CRAWL_PART.format(number), bytes(memoryview(data)))
+
+    def read(self, columns: Sequence[str]) -> pa.Table:
+        """Return some columns of all parts."""
+        tables = [self._read_part(number, columns) for number in range(self.count())]
+        if not tables:  # such as of a site that disallows its start page
+            schema = schemas.SCHEMAS["crawl"]
+            return pa.schema([schema.field(name) for name in columns]).empty_table()
+        return pa.concat_tables(tables)
+
+    def clear(self) -> None:
+        """Delete the parts and the manifest."""
+        for name in (*self._folder.names("part-*.parquet"), *self._folder.names(CRAWL_MANIFEST)):
+            self._folder.delete(name)
+
+    def _read_part(self, number: int, columns: Sequence[str]) -> pa.Table:
+        data = self._folder.read(_CRAWL_PART.format(number))
+        return ParquetDocument(data).read(columns)
+
+
+def write_part(
+    target: Path | str, job_id: str, number: int, table: pa.Table, attrs: Mapping[str, Any]
+) -> None:
+    """Write one part: `target/job_id=.../part-00000.parquet`.
+
+    pyarrow, pandas, polars and DuckDB read such a dataset as one table. The first part replaces
+    all older files of the partition, so that a job's rows are never stored twice.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written.
+    """
+    partition, name = f"job_id={quote(job_id, safe='')}", f"part-{number:05d}.parquet"
+    data = encode(table, own={}, attrs=attrs)
+    root = str(target).rstrip("/")
+    folder = DatasetFolder.at(f"{root}/{partition}" if is_remote(target) else Path(root, partition))
+    for old in folder.names("part-*.parquet") if number == 0 else ():
+        folder.delete(old)
+    folder.write(name, bytes(memoryview(data)))

@@ -27,12 +27,12 @@ from webdata_nb.toolkit.client import job_wait
 from webdata_nb.toolkit.client.client import Client
 from webdata_nb.toolkit.display import bars
 from webdata_nb.toolkit.display import progress as display
+from webdata_nb.toolkit.display.bars import UNITS
 from webdata_nb.toolkit.display.progress import Listener
-from webdata_nb.toolkit.display.progress_view import UNITS
 from webdata_nb.toolkit.frames import exports, frame, receipt
 from webdata_nb.toolkit.jobs.sources import JobSource, collect, show_progress
 from webdata_nb.toolkit.requests import arguments
-from webdata_nb.toolkit.requests.call_options import CallOptions
+from webdata_nb.toolkit.requests.arguments import CallOptions
 from webdata_nb.toolkit.requests.options import OnCancel, OnIncomplete
 from webdata_nb.toolkit.session import Connection
 from webdata_nb.toolkit.sites.pages import PAGE_FACTS

@@ -13,7 +13,7 @@ from webdata_nb.toolkit.bridge import blocking
 from webdata_nb.toolkit.client import paging
 from webdata_nb.toolkit.frames import frame, rows, schemas
 from webdata_nb.toolkit.requests import arguments
-from webdata_nb.toolkit.requests.call_options import CallOptions, within
+from webdata_nb.toolkit.requests.arguments import CallOptions, within
 from webdata_nb.toolkit.requests.options import ListingOptions
 from webdata_nb.toolkit.requests.signatures import with_options
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import date, datetime
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 import orjson
-from pydantic import ValidationError
+from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
 
 from webdata_nb import caller
+from webdata_nb.contract import limits
 from webdata_nb.contract.archives import file_version
-from webdata_nb.contract.fields import Strict
 from webdata_nb.contract.limits import CONCURRENCY, MAX_PAGES
 from webdata_nb.contract.requests import (
     CrawlRequest,
@@ -22,20 +26,381 @@ from webdata_nb.contract.requests import (
     SearchRequest,
 )
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.suggestions import format_value
+from webdata_nb.suggestions import did_you_mean, format_value, is_frame
 from webdata_nb.toolkit.frames import schemas
-from webdata_nb.toolkit.requests import arguments, page_options
-from webdata_nb.toolkit.requests.extract_schema import extract_request
+from webdata_nb.toolkit.requests import arguments
+from webdata_nb.toolkit.requests.arguments import check_entries
 from webdata_nb.toolkit.requests.options import (
+    CrawlPageOptions,
     CreativesOptions,
     ResultPageOptions,
+    ScrapedPageOptions,
     SearchRequestOptions,
+    SinceDict,
 )
-from webdata_nb.toolkit.requests.since import Since
 
 if TYPE_CHECKING:
+    from webdata_nb.contract.fields import Strict
     from webdata_nb.toolkit.frames.schemas import TableName
     from webdata_nb.toolkit.requests.options import CrawlDfOptions
+
+# Converts the forms of `extract` to the request of the contract.
+
+
+_WORDS: Final = frozenset({"prompt", "provider", "model"})
+_ENTRIES: Final = _WORDS | {"schema"}
+# What other languages and schemas call types, and other values of them.
+_TYPE_NAMES: Final = {
+    "str": "str string text char varchar",
+    "int": "int integer long bigint",
+    "float": "float number double decimal numeric real",
+    "bool": "bool boolean flag",
+    "datetime.date": "date day",
+    "datetime.datetime": "datetime timestamp time",
+    "list[str]": "list array list[str] list[string] string[] str[] [str]",
+}
+# Similarity of a word that was meant to be another one.
+_SPELLING: Final = 0.8
+_FORMS: Final = "must be a pydantic class, a JSON Schema or a dict of names and types"
+_FIELD_KEYWORDS: Final = frozenset({"type", "anyOf", "oneOf", "allOf", "enum", "const", "$ref"})
+
+
+def extract_request(value: Any) -> Any:
+    """Return the `extract` of a request; the contract's model checks it.
+
+    Raises
+    ------
+    InvalidArgument
+        A type has no JSON Schema.
+
+    Examples
+    --------
+    >>> extract_request({"name": str, "tags": [str]})["schema"]["properties"]["tags"]
+    {'type': 'array', 'items': {'type': 'string'}}
+    """
+    if not isinstance(value, Mapping | type | None):
+        raise InvalidArgument(f"extract {_FORMS}; it is {_described(value)}")
+    if isinstance(value, Mapping) and _is_request(value):
+        _refuse_fields(value)
+        schema = value.get("schema")
+        # Services may take other shapes than JSON Schema, so JSON is sent as it is.
+        return value if _is_json(schema) else {**value, "schema": _json_schema(schema)}
+    return value if value is None else {"schema": _json_schema(value)}
+
+
+def _refuse_fields(request: Mapping[str, Any]) -> None:
+    """Refuse the names of fields among the entries of a request."""
+    for name, value in request.items():
+        if name not in _ENTRIES and _type_called(value) is not None:
+            example = f"{{{name!r}: {_type_called(value)}}}"
+            raise InvalidArgument(
+                f"extract has the entries prompt, schema, provider and model, and {name!r} is none "
+                f"of them: put fields into schema, such as {example}"
+            )
+
+
+def _described(value: object) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else format_value(value)
+
+
+def _is_request(value: Mapping[str, Any]) -> bool:
+    """Return whether a mapping has the entries of a request, and not fields or a schema."""
+    if all(isinstance(each, str | None) for each in value.values()):
+        return not _is_schema(value) and not (value and _has_fields(value))
+    has_words = any(isinstance(value.get(name), str) for name in _WORDS)
+    others = [each for name, each in value.items() if name != "schema"]
+    return has_words or ("schema" in value and all(each is None for each in others))
+
+
+def _has_fields(value: Mapping[str, Any]) -> bool:
+    """Return whether texts are meant as the types of fields, which is refused for each of them."""
+    return not any(get_close_matches(str(name), _ENTRIES, cutoff=_SPELLING) for name in value)
+
+
+def _is_json(value: Any) -> bool:
+    with suppress(TypeError):
+        return bool(orjson.dumps(value))
+    return False
+
+
+def _is_schema(value: Mapping[str, Any]) -> bool:
+    has_keyword = any(str(name).startswith("$") for name in value)
+    return has_keyword or value.get("type") == "object" or _is_plain(value.get("properties"))
+
+
+def _is_plain(properties: Any) -> bool:
+    return isinstance(properties, Mapping) and all(
+        isinstance(each, Mapping) for each in properties.values()
+    )
+
+
+def _json_schema(value: Any) -> Any:
+    """Return a class, a dict of names and types or a JSON Schema as a JSON Schema."""
+    if isinstance(value, type):
+        return _class_schema(value)
+    if not isinstance(value, Mapping) or _is_schema(value):
+        return value
+    try:
+        return _fields_schema(value)
+    except RecursionError:
+        raise InvalidArgument(
+            "extract cannot be written as JSON: a dict or list holds itself"
+        ) from None
+
+
+def _class_schema(model: type[Any]) -> dict[str, Any]:
+    if not issubclass(model, BaseModel):
+        raise InvalidArgument(f"extract {_FORMS}; it is {_described(model)}")
+    return model.model_json_schema()
+
+
+def _fields_schema(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of an object with these fields; none of them is required."""
+    definitions: dict[str, Any] = {}
+    schema = _object_schema("extract", fields, definitions)
+    return {**schema, "$defs": definitions} if definitions else schema
+
+
+def _object_schema(
+    path: str, fields: Mapping[str, Any], definitions: dict[str, Any]
+) -> dict[str, Any]:
+    properties = {
+        str(name): _field_schema(f"{path}[{str(name)!r}]", value, definitions)
+        for name, value in fields.items()
+    }
+    return {"type": "object", "properties": properties}
+
+
+def _field_schema(path: str, value: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of one field, and add the classes that it refers to."""
+    if isinstance(value, Mapping):
+        return dict(value) if _is_field_schema(value) else _object_schema(path, value, definitions)
+    if isinstance(value, list):
+        return _list_schema(path, value, definitions)
+    schema = _type_schema(path, value)
+    for name, definition in schema.pop("$defs", {}).items():
+        if definitions.setdefault(name, definition) != definition:
+            raise InvalidArgument(f"{path}: two classes have the name {name}")
+    return schema
+
+
+def _is_field_schema(value: Mapping[str, Any]) -> bool:
+    """Return whether a mapping is the JSON Schema of a field, such as `{"type": "number"}`."""
+    keywords = _FIELD_KEYWORDS & value.keys()
+    return any(isinstance(value[name], str | list) for name in keywords)
+
+
+def _list_schema(path: str, value: list[Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    if len(value) != 1:
+        raise InvalidArgument(f"{path} must be a list of one type, such as [str]")
+    return {"type": "array", "items": _field_schema(path, value[0], definitions)}
+
+
+def _type_schema(path: str, value: Any) -> dict[str, Any]:
+    # pydantic would evaluate a string as the name of a type.
+    if not isinstance(value, str | None):
+        with suppress(PydanticUserError, TypeError, NameError):
+            return dict(TypeAdapter(value).json_schema())
+    raise InvalidArgument(
+        f"{path} must be a type such as str, int, float, bool, datetime.date, list[str] or a "
+        f"pydantic class; it is {_described(value)}{did_you_mean(_type_called(value))}"
+    )
+
+
+def _type_called(value: object) -> str | None:
+    """Return the type that a text names, without the quotes that it should not have."""
+    if not isinstance(value, str):
+        return None
+    words = value.strip().lower()
+    return next((name for name, words_of in _TYPE_NAMES.items() if words in words_of.split()), None)
+
+
+# Merges the page options that a call passes directly with its `scrape_options`.
+
+
+# The name in the request of each page option. `timeout` is the job's in the functions.
+REQUEST_NAMES: Final[Mapping[str, str]] = {
+    **{name: name for name in ScrapedPageOptions.__annotations__},
+    "page_timeout": "timeout",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MergedOptions:
+    """The values of a request, and for its messages the arguments that they come from."""
+
+    values: dict[str, Any]
+    argument_names: dict[str, str]
+
+
+def merge(options: Mapping[str, Any]) -> MergedOptions:
+    """Return the options of a crawl with all page options in `scrape_options`.
+
+    Raises
+    ------
+    InvalidArgument
+        An option is passed directly and in `scrape_options`.
+    """
+    direct = {name: options[name] for name in REQUEST_NAMES if options.get(name) is not None}
+    values = {name: value for name, value in options.items() if name not in REQUEST_NAMES}
+    scrape_options = values.get("scrape_options")
+    argument_names = {f"scrape_options.{REQUEST_NAMES[name]}": name for name in direct}
+    if scrape_options is None:
+        scrape_options = {}
+        argument_names["scrape_options"] = ""
+    if isinstance(scrape_options, Mapping):
+        _check_passed_once(direct, scrape_options)
+        merged = {**scrape_options, **{REQUEST_NAMES[name]: direct[name] for name in direct}}
+        if merged or values.get("scrape_options") is not None:
+            values["scrape_options"] = _with_extract_request(merged)
+    return MergedOptions(values, argument_names)
+
+
+def grouped(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of commands, which have a flag for each, as `crawl_df` takes them."""
+    direct = CrawlPageOptions.__annotations__
+    entries = {
+        REQUEST_NAMES[name]: value
+        for name, value in options.items()
+        if name in REQUEST_NAMES and name not in direct
+    }
+    others = {
+        name: value
+        for name, value in options.items()
+        if name in direct or name not in REQUEST_NAMES
+    }
+    return {**others, "scrape_options": entries} if entries else others
+
+
+def _check_passed_once(direct: Mapping[str, Any], scrape_options: Mapping[str, Any]) -> None:
+    for name in direct:
+        entry = REQUEST_NAMES[name]
+        if scrape_options.get(entry) is not None:
+            raise InvalidArgument(
+                f'{name}= and scrape_options["{entry}"] are the same option: pass one of them'
+            )
+
+
+def _with_extract_request(scrape_options: Mapping[str, Any]) -> dict[str, Any]:
+    if "extract" not in scrape_options:
+        return dict(scrape_options)
+    return {**scrape_options, "extract": extract_request(scrape_options["extract"])}
+
+
+# Reads the options `since` and `recheck`: which earlier crawl unchanged pages are taken from.
+
+
+LAST: Final = "last"
+_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_ATTRS: Final = "webdata"
+_ALLOWED: Final = '"last", a frame of crawl_df, the id of a crawl, or a time'
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """The earlier crawl of an incremental one.
+
+    Attributes
+    ----------
+    job_id
+        The crawl; None until the cache has found it, or where there is none.
+    is_exact
+        Whether the caller named this crawl. Otherwise every page is fetched where it is gone.
+    before
+        The latest time of the crawl that the cache looks for; None for the last one.
+    recheck
+        The share of unchanged pages that are fetched in full; None for the service's default.
+    refusal
+        Why the service cannot use the crawl that the cache found; "" if it can.
+    """
+
+    job_id: str | None = None
+    is_exact: bool = False
+    before: datetime | None = None
+    recheck: float | None = None
+    refusal: str = ""
+
+    @classmethod
+    def check(cls, since: object) -> Self | None:
+        """Check the option that a user passed; None if it asks for no incremental crawl.
+
+        Raises
+        ------
+        InvalidArgument
+            It has a value that is not allowed; nothing was sent.
+        """
+        if since is None:
+            return None
+        if not isinstance(since, Mapping):
+            return cls._of(since)
+        entries = check_entries("since", since, SinceDict)
+        if "base" not in entries:
+            raise InvalidArgument(f"since must have the entry base: {_ALLOWED}")
+        return replace(cls._of(entries["base"]), recheck=_share(entries.get("recheck")))
+
+    @classmethod
+    def _of(cls, since: object) -> Self:
+        if is_frame(since):
+            return cls(_job_of_frame(since), is_exact=True)
+        if isinstance(since, str):
+            if since == LAST:
+                return cls()
+            return cls(since, is_exact=True) if _UUID.fullmatch(since) else cls(before=_time(since))
+        if isinstance(since, date):  # as are a datetime and a Timestamp of pandas
+            return cls(before=_time(since.isoformat()))
+        raise InvalidArgument(f"since must be {_ALLOWED}; it is {format_value(since)}")
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields of the request; none without an earlier crawl."""
+        if self.job_id is None:
+            return {}
+        recheck = {} if self.recheck is None else {"recheck": self.recheck}
+        return {"base": {"job_id": self.job_id, **recheck}}
+
+
+def _share(recheck: object) -> float | None:
+    low, high = limits.RECHECK
+    if recheck is None:
+        return None
+    is_number = isinstance(recheck, int | float) and not isinstance(recheck, bool)
+    if not is_number or not low <= recheck <= high:  # type: ignore[operator]
+        raise InvalidArgument(
+            f"recheck must be a share from {low:g} to {high:g}; it is {format_value(recheck)}"
+        )
+    return float(recheck)  # type: ignore[arg-type]
+
+
+def _job_of_frame(frame: object) -> str:
+    attrs = getattr(frame, "attrs", {}).get(_ATTRS)
+    receipt: Mapping[str, Any] = attrs if isinstance(attrs, Mapping) else {}
+    job_id = receipt.get("job_id")
+    if receipt.get("kind") != "crawl" or not isinstance(job_id, str):
+        raise InvalidArgument(
+            "since must be a frame of one crawl with its receipt, as crawl_df returns it; this "
+            f"frame has {_kind_of(receipt)}"
+        )
+    return job_id
+
+
+def _kind_of(receipt: Mapping[str, Any]) -> str:
+    if not receipt:
+        return "no receipt"
+    if "runs" in receipt:
+        return "the receipt of several crawls"
+    kind = receipt.get("kind")
+    if kind == "crawl":
+        return "a receipt without the id of its job"
+    return f"a receipt of the kind {format_value(kind)}"
+
+
+def _time(text: str) -> datetime:
+    """Return a time; one without a time zone is in that of this machine."""
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError, OSError):
+        raise InvalidArgument(f"since must be {_ALLOWED}; it is {format_value(text)}") from None
+
 
 _MODELS: Final[Mapping[str, type[SearchRequest | CrawlRequest | CreativesRequest]]] = {
     "search": SearchRequest,
@@ -182,7 +547,7 @@ class JobSpec:
 
     @classmethod
     def _crawl(cls, model: type[CrawlRequest], values: Mapping[str, Any]) -> Self:
-        merged = page_options.merge(values)
+        merged = merge(values)
         names = {**merged.argument_names, **_ARGUMENT_NAMES}
         request = arguments.build_request(model, merged.values, names)
         scraped = request.scrape_options

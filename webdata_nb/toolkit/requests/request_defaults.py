@@ -12,6 +12,7 @@ from webdata_nb.contract.requests import (
     ScrapeOptions,
     SearchRequest,
 )
+from webdata_nb.toolkit.requests.job_spec import REQUEST_NAMES
 from webdata_nb.toolkit.requests.options import (
     CrawlPageOptions,
     CreativesOptions,
@@ -22,7 +23,6 @@ from webdata_nb.toolkit.requests.options import (
     SingleSearchInputOptions,
     SiteOptions,
 )
-from webdata_nb.toolkit.requests.page_options import REQUEST_NAMES
 
 _MODELS: Final[tuple[tuple[type, type[BaseModel]], ...]] = (
     (SingleSearchInputOptions, SearchRequest),

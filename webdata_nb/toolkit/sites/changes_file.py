@@ -23,8 +23,8 @@ import pyarrow as pa
 from webdata_nb import caller
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.suggestions import format_path
-from webdata_nb.toolkit.frames import parquet, schemas, storage
-from webdata_nb.toolkit.frames.json_columns import dumps
+from webdata_nb.toolkit.frames import schemas, storage
+from webdata_nb.toolkit.frames.rows import dumps
 from webdata_nb.toolkit.sites.comparison import KnownSite, PageChange
 
 _KNOWN_SITE: Final = "known site/1"
@@ -44,7 +44,7 @@ def encode_known_site(known: KnownSite) -> pa.Buffer:
     ]
     rows += [{"url": url, "unread": kind} for url, kind in known.unread.items()]
     own = {"kind": _KNOWN_SITE, **msgspec.to_builtins(replace(known, pages={}, unread={}))}
-    return parquet.encode(pa.Table.from_pylist(rows, schema=_KNOWN_SITE_SCHEMA), own=own, attrs={})
+    return storage.encode(pa.Table.from_pylist(rows, schema=_KNOWN_SITE_SCHEMA), own=own, attrs={})
 
 
 def decode_known_site(data: bytes) -> KnownSite:
@@ -55,7 +55,7 @@ def decode_known_site(data: bytes) -> KnownSite:
     ValueError, KeyError, TypeError, pyarrow.ArrowException
         The file is damaged, or one of another kind.
     """
-    document = parquet.ParquetDocument(data)
+    document = storage.ParquetDocument(data)
     if document.own.get("kind") != _KNOWN_SITE:
         raise ValueError("it is a file of something else")
     rows = document.read(_KNOWN_SITE_SCHEMA.names).to_pylist()
@@ -187,7 +187,7 @@ class ChangesFile:
             own = {"kind": _CHANGES, _STATES: {**states, watch_id: state}}
             table = pa.concat_tables([earlier, changes])
             storage.write_atomically(
-                self.path, parquet.encode(table, own=own, attrs={"kind": "changes"})
+                self.path, storage.encode(table, own=own, attrs={"kind": "changes"})
             )
             self._remove_states(watch_id, except_for=state)
 
@@ -212,9 +212,9 @@ class ChangesFile:
                 with suppress(OSError):
                     path.unlink()
 
-    def _read(self) -> parquet.ParquetDocument | None:
+    def _read(self) -> storage.ParquetDocument | None:
         try:
-            document = parquet.ParquetDocument(self.path.read_bytes())
+            document = storage.ParquetDocument(self.path.read_bytes())
         except FileNotFoundError:
             return None
         except (OSError, ValueError, pa.ArrowException) as error:
@@ -238,7 +238,7 @@ def _is_own(own: object) -> bool:
     )
 
 
-def _states(document: parquet.ParquetDocument | None) -> Mapping[str, str]:
+def _states(document: storage.ParquetDocument | None) -> Mapping[str, str]:
     """Return the file of what is known, by watch."""
     states: Mapping[str, str] = {} if document is None else document.own[_STATES]
     return states

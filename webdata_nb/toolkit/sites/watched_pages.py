@@ -15,7 +15,7 @@ from webdata_nb.errors import InvalidArgument
 from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
 from webdata_nb.toolkit.frames import frame, receipt
 from webdata_nb.toolkit.frames.extracted import field_paths, pointer_of, value_at
-from webdata_nb.toolkit.frames.json_columns import dumps
+from webdata_nb.toolkit.frames.rows import dumps
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,0 +1,330 @@
+"""Binds the public functions to a service, as `Session`, and to a frame, as `df.webdata`."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeVar, cast
+
+from webdata_nb.errors import InvalidArgument, NoReceipt, checked_call
+from webdata_nb.toolkit import session as connections
+from webdata_nb.toolkit.api.crawl_questions import alinks_df, averify, awhy, links_df, verify, why
+from webdata_nb.toolkit.api.frame_functions import (
+    acrawl_df,
+    acreatives_df,
+    ascrape_df,
+    asearch_df,
+    awatch_df,
+    crawl_df,
+    creatives_df,
+    scrape_df,
+    search_df,
+    watch_df,
+)
+from webdata_nb.toolkit.api.listings import (
+    aadvertisers_df,
+    acaptures_df,
+    advertisers_df,
+    captures_df,
+)
+from webdata_nb.toolkit.api.retry import aretry_failed, repeat_call, retry_failed
+from webdata_nb.toolkit.api.start import (
+    acrawl_job,
+    aexport_df,
+    ajob,
+    asearch_job,
+    crawl_job,
+    export_df,
+    job,
+    search_job,
+)
+from webdata_nb.toolkit.frames import compare, derive, frame, input_rows
+from webdata_nb.toolkit.frames.derive import rights_df
+from webdata_nb.toolkit.frames.extracted import extract_df
+from webdata_nb.toolkit.jobs.listings import (
+    aengines_df,
+    ajobs_df,
+    ausage_df,
+    aweights_df,
+    engines_df,
+    jobs_df,
+    usage_df,
+    weights_df,
+)
+from webdata_nb.toolkit.session import Connection
+from webdata_nb.toolkit.sites.audit import audit_df
+from webdata_nb.toolkit.terminal_text import encodable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import pandas as pd
+
+    from webdata_nb.toolkit.api.crawl_questions import Why
+    from webdata_nb.toolkit.api.frame_functions import (
+        AsyncCrawlDf,
+        AsyncCreativesDf,
+        AsyncSearchDf,
+        CrawlDf,
+        CreativesDf,
+        SearchDf,
+    )
+    from webdata_nb.toolkit.frames.compare import Keep
+
+# Binds the public functions to one service, as methods of a session.
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _method(function: Callable[P, T]) -> Callable[Concatenate[Connection, P], T]:
+    """Return a method that passes its object to `function` as `session`."""
+    untyped: Callable[..., T] = function  # no type can say that P has a `session`
+
+    def method(self: Connection, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return untyped(*args, session=self, **kwargs)
+
+    functools.update_wrapper(method, function)
+
+    signature = inspect.signature(function)
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    rest = [each for each in signature.parameters.values() if each.name != "session"]
+    vars(method).pop("__wrapped__")  # inspect would follow it to the function
+    vars(method)["__signature__"] = signature.replace(parameters=[own, *rest])
+    return method
+
+
+class Session(Connection):
+    """One service and key, with the public functions as methods.
+
+    `connect` returns one. As a context manager, it closes its connections at the end of the block;
+    otherwise they close when the process ends.
+
+    Examples
+    --------
+    >>> with Session() as session:
+    ...     df = session.search_df("aurora forecast", formats=[])
+    >>> df.attrs["webdata"]["kind"]
+    'search'
+    """
+
+    search_df: ClassVar[SearchDf] = cast("SearchDf", _method(search_df))
+    asearch_df: ClassVar[AsyncSearchDf] = cast("AsyncSearchDf", _method(asearch_df))
+    crawl_df: ClassVar[CrawlDf] = cast("CrawlDf", _method(crawl_df))
+    acrawl_df: ClassVar[AsyncCrawlDf] = cast("AsyncCrawlDf", _method(acrawl_df))
+    scrape_df = _method(scrape_df)
+    ascrape_df = _method(ascrape_df)
+    retry_failed = _method(retry_failed)
+    aretry_failed = _method(aretry_failed)
+    creatives_df: ClassVar[CreativesDf] = cast("CreativesDf", _method(creatives_df))
+    acreatives_df: ClassVar[AsyncCreativesDf] = cast("AsyncCreativesDf", _method(acreatives_df))
+    advertisers_df = _method(advertisers_df)
+    aadvertisers_df = _method(aadvertisers_df)
+    captures_df = _method(captures_df)
+    acaptures_df = _method(acaptures_df)
+    search_job = _method(search_job)
+    asearch_job = _method(asearch_job)
+    crawl_job = _method(crawl_job)
+    acrawl_job = _method(acrawl_job)
+    job = _method(job)
+    ajob = _method(ajob)
+    export_df = _method(export_df)
+    aexport_df = _method(aexport_df)
+    engines_df = _method(engines_df)
+    aengines_df = _method(aengines_df)
+    jobs_df = _method(jobs_df)
+    ajobs_df = _method(ajobs_df)
+    weights_df = _method(weights_df)
+    aweights_df = _method(aweights_df)
+    usage_df = _method(usage_df)
+    ausage_df = _method(ausage_df)
+    links_df = _method(links_df)
+    alinks_df = _method(alinks_df)
+    verify = _method(verify)
+    averify = _method(averify)
+    watch_df = _method(watch_df)
+    awatch_df = _method(awatch_df)
+    why = _method(why)
+    awhy = _method(awhy)
+
+
+@checked_call
+def connect(*, base_url: str | None = None, api_key: str | None = None) -> Session:
+    """Choose the service for later calls, and return it as a session.
+
+    Sends nothing: the first call does.
+
+    Parameters
+    ----------
+    base_url
+        Address of the service, such as `https://data.example.com`. When None, WEBDATA_BASE_URL
+        at each call; without that, the local service, which is started on demand.
+    api_key
+        The bearer key; when None, WEBDATA_API_KEY at each call. No repr, message or file shows
+        it.
+
+    Returns
+    -------
+    Session
+        With `search_df`, `crawl_df` and the others as methods. It is the default session from
+        now on.
+
+    Raises
+    ------
+    InvalidArgument
+        An address or key that cannot be right, or a key without an address.
+
+    Examples
+    --------
+    >>> session = connect(base_url="https://data.example.com", api_key="wd-123")
+    >>> session
+    Session(base_url='https://data.example.com')
+    """
+    session = Session(base_url=base_url, api_key=api_key)
+    if api_key is not None and session.settings().base_url is None:
+        raise InvalidArgument(
+            "api_key has no effect on the local service, which needs none: give base_url as well, "
+            "or set WEBDATA_BASE_URL"
+        )
+    connections.set_default_connection(session)
+    return session
+
+
+# Adds `df.webdata` to the frames of this package.
+
+
+@frame.register_accessor
+class FrameAccessor:
+    """The receipt of a frame, its failed rows, the frames derived from it, and its refresh.
+
+    Every frame of this package has it as `df.webdata`, also after filtering and sorting. pandas
+    drops the receipt in operations such as `merge`; the accessor then raises `NoReceipt`.
+
+    Examples
+    --------
+    >>> df = crawl_df(start_url, max_pages=5, formats=["links"])
+    >>> df.webdata.receipt["kind"]
+    'crawl'
+    >>> len(df.webdata.failed)
+    0
+    >>> list(df.webdata.links().columns)
+    ['url', 'position', 'link', 'internal', 'text', 'rel', 'status_code', 'error']
+    """
+
+    def __init__(self, df: pd.DataFrame) -> None:
+        if not frame.has_receipt(df):
+            raise NoReceipt(
+                "this DataFrame has no receipt in df.attrs['webdata']: df.webdata exists for "
+                "frames of webdata_nb (pandas drops the receipt in operations such as merge)"
+            )
+        self._df = df
+
+    @property
+    def receipt(self) -> dict[str, Any]:
+        """The receipt, `df.attrs["webdata"]`."""
+        return cast("dict[str, Any]", self._df.attrs[frame.ATTRS])
+
+    @property
+    def line(self) -> str:
+        """The receipt in one line."""
+        return frame.receipt_line(self._df)
+
+    @property
+    def failed(self) -> pd.DataFrame:
+        """The rows that failed: those with `success` False, or for creatives with an `error`."""
+        if "success" in self._df.columns:
+            return self._df.iloc[input_rows.failed_row_indices(self._df)]
+        if "error" in self._df.columns:
+            return self._df[self._df["error"].notna()]
+        raise InvalidArgument("the frame has neither success nor error, so no row can have failed")
+
+    def why(self, url: str, *, session: Connection | None = None) -> Why:
+        """Return the outcome of a URL in a crawl; see `why`."""
+        return why(self._df, url, session=session)
+
+    def links(self, *, broken: bool = False, session: Connection | None = None) -> pd.DataFrame:
+        """Return every link of the pages, or the broken ones, one row each; see `links_df`."""
+        return links_df(self._df, broken=broken, session=session)
+
+    def audit(self) -> pd.DataFrame:
+        """Return what is wrong with the site, one row for each finding; see `audit_df`."""
+        return audit_df(self._df)
+
+    def images(self) -> pd.DataFrame:
+        """Return every image of the pages, one row each; see `images_df`."""
+        return derive.images_df(self._df)
+
+    def headings(self) -> pd.DataFrame:
+        """Return every heading of the pages, one row each; see `headings_df`."""
+        return derive.headings_df(self._df)
+
+    def rights(self) -> pd.DataFrame:
+        """Return every declaration about the use of the pages, one row each; see `rights_df`."""
+        return rights_df(self._df)
+
+    def extract(self) -> pd.DataFrame:
+        """Return the extracted fields as typed columns; see `extract_df`."""
+        return extract_df(self._df)
+
+    def verify(self, *, session: Connection | None = None) -> pd.DataFrame:
+        """Compare the extracted values with their pages; see `verify`."""
+        return verify(self._df, session=session)
+
+    def refresh(
+        self,
+        *,
+        headers: Mapping[str, str] | None = None,
+        cookies: Mapping[str, str] | None = None,
+        session: Connection | None = None,
+        progress: bool | str | None = None,
+        timeout: float | None = None,
+    ) -> pd.DataFrame:
+        """Repeat the call that returned the frame, with a new request, and return the new frame.
+
+        Parameters
+        ----------
+        headers, cookies
+            As in the first call; receipts hold neither.
+        session, progress, timeout
+            As in `crawl_df`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Of several inputs, those that the frame still has.
+
+        Raises
+        ------
+        InvalidArgument
+            The frame is not of `search_df`, `crawl_df`, `scrape_df` or `creatives_df`, or comes
+            from another service.
+        WebdataError
+            As the first call.
+        """
+        private = {"headers": headers, "cookies": cookies}
+        secrets = {name: value for name, value in private.items() if value is not None}
+        return repeat_call(
+            self._df, secrets, {"session": session, "progress": progress, "timeout": timeout}
+        )
+
+    def drop_duplicates(
+        self, subset: str | Sequence[str] | None = None, *, keep: Keep = "first"
+    ) -> pd.DataFrame:
+        """Return the frame without the rows whose content is in another row.
+
+        Pages have equal content if their `content_hash` is equal, results of searches if their
+        `url` is, creatives and advertisers by their id, captures by their `digest`. Rows of other
+        frames, and rows whose content is not known, are compared in every column.
+
+        Parameters
+        ----------
+        subset
+            Columns to compare instead, also of lists and dicts.
+        keep
+            The row of each group that stays: `"first"`, `"last"`, or False for none.
+        """
+        return compare.without_duplicates(self._df, subset, keep)
+
+    def __repr__(self) -> str:
+        return encodable(self.line or f"frame of kind {self.receipt['kind']}")

@@ -1,0 +1,857 @@
+"""Shows frames: as tables in notebooks, as figures, and audits as a page."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final
+
+from webdata_nb import settings
+from webdata_nb.errors import InvalidArgument
+from webdata_nb.suggestions import format_value
+from webdata_nb.toolkit.display import plots, tables
+from webdata_nb.toolkit.display import tables as drawing
+from webdata_nb.toolkit.display.plots import SiteColors, SitePage
+from webdata_nb.toolkit.display.tables import PictureBudget, table_markup
+from webdata_nb.toolkit.frames import derive, exports, frame, schemas, storage
+from webdata_nb.toolkit.requests import arguments
+from webdata_nb.toolkit.sites import changes_file
+from webdata_nb.toolkit.sites.audit import FINDING_COLUMNS, issue_kinds
+from webdata_nb.toolkit.sites.pages import listed_urls
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from webdata_nb.toolkit.display.tables import Gallery, Sheet
+
+# Displays frames in notebooks: as a table with links and pictures, or creatives as cards.
+
+
+def gallery(df: pd.DataFrame, *, max_cards: int = 60) -> Gallery:
+    """Show creatives as cards with their pictures.
+
+    Pictures come from the files that `should_download_previews` or `should_download_assets`
+    brought into the cache; nothing is loaded from elsewhere, and whatever an advertiser wrote is
+    shown as text.
+
+    Parameters
+    ----------
+    df
+        A frame of `creatives_df`.
+    max_cards
+        Cards at most.
+
+    Returns
+    -------
+    Gallery
+        A notebook shows it when it is the last value of a cell.
+
+    Raises
+    ------
+    InvalidArgument
+        `df` is no frame of creatives.
+
+    Examples
+    --------
+    >>> gallery(creatives_df("AR17828074650563772417", limit=3))
+    Gallery of 3 creatives
+    """
+    if "creative_id" not in getattr(df, "columns", ()):
+        raise InvalidArgument(f"df must be a frame of creatives_df; it is {format_value(df)}")
+    most = arguments.check_integer("max_cards", max_cards, minimum=1)
+    rows = df.head(most).to_dict(orient="records")
+    records_list = [{str(name): value for name, value in row.items()} for row in rows]
+    return drawing.gallery(records_list, left_out=max(0, len(df) - most))
+
+
+def show(df: pd.DataFrame, *, max_rows: int = 20) -> Sheet:
+    """Show a frame as a table to read: with links, small pictures, and long texts folded.
+
+    Every column that has a value is there, in the order of the frame: choose columns as usual,
+    `show(df[["rank", "title", "url"]])`. Addresses become links (http and https only), screenshots
+    and downloaded files small pictures, lists and long texts unfold at a click. Whatever a page
+    said is shown as text; the table has no script and loads nothing.
+
+    Parameters
+    ----------
+    df
+        A frame, of this package or any other.
+    max_rows
+        Rows at most.
+
+    Returns
+    -------
+    Sheet
+        A notebook shows it when it is the last value of a cell.
+
+    Raises
+    ------
+    InvalidArgument
+        `df` is no frame, or `max_rows` is not a whole number from 1.
+
+    Examples
+    --------
+    >>> df = search_df("aurora forecast", formats=[])
+    >>> show(df, max_rows=2)
+    Sheet of 2 rows
+    """
+    if not isinstance(df, frame.DATA_FRAME):
+        raise InvalidArgument(f"df must be a pandas DataFrame; it is {format_value(df)}")
+    most = arguments.check_integer("max_rows", max_rows, minimum=1)
+    return tables.sheet(
+        [str(name) for name in df.columns],
+        frame.to_lists(df.head(most)),
+        line=frame.receipt_line(df),
+        left_out=max(0, len(df) - most),
+    )
+
+
+# Displays result frames as compact tables in IPython and marimo, without an extension to load.
+
+
+_HTML: Final = "text/html"
+_MARIMO_REGISTRIES: Final = ("OPINIONATED_FORMATTERS", "FORMATTERS")
+
+HtmlFormatter = Callable[[Any], str | None]
+
+
+def register_in_ipython() -> None:
+    """Register the formatter in the shell of this process, if there is one.
+
+    Imports nothing: a script that never loads IPython does not pay for it.
+    """
+    ipython: Any = sys.modules.get("IPython")
+    get_shell = getattr(ipython, "get_ipython", None)  # missing while IPython is being imported
+    shell = get_shell() if get_shell is not None else None
+    if shell is not None:
+        register(shell)
+
+
+def register_in_marimo() -> None:
+    """Register the formatter in marimo, if this process runs a notebook of it.
+
+    marimo has no public registry for a class of another package; where a release has renamed
+    this one, frames are displayed as marimo does.
+    """
+    marimo: Any = sys.modules.get("marimo")
+    formatting: Any = sys.modules.get("marimo._output.formatting")
+    if marimo is None or formatting is None or not marimo.running_in_notebook():
+        return
+    for name in _MARIMO_REGISTRIES:
+        formatters = getattr(getattr(formatting, name, None), "formatters", {})
+        previous = formatters.get(frame.DATA_FRAME)
+        if previous is not None and not isinstance(previous, MarimoFormatter):
+            formatters[frame.DATA_FRAME] = MarimoFormatter(previous)
+
+
+def register(shell: Any) -> None:
+    """Register the formatter in a shell; a second call changes nothing."""
+    html_formatter = shell.display_formatter.formatters[_HTML]
+    previous = html_formatter.for_type(frame.DATA_FRAME)
+    if not isinstance(previous, FrameFormatter):
+        html_formatter.for_type(frame.DATA_FRAME, FrameFormatter(previous))
+
+
+@dataclass(frozen=True, slots=True)
+class FrameFormatter:
+    """Formats result frames as compact tables, and other frames with the previous formatter."""
+
+    previous: HtmlFormatter | None
+
+    def __call__(self, df: pd.DataFrame) -> str | None:
+        """Return the HTML of a frame, or None where the plain text is displayed."""
+        html = self.previous(df) if self.previous is not None else _pandas_html(df)
+        # None means that HTML is switched off for frames, which holds for result frames too.
+        if html is None or not is_result(df) or not settings.current().compact_tables:
+            return html
+        return compact_html(df)
+
+
+@dataclass(frozen=True, slots=True)
+class MarimoFormatter:
+    """Formats result frames as compact tables, and other frames as marimo does."""
+
+    previous: Callable[[Any], tuple[str, str]]
+
+    def __call__(self, df: pd.DataFrame) -> tuple[str, str]:
+        """Return the MIME type and the content that marimo displays."""
+        if is_result(df) and settings.current().compact_tables:
+            return _HTML, compact_html(df)
+        return self.previous(df)
+
+
+def _pandas_html(df: Any) -> str | None:
+    html: str | None = df._repr_html_()
+    return html
+
+
+def is_result(df: pd.DataFrame) -> bool:
+    """Return whether the rows of a frame are those of a result.
+
+    False for a pivot or an aggregation, which inherits the attrs of its source.
+    """
+    plain = df.index.nlevels == 1 and df.columns.nlevels == 1 and df.index.name is None
+    has_rows = plain and (df.index.inferred_type == "integer" or df.empty)
+    return has_rows and frame.has_receipt(df) and all(isinstance(name, str) for name in df.columns)
+
+
+def compact_html(df: pd.DataFrame) -> str:
+    """Return a result frame as a compact table."""
+    head = df.head(first_rows(len(df)))
+    tables = (*schemas.SCHEMAS.values(), changes_file.CHANGES_SCHEMA)
+    known = {name for schema in tables for name in schema.names}
+    view = FrameView(
+        columns=[str(name) for name in df.columns],
+        rows=frame.to_lists(head),
+        total=len(df),
+        empty=frame.empty_columns(df),
+        known=known,
+        index=frame.labels(head),
+        line=frame.receipt_line(df),
+    )
+    return render(view)
+
+
+# Renders the first rows and the most useful columns of a result frame as a small HTML table.
+
+
+MAX_ROWS: Final = 20
+_FIRST_ROWS: Final = 10
+_MAX_COLUMNS: Final = 7
+# In pixels, for a wide font of 13 px: an output has about 830 px in a window of 1000 px.
+_WIDTH: Final = 830
+_CHARACTER: Final = 7
+_BOLD_CHARACTER: Final = 8
+_PADDING: Final = 12
+_TEXT_WIDTH: Final = 104
+_LONGEST_URL: Final = 34
+_LONGEST_URL_OF_FEW: Final = 80
+_FEW_COLUMNS: Final = 3
+_ENOUGH_COLUMNS: Final = 4
+_LONGEST_TEXT: Final = 180
+_ONE_LINE: Final = 18
+_ONE_WORD: Final = 40
+_HOVER: Final = 600
+_PICTURES: Final = 20
+_PICTURE_SIDE: Final = 72
+_DECIMALS: Final = 2
+# Two lines of a text, in a box that no ordinary word is wider than.
+_TEXT_BOX: Final = (
+    "min-width:8em;max-width:40em;white-space:normal;overflow-wrap:anywhere;overflow:hidden;"
+    "display:-webkit-box;-webkit-line-clamp:2;-webkit-box-orient:vertical"
+)
+
+# The columns that readers look at first, and those that they look at last.
+_LEADING: Final = (
+    *("rank", "job_id", "position", "change", "url", "link", "field", "old", "new", "evidence"),
+    *("title", "type", "subject", "error", "extract"),
+    *("snippet", "status_code", "depth"),
+    *("time_taken", "markdown", "preview", "assets", "headline", "advertiser_name", "format"),
+    *("first_shown", "last_shown", "days_shown", "screenshot", "links", "headings", "images"),
+    *("status", "total", "completed", "created_at", "advertiser_id", "name", "domain", "region"),
+    *("html", "text"),
+)
+_TRAILING: Final = (
+    *("success", "scraped", "fetched_at", "content_hash", "quality", "id"),
+    *("structured_data", "raw_html", "metadata", "extra"),
+)
+_NAMING: Final = ("rank", "position", "change", "url", "title", "field")
+_RENDERED: Final = ("markdown",)
+
+
+@dataclass(frozen=True, slots=True)
+class FrameView:
+    """The rows of a frame that a table may show, and what it says about the others.
+
+    `known` are the columns that functions of this package return, as opposed to those that
+    a user added. `index` holds the labels of the rows unless they are 0, 1, 2 and so on.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    total: int
+    empty: Collection[str] = ()
+    known: Collection[str] = ()
+    index: Sequence[object] | None = None
+    line: str = ""
+
+
+def first_rows(total: int) -> int:
+    """Return how many of the rows of a frame are shown."""
+    return total if total <= MAX_ROWS else _FIRST_ROWS
+
+
+def render(view: FrameView) -> str:
+    """Return the table, with a note on columns that it leaves out, and the receipt line."""
+    places = _choose(view)
+    head = "".join(_header(view, place) for place in places)
+    if view.index is not None:
+        head = f'<td style="{tables.SHORT}"></td>{head}'
+    cells = _Cells(
+        PictureBudget(_PICTURES, _PICTURE_SIDE),
+        _LONGEST_URL if len(places) > _FEW_COLUMNS else _LONGEST_URL_OF_FEW,
+        frozenset(view.columns[place] for place in places if _has_fractions(view, place)),
+    )
+    body = "".join(_row(view, number, places, cells) for number in range(len(view.rows)))
+    return table_markup(head, body, [_note(view, places), view.line])
+
+
+def _note(view: FrameView, places: Sequence[int]) -> str:
+    """Return the size of the frame, and the names of the columns that are not shown."""
+    hidden = [name for place, name in enumerate(view.columns) if place not in places]
+    parts = [f"{view.total:,} row{'s' * (view.total != 1)} of {len(view.columns)} columns"]
+    if len(view.rows) < view.total:
+        parts.append(f"the first {len(view.rows)} rows are shown")
+    if more := [name for name in hidden if name not in view.empty]:
+        parts.append(f"more columns: {', '.join(more)}")
+    if empty := [name for name in hidden if name in view.empty]:
+        parts.append(f"empty: {', '.join(empty)}")
+    return "; ".join(parts)
+
+
+# ------------------------------------------------------------------------------------- columns
+
+
+def _choose(view: FrameView) -> list[int]:
+    """Return the columns to show: all of a few, else the most useful ones that fit."""
+    if len(view.columns) <= _MAX_COLUMNS:
+        return list(range(len(view.columns)))
+    chosen: list[int] = []
+    width = 0
+    for place in sorted(range(len(view.columns)), key=lambda each: _usefulness(view, each)):
+        needed = _width(view, place)
+        if not _is_wanted(view, place, len(chosen)) or (chosen and width + needed > _WIDTH):
+            continue
+        chosen.append(place)
+        width += needed
+        if len(chosen) == _MAX_COLUMNS:
+            break
+    return sorted(chosen, key=lambda each: _reading_order(view, each))
+
+
+def _is_wanted(view: FrameView, place: int, chosen: int) -> bool:
+    """Return whether a column is worth its space beside those that are `chosen` already."""
+    name = view.columns[place]
+    # A row with `success` needs no status, that of a job has nothing else.
+    if name == "status" and "success" in view.columns:
+        return False
+    is_blank = all(tables.is_missing(row[place]) for row in view.rows)
+    return not is_blank and (name not in _TRAILING or chosen < _ENOUGH_COLUMNS)
+
+
+def _usefulness(view: FrameView, place: int) -> tuple[int, int]:
+    """Return the rank of a column: those that a user added come first."""
+    name = view.columns[place]
+    if name not in view.known:
+        return 0, place
+    if name in _LEADING:
+        return 1, _LEADING.index(name)
+    return (3, _TRAILING.index(name)) if name in _TRAILING else (2, place)
+
+
+def _reading_order(view: FrameView, place: int) -> tuple[int, int, int]:
+    """Return the position in the table: inputs, what names a row, added columns, and the rest."""
+    name = view.columns[place]
+    if name in view.known:
+        return (1 if name in _NAMING else 3), *_usefulness(view, place)
+    known = [at for at, each in enumerate(view.columns) if each in view.known]
+    is_input = place < min(known, default=place)
+    return (0 if is_input else 2), 0, place
+
+
+def _width(view: FrameView, place: int) -> int:
+    """Return the least width of a column in pixels."""
+    name = view.columns[place]
+    cells = [row[place] for row in view.rows]
+    return _PADDING + max(
+        len(name) * _BOLD_CHARACTER, *(_cell_width(name, each) for each in cells), 0
+    )
+
+
+def _cell_width(column: str, value: Any) -> int:
+    if isinstance(value, bytes):
+        return _PICTURE_SIDE
+    if not isinstance(value, str | dict):
+        text = "" if tables.is_missing(value) else _plain(column, value)
+        return len(text) * _CHARACTER
+    if isinstance(value, str) and tables.is_web_address(value):
+        return min(len(value), _LONGEST_URL) * _CHARACTER
+    is_short = isinstance(value, str) and _is_short(value)
+    return len(value) * _CHARACTER if is_short else _TEXT_WIDTH
+
+
+# --------------------------------------------------------------------------------------- cells
+
+
+def _has_fractions(view: FrameView, place: int) -> bool:
+    """Return whether a column of floats has a number that is shown with decimals."""
+    values = [row[place] for row in view.rows]
+    return any(isinstance(value, float) and not value.is_integer() for value in values)
+
+
+def _header(view: FrameView, place: int) -> str:
+    numbers = [row[place] for row in view.rows if not tables.is_missing(row[place])]
+    is_numeric = bool(numbers) and all(map(tables.is_number, numbers))
+    return tables.header(view.columns[place], tables.NUMBER if is_numeric else tables.SHORT)
+
+
+def _row(view: FrameView, number: int, places: Sequence[int], cells: _Cells) -> str:
+    row = view.rows[number]
+    markup = "".join(cells.cell(view.columns[place], row[place]) for place in places)
+    if view.index is not None:
+        label = html.escape(tables.middle(str(view.index[number]), _ONE_LINE))
+        markup = f'<th scope="row" style="{tables.SHORT};font-weight:400">{label}</th>{markup}'
+    return f'<tr style="{tables.ROW}">{markup}</tr>'
+
+
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    """Renders the cells of one table."""
+
+    pictures: PictureBudget
+    longest_url: int
+    fractional_columns: frozenset[str]
+
+    def cell(self, column: str, value: Any) -> str:
+        style = tables.NUMBER if tables.is_number(value) else tables.SHORT
+        return f'<td style="{style}">{self._content(column, value)}</td>'
+
+    def _content(self, column: str, value: Any) -> str:
+        if tables.is_missing(value):
+            return ""
+        if (picture := self.pictures.picture(column, value)) is not None:
+            return picture
+        if isinstance(value, str):
+            url = tables.link(value, longest=self.longest_url)
+            return url or _text(first_line(value) if column in _RENDERED else value)
+        if isinstance(value, dict):
+            return _text(json.dumps(value, ensure_ascii=False, default=str))
+        decimals = _DECIMALS if column in self.fractional_columns else 0
+        return html.escape(_plain(column, value, decimals))
+
+
+def _plain(column: str, value: Any, decimals: int = 0) -> str:
+    if isinstance(value, list):
+        return tables.counted(column, value)
+    return tables.plain(column, value, decimals=decimals)
+
+
+def _is_short(words: str) -> bool:
+    return len(words) <= (_ONE_LINE if " " in words else _ONE_WORD)
+
+
+def _text(text: str) -> str:
+    """Return the beginning of a text; the pointer shows more of it."""
+    words = " ".join(text[: _HOVER * 2].split())
+    if _is_short(words):
+        return html.escape(words)
+    cut = words if len(words) <= _LONGEST_TEXT else f"{words[: _LONGEST_TEXT - 1]}…"
+    hover = html.escape(words[:_HOVER])
+    return f'<div style="{_TEXT_BOX}" title="{hover}">{html.escape(cut)}</div>'
+
+
+def first_line(markdown: str) -> str:
+    r"""Return the first line below the headline, without the marks of headings and lists.
+
+    The headline itself if nothing follows.
+
+    Examples
+    --------
+    >>> first_line("\n# The **moss** garden\n\nWelcome, *visitor*")
+    'Welcome, visitor'
+    """
+    beginning = markdown[: _HOVER * 4].lstrip()
+    lines = [line for line in beginning.splitlines() if re.search(r"\w", line)]
+    below = (line for line in lines if not line.startswith("# "))
+    line = next(below, lines[0] if lines else "")
+    without_urls = re.sub(r"!?\[([^\[\]]*)\]\([^()]*\)", r"\1", line)
+    return re.sub(r"^[\s#>*+-]+|[*`]{1,3}", "", without_urls).strip()
+
+
+# Shows the findings of an audit: as a page, and as a figure.
+
+
+def audit_report(findings: pd.DataFrame, path: str | Path) -> Path:
+    """Write the findings of an audit as one HTML page, for people without Python.
+
+    The page has no scripts and loads nothing: it can be sent and kept. It lists the kinds with
+    their counts, and up to 500 findings of each.
+
+    Parameters
+    ----------
+    findings
+        What `audit_df` returned, also a part of it.
+    path
+        The file; its directory must exist.
+
+    Returns
+    -------
+    pathlib.Path
+        The file, which appears complete or not at all.
+
+    Raises
+    ------
+    InvalidArgument
+        `findings` has other columns or values, or the file cannot be there.
+
+    Examples
+    --------
+    >>> findings = audit_df(crawl_df(start_url, max_pages=5, audit=True))
+    >>> audit_report(findings, "audit.html").name
+    'audit.html'
+    """
+    _require_findings(findings)
+    target = arguments.check_file_path("path", path)
+    exports.require_suffix("path", path, (".html", ".htm"))
+    meanings = {kind.name: kind.meaning for kind in issue_kinds().values()}
+    text = report_html(
+        _report_rows(findings), meanings, subject=derive.subject(findings), pages=_pages(findings)
+    )
+    storage.write_atomically(target, text.encode())
+    return target
+
+
+def plot_audit(findings: pd.DataFrame) -> Figure:
+    """Draw how many findings of each kind an audit has, coloured by severity.
+
+    Needs the extra `plot`.
+
+    Parameters
+    ----------
+    findings
+        What `audit_df` returned, also a part of it.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A notebook shows it when it is the last value of a cell; `savefig` writes it to a file.
+        Its `alt_text` describes it.
+
+    Raises
+    ------
+    InvalidArgument
+        `findings` has other columns or values.
+    MissingExtra
+        matplotlib is not installed.
+
+    Examples
+    --------
+    >>> findings = audit_df(crawl_df(start_url, max_pages=5, audit=True))
+    >>> plot_audit(findings).axes[0].get_xlabel()
+    'findings'
+    """
+    _require_findings(findings)
+    rows = _report_rows(findings)
+    counts = Counter((row.issue, row.severity) for row in rows)
+    order = [(issue, severity, count) for (issue, severity), count in counts.items()]
+    subject = derive.subject(findings)
+    title = f"Audit of {subject}" if subject else "Site audit"
+    pages = _pages(findings)
+    of_pages = "" if pages is None else f", {pages:,} pages"
+    return plots.audit_figure(order, f"{title}: {len(rows):,} findings{of_pages}")
+
+
+def _require_findings(findings: object) -> None:
+    frame.require_frame(findings)
+    columns = getattr(findings, "columns", ())
+    if missing := [name for name in FINDING_COLUMNS if name not in columns]:
+        raise InvalidArgument(
+            f"findings must be what audit_df returned, with {missing[0]}; "
+            f"it is {format_value(findings)}"
+        )
+
+
+def _report_rows(findings: pd.DataFrame) -> list[ReportRow]:
+    columns = [frame.column_values(findings[name]) for name in FINDING_COLUMNS]
+    rows = (_report_row(*values) for values in zip(*columns, strict=True))
+    order = {name: place for place, name in enumerate(issue_kinds())}
+    return sorted(rows, key=lambda row: order.get(row.issue, len(order)))
+
+
+def _report_row(*values: Any) -> ReportRow:
+    *texts, found_on, count = values
+    issue, severity, url, evidence = ("" if text is None else str(text) for text in texts)
+    number = count if isinstance(count, int) else 0
+    return ReportRow(issue, severity, url, evidence, listed_urls(found_on), number)
+
+
+def _pages(findings: pd.DataFrame) -> int | None:
+    """Return how many pages were audited, if the findings say so."""
+    receipt = findings.attrs.get(frame.ATTRS)
+    pages = receipt.get("pages") if isinstance(receipt, dict) else None
+    return pages if isinstance(pages, int) else None
+
+
+# Writes the findings of an audit as one HTML page: no scripts, and nothing from elsewhere.
+
+
+# Findings of one kind that are listed one by one.
+MAX_LISTED: Final = 500
+_MAX_SOURCES: Final = 5
+_MAX_EVIDENCE: Final = 300
+_SCHEMES: Final = ("http://", "https://")
+_STYLE: Final = """
+:root { color-scheme: light dark; --ink: #1d1f24; --page: #ffffff; --line: #d7dae0; --soft: #5b6270;
+  --link: #0b57a4; --error: #b3261e; --warning: #8a5300; --notice: #2b5f8a; --head: #f3f4f7; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e7e9ee; --page: #16181d; --line: #3a3f4a;
+  --soft: #a6adba; --link: #8cbcf2; --error: #ff9d94; --warning: #f2bd6c; --notice: #92c5f0;
+  --head: #21242b; } }
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page);
+  max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.5rem; margin: 0; overflow-wrap: anywhere; }
+p { color: var(--soft); margin: .3rem 0 1.2rem; }
+a { color: var(--link); }
+table { border-collapse: collapse; width: 100%; table-layout: fixed; }
+th, td { text-align: left; vertical-align: top; padding: .35rem .6rem; overflow-wrap: anywhere;
+  border-bottom: 1px solid var(--line); }
+th { background: var(--head); font-weight: 600; }
+.n { width: 5rem; text-align: right; }
+.kind { width: 15rem; }
+.severity { width: 6rem; }
+.error { color: var(--error); }
+.warning { color: var(--warning); }
+.notice { color: var(--notice); }
+details { margin: .6rem 0; border: 1px solid var(--line); border-radius: .4rem; }
+summary { padding: .5rem .7rem; cursor: pointer; }
+summary b { margin-right: .4rem; }
+details p { margin: 0; padding: 0 .7rem .6rem; }
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportRow:
+    """A finding, as the report shows it."""
+
+    issue: str
+    severity: str
+    url: str
+    evidence: str
+    found_on: Sequence[str]
+    count: int
+
+
+def report_html(
+    rows: Sequence[ReportRow], meanings: Mapping[str, str], *, subject: str, pages: int | None
+) -> str:
+    """Return the page.
+
+    Parameters
+    ----------
+    rows
+        The findings; those of a kind follow each other.
+    meanings
+        What is wrong, for each kind.
+    subject
+        The audited site.
+    pages
+        The number of its pages, if it is known.
+    """
+    groups = [(issue, list(group)) for issue, group in groupby(rows, lambda row: row.issue)]
+    title = f"Audit of {subject}" if subject else "Site audit"
+    of_pages = "" if pages is None else f" about {pages:,} page{'s' * (pages != 1)}"
+    body = "".join(_group(issue, group, meanings.get(issue, "")) for issue, group in groups)
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width">'
+        '<meta name="referrer" content="no-referrer">'
+        '<meta http-equiv="Content-Security-Policy" '
+        "content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+        f"<title>{_escaped(title)}</title><style>{_STYLE}</style></head>\n<body>"
+        f"<h1>{_escaped(title)}</h1><p>{_counts(rows)}{of_pages}</p>"
+        f"{_summary(groups, meanings)}{body}</body></html>\n"
+    )
+
+
+def _counts(rows: Sequence[ReportRow]) -> str:
+    if not rows:
+        return "No findings"
+    counts = []
+    for severity in ("error", "warning", "notice"):
+        count = sum(row.severity == severity for row in rows)
+        if count:
+            counts.append(
+                f'<span class="{severity}">{count:,} {severity}{"s" * (count != 1)}</span>'
+            )
+    return ", ".join(counts)
+
+
+def _summary(groups: Sequence[tuple[str, Sequence[ReportRow]]], meanings: Mapping[str, str]) -> str:
+    if not groups:
+        return ""
+    lines = "".join(
+        f'<tr><td class="kind"><a href="#{_escaped(issue)}">{_escaped(issue)}</a></td>'
+        f'<td class="severity {_escaped(group[0].severity)}">{_escaped(group[0].severity)}</td>'
+        f'<td>{_escaped(meanings.get(issue, ""))}</td><td class="n">{len(group):,}</td></tr>'
+        for issue, group in groups
+    )
+    head = (
+        '<th class="kind">issue</th><th class="severity">severity</th><th>meaning</th>'
+        '<th class="n">findings</th>'
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>\n"
+
+
+def _group(issue: str, rows: Sequence[ReportRow], meaning: str) -> str:
+    lines = "".join(map(_line, rows[:MAX_LISTED]))
+    hidden = len(rows) - MAX_LISTED
+    more = f"<p>and {hidden:,} more</p>" if hidden > 0 else ""
+    head = '<th>page</th><th>evidence</th><th>found on</th><th class="n">count</th>'
+    severity = _escaped(rows[0].severity)
+    return (
+        f'<details id="{_escaped(issue)}"{" open" if severity == "error" else ""}><summary>'
+        f'<b class="{severity}">{_escaped(issue)}</b> {_escaped(meaning)} ({len(rows):,})</summary>'
+        f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>{more}</details>\n"
+    )
+
+
+def _line(row: ReportRow) -> str:
+    sources = "<br>".join(map(_link, row.found_on[:_MAX_SOURCES]))
+    hidden = len(row.found_on) - _MAX_SOURCES
+    more = f"<br>and {hidden} more" if hidden > 0 else ""
+    return (
+        f"<tr><td>{_link(row.url)}</td><td>{_escaped(_shortened(row.evidence))}</td>"
+        f'<td>{sources}{more}</td><td class="n">{row.count:,}</td></tr>'
+    )
+
+
+def _link(url: str) -> str:
+    """Return a link to a web address; anything else is text."""
+    if not url.startswith(_SCHEMES):
+        return _escaped(url)
+    return f'<a href="{_escaped(url)}" rel="noreferrer nofollow">{_escaped(url)}</a>'
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MAX_EVIDENCE else f"{text[: _MAX_EVIDENCE - 1]}…"
+
+
+def _escaped(text: str) -> str:
+    """Escape a text, and replace control characters, which could hide what follows."""
+    plain = "".join(each if each.isprintable() or each == " " else "\ufffd" for each in text)
+    return html.escape(plain)
+
+
+# Figures of a crawl and of ranks over time.
+
+
+_UNITS: Final = {"time_taken": " (seconds)", "depth": " (clicks)"}
+
+
+def plot_crawl(df: pd.DataFrame, *, color: str = "status") -> Figure:
+    """Draw a crawl: the folders of the site, and its pages by clicks from the start.
+
+    The folders are drawn as an icicle plot: each box is as high as it has pages, and the boxes of
+    what is inside are next to it, up to three levels. Small ones are grouped ("+240 pages").
+    Addresses that differ in their query string only are one page of the tree. On the right, how
+    many pages are how many clicks away. Needs the extra `plot`.
+
+    Parameters
+    ----------
+    df
+        A frame of `crawl_df`, also with columns of your own.
+    color
+        What the colours show: `"status"` for the HTTP answers, or the name of a column. Each box
+        has a stripe with the shares of the values; of a column of numbers, such as `time_taken`
+        (seconds), it has the colour of their mean.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A notebook shows it when it is the last value of a cell; `savefig` writes it to a file.
+        Its `alt_text` describes it.
+
+    Raises
+    ------
+    InvalidArgument
+        `df` is no frame of a crawl, or `color` is none of its columns.
+    MissingExtra
+        matplotlib is not installed.
+
+    Examples
+    --------
+    >>> figure = plot_crawl(crawl_df(start_url, max_pages=5))
+    >>> len(figure.axes)
+    2
+    """
+    places = derive.pages(df)
+    by_column = derive.check_color(df, color)
+    numbers = None if by_column == "status" else derive.numbers(df, by_column)
+    if numbers is not None:
+        values = zip(places, numbers, strict=True)
+        pages = [SitePage(path, depth, number=number) for (path, depth), number in values]
+        unit = _UNITS.get(by_column, "")
+        colors = SiteColors(f"{by_column}{unit}", {})
+    else:
+        pages, colors = _by_category(df, places, by_column)
+    return plots.site_figure(pages, derive.subject(df) or "Crawl", colors)
+
+
+def _by_category(
+    df: pd.DataFrame, places: Sequence[tuple[tuple[str, ...], int | None]], by_column: str
+) -> tuple[list[SitePage], SiteColors]:
+    """Return the pages with their categories, and the colours of these."""
+    if by_column == "status":
+        named: Sequence[str | None] = [
+            plots.status_label(code, success=success) for code, success in derive.statuses(df)
+        ]
+        colors: Mapping[str, str] = plots.STATUSES
+    else:
+        named = derive.categories(df, by_column)
+        colors = plots.category_colors(named)
+    pages = [
+        SitePage(path, depth, name if name is None or name in colors else plots.OTHER)
+        for (path, depth), name in zip(places, named, strict=True)
+    ]
+    return pages, SiteColors(by_column, colors)
+
+
+def plot_ranks(history: pd.DataFrame, *, max_lines: int = 10) -> Figure:
+    """Draw the rank of each result over the snapshots of a search; rank 1 is at the top.
+
+    Markers show where a result enters and where it was last seen. A result with another spelling
+    of its URL (`www.`, `http`) is the same line, as in `serp_diff`. Needs the extra `plot`.
+
+    Parameters
+    ----------
+    history
+        What `history_df(search_df, query, ...)` returns, of one search.
+    max_lines
+        Number of results in colour, those with the best ranks; the others are grey.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A notebook shows it when it is the last value of a cell; `savefig` writes it to a file.
+        Its `alt_text` describes it.
+
+    Raises
+    ------
+    InvalidArgument
+        `history` is not the history of one search, or has no result.
+    MissingExtra
+        matplotlib is not installed.
+
+    Examples
+    --------
+    >>> df = search_df("aurora forecast", formats=[])
+    >>> figure = plot_ranks(history_df(search_df, "aurora forecast", formats=[]))
+    >>> figure.axes[0].get_ylabel()
+    'rank'
+    """
+    most = arguments.check_integer("max_lines", max_lines, minimum=1)
+    snapshots = derive.snapshots(history)
+    tracks = plots.rank_series([ranks for _, ranks in snapshots])
+    if not tracks:
+        raise InvalidArgument("the history has no result: run the search first")
+    subject = derive.subject(history) or "search"
+    title = f"{subject}: ranks in {len(snapshots)} snapshot{'s' * (len(snapshots) != 1)}"
+    return plots.rank_figure([at for at, _ in snapshots], tracks, title, most=most)
