@@ -25,7 +25,7 @@ from tests.site.versions import VersionedSite, text_page, varied_site
 from tests.test_cli import one_line
 from tests.wire_service import WireService
 from webdata_nb import connect, crawl_df, diff, settings, watch_df
-from webdata_nb.cli.watch import STILL_RUNNING
+from webdata_nb.cli.tables import STILL_RUNNING
 from webdata_nb.errors import InvalidArgument, NotSupported, OfflineError, WatchRunning
 from webdata_nb.toolkit.api import Session
 

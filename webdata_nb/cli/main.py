@@ -15,15 +15,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from webdata_nb import __version__
-from webdata_nb.cli import (
-    accounts,
-    doctor,
-    service,
-    signing_keys,
-    store,
-    tables,
-    watch,
-)
+from webdata_nb.cli import doctor, service, tables
 from webdata_nb.cli.commands import CommandParser, add_completion, report
 from webdata_nb.errors import InvalidArgument, WebdataError
 from webdata_nb.toolkit.terminal_text import make_streams_tolerant
@@ -72,11 +64,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"webdata {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     tables.add_commands(commands)
-    watch.add_commands(commands)
     service.add_commands(commands)
-    accounts.add_commands(commands)
-    store.add_commands(commands)
-    signing_keys.add_commands(commands)
     doctor.add_commands(commands)
     add_completion(commands, parser)
     return parser

@@ -1,19 +1,39 @@
-"""Commands that run, describe and stop the service, or run its jobs in a worker."""
+"""Commands that run a service, and those for its accounts, keys, secrets and database."""
+
+# ruff: noqa: PLC0415 - a command imports what it needs: `webdata --help` must not wait for it
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from webdata_nb.cli.commands import Commands, add_command, report
-from webdata_nb.cli.data_dir import default_data_dir, resolve_settings
-from webdata_nb.errors import InvalidArgument
+from webdata_nb.cli.commands import (
+    Commands,
+    StorePlace,
+    add_accounts_command,
+    add_command,
+    add_group,
+    add_store_command,
+    default_data_dir,
+    report,
+    resolve_settings,
+)
+from webdata_nb.cli.output import utc_time
+from webdata_nb.errors import InvalidArgument, WebdataError
 from webdata_nb.service.settings import Command, Option, options_of
 
-# ruff: noqa: PLC0415 - a command imports what it needs: `webdata --help` must not wait for it
+if TYPE_CHECKING:
+    from webdata_nb.service.credits.ledger import Terms
+    from webdata_nb.service.signing.message_signature import SigningKey, SigningKeySet
+    from webdata_nb.service.signing.request_signer import SigningKeyFile
+    from webdata_nb.service.store.account_records import AccountUsage
+    from webdata_nb.service.store.backends import CheckResult
+    from webdata_nb.service.store.sql.accounts import AccountStore
 
 # What argparse needs to know of an option, by the type of its value.
 _ARGUMENTS: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -26,7 +46,7 @@ _ARGUMENTS: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 def add_commands(commands: Commands) -> None:
-    """Add the commands `serve`, `openapi`, `stop` and `worker`."""
+    """Add the commands that run, describe and stop a service, and those for its data."""
     serve = add_command(commands, "serve", _run_serve, "Run the service in the foreground.")
     _add_options(serve, "serve")
     add_command(commands, "openapi", _print_openapi, "Print the service's OpenAPI document.")
@@ -38,6 +58,12 @@ def add_commands(commands: Commands) -> None:
     text = "Run jobs of a team's service on PostgreSQL, here or in a Dask cluster, without HTTP."
     worker = add_command(commands, "worker", _run_worker, text)
     _add_options(worker, "worker", groups={"requests to web sites"})
+    _add_accounts(add_group(commands, "accounts", "Manage the accounts of a team's service."))
+    _add_keys(add_group(commands, "keys", "Manage the API keys of a team's accounts."))
+    _add_secrets(add_group(commands, "secrets", "Manage the keys that encrypt jobs' secrets."))
+    _add_store(add_group(commands, "store", "Check or back up the database of a service."))
+    text = "Manage the keys that sign a service's requests to web sites."
+    _add_signing_keys(add_group(commands, "signing-keys", text))
 
 
 def _add_options(
@@ -123,3 +149,522 @@ def _stop(args: argparse.Namespace) -> None:
     settings = resolve_settings(Options(data_dir=args.data_dir))
     was_running = asyncio.run(local.stop(settings))
     report("stopped the local service" if was_running else "no local service runs")
+
+
+_DEFAULT_GRACE_HOURS: Final = 24.0
+_MAX_GRACE_HOURS: Final = 24 * 365
+_MAX_NAME_LENGTH: Final = 100
+_NO_LIMIT: Final = "no limit"
+_ACCOUNT_COLUMNS: Final = (
+    "account", "plan", "monthly", "left", "topup", "reserved", "used", "active", "limit"
+)  # fmt: skip
+
+
+# Accounts
+
+
+def _add_accounts(group: Commands) -> None:
+    add_accounts_command(group, "list", _list_accounts, "List the accounts with their credits.")
+    text = "Create an account, to which keys give access."
+    create = add_accounts_command(group, "create", _create_account, text, create=True)
+    create.add_argument("name", metavar="NAME")
+    _add_terms(create)
+    text = "Show an account's terms, credits and keys."
+    show = add_accounts_command(group, "show", _show_account, text)
+    show.add_argument("name", metavar="NAME")
+    text = "Change the plan of an account, with immediate effect."
+    change = add_accounts_command(group, "set", _set_terms, text)
+    change.add_argument("name", metavar="NAME")
+    _add_terms(change)
+
+
+def _add_terms(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--plan", metavar="PLAN", help="trial, team (the default), large or unlimited")
+    add("--monthly", type=int, metavar="N", help="credits a month, instead of the plan's")
+    add("--concurrency", type=int, metavar="N", help="active jobs at once, instead of the plan's")
+
+
+def _terms(args: argparse.Namespace, default_plan: str) -> Terms:
+    from webdata_nb.service.credits.ledger import terms_of
+
+    return terms_of(args.plan or default_plan, args.monthly, args.concurrency)
+
+
+def _has_terms(args: argparse.Namespace) -> bool:
+    terms = (args.plan, args.monthly, args.concurrency)
+    return any(value is not None for value in terms)
+
+
+async def _create_account(accounts: AccountStore, args: argparse.Namespace) -> None:
+    from webdata_nb.service.credits.ledger import DEFAULT_PLAN
+
+    await _add_account(accounts, args.name, _terms(args, DEFAULT_PLAN))
+    report(f"created the account {args.name!r}; `webdata keys create --account` gives it a key")
+
+
+async def _add_account(accounts: AccountStore, name: str, terms: Terms) -> str:
+    from webdata_nb.service.api_keys import new_id
+
+    account_id = new_id("account")
+    await accounts.add(account_id, _valid_name(name), terms, now=time.time())
+    return account_id
+
+
+async def _list_accounts(accounts: AccountStore, _args: argparse.Namespace) -> None:
+    now = time.time()
+    usages = [await accounts.usage(account.id, now=now) for account in await accounts.all(now=now)]
+    _print_columns(_ACCOUNT_COLUMNS, map(_usage_cells, usages))
+
+
+def _usage_cells(usage: AccountUsage) -> tuple[object, ...]:
+    terms, balance = usage.account.terms, usage.account.balance
+    return (
+        usage.account.name,
+        terms.plan,
+        _NO_LIMIT if terms.monthly is None else terms.monthly,
+        _NO_LIMIT if terms.monthly is None else balance.monthly_left,
+        balance.topup_left,
+        usage.reserved,
+        sum(operation.credits for operation in usage.used),
+        usage.active,
+        _NO_LIMIT if terms.concurrency is None else terms.concurrency,
+    )
+
+
+async def _show_account(accounts: AccountStore, args: argparse.Namespace) -> None:
+    now = time.time()
+    account = await accounts.named(args.name, now=now)
+    usage = await accounts.usage(account.id, now=now)
+    start, end = usage.period
+    facts = [
+        *zip(_ACCOUNT_COLUMNS, _usage_cells(usage), strict=True),
+        ("id", account.id),
+        ("created", utc_time(account.created_at)),
+        ("period", f"{utc_time(start)} to {utc_time(end)}"),
+    ]
+    _print_columns(("", ""), facts)
+    if usage.used:
+        rows = [
+            (operation.platform, operation.operation, operation.units, operation.credits)
+            for operation in usage.used
+        ]
+        _print_columns(("platform", "operation", "units", "credits"), rows)
+    await _print_keys(accounts, account.id)
+
+
+async def _set_terms(accounts: AccountStore, args: argparse.Namespace) -> None:
+    if not _has_terms(args):
+        raise InvalidArgument("give --plan, --monthly or --concurrency")
+    now = time.time()
+    present = (await accounts.named(args.name, now=now)).terms
+    if args.plan is None:  # the limits that are not named stay; a new plan would replace them
+        args.monthly = present.monthly if args.monthly is None else args.monthly
+        args.concurrency = present.concurrency if args.concurrency is None else args.concurrency
+    await accounts.set_terms(args.name, _terms(args, present.plan), now=now)
+    report(f"changed the account {args.name!r}")
+
+
+# Keys
+
+
+def _add_keys(group: Commands) -> None:
+    text = "Create a key, and show it once."
+    create = add_accounts_command(group, "create", _create_key, text, create=True)
+    create.add_argument("--name", required=True, help="name of the key in lists")
+    create.add_argument(
+        "--account",
+        metavar="NAME",
+        help="account of the key (default: a new one with the key's name)",
+    )
+    _add_terms(create)
+    text = "List the keys; the service stores only their hashes."
+    listing = add_accounts_command(group, "list", _list_keys, text)
+    listing.add_argument("--account", metavar="NAME", help="list only the keys of this account")
+    text = "Replace a key by a new one, which is printed only once."
+    rotate = add_accounts_command(group, "rotate", _rotate_key, text)
+    rotate.add_argument("key", metavar="KEY_ID")
+    rotate.add_argument(
+        "--grace",
+        type=float,
+        default=_DEFAULT_GRACE_HOURS,
+        metavar="HOURS",
+        help="hours for which the old key stays valid (default 24; 0: revoke it now)",
+    )
+    text = "End a key now; its account and jobs stay."
+    revoke = add_accounts_command(group, "revoke", _revoke_key, text)
+    revoke.add_argument("key", metavar="KEY_ID")
+    text = "Add credits that do not expire to an account."
+    topup = add_accounts_command(group, "topup", _top_up, text)
+    topup.add_argument("--account", metavar="NAME", required=True, help="the account's name")
+    topup.add_argument("credits", type=int, metavar="CREDITS")
+    text = "Write all accounts, hashes of keys and credits to a new file, for another database."
+    export = add_accounts_command(group, "export", _export_accounts, text)
+    export.add_argument("file", type=Path, metavar="FILE", help="a file that does not exist yet")
+    text = "Add the accounts, keys and credits of such a file; a second time changes nothing."
+    import_ = add_accounts_command(group, "import", _import_accounts, text, create=True)
+    import_.add_argument("file", type=Path, metavar="FILE", help="a file of `webdata keys export`")
+
+
+async def _create_key(accounts: AccountStore, args: argparse.Namespace) -> None:
+    from webdata_nb.service.api_keys import key_hash, new_id, new_key
+    from webdata_nb.service.credits.ledger import DEFAULT_PLAN
+
+    name, now = _valid_name(args.name), time.time()
+    if args.account is None:
+        account_id = await _add_account(accounts, name, _terms(args, DEFAULT_PLAN))
+    elif _has_terms(args):
+        raise InvalidArgument(
+            "--plan, --monthly and --concurrency are for a new account; "
+            "`webdata accounts set` changes one that exists"
+        )
+    else:
+        account_id = (await accounts.named(args.account, now=now)).id
+    key_id, key = new_id("key"), new_key()
+    await accounts.add_key(key_id, account_id, name, key_hash(key), now=now)
+    report(f"created {key_id}; the key is shown this once, and only its hash is kept:")
+    print(key)
+
+
+async def _list_keys(accounts: AccountStore, args: argparse.Namespace) -> None:
+    account_id = None
+    if args.account is not None:
+        account_id = (await accounts.named(args.account, now=time.time())).id
+    await _print_keys(accounts, account_id)
+
+
+async def _print_keys(accounts: AccountStore, account_id: str | None) -> None:
+    now = time.time()
+    _print_columns(
+        ("key", "name", "account", "created", "state"),
+        (
+            (key.id, key.name, key.account, utc_time(key.created_at), _key_state(key.ends_at, now))
+            for key in await accounts.keys(account_id)
+        ),
+    )
+
+
+def _key_state(ends_at: float | None, now: float) -> str:
+    if ends_at is None:
+        return "valid"
+    return f"{'valid until' if ends_at > now else 'ended'} {utc_time(ends_at)}"
+
+
+async def _rotate_key(accounts: AccountStore, args: argparse.Namespace) -> None:
+    from webdata_nb.service.api_keys import key_hash, new_id, new_key
+
+    if not 0 <= args.grace <= _MAX_GRACE_HOURS:
+        raise InvalidArgument(f"--grace takes hours from 0 to {_MAX_GRACE_HOURS}")
+    key_id, key, now = new_id("key"), new_key(), time.time()
+    ends_at = now + args.grace * 3600
+    await accounts.rotate_key(args.key, key_id, key_hash(key), ends_at=ends_at, now=now)
+    report(f"created {key_id} in place of {args.key}, which is {_key_state(ends_at, now)}:")
+    print(key)
+
+
+async def _revoke_key(accounts: AccountStore, args: argparse.Namespace) -> None:
+    await accounts.end_key(args.key, at=time.time())
+    report(f"{args.key} is not valid any more")
+
+
+async def _top_up(accounts: AccountStore, args: argparse.Namespace) -> None:
+    from webdata_nb.service.credits.ledger import MAX_CREDITS
+
+    if not 1 <= args.credits <= MAX_CREDITS:
+        raise InvalidArgument(f"CREDITS is a whole number from 1 to {MAX_CREDITS}")
+    account = await accounts.top_up(args.account, args.credits, now=time.time())
+    report(f"{args.account!r} has {account.balance.topup_left} credits that do not expire")
+
+
+async def _export_accounts(accounts: AccountStore, args: argparse.Namespace) -> None:
+    from webdata_nb.service.store.account_file import write_account_file
+
+    export = await accounts.export()
+    write_account_file(args.file, export)
+    report(f"wrote {len(export.accounts)} accounts to {args.file}, which only its owner can read")
+    if reserved := sum(len(account.reservations) for account in export.accounts):
+        report(
+            f"{reserved} jobs or calls are under way: the import gives their credits back, so stop "
+            "the service before you export"
+        )
+
+
+async def _import_accounts(accounts: AccountStore, args: argparse.Namespace) -> None:
+    from webdata_nb.service.store.account_file import read_account_file
+
+    export = read_account_file(args.file)
+    added = await accounts.import_accounts(export, now=time.time())
+    report(f"added {added} of {len(export.accounts)} accounts; the others were there already")
+
+
+# Output
+
+
+def _valid_name(name: str) -> str:
+    if not (1 <= len(name.strip()) <= _MAX_NAME_LENGTH and name.isprintable()):
+        raise InvalidArgument(f"a name is 1 to {_MAX_NAME_LENGTH} printable characters")
+    return name.strip()
+
+
+def _print_columns(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    lines = [tuple(map(str, row)) for row in (head, *rows) if any(row)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        print("  ".join(cells).rstrip())
+
+
+# Secrets
+
+
+def _add_secrets(group: Commands) -> None:
+    text = "Encrypt all secrets with a new key; the service may run meanwhile."
+    add_store_command(group, "rotate", _rotate_secrets, text)
+    text = "Print a new key for WEBDATA_SECRET_KEY."
+    add_command(group, "new-key", _print_new_secret_key, text)
+
+
+def _rotate_secrets(place: StorePlace, _args: argparse.Namespace) -> None:
+    import asyncio
+
+    from webdata_nb.service.encryption import KEY_FILE, KeyFile
+    from webdata_nb.service.settings import SECRET_KEY, secret_keys
+
+    keys = secret_keys()
+    if not keys and place.url is not None:
+        raise WebdataError(
+            f"{SECRET_KEY} must have the new key and the old one, separated by a comma"
+        )
+    if not keys:
+        KeyFile(place.directory / KEY_FILE).rotate()
+    encrypted, unreadable_count = asyncio.run(_reencrypt(place, keys))
+    report(f"encrypted the secrets of {encrypted} jobs with the first key")
+    if unreadable_count:
+        raise WebdataError(
+            f"the secrets of {unreadable_count} jobs need a key that is missing here"
+        )
+
+
+async def _reencrypt(place: StorePlace, keys: tuple[str, ...]) -> tuple[int, int]:
+    from webdata_nb.service.settings import secret_cipher_for
+    from webdata_nb.service.store.backends import open_store
+
+    cipher = secret_cipher_for(place.directory, keys)
+    async with open_store(place.directory, cipher, place.url) as store:
+        return await store.secrets.reencrypt()
+
+
+def _print_new_secret_key(_args: argparse.Namespace) -> None:
+    from webdata_nb.service.encryption import new_key
+
+    print(new_key())
+
+
+# Store
+
+
+def _add_store(group: Commands) -> None:
+    text = (
+        "Look for damage and contradictions in the database, and for wrong settings of a server; "
+        "the service may run meanwhile."
+    )
+    check = add_store_command(group, "check", _check_store, text, store_flag=False)
+    check.add_argument(
+        "store",
+        nargs="?",
+        metavar="URL",
+        help="database on PostgreSQL (default: WEBDATA_STORE, or SQLite in DIR)",
+    )
+    check.add_argument(
+        "--blobs",
+        metavar="URL",
+        help="the service's folder for files, whose stored pages are read (default: WEBDATA_BLOBS)",
+    )
+    text = "Copy the database to a new file; the service may run meanwhile."
+    backup = add_store_command(group, "backup", _back_up_store, text)
+    backup.add_argument("file", type=Path, metavar="FILE", help="a file that does not exist yet")
+
+
+def _check_store(place: StorePlace, args: argparse.Namespace) -> int:
+    import asyncio
+
+    from webdata_nb.service.settings import blobs_url
+
+    results = asyncio.run(_run_checks(place, blobs_url(args.blobs)))
+    for result in results:
+        state = f"{len(result.problems)} wrong" if result.problems else "ok"
+        print(f"{result.check}: {state}{f', {result.detail}' if result.detail else ''}")
+        for problem in result.problems:
+            print(f"  {problem}")
+    return int(any(result.problems for result in results))
+
+
+async def _run_checks(place: StorePlace, blobs_url: str | None) -> list[CheckResult]:
+    from webdata_nb.service.blobs.store import open_blob_store
+    from webdata_nb.service.segments.reader import check_segments
+    from webdata_nb.service.store.backends import check_store
+
+    async with open_blob_store(blobs_url, place.directory) as blobs:
+        check_files = functools.partial(
+            check_segments, blobs=blobs if blobs_url is not None else None
+        )
+        return await check_store(place.directory, place.url, check_files)
+
+
+def _back_up_store(place: StorePlace, args: argparse.Namespace) -> None:
+    if place.url is not None:
+        raise WebdataError(
+            "this command copies SQLite files; copy a database on PostgreSQL with pg_dump"
+        )
+    from webdata_nb.service.encryption import KEY_FILE
+    from webdata_nb.service.store.backends import back_up_store
+
+    directory = place.directory
+    size = back_up_store(directory, args.file.absolute())
+    report(f"wrote {args.file}, {size} bytes")
+    if (key_file := directory / KEY_FILE).exists():
+        report(f"its encrypted values open with the key in {key_file}; store that file elsewhere")
+
+
+RunOnFile = Callable[["SigningKeyFile", argparse.Namespace], None]
+
+_START_HOURS: Final = 24.0
+_KEEP_DAYS: Final = 7.0
+_MAX_HOURS: Final = 24.0 * 30
+_MAX_DAYS: Final = 365.0
+_HOUR_S: Final = 3600
+_DAY_S: Final = 24 * _HOUR_S
+
+
+# Signing keys
+
+
+def _add_signing_keys(group: Commands) -> None:
+    text = "Create a key; the service signs its requests from its next start on."
+    create = _add_key_command(group, "create", _create_signing_key, text)
+    create.add_argument(
+        "agent",
+        metavar="URL",
+        help="https address at which the public keys are published, such as https://bot.example.com",
+    )
+    _add_key_command(group, "list", _list_signing_keys, "List the keys, without their secrets.")
+    text = "Replace the key by a new one; the service may run meanwhile."
+    rotate = _add_key_command(group, "rotate", _rotate_signing_key, text)
+    rotate.add_argument(
+        "--start-in",
+        type=float,
+        default=_START_HOURS,
+        metavar="HOURS",
+        help="hours after which the new key signs; it is published at once (default 24)",
+    )
+    rotate.add_argument(
+        "--keep",
+        type=float,
+        default=_KEEP_DAYS,
+        metavar="DAYS",
+        help="days for which the old key stays published after that (default 7)",
+    )
+    rotate.add_argument("--agent", metavar="URL", help="new address of the published keys")
+    text = "Print the directory of the public keys, to publish it as a file."
+    _add_key_command(group, "directory", _print_public_keys, text)
+
+
+def _add_key_command(
+    group: Commands, name: str, run: RunOnFile, text: str
+) -> argparse.ArgumentParser:
+    parser = add_command(group, name, functools.partial(_run_on_file, run), text)
+    place = parser.add_mutually_exclusive_group()
+    place.add_argument("--file", type=Path, metavar="FILE", help="file of the keys")
+    place.add_argument(
+        "--data-dir",
+        type=Path,
+        metavar="DIR",
+        help="data directory of the service that has the file (default: that of the mode)",
+    )
+    parser.add_argument(
+        "--mode",
+        choices=("local", "team"),
+        default="team",
+        help="whose default data directory: that of serve --mode team (default), or local",
+    )
+    return parser
+
+
+def _run_on_file(run: RunOnFile, args: argparse.Namespace) -> None:
+    from webdata_nb.service.signing.request_signer import KEY_FILE, SigningKeyFile
+
+    path = args.file or (args.data_dir or default_data_dir(args.mode)) / KEY_FILE
+    run(SigningKeyFile(path.absolute()), args)
+
+
+def _create_signing_key(file: SigningKeyFile, args: argparse.Namespace) -> None:
+    from webdata_nb.service.signing.message_signature import SigningKey, SigningKeySet
+
+    key = SigningKey.generate(starts_at=int(time.time()))
+    try:
+        file.create(SigningKeySet(_checked_agent(args.agent), (key,)))
+    except FileExistsError:
+        raise WebdataError(
+            f"{file.path} exists; `webdata signing-keys rotate` replaces its key"
+        ) from None
+    report(f"created the key {key.thumbprint} in {file.path}")
+
+
+def _list_signing_keys(file: SigningKeyFile, _args: argparse.Namespace) -> None:
+    keys, now = _read_keys(file), time.time()
+    print(f"{keys.agent}  {file.path}")
+    for key in keys.keys:
+        print(f"{key.thumbprint}  {_state_of_key(keys, key, now)}")
+
+
+def _rotate_signing_key(file: SigningKeyFile, args: argparse.Namespace) -> None:
+    from webdata_nb.service.signing.message_signature import MAX_KEYS, SigningKey
+
+    if not 0 <= args.start_in <= _MAX_HOURS:
+        raise InvalidArgument(f"--start-in takes hours from 0 to {_MAX_HOURS:g}")
+    if not 0 <= args.keep <= _MAX_DAYS:
+        raise InvalidArgument(f"--keep takes days from 0 to {_MAX_DAYS:g}")
+    agent = None if args.agent is None else _checked_agent(args.agent)
+    now = time.time()
+    key = SigningKey.generate(starts_at=int(now + args.start_in * _HOUR_S))
+    keys = _read_keys(file).rotated(key, now=now, keep_s=int(args.keep * _DAY_S), agent=agent)
+    if len(keys.keys) > MAX_KEYS:
+        raise WebdataError(f"{MAX_KEYS} keys are published; wait until one of them ends")
+    file.replace(keys)
+    report(f"created the key {key.thumbprint}, which {_state_of_key(keys, key, now)}")
+
+
+def _print_public_keys(file: SigningKeyFile, _args: argparse.Namespace) -> None:
+    from webdata_nb.service.signing.message_signature import directory_body
+
+    print(directory_body(_read_keys(file), time.time()).decode())
+
+
+def _read_keys(file: SigningKeyFile) -> SigningKeySet:
+    try:
+        return file.read()
+    except ValueError as error:
+        create = "`webdata signing-keys create` makes one"
+        advice = f"restore or remove it; then {create}" if file.path.exists() else create
+        raise WebdataError(f"{error}; {advice}") from None
+
+
+def _checked_agent(url: str) -> str:
+    from webdata_nb.service.signing.message_signature import check_agent
+
+    try:
+        return check_agent(url)
+    except ValueError as error:
+        suffix = "" if "@" in url else f", not {url[:80]!r}"  # it may hold a password
+        raise InvalidArgument(f"{error}{suffix}") from None
+
+
+def _state_of_key(keys: SigningKeySet, key: SigningKey, now: float) -> str:
+    end = "" if key.ends_at is None else f", published until {utc_time(key.ends_at)}"
+    if key.ends_at is not None and key.ends_at <= now:
+        return f"ended {utc_time(key.ends_at)}"
+    if key is keys.active(now):
+        return f"signs{end}"
+    if key.starts_at > now:
+        return f"signs from {utc_time(key.starts_at)}{end}"
+    return f"signs no more{end}"

@@ -1,11 +1,14 @@
-"""Commands that print tables or write them to files."""
+"""Commands that print tables or write them to files, and that watch a site, for cron."""
+
+# ruff: noqa: PLC0415 - a command imports what it needs: `webdata --help` must not wait for it
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.cli.commands import (
     Commands,
@@ -13,11 +16,11 @@ from webdata_nb.cli.commands import (
     add_command,
     add_group,
     report,
+    resolve_settings,
     set_base_url,
 )
-from webdata_nb.cli.data_dir import resolve_settings
 from webdata_nb.cli.output import add_format_flag, print_frame
-from webdata_nb.toolkit.requests.flags import add_flags, passed_options
+from webdata_nb.toolkit.requests.flags import add_flags, passed_options, word_list
 from webdata_nb.toolkit.requests.options import (
     AsOfDict,
     CommandOptions,
@@ -27,12 +30,11 @@ from webdata_nb.toolkit.requests.options import (
     SinceDict,
     SingleSearchInputOptions,
     SiteOptions,
+    WatchDfOptions,
 )
 
 if TYPE_CHECKING:
     import pandas as pd
-
-# ruff: noqa: PLC0415 - a command imports what it needs: `webdata --help` must not wait for pandas
 
 _CRAWL_COLUMNS: Final = ("url", "title", "status", "status_code", "depth", "error")
 _SEARCH_COLUMNS: Final = ("rank", "title", "url", "snippet", "error")
@@ -52,6 +54,7 @@ def add_commands(commands: Commands) -> None:
     _add_creatives(commands)
     _add_jobs(commands)
     _add_cache(commands)
+    _add_watch(commands)
 
 
 # Demo
@@ -229,3 +232,94 @@ def _print_result(frame: pd.DataFrame, args: argparse.Namespace, columns: Sequen
     print(printable_line(receipt.get("line", "")), file=sys.stderr)
     if args.out is not None:
         report(f"{len(frame)} rows in {args.out}")
+
+
+STILL_RUNNING: Final = 3
+# A page that a browser loads can change without its document.
+_RENDERING: Final = frozenset({"render", "wait_for", "mobile", "mobile_device"})
+_COLUMNS: Final = ("change", "url", "field", "old", "new")
+_MAX_VALUE_CHARS: Final = 60
+
+
+# Watch
+
+
+def _add_watch(commands: Commands) -> None:
+    text = "Crawl a site again, and print what has changed since the last time, by field."
+    parser = add_command(commands, "watch", _run_watch, text)
+    parser.add_argument("url", metavar="URL", help="URL of the first page")
+    parser.add_argument(
+        "--columns",
+        type=word_list,
+        metavar="LIST",
+        help="what to compare: title, description, content_hash, formats and fields of extract",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="Parquet file to append the changes to, which also remembers the pages",
+    )
+    parser.add_argument(
+        "--quiet", action="store_true", help="print nothing but changes, warnings and errors"
+    )
+    add_flags(
+        parser.add_argument_group("pages to crawl"), SiteOptions, without={"audit", "check_links"}
+    )
+    page_flags = parser.add_argument_group("content of each page")
+    add_flags(page_flags, PageOptions, without={"scrape_options", *_RENDERING})
+    call_flags = parser.add_argument_group("the call")
+    add_flags(call_flags, IncrementalOptions, only={"recheck"})
+    add_flags(call_flags, CommandOptions, only={"timeout"})
+    add_format_flag(parser)
+    add_base_url_flag(parser)
+
+
+def _run_watch(args: argparse.Namespace) -> int | None:
+    from webdata_nb.errors import WatchRunning
+    from webdata_nb.toolkit.api import watch_df
+
+    set_base_url(args)
+    options: dict[str, Any] = passed_options(args, WatchDfOptions)
+    if args.quiet:
+        options["progress"] = False
+    try:
+        changes = watch_df(args.url, columns=args.columns, out=args.out, wait=False, **options)
+    except WatchRunning as error:
+        report(str(error))
+        return STILL_RUNNING
+    _print_changes(changes, args)
+    return None
+
+
+def _print_changes(changes: pd.DataFrame, args: argparse.Namespace) -> None:
+    """Print one line for each change, and nothing where there is none."""
+    from webdata_nb.toolkit.terminal_text import printable_line
+
+    if args.output_format in {"csv", "json"}:
+        print_frame(changes, args.output_format)
+    elif len(changes):
+        shortened = changes.assign(old=_short_values(changes, "-"), new=_short_values(changes, "+"))
+        print_frame(shortened, args.output_format, _COLUMNS)
+    if not args.quiet:
+        report(printable_line(changes.attrs["webdata"]["line"]))
+
+
+def _short_values(changes: pd.DataFrame, mark: str) -> pd.Series[Any]:
+    """Return old or new values, of long texts the first line that differs."""
+    values = changes["old" if mark == "-" else "new"].astype(object)
+    pairs = zip(values, changes["evidence"], strict=True)
+    values.iloc[:] = [_short(value, evidence, mark) for value, evidence in pairs]
+    return values
+
+
+def _short(value: object, evidence: object, mark: str) -> str | None:
+    if not isinstance(value, str):
+        return None
+    if len(value) > _MAX_VALUE_CHARS or "\n" in value:
+        lines = evidence.splitlines() if isinstance(evidence, str) else []
+        values = (line[2:] for line in lines if line.startswith(f"{mark} "))
+        value = next(values, "" if lines and lines[0][:2] in {"- ", "+ "} else value)
+    one_line = " ".join(value.split())
+    is_long = len(one_line) > _MAX_VALUE_CHARS
+    return one_line[: _MAX_VALUE_CHARS - 1] + "…" if is_long else one_line
