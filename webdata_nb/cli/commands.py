@@ -208,7 +208,13 @@ def _run_on_store(run: RunOnStore, create: bool, args: argparse.Namespace) -> in
     with service_errors():
         place = StorePlace(directory, team_store_url(args.store))
         if place.url is None:
-            _check_directory(directory, create=create)
+            from webdata_nb.service.store.backends import DATABASE_FILE
+
+            if not create and not (directory / DATABASE_FILE).exists():
+                raise WebdataError(
+                    f"no service has its data in {directory}; name it with --data-dir"
+                )
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         return run(place, args)
 
 
@@ -223,14 +229,6 @@ def service_errors() -> Iterator[None]:
         raise WebdataError(str(error)) from None
     except ValueError as error:
         raise InvalidArgument(str(error)) from None
-
-
-def _check_directory(directory: Path, *, create: bool) -> None:
-    from webdata_nb.service.store.backends import DATABASE_FILE
-
-    if not create and not (directory / DATABASE_FILE).exists():
-        raise WebdataError(f"no service has its data in {directory}; name it with --data-dir")
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def _run_on_accounts(run: RunOnAccounts, place: StorePlace, args: argparse.Namespace) -> None:

@@ -288,12 +288,6 @@ def _run_watch(args: argparse.Namespace) -> int | None:
     except WatchRunning as error:
         report(str(error))
         return STILL_RUNNING
-    _print_changes(changes, args)
-    return None
-
-
-def _print_changes(changes: pd.DataFrame, args: argparse.Namespace) -> None:
-    """Print one line for each change, and nothing where there is none."""
     from webdata_nb.toolkit.terminal_text import printable_line
 
     if args.output_format in {"csv", "json"}:
@@ -303,6 +297,7 @@ def _print_changes(changes: pd.DataFrame, args: argparse.Namespace) -> None:
         print_frame(shortened, args.output_format, _COLUMNS)
     if not args.quiet:
         report(printable_line(changes.attrs["webdata"]["line"]))
+    return None
 
 
 def _short_values(changes: pd.DataFrame, mark: str) -> pd.Series[Any]:

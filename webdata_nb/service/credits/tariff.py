@@ -51,10 +51,6 @@ def max_charges(request: SearchRequest | CrawlRequest) -> tuple[Charge, ...]:
     """
     if isinstance(request, CrawlRequest):
         return leg_charges(request, request.row_limit)
-    return _search_charges(request)
-
-
-def _search_charges(request: SearchRequest) -> tuple[Charge, ...]:
     pages = request.num_results if request.formats else 0
     extracted_pages = pages if request.extract is not None else 0
     return (

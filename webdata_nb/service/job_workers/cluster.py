@@ -201,7 +201,13 @@ class DaskCluster:
         """Check the cluster until it is cancelled; connect again after the scheduler was lost."""
         while True:
             if self._client is None:
-                await self._reconnect()
+                self._on_status(NOT_CONNECTED)
+                try:
+                    await self.connect()
+                except ClusterError as error:
+                    log.debug("%s", error)
+                else:
+                    log.info("connected to the Dask scheduler at %s again", self._address)
             else:
                 await self._check()
             await asyncio.sleep(CHECK_S)
@@ -233,15 +239,6 @@ class DaskCluster:
         with suppress(StoreUnavailable):  # logged by others; the last answer is good enough
             self._live = await self._live_replicas()
         self._on_status(self._status(identity["workers"]))
-
-    async def _reconnect(self) -> None:
-        self._on_status(NOT_CONNECTED)
-        try:
-            await self.connect()
-        except ClusterError as error:
-            log.debug("%s", error)
-        else:
-            log.info("connected to the Dask scheduler at %s again", self._address)
 
     async def _register(self) -> None:
         if self._client is None:
@@ -308,7 +305,12 @@ async def open_cluster(
     ClusterError
         No scheduler answers, or its release of Dask does not fit.
     """
-    _check_own_version()
+    own_version = version("distributed")
+    if _release(own_version) < _FLOOR:
+        raise ClusterError(
+            f"--dask needs distributed 2026.1 or later, not {own_version}: "
+            'pip install --upgrade "webdata_nb[dask]"'
+        )
     async with AsyncExitStack() as stack:
         if address.scheduler is None:
             # With certificates of its own: other users of this machine cannot connect.
@@ -355,15 +357,6 @@ def _security(address: DaskAddress) -> Security:
 def _release(text: str) -> tuple[int, ...]:
     """Return year and month of a release of Dask."""
     return tuple(int(part) for part in text.split(".")[:2] if part.isdecimal())
-
-
-def _check_own_version() -> None:
-    own_version = version("distributed")
-    if _release(own_version) < _FLOOR:
-        raise ClusterError(
-            f"--dask needs distributed 2026.1 or later, not {own_version}: "
-            'pip install --upgrade "webdata_nb[dask]"'
-        )
 
 
 def _check_versions(address: str, versions: dict[str, Any]) -> None:

@@ -52,25 +52,21 @@ def run_worker(**options: Any) -> int:
         require_shared_store(settings.store)
         with limited_shutdown() as shutdown_begins:
             if settings.dask is None:
-                _run_locked(settings, shutdown_begins)
+                # Run jobs here, in a data directory that no other process uses.
+                lifetime = LocalLifetime(
+                    settings.data_dir, version=__version__, schema=SCHEMA_VERSION, managed=False
+                )
+                lifetime.acquire()
+                try:
+                    asyncio.run(_run_jobs(settings, shutdown_begins))
+                finally:
+                    lifetime.close()
             else:
                 asyncio.run(_run_cluster(settings, shutdown_begins))
     except (InvalidSetting, ApplicationError, OSError) as error:
         log.error("%s", error)  # noqa: TRY400 - the sentence says it all
         return 1
     return 0
-
-
-def _run_locked(settings: ServiceSettings, shutdown_begins: Callable[[], None]) -> None:
-    """Run jobs here, in a data directory that no other process uses."""
-    lifetime = LocalLifetime(
-        settings.data_dir, version=__version__, schema=SCHEMA_VERSION, managed=False
-    )
-    lifetime.acquire()
-    try:
-        asyncio.run(_run_jobs(settings, shutdown_begins))
-    finally:
-        lifetime.close()
 
 
 async def _run_jobs(settings: ServiceSettings, shutdown_begins: Callable[[], None]) -> None:

@@ -90,7 +90,11 @@ class FairSemaphore:
             await grant
         except asyncio.CancelledError:
             if grant.cancelled():
-                self._stop_waiting(account, grant)
+                queue = self._waiting.get(account, deque())
+                if grant in queue:
+                    queue.remove(grant)
+                if not queue:
+                    self._waiting.pop(account, None)
             else:  # granted in the same iteration of the event loop: pass it on
                 self._free(account)
             raise
@@ -118,13 +122,6 @@ class FairSemaphore:
                 self._held[name] += 1
                 grant.set_result(None)
                 return
-
-    def _stop_waiting(self, account: str, grant: asyncio.Future[None]) -> None:
-        queue = self._waiting.get(account, deque())
-        if grant in queue:
-            queue.remove(grant)
-        if not queue:
-            self._waiting.pop(account, None)
 
 
 def _pop_all(queue: deque[asyncio.Future[None]]) -> Iterator[asyncio.Future[None]]:

@@ -257,26 +257,14 @@ class SegmentSweep:
 
     async def sweep(self) -> None:
         """Rewrite and delete segments; every step can be repeated."""
-        await self._rewrite_reduced()
-        await self._delete_given_up()
-        if self._clock() >= self._next_listing:
-            await self._delete_unknown_files()
-            self._next_listing = self._clock() + LISTING_INTERVAL_S
-
-    async def _rewrite_reduced(self) -> None:
         after, reader = "", SegmentReader(self._blobs, cache_bytes=0)
         while segments := await self._segments.reduced(after=after, limit=_SWEPT):
             for segment in segments:
-                await self._rewrite(segment, reader)
+                ids = await self._segments.content_ids(segment.name)
+                texts = await reader.texts({segment.name: ids})
+                if len(texts) == len(ids):  # else the file is damaged, and stays for who repairs it
+                    await self._writer.rewrite(segment, texts)
             after = segments[-1].name
-
-    async def _rewrite(self, segment: StoredSegment, reader: SegmentReader) -> None:
-        ids = await self._segments.content_ids(segment.name)
-        texts = await reader.texts({segment.name: ids})
-        if len(texts) == len(ids):  # else the file is damaged, and stays for who repairs it
-            await self._writer.rewrite(segment, texts)
-
-    async def _delete_given_up(self) -> None:
         while names := await self._segments.give_up(
             before=self._clock() - UNFINISHED_S, limit=_SWEPT
         ):
@@ -284,14 +272,14 @@ class SegmentSweep:
                 await self._blobs.delete(name)
                 await self._segments.remove(name)
                 self._metrics.count_segment("deleted")
-
-    async def _delete_unknown_files(self) -> None:
-        """Delete files of this store that have no row, and drafts of killed writes."""
-        folder = store_folder(await self._segments.store_id())
-        # Listed first: the row of a file is older than the file.
-        files = await self._blobs.list_folder(folder)
-        known = await self._segments.names()
-        before = self._clock() - UNFINISHED_S
-        for file in files:
-            if file.name not in known and file.modified_at < before:
-                await self._blobs.delete(file.name)
+        if self._clock() >= self._next_listing:
+            # Delete files of this store that have no row, and drafts of killed writes.
+            folder = store_folder(await self._segments.store_id())
+            # Listed first: the row of a file is older than the file.
+            files = await self._blobs.list_folder(folder)
+            known = await self._segments.names()
+            before = self._clock() - UNFINISHED_S
+            for file in files:
+                if file.name not in known and file.modified_at < before:
+                    await self._blobs.delete(file.name)
+            self._next_listing = self._clock() + LISTING_INTERVAL_S

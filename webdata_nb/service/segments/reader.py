@@ -162,9 +162,5 @@ async def _problem(segment: SegmentContents, blobs: BlobStore) -> str | None:
         contents = await asyncio.to_thread(decode_segment, segment.name, blob.data)
     except InvalidSegment as error:
         return f"{error}, {len(segment.ids)} contents are lost"
-    return _missing_contents(segment, contents)
-
-
-def _missing_contents(segment: SegmentContents, contents: Mapping[bytes, bytes]) -> str | None:
     missing = sum(each not in contents for each in segment.ids)
     return f"lacks {missing} of {len(segment.ids)} contents" if missing else None

@@ -112,24 +112,21 @@ class JobContext:
         """Store a batch durably, then notify listeners; raises `LeaseLost`."""
         # No deadline: while the disk is full or the database locked, jobs are paused.
         with waiting_for("the database", inf):
-            await self._commit(batch)
+            earlier, finished = tuple(self._open_commits), asyncio.Event()
+            self._open_commits[finished] = None
+            try:
+                try:
+                    await self.queue.commit(self.lease, batch)
+                except (StoreUnavailable, MissingRows):
+                    # A batch publishes rows of earlier ones: those must be repeated first.
+                    for commit_event in earlier:
+                        await commit_event.wait()
+                    await self.retry.run(lambda: self.queue.commit(self.lease, batch))
+            finally:
+                del self._open_commits[finished]
+                finished.set()
         self.events.changed(self.job.id)
         self.after_commit()
-
-    async def _commit(self, batch: CommitBatch) -> None:
-        earlier, finished = tuple(self._open_commits), asyncio.Event()
-        self._open_commits[finished] = None
-        try:
-            try:
-                await self.queue.commit(self.lease, batch)
-            except (StoreUnavailable, MissingRows):
-                # A batch publishes rows of earlier ones: those must be repeated first.
-                for commit_event in earlier:
-                    await commit_event.wait()
-                await self.retry.run(lambda: self.queue.commit(self.lease, batch))
-        finally:
-            del self._open_commits[finished]
-            finished.set()
 
 
 class PageSpool(Protocol):

@@ -126,7 +126,11 @@ async def open_job_processor(
         def on_job_end(ended: JobSnapshot) -> None:
             background_indexer.notify()
             on_end(ended)
-            _count_job(metrics, ended)
+            chain = ended.job.outcome.get("fallback_chain", [])
+            attempts = [(attempt["provider"], attempt["status"]) for attempt in chain]
+            metrics.count_ended_job(
+                ended.job.kind, ended.job.state.value, ended.receipt.counts, attempts
+            )
 
         runner = Runner(
             store,
@@ -217,11 +221,3 @@ def _signer(key_file: Path | None) -> RequestSigner | None:
     if key_file is None:
         return None
     return RequestSigner(CurrentSigningKeys(SigningKeyFile(key_file)))
-
-
-def _count_job(metrics: Metrics, snapshot: JobSnapshot) -> None:
-    chain = snapshot.job.outcome.get("fallback_chain", [])
-    attempts = [(attempt["provider"], attempt["status"]) for attempt in chain]
-    metrics.count_ended_job(
-        snapshot.job.kind, snapshot.job.state.value, snapshot.receipt.counts, attempts
-    )

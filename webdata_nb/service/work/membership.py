@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -55,23 +54,21 @@ class Membership:
         if time.monotonic() < self._next_at:
             return
         if self._has_joined:
-            self._warn_of_equal_name(await self._replicas.heartbeat(self.replica))
+            live = await self._replicas.heartbeat(self.replica)
+            name = self.replica.name
+            is_shared = any(each.name == name and each.id != self.replica.id for each in live)
+            if is_shared and not self._has_warned:
+                log.warning(
+                    "another live replica is named %s too; start each with a --replica of its own, "
+                    "or their logs and metrics cannot be told apart",
+                    name,
+                )
+                self._has_warned = True
         else:
             await self._replicas.join(self.replica, previous=self._previous)
             _write_id(self._id_file, self.replica.id)
         self._has_joined = True
         self._next_at = time.monotonic() + HEARTBEAT_S
-
-    def _warn_of_equal_name(self, live: Sequence[Replica]) -> None:
-        name = self.replica.name
-        is_shared = any(each.name == name and each.id != self.replica.id for each in live)
-        if is_shared and not self._has_warned:
-            log.warning(
-                "another live replica is named %s too; start each with a --replica of its own, or "
-                "their logs and metrics cannot be told apart",
-                name,
-            )
-            self._has_warned = True
 
     async def position(self) -> tuple[int | None, int]:
         """Return the position of this process among the live ones by age, and their number."""

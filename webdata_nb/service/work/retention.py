@@ -77,7 +77,12 @@ class Janitor:
 
     async def sweep(self) -> None:
         """Delete everything that is past its time."""
-        await self._clear_spool()
+        # Delete the files of jobs that ended outside this process.
+        spooled = await asyncio.to_thread(self._spool.job_ids)
+        if spooled:
+            active = await self._store.retention.active_job_ids()
+            for job_id in set(spooled) - active:
+                await asyncio.to_thread(self._spool.delete, job_id)
         if self._retention is None:
             return
         async with self._store.exclusive("janitor") as is_first:
@@ -93,7 +98,9 @@ class Janitor:
             searches_before=searches_before, crawls_before=crawls_before
         ):
             for job_id in job_ids:
-                await self._expire(job_id, now)
+                await self._store.retention.mark_expired(job_id, now=now)
+                await self._index.delete(job_id)
+                await self._store.retention.delete_rows(job_id, now=now)
         while await stored.delete_jobs(before=now - hours.job_hours * HOUR_S):
             pass
         while await stored.delete_idempotency_keys(before=now - IDEMPOTENCY_S):
@@ -104,16 +111,3 @@ class Janitor:
         await self._index.return_space()
         if self._segments is not None:
             await self._segments.sweep()
-
-    async def _clear_spool(self) -> None:
-        """Delete the files of jobs that ended outside this process."""
-        spooled = await asyncio.to_thread(self._spool.job_ids)
-        if spooled:
-            active = await self._store.retention.active_job_ids()
-            for job_id in set(spooled) - active:
-                await asyncio.to_thread(self._spool.delete, job_id)
-
-    async def _expire(self, job_id: str, now: float) -> None:
-        await self._store.retention.mark_expired(job_id, now=now)
-        await self._index.delete(job_id)
-        await self._store.retention.delete_rows(job_id, now=now)

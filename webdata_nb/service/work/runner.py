@@ -229,7 +229,12 @@ class Watchdog:
                 # Read before the cancellation begins other operations.
                 waited_for = operations.oldest
             finally:
-                await _cancel(attempt)
+                # Abandoned if it does not end, as it has no lease to write with.
+                if not attempt.done():
+                    attempt.cancel()
+                    await asyncio.wait({attempt}, timeout=CANCEL_S)
+                if attempt.done() and not attempt.cancelled():
+                    attempt.exception()
         raise self._stall_error(context, waited_for)
 
     async def _wait_until_done_or_stalled(
@@ -255,15 +260,6 @@ class Watchdog:
         self._fired(job.kind, action)
         reason = f"no progress for {self._stall_s:.0f} s, while it was waiting for {waited_for}"
         return JobFailure(f"the job made {reason}") if final else JobStalled(reason)
-
-
-async def _cancel(attempt: asyncio.Future[CommitBatch]) -> None:
-    """Cancel an attempt; abandon it if it does not end, as it has no lease to write with."""
-    if not attempt.done():
-        attempt.cancel()
-        await asyncio.wait({attempt}, timeout=CANCEL_S)
-    if attempt.done() and not attempt.cancelled():
-        attempt.exception()
 
 
 def log_start(job: JobRecord, *, now: float) -> None:
