@@ -269,7 +269,7 @@ def _add_watch(commands: Commands) -> None:
     page_flags = parser.add_argument_group("content of each page")
     add_flags(page_flags, PageOptions, without={"scrape_options", *_RENDERING})
     call_flags = parser.add_argument_group("the call")
-    add_flags(call_flags, IncrementalOptions, only={"recheck"})
+    add_flags(call_flags, SinceDict, only={"recheck"})
     add_flags(call_flags, CommandOptions, only={"timeout"})
     add_format_flag(parser)
     add_base_url_flag(parser)
@@ -278,9 +278,10 @@ def _add_watch(commands: Commands) -> None:
 def _run_watch(args: argparse.Namespace) -> int | None:
     from webdata_nb.errors import WatchRunning
     from webdata_nb.toolkit.api import watch_df
+    from webdata_nb.toolkit.requests.job_spec import grouped
 
     set_base_url(args)
-    options: dict[str, Any] = passed_options(args, WatchDfOptions)
+    options: dict[str, Any] = grouped(passed_options(args, WatchDfOptions, PageOptions))
     if args.quiet:
         options["progress"] = False
     try:

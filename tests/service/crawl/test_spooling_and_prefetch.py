@@ -23,8 +23,7 @@ from webdata_nb.page.scrape.scraped import Scraped
 from webdata_nb.service.crawl import engine as crawl
 from webdata_nb.service.crawl.frontier import Candidate, DepthFirst
 from webdata_nb.service.errors import JobFailure
-from webdata_nb.service.store.job_context import JobContext
-from webdata_nb.service.store.job_events import JobEvents
+from webdata_nb.service.store.job_context import JobContext, JobEvents
 from webdata_nb.service.store.spool import SpoolDirectory
 from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.web.egress_policy import EgressPolicy

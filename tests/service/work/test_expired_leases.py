@@ -12,8 +12,7 @@ import pytest
 
 from tests.service.job_stores import store_of
 from tests.stores.jobs import entry, new_job
-from webdata_nb.service.store.job_context import JobContext
-from webdata_nb.service.store.job_events import JobEvents
+from webdata_nb.service.store.job_context import JobContext, JobEvents
 from webdata_nb.service.store.records import EMPTY_BATCH, CommitBatch
 from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.work import runner

@@ -13,8 +13,7 @@ from tests.service.job_stores import store_of
 from tests.stores.jobs import new_job
 from webdata_nb.service.runtime.fair_scheduler import current_account
 from webdata_nb.service.settings import SLOTS, unreserved_slots
-from webdata_nb.service.store.job_context import JobContext
-from webdata_nb.service.store.job_events import JobEvents
+from webdata_nb.service.store.job_context import JobContext, JobEvents
 from webdata_nb.service.store.records import EMPTY_BATCH, CommitBatch, JobSnapshot
 from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.work.runner import Runner

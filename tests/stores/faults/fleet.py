@@ -20,8 +20,7 @@ from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.credits.ledger import Terms
 from webdata_nb.service.credits.tariff import Charge
 from webdata_nb.service.errors import InvalidJobState, JobFailure, StoreUnavailable
-from webdata_nb.service.store.job_context import JobContext
-from webdata_nb.service.store.job_events import JobEvents
+from webdata_nb.service.store.job_context import JobContext, JobEvents
 from webdata_nb.service.store.page_contents import share_content
 from webdata_nb.service.store.records import (
     CommitBatch,

@@ -21,7 +21,7 @@ from webdata_nb.contract.local import NO_CREATIVES, Creatives, SessionSettings
 from webdata_nb.service.creatives.listing import CreativesListing
 from webdata_nb.service.local_lifetime import LocalLifetime
 from webdata_nb.service.settings import Retention
-from webdata_nb.service.store.job_events import JobEvents
+from webdata_nb.service.store.job_context import JobEvents
 from webdata_nb.service.store.records import JobRecord
 from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.store.sql.store import Store

@@ -29,7 +29,7 @@ from webdata_nb.service.routes.routing import (
     strict_router,
     text_parameter,
 )
-from webdata_nb.service.store.job_events import JobListener
+from webdata_nb.service.store.job_context import JobListener
 from webdata_nb.service.store.records import JobRecord, RowSummary
 
 EVENT_ID_PATTERN: Final = r"[0-9]{1,12}(\.[0-9a-f]{1,16})?(-end)?"

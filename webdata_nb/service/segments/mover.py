@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from time import monotonic
 from typing import Final
@@ -116,17 +116,15 @@ class SegmentWriter:
 
 
 def _intact_texts(contents: Sequence[StoredContent]) -> list[tuple[bytes, bytes]]:
-    return list(_each_intact_text(contents))
-
-
-def _each_intact_text(contents: Sequence[StoredContent]) -> Iterator[tuple[bytes, bytes]]:
+    texts = []
     for content in contents:
         if content.body is None:  # moved meanwhile
             continue
         try:
-            yield content.id, content_text(content)
+            texts.append((content.id, content_text(content)))
         except DamagedContent as error:
             log.warning("the content %s is not moved: %s", content.id.hex(), error)
+    return texts
 
 
 class BodyMover:
@@ -194,7 +192,8 @@ class BodyMover:
     async def _move_all(self, until: float) -> None:
         while monotonic() < until:
             jobs = await self._segments.jobs_to_move(limit=_JOBS)
-            self._forget_starts({job.id for job in jobs if not job.has_ended})
+            running = {job.id for job in jobs if not job.has_ended}
+            self._starts = {job: start for job, start in self._starts.items() if job in running}
             ended = [job for job in jobs if job.has_ended]
             for account_id, account_jobs in _by_account(ended).items():
                 await self._move_ended(account_id, account_jobs)
@@ -232,9 +231,6 @@ class BodyMover:
                     self._starts[job.id] = row.ordinal
                 pending.add(row)
             start = rows[-1].ordinal + 1
-
-    def _forget_starts(self, running: set[str]) -> None:
-        self._starts = {job: start for job, start in self._starts.items() if job in running}
 
 
 def _by_account(jobs: Sequence[JobToMove]) -> dict[str, list[JobToMove]]:

@@ -28,7 +28,7 @@ from webdata_nb.service.signing.request_signer import (
 )
 from webdata_nb.service.store.backends import open_pacing, open_store, open_text_index
 from webdata_nb.service.store.indexing import BackgroundIndexer, Indexer
-from webdata_nb.service.store.job_events import JobEvents
+from webdata_nb.service.store.job_context import JobEvents
 from webdata_nb.service.store.records import JobSnapshot, StoreSignal
 from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.store.segments import NO_SEGMENTS

@@ -66,7 +66,8 @@ class Membership:
                 self._has_warned = True
         else:
             await self._replicas.join(self.replica, previous=self._previous)
-            _write_id(self._id_file, self.replica.id)
+            with suppress(OSError):  # then the jobs of a killed process wait for their leases' ends
+                self._id_file.write_text(self.replica.id, "ascii")
         self._has_joined = True
         self._next_at = time.monotonic() + HEARTBEAT_S
 
@@ -91,8 +92,3 @@ def _read_id(file: Path) -> str | None:
         return file.read_text("ascii") or None
     except (OSError, ValueError):
         return None
-
-
-def _write_id(file: Path, replica_id: str) -> None:
-    with suppress(OSError):  # then the jobs of a killed process wait for the ends of their leases
-        file.write_text(replica_id, "ascii")

@@ -35,8 +35,7 @@ from webdata_nb.service.observability.logs import JOB_ID, event, reason
 from webdata_nb.service.observability.operations import Operations, record_operations
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
 from webdata_nb.service.settings import SLOTS, STALL_S, unreserved_slots
-from webdata_nb.service.store.job_context import JobContext
-from webdata_nb.service.store.job_events import JobEvents
+from webdata_nb.service.store.job_context import JobContext, JobEvents
 from webdata_nb.service.store.records import (
     EMPTY_BATCH,
     SUSPECT_ATTEMPTS,

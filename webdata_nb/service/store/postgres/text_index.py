@@ -111,7 +111,6 @@ class PostgresTextIndex(TextIndex):
     def _word_values(self, page: IndexedPage) -> dict[str, Any]:
         words = page_words(page.title, page.text)
         return {
-            "title": _without_nul(page.title),
             "hashes": list(words.hashes),
             "weights": words.weights,
         }
@@ -129,8 +128,3 @@ class PostgresTextIndex(TextIndex):
     def _snippet(self, row: SqlRow, words: Collection[str]) -> str | None:
         """Return None for a page that has only other words with the same hashes."""
         return best_snippet(row["title"], decompressed(row["text"]), words)
-
-
-def _without_nul(text: str) -> str:
-    """Return a text without NUL, which PostgreSQL refuses."""
-    return text.replace("\x00", " ")

@@ -24,6 +24,8 @@ T = TypeVar("T")
 # More words of a query are not looked for.
 MAX_QUERY_WORDS: Final = 64
 _LEVEL: Final = 3
+# Pages that one transaction deletes, with their words, so that searches do not wait for long.
+_DELETED: Final = 100
 
 
 class TextIndex(ABC):
@@ -63,9 +65,9 @@ class TextIndex(ABC):
     async def _read(self, statement: str, /, **values: Any) -> Sequence[SqlRow]:
         """Return the rows of one statement."""
 
-    @abstractmethod
-    def _word_values(self, page: IndexedPage) -> dict[str, Any]:
-        """Return the title of a page, and what `add_indexed_page` stores of its words."""
+    def _word_values(self, page: IndexedPage) -> dict[str, Any]:  # noqa: ARG002 - for subclasses
+        """Return what `add_indexed_page` stores of the words of a page."""
+        return {}
 
     @abstractmethod
     def _query_values(self, query: str, *, require_all: bool) -> dict[str, Any] | None:
@@ -136,6 +138,7 @@ class TextIndex(ABC):
                 "job_id": job_id,
                 "url": page.url,
                 "origin": origin_of(page.url),
+                "title": page.title.replace("\x00", " "),  # PostgreSQL refuses NUL
                 "text": compressed(page.text),
                 **self._word_values(page),
             }
@@ -149,18 +152,24 @@ class TextIndex(ABC):
         def change(transaction: Transaction) -> int:
             transaction.row("lock_index", account_id=account_id)
             transaction.execute("delete_unreachable_site", **site)
-            return transaction.execute("delete_indexed_site", **site)
+            return transaction.execute("delete_indexed_site", **site, limit=_DELETED)
 
-        return await self._change(change)
+        removed = 0
+        while deleted := await self._change(change):
+            removed += deleted
+        return removed
 
     async def delete(self, job_id: str) -> None:
-        """Delete a job's pages and cursor."""
+        """Delete a job's pages, and then its cursor."""
 
-        def change(transaction: Transaction) -> None:
-            transaction.execute("delete_indexed_job", job_id=job_id)
-            transaction.execute("delete_index_cursor", job_id=job_id)
+        def change(transaction: Transaction) -> int:
+            return transaction.execute("delete_indexed_job", job_id=job_id, limit=_DELETED)
 
-        await self._change(change)
+        while await self._change(change):
+            pass
+        await self._change(
+            lambda transaction: transaction.execute("delete_index_cursor", job_id=job_id)
+        )
 
     async def find(self, account_id: str, query: str, *, limit: int) -> list[TextMatch]:
         """Return an account's pages with all words of a query, best first.

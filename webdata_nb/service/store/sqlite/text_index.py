@@ -21,7 +21,6 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from webdata_nb.service.errors import StoreUnavailable
-from webdata_nb.service.store.records import IndexedPage
 from webdata_nb.service.store.sql.connection import SqlRow, Transaction
 from webdata_nb.service.store.sql.text_index import (
     TextIndex,
@@ -154,9 +153,6 @@ class SqliteTextIndex(TextIndex):
         return await self._run(
             lambda: SqliteTransaction(self._open_connection()).rows(statement, **values)
         )
-
-    def _word_values(self, page: IndexedPage) -> dict[str, Any]:
-        return {"title": page.title}
 
     def _query_values(self, query: str, *, require_all: bool) -> dict[str, Any] | None:
         words = [f'"{word}"' for word in _WORD.findall(query)]

@@ -39,10 +39,14 @@ INSERT INTO indexed_page (account_id, job_id, url, origin, title, text, hashes, 
 VALUES (:account_id, :job_id, :url, :origin, :title, :text, :hashes::integer[], :weights);
 
 -- name: delete_indexed_job
-DELETE FROM indexed_page WHERE job_id = :job_id;
+DELETE FROM indexed_page WHERE id IN (
+  SELECT id FROM indexed_page WHERE job_id = :job_id LIMIT :limit
+);
 
 -- name: delete_indexed_site
-DELETE FROM indexed_page WHERE account_id = :account_id AND origin = :origin;
+DELETE FROM indexed_page WHERE id IN (
+  SELECT id FROM indexed_page WHERE account_id = :account_id AND origin = :origin LIMIT :limit
+);
 
 -- name: add_unreachable_site
 INSERT INTO unreachable_site (account_id, origin) VALUES (:account_id, :origin)
