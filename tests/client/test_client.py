@@ -8,7 +8,6 @@ import logging
 import socket
 import traceback
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,10 +15,11 @@ from aiohttp import web
 
 from tests.client import fake
 from tests.client.fake import KEY, Service, status
+from tests.wire.waiting import until
 from webdata_nb import errors
 from webdata_nb.toolkit.client import transport
 from webdata_nb.toolkit.client.client import Client
-from webdata_nb.toolkit.client.transport import RequestPause, environment_proxy
+from webdata_nb.toolkit.client.transport import environment_proxy
 
 SEARCH = {"query": "lighthouse", "num_results": 3}
 
@@ -84,26 +84,6 @@ async def test_export_comes_in_pieces(service: Service, client: Client) -> None:
     service.on("GET export", status(410))
     with pytest.raises(errors.Expired):
         await anext(client.export("crawl", job_id, "csv"))
-
-
-async def test_a_download_is_whole_or_not_at_all(
-    service: Service, client: Client, tmp_path: Path
-) -> None:
-    job_id = service.job(7)
-    path = tmp_path / "export.zip"
-    pieces = [piece async for piece in client.export("crawl", job_id, "zip")]
-    assert await client.download("crawl", job_id, "zip", path) == len(b"".join(pieces))
-    assert path.read_bytes() == b"".join(pieces)
-    service.on("GET export", fake.truncate)
-    with pytest.raises(errors.ConnectionFailed):
-        await client.download("crawl", job_id, "zip", path)
-    assert path.read_bytes() == b"".join(pieces)
-    service.on("GET export", status(410))
-    with pytest.raises(errors.Expired):
-        await client.download("crawl", job_id, "zip", tmp_path / "other.zip")
-    assert await asyncio.to_thread(lambda: [each.name for each in tmp_path.iterdir()]) == [
-        "export.zip"
-    ]
 
 
 async def test_an_export_that_breaks_off_is_an_error(service: Service, client: Client) -> None:
@@ -354,11 +334,13 @@ async def test_no_request_before_the_time_that_the_service_named(
     assert second.at - first.at >= 1.0
 
 
-async def test_a_wait_holds_for_every_client_of_the_key(service: Service, client: Client) -> None:
+async def test_a_wait_holds_for_every_client_of_the_key(
+    service: Service, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
     service.on("POST search", status(429, Retry_After="1"))
-    paused = asyncio.Event()
-    waiting = asyncio.create_task(client.start_search(SEARCH, on_pause=lambda _: paused.set()))
-    await paused.wait()
+    caplog.set_level("INFO", "webdata_nb")
+    waiting = asyncio.create_task(client.start_search(SEARCH))
+    await until(lambda: "again in" in caplog.text)
     async with Client(service.base_url, KEY) as other:
         await asyncio.gather(waiting, other.start_search(SEARCH))
     refused, *later = service.seen
@@ -373,11 +355,9 @@ async def test_starts_queue_while_the_plan_is_full(service: Service, client: Cli
     full = status(429, Retry_After="0", X_Concurrency_Limit="2", X_Concurrency_Active="2")
     # Queueing uses up no attempt: the trouble after it is survived as well.
     service.on("POST search", *[full] * 8, status(503, Retry_After="0"))
-    pauses: list[RequestPause] = []
-    reply = await client.start_search(SEARCH, on_pause=pauses.append)
+    reply = await client.start_search(SEARCH)
     assert reply.job_id in service.jobs
-    assert [each.queued for each in pauses] == [True] * 8 + [False]
-    assert {(each.limit, each.active) for each in pauses[:8]} == {(2, 2)}
+    assert len(service.requests("POST search")) == 10
     assert len({each.headers["Idempotency-Key"] for each in service.seen}) == 1
 
 

@@ -5,23 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import re
-import secrets
 import uuid
 from collections.abc import (
     AsyncGenerator,
-    AsyncIterable,
     Awaitable,
-    Callable,
     Iterator,
     Mapping,
     Sequence,
 )
-from contextlib import suppress
 from dataclasses import replace
 from http import HTTPStatus
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, Self, TypeVar, Unpack
 
@@ -57,7 +51,6 @@ from webdata_nb.toolkit.client import event_stream, replies
 from webdata_nb.toolkit.client.transport import (
     ApiRequest,
     LateReply,
-    RequestPause,
     Transport,
     TransportOptions,
 )
@@ -165,7 +158,6 @@ class Client:
         body: Mapping[str, Any],
         *,
         idempotency_key: str | None = None,
-        on_pause: Callable[[RequestPause], object] | None = None,
         wait_s: int = 0,
     ) -> SearchStart:
         """POST /v1/search.
@@ -176,8 +168,6 @@ class Client:
             The request, named as in the contract.
         idempotency_key : str, optional
             Up to 255 characters; a fresh one by default.
-        on_pause : Callable[[RequestPause], object], optional
-            Told whenever the start has to wait: for a slot of the plan, or for another attempt.
         wait_s : int
             Seconds for which the answer may wait for the job's end, and then hold its `result`;
             a service that does not know this (ours) answers at once.
@@ -189,7 +179,7 @@ class Client:
         ServiceError, ConnectionFailed, BadAnswer
             As every call.
         """
-        request = _creating(paths.SEARCH, body, _key(idempotency_key), on_pause)
+        request = _creating(paths.SEARCH, body, _key(idempotency_key))
         if wait_s:
             request = replace(request, params={"wait": wait_s})
         return self._parse(SearchStart, await self._start(request), _STARTED)
@@ -199,7 +189,6 @@ class Client:
         body: Mapping[str, Any],
         *,
         idempotency_key: str | None = None,
-        on_pause: Callable[[RequestPause], object] | None = None,
     ) -> StartReply:
         """POST /v1/crawl; parameters and errors as `start_search`.
 
@@ -209,14 +198,13 @@ class Client:
             The service does not offer an option that must not be ignored; nothing was started.
         """
         await self._offered.check(paths.CRAWL, body)
-        return await self._start_job(paths.CRAWL, body, idempotency_key, on_pause)
+        return await self._start_job(paths.CRAWL, body, idempotency_key)
 
     async def start_extended_crawl(
         self,
         body: Mapping[str, Any],
         *,
         idempotency_key: str | None = None,
-        on_pause: Callable[[RequestPause], object] | None = None,
     ) -> StartReply:
         """POST /v1/crawls (ours): other sources, sinks and sizes; parameters as `start_search`.
 
@@ -225,16 +213,15 @@ class Client:
         NotFound, NotSupported
             The service offers no such crawls; nothing was started.
         """
-        return await self._start_job(paths.EXTENDED_CRAWLS, body, idempotency_key, on_pause)
+        return await self._start_job(paths.EXTENDED_CRAWLS, body, idempotency_key)
 
     async def _start_job(
         self,
         path: str,
         body: Mapping[str, Any],
         idempotency_key: str | None,
-        on_pause: Callable[[RequestPause], object] | None,
     ) -> StartReply:
-        request = _creating(path, body, _key(idempotency_key), on_pause)
+        request = _creating(path, body, _key(idempotency_key))
         try:
             return self._parse(StartReply, await self._start(request), _STARTED)
         except errors.InvalidRequest as error:
@@ -534,22 +521,6 @@ class Client:
             async for piece in pieces:
                 yield piece
 
-    async def download(
-        self, kind: JobKind, job_id: str, file_format: ExportFormat, path: Path
-    ) -> int:
-        """Write an export to a file atomically; return its bytes.
-
-        Raises
-        ------
-        Expired, NotFound, ConnectionFailed
-            As `export`; a file that was there before stays as it is.
-        OSError
-            The file cannot be written.
-        """
-        stream = self.export(kind, job_id, file_format)
-        async with contextlib.aclosing(stream):
-            return await to_file(path, stream)
-
     async def events(
         self, kind: JobKind, job_id: str, *, last_event_id: str | None = None
     ) -> AsyncGenerator[Event, None]:
@@ -591,16 +562,9 @@ def _of_job(path: str, job_id: str) -> str:
     raise errors.InvalidArgument(f"{job_id!r} cannot be the id of a job")
 
 
-def _creating(
-    path: str,
-    body: Mapping[str, Any],
-    key: str,
-    on_pause: Callable[[RequestPause], object] | None = None,
-) -> ApiRequest:
+def _creating(path: str, body: Mapping[str, Any], key: str) -> ApiRequest:
     headers = {paths.IDEMPOTENCY_KEY: key}
-    return ApiRequest(
-        "POST", path, body=body, headers=headers, creates=True, lane="starts", on_pause=on_pause
-    )
+    return ApiRequest("POST", path, body=body, headers=headers, creates=True, lane="starts")
 
 
 def _data(include: bool) -> dict[str, str | int]:
@@ -792,22 +756,3 @@ def _entry(value: Any, keys: Sequence[str]) -> Mapping[str, Any]:
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value if isinstance(value, dict) else {}
-
-
-async def to_file(path: Path, pieces: AsyncIterable[bytes]) -> int:
-    """Write `pieces` beside `path`, rename the result into place; return its size in bytes."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    size = 0
-    try:
-        file = await asyncio.to_thread(temporary.open, "xb")
-        with file:
-            async for piece in pieces:
-                size += await asyncio.to_thread(file.write, piece)
-            file.flush()
-            await asyncio.to_thread(os.fsync, file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise
-    return size

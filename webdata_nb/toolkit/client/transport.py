@@ -207,19 +207,6 @@ _KEEP_ALIVE_S: Final = 4.0  # below the 5 s after which common servers close an 
 
 
 @dataclass(frozen=True, slots=True)
-class RequestPause:
-    """The `seconds` that a request waits before its next attempt.
-
-    `queued` tells a plan at its limit (with its limit and active count) from an error.
-    """
-
-    seconds: float
-    queued: bool
-    limit: int | None = None
-    active: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class ApiRequest:
     """One request.
 
@@ -237,7 +224,6 @@ class ApiRequest:
     creates: bool = False
     lane: Literal["starts", "reads", "none"] = "reads"
     timeout_s: float | None = None
-    on_pause: Callable[[RequestPause], object] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -674,16 +660,13 @@ class Transport:
     ) -> None:
         """Wait before the next attempt; a wait that the service asked for holds for the key."""
         headers = result.headers if isinstance(result, HttpReply) else _NONE
-        pause = RequestPause(delay.seconds, delay.queued, *retry.concurrency_limits(headers))
         log.info(
             "%s %s: %s; again in %.1f s",
             request.method,
             request.path,
             _failure_text(result),
-            pause.seconds,
+            delay.seconds,
         )
-        if request.on_pause is not None:
-            request.on_pause(pause)
         full = isinstance(result, HttpReply) and result.status == HTTPStatus.TOO_MANY_REQUESTS
         if limiter is None or not (full or "retry-after" in headers):
             await asyncio.sleep(delay.seconds)

@@ -93,6 +93,8 @@ class ListingSource(RowSource):
     _failed_rows: int = field(default=0, init=False)
     _total: int = field(default=0, init=False)
     _is_cancelled: bool = field(default=False, init=False)
+    # Rows whose files are being downloaded.
+    _pending: list[dict[str, Any]] = field(default_factory=list, init=False)
 
     @property
     def has_more(self) -> bool:
@@ -112,18 +114,20 @@ class ListingSource(RowSource):
         """
         async with aclosing(self._read()) as replies:
             async for reply in replies:
-                found = self._take_rows(reply)
+                found = self._pending = self._take_rows(reply)
                 if not found:
                     continue
+                self.listener.count(self._row_count)
                 if self.options.cache:
                     await download_files(self.client, found, self.options.settings.cache_dir)
-                self.listener.count(self._row_count)
-                yield await asyncio.to_thread(trimmed_batch, "creatives", found)
+                batch = await asyncio.to_thread(trimmed_batch, "creatives", found)
+                self._pending = []
+                yield batch
 
     async def batches_so_far(self) -> AsyncGenerator[TableBatch, None]:
-        """Yield nothing: no job goes on at the service."""
-        return
-        yield  # makes it a generator
+        """Yield the rows whose files were not yet downloaded."""
+        if self._pending:
+            yield await asyncio.to_thread(trimmed_batch, "creatives", self._pending)
 
     @property
     def _has_all_rows(self) -> bool:
