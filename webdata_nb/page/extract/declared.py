@@ -163,7 +163,10 @@ class DeclaredFields:
         by_columns: dict[tuple[tuple[str, ...], ...], DataTable] = {}
         remaining_rows = MAX_ROWS
         for number, table in enumerate(tables[:MAX_TABLES], 1):
-            rows = _rows(table.get("rows"), max(remaining_rows, 0))
+            declared_rows = table.get("rows")
+            if not isinstance(declared_rows, list | tuple):
+                declared_rows = ()
+            rows = [_cells(row) for row in declared_rows[: max(remaining_rows, 0)]]
             remaining_rows -= len(rows)
             self._add_pairs(rows, number)
             header, origin = _cells(table.get("header")), f"table:{number}"
@@ -333,10 +336,6 @@ def _texts(value: Any) -> list[Any]:
     return [unescape(text).strip() for text in values if isinstance(text, str) and text.strip()]
 
 
-def _rows(value: Any, max_rows: int) -> list[list[str]]:
-    return [_cells(row) for row in value[:max_rows]] if isinstance(value, list | tuple) else []
-
-
 def _cells(value: Any) -> list[str]:
     if not isinstance(value, list | tuple):
         return []
@@ -432,7 +431,11 @@ def open_lists(values: Sequence[Any]) -> list[Any]:
     entries = islice(_open_all(values[:MAX_ITEMS], "", offers=False), MAX_ITEMS)
     # A text is made of what names the thing: the list item, if the item has no name of its own.
     return [
-        entry.around[0] if entry.around and not _is_named(entry.thing) else entry.thing
+        entry.around[0]
+        if entry.around
+        and isinstance(entry.thing, DataNode)
+        and not (entry.thing.values("name") or entry.thing.values("headline"))
+        else entry.thing
         for entry in entries
     ]
 
@@ -548,16 +551,12 @@ class _ListCollector:
                 main=name == "mainentity",
                 aside=aside,
             )
-            self._add(declared, node, entries, (node if explicit else key, *below))
+            list_key = (node if explicit else key, *below)
+            if list_key in self._lists or len(self._lists) < _MAX_LISTS:
+                self._lists.setdefault(list_key, declared).add(node, entries)
             for entry in () if aside else entries:
                 if _holds_lists(entry.thing):
                     self.visit(entry.thing, key, below, entry.origin, near=near)
-
-    def _add(
-        self, declared: DeclaredList, holder: DataNode, entries: list[ListEntry], key: Any
-    ) -> None:
-        if key in self._lists or len(self._lists) < _MAX_LISTS:
-            self._lists.setdefault(key, declared).add(holder, entries)
 
 
 def _standing_alone(main: list[DataNode], listed: set[DataNode]) -> list[DeclaredList]:
@@ -588,15 +587,16 @@ def _parts(node: DataNode) -> list[ListEntry]:
         parts += [
             _with_group(entry, node) if name == _VARIANTS else entry
             for entry in islice(_open_all(opened, at), MAX_ITEMS)
-            if isinstance(entry.thing, DataNode) and _are_alike(entry.thing, node)
+            if isinstance(entry.thing, DataNode)
+            and (
+                set(entry.thing.types) & set(node.types)
+                or any(
+                    entry.thing.is_a(*endings) and node.is_a(*endings)
+                    for endings in TYPES_BY_KIND.values()
+                )
+            )
         ]
     return parts
-
-
-def _are_alike(first: DataNode, second: DataNode) -> bool:
-    return bool(set(first.types) & set(second.types)) or any(
-        first.is_a(*endings) and second.is_a(*endings) for endings in TYPES_BY_KIND.values()
-    )
 
 
 def _with_group(entry: ListEntry, group: DataNode) -> ListEntry:
@@ -624,7 +624,9 @@ def _open(
         yield ListEntry(value, origin, around)
         return
     elements = _elements(value, offers=offers) if level < _MAX_OPENED else []
-    item = _item(value) if level < _MAX_OPENED else None
+    # The object of a list item counts, unless it is no more than an address.
+    items = [each for each in value.values("item") if isinstance(each, DataNode)]
+    item = items[0] if level < _MAX_OPENED and items and items[0].properties else None
     if elements:
         yield from _open_all(elements, origin, offers=offers, level=level + 1)
     elif item is not None:
@@ -644,12 +646,6 @@ def _elements(node: DataNode, *, offers: bool) -> list[Any]:
 
 def _is_list(node: DataNode) -> bool:
     return any(node.values(name) for name in LIST_ELEMENT_PROPERTIES)
-
-
-def _item(node: DataNode) -> DataNode | None:
-    """Return the object of a list item, unless it is no more than an address."""
-    items = [value for value in node.values("item") if isinstance(value, DataNode)]
-    return items[0] if items and items[0].properties else None
 
 
 def _in_order(values: list[Any]) -> list[Any]:
@@ -746,12 +742,6 @@ def _is_aside(node: DataNode) -> bool:
     names = [value[:200].lower() for value in node.values("name") if isinstance(value, str)]
     return node.is_a(_BREADCRUMB) or any(
         phrase in name for name in names for phrase in RELATION_PHRASES
-    )
-
-
-def _is_named(thing: Any) -> bool:
-    return not isinstance(thing, DataNode) or any(
-        thing.values(name) for name in ("name", "headline")
     )
 
 
@@ -920,8 +910,11 @@ def match_fields(
     by_field: dict[str, list[tuple[ListEntry, list[str]]]] = {}
     for entry, provenance in rows:
         for pointer, origin in provenance.items():
-            path = entry, _steps_below(entry, origin)
-            by_field.setdefault(pointer.split("/")[1], []).append(path)
+            # The properties from the entry to the value; none if it is from around it.
+            prefix = f"{entry.origin}/"
+            below = origin.startswith(prefix)
+            steps = origin.removeprefix(prefix).split("/") if below else []
+            by_field.setdefault(pointer.split("/")[1], []).append((entry, steps))
     several = [all(_is_of_several(*path) for path in paths) for paths in by_field.values()]
     firsts = {
         normalize_name(steps[0]) for paths in by_field.values() for _, steps in paths if steps
@@ -1051,7 +1044,12 @@ def _match_entries(
     matched: list[FieldMatch] = []
     kept: list[ListEntry] = []
     for group in groups:
-        rows = _sample(group, item, sources_of)
+        # An item is filled from some entries, until one has all fields.
+        rows: list[tuple[ListEntry, Mapping[str, str]]] = []
+        for entry in group[:: max(len(group) // _SAMPLED, 1)][: _SAMPLED + 1]:
+            rows.append((entry, sources_of(entry)))
+            if len({pointer.split("/")[1] for pointer in rows[-1][1]}) == len(item.properties):
+                break
         fields = match_fields(rows, declared, item, strict=strict)
         if fields.enough or (fields.filled and name >= NameMatch.KIND):
             matched.append(fields)
@@ -1068,21 +1066,6 @@ def _match_entries(
     best = max(matched, key=lambda fields: (fields.strong, fields.own))
     fields = replace(best, filled=filled, enough=any(fields.enough for fields in matched))
     return ListMatch(declared, kept, name, fields)
-
-
-def _sample(
-    group: Sequence[ListEntry],
-    item: FieldSchema,
-    sources_of: Callable[[ListEntry], Mapping[str, str]],
-) -> list[tuple[ListEntry, Mapping[str, str]]]:
-    """Fill an item from some entries, until one has all fields."""
-    rows: list[tuple[ListEntry, Mapping[str, str]]] = []
-    for entry in group[:: max(len(group) // _SAMPLED, 1)][: _SAMPLED + 1]:
-        sources = sources_of(entry)
-        rows.append((entry, sources))
-        if len({pointer.split("/")[1] for pointer in sources}) == len(item.properties):
-            break
-    return rows
 
 
 def _is_evident(
@@ -1141,12 +1124,6 @@ def _are_parts(one: ListMatch, other: ListMatch) -> bool:
         and first.holders == second.holders
         and [node.types for node in first.nodes[:1]] == [node.types for node in second.nodes[:1]]
     )
-
-
-def _steps_below(entry: ListEntry, origin: str) -> list[str]:
-    """Return the properties from an entry to a value; empty if the value is from around it."""
-    prefix = f"{entry.origin}/"
-    return origin.removeprefix(prefix).split("/") if origin.startswith(prefix) else []
 
 
 def _is_of_several(entry: ListEntry, steps: Sequence[str]) -> bool:

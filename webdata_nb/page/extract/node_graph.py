@@ -193,20 +193,22 @@ class NodeGraph:
         for node in self.nodes:
             key = (node.origin, node.types[:1])
             numbers[key] = node.number = numbers.get(key, 0) + 1
-        self._replace_references(nodes)
-
-    def _replace_references(self, nodes: list[DataNode]) -> None:
         for node in nodes:
-            for _, values in node.properties.values():
-                for index, value in enumerate(values):
+            for _, own in node.properties.values():
+                for index, value in enumerate(own):
                     if isinstance(value, DataNode) and value.id is not None:
-                        values[index] = self._ids.get(value.id, value)
+                        own[index] = self._ids.get(value.id, value)
         self._resolve_list_items(nodes)
         self._add_inverse_properties(nodes)
 
     def _resolve_list_items(self, nodes: list[DataNode]) -> None:
         """Replace the URL of a list item by the node that has it as its identifier or URL."""
-        items = [node for node in nodes if node.is_a("listitem") and not _has_node(node, "item")]
+        items = [
+            node
+            for node in nodes
+            if node.is_a("listitem")
+            and not any(isinstance(value, DataNode) for value in node.values("item"))
+        ]
         crumbs = {
             value
             for node in nodes
@@ -247,10 +249,6 @@ def _have_ending(types: tuple[str, ...], endings: tuple[str, ...]) -> bool:
     return any(type_name.lower().endswith(endings) for type_name in types)
 
 
-def _has_node(node: DataNode, name: str) -> bool:
-    return any(isinstance(value, DataNode) for value in node.values(name))
-
-
 def _reachable_values(node: DataNode) -> dict[str, list[ReachableValues]]:
     reachable: dict[str, list[ReachableValues]] = {}
     queue: deque[tuple[DataNode, tuple[str, ...], frozenset[str] | None]] = deque(
@@ -276,19 +274,15 @@ def _reachable_values(node: DataNode) -> dict[str, list[ReachableValues]]:
                         queue.append((inner, (*path, label), TRAVERSED_PROPERTIES[name]))
     if node.address is not None and "url" not in reachable:
         reachable["url"] = [ReachableValues(("@id",), [node.address])]
-    _add_additional_properties(node, reachable)
+    # Properties may also be declared as pairs of a name and a value.
+    own_name, pairs = node.properties.get("additionalproperty", ("", []))
+    for pair in pairs[:MAX_REACHABLE]:
+        names = pair.values("name") if isinstance(pair, DataNode) else []
+        if names and isinstance(names[0], str) and pair.values("value"):
+            label = names[0][:100]
+            found = ReachableValues((own_name, label), pair.values("value"))
+            reachable.setdefault(normalize_name(label), []).append(found)
     return reachable
-
-
-def _add_additional_properties(node: DataNode, reachable: dict[str, list[ReachableValues]]) -> None:
-    """Add the properties that a node declares as pairs of a name and a value."""
-    for own_name, values in (node.properties.get("additionalproperty", ("", [])),):
-        for pair in values[:MAX_REACHABLE]:
-            names = pair.values("name") if isinstance(pair, DataNode) else []
-            if names and isinstance(names[0], str) and pair.values("value"):
-                label = names[0][:100]
-                inner = ReachableValues((own_name, label), pair.values("value"))
-                reachable.setdefault(normalize_name(label), []).append(inner)
 
 
 MAX_CANDIDATES: Final = 200
@@ -302,8 +296,14 @@ def is_of_kind(node: DataNode, kind: str) -> bool:
 
 def find_values(node: DataNode, chain: tuple[str, ...]) -> Iterator[ReachableValues]:
     """Return the values of a chain's first property, starting from a node."""
-    reach = node.reach()
-    for name in _names_by_type(node, chain[0]):
+    reach, first = node.reach(), chain[0]
+    synonyms = (
+        names[first]
+        for ending, names in SYNONYMS_BY_TYPE.items()
+        if first in names
+        if node.is_a(ending)
+    )
+    for name in (*next(synonyms, ()), first):
         yield from reach.get(name, ())
 
 
@@ -320,16 +320,6 @@ def findable_names(node: DataNode) -> AbstractSet[str]:
         if reach.keys() & synonym_names
     )
     return reach.keys() | set(synonyms)
-
-
-def _names_by_type(node: DataNode, name: str) -> tuple[str, ...]:
-    synonyms = (
-        names[name]
-        for ending, names in SYNONYMS_BY_TYPE.items()
-        if name in names
-        if node.is_a(ending)
-    )
-    return (*next(synonyms, ()), name)
 
 
 def find_root(graph: NodeGraph, schema: FieldSchema, title: str) -> DataNode | None:
@@ -366,21 +356,17 @@ def _score(
 
     None if the schema cannot describe the node.
     """
-    names = [_first_name(node, heads) for heads in fields]
+    reach = node.reach()
+    names = [
+        next((n for n, kind in heads if n in reach and (not kind or is_of_kind(node, kind))), None)
+        for heads in fields
+    ]
     common = sum(name in COMMON_PROPERTIES for name in names)
     special = sum(name is not None for name in names) - common
     aside = node.is_a(*SECONDARY_TYPES)
     if not special and (not common or (aside and not by_title)):
         return None
     return special, 0 if aside else 1 if node.is_a(*PAGE_TYPES) or not node.types else 2, common
-
-
-def _first_name(node: DataNode, heads: dict[tuple[str, str], None]) -> str | None:
-    reach = node.reach()
-    for name, kind in heads:
-        if name in reach and (not kind or is_of_kind(node, kind)):
-            return name
-    return None
 
 
 def _is_named(node: DataNode, title: str) -> int:

@@ -253,15 +253,12 @@ def _join(pieces: Sequence[VisibleText]) -> str:
     """Join the pieces of an amount; raised or small decimals get the point that they lack."""
     joined = ""
     for piece in pieces:
-        if joined[-1:].isdigit() and _is_cents(piece):
+        is_small = makes_cents(piece.element.tag, piece.names)
+        if joined[-1:].isdigit() and CENTS.fullmatch(piece.text) and is_small:
             joined += f".{piece.text}"
         else:
             joined += piece.text if piece.text[0] in ".," else f" {piece.text}"
     return joined.strip()
-
-
-def _is_cents(piece: VisibleText) -> bool:
-    return bool(CENTS.fullmatch(piece.text)) and makes_cents(piece.element.tag, piece.names)
 
 
 def makes_cents(tag: str, names: str) -> bool:
@@ -351,15 +348,12 @@ def _amounts_near_title(page: PageText) -> list[tuple[int, Amount, str]]:
         if not text.has_digit or len(text.text) > MAX_AMOUNT_LENGTH:
             continue
         read = None if page.own_flags(text) & STRUCK else read_amount(page.texts, index)
-        if read is not None and read[0].value > 0 and _may_be_price(text, read[0]):
-            found.append((index, *read))
+        if read is not None and read[0].value > 0:
+            is_named = read[0].currency or _PRICE_NAME.search(text.all_names)
+            found += [(index, *read)] if is_named else []
         if len(found) == _MAX_CANDIDATES:
             break
     return found
-
-
-def _may_be_price(text: VisibleText, amount: Amount) -> bool:
-    return bool(amount.currency) or _PRICE_NAME.search(text.all_names) is not None
 
 
 def _signature(text: VisibleText) -> tuple[str, str]:
@@ -405,7 +399,14 @@ def _score_of_names(text: VisibleText) -> float:
 
 def _label_penalty(page: PageText, index: int) -> float:
     """Return a penalty for words beside an amount that say that it is no price."""
-    return _penalty_before(_label_at(page, index - 1)) + _penalty_after(_label_at(page, index + 1))
+    before, after = _label_at(page, index - 1), _label_at(page, index + 1)
+    penalty = _ADDED if before.endswith("+") else 0.0
+    if "%" not in before:
+        is_old = OLD_PRICE.search(before)
+        penalty += _OLD if is_old else _OTHER * bool(OTHER_AMOUNT.search(before))
+    has_digit = any(character.isdigit() for character in after)
+    is_unit = _PER.match(after) or (OTHER_AMOUNT.match(after) and not has_digit)
+    return penalty + (_UNIT if is_unit else 0.0)
 
 
 def _label_at(page: PageText, index: int) -> str:
@@ -413,18 +414,3 @@ def _label_at(page: PageText, index: int) -> str:
         return ""
     text = page.texts[index].text
     return fold_case(text) if len(text) <= _MAX_LABEL_LENGTH else ""
-
-
-def _penalty_before(label: str) -> float:
-    penalty = _ADDED if label.endswith("+") else 0.0
-    if "%" in label:
-        return penalty
-    if OLD_PRICE.search(label):
-        return penalty + _OLD
-    return penalty + _OTHER * bool(OTHER_AMOUNT.search(label))
-
-
-def _penalty_after(label: str) -> float:
-    has_digit = any(character.isdigit() for character in label)
-    is_unit = _PER.match(label) or (OTHER_AMOUNT.match(label) and not has_digit)
-    return _UNIT if is_unit else 0.0

@@ -162,6 +162,18 @@ class _SchemaParser:
             if name not in _KEYWORDS:
                 raise BadInput(f'"{str(name)[:50]}" is not understood here', loc=loc)
         kind, nullable = _parse_type(resolved, loc)
+        unique, required = resolved.get("uniqueItems", False), resolved.get("required", [])
+        if not isinstance(unique, bool):
+            raise BadInput("must be true or false", loc=(*loc, "uniqueItems"))
+        if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
+            raise BadInput("must be a list of names", loc=(*loc, "required"))
+        limits = {name: resolved[name] for name in _LIMITS if name in resolved}
+        for name, limit in limits.items():
+            if isinstance(limit, bool) or not isinstance(limit, int | float):
+                raise BadInput("must be a number", loc=(*loc, name))
+        items = FieldSchema("any") if kind == "array" else None
+        if kind == "array" and "items" in resolved:
+            items = self.parse(resolved["items"], (*loc, "items"), depth + 1)
         description = resolved.get("description")
         values = self._parse_values(resolved, loc, depth) if kind == "object" else None
         has_properties = kind == "object" and values is None
@@ -172,11 +184,11 @@ class _SchemaParser:
             format=_parse_string(resolved, "format", loc),
             nullable=nullable or optional,
             choices=self._parse_choices(resolved, loc),
-            limits=_parse_limits(resolved, loc),
-            unique=_parse_flag(resolved, "uniqueItems", loc),
+            limits=limits,
+            unique=unique,
             properties=self._parse_properties(resolved, loc, depth) if has_properties else {},
-            required=_parse_required(resolved, loc),
-            items=self._parse_items(resolved, loc, depth) if kind == "array" else None,
+            required=frozenset(required),
+            items=items,
             values=values,
         )
 
@@ -244,11 +256,6 @@ class _SchemaParser:
             )
         return field_schema
 
-    def _parse_items(self, schema: Mapping[str, Any], loc: Loc, depth: int) -> FieldSchema:
-        if "items" not in schema:
-            return FieldSchema("any")
-        return self.parse(schema["items"], (*loc, "items"), depth + 1)
-
 
 def _without(schema: Mapping[str, Any], keyword: str) -> dict[str, Any]:
     return {name: value for name, value in schema.items() if name != keyword}
@@ -257,14 +264,14 @@ def _without(schema: Mapping[str, Any], keyword: str) -> dict[str, Any]:
 def _union_member(options: Any, keyword: str, loc: Loc) -> tuple[Mapping[str, Any], bool]:
     """Return the only schema of a union, and whether the union contains null."""
     members = options if isinstance(options, list) else []
-    schemas = [member for member in members if not _is_null(member)]
+    schemas = [
+        member
+        for member in members
+        if not (isinstance(member, Mapping) and member.get("type") == "null")
+    ]
     if len(schemas) == 1 and isinstance(schemas[0], Mapping):
         return schemas[0], len(members) > 1
     raise BadInput("must be a list of one schema, or of one schema and null", loc=(*loc, keyword))
-
-
-def _is_null(schema: Any) -> bool:
-    return isinstance(schema, Mapping) and schema.get("type") == "null"
 
 
 def _parse_type(schema: Mapping[str, Any], loc: Loc) -> tuple[Kind, bool]:
@@ -288,28 +295,6 @@ def _parse_string(schema: Mapping[str, Any], name: str, loc: Loc) -> str | None:
     if value is None or isinstance(value, str):
         return value
     raise BadInput("must be a string", loc=(*loc, name))
-
-
-def _parse_flag(schema: Mapping[str, Any], name: str, loc: Loc) -> bool:
-    value = schema.get(name, False)
-    if isinstance(value, bool):
-        return value
-    raise BadInput("must be true or false", loc=(*loc, name))
-
-
-def _parse_limits(schema: Mapping[str, Any], loc: Loc) -> dict[str, float]:
-    limits = {name: schema[name] for name in _LIMITS if name in schema}
-    for name, value in limits.items():
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise BadInput("must be a number", loc=(*loc, name))
-    return limits
-
-
-def _parse_required(schema: Mapping[str, Any], loc: Loc) -> frozenset[str]:
-    names = schema.get("required", [])
-    if isinstance(names, list) and all(isinstance(name, str) for name in names):
-        return frozenset(names)
-    raise BadInput("must be a list of names", loc=(*loc, "required"))
 
 
 MAX_VIOLATIONS: Final = 20
