@@ -129,15 +129,15 @@ def _reorder_count(words: tuple[str, ...]) -> tuple[str, ...]:
 def _chains(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     for parts in sorted(_word_splits(words), key=len):
         options = [_synonyms(part) for part in parts]
-        ranked = ((_rank(chain, options), chain) for chain in product(*options))
+        # The rank of a chain is how far its names are down the lists of synonyms.
+        ranked = (
+            (sum(names.index(name) for name, names in zip(chain, options, strict=True)), chain)
+            for chain in product(*options)
+        )
         yield from (chain for _, chain in sorted(ranked, key=itemgetter(0)))
         if len(parts) > 1 and parts[-1] in {"name", "url", "link"}:
             # A page may give the author's name as the author, or an image's URL as the image.
             yield from product(*options[:-1])
-
-
-def _rank(chain: tuple[str, ...], options: list[tuple[str, ...]]) -> int:
-    return sum(names.index(name) for name, names in zip(chain, options, strict=True))
 
 
 def _word_splits(words: tuple[str, ...]) -> list[tuple[str, ...]]:

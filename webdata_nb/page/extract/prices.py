@@ -177,24 +177,21 @@ def currency_code(symbol: str) -> str:
 def _amount(match: re.Match[str]) -> Amount | None:
     symbol = match["before"] or match["after"] or ""
     currency = currency_code(symbol)
-    value = _value(match["number"], three_decimals=currency in _THREE_DECIMALS)
-    return None if value is None else Amount(value, currency, symbol)
-
-
-def _value(number: str, *, three_decimals: bool) -> int | float | None:
-    digits = re.sub(r"[ '\u2019\u00a0\u202f]", "", number)
+    digits = re.sub(r"[ '\u2019\u00a0\u202f]", "", match["number"])
     head, separator, tail = digits, "", ""
     last = max(digits.rfind("."), digits.rfind(","))
     if last >= 0:
         tail = digits[last + 1 :]
-        groups = digits.count(digits[last]) > 1 or (len(tail) == 3 and not three_decimals)  # noqa: PLR2004 - digits of a group
+        has_three = len(tail) == 3 and currency not in _THREE_DECIMALS  # noqa: PLR2004 - digits of a group
+        groups = digits.count(digits[last]) > 1 or has_three
         if not groups or digits.startswith("0"):
             head, separator = digits[:last], "."
     head = head.replace(".", "").replace(",", "")
     try:
-        return float(f"{head}.{tail}") if separator else int(head)
+        value = float(f"{head}.{tail}") if separator else int(head)
     except ValueError:
         return None
+    return Amount(value, currency, symbol)
 
 
 _MAX_LEVELS: Final = 4

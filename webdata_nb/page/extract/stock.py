@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 IN: Final = "InStock"
 OUT: Final = "OutOfStock"
 
-BEFORE_TITLE: Final = 200
-AFTER_TITLE: Final = 250
-LABELS_AFTER_TITLE: Final = 120
+_BEFORE_TITLE: Final = 200
+_AFTER_TITLE: Final = 250
+_LABELS_AFTER_TITLE: Final = 120
 _NEAR_TITLE: Final = 40
 _FAR_FROM_TITLE: Final = 100
-MAX_BUTTON_LENGTH: Final = 60
-MAX_SOLD_OUT_LENGTH: Final = 90
-MAX_IN_STOCK_LENGTH: Final = 45
-BUTTON_TYPES: Final = frozenset({"submit", "button", "image"})
+_MAX_BUTTON_LENGTH: Final = 60
+_MAX_SOLD_OUT_LENGTH: Final = 90
+_MAX_IN_STOCK_LENGTH: Final = 45
+_BUTTON_TYPES: Final = frozenset({"submit", "button", "image"})
 _MAX_LABEL_TEXTS: Final = 6
 _CELLS: Final = frozenset({"td", "dd"})
 _BUY_NAME: Final = re.compile(
@@ -53,7 +53,7 @@ _BUY_NAME: Final = re.compile(
 _DISABLED_NAME: Final = re.compile(
     r"(?<![a-z])(?:disabled|inactive|sold-?out|out-?of-?stock)(?![a-z])"
 )
-BUTTON_NAME: Final = re.compile(r"btn|button|cta|cart|buy|basket|bid")
+_BUTTON_NAME: Final = re.compile(r"btn|button|cta|cart|buy|basket|bid")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +96,14 @@ def find_stock_state(page: PageText) -> StockState | None:
     title = page.title
     if title is None:
         return None
-    last = min(page.related, title + AFTER_TITLE)
-    buttons = list(_buttons(page, title - BEFORE_TITLE, last))
+    last = min(page.related, title + _AFTER_TITLE)
+    buttons = list(_buttons(page, title - _BEFORE_TITLE, last))
     working = next((each for each in buttons if not each.notifies and not each.disabled), None)
     out = _out_label(page)
-    if working is not None and outweighs(working.index - title, out and out[0] - title):
+    # A label at the title says more than a button far from it.
+    if working is not None and (
+        out is None or out[0] - title > _NEAR_TITLE or abs(working.index - title) <= _FAR_FROM_TITLE
+    ):
         return StockState(IN, "button", working.label, strong=True)
     stopped = [button for button in buttons if button.notifies or button.disabled]
     if out is not None:
@@ -108,8 +111,13 @@ def find_stock_state(page: PageText) -> StockState | None:
     for button in stopped:
         if button.notifies or not _has_choices(page):
             return StockState(OUT, "button", button.label, strong=True)
-    in_stock = _in_label(page)
-    return None if in_stock is None else StockState(IN, "label", in_stock)
+    for _, text in _labels_after_title(page, _MAX_IN_STOCK_LENGTH):
+        # A label begins with a phrase, or is it for the most part.
+        folded = fold_case(text)
+        match = IN_STOCK.search(folded)
+        if match is not None and (not match.start() or 2 * len(match[0]) >= len(folded)):
+            return StockState(IN, "label", text)
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,36 +142,9 @@ def read_stock_signs(page: PageText) -> StockSigns:
     buttons = list(_buttons(page, 0, last))
     working = (each.label for each in buttons if not each.notifies and not each.disabled)
     stopped = any(each.notifies or each.disabled for each in buttons)
-    labels = (fold_case(text) for _, text in _labels(page, MAX_SOLD_OUT_LENGTH, 0, last))
+    labels = (fold_case(text) for _, text in _labels(page, _MAX_SOLD_OUT_LENGTH, 0, last))
     is_out = stopped or any(OUT_OF_STOCK.search(text) or NOTIFY.search(text) for text in labels)
     return StockSigns(next(working, None), is_out)
-
-
-def outweighs(button: int, label: int | None) -> bool:
-    """Return whether a button that works says more than a sold-out label.
-
-    It does not if the label is at the title and the button far from it. Given are their distances
-    from the title, in texts; None without a label.
-    """
-    return label is None or abs(label) > _NEAR_TITLE or abs(button) <= _FAR_FROM_TITLE
-
-
-def fills_button(label: str, phrase: str) -> bool:
-    """Return whether a phrase is most of the label of a button."""
-    return len(label) <= MAX_BUTTON_LENGTH and 2 * len(phrase) >= len(label)
-
-
-def is_in_stock_label(text: str, phrase: str) -> bool:
-    """Return whether a short text begins with a phrase, or is it for the most part."""
-    is_most = text.startswith(phrase) or 2 * len(phrase) >= len(text)
-    return is_most and len(text) <= MAX_IN_STOCK_LENGTH
-
-
-def is_disabled(name: str, aria_disabled: str | None, *, disabled: bool) -> bool:
-    """Return whether a button is disabled: by its attributes, or by its simplified name."""
-    if disabled or (aria_disabled or "").lower() == "true":
-        return True
-    return _DISABLED_NAME.search(name) is not None
 
 
 def _buttons(page: PageText, first: int, last: int) -> Iterator[PurchaseButton]:
@@ -174,21 +155,27 @@ def _buttons(page: PageText, first: int, last: int) -> Iterator[PurchaseButton]:
             kind = _kind_of(control, label) if label else None
             if kind is not None:
                 is_notice = kind == "notify"
-                yield PurchaseButton(index, label, is_notice, _is_disabled_control(control))
+                element = control.element
+                is_disabled = (
+                    element.attr("disabled") is not None
+                    or (element.attr("aria-disabled") or "").lower() == "true"
+                    or _DISABLED_NAME.search(control.ancestor_names[0]) is not None
+                )
+                yield PurchaseButton(index, label, is_notice, is_disabled)
 
 
 def _kind_of(control: VisibleText, label: str) -> str | None:
     """Return ``buy`` or ``notify``; None for other controls."""
     is_link = control.element.tag == "a"
-    if len(label) <= MAX_BUTTON_LENGTH:
+    if len(label) <= _MAX_BUTTON_LENGTH:
         folded = fold_case(label)
         if NOTIFY.search(folded):
             return "notify"
         if OUT_OF_STOCK.search(folded):
             return None
         match = BUY.search(folded)
-        is_whole = match is not None and fills_button(folded, match[0])
-        if is_whole and (not is_link or BUTTON_NAME.search(control.names)):
+        is_whole = match is not None and 2 * len(match[0]) >= len(folded)
+        if is_whole and (not is_link or _BUTTON_NAME.search(control.names)):
             return "buy"
     own_name = simplify_name(f"{control.element.attr('name') or ''} {control.ancestor_names[0]}")
     return "buy" if not is_link and _BUY_NAME.search(own_name) else None
@@ -198,7 +185,7 @@ def _label_of(page: PageText, index: int, control: VisibleText) -> str:
     """Return the label of a control: its text, value, description or title."""
     element = control.element
     if element.tag == "input":
-        is_button = (element.attr("type") or "").lower() in BUTTON_TYPES
+        is_button = (element.attr("type") or "").lower() in _BUTTON_TYPES
         names: tuple[str, ...] = ("value", "alt", "title", "aria-label") if is_button else ()
     else:
         pieces = []
@@ -213,25 +200,18 @@ def _label_of(page: PageText, index: int, control: VisibleText) -> str:
     return next(filter(None, values), "")
 
 
-def _is_disabled_control(control: VisibleText) -> bool:
-    element = control.element
-    has_attribute = element.attr("disabled") is not None
-    aria = element.attr("aria-disabled")
-    return is_disabled(control.ancestor_names[0], aria, disabled=has_attribute)
-
-
 def _has_choices(page: PageText) -> bool:
     """Return whether a size or colour may have to be chosen before the button works."""
     title = page.title or 0
     return any(
         page.own_flags(text) & (CHOICE | ASIDE | HIDDEN) == CHOICE
-        for text in page.texts[title : min(page.related, title + LABELS_AFTER_TITLE)]
+        for text in page.texts[title : min(page.related, title + _LABELS_AFTER_TITLE)]
     )
 
 
 def _out_label(page: PageText) -> tuple[int, str] | None:
     """Return index and text of the first label that says that the product cannot be bought."""
-    for index, text in _labels_after_title(page, MAX_SOLD_OUT_LENGTH):
+    for index, text in _labels_after_title(page, _MAX_SOLD_OUT_LENGTH):
         if OUT_OF_STOCK.search(fold_case(text)) and not _is_other_cell(page, index):
             return index, text
     return None
@@ -245,18 +225,9 @@ def _is_other_cell(page: PageText, index: int) -> bool:
     return fold_case(page.texts[index - 1].text).strip(" :") not in AVAILABILITY_LABELS
 
 
-def _in_label(page: PageText) -> str | None:
-    for _, text in _labels_after_title(page, MAX_IN_STOCK_LENGTH):
-        folded = fold_case(text)
-        match = IN_STOCK.search(folded)
-        if match is not None and is_in_stock_label(folded, match[0]):
-            return text
-    return None
-
-
 def _labels_after_title(page: PageText, max_length: int) -> Iterator[tuple[int, str]]:
     title = page.title or 0
-    return _labels(page, max_length, title + 1, min(page.related, title + LABELS_AFTER_TITLE))
+    return _labels(page, max_length, title + 1, min(page.related, title + _LABELS_AFTER_TITLE))
 
 
 def _labels(page: PageText, max_length: int, first: int, last: int) -> Iterator[tuple[int, str]]:

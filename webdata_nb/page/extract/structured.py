@@ -186,14 +186,11 @@ class ValueLookup:
         self, name: str, node: DataNode, origin: str, *, may_be_node: bool
     ) -> Iterator[DeclaredValues]:
         """Return a node's values for a field, whose name may also denote the node itself."""
-        for reading in name_readings_from(name, self._findable(node)):
-            if not reading.kind or (is_of_kind(node, reading.kind) and not may_be_node):
-                yield from self._follow(node, reading.chain, origin)
-
-    def _findable(self, node: DataNode) -> AbstractSet[str]:
         if node not in self._findable_names:
             self._findable_names[node] = findable_names(node)
-        return self._findable_names[node]
+        for reading in name_readings_from(name, self._findable_names[node]):
+            if not reading.kind or (is_of_kind(node, reading.kind) and not may_be_node):
+                yield from self._follow(node, reading.chain, origin)
 
     def _other_node_values(self, name: str, root: DataNode | None) -> Iterator[DeclaredValues]:
         """Return values of the nodes whose kind the field's name contains, as in `website_name`."""
@@ -251,14 +248,11 @@ def asks_for_visible_values(schema: FieldSchema) -> bool:
             return True
         if inner.kind == "object" and asks_for_visible_values(inner):
             return True
-        if inner.items is not None and _asks_for_currency(inner.items):
+        # The page may settle which currency a symbol in a list means.
+        fields = inner.items.properties if inner.items is not None else ()
+        if any(_property(field_name) == "pricecurrency" for field_name in fields):
             return True
     return False
-
-
-def _asks_for_currency(schema: FieldSchema) -> bool:
-    """Return whether the items of a list have a currency, whose symbol the page may settle."""
-    return any(_property(name) == "pricecurrency" for name in schema.properties)
 
 
 def _property(name: str) -> str:
@@ -304,11 +298,15 @@ class VisibleLookup:
             state = declared if isinstance(declared, bool) else availability_of(declared)
             outweighs = state is not None and state is not availability_of(visible.value)
         elif property_name in {"price", "lowprice"}:
-            outweighs = isinstance(declared, int | float) and self._is_hidden_amount(
-                declared, visible.value
+            # A page may show a price without its decimals.
+            outweighs = (
+                isinstance(declared, int | float)
+                and float(declared) not in self._visible.amounts
+                and int(declared) != visible.value
             )
         elif property_name == "sku":
-            outweighs = isinstance(declared, str) and self._is_hidden_code(declared)
+            is_code = isinstance(declared, str)
+            outweighs = is_code and declared.casefold() not in self._visible.words
         else:
             outweighs = False
         return _as_source(property_name, visible, schema) if outweighs else None
@@ -319,13 +317,6 @@ class VisibleLookup:
         property_name = _property(name)
         value = self._visible.values.get(property_name)
         return None if value is None else (property_name, value)
-
-    def _is_hidden_amount(self, declared: float, visible: float) -> bool:
-        """Return whether the page does not show a price, not even without its decimals."""
-        return float(declared) not in self._visible.amounts and int(declared) != visible
-
-    def _is_hidden_code(self, declared: str) -> bool:
-        return declared.casefold() not in self._visible.words
 
 
 def _as_source(property_name: str, visible: VisibleValue, schema: FieldSchema) -> DeclaredValues:

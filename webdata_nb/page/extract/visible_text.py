@@ -113,6 +113,14 @@ BRAND_LABELS: Final = phrase_set("brand_labels")
 """Labels of the brand or manufacturer."""
 AVAILABILITY_LABELS: Final = phrase_set("availability_labels")
 """Labels of the availability."""
+PROPERTY_OF_LABEL: Final = {
+    **dict.fromkeys(SKU_LABELS, "sku"),
+    **dict.fromkeys(GTIN_LABELS, "gtin"),
+    **dict.fromkeys(MPN_LABELS, "mpn"),
+    **dict.fromkeys(BRAND_LABELS, "brand"),
+    **dict.fromkeys(AVAILABILITY_LABELS, "availability"),
+}
+"""The property that each label means; no label means two."""
 
 
 ASIDE: Final = 1

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote, urlsplit
 
@@ -37,13 +38,10 @@ from webdata_nb.page.extract.prices import (
 from webdata_nb.page.extract.stock import find_stock_state
 from webdata_nb.page.extract.visible_text import (
     ASIDE,
-    BRAND_LABELS,
     CHOICE,
-    GTIN_LABELS,
     HIDDEN,
-    MPN_LABELS,
     OVERLAY,
-    SKU_LABELS,
+    PROPERTY_OF_LABEL,
     STRUCK,
     PageText,
     flags_of,
@@ -86,12 +84,7 @@ _FIELD_NAMES: Final = word_set(
     "sku asin productid productcode productsku itemid itemno itemnumber articleid articlenumber"
     " artikelnummer pid prodid idproduct productno adno adid listingid"
 )
-_LABELS: Final = {
-    **dict.fromkeys(BRAND_LABELS, "brand"),
-    **dict.fromkeys(MPN_LABELS, "mpn"),
-    **dict.fromkeys(GTIN_LABELS, "gtin"),
-    **dict.fromkeys(SKU_LABELS, "sku"),
-}
+_PROPERTIES: Final = frozenset({"sku", "gtin", "mpn", "brand"})
 _MAX_PREFIX_WORDS: Final = 3
 _EVIDENCE: Final = {"label": 3.0, "name": 2.0, "field": 1.5}
 _IN_URL: Final = 2.0
@@ -155,7 +148,10 @@ def _rated(page: PageText, url: str) -> Iterator[tuple[float, str, CodeReading]]
         if len(text.text) > _MAX_LABELLED_LENGTH:
             continue
         for reading in _readings(page, index, text):
-            score = _EVIDENCE[reading.evidence] + _score_of_place(page, index, text)
+            flags = page.own_flags(text)
+            place_score = -_PER_TEXT * abs(index - (page.title or 0))
+            place_score -= sum(weight for flag, weight in _FLAG_WEIGHTS if flags & flag)
+            score = _EVIDENCE[reading.evidence] + max(place_score, _LOWEST_PLACE)
             if score > 0:
                 place = f"{reading.label} {text.all_names}"
                 yield score + _IN_URL * _is_in_url(reading.value, url), place, reading
@@ -176,16 +172,12 @@ def _readings(page: PageText, index: int, text: VisibleText) -> Iterator[CodeRea
     if name and (valid := _valid_value(name, value)):
         yield CodeReading(name, valid, "label", label)
     elif text.has_digit and not name:
-        yield from _named_readings(text, value or own)
-
-
-def _named_readings(text: VisibleText, value: str) -> Iterator[CodeReading]:
-    """Return the readings of a code in an element that is named as one."""
-    for name, pattern in (("sku", _SKU_NAME), ("mpn", _MPN_NAME)):
-        valid = _valid_value(name, value)
-        match = pattern.search(text.names) if valid else None
-        if match is not None:
-            yield CodeReading(name, valid, "name", match[0])
+        # The names of the element may say what it contains.
+        for kind, pattern in (("sku", _SKU_NAME), ("mpn", _MPN_NAME)):
+            valid = _valid_value(kind, value or own)
+            match = pattern.search(text.names) if valid else None
+            if match is not None:
+                yield CodeReading(kind, valid, "name", match[0])
 
 
 def _split(text: str, *, has_digit: bool) -> tuple[str, str]:
@@ -205,14 +197,14 @@ def _meaning(label: str) -> str:
     A label may begin with other words, such as the name of the shop, if the rest has two words.
     """
     rest = fold_case(label).strip(" .:#*-")
-    if name := _LABELS.get(rest, ""):
-        return name
+    if (name := PROPERTY_OF_LABEL.get(rest)) in _PROPERTIES:
+        return name or ""
     for _ in range(_MAX_PREFIX_WORDS):
         rest = rest.partition(" ")[2]
         if " " not in rest:
             return ""
-        if (name := _LABELS.get(rest, "")) and name != "brand":
-            return name
+        if (name := PROPERTY_OF_LABEL.get(rest)) in _PROPERTIES - {"brand"}:
+            return name or ""
     return ""
 
 
@@ -295,23 +287,19 @@ def read_labels(page: ParsedPage) -> dict[str, list[str]]:
     """
     found: dict[str, tuple[str, list[str]]] = {}
     several: set[str] = set()
-    for text in _texts_with_colon(page):
+    body = body_of(page.document)
+    nodes = islice(body.descendants if body is not None else (), MAX_NODES)
+    with_colon = (
+        node
+        for node in nodes
+        if isinstance(node, Text) and (":" in node.data or "\uff1a" in node.data)
+    )
+    for text in islice(with_colon, MAX_CANDIDATES):
         for label, values in _labelled_values(text):
             name = normalize_short_name(label)
             if name and found.setdefault(name, (label, values))[1][0] != values[0]:
                 several.add(name)
     return dict(named for name, named in found.items() if name not in several)
-
-
-def _texts_with_colon(page: ParsedPage) -> Iterator[Text]:
-    body = body_of(page.document)
-    candidates = 0
-    for number, node in enumerate(body.descendants if body is not None else ()):
-        if number >= MAX_NODES or candidates >= MAX_CANDIDATES:
-            return
-        if isinstance(node, Text) and (":" in node.data or "\uff1a" in node.data):
-            candidates += 1
-            yield node
 
 
 def _labelled_values(text: Text) -> Iterator[tuple[str, list[str]]]:
@@ -333,7 +321,9 @@ def _labelled_values(text: Text) -> Iterator[tuple[str, list[str]]]:
         pieces = _following(text, has_value=bool(match[2])) if is_last else []
         value = collapse_whitespace(" ".join([match[2], *(piece for piece, _ in pieces)]))
         value = _PART.split(value)[0].replace(" ,", ",").strip(" ;|")
-        if value and _is_value(value):
+        is_short = len(value) <= _MAX_VALUE_LENGTH and value.count(" ") < _MAX_VALUE_WORDS
+        is_prose = not is_short or _OTHER_LABEL.search(value) or _SENTENCE.search(value)
+        if value and not is_prose:
             times = [machine for _, machine in pieces if machine]
             yield match[1], [value, *times[:1]]
 
@@ -341,12 +331,6 @@ def _labelled_values(text: Text) -> Iterator[tuple[str, list[str]]]:
 def _clean(text: str) -> str:
     """Collapse white space and drop the marks of writing directions, which some shops add."""
     return collapse_whitespace(_INVISIBLE.sub("", text))
-
-
-def _is_value(value: str) -> bool:
-    if len(value) > _MAX_VALUE_LENGTH or value.count(" ") >= _MAX_VALUE_WORDS:
-        return False
-    return not _OTHER_LABEL.search(value) and not _SENTENCE.search(value)
 
 
 def _begins_line(start: Node) -> bool:

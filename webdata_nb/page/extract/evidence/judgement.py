@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
@@ -395,24 +396,15 @@ def scripted_states(tree: PageTree) -> dict[bool, Span]:
     This is for pages that neither declare the state nor show it.
     """
     states: dict[bool, Span] = {}
-    for start in _scripted_names(tree.lower_source):
+    names = (re.finditer(name, tree.lower_source) for name in _SCRIPTED_NAMES)
+    places = (match.start() for found in names for match in islice(found, _MAX_SCRIPTED))
+    for start in places:
         match = None if tree.is_in_comment(start) else _SCRIPTED.match(tree.source, start)
         word = match[1].casefold() if match else ""
         state = True if word in _YES else False if word in _NO else availability_of(word)
         if match is not None and state is not None:
             states.setdefault(state, match.span())
     return states
-
-
-def _scripted_names(source: str) -> Iterator[int]:
-    """Return the places of names of availabilities in a source in lower case."""
-    for name in _SCRIPTED_NAMES:
-        start = source.find(name)
-        for _ in range(_MAX_SCRIPTED):
-            if start < 0:
-                break
-            yield start
-            start = source.find(name, start + len(name))
 
 
 def stock_state(claim: Claim) -> bool | None:

@@ -12,13 +12,9 @@ from webdata_nb.page.content.block_tree import word_set
 from webdata_nb.page.extract.evidence.page_index import ROOT, PageIndex, Span
 from webdata_nb.page.extract.field_names import name_readings, normalize_name, split_words
 from webdata_nb.page.extract.visible_text import (
-    AVAILABILITY_LABELS,
-    BRAND_LABELS,
-    GTIN_LABELS,
-    MPN_LABELS,
     OLD_PRICE,
     OTHER_AMOUNT,
-    SKU_LABELS,
+    PROPERTY_OF_LABEL,
     STRUCK,
     flags_of_name,
     simplify_name,
@@ -35,13 +31,7 @@ MAX_LABEL_LENGTH: Final = 60
 GENERIC: Final = frozenset({"name", "value", "@value", "@id", "url", "text", "label", "title"})
 """Names that say nothing of a part without the name of the whole."""
 _JOINED_WORDS: Final = 3
-_SYNONYMS_OF_LABELS: Final = (
-    ("sku", SKU_LABELS),
-    ("gtin", GTIN_LABELS),
-    ("mpn", MPN_LABELS),
-    ("brand", BRAND_LABELS | {"by", "von"}),
-    ("availability", AVAILABILITY_LABELS),
-)
+_LABELS: Final = PROPERTY_OF_LABEL | {"by": "brand", "von": "brand"}
 _ALIASES: Final = {
     "colour": "color",
     "gtin13": "gtin",
@@ -122,11 +112,7 @@ def _label_names(label: str) -> Iterator[str]:
             yield normalize_name(keys[-2])
             return
         yield normalize_name("".join(keys[-2:]))
-    last = keys[-1].strip(_EDGES)
-    yield from _names_of_phrase(last)
-
-
-def _names_of_phrase(phrase: str) -> Iterator[str]:
+    phrase = keys[-1].strip(_EDGES)
     normalized = normalize_name(phrase)
     yield normalized
     if normalized in _ALIASES:
@@ -136,9 +122,8 @@ def _names_of_phrase(phrase: str) -> Iterator[str]:
     if _PREFIX.match(phrase):
         yield normalize_name(_PREFIX.sub("", phrase))
     folded = phrase.casefold().strip(_EDGES)
-    for name, labels in _SYNONYMS_OF_LABELS:
-        if folded in labels:
-            yield name
+    if folded in _LABELS:
+        yield _LABELS[folded]
 
 
 def _class_names(name: str) -> Iterator[str]:

@@ -12,6 +12,7 @@ import re
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property, lru_cache
@@ -449,15 +450,9 @@ def fold(text: str) -> str:
 def fold_source(raw: str, *, is_json: bool = False) -> str:
     """Fold a text of a page's source, whose entities and JSON escapes are decoded."""
     if is_json and "\\" in raw:
-        raw = _decode_json(raw)
+        with suppress(MalformedJson):
+            raw = str(decode_json(f'"{_SPACE.sub(" ", raw)}"'))
     return fold(unescape(raw) if "&" in raw else raw)
-
-
-def _decode_json(raw: str) -> str:
-    try:
-        return str(decode_json(f'"{_SPACE.sub(" ", raw)}"'))
-    except MalformedJson:
-        return raw
 
 
 class FoldedOffsets:
